@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types: ONNX's number, the C spelling, DLPack's code, NumPy's dtype."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """One element type.
+
+    `short` is the suffix in kernel names (f32, s8), `bits` the width in memory of one element,
+    `dl_code` DLPack's type code.
+    """
+
+    name: str
+    short: str
+    onnx: int
+    bits: int
+    c: str
+    dl_code: int
+    np_name: str
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one element (1 for sub-byte types, which pack two or more to a byte)."""
+        return max(1, self.bits // 8)
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy dtype (ml_dtypes for the types NumPy lacks)."""
+        if self.np_name in ("bfloat16",):
+            import ml_dtypes
+
+            return np.dtype(getattr(ml_dtypes, self.np_name))
+        return np.dtype(self.np_name)
+
+    @property
+    def is_float(self) -> bool:
+        """Whether this is a floating point type."""
+        return self.short in ("f16", "bf16", "f32", "f64")
+
+    @property
+    def is_int(self) -> bool:
+        """Whether this is an integer type (bool is none)."""
+        return self.short[0] in "su" and self.short != "str"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+# DLPack type codes (facts of the DLPack ABI, version 1).
+_INT, _UINT, _FLOAT, _BFLOAT, _BOOL = 0, 1, 2, 4, 6
+
+F32 = DType("float32", "f32", 1, 32, "float", _FLOAT, "float32")
+U8 = DType("uint8", "u8", 2, 8, "uint8_t", _UINT, "uint8")
+S8 = DType("int8", "s8", 3, 8, "int8_t", _INT, "int8")
+U16 = DType("uint16", "u16", 4, 16, "uint16_t", _UINT, "uint16")
+S16 = DType("int16", "s16", 5, 16, "int16_t", _INT, "int16")
+S32 = DType("int32", "s32", 6, 32, "int32_t", _INT, "int32")
+S64 = DType("int64", "s64", 7, 64, "int64_t", _INT, "int64")
+BOOL = DType("bool", "b8", 9, 8, "uint8_t", _BOOL, "bool")
+F16 = DType("float16", "f16", 10, 16, "uint16_t", _FLOAT, "float16")
+F64 = DType("float64", "f64", 11, 64, "double", _FLOAT, "float64")
+U32 = DType("uint32", "u32", 12, 32, "uint32_t", _UINT, "uint32")
+U64 = DType("uint64", "u64", 13, 64, "uint64_t", _UINT, "uint64")
+BF16 = DType("bfloat16", "bf16", 16, 16, "uint16_t", _BFLOAT, "bfloat16")
+
+ALL = (F32, U8, S8, U16, S16, S32, S64, BOOL, F16, F64, U32, U64, BF16)
+_BY_ONNX = {d.onnx: d for d in ALL}
+_BY_NAME = {d.name: d for d in ALL}
+
+
+def from_onnx(number: int) -> DType | None:
+    """The DType of ONNX's TensorProto.DataType `number`, None if the compiler has none."""
+    return _BY_ONNX.get(number)
+
+
+def from_name(name: str) -> DType:
+    """The DType called `name` (KeyError if there is none)."""
+    return _BY_NAME[name]
+
+
+def from_numpy(dtype: np.dtype[Any]) -> DType:
+    """The DType of a NumPy dtype (KeyError if there is none)."""
+    return _BY_NAME[dtype.name]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors a user can meet: what, where, the offending value, a hint. One subclass per kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+MAX_LINES = 8
+MAX_CHARACTERS = 2000
+
+
+def printable(text: str) -> str:
+    """`text` with every control or non-printable character escaped (safe for a terminal)."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+class AotError(Exception):
+    """The model, target, environment or comparison is at fault (exit code 1)."""
+
+    def __init__(self, what: str, where: str = "", hint: str = "") -> None:
+        super().__init__(what)
+        self.what, self.where, self.hint = what, where, hint
+
+    def __str__(self) -> str:
+        lines = [self.what]
+        if self.where:
+            lines.append(f"  in {self.where}")
+        if self.hint:
+            lines.append(f"  hint: {self.hint}")
+        return printable("\n".join(lines))
+
+
+class ModelError(AotError):
+    """The model file is unreadable, invalid or inconsistent."""
+
+
+class UnsupportedError(AotError):
+    """The model is valid but holds something aotc cannot compile (yet)."""
+
+
+class TargetError(AotError):
+    """The target or its toolchain does not exist or does not fit."""
+
+
+class BackendError(AotError):
+    """A vendor's code generator raised, or broke its contract."""
+
+
+class BuildError(AotError):
+    """CMake, the compiler or the built bundle is missing or failed."""
+
+
+class VerifyError(AotError):
+    """A comparison found a difference."""
+
+
+class InternalError(AotError):
+    """A checker rejected what the compiler itself produced: always a bug in aotc."""
+
+
+class UsageError(AotError):
+    """The command line is wrong (exit code 2)."""
+
+
+def raise_all(errors: Iterable[AotError]) -> None:
+    """Raise the first of `errors`, its text followed by the others'; return when there is none."""
+    found = list(errors)
+    if not found:
+        return
+    first = found[0]
+    if len(found) == 1:
+        raise first
+    others = [e.what for e in found[1:]]
+    shown = others[:3]
+    more = f"; and {len(others) - len(shown)} more" if len(others) > len(shown) else ""
+    what = first.what + "".join(f"\n{w}" for w in shown) + more
+    raise type(first)(what, first.where, first.hint)
+
+
+def clip(text: str) -> str:
+    """`text` cut to the length every message promises: 8 lines, 2000 characters."""
+    lines = printable(text).splitlines()
+    if len(lines) > MAX_LINES:
+        lines = [*lines[: MAX_LINES - 1], f"  … {len(lines) - MAX_LINES + 1} more lines"]
+    joined = "\n".join(lines)
+    return joined if len(joined) <= MAX_CHARACTERS else joined[: MAX_CHARACTERS - 2] + " …"

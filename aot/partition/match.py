@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a check, a cost or a lowering sees of the graph: read-only references by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot import dtypes
+from aot.dtypes import DType
+from aot.errors import InternalError
+from aot.partition.pattern import attribute
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, slots=True)
+class ValueRef:
+    """A value of the normalised graph: typed and static."""
+
+    ir: ir.Value
+
+    @property
+    def name(self) -> str:
+        """Its C identifier."""
+        return str(self.ir.name)
+
+    @property
+    def onnx_name(self) -> str:
+        """The name in the user's file."""
+        return str(self.ir.metadata_props.get("aot.onnx_name", self.ir.name))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The static shape."""
+        if self.ir.shape is None:
+            raise InternalError(f"value {self.name} has no shape after normalisation")
+        return tuple(int(d) for d in self.ir.shape)
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        d = dtypes.from_onnx(int(self.ir.dtype)) if self.ir.dtype is not None else None
+        if d is None:
+            raise InternalError(f"value {self.name} has no element type aotc knows: {self.ir.dtype}")
+        return d
+
+    @property
+    def is_const(self) -> bool:
+        """Whether the value is known at compile time."""
+        return self.ir.const_value is not None
+
+    @property
+    def data(self) -> np.ndarray[Any, Any] | None:
+        """The constant's elements, None for other values."""
+        return None if self.ir.const_value is None else self.ir.const_value.numpy()
+
+    @property
+    def is_input(self) -> bool:
+        """Whether it is an input of the graph."""
+        return self.ir.is_graph_input()
+
+    @property
+    def is_output(self) -> bool:
+        """Whether it is an output of the graph."""
+        return self.ir.is_graph_output()
+
+    @property
+    def uses(self) -> int:
+        """How many node inputs read the value."""
+        return len(self.ir.uses())
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRef:
+    """A node of the normalised graph."""
+
+    ir: ir.Node
+
+    @property
+    def name(self) -> str:
+        """Its C identifier."""
+        return str(self.ir.name)
+
+    @property
+    def onnx_name(self) -> str:
+        """The name in the user's file."""
+        return str(self.ir.metadata_props.get("aot.onnx_name", self.ir.name))
+
+    @property
+    def op_type(self) -> str:
+        """The operator."""
+        return self.ir.op_type
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The value of attribute `name`, or `default`."""
+        return attribute(self.ir, name, default)
+
+
+class Match:
+    """A pattern found in the graph. Attributes are the names the pattern gave.
+
+    `m.x` is a ValueRef (None for an absent optional input), `m.conv` a NodeRef where the pattern
+    named a node, `m.y` the root's first output (or the names declared as outputs), `m.axis` an
+    attribute an operator declared.
+    """
+
+    def __init__(
+        self,
+        nodes: tuple[ir.Node, ...],
+        values: dict[str, ValueRef | None],
+        named: dict[str, NodeRef],
+        attrs: dict[str, Any],
+        outputs: tuple[str, ...],
+    ) -> None:
+        self._names: dict[str, Any] = {**attrs, **values, **named}
+        self.nodes = tuple(NodeRef(n) for n in nodes)
+        self.values = values
+        self.attrs = attrs
+        self.output_names = outputs
+
+    def __getattr__(self, name: str) -> Any:
+        names = self.__dict__.get("_names")
+        if names is None or name not in names:
+            raise AttributeError(f"the pattern has no {name!r}; it has {sorted(names or {})}")
+        return names[name]
+
+    @property
+    def root(self) -> NodeRef:
+        """The node whose outputs are the match's results."""
+        return self.nodes[0]
+
+    def outputs(self) -> Iterator[ValueRef]:
+        """The values computed for others to read."""
+        for name in self.output_names:
+            value = self.values[name]
+            if value is not None:
+                yield value
+
+    def inputs(self) -> Iterator[tuple[str, ValueRef]]:
+        """(name, value) of what comes from outside, in the pattern's order."""
+        inside = {id(o) for n in self.nodes for o in n.ir.outputs}
+        for name, value in self.values.items():
+            if value is not None and id(value.ir) not in inside:
+                yield name, value

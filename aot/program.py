@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Program: what runs, as frozen records. Produced by `lower`, reordered by `schedule`.
+
+A Program is an ordered list of calls on named tensors. Nothing in it refers to ONNX objects any
+more; names of ONNX nodes and values are carried along for people to read.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aot import layout as lay
+from aot.dtypes import DType
+from aot.layout import PLAIN, Layout
+
+
+class Role(enum.Enum):
+    """Who owns a tensor's memory and how long it lives."""
+
+    INPUT = "input"  # the caller's, read only
+    OUTPUT = "output"  # the caller's, written
+    CONST = "const"  # read-only data of the bundle
+    TEMP = "temp"  # in the arena, from its first write to its last read
+    SCRATCH = "scratch"  # in the arena, during one call
+
+
+class Access(enum.Enum):
+    """What a call does with a tensor."""
+
+    READ = "r"
+    WRITE = "w"
+    READ_WRITE = "rw"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor that shares the memory of tensor `base`, `offset` bytes in."""
+
+    base: str
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A value of the program. `name` is a C identifier, unique in the program.
+
+    `shape` is ONNX's (logical); `layout` says how it is stored; `nbytes` is the stored size.
+    A scratch tensor has shape (bytes,) and dtype uint8.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    role: Role
+    layout: Layout = PLAIN
+    view: View | None = None
+    onnx_name: str = ""
+    align: int = 64
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes stored."""
+        return lay.nbytes(self.shape, self.dtype, self.layout)
+
+    @property
+    def logical_nbytes(self) -> int:
+        """Elements × dtype: what the tensor would take with no layout padding."""
+        return lay.nbytes(self.shape, self.dtype)
+
+    def text(self) -> str:
+        """`name: float32[1,3,4] NC16 temp view(base+64)`."""
+        dims = ",".join(map(str, self.shape))
+        parts = [f"{self.name}: {self.dtype}[{dims}]", str(self.layout), self.role.value]
+        if self.view:
+            parts.append(f"view({self.view.base}+{self.view.offset})")
+        return " ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Arg:
+    """A pointer argument: `tensor` plus `offset` bytes."""
+
+    tensor: str
+    access: Access
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A number passed by value; `ctype` is its C type."""
+
+    value: int | float
+    ctype: str
+
+
+FieldValue = int | float | tuple[int, ...] | tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """The kernel's parameter struct: `ctype` and its fields in order."""
+
+    ctype: str
+    fields: tuple[tuple[str, FieldValue], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a call comes from: names of ONNX nodes, their operators, and one line to read."""
+
+    nodes: tuple[str, ...]
+    ops: tuple[str, ...]
+    comment: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of a kernel.
+
+    `args` are in the order of the C parameters; `params` follows them as one const pointer, then
+    `instance` as int constants on which the emitted function is specialised. `inplace` lists
+    (written argument, read argument) index pairs that may be the same address: a permission.
+    `bodies` are the sub-programs of control flow. `header` is the file that defines the kernel,
+    `status` tells that it returns an aot_status.
+    """
+
+    kernel: str
+    args: tuple[Arg | Scalar, ...]
+    params: Params | None
+    origin: Origin
+    instance: tuple[tuple[str, int], ...] = ()
+    inplace: tuple[tuple[int, int], ...] = ()
+    backend: str = "c"
+    region: int = -1
+    macs: int = 0
+    header: str = ""
+    status: bool = False
+    bodies: tuple[Program, ...] = ()
+
+    def pointers(self) -> Iterator[Arg]:
+        """The pointer arguments, in order."""
+        for a in self.args:
+            if isinstance(a, Arg):
+                yield a
+
+    def reads(self) -> tuple[str, ...]:
+        """Names of the tensors read, in argument order."""
+        return tuple(a.tensor for a in self.pointers() if a.access is not Access.WRITE)
+
+    def writes(self) -> tuple[str, ...]:
+        """Names of the tensors written, in argument order."""
+        return tuple(a.tensor for a in self.pointers() if a.access is not Access.READ)
+
+    def text(self) -> str:
+        """One line: `kernel{TP=14}(w y, r x, {n=4})  # node + node`."""
+        args = [
+            f"{a.access.value} {a.tensor}" + (f"+{a.offset}" if a.offset else "")
+            if isinstance(a, Arg)
+            else f"{a.value}"
+            for a in self.args
+        ]
+        if self.params:
+            args.append("{" + ", ".join(f"{k}={v}" for k, v in self.params.fields) + "}")
+        inst = "{" + ",".join(f"{k}={v}" for k, v in self.instance) + "}" if self.instance else ""
+        pairs = "".join(f" inplace({w}<-{r})" for w, r in self.inplace)
+        return f"{self.kernel}{inst}({', '.join(args)}){pairs}  # {' + '.join(self.origin.nodes)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """Tensors, constants and the calls in execution order."""
+
+    name: str
+    tensors: Mapping[str, Tensor]
+    consts: Mapping[str, np.ndarray[Any, Any]]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    calls: tuple[Call, ...]
+    vlen: int = 1
+    schedule_optimal: bool = field(default=False)
+
+    def tensor(self, name: str) -> Tensor:
+        """The tensor called `name`."""
+        return self.tensors[name]
+
+    def base(self, name: str) -> tuple[str, int]:
+        """The tensor that owns the memory of `name`, and the byte offset in it."""
+        offset = 0
+        t = self.tensors[name]
+        while t.view is not None:
+            offset += t.view.offset
+            t = self.tensors[t.view.base]
+        return t.name, offset
+
+    def text(self) -> str:
+        """The whole program, one line per tensor and call; equal programs give equal text."""
+        lines = [f"program {self.name} vlen={self.vlen}"]
+        lines += [f"  {t.text()}" for t in self.tensors.values()]
+        lines += [f"  {i}: {c.text()}" for i, c in enumerate(self.calls)]
+        return "\n".join(lines) + "\n"

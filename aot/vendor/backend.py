@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract every code generator implements, the portable C one included.
+
+A backend is a list of patterns. Each pattern has checks that yield (condition, reason), a lowering
+that returns call records, and optionally a layout rule, a cost and test cases:
+
+    acme = Backend("acme", header="acme_npu.h", sources=("acme_npu.c",))
+
+    @acme.pattern
+    def conv_relu(op, x, w, b):
+        return op.Relu(op.Conv(x, w, b, _outputs=["conv"]))
+
+    @conv_relu.check
+    def fits_the_chip(m):
+        yield m.conv.attr("group", 1) == 1, f"group {m.conv.attr('group', 1)} (needs 1)"
+
+    @conv_relu.lower
+    def to_acme(c, m):
+        c.call("acme_conv", m.y, m.x, c.const(m.w.data), m.b, c.params(co=m.w.shape[0]))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aot.layout import Layout
+from aot.partition import pattern as pat
+from aot.partition.match import Match, NodeRef, ValueRef
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.lower import LowerContext
+
+Check = Callable[[Match], Iterable[tuple[bool, str]]]
+Lowering = Callable[["LowerContext", Match], object]
+LayoutRule = Callable[[Match, dict[str, Layout], int], dict[str, Layout]]
+Cases = Callable[[], Iterable[Any]]
+
+
+@dataclass(slots=True, eq=False)
+class Pattern:
+    """One thing a backend can compute: a graph of operators and how to compute it.
+
+    `attrs` are attributes of the root with their defaults (what `m.axis` gives); `outputs` names
+    the root's outputs; `priority` breaks ties between patterns of equal size (larger first).
+    """
+
+    name: str
+    graph: pat.OpPat | pat.Either
+    backend: str
+    outputs: tuple[str, ...] = ("y",)
+    attrs: dict[str, Any] = field(default_factory=dict)
+    priority: int = 0
+    folder: Path | None = None
+    _checks: list[Check] = field(default_factory=list)
+    _lower: Lowering | None = None
+    _layouts: LayoutRule | None = None
+    _cases: list[Cases] = field(default_factory=list)
+    _cost: Callable[[Match], float] | None = None
+
+    def check(self, function: Check) -> Check:
+        """Decorator: a generator of (condition, reason why not)."""
+        self._checks.append(function)
+        return function
+
+    def lower(self, function: Lowering) -> Lowering:
+        """Decorator: records the calls that compute a match."""
+        self._lower = function
+        return function
+
+    def layouts(self, function: LayoutRule) -> LayoutRule:
+        """Decorator: maps names of the match to the layouts it wants, given what comes in."""
+        self._layouts = function
+        return function
+
+    def cost(self, function: Callable[[Match], float]) -> Callable[[Match], float]:
+        """Decorator: estimated time of a match in nanoseconds."""
+        self._cost = function
+        return function
+
+    def cases(self, function: Cases) -> Cases:
+        """Decorator: a generator of test cases (`aot.ops.registry.case`)."""
+        self._cases.append(function)
+        return function
+
+    @property
+    def size(self) -> int:
+        """Operators covered by a full match."""
+        return pat.size(self.graph)
+
+    def all_cases(self) -> Iterator[Any]:
+        """Every test case declared."""
+        for function in self._cases:
+            yield from function()
+
+    def match(self, root: ir.Node) -> Match | None:
+        """The match that ends at `root`, with no check applied, or None."""
+        found = pat.match_at(self.graph, root)
+        if found is None:
+            return None
+        values = {k: None if v is None else ValueRef(v) for k, v in found.values.items()}
+        for name, value in zip(self.outputs, root.outputs, strict=False):
+            values[name] = ValueRef(value) if value is not None and value.name else None
+        for name in self.outputs[len(root.outputs) :]:
+            values[name] = None
+        attrs = {k: pat.attribute(root, k, v) for k, v in self.attrs.items()}
+        named = {k: NodeRef(n) for k, n in found.nodes.items()}
+        # A name given by `_outputs` is the node; its value is found as `<name>_out`.
+        for key in named:
+            if key in values:
+                values[f"{key}_out"] = values.pop(key)
+        if isinstance(self.graph, pat.OpPat) and self.graph.optional < 0:
+            attrs[self.graph.inputs[0].name] = tuple(  # type: ignore[union-attr]
+                values[k] for k in found.values
+            )
+        return Match(tuple(found.covered), values, named, attrs, self.outputs)
+
+    def refusals(self, m: Match) -> list[str]:
+        """Every reason why a match cannot be computed; empty if it can."""
+        return [reason for c in self._checks for ok, reason in c(m) if not ok]
+
+    def choose_layouts(self, m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        """Layouts wanted by name; names left out are plain."""
+        return {} if self._layouts is None else self._layouts(m, incoming, vlen)
+
+    def record(self, c: LowerContext, m: Match) -> None:
+        """Run the lowering."""
+        if self._lower is None:
+            raise TypeError(f"pattern {self.backend}.{self.name} has no lowering")
+        self._lower(c, m)
+
+    def estimate(self, m: Match) -> float | None:
+        """Nanoseconds for a match, None if the backend does not say."""
+        return None if self._cost is None else self._cost(m)
+
+
+@dataclass(slots=True, eq=False)
+class Backend:
+    """A vendor's code generator.
+
+    `header` and `sources` are C files in the backend's folder that the bundle carries; `link` a
+    CMake target to link; `keeps` operators that normalisation must leave alone.
+    """
+
+    name: str
+    header: str = ""
+    sources: tuple[str, ...] = ()
+    link: str = ""
+    keeps: tuple[str, ...] = ()
+    folder: Path | None = None
+    patterns: list[Pattern] = field(default_factory=list)
+
+    def pattern(self, function: Callable[..., Any]) -> Pattern:
+        """Decorator: adds the pattern a function describes; its name is the function's."""
+        folder = Path(function.__code__.co_filename).parent
+        made = Pattern(function.__name__, pat.trace(function), self.name, folder=folder)
+        self.patterns.append(made)
+        return made
+
+    def ordered(self) -> list[Pattern]:
+        """Patterns in the order of trial: larger first, then priority, then declaration."""
+        return sorted(self.patterns, key=lambda p: (-p.size, -p.priority))
