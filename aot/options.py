@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may ask of a compilation: one frozen record, filled by the CLI or by `aot.compile`.
+
+Every option of the interface that this version honours is a field here. Options of later
+capabilities have no field: the command line refuses them by name (aot/cli/later.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Literal, get_args
+
+from aot.errors import UsageError
+
+Objective = Literal["latency", "ram", "flash", "energy"]
+Accuracy = Literal["strict", "normal", "fast"]
+Specialise = Literal["none", "hot", "all"]
+
+#: Stages in order; `--dump-after` takes one of them.
+STAGES = ("load", "normalise", "partition", "lower", "schedule", "plan")
+
+#: Default search steps of the memory planner.
+PLAN_EFFORT = 200_000
+
+_EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Options of one compilation.
+
+    `name` is the C prefix asked for ("" = from the file name). `target` is a name or the path of a
+    TOML file. `backends` are vendors in order of preference, each `NAME` or `NAME:CONFIG`;
+    portable C always comes last and is not listed. `dims` pins symbolic dimensions by name,
+    `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
+    list or a NumPy array, cast to the input's dtype by the loader). `opset` 0 means the lowest
+    that fits. `ram`, `flash`, `stack` are budgets in bytes, None without one. `test_data` is the
+    path of vectors remembered for `verify`. `dump_after` is a stage of STAGES or "".
+    """
+
+    name: str = ""
+    target: str = "host"
+    backends: tuple[str, ...] = ()
+    backend_options: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    partition: Literal["priority"] = "priority"
+    offload_limit: int | None = None
+    keep: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    require_backend: bool = False
+    dims: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _EMPTY)
+    bindings: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    opset: int = 0
+    objective: Objective = "latency"
+    ram: int | None = None
+    flash: int | None = None
+    accuracy: Accuracy = "normal"
+    specialise: Specialise = "hot"
+    threads: int = 1
+    io: Literal["caller"] = "caller"
+    weights: Literal["embedded"] = "embedded"
+    plan_effort: int = PLAN_EFFORT
+    dump_after: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse values no stage understands (UsageError naming the option and the value)."""
+        _one_of("--objective", self.objective, get_args(Objective))
+        _one_of("--accuracy", self.accuracy, get_args(Accuracy))
+        _one_of("--specialise", self.specialise, get_args(Specialise))
+        if self.dump_after:
+            _one_of("--dump-after", self.dump_after, STAGES)
+        if self.plan_effort < 0:
+            raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
+        for label, budget in (("--ram", self.ram), ("--flash", self.flash)):
+            if budget is not None and budget <= 0:
+                raise UsageError(f"{label} {budget}: must be positive")
+
+
+def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise UsageError(f"{option} {value}: not one of {', '.join(known)}")
