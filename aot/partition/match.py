@@ -12,6 +12,7 @@ import numpy as np
 from aot import dtypes
 from aot.dtypes import DType
 from aot.errors import InternalError
+from aot.layout import PLAIN, Layout
 from aot.partition.pattern import attribute
 
 if TYPE_CHECKING:
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ValueRef:
-    """A value of the normalised graph: typed and static."""
+    """A value of the normalised graph: typed and static.
+
+    `layout` is how the match sees it stored; known during lowering, plain before.
+    """
 
     ir: ir.Value
+    layout: Layout = PLAIN
 
     @property
     def name(self) -> str:
@@ -134,6 +139,20 @@ class Match:
             raise AttributeError(f"the pattern has no {name!r}; it has {sorted(names or {})}")
         return names[name]
 
+    def with_layouts(self, layouts: dict[str, Layout]) -> Match:
+        """The same match, its values stored as `layouts` says (by name; others plain)."""
+        nodes = tuple(n.ir for n in self.nodes)
+        moved = {
+            k: v and ValueRef(v.ir, layouts.get(k, PLAIN)) for k, v in self.values.items()
+        }
+        named = {k: v for k, v in self._names.items() if isinstance(v, NodeRef)}
+        by_id = {id(v.ir): v for v in moved.values() if v is not None}
+        attrs = {
+            k: tuple(v and by_id[id(v.ir)] for v in a) if _is_values(a) else a
+            for k, a in self.attrs.items()
+        }
+        return Match(nodes, moved, named, attrs, self.output_names)
+
     @property
     def root(self) -> NodeRef:
         """The node whose outputs are the match's results."""
@@ -152,3 +171,7 @@ class Match:
         for name, value in self.values.items():
             if value is not None and id(value.ir) not in inside:
                 yield name, value
+
+
+def _is_values(a: Any) -> bool:
+    return isinstance(a, tuple) and any(isinstance(v, ValueRef) for v in a)

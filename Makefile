@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two commands on a fresh Debian 12: `make demo` and `make test`. The others are for developers.
+VENV   ?= .venv
+PY     := $(VENV)/bin/python
+PYTHON ?= python3
+SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
+# Compilers the product needs, and what only its tests need (a second compiler, C formatting).
+APT_RUN  := gcc g++ make cmake python3-venv
+APT_TEST := clang clang-format libclang-rt-14-dev
+JOBS   ?= 2
+
+.PHONY: help demo test full check format docs golden bench clean
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+
+# Packages are installed only if one of them is missing, so a second run needs no root.
+define apt_install
+	@dpkg -s $(1) >/dev/null 2>&1 || { $(SUDO) apt-get update -qq && \
+	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1); }
+endef
+
+$(VENV)/.run: pyproject.toml
+	$(call apt_install,$(APT_RUN))
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install -q -e '.[cmake]'
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.run
+	$(call apt_install,$(APT_TEST))
+	$(PY) -m pip install -q -e '.[test,check]'
+	@touch $@
+
+demo: $(VENV)/.run ## compile, build and run the digits model, print what it predicts
+	$(PY) examples/digits/demo.py
+
+test: $(VENV)/.test ## install what the tests need and run them
+	$(PY) -m pytest -n $(JOBS) -q
+
+full: $(VENV)/.test ## every figure, by hand before a release
+	AOT_FULL=1 $(PY) -m pytest -n $(JOBS) -q
+	$(PY) benchmarks/all.py
+
+check: ## ruff, mypy --strict, formatting of the C files
+	@$(MAKE) -s $(VENV)/.test >/dev/null
+	$(VENV)/bin/ruff check -q .
+	$(VENV)/bin/ruff format -q --check .
+	$(VENV)/bin/mypy
+	@git ls-files 'runtime_c/*.[ch]' | xargs -r clang-format --dry-run -Werror
+
+format: $(VENV)/.test ## rewrite Python and C files in the house format
+	$(VENV)/bin/ruff check -q --fix .
+	$(VENV)/bin/ruff format -q .
+	@git ls-files 'runtime_c/*.[ch]' | xargs -r clang-format -i
+
+docs: $(VENV)/.test ## regenerate docs/cli.md
+	$(PY) -m aot.cli.docs
+
+golden: $(VENV)/.test ## renew the golden files
+	$(PY) -m pytest -q tests --update-golden
+
+bench: $(VENV)/.test ## speed and memory tables
+	$(PY) benchmarks/all.py
+
+clean: ## remove what the build made
+	rm -rf $(VENV) build dist *.egg-info out

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which layout every match reads and writes its values in, and where conversions are needed.
+
+One forward walk: a pattern says what it wants given what arrives. A value is converted at most
+once per layout; a conversion that moves no byte is a view.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from aot.errors import BackendError
+from aot.layout import PLAIN, Layout
+from aot.partition.match import ValueRef
+from aot.partition.select import Partition, Selected
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A selected match and the layout of each of its named values."""
+
+    selected: Selected
+    layouts: dict[str, Layout]
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutPlan:
+    """Matches with layouts, in order; `produced` is each value's own layout by value name."""
+
+    items: tuple[Placed, ...]
+    produced: dict[str, Layout] = field(default_factory=dict)
+
+
+def assign_layouts(partition: Partition, vlen: int) -> LayoutPlan:
+    """Walk the matches in order and let each choose."""
+    produced: dict[str, Layout] = {}
+    items = []
+    for selected in partition.items:
+        match = selected.match
+        incoming = {
+            name: produced.get(v.name, PLAIN) for name, v in match.values.items() if v is not None
+        }
+        wanted = selected.pattern.choose_layouts(match, incoming, vlen)
+        layouts = {name: wanted.get(name, PLAIN) for name in match.values}
+        for name in match.output_names:
+            value = match.values[name]
+            if value is not None:
+                _legal(selected, value, layouts[name])
+                produced[value.name] = layouts[name]
+        items.append(Placed(selected, layouts))
+    return LayoutPlan(tuple(items), produced)
+
+
+def _legal(selected: Selected, value: ValueRef, layout: Layout) -> None:
+    if layout.blocked and not 3 <= value.rank <= 5:
+        raise BackendError(
+            f"{selected.backend}.{selected.pattern.name} wants layout {layout} for a value of "
+            f"rank {value.rank} (needs 3 to 5)",
+            f"node {selected.match.root.onnx_name}",
+        )

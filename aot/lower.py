@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partition → Program: every match's lowering runs once, in topological order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.errors import AotError, BackendError
+from aot.layout import PLAIN, Layout, same_bytes
+from aot.layout_pass import LayoutPlan, Placed, assign_layouts
+from aot.lower_context import LowerContext, layout_name
+from aot.options import Options
+from aot.partition.match import Match, ValueRef
+from aot.partition.select import Partition
+from aot.program import Origin, Program, Role, Tensor, View
+from aot.target import Target
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+__all__ = ["LowerContext", "lower"]
+
+
+def lower(
+    name: str, graph: ir.Graph, partition: Partition, target: Target, options: Options
+) -> Program:
+    """The program of a partitioned, normalised graph.
+
+    Raises BackendError, naming the vendor and the node, when a lowering breaks its contract.
+    """
+    layouts = assign_layouts(partition, target.vlen)
+    c = LowerContext(target, options)
+    inputs = [ValueRef(v) for v in graph.inputs]
+    for value in inputs:
+        _declare(c, value, Role.INPUT, PLAIN)
+    outputs = _outputs(graph)
+    for placed in layouts.items:
+        _lower_match(c, placed, layouts, outputs)
+    names = _finish_outputs(c, graph)
+    return Program(
+        name,
+        dict(c.tensors),
+        dict(c.consts),
+        tuple(v.name for v in inputs),
+        tuple(names),
+        tuple(c.calls),
+        target.vlen,
+    )
+
+
+def _outputs(graph: ir.Graph) -> set[str]:
+    """Values that a node may write straight into the caller's memory."""
+    names = [str(v.name) for v in graph.outputs]
+    return {n for n in names if names.count(n) == 1}
+
+
+def _declare(c: LowerContext, value: ValueRef, role: Role, layout: Layout) -> None:
+    c.tensors[value.name] = Tensor(
+        value.name, value.shape, value.dtype, role, layout, onnx_name=value.onnx_name
+    )
+
+
+def _lower_match(c: LowerContext, placed: Placed, plan: LayoutPlan, outputs: set[str]) -> None:
+    selected = placed.selected
+    match = selected.match.with_layouts(placed.layouts)
+    for value in match.outputs():
+        role = Role.OUTPUT if value.name in outputs and not value.layout.blocked else Role.TEMP
+        _declare(c, value, role, value.layout)
+    origin = _origin(match)
+    where = f"node {match.root.onnx_name} ({match.root.op_type})"
+    written = [v.name for v in match.outputs()]
+    c.begin(origin, selected.backend, selected.region, selected.pattern.folder, ())
+    for _, value in match.inputs():
+        _convert(c, value)
+    c.begin(origin, selected.backend, selected.region, selected.pattern.folder, written)
+    try:
+        selected.pattern.record(c, match)
+    except AotError as error:
+        error.where = error.where or where
+        raise
+    except Exception as error:
+        raise BackendError(
+            f"{selected.backend}.{selected.pattern.name}: its lowering raised "
+            f"{type(error).__name__}: {error}",
+            where,
+            "this is a defect of the backend, not of the model",
+        ) from error
+    missing = sorted(c.unwritten())
+    if missing:
+        raise BackendError(
+            f"{selected.backend}.{selected.pattern.name}: its lowering never writes {missing[0]}",
+            where,
+        )
+
+
+def _origin(match: Match) -> Origin:
+    nodes = tuple(n.name for n in reversed(match.nodes))
+    ops = tuple(n.op_type for n in reversed(match.nodes))
+    ins = [v.shape for _, v in match.inputs() if not v.is_const]
+    outs = [v.shape for v in match.outputs()]
+    comment = f"{_shapes(ins)} -> {_shapes(outs)}"
+    return Origin(nodes, ops, comment)
+
+
+def _shapes(shapes: Sequence[tuple[int, ...]]) -> str:
+    return ", ".join("[" + ",".join(map(str, s)) + "]" for s in shapes)
+
+
+def _convert(c: LowerContext, value: ValueRef) -> None:
+    """Make `value` available in the layout the match sees it in."""
+    if value.is_const:
+        return
+    own = c.tensors[value.name]
+    name = layout_name(value.name, value.layout)
+    if own.layout == value.layout or name in c.tensors:
+        return
+    converted = Tensor(
+        name, value.shape, value.dtype, Role.TEMP, value.layout, onnx_name=value.onnx_name
+    )
+    if same_bytes(value.shape, own.layout, value.layout) and converted.nbytes <= own.nbytes:
+        c.tensors[name] = Tensor(
+            name,
+            value.shape,
+            value.dtype,
+            Role.TEMP,
+            value.layout,
+            View(own.name, 0),
+            value.onnx_name,
+        )
+        return
+    c.tensors[name] = converted
+    source = ValueRef(value.ir, own.layout)
+    reorder(c, value, source)
+
+
+def reorder(c: LowerContext, y: ValueRef, x: ValueRef) -> None:
+    """Record the conversion of a value between the plain and a blocked layout."""
+    n, ch, *spatial = y.shape
+    kernel = "aot_to_blocked" if y.layout.blocked else "aot_from_blocked"
+    block = y.layout.block or x.layout.block
+    params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=y.dtype.nbytes)
+    c.call(
+        kernel,
+        c.write(y),
+        c.read(x),
+        params,
+        instance={"V": block},
+        header="aot_reorder.h",
+        comment=f"layout {x.layout} to {y.layout}: {_shapes([y.shape])}",
+    )
+
+
+def _finish_outputs(c: LowerContext, graph: ir.Graph) -> list[str]:
+    """Give every output of the model its own tensor, copying what is not written in place."""
+    names: list[str] = []
+    for i, v in enumerate(graph.outputs):
+        value = ValueRef(v)
+        own = c.tensors.get(value.name)
+        if own is not None and own.role is Role.OUTPUT:
+            names.append(value.name)
+            continue
+        c.begin(Origin((value.name,), ("Output",), _shapes([value.shape])), "c", -1, None, ())
+        name = c._fresh(f"{value.name}_out{i}")
+        c.tensors[name] = Tensor(
+            name, value.shape, value.dtype, Role.OUTPUT, PLAIN, onnx_name=value.onnx_name
+        )
+        _fill_output(c, name, value)
+        names.append(name)
+    return names
+
+
+def _fill_output(c: LowerContext, name: str, value: ValueRef) -> None:
+    from aot.lower_context import Handle
+
+    source = value
+    if not value.is_const:
+        own = c.tensors[value.name]
+        if own.layout.blocked and not same_bytes(value.shape, own.layout, PLAIN):
+            n, ch, *spatial = value.shape
+            params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=value.dtype.nbytes)
+            c.call(
+                "aot_from_blocked",
+                c.write(Handle(name)),
+                c.read(Handle(own.name)),
+                params,
+                instance={"V": own.layout.block},
+                header="aot_reorder.h",
+            )
+            return
+        source = ValueRef(value.ir, own.layout)
+    c.copy(c.write(Handle(name)), c.read(source), c.tensors[name].nbytes)

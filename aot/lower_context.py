@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a lowering records calls with: `c` in every `@pattern.lower` function."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aot import dtypes
+from aot import layout as lay
+from aot.dtypes import DType
+from aot.errors import BackendError
+from aot.layout import PLAIN, Layout
+from aot.options import Options
+from aot.partition.match import ValueRef
+from aot.program import (
+    Access,
+    Arg,
+    Call,
+    FieldValue,
+    Origin,
+    Params,
+    Role,
+    Scalar,
+    Tensor,
+    View,
+)
+from aot.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """A tensor made by a lowering: constant, temporary or scratch."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """An argument with an explicit access and byte offset."""
+
+    what: ValueRef | Handle
+    access: Access
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ParamFields:
+    """Fields of the kernel's parameter struct, in order."""
+
+    fields: tuple[tuple[str, FieldValue], ...]
+
+
+Operand = ValueRef | Handle | Used | ParamFields | Scalar | int | float | None
+
+
+class LowerContext:
+    """Records tensors, constants and calls while the matches are lowered one after the other."""
+
+    def __init__(self, target: Target, options: Options) -> None:
+        self.target, self.options = target, options
+        self.vlen = target.vlen
+        self.objective, self.accuracy = options.objective, options.accuracy
+        self.tensors: dict[str, Tensor] = {}
+        self.consts: dict[str, np.ndarray[Any, Any]] = {}
+        self.calls: list[Call] = []
+        self._by_digest: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
+        self._written: set[str] = set()
+        self._origin = Origin((), ())
+        self._backend, self._region = "c", -1
+        self._folder: Path | None = None
+        self._outputs: set[str] = set()
+
+    # -- called by the driver --------------------------------------------------------------
+
+    def begin(
+        self, origin: Origin, backend: str, region: int, folder: Path | None, outputs: Iterable[str]
+    ) -> None:
+        """Start the lowering of one match; `outputs` are the tensors it must write."""
+        self._origin, self._backend, self._region = origin, backend, region
+        self._folder, self._outputs = folder, set(outputs)
+
+    def unwritten(self) -> set[str]:
+        """Outputs of the current match that no call and no view has defined."""
+        return {
+            n for n in self._outputs if n not in self._written and self.tensors[n].view is None
+        }
+
+    def tensor_of(self, value: ValueRef) -> Tensor:
+        """The tensor that holds `value` in the layout this match sees it in."""
+        name = value.name
+        tensor = self.tensors.get(name)
+        if value.is_const:
+            return self.tensors[self._constant(value)]
+        if tensor is not None and tensor.layout == value.layout:
+            return tensor
+        return self.tensors[layout_name(name, value.layout)]
+
+    # -- tensors ---------------------------------------------------------------------------
+
+    def const(self, data: np.ndarray[Any, Any], name: str = "const") -> Handle:
+        """A constant already in the order the kernel reads; equal contents are stored once."""
+        data = np.asarray(data, order="C")
+        digest = hashlib.blake2b(data.view(np.uint8) if data.ndim else data.tobytes()).digest()
+        key = (digest, data.dtype.name, data.shape)
+        if key not in self._by_digest:
+            base = self._fresh(f"{self._origin.nodes[0]}_{name}" if self._origin.nodes else name)
+            dtype = dtypes.from_numpy(data.dtype)
+            self.tensors[base] = Tensor(base, data.shape, dtype, Role.CONST)
+            self.consts[base] = data
+            self._by_digest[key] = base
+        return Handle(self._by_digest[key])
+
+    def scratch(self, nbytes: int, name: str = "scratch") -> Handle | None:
+        """`nbytes` of arena that live during the one call they are passed to; None for 0."""
+        if nbytes <= 0:
+            return None
+        full = self._fresh(f"{self._origin.nodes[0]}_{name}")
+        self.tensors[full] = Tensor(full, (nbytes,), dtypes.U8, Role.SCRATCH)
+        return Handle(full)
+
+    def temp(
+        self, shape: Sequence[int], dtype: DType, layout: Layout = PLAIN, name: str = "temp"
+    ) -> Handle:
+        """A temporary in the arena, alive from its first write to its last read."""
+        full = self._fresh(f"{self._origin.nodes[0]}_{name}")
+        self.tensors[full] = Tensor(full, tuple(shape), dtype, Role.TEMP, layout)
+        return Handle(full)
+
+    # -- arguments -------------------------------------------------------------------------
+
+    def params(self, **fields: Any) -> ParamFields:
+        """The kernel's parameter struct; values are ints, floats or tuples of them."""
+        return ParamFields(tuple((k, _plain(v)) for k, v in fields.items()))
+
+    def read(self, what: ValueRef | Handle, offset: int = 0) -> Used:
+        """An argument that is only read."""
+        return Used(what, Access.READ, offset)
+
+    def write(self, what: ValueRef | Handle, offset: int = 0) -> Used:
+        """An argument that is written."""
+        return Used(what, Access.WRITE, offset)
+
+    def update(self, what: ValueRef | Handle, offset: int = 0) -> Used:
+        """An argument that is read and written in place."""
+        return Used(what, Access.READ_WRITE, offset)
+
+    # -- records ---------------------------------------------------------------------------
+
+    def call(
+        self,
+        kernel: str,
+        *operands: Operand,
+        instance: Mapping[str, int] | None = None,
+        inplace: Sequence[tuple[Any, Any]] = (),
+        macs: int = 0,
+        header: str | None = None,
+        status: bool = False,
+        comment: str = "",
+    ) -> Call:
+        """Record one call: pointers in order, then the params, then `instance` constants.
+
+        A value the match defines is written the first time it appears, anything else is read,
+        unless wrapped in `read`, `write` or `update`. None passes a null pointer. `inplace` lists
+        (output, input) operands that may share one address.
+        """
+        args: list[Arg | Scalar] = []
+        params: Params | None = None
+        for operand in operands:
+            if isinstance(operand, ParamFields):
+                params = Params(f"{kernel}_params", operand.fields)
+            else:
+                args.append(self._argument(operand))
+        pairs = [p for o, i in inplace if (p := self._pair(args, o, i)) is not None]
+        origin = replace(self._origin, comment=comment) if comment else self._origin
+        file = header or f"{kernel}.h"
+        if self._folder is not None and (self._folder / file).is_file():
+            file = str(self._folder / file)
+        call = Call(
+            kernel,
+            tuple(args),
+            params,
+            origin,
+            tuple((instance or {}).items()),
+            tuple(pairs),
+            self._backend,
+            self._region,
+            macs,
+            file,
+            status,
+        )
+        self._written.update(call.writes())
+        self.calls.append(call)
+        return call
+
+    def view(self, y: ValueRef, x: ValueRef, offset: int = 0) -> None:
+        """`y` is `x`'s memory from byte `offset` on: no call, unless ownership demands a copy."""
+        ty, tx = self.tensor_of(y), self.tensor_of(x)
+        if offset + ty.nbytes > tx.nbytes:
+            raise BackendError(
+                f"view of {ty.nbytes} bytes at {offset} exceeds the {tx.nbytes} bytes of {tx.name}"
+            )
+        if ty.role is Role.TEMP:
+            self.tensors[ty.name] = replace(ty, view=View(tx.name, offset))
+        elif tx.role is Role.TEMP and tx.view is None and tx.nbytes == ty.nbytes:
+            self.tensors[tx.name] = replace(tx, view=View(ty.name, 0))
+            self._written.add(ty.name)
+        else:
+            self.copy(self.write(y), self.read(x, offset), ty.nbytes)
+
+    def concat_view(self, y: ValueRef, xs: Sequence[ValueRef], offsets: Sequence[int]) -> bool:
+        """Let each x be produced straight inside y; False if some x must own its memory."""
+        ty = self.tensor_of(y)
+        tensors = [self.tensor_of(x) for x in xs]
+        names = {t.name for t in tensors}
+        free = all(t.role is Role.TEMP and t.view is None for t in tensors)
+        if not free or len(names) != len(tensors) or ty.view is not None:
+            return False
+        ends = [o + t.nbytes for o, t in zip(offsets, tensors, strict=True)]
+        if any(e > n for e, n in zip(ends, [*offsets[1:], ty.nbytes], strict=True)):
+            return False
+        for tensor, offset in zip(tensors, offsets, strict=True):
+            self.tensors[tensor.name] = replace(tensor, view=View(ty.name, offset))
+        self._written.add(ty.name)
+        return True
+
+    def copy(self, y: Used | ValueRef | Handle, x: Used | ValueRef | Handle, nbytes: int) -> Call:
+        """Copy `nbytes` bytes."""
+        return self.call("aot_copy", y, x, self.params(bytes=nbytes))
+
+    # -- details ---------------------------------------------------------------------------
+
+    def _fresh(self, name: str) -> str:
+        if name not in self.tensors:
+            return name
+        i = 1
+        while f"{name}_{i}" in self.tensors:
+            i += 1
+        return f"{name}_{i}"
+
+    def _constant(self, value: ValueRef) -> str:
+        name = layout_name(value.name, value.layout)
+        if name not in self.tensors:
+            data = lay.to_physical(np.asarray(value.data), value.layout)
+            tensor = Tensor(
+                name, value.shape, value.dtype, Role.CONST, value.layout, onnx_name=value.onnx_name
+            )
+            self.tensors[name] = tensor
+            self.consts[name] = data
+        return name
+
+    def _argument(self, operand: Operand) -> Arg | Scalar:
+        if operand is None:
+            return Scalar(0, "void *")
+        if isinstance(operand, bool | int):
+            return Scalar(int(operand), "int32_t")
+        if isinstance(operand, float):
+            return Scalar(operand, "float")
+        if isinstance(operand, Scalar):
+            return operand
+        if isinstance(operand, Used):
+            return Arg(self._name(operand.what), operand.access, operand.offset)
+        assert isinstance(operand, ValueRef | Handle)
+        name = self._name(operand)
+        tensor = self.tensors[name]
+        fresh = name in self._outputs or isinstance(operand, Handle) and tensor.role is Role.TEMP
+        if tensor.role is Role.SCRATCH or (fresh and name not in self._written):
+            return Arg(name, Access.WRITE)
+        return Arg(name, Access.READ)
+
+    def _name(self, what: ValueRef | Handle) -> str:
+        return what.name if isinstance(what, Handle) else self.tensor_of(what).name
+
+    def _pair(self, args: list[Arg | Scalar], out: Any, inp: Any) -> tuple[int, int] | None:
+        if out is None or inp is None:
+            return None
+        names = [a.tensor if isinstance(a, Arg) else "" for a in args]
+        wanted = [w.what if isinstance(w, Used) else w for w in (out, inp)]
+        found = [self._name(w) for w in wanted]
+        if any(self.tensors[n].role is Role.CONST for n in found):
+            return None
+        return names.index(found[0]), names.index(found[1])
+
+
+def layout_name(name: str, layout: Layout) -> str:
+    """The tensor name of a copy of value `name` in another layout."""
+    return f"{name}_{'plain' if not layout.blocked else str(layout).lower()}"
+
+
+def _plain(value: Any) -> FieldValue:
+    if isinstance(value, list | tuple | np.ndarray):
+        return tuple(_scalar(v) for v in value)  # type: ignore[return-value]
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> int | float:
+    if isinstance(value, bool | np.bool_):
+        return int(value)
+    if isinstance(value, int | np.integer):
+        return int(value)
+    if isinstance(value, float | np.floating):
+        return float(value)
+    raise BackendError(f"a parameter field must be a number, not {type(value).__name__}")

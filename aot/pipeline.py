@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiler as a table of contents: one line per stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aot.options import Options
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.memory.plan import Plan
+    from aot.partition.select import Partition
+    from aot.program import Program
+    from aot.target import Target
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """Everything a compilation produced. `files` maps paths in the bundle to their bytes."""
+
+    name: str
+    target: Target
+    model: ir.Model
+    partition: Partition
+    program: Program
+    plan: Plan
+    files: dict[str, Any]
+    manifest: dict[str, Any] = field(default_factory=dict)
+    dump: str = ""
+
+
+def _silent(_stage: str) -> None:
+    return None
+
+
+def partition_model(
+    source: Path | Any, options: Options, progress: Progress = _silent
+) -> tuple[ir.Model, Partition]:
+    """The front half: the normalised model and who computes which node."""
+    from aot.load import LoadOptions, load
+    from aot.normalise import normalise
+    from aot.partition.select import select
+    from aot.vendor.find import backends_for
+
+    backends = backends_for(options.backends)
+    load_options = LoadOptions.of(options, backends)
+    progress("load")
+    model = load(source, load_options)
+    progress("normalise")
+    model = normalise(model, load_options)
+    progress("partition")
+    return model, select(model.graph, backends)
+
+
+def compile_model(
+    source: Path | Any, options: Options, progress: Progress = _silent
+) -> Compiled:
+    """Compile a model (path, bytes, ModelProto or onnx_ir.Model) to the files of a bundle.
+
+    Nothing is written. Raises AotError with what, where and a hint.
+    """
+    from aot.check import check_program
+    from aot.emit_c import bundle_name, emit_c
+    from aot.emit_c.manifest import manifest_of
+    from aot.lower import lower
+    from aot.memory.check import check_plan
+    from aot.memory.plan import plan_memory
+    from aot.schedule import schedule
+    from aot.target import load_target
+
+    target = load_target(options.target)
+    name = bundle_name(options.name, source)
+    model, partition = partition_model(source, options, progress)
+    progress("lower")
+    program = lower(name, model.graph, partition, target, options)
+    check_program(program)
+    progress("schedule")
+    scheduled = schedule(program)
+    check_program(scheduled)
+    progress("plan")
+    plan = plan_memory(scheduled, target, effort=options.plan_effort)
+    check_plan(scheduled, plan)
+    progress("emit")
+    manifest = manifest_of(scheduled, plan, target, partition, options)
+    files = emit_c(scheduled, plan, target, options, manifest)
+    return Compiled(name, target, model, partition, scheduled, plan, files, manifest)

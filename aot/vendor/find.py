@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finding backends by name: folders of aot/vendor, then pip packages by entry point."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from importlib.metadata import EntryPoint, entry_points
+
+from aot.errors import BackendError
+from aot.vendor.backend import Backend
+
+GROUP = "aotc.backends"
+
+
+def bundled() -> list[str]:
+    """Names of the vendors that come with aotc."""
+    import aot.vendor as package
+
+    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.ispkg)
+
+
+def external() -> dict[str, EntryPoint]:
+    """Entry points of installed vendor packages, by name."""
+    return {e.name: e for e in sorted(entry_points(group=GROUP), key=lambda e: e.name)}
+
+
+def available() -> list[str]:
+    """Every name `--backend` takes here, portable C (`c`) last."""
+    return [*sorted({*bundled(), *external()}), "c"]
+
+
+def find_backend(name: str) -> Backend:
+    """Import the backend called `name`; BackendError names the known ones."""
+    if name == "c":
+        from aot.ops.registry import load_all
+
+        return load_all()
+    try:
+        if name in bundled():
+            found = importlib.import_module(f"aot.vendor.{name}").backend
+        elif name in external():
+            found = external()[name].load()
+        else:
+            raise BackendError(
+                f"no backend is called {name!r}", "--backend", f"known: {', '.join(available())}"
+            )
+    except AttributeError as error:
+        raise BackendError(f"backend {name}: its package has no `backend`", hint=str(error)) from error
+    except ImportError as error:
+        raise BackendError(f"backend {name} cannot be imported: {error}") from error
+    if not isinstance(found, Backend):
+        raise BackendError(f"backend {name}: `backend` is a {type(found).__name__}, not a Backend")
+    return found
+
+
+def backends_for(names: tuple[str, ...]) -> list[Backend]:
+    """The backends in order of preference, portable C appended."""
+    plain = [n.split(":")[0] for n in names if n.split(":")[0] != "c"]
+    return [find_backend(n) for n in [*plain, "c"]]
