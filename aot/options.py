@@ -36,8 +36,8 @@ class Options:
     portable C always comes last and is not listed. `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
     list or a NumPy array, cast to the input's dtype by the loader). `opset` 0 means the lowest
-    that fits. `ram`, `flash`, `stack` are budgets in bytes, None without one. `test_data` is the
-    path of vectors remembered for `verify`. `dump_after` is a stage of STAGES or "".
+    that fits. `ram` and `flash` are budgets in bytes, None without one. `dump_after` is a stage of
+    STAGES or "".
     """
 
     name: str = ""
