@@ -19,9 +19,7 @@ def check_program(program: Program) -> None:
     """Raise InternalError, naming the call or tensor, if `program` is not well formed."""
     for name, tensor in program.tensors.items():
         _check_tensor(program, name, tensor)
-    defined = {
-        n for n, t in program.tensors.items() if t.role in (Role.INPUT, Role.CONST)
-    }
+    defined = {n for n, t in program.tensors.items() if t.role in (Role.INPUT, Role.CONST)}
     written: set[str] = set()
     for index, call in enumerate(program.calls):
         _check_call(program, index, call)

@@ -36,7 +36,8 @@ class DType:
         if self.np_name in ("bfloat16",):
             import ml_dtypes
 
-            return np.dtype(getattr(ml_dtypes, self.np_name))
+            found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.np_name))
+            return found
         return np.dtype(self.np_name)
 
     @property

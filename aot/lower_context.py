@@ -87,9 +87,7 @@ class LowerContext:
 
     def unwritten(self) -> set[str]:
         """Outputs of the current match that no call and no view has defined."""
-        return {
-            n for n in self._outputs if n not in self._written and self.tensors[n].view is None
-        }
+        return {n for n in self._outputs if n not in self._written and self.tensors[n].view is None}
 
     def tensor_of(self, value: ValueRef) -> Tensor:
         """The tensor that holds `value` in the layout this match sees it in."""
@@ -106,7 +104,7 @@ class LowerContext:
     def const(self, data: np.ndarray[Any, Any], name: str = "const") -> Handle:
         """A constant already in the order the kernel reads; equal contents are stored once."""
         data = np.asarray(data, order="C")
-        digest = hashlib.blake2b(data.view(np.uint8) if data.ndim else data.tobytes()).digest()
+        digest = hashlib.blake2b(data.reshape(-1).view(np.uint8).data).digest()
         key = (digest, data.dtype.name, data.shape)
         if key not in self._by_digest:
             base = self._fresh(f"{self._origin.nodes[0]}_{name}" if self._origin.nodes else name)
@@ -268,7 +266,7 @@ class LowerContext:
         assert isinstance(operand, ValueRef | Handle)
         name = self._name(operand)
         tensor = self.tensors[name]
-        fresh = name in self._outputs or isinstance(operand, Handle) and tensor.role is Role.TEMP
+        fresh = name in self._outputs or (isinstance(operand, Handle) and tensor.role is Role.TEMP)
         if tensor.role is Role.SCRATCH or (fresh and name not in self._written):
             return Arg(name, Access.WRITE)
         return Arg(name, Access.READ)
@@ -294,7 +292,7 @@ def layout_name(name: str, layout: Layout) -> str:
 
 def _plain(value: Any) -> FieldValue:
     if isinstance(value, list | tuple | np.ndarray):
-        return tuple(_scalar(v) for v in value)  # type: ignore[return-value]
+        return tuple(_scalar(v) for v in value)
     return _scalar(value)
 
 

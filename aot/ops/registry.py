@@ -9,10 +9,12 @@ one; a single `xs*` makes `m.xs` the tuple of all inputs) and the defaults of it
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 import sys
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
@@ -98,11 +100,17 @@ def full(shape: tuple[int, ...], value: float, dtype: str = "float32") -> np.nda
     return np.full(shape, value, dtype)
 
 
+@functools.cache
 def load_all() -> Backend:
-    """Import every module of aot.ops (each registers its operators) and return the backend."""
+    """Import every module of aot.ops (each registers its operators) and return the backend.
+
+    Installed packages add operators by the entry point group `aotc.operators` (a module each).
+    """
     import aot.ops as package
 
     for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
         if module != "registry":
             importlib.import_module(f"aot.ops.{module}")
+    for entry in sorted(entry_points(group="aotc.operators"), key=lambda e: e.name):
+        entry.load()
     return portable

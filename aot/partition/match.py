@@ -44,7 +44,7 @@ class ValueRef:
         """The static shape."""
         if self.ir.shape is None:
             raise InternalError(f"value {self.name} has no shape after normalisation")
-        return tuple(int(d) for d in self.ir.shape)
+        return tuple(int(str(d)) for d in self.ir.shape)
 
     @property
     def rank(self) -> int:
@@ -56,7 +56,9 @@ class ValueRef:
         """The element type."""
         d = dtypes.from_onnx(int(self.ir.dtype)) if self.ir.dtype is not None else None
         if d is None:
-            raise InternalError(f"value {self.name} has no element type aotc knows: {self.ir.dtype}")
+            raise InternalError(
+                f"value {self.name} has no element type aotc knows: {self.ir.dtype}"
+            )
         return d
 
     @property
@@ -142,9 +144,7 @@ class Match:
     def with_layouts(self, layouts: dict[str, Layout]) -> Match:
         """The same match, its values stored as `layouts` says (by name; others plain)."""
         nodes = tuple(n.ir for n in self.nodes)
-        moved = {
-            k: v and ValueRef(v.ir, layouts.get(k, PLAIN)) for k, v in self.values.items()
-        }
+        moved = {k: v and ValueRef(v.ir, layouts.get(k, PLAIN)) for k, v in self.values.items()}
         named = {k: v for k, v in self._names.items() if isinstance(v, NodeRef)}
         by_id = {id(v.ir): v for v in moved.values() if v is not None}
         attrs = {

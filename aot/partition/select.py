@@ -110,9 +110,7 @@ def _try(
         ) from error
     if reasons:
         name = str(node.name)
-        refusals.extend(
-            Refusal(name, node.op_type, backend.name, pattern.name, r) for r in reasons
-        )
+        refusals.extend(Refusal(name, node.op_type, backend.name, pattern.name, r) for r in reasons)
         return None
     return match
 

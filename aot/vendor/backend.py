@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aot.dtypes import DType
 from aot.layout import Layout
 from aot.partition import pattern as pat
 from aot.partition.match import Match, NodeRef, ValueRef
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 Check = Callable[[Match], Iterable[tuple[bool, str]]]
 Lowering = Callable[["LowerContext", Match], object]
 LayoutRule = Callable[[Match, dict[str, Layout], int], dict[str, Layout]]
+# (node, inputs) -> (shape, dtype) of each output; inputs are typed and static.
+Infer = Callable[[NodeRef, tuple[ValueRef | None, ...]], list[tuple[tuple[int, ...], DType]]]
 Cases = Callable[[], Iterable[Any]]
 
 
@@ -61,6 +64,7 @@ class Pattern:
     _layouts: LayoutRule | None = None
     _cases: list[Cases] = field(default_factory=list)
     _cost: Callable[[Match], float] | None = None
+    _infer: Infer | None = None
 
     def check(self, function: Check) -> Check:
         """Decorator: a generator of (condition, reason why not)."""
@@ -81,6 +85,16 @@ class Pattern:
         """Decorator: estimated time of a match in nanoseconds."""
         self._cost = function
         return function
+
+    def infer(self, function: Infer) -> Infer:
+        """Decorator: shapes and dtypes of the outputs of an operator that ONNX does not know."""
+        self._infer = function
+        return function
+
+    @property
+    def inference(self) -> Infer | None:
+        """The function given to `infer`, if any."""
+        return self._infer
 
     def cases(self, function: Cases) -> Cases:
         """Decorator: a generator of test cases (`aot.ops.registry.case`)."""

@@ -46,7 +46,9 @@ def find_backend(name: str) -> Backend:
                 f"no backend is called {name!r}", "--backend", f"known: {', '.join(available())}"
             )
     except AttributeError as error:
-        raise BackendError(f"backend {name}: its package has no `backend`", hint=str(error)) from error
+        raise BackendError(
+            f"backend {name}: its package has no `backend`", hint=str(error)
+        ) from error
     except ImportError as error:
         raise BackendError(f"backend {name} cannot be imported: {error}") from error
     if not isinstance(found, Backend):

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shared fixtures: this folder is importable, real models are found by AOT_TEST_MODELS."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture(scope="session")
+def models_folder() -> Path:
+    """The folder of real models; skips visibly where there is none."""
+    folder = os.environ.get("AOT_TEST_MODELS", "")
+    if not folder:
+        pytest.skip("AOT_TEST_MODELS is not set: the real models are not on this machine")
+    if not Path(folder).is_dir():
+        pytest.fail(f"AOT_TEST_MODELS={folder} is not a folder")
+    return Path(folder)
