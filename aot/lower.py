@@ -72,10 +72,10 @@ def _lower_match(c: LowerContext, placed: Placed, plan: LayoutPlan, outputs: set
     origin = _origin(match)
     where = f"node {match.root.onnx_name} ({match.root.op_type})"
     written = [v.name for v in match.outputs()]
-    c.begin(origin, selected.backend, selected.region, selected.pattern.folder, ())
+    c.begin(origin, None, -1, ())
     for _, value in match.inputs():
         _convert(c, value)
-    c.begin(origin, selected.backend, selected.region, selected.pattern.folder, written)
+    c.begin(origin, selected.pattern, selected.region, written)
     try:
         selected.pattern.record(c, match)
     except AotError as error:
@@ -162,7 +162,7 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph) -> list[str]:
         if own is not None and own.role is Role.OUTPUT:
             names.append(value.name)
             continue
-        c.begin(Origin((value.name,), ("Output",), _shapes([value.shape])), "c", -1, None, ())
+        c.begin(Origin((value.name,), ("Output",), _shapes([value.shape])), None, -1, ())
         name = c._fresh(f"{value.name}_out{i}")
         c.tensors[name] = Tensor(
             name, value.shape, value.dtype, Role.OUTPUT, PLAIN, onnx_name=value.onnx_name

@@ -31,6 +31,7 @@ from aot.program import (
     View,
 )
 from aot.target import Target
+from aot.vendor.backend import Pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,19 @@ class LowerContext:
         self._origin = Origin((), ())
         self._backend, self._region = "c", -1
         self._folder: Path | None = None
+        self._header = ""
         self._outputs: set[str] = set()
 
     # -- called by the driver --------------------------------------------------------------
 
     def begin(
-        self, origin: Origin, backend: str, region: int, folder: Path | None, outputs: Iterable[str]
+        self, origin: Origin, pattern: Pattern | None, region: int, outputs: Iterable[str]
     ) -> None:
         """Start the lowering of one match; `outputs` are the tensors it must write."""
-        self._origin, self._backend, self._region = origin, backend, region
-        self._folder, self._outputs = folder, set(outputs)
+        self._origin, self._region, self._outputs = origin, region, set(outputs)
+        self._backend = pattern.backend if pattern else "c"
+        self._folder = pattern.folder if pattern else None
+        self._header = pattern.header if pattern else ""
 
     def unwritten(self) -> set[str]:
         """Outputs of the current match that no call and no view has defined."""
@@ -176,7 +180,7 @@ class LowerContext:
                 args.append(self._argument(operand))
         pairs = [p for o, i in inplace if (p := self._pair(args, o, i)) is not None]
         origin = replace(self._origin, comment=comment) if comment else self._origin
-        file = header or f"{kernel}.h"
+        file = header or self._header or f"{kernel}.h"
         if self._folder is not None and (self._folder / file).is_file():
             file = str(self._folder / file)
         call = Call(

@@ -21,6 +21,7 @@ that returns call records, and optionally a layout rule, a cost and test cases:
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,8 @@ class Pattern:
     """One thing a backend can compute: a graph of operators and how to compute it.
 
     `attrs` are attributes of the root with their defaults (what `m.axis` gives); `outputs` names
-    the root's outputs; `priority` breaks ties between patterns of equal size (larger first).
+    the root's outputs; `priority` breaks ties between patterns of equal size (larger first);
+    `header` is the C header of its kernels ("" = one per kernel), looked for in `folder` first.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Pattern:
     attrs: dict[str, Any] = field(default_factory=dict)
     priority: int = 0
     folder: Path | None = None
+    header: str = ""
     _checks: list[Check] = field(default_factory=list)
     _lower: Lowering | None = None
     _layouts: LayoutRule | None = None
@@ -168,10 +171,16 @@ class Backend:
     folder: Path | None = None
     patterns: list[Pattern] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        """The folder is where the backend was written, unless it says otherwise."""
+        if self.folder is None:
+            self.folder = Path(sys._getframe(2).f_code.co_filename).parent
+
     def pattern(self, function: Callable[..., Any]) -> Pattern:
         """Decorator: adds the pattern a function describes; its name is the function's."""
         folder = Path(function.__code__.co_filename).parent
-        made = Pattern(function.__name__, pat.trace(function), self.name, folder=folder)
+        graph = pat.trace(function)
+        made = Pattern(function.__name__, graph, self.name, folder=folder, header=self.header)
         self.patterns.append(made)
         return made
 
