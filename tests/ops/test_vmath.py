@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""aot_vmath_f32.h against float64: units in the last place over a sweep of all float32 patterns."""
+
+import ctypes
+import math
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FUNCTIONS = {
+    "exp": (np.exp, 2.0),
+    "expm1": (np.expm1, 2.0),
+    "log": (np.log, 2.0),
+    "tanh": (np.tanh, 2.0),
+    "sigmoid": (lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))), 2.0),
+    "erf": (np.vectorize(math.erf, otypes=[np.float64]), 2.0),
+    "softplus": (lambda x: np.logaddexp(0.0, x), 3.0),
+    "rint": (np.rint, 0.0),
+    "floor": (np.floor, 0.0),
+    "ceil": (np.ceil, 0.0),
+}
+FLAGS = {1: (), 4: (), 8: ("-mavx2", "-mfma"), 16: ("-mavx512f", "-mfma")}
+
+
+def runnable(vlen: int) -> bool:
+    """Whether this CPU executes vectors of `vlen` floats."""
+    flags = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    need = {8: ("avx2", "fma"), 16: ("avx512f",)}.get(vlen, ())
+    return all(f" {n}" in flags for n in need)
+
+
+def build(folder: Path, vlen: int, contract: str) -> ctypes.CDLL:
+    text = ['#include "aot_vmath_f32.h"', "#include <stddef.h>"]
+    for name in FUNCTIONS:
+        text.append(
+            f"void v_{name}(float *y, const float *x, size_t n) {{ for (size_t i = 0; i < n;"
+            f" i += AOT_VLEN) aot_vstore(y + i, aot_v{name}(aot_vload(x + i))); }}\n"
+            f"void s_{name}(float *y, const float *x, size_t n) {{ for (size_t i = 0; i < n;"
+            f" ++i) y[i] = aot_s{name}(x[i]); }}"
+        )
+    source = folder / "vmath.c"
+    source.write_text("\n".join(text))
+    library = folder / f"vmath{vlen}{contract}.so"
+    warn = "-Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror -pedantic".split()
+    subprocess.run(
+        [shutil.which("cc") or "cc", "-std=c99", "-O2", "-shared", "-fPIC", *warn, *FLAGS[vlen]]
+        + [f"-ffp-contract={contract}", f"-DAOT_VLEN={vlen}", f"-I{ROOT}/runtime_c/include"]
+        + [f"-I{ROOT}/runtime_c/kernels", str(source), "-o", str(library)],
+        check=True,
+    )
+    return ctypes.CDLL(str(library))
+
+
+def call(lib: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
+    y = np.empty_like(x)
+    pointer = ctypes.POINTER(ctypes.c_float)
+    getattr(lib, name)(
+        y.ctypes.data_as(pointer), x.ctypes.data_as(pointer), ctypes.c_size_t(x.size)
+    )
+    return y
+
+
+def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """|got - want| in units of float32's spacing at want; 0 where both are NaN or equal."""
+    with np.errstate(over="ignore"):
+        rounded = want.astype(np.float32)
+    unit = np.spacing(np.abs(rounded)).astype(np.float64)
+    unit = np.where(np.isfinite(unit), unit, np.spacing(np.float32(3.4e38)).astype(np.float64))
+    same = (got == rounded) | (np.isnan(got) & np.isnan(want))
+    with np.errstate(all="ignore"):
+        apart = np.abs(got.astype(np.float64) - want) / unit
+    return np.where(same, 0.0, np.where(np.isnan(apart), np.inf, apart))
+
+
+def sweep() -> np.ndarray:
+    patterns = np.arange(0, 2**32, 2003, dtype=np.uint64).astype(np.uint32).view(np.float32)
+    near = np.linspace(-110, 110, 400_001).astype(np.float32)
+    edge = np.array(
+        [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 88.72283, 88.72284, -103.97, -103.98]
+        + [1.0, -1.0, 0.5, 2.5, -0.5, 8388607.5, 3.4e38, -3.4e38, 1.17549435e-38, 0.99999994],
+        np.float32,
+    )
+    x = np.concatenate([patterns, near, edge])
+    return np.concatenate([x, np.zeros(-x.size % 16, np.float32)])
+
+
+@pytest.mark.parametrize(
+    ("vlen", "contract"), [(1, "off"), (4, "off"), (8, "off"), (8, "fast"), (16, "off")]
+)
+def test_ulp(vlen, contract, tmp_path):
+    if not runnable(vlen):
+        pytest.skip(f"this CPU has no vectors of {vlen} floats")
+    lib, x = build(tmp_path, vlen, contract), sweep()
+    for name, (reference, limit) in FUNCTIONS.items():
+        with np.errstate(all="ignore"):
+            want = np.asarray(reference(x.astype(np.float64)))
+        got = call(lib, f"v_{name}", x)
+        apart = ulps(got, want)
+        worst = int(np.argmax(apart))
+        print(f"V={vlen} {contract} {name}: {apart[worst]:.3f} ULP at {x[worst]!r}")
+        assert apart[worst] <= limit, f"{name}({x[worst]!r}) = {got[worst]!r}"
+        twin = call(lib, f"s_{name}", x)
+        if contract == "off":
+            same = (twin.view(np.int32) == got.view(np.int32)) | (np.isnan(twin) & np.isnan(got))
+            assert same.all(), f"{name}: lane and scalar differ at {x[~same][:3]}"
