@@ -14,7 +14,7 @@ import onnx
 
 from graphs import model
 
-OPERATOR = '''
+OPERATOR = """
 from aot.dtypes import F32
 from aot.ops.registry import op
 
@@ -34,7 +34,7 @@ def to_kernel(c, m):
     for d in m.x.shape:
         n *= d
     c.call("toy_triple_f32", m.y, m.x, c.params(n=n), inplace=[(m.y, m.x)])
-'''
+"""
 KERNEL = """/* SPDX-License-Identifier: MIT-0 */
 #ifndef TOY_TRIPLE_F32_H
 #define TOY_TRIPLE_F32_H
@@ -48,7 +48,7 @@ static inline void toy_triple_f32(float *y, const float *x, const toy_triple_f32
 }
 #endif
 """
-BACKEND = '''
+BACKEND = """
 from aot.vendor.backend import Backend
 
 backend = Backend("toy", header="toy_npu.h", sources=("toy_npu.c",))
@@ -67,7 +67,7 @@ def to_npu(c, m):
     for d in m.x.shape:
         n *= d
     c.call("toy_npu_relu", m.y, m.x, c.params(n=n))
-'''
+"""
 NPU_H = """/* SPDX-License-Identifier: MIT-0 */
 #ifndef TOY_NPU_H
 #define TOY_NPU_H
@@ -116,9 +116,7 @@ def test_toy_operator_and_toy_backend(tmp_path: Path) -> None:
     plug = plugin(tmp_path / "site")
     path, out = tmp_path / "toy.onnx", tmp_path / "out"
     rows = [("toy.Triple", "x", "t"), ("Relu", "t", "r"), ("Relu", "wide", "w")]
-    proto = model(
-        rows, {"x": [2, 4], "wide": [2, 9]}, {"r": [2, 4], "w": [2, 9]}, domains=["toy"]
-    )
+    proto = model(rows, {"x": [2, 4], "wide": [2, 9]}, {"r": [2, 4], "w": [2, 9]}, domains=["toy"])
     onnx.save(proto, path)
     done = aotc(plug, path, "-o", out, "--backend", "toy")
     assert done.returncode == 0, done.stderr
