@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Compiler-dependent spellings in one place. Every macro can be replaced: define it before this
- * header is read, or in the file that AOT_CONFIG names. */
+ * header is read, or in the file that AOT_CONFIG names (-DAOT_CONFIG='"my_config.h"'). */
 #ifndef AOT_PORT_H
 #define AOT_PORT_H
 
@@ -8,6 +8,7 @@
 #include AOT_CONFIG
 #endif
 
+/* A function that must disappear into its caller. */
 #ifndef AOT_INLINE
 #if defined(__GNUC__)
 #define AOT_INLINE static inline __attribute__((always_inline))
@@ -16,9 +17,13 @@
 #endif
 #endif
 
+/* A function that must stay one: kernels specialised once and called often. It is also what keeps
+ * the arena's effective types apart: accesses of two kernels never meet in one function. */
 #ifndef AOT_NOINLINE
 #if defined(__GNUC__)
 #define AOT_NOINLINE __attribute__((noinline))
+#elif defined(_MSC_VER)
+#define AOT_NOINLINE __declspec(noinline)
 #else
 #define AOT_NOINLINE
 #endif
@@ -32,11 +37,120 @@
 #endif
 #endif
 
+/* The caller must look at the result. */
+#ifndef AOT_WARN_UNUSED
+#if defined(__GNUC__)
+#define AOT_WARN_UNUSED __attribute__((warn_unused_result))
+#else
+#define AOT_WARN_UNUSED
+#endif
+#endif
+
+/* A variable aligned to n bytes: `AOT_ALIGNED(64) static char x[64];` */
+#ifndef AOT_ALIGNED
+#if defined(__GNUC__)
+#define AOT_ALIGNED(n) __attribute__((aligned(n)))
+#elif defined(_MSC_VER)
+#define AOT_ALIGNED(n) __declspec(align(n))
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define AOT_ALIGNED(n) _Alignas(n)
+#else
+#define AOT_ALIGNED(n)
+#endif
+#endif
+
+/* A variable in a linker section: `AOT_SECTION(".sram2") static char x[64];` */
+#ifndef AOT_SECTION
+#if defined(__GNUC__)
+#define AOT_SECTION(name) __attribute__((section(name)))
+#else
+#define AOT_SECTION(name)
+#endif
+#endif
+
+/* Placement of the built-in arena: `-DAOT_ARENA_ATTR='AOT_SECTION(".sram2")'`. */
+#ifndef AOT_ARENA_ATTR
+#define AOT_ARENA_ATTR
+#endif
+
+/* A symbol other files of the bundle use and nobody else. */
+#ifndef AOT_HIDDEN
+#if defined(__GNUC__) && defined(__ELF__)
+#define AOT_HIDDEN __attribute__((visibility("hidden")))
+#else
+#define AOT_HIDDEN
+#endif
+#endif
+
+/* Accesses through a type so marked may alias any object. */
+#ifndef AOT_MAY_ALIAS
+#if defined(__GNUC__)
+#define AOT_MAY_ALIAS __attribute__((may_alias))
+#else
+#define AOT_MAY_ALIAS
+#endif
+#endif
+
+#ifndef AOT_RESTRICT
+#if defined(__GNUC__) || defined(_MSC_VER)
+#define AOT_RESTRICT __restrict
+#elif defined(__cplusplus)
+#define AOT_RESTRICT
+#else
+#define AOT_RESTRICT restrict
+#endif
+#endif
+
+#ifndef AOT_LIKELY
+#if defined(__GNUC__)
+#define AOT_LIKELY(x) __builtin_expect(!!(x), 1)
+#define AOT_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#else
+#define AOT_LIKELY(x) (!!(x))
+#define AOT_UNLIKELY(x) (!!(x))
+#endif
+#endif
+
 #ifndef AOT_PREFETCH
 #if defined(__GNUC__)
 #define AOT_PREFETCH(p) __builtin_prefetch((p), 0, 2)
 #else
 #define AOT_PREFETCH(p) ((void)(p))
+#endif
+#endif
+
+/* Unroll the loop that follows n times: `AOT_UNROLL(4) for (...)`. */
+#ifndef AOT_UNROLL
+#define AOT_PRAGMA_(x) _Pragma(#x)
+#if defined(__clang__)
+#define AOT_UNROLL(n) AOT_PRAGMA_(clang loop unroll_count(n))
+#elif defined(__GNUC__) && __GNUC__ >= 8
+#define AOT_UNROLL(n) AOT_PRAGMA_(GCC unroll n)
+#else
+#define AOT_UNROLL(n)
+#endif
+#endif
+
+/* A condition checked by the compiler; `text` is an identifier that says what went wrong. */
+#ifndef AOT_STATIC_ASSERT
+#if defined(__cplusplus)
+#define AOT_STATIC_ASSERT(cond, text) static_assert(cond, #text)
+#elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define AOT_STATIC_ASSERT(cond, text) _Static_assert(cond, #text)
+#else
+#define AOT_STATIC_ASSERT(cond, text) extern int aot_assert_##text[(cond) ? 1 : -1]
+#endif
+#endif
+
+/* The one-byte lock of a context: AOT_TRY_LOCK gives non-zero when it was free and is now ours.
+ * Without atomics it guards against re-entry only, and callers must not share a context. */
+#ifndef AOT_TRY_LOCK
+#if defined(__GCC_ATOMIC_CHAR_LOCK_FREE) && __GCC_ATOMIC_CHAR_LOCK_FREE > 1
+#define AOT_TRY_LOCK(p) (__atomic_exchange_n((p), (unsigned char)1, __ATOMIC_ACQUIRE) == 0)
+#define AOT_UNLOCK(p) __atomic_store_n((p), (unsigned char)0, __ATOMIC_RELEASE)
+#else
+#define AOT_TRY_LOCK(p) (*(p) == 0 ? (*(p) = 1, 1) : 0)
+#define AOT_UNLOCK(p) ((void)(*(p) = 0))
 #endif
 #endif
 

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* What every compiled model shares: status codes and the version of the binary interface. */
+#ifndef AOT_AOT_H
+#define AOT_AOT_H
+
+#include "port.h"
+
+/* Changes when a context, a status code or a signature changes incompatibly. */
+#define AOT_ABI_VERSION 1
+
+typedef enum aot_status {
+    AOT_OK = 0,
+    AOT_NULL = 1,         /* a pointer that must not be NULL is NULL */
+    AOT_BAD_NDIM = 2,     /* a tensor has another number of axes */
+    AOT_BAD_SHAPE = 3,    /* a tensor has another shape */
+    AOT_BAD_DTYPE = 4,    /* a tensor has another element type, or vector lanes */
+    AOT_BAD_DEVICE = 5,   /* a tensor is not in CPU memory */
+    AOT_BAD_STRIDES = 6,  /* a tensor is not compact and row-major */
+    AOT_BAD_ALIGN = 7,    /* a tensor's data is not aligned to its element */
+    AOT_OVERLAP = 8,      /* an output shares memory with an input, an output or the arena */
+    AOT_ARENA_SMALL = 9,  /* the arena has fewer bytes than the model needs */
+    AOT_ARENA_ALIGN = 10, /* the arena's address is not aligned as the model needs */
+    AOT_NOT_INIT = 11,    /* the context was not initialised by this model's init */
+    AOT_BUSY = 12,        /* the context or the built-in arena is in use */
+    AOT_NO_ARENA = 13,    /* NULL arena, and the bundle was built without the built-in one */
+    AOT_NO_WEIGHTS = 14,  /* run before the weights were set */
+    AOT_BAD_WEIGHTS = 15, /* the weights do not belong to this model, or are damaged */
+    AOT_BAD_INDEX = 16,   /* no such input or output */
+    AOT_BAD_ARGS = 17,    /* a call through a generic interface has wrong arguments */
+    AOT_VENDOR = 18       /* a vendor's library reported an error */
+} aot_status;
+
+/* One sentence in English; never NULL. */
+static inline const char *aot_status_text(aot_status status)
+{
+    switch (status) {
+    case AOT_OK:
+        return "ok";
+    case AOT_NULL:
+        return "a pointer is NULL";
+    case AOT_BAD_NDIM:
+        return "a tensor has the wrong number of axes";
+    case AOT_BAD_SHAPE:
+        return "a tensor has the wrong shape";
+    case AOT_BAD_DTYPE:
+        return "a tensor has the wrong element type";
+    case AOT_BAD_DEVICE:
+        return "a tensor is not in CPU memory";
+    case AOT_BAD_STRIDES:
+        return "a tensor is not compact and row-major";
+    case AOT_BAD_ALIGN:
+        return "a tensor's data is not aligned to its element type";
+    case AOT_OVERLAP:
+        return "an output overlaps an input, another output or the arena";
+    case AOT_ARENA_SMALL:
+        return "the arena is too small";
+    case AOT_ARENA_ALIGN:
+        return "the arena is not aligned";
+    case AOT_NOT_INIT:
+        return "the context is not initialised";
+    case AOT_BUSY:
+        return "the context or the built-in arena is in use";
+    case AOT_NO_ARENA:
+        return "the library was built without the built-in arena";
+    case AOT_NO_WEIGHTS:
+        return "the weights are not set";
+    case AOT_BAD_WEIGHTS:
+        return "the weights do not fit the model or are damaged";
+    case AOT_BAD_INDEX:
+        return "there is no input or output with this index";
+    case AOT_BAD_ARGS:
+        return "wrong number or kind of arguments";
+    case AOT_VENDOR:
+        return "a vendor library reported an error";
+    default:
+        return "unknown status";
+    }
+}
+
+#endif /* AOT_AOT_H */
