@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Editing an onnx_ir graph so that it stays typed, named and topologically sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.shapes.nodes import NAME_KEY, Array, is_typed, set_type, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Shape = Sequence[int]
+
+
+def graphs(model: ir.Model) -> Iterator[ir.Graph]:
+    """The main graph and every subgraph."""
+    yield model.graph
+    yield from model.graph.subgraphs()
+
+
+def is_used(value: ir.Value) -> bool:
+    """Whether anyone reads the value."""
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def single_use(value: ir.Value) -> ir.Node | None:
+    """The only node that reads the value, once, and nothing else does; else None."""
+    uses = list(value.uses())
+    if len(uses) != 1 or value.is_graph_output():
+        return None
+    return uses[0].node
+
+
+def producer(value: ir.Value | None, *op_types: str) -> ir.Node | None:
+    """The node of a standard operator in `op_types` that computes `value`, else None."""
+    node = None if value is None else value.producer()
+    if node is None or node.domain or (op_types and node.op_type not in op_types):
+        return None
+    return node
+
+
+class Editor:
+    """Adds and replaces nodes of one graph. `changed` says whether anything was done."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self.graph = graph
+        self.changed = False
+
+    def const(self, data: Any, hint: str, dtype: ir.DataType | None = None) -> ir.Value:
+        """A new constant; `dtype` only for element types NumPy has no name for."""
+        import onnx_ir as ir
+
+        array = np.asarray(data)
+        tensor = ir.Tensor(array) if dtype is None else ir.Tensor(array, dtype=dtype)
+        return self.tensor(tensor, hint)
+
+    def tensor(self, tensor: ir.TensorProtocol, hint: str) -> ir.Value:
+        """A new constant that holds `tensor`."""
+        import onnx_ir as ir
+
+        value = ir.Value(
+            name=self._fresh(hint),
+            shape=ir.Shape(tensor.shape),
+            type=ir.TensorType(tensor.dtype),
+            const_value=tensor,
+        )
+        self.graph.register_initializer(value)
+        return value
+
+    def ints(self, values: Sequence[int], hint: str) -> ir.Value:
+        """A new int64 vector."""
+        return self.const(np.array(list(values), dtype=np.int64), hint)
+
+    def node(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        attributes: dict[str, Any] | None = None,
+        *,
+        before: ir.Node,
+        shape: Shape,
+        dtype: ir.DataType | None = None,
+        hint: str = "",
+    ) -> ir.Value:
+        """The output of a new node in front of `before`, with the element type of input 0."""
+        import onnx_ir as ir
+
+        first = next(i for i in inputs if i is not None)
+        made = ir.Node(
+            "",
+            op_type,
+            list(inputs),
+            [ir.convenience.convert_attribute(k, v) for k, v in (attributes or {}).items()],
+            name=f"{before.name}_{op_type}" if before.name else None,
+            num_outputs=1,
+        )
+        for key, text in before.metadata_props.items():
+            made.metadata_props[key] = text
+        value = made.outputs[0]
+        kind = dtype if dtype is not None else first.dtype
+        assert kind is not None
+        set_type(value, int(kind), tuple(shape))
+        value.name = self._fresh(hint or f"{before.outputs[0].name}_{op_type}")
+        self.graph.insert_before(before, made)
+        return value
+
+    def replace(self, old: ir.Value, new: ir.Value) -> bool:
+        """Let everyone read `new` instead of `old`; False if `old` must stay as it is.
+
+        A graph output keeps its name; it stays computed by a node of its own.
+        """
+        if old.is_graph_output():
+            if new.producer() is None or new.is_graph_output() or new.graph is not old.graph:
+                return self._replace_inner_uses(old, new)
+            for index, value in enumerate(self.graph.outputs):
+                if value is old:
+                    self.graph.outputs[index] = new
+            _move_name(old, new)
+        old.replace_all_uses_with(new)
+        self.changed = True
+        return True
+
+    def _replace_inner_uses(self, old: ir.Value, new: ir.Value) -> bool:
+        uses = list(old.uses())
+        for use in uses:
+            use.node.replace_input_with(use.idx, new)
+        self.changed = self.changed or bool(uses)
+        return False
+
+    def remove(self, *nodes: ir.Node) -> None:
+        """Take nodes nobody reads any more out of the graph."""
+        for node in nodes:
+            self.graph.remove(node, safe=True)
+        self.changed = True
+
+    def set_attribute(self, node: ir.Node, name: str, value: Any) -> None:
+        """Give `node` the attribute unless it has that value already."""
+        import onnx_ir as ir
+
+        found = node.attributes.get(name)
+        if found is not None and _same(found.value, value):
+            return
+        node.attributes[name] = ir.convenience.convert_attribute(name, value)
+        self.changed = True
+
+    def drop_attribute(self, node: ir.Node, name: str) -> None:
+        """Take the attribute away if it is there."""
+        if name in node.attributes:
+            del node.attributes[name]
+            self.changed = True
+
+    def set_input(self, node: ir.Node, index: int, value: ir.Value | None) -> None:
+        """Replace one input, growing the list if it is short."""
+        if index >= len(node.inputs):
+            node.resize_inputs(index + 1)
+        if node.inputs[index] is not value:
+            node.replace_input_with(index, value)
+            self.changed = True
+
+    def _fresh(self, hint: str) -> str:
+        """A name no value of the model has: the blank keeps it apart until names are made."""
+        count = int(self.graph.meta.get("aot.fresh", 0)) + 1
+        self.graph.meta["aot.fresh"] = count
+        return f"{hint.split(' ')[0]} {count}"
+
+
+def _move_name(old: ir.Value, new: ir.Value) -> None:
+    name = old.name
+    old.name = f"{name} replaced"
+    new.name = name
+    new.metadata_props.pop(NAME_KEY, None)
+    if NAME_KEY in old.metadata_props:
+        new.metadata_props[NAME_KEY] = old.metadata_props[NAME_KEY]
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, Sequence) and not isinstance(left, str):
+        return list(left) == list(right) if isinstance(right, Sequence) else False
+    return bool(left == right)
+
+
+def hoist_constants(graph: ir.Graph) -> None:
+    """Constant nodes become initialisers.
+
+    Before: c = Constant(value=…); y = Add(x, c)      After: y = Add(x, c), c an initialiser
+    """
+    edit = Editor(graph)
+    for node in graph:
+        tensor = _constant_tensor(node)
+        if tensor is None:
+            continue
+        old, name = node.outputs[0], str(node.outputs[0].name)
+        new = edit.tensor(tensor, name)
+        for index, value in enumerate(graph.outputs):
+            if value is old:
+                graph.outputs[index] = new
+        old.replace_all_uses_with(new)
+        graph.remove(node, safe=True)
+        new.name = name
+
+
+def _constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
+    import onnx_ir as ir
+
+    if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
+        return None
+    (attribute,) = node.attributes.values()
+    name, value = attribute.name, attribute.value
+    if name == "value":
+        return value  # type: ignore[no-any-return]
+    if name in ("value_float", "value_floats"):
+        return ir.Tensor(np.asarray(value, dtype=np.float32))
+    if name in ("value_int", "value_ints"):
+        return ir.Tensor(np.asarray(value, dtype=np.int64))
+    return None
+
+
+def as_array(value: ir.Value) -> Array:
+    """The elements of a value known to be constant."""
+    assert value.const_value is not None
+    return value.const_value.numpy()
+
+
+def same_shape(left: ir.Value, right: ir.Value) -> bool:
+    """Whether two values are typed and of equal shape."""
+    return is_typed(left) and is_typed(right) and shape_of(left) == shape_of(right)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX file to checked graph: one opset, static shapes, every value typed, C names.
+
+Reading trusts nothing: see `source`, `external` and `check` for what is refused and why.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aot.edit import graphs, hoist_constants
+from aot.errors import ModelError
+from aot.load.check import check_details, check_structure
+from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
+from aot.load.functions import inline_functions
+from aot.load.options import LoadOptions
+from aot.load.outputs import separate_outputs
+from aot.load.pin import OpenAxis, pin, unpinned
+from aot.load.source import read_model
+from aot.load.text import model_text
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+__all__ = [
+    "LoadOptions",
+    "OpenAxis",
+    "canonical_opset",
+    "load",
+    "model_text",
+    "read_proto",
+    "unpinned",
+]
+
+Source = "str | os.PathLike[str] | bytes | onnx.ModelProto"
+
+
+def read_proto(source: Source) -> tuple[onnx.ModelProto, Path | None]:  # type: ignore[valid-type]
+    """The ModelProto behind a path, bytes or a ModelProto, and the folder of its external data."""
+    if isinstance(source, (str, os.PathLike, bytes)):
+        return read_model(source)
+    return source, None  # type: ignore[return-value]
+
+
+def load(source: Source, options: LoadOptions | None = None) -> ir.Model:  # type: ignore[valid-type]
+    """The model in the canonical opset, statically shaped and typed, with C identifiers as names.
+
+    Raises ModelError or UnsupportedError, naming node, value and dimension.
+    """
+    from aot.load import names, weights
+    from aot.shapes.infer import infer
+
+    options = options or LoadOptions()
+    proto, folder = read_proto(source)
+    check_structure(proto, options.claimed)
+    light, big = weights.split(proto, folder)
+    pin(light.graph, options)
+    hints = _forget_shapes(light)
+    weights.stand_in(light.graph, big)
+    light.ir_version = max(light.ir_version, MIN_IR_VERSION)
+    check_details(light)
+    _open_outputs(light)
+    light = to_canonical(inline_functions(light, options))
+    model = _to_ir(_with_shapes(light))
+    weights.attach(model.graph, big)
+    names.remember_names(model)
+    for graph in graphs(model):
+        hoist_constants(graph)
+        separate_outputs(graph)
+    infer(model, hints)
+    names.name_everything(model)
+    return model
+
+
+def _to_ir(light: onnx.ModelProto) -> ir.Model:
+    import onnx_ir as ir
+
+    try:
+        return ir.from_proto(light)
+    except (ValueError, TypeError, KeyError) as e:
+        text = " ".join(str(e).split())[:300]
+        raise ModelError(f"not valid ONNX: {text}") from None
+
+
+def _forget_shapes(light: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+    """Drop declared shapes of outputs and inner values (inference finds them); return them."""
+    import onnx
+
+    hints: dict[str, onnx.TypeProto] = {}
+    for info in light.graph.output:
+        kept = onnx.TypeProto()
+        kept.CopyFrom(info.type)
+        hints[info.name] = kept
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.shape.Clear()
+            info.type.tensor_type.shape.SetInParent()
+    return hints
+
+
+def _open_outputs(light: onnx.ModelProto) -> None:
+    """Leave the outputs' shapes to inference (onnx's checker wants one, so only after it)."""
+    for info in light.graph.output:
+        if info.type.HasField("tensor_type"):
+            info.type.tensor_type.ClearField("shape")
+
+
+def _with_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
+    """What onnx can infer in one sweep; where it fails, our own sweep will say why."""
+    from onnx import shape_inference
+
+    try:
+        return shape_inference.infer_shapes(light, strict_mode=True)
+    except (shape_inference.InferenceError, ValueError, RuntimeError):
+        return light

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is this ModelProto a graph at all? Our own rules first, then onnx's checker for the details.
+
+onnx's checker is no validator: it lets negative and absurd dimensions, missing outputs and
+truncated constants pass. Everything a later stage relies on is checked here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING
+
+from aot.errors import AotError, ModelError, UnsupportedError, raise_all
+from aot.load.external import is_external
+from aot.load.tensors import check_tensor, element_count
+from aot.shapes.contrib import CONTRIB
+
+if TYPE_CHECKING:
+    import onnx
+
+MAX_DEPTH = 24
+STANDARD_DOMAINS = ("", "ai.onnx")
+
+
+def node_title(node: onnx.NodeProto, index: int | None = None) -> str:
+    """How messages call a node: its name, else what it computes; and its operator."""
+    op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    if node.name:
+        return f"{node.name} ({op})"
+    first = next((o for o in node.output if o), "")
+    return f'the {op} that computes "{first}"' if first else f"node {index or 0} ({op})"
+
+
+def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
+    """Raise the errors of the graph's structure, all of a kind at once."""
+    graph = model.graph
+    if not graph.node:
+        raise ModelError("the graph is empty (0 nodes)", f'graph "{graph.name}"')
+    if not graph.output:
+        raise ModelError("the graph has no outputs", f'graph "{graph.name}"')
+    raise_all(_depth_errors(graph, 0))
+    raise_all(_tensor_errors(model))
+    raise_all(_scope_errors(graph, frozenset()))
+    raise_all(_operator_errors(model, claimed))
+
+
+def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    """The graphs a node holds in its attributes."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _depth_errors(graph: onnx.GraphProto, depth: int) -> Iterator[AotError]:
+    if depth > MAX_DEPTH:
+        what = f"subgraphs are nested more than {MAX_DEPTH} deep"
+        yield ModelError(what, f'graph "{graph.name}"')
+        return
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from _depth_errors(inner, depth + 1)
+
+
+def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
+    """`graph` and everything nested in it."""
+    yield graph
+    for node in graph.node:
+        for inner in subgraphs(node):
+            yield from all_graphs(inner)
+
+
+def tensors(model: onnx.ModelProto) -> Iterator[onnx.TensorProto]:
+    """Every constant of the model: initialisers and tensor attributes, functions included."""
+    for graph in all_graphs(model.graph):
+        yield from graph.initializer
+        yield from _attribute_tensors(graph.node)
+    for function in model.functions:
+        yield from _attribute_tensors(function.node)
+        for node in function.node:
+            for inner in subgraphs(node):
+                for graph in all_graphs(inner):
+                    yield from graph.initializer
+                    yield from _attribute_tensors(graph.node)
+
+
+def _attribute_tensors(nodes: Collection[onnx.NodeProto]) -> Iterator[onnx.TensorProto]:
+    for node in nodes:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+
+
+def _tensor_errors(model: onnx.ModelProto) -> Iterator[AotError]:
+    for tensor in tensors(model):
+        try:
+            if is_external(tensor):
+                element_count(tensor)
+            else:
+                check_tensor(tensor)
+        except ModelError as e:
+            yield e
+
+
+def _scope_errors(graph: onnx.GraphProto, outer: frozenset[str]) -> Iterator[AotError]:
+    """Names: each defined once, before its first use."""
+    known: set[str] = set()
+    initializers = [i.name for i in graph.initializer]
+    initializers += [s.values.name for s in graph.sparse_initializer]
+    for kind, names in (("input", [i.name for i in graph.input]), ("initializer", initializers)):
+        seen: set[str] = set()
+        for name in names:
+            if name in seen or not name:
+                yield ModelError(f'{kind} name "{name}" is {"taken" if name else "empty"}')
+            seen.add(name)
+        known |= seen
+    later = {o for node in graph.node for o in node.output if o}
+    for index, node in enumerate(graph.node):
+        title = node_title(node, index)
+        for name in node.input:
+            if name and name not in known and name not in outer:
+                yield _undefined(graph, title, name, later)
+        for inner in subgraphs(node):
+            yield from _scope_errors(inner, outer | known)
+        for name in node.output:
+            if name in known:
+                yield ModelError(f'{title}: the name "{name}" is defined twice')
+            if name:
+                known.add(name)
+    for output in graph.output:
+        if output.name not in known and (output.name not in outer or not output.name):
+            yield ModelError(f'graph output "{output.name}" is never computed')
+
+
+def _undefined(graph: onnx.GraphProto, title: str, name: str, later: set[str]) -> AotError:
+    if name not in later:
+        return ModelError(f'{title}: input "{name}" is defined nowhere')
+    if _is_cyclic(graph):
+        return ModelError(f'{title}: input "{name}" depends on its own output (cyclic graph)')
+    hint = "nodes must be in topological order"
+    return ModelError(f'{title}: input "{name}" is used before it is computed', hint=hint)
+
+
+def _is_cyclic(graph: onnx.GraphProto) -> bool:
+    producer = {o: i for i, n in enumerate(graph.node) for o in n.output if o}
+    needs = [{producer[x] for x in n.input if x in producer} for n in graph.node]
+    users: list[list[int]] = [[] for _ in needs]
+    for user, sources in enumerate(needs):
+        for source in sorted(sources):
+            users[source].append(user)
+    waiting = [len(s) for s in needs]
+    ready = [i for i, count in enumerate(waiting) if count == 0]
+    done = 0
+    while ready:
+        done += 1
+        for user in users[ready.pop()]:
+            waiting[user] -= 1
+            if waiting[user] == 0:
+                ready.append(user)
+    return done < len(needs)
+
+
+def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterator[AotError]:
+    versions = {_domain(o.domain): o.version for o in model.opset_import}
+    functions = {(_domain(f.domain), f.name) for f in model.functions}
+    unknown = _unknown_operator(claimed)
+    for graph in all_graphs(model.graph):
+        for index, node in enumerate(graph.node):
+            if (_domain(node.domain), node.op_type) not in functions:
+                reason = unknown(_domain(node.domain), node.op_type, versions)
+                if reason:
+                    yield UnsupportedError(f"{node_title(node, index)}: {reason}")
+    for function in model.functions:
+        own = {_domain(o.domain): o.version for o in function.opset_import}
+        for index, node in enumerate(function.node):
+            if (_domain(node.domain), node.op_type) not in functions:
+                reason = unknown(_domain(node.domain), node.op_type, own)
+                if reason:
+                    where = f"function {function.domain}.{function.name}"
+                    yield UnsupportedError(f"{node_title(node, index)}: {reason}", where)
+
+
+def _domain(domain: str) -> str:
+    return "" if domain in STANDARD_DOMAINS else domain
+
+
+def _unknown_operator(claimed: Collection[str]) -> Callable[[str, str, dict[str, int]], str]:
+    known: dict[tuple[str, str, int], str] = {}
+
+    def reason(domain: str, op_type: str, versions: dict[str, int]) -> str:
+        if f"{domain}::{op_type}" in claimed or (domain, op_type) in CONTRIB:
+            return ""
+        if domain not in versions:
+            return f'the model imports no opset for the domain "{domain}"'
+        key = (domain, op_type, versions[domain])
+        if key not in known:
+            known[key] = _lookup(*key)
+        return known[key]
+
+    return reason
+
+
+def _lookup(domain: str, op_type: str, version: int) -> str:
+    from onnx.defs import SchemaError, get_schema, has
+
+    if not has(op_type, domain):
+        where = f'the domain "{domain}"' if domain else "ONNX"
+        return f"unknown operator {op_type} in {where}"
+    try:
+        schema = get_schema(op_type, version, domain)
+    except SchemaError:
+        return f"operator {op_type} does not exist in opset {version}"
+    if schema.deprecated:
+        return f"operator {op_type} is removed in opset {version}"
+    return ""
+
+
+def check_details(light: onnx.ModelProto) -> None:
+    """onnx's own checker, for attributes and arities; on a model without big constants."""
+    from onnx import checker
+
+    try:
+        checker.check_model(light)
+    except checker.ValidationError as e:
+        text = " ".join(str(e).split())
+        raise ModelError(f"not valid ONNX: {text[:600]}") from None

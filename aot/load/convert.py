@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""To the canonical opset with onnx's own converter, big constants held back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+MIN_IR_VERSION = 8
+# Up to opset 10 Resize and Upsample sample at x * (in / out), rounded down.
+RESIZE_CHANGE = 10
+OLD_RESIZE = {"coordinate_transformation_mode": b"asymmetric", "nearest_mode": b"floor"}
+
+
+def canonical_opset() -> int:
+    """The newest opset the installed onnx knows."""
+    from onnx import defs
+
+    return int(defs.onnx_opset_version())
+
+
+def standard_opset(model: onnx.ModelProto) -> int:
+    """The version of the standard operators the model uses (0: none)."""
+    versions = [o.version for o in model.opset_import if o.domain in ("", "ai.onnx")]
+    return max(versions, default=0)
+
+
+def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
+    """`model` (no big constants, static inputs) in the canonical opset, same values."""
+    version, target = standard_opset(model), canonical_opset()
+    if version > target:
+        hint = "install a newer onnx"
+        raise ModelError(f"the model uses opset {version}, onnx knows up to {target}", hint=hint)
+    if version < 1 and not any(n.domain in ("", "ai.onnx") for n in model.graph.node):
+        return model
+    model.ir_version = max(model.ir_version, MIN_IR_VERSION)
+    if version == target:
+        return model
+    metadata = _node_metadata(model)
+    if version <= RESIZE_CHANGE and _has_old_resize(model):
+        model = _convert(model, RESIZE_CHANGE + 1) if version < RESIZE_CHANGE + 1 else model
+        _keep_old_resize(model)
+    model = _convert(model, target)
+    _restore_metadata(model, metadata)
+    return model
+
+
+def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
+    from onnx import version_converter
+
+    version = standard_opset(model)
+    try:
+        return version_converter.convert_version(model, target)
+    except Exception as e:  # onnx raises RuntimeError and its own ConvertError
+        text = " ".join(str(e).split())[:400]
+        what = f"the model cannot be brought from opset {version} to {target}: {text}"
+        raise ModelError(what, hint="export the model with a newer opset") from None
+
+
+def _has_old_resize(model: onnx.ModelProto) -> bool:
+    return any(n.op_type in ("Upsample", "Resize") and not n.domain for n in model.graph.node)
+
+
+def _keep_old_resize(model: onnx.ModelProto) -> None:
+    """Spell out the sampling rule old models had as their only one."""
+    for node in model.graph.node:
+        if node.op_type == "Resize" and not node.domain:
+            kept = [a for a in node.attribute if a.name not in OLD_RESIZE]
+            del node.attribute[:]
+            node.attribute.extend(kept)
+            for name, value in OLD_RESIZE.items():
+                node.attribute.add(name=name, type=3, s=value)
+
+
+def _node_metadata(model: onnx.ModelProto) -> dict[str, list[tuple[str, str]]]:
+    found = {}
+    for node in model.graph.node:
+        if node.metadata_props and node.output:
+            found[node.output[0]] = [(p.key, p.value) for p in node.metadata_props]
+    return found
+
+
+def _restore_metadata(model: onnx.ModelProto, found: dict[str, list[tuple[str, str]]]) -> None:
+    """The converter drops what users wrote about nodes."""
+    if not found:
+        return
+    for node in model.graph.node:
+        if node.output and not node.metadata_props:
+            for key, value in found.get(node.output[0], ()):
+                node.metadata_props.add(key=key, value=value)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""External data: proven to lie in the model's folder before a byte of it is read."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from typing import TYPE_CHECKING
+
+from aot.errors import ModelError
+from aot.load.tensors import expected_bytes
+
+if TYPE_CHECKING:
+    import onnx
+
+KEYS = ("location", "offset", "length", "checksum")
+
+
+def is_external(tensor: onnx.TensorProto) -> bool:
+    """Whether the elements of `tensor` live in another file."""
+    return bool(tensor.data_location == 1)
+
+
+def locate(tensor: onnx.TensorProto, folder: Path | None) -> tuple[Path, int, int]:
+    """(file, byte offset, bytes) of an external tensor; ModelError unless contained and complete."""
+    where = f'tensor "{tensor.name}"'
+    if folder is None:
+        raise ModelError("external data needs a model that is a file", where)
+    entries = _entries(tensor, where)
+    location = entries.get("location", "")
+    path = _contained(location, folder, where)
+    needed = expected_bytes(tensor)
+    offset = _number(entries.get("offset", "0"), "offset", where)
+    length = _number(entries.get("length", str(needed)), "length", where)
+    if length != needed:
+        what = f"external data has length {length}, its shape {list(tensor.dims)} needs {needed}"
+        raise ModelError(what, where)
+    size = _regular_size(path, location, where)
+    if offset + length > size:
+        what = f'external data ends at byte {offset + length}, "{location}" has {size}'
+        raise ModelError(what, where, "the file may be truncated")
+    return path, offset, length
+
+
+def read(tensor: onnx.TensorProto, folder: Path | None) -> bytes:
+    """The bytes of an external tensor."""
+    path, offset, length = locate(tensor, folder)
+    with path.open("rb") as file:
+        file.seek(offset)
+        return file.read(length)
+
+
+def _entries(tensor: onnx.TensorProto, where: str) -> dict[str, str]:
+    entries: dict[str, str] = {}
+    for entry in tensor.external_data:
+        if entry.key not in KEYS:
+            raise ModelError(f'external data has an unknown key "{entry.key}"', where)
+        if entry.key in entries:
+            raise ModelError(f'external data gives "{entry.key}" twice', where)
+        entries[entry.key] = entry.value
+    return entries
+
+
+def _contained(location: str, folder: Path, where: str) -> Path:
+    plain = location.replace("\\", "/")
+    parts = PurePosixPath(plain).parts
+    if not parts or "\0" in location:
+        raise ModelError(f'external data has no usable location ("{location}")', where)
+    if PurePosixPath(plain).is_absolute() or PureWindowsPath(location).drive or ".." in parts:
+        hint = "external data must lie in the model's folder"
+        raise ModelError(f'external data at "{location}" is outside the folder', where, hint)
+    root = Path(os.path.realpath(folder))
+    path = Path(os.path.realpath(root / location))
+    if not path.is_relative_to(root) or path == root:
+        hint = "external data must lie in the model's folder, also after symbolic links"
+        raise ModelError(f'external data at "{location}" leads outside the folder', where, hint)
+    return path
+
+
+def _regular_size(path: Path, location: str, where: str) -> int:
+    try:
+        info = path.stat()
+    except OSError as e:
+        raise ModelError(f'external data "{location}": {e.strerror or e}', where) from None
+    if not stat.S_ISREG(info.st_mode):
+        raise ModelError(f'external data "{location}" is not a regular file', where)
+    if info.st_nlink > 1:
+        what = f'external data "{location}" has {info.st_nlink} hard links (1 is safe)'
+        raise ModelError(what, where, "copy the file")
+    return info.st_size
+
+
+def _number(text: str, key: str, where: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 18:
+        raise ModelError(f'external data: {key} is "{text}", not a number of bytes', where)
+    return int(text)

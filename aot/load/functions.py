@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Model-local functions: inlined, unless a backend claims them or they mark a region."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from aot.errors import ModelError
+from aot.load.check import subgraphs
+from aot.load.options import LoadOptions
+
+if TYPE_CHECKING:
+    import onnx
+
+REGION_PREFIX = "aot.region"
+"""Metadata keys of a function that make it a region `aotc partition` wrote."""
+
+Key = tuple[str, str]
+
+
+def inline_functions(model: onnx.ModelProto, options: LoadOptions) -> onnx.ModelProto:
+    """`model` without calls to functions, but for the claimed ones and regions.
+
+    Raises ModelError for recursion and for bodies that would grow past `function_nodes`.
+    """
+    if not model.functions:
+        return model
+    total = _inlined_size(model)
+    if total > options.function_nodes:
+        what = f"inlining the model's functions gives {total} nodes"
+        raise ModelError(f"{what} (limit {options.function_nodes})", f'graph "{model.graph.name}"')
+    kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
+    return _inline(model, kept)
+
+
+def _is_kept(function: onnx.FunctionProto, options: LoadOptions) -> bool:
+    if f"{function.domain}::{function.name}" in options.claimed:
+        return True
+    return any(p.key.startswith(REGION_PREFIX) for p in function.metadata_props)
+
+
+def _inline(model: onnx.ModelProto, kept: list[Key]) -> onnx.ModelProto:
+    from onnx import inliner
+
+    if kept:
+        return inliner.inline_selected_functions(model, kept, exclude=True)
+    try:
+        result = inliner.inline_local_functions(model, convert_version=True)
+    except RuntimeError as e:
+        text = " ".join(str(e).split())[:300]
+        raise ModelError(f"the model's functions cannot be inlined: {text}") from None
+    left = [n for n in result.graph.node if (n.domain, n.op_type) in _keys(model)]
+    if left:
+        hint = "its opset may differ from the model's"
+        what = f"function {left[0].domain}.{left[0].op_type} cannot be inlined"
+        raise ModelError(what, hint=hint)
+    return result
+
+
+def _keys(model: onnx.ModelProto) -> set[Key]:
+    return {(f.domain, f.name) for f in model.functions}
+
+
+def _inlined_size(model: onnx.ModelProto) -> int:
+    """Nodes after inlining, computed without inlining; raises on recursion."""
+    bodies = {(f.domain, f.name): list(_calls(f.node)) for f in model.functions}
+    size: dict[Key, int] = {}
+    for start in bodies:
+        _measure(start, bodies, size)
+    return sum(size.get(k, 1) for k in _calls(model.graph.node))
+
+
+def _calls(nodes: object) -> Iterator[Key]:
+    for node in nodes:  # type: ignore[attr-defined]
+        yield node.domain, node.op_type
+        for inner in subgraphs(node):
+            yield from _calls(inner.node)
+
+
+def _measure(start: Key, bodies: dict[Key, list[Key]], size: dict[Key, int]) -> None:
+    """Fill `size` for `start` and all it calls (depth first, with a stack of our own)."""
+    stack, active = [start], {start}
+    while stack:
+        top = stack[-1]
+        waiting = [k for k in bodies[top] if k in bodies and k not in size]
+        if not waiting:
+            size[top] = sum(size.get(k, 1) for k in bodies[top])
+            active.discard(stack.pop())
+        elif waiting[0] in active:
+            what = f"function {waiting[0][0]}.{waiting[0][1]} calls itself"
+            raise ModelError(what, f"function {top[0]}.{top[1]}")
+        else:
+            stack.append(waiting[0])
+            active.add(waiting[0])

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the user may decide about a model before it is compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class LoadOptions:
+    """Options of `load` and `normalise`.
+
+    `dims` pins symbolic dimensions by name, `input_shapes` whole inputs by their ONNX name,
+    `bindings` turns inputs into constants (NumPy arrays or scalars). `claimed` holds
+    "domain::name" of operators and model functions a named backend takes as they are;
+    `keeps` the operator types a backend wants unfolded ("BatchNormalization").
+    `fold_bytes` bounds how many bytes constant folding may add to the model in all,
+    `uniform_bytes` the same for tensors of one repeated value (their data costs no memory here),
+    `function_nodes` how many nodes inlining may produce.
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict)
+    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    bindings: Mapping[str, Any] = field(default_factory=dict)
+    claimed: frozenset[str] = frozenset()
+    keeps: frozenset[str] = frozenset()
+    fold_bytes: int = 64 * MIB
+    uniform_bytes: int = 1024 * MIB
+    function_nodes: int = 200_000

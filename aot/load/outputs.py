@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every graph output becomes the result of a node, and of one output only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.shapes.nodes import NAME_KEY
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def separate_outputs(graph: ir.Graph) -> None:
+    """Put an Identity before outputs that are inputs, constants, outer values or given twice.
+
+    Before: x -> graph output x        After: y = Identity(x) -> graph output, called "x" in file
+    """
+    import onnx_ir as ir
+
+    own = {id(o) for node in graph for o in node.outputs}
+    seen: set[int] = set()
+    for index, value in enumerate(list(graph.outputs)):
+        if id(value) in own and id(value) not in seen:
+            seen.add(id(value))
+            continue
+        copy = ir.Node("", "Identity", [value], num_outputs=1)
+        result = copy.outputs[0]
+        result.type, result.shape = value.type, value.shape
+        result.name = f"{value.name} output {index}"
+        result.metadata_props[NAME_KEY] = value.metadata_props.get(NAME_KEY, value.name or "")
+        graph.append(copy)
+        graph.outputs[index] = result

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pinning: every input gets a static shape from the file, `--dim`, `--input-shape` or `--bind`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.errors import AotError, ModelError, UnsupportedError, UsageError, raise_all
+from aot.load.options import LoadOptions
+from aot.shapes.limits import excess
+
+if TYPE_CHECKING:
+    import onnx
+
+Dim = int | str | None
+"""A size, a symbol's name, or None where the file says nothing."""
+
+ANONYMOUS = ("", "?", "*", "-1", "None")
+"""What exporters write for "any size": two of them need not be equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAxis:
+    """An axis of an input whose size must be given before the model can be compiled."""
+
+    input: str
+    axis: int
+    symbol: str
+    option: str
+
+
+def user_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
+    """Inputs that are not merely initialisers in disguise."""
+    constants = {i.name for i in graph.initializer}
+    constants |= {s.values.name for s in graph.sparse_initializer}
+    return [i for i in graph.input if i.name not in constants]
+
+
+def declared(info: onnx.ValueInfoProto) -> list[Dim] | None:
+    """The dims the file declares for an input, None without a shape."""
+    kind = info.type.WhichOneof("value")
+    if kind != "tensor_type":
+        what = f'input "{info.name}" is a {str(kind or "value without type").replace("_", " ")}'
+        raise UnsupportedError(what, hint="inputs must be dense tensors")
+    tensor = info.type.tensor_type
+    if not tensor.HasField("shape"):
+        return None
+    dims: list[Dim] = []
+    for axis, dim in enumerate(tensor.shape.dim):
+        if dim.HasField("dim_value") and dim.dim_value != -1:
+            if dim.dim_value < 0:
+                what = f'input "{info.name}": dimension {axis} is {dim.dim_value} (negative)'
+                raise ModelError(what)
+            dims.append(dim.dim_value)
+        else:
+            dims.append(dim.dim_param if dim.dim_param not in ANONYMOUS else None)
+    return dims
+
+
+def unpinned(model: onnx.ModelProto) -> tuple[OpenAxis, ...]:
+    """The open axes of the model's inputs, each with the option that would pin it.
+
+    An input without any shape is one entry with axis -1.
+    """
+    return tuple(o for info in user_inputs(model.graph) for o in _open(info.name, declared(info)))
+
+
+def _open(name: str, dims: list[Dim] | None) -> Iterator[OpenAxis]:
+    if dims is None:
+        yield OpenAxis(name, -1, "", f"--input-shape {name}=D0,D1,…")
+        return
+    shape = ",".join(str(d) if isinstance(d, int) else "?" for d in dims)
+    for axis, dim in enumerate(dims):
+        if isinstance(dim, str):
+            yield OpenAxis(name, axis, dim, f"--dim {dim}=N")
+        elif dim is None:
+            yield OpenAxis(name, axis, "", f"--input-shape {name}={shape}")
+
+
+def pin(graph: onnx.GraphProto, options: LoadOptions) -> None:
+    """Make every input static and every binding an initialiser; forget inner declared shapes."""
+    inputs = user_inputs(graph)
+    _check_names(inputs, options)
+    symbols = dict(options.dims)
+    shapes: dict[str, list[Dim] | None] = {}
+    for info in inputs:
+        dims = declared(info)
+        wanted = _wanted(info.name, options)
+        shapes[info.name] = dims if wanted is None else _merge(info.name, dims, wanted, symbols)
+    errors: list[AotError] = []
+    for info in inputs:
+        dims = _substitute(shapes[info.name], symbols)
+        errors += _errors(info.name, dims)
+        _set_shape(info, dims)
+    raise_all(errors)
+    bind(graph, inputs, options.bindings)
+    kept = [i for i in inputs if i.name not in options.bindings]
+    del graph.input[:]
+    graph.input.extend(kept)
+
+
+def _wanted(name: str, options: LoadOptions) -> tuple[int, ...] | None:
+    if name in options.bindings:
+        return tuple(np.shape(options.bindings[name]))
+    return options.input_shapes.get(name)
+
+
+def _check_names(inputs: list[onnx.ValueInfoProto], options: LoadOptions) -> None:
+    names = [i.name for i in inputs]
+    symbols: list[str] = []
+    for info in inputs:
+        symbols += [d for d in declared(info) or () if isinstance(d, str) and d not in symbols]
+    for given, what, known in (
+        (options.input_shapes, "input", names),
+        (options.bindings, "input", names),
+        (options.dims, "symbolic dimension", symbols),
+    ):
+        for name in given:
+            if name not in known:
+                hint = f"the model has {', '.join(known[:8]) or 'none'}"
+                raise ModelError(f'the model has no {what} "{name}"', hint=hint)
+    for name, size in options.dims.items():
+        if size < 0:
+            raise UsageError(f"--dim {name}={size}: a dimension cannot be negative")
+
+
+def _merge(
+    name: str, dims: list[Dim] | None, wanted: tuple[int, ...], symbols: dict[str, int]
+) -> list[Dim]:
+    """`wanted` checked against the declared dims; names a whole shape gives become known."""
+    if dims is None:
+        return list(wanted)
+    if len(dims) != len(wanted):
+        what = f'input "{name}" has rank {len(dims)}, the shape given {list(wanted)} has '
+        raise ModelError(f"{what}{len(wanted)}")
+    for axis, (dim, size) in enumerate(zip(dims, wanted, strict=True)):
+        if size < 0 and size != -1:
+            raise ModelError(f'input "{name}": dimension {axis} given as {size} (negative)')
+        if isinstance(dim, int) and size not in (dim, -1):
+            raise ModelError(f'input "{name}": dimension {axis} is {dim} in the model, not {size}')
+        if isinstance(dim, str) and size >= 0 and symbols.setdefault(dim, size) != size:
+            what = f'input "{name}": dimension {axis} ("{dim}") is given as {size}'
+            raise ModelError(f"{what} and as {symbols[dim]}")
+    return [d if size == -1 else size for d, size in zip(dims, wanted, strict=True)]
+
+
+def _substitute(dims: list[Dim] | None, symbols: Mapping[str, int]) -> list[Dim] | None:
+    if dims is None:
+        return None
+    return [symbols.get(d, d) if isinstance(d, str) else d for d in dims]
+
+
+def _errors(name: str, dims: list[Dim] | None) -> Iterator[AotError]:
+    for axis in _open(name, dims):
+        if axis.axis < 0:
+            what = f'input "{name}" has no shape'
+        else:
+            symbol = f' ("{axis.symbol}")' if axis.symbol else ""
+            what = f'input "{name}": dimension {axis.axis}{symbol} is not pinned'
+        yield ModelError(what, hint=f"add {axis.option}")
+    if dims is not None and all(isinstance(d, int) for d in dims):
+        reason = excess([d for d in dims if isinstance(d, int)])
+        if reason:
+            yield ModelError(f'input "{name}": {reason}')
+
+
+def _set_shape(info: onnx.ValueInfoProto, dims: list[Dim] | None) -> None:
+    shape = info.type.tensor_type.shape
+    del shape.dim[:]
+    for dim in dims or ():
+        entry = shape.dim.add()
+        if isinstance(dim, int):
+            entry.dim_value = dim
+
+
+def bind(
+    graph: onnx.GraphProto, inputs: list[onnx.ValueInfoProto], bindings: Mapping[str, Any]
+) -> None:
+    """Turn bound inputs into initialisers of their declared element type."""
+    from onnx import helper, numpy_helper
+
+    for info in inputs:
+        if info.name not in bindings:
+            continue
+        dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        given = np.asarray(bindings[info.name])
+        value = given.astype(dtype)
+        if value.dtype.kind in "iub" and not np.array_equal(value, given):
+            what = f'input "{info.name}" is {dtype}, the value bound to it is not ({given.dtype})'
+            raise ModelError(what)
+        graph.initializer.append(numpy_helper.from_array(value, info.name))

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bytes to ModelProto: only regular files, only well-formed ones, each refused in one sentence."""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aot.errors import ModelError
+
+if TYPE_CHECKING:
+    import onnx
+
+PROTOBUF_LIMIT = (1 << 31) - 1
+
+
+def read_model(source: str | os.PathLike[str] | bytes) -> tuple[onnx.ModelProto, Path | None]:
+    """The model and the folder its external data lives in (None for bytes)."""
+    if isinstance(source, bytes):
+        return parse(source, "the bytes given"), None
+    path = Path(source)
+    return parse(read_regular(path), str(path)), path.resolve().parent
+
+
+def read_regular(path: Path) -> bytes:
+    """The content of the regular file `path`; ModelError for everything else."""
+    where = str(path)
+    try:
+        info = path.stat()
+    except FileNotFoundError:
+        raise ModelError("the model file does not exist", where) from None
+    except (OSError, ValueError) as e:
+        raise ModelError(f"the model file cannot be read: {_reason(e)}", where) from None
+    if not stat.S_ISREG(info.st_mode):
+        raise ModelError(f"the model is {_kind(info.st_mode)}, not a regular file", where)
+    if info.st_size == 0:
+        raise ModelError("the model file is empty (0 bytes)", where)
+    if info.st_size > PROTOBUF_LIMIT:
+        hint = "save the model with its weights as external data"
+        raise ModelError(f"the model file has {info.st_size} bytes (limit 2 GiB)", where, hint)
+    try:
+        return path.read_bytes()
+    except OSError as e:
+        raise ModelError(f"the model file cannot be read: {_reason(e)}", where) from None
+
+
+def parse(data: bytes, where: str) -> onnx.ModelProto:
+    """A ModelProto that at least names its graph and opset."""
+    import onnx
+    from google.protobuf.message import DecodeError
+
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        hint = "the file may be truncated, nested too deeply, or of another format"
+        what = f"not an ONNX model: its {len(data)} bytes cannot be decoded"
+        raise ModelError(what, where, hint) from None
+    if not model.HasField("graph"):
+        hint = "the file may be truncated or of another format"
+        raise ModelError("not an ONNX model: it holds no graph", where, hint)
+    if not model.opset_import:
+        raise ModelError("the model does not say which opset it uses (opset_import)", where)
+    return model
+
+
+def _reason(error: Exception) -> str:
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def _kind(mode: int) -> str:
+    for test, name in (
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+        (stat.S_ISCHR, "a device"),
+        (stat.S_ISBLK, "a device"),
+    ):
+        if test(mode):
+            return name
+    return "a special file"

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Big constants step aside while protobuf tools work on the graph, and return uncopied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aot.errors import UnsupportedError
+from aot.load.check import tensors
+from aot.load.external import is_external, locate, read
+from aot.load.pin import user_inputs
+from aot.load.tensors import element_count, ir_tensor
+from aot.shapes.limits import SMALL_ELEMENTS
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A big constant: its type for the tools, its tensor for the compiler."""
+
+    name: str
+    dtype: int
+    shape: tuple[int, ...]
+    tensor: ir.TensorProtocol
+
+
+def split(model: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto, list[Weight]]:
+    """A copy of `model` without big constants (nor initialisers among its inputs), and those.
+
+    External data is checked here; small external tensors are read, big ones stay in their file.
+    """
+    import onnx
+
+    light = onnx.ModelProto()
+    light.ir_version = model.ir_version
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    light.metadata_props.extend(model.metadata_props)
+    light.producer_name, light.domain = model.producer_name, model.domain
+    graph, old = light.graph, model.graph
+    graph.name = old.name or "graph"
+    graph.input.extend(user_inputs(old))
+    graph.output.extend(old.output)
+    weights: list[Weight] = []
+    for tensor in old.initializer:
+        if element_count(tensor) > SMALL_ELEMENTS:
+            weights.append(_weight(tensor, tensor.name, folder))
+        else:
+            graph.initializer.append(tensor)
+    for sparse in old.sparse_initializer:
+        graph.initializer.append(_dense(sparse))
+    for node in old.node:
+        big = _constant_tensor(node)
+        if big is not None and element_count(big) > SMALL_ELEMENTS:
+            weights.append(_weight(big, node.output[0], folder))
+        elif big is not None:
+            graph.initializer.append(big)
+            graph.initializer[-1].name = node.output[0]
+        else:
+            graph.node.append(node)
+    for tensor in tensors(light):
+        if is_external(tensor):
+            _internalise(tensor, folder)
+    return light, weights
+
+
+def _constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
+    """The tensor of a Constant node that holds one."""
+    if node.op_type != "Constant" or node.domain or len(node.attribute) != 1:
+        return None
+    value = node.attribute[0]
+    return value.t if value.name == "value" and len(node.output) == 1 else None
+
+
+def _weight(tensor: onnx.TensorProto, name: str, folder: Path | None) -> Weight:
+    import onnx_ir as ir
+
+    shape = tuple(tensor.dims)
+    if not is_external(tensor):
+        return Weight(name, tensor.data_type, shape, ir_tensor(tensor))
+    path, offset, length = locate(tensor, folder)
+    data = ir.ExternalTensor(
+        path.name,
+        offset,
+        length,
+        ir.DataType(tensor.data_type),
+        shape=ir.Shape(shape),
+        name=name,
+        base_dir=path.parent,
+    )
+    return Weight(name, tensor.data_type, shape, data)
+
+
+def _internalise(tensor: onnx.TensorProto, folder: Path | None) -> None:
+    data = read(tensor, folder)
+    tensor.ClearField("external_data")
+    tensor.ClearField("data_location")
+    tensor.raw_data = data
+
+
+def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
+    """A sparse constant spelled out."""
+    import numpy as np
+    from onnx import numpy_helper
+
+    name = sparse.values.name
+    if element_count(sparse) > 1 << 24 or is_external(sparse.values) or is_external(sparse.indices):
+        what = f'sparse constant "{name}" of shape {list(sparse.dims)}'
+        raise UnsupportedError(f"{what} is too big to spell out or external")
+    values, places = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
+    shape = tuple(sparse.dims)
+    dense = np.zeros(shape, values.dtype)
+    flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), shape)
+    dense.reshape(-1)[flat] = values
+    return numpy_helper.from_array(dense, name)
+
+
+def stand_in(graph: onnx.GraphProto, weights: list[Weight]) -> None:
+    """Let typed inputs take the places of the weights."""
+    from onnx import helper
+
+    for w in weights:
+        graph.input.append(helper.make_tensor_value_info(w.name, w.dtype, w.shape))
+
+
+def attach(graph: ir.Graph, weights: list[Weight]) -> None:
+    """Put the weights back where `stand_in` left inputs."""
+    if not weights:
+        return
+    tensors_by_name = {w.name: w.tensor for w in weights}
+    values = list(graph.inputs)
+    places = [v for v in values if v.name in tensors_by_name]
+    graph.inputs.clear()
+    graph.inputs.extend(v for v in values if v.name not in tensors_by_name)
+    for value in places:
+        value.const_value = tensors_by_name[str(value.name)]
+        graph.register_initializer(value)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One spelling per operation: an ordered tuple of passes, run until nothing changes.
+
+Every pass is one file; its docstring shows the graph before and after. A pass keeps the graph
+typed, sorted and equal in value (floats: up to the rounding of folded constants). Fusion is not
+done here: it belongs to the backends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor, graphs
+from aot.load.names import name_everything
+from aot.load.options import LoadOptions
+from aot.load.text import model_text
+from aot.normalise.attributes import attributes
+from aot.normalise.batchnorm import batch_norm
+from aot.normalise.dead import dead_nodes, unused_constants
+from aot.normalise.fold import Budget, fold
+from aot.normalise.identities import identities
+from aot.normalise.reshapes import reshapes
+from aot.shapes.infer import assert_typed
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Pass = Callable[[Editor, LoadOptions], None]
+
+PASSES: tuple[Pass, ...] = (
+    attributes,
+    identities,
+    reshapes,
+    batch_norm,
+    dead_nodes,
+)
+MAX_ROUNDS = 8
+
+
+def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
+    """`model`, rewritten in place: canonical operators, constants folded, C names throughout."""
+    options = options or LoadOptions()
+    budget = Budget(options)
+    for _ in range(MAX_ROUNDS):
+        changed = False
+        for graph in list(graphs(model)):
+            changed = fold(Editor(graph), budget) or changed
+            for rewrite in PASSES:
+                edit = Editor(graph)
+                rewrite(edit, options)
+                changed = changed or edit.changed
+        if not changed:
+            break
+    unused_constants(model)
+    name_everything(model)
+    assert_typed(model)
+    return model
+
+
+__all__ = ["PASSES", "LoadOptions", "model_text", "normalise"]

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scaling and shifting of channels right after a linear operator folds into its constants.
+
+Before: y = Add(Mul(Conv(x, w, b), s), t)      After: y = Conv(x, w * s, b * s + t)
+The same for ConvTranspose and Gemm, with constants of one element per output channel or one in all.
+Computed in float64, rounded once.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer, single_use
+from aot.load.options import LoadOptions
+from aot.shapes.nodes import Array, array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+FOLDABLE = ("Add", "Sub", "Mul", "Div")
+LINEAR = ("Conv", "ConvTranspose", "Gemm")
+MAX_GAIN = 1e15
+
+
+def affine(edit: Editor, options: LoadOptions) -> None:
+    """Fold constant operands of Add, Sub, Mul and Div into the linear operator before them."""
+    for node in edit.graph:
+        if node.domain or node.op_type not in FOLDABLE:
+            continue
+        found = _operands(node)
+        if found is None:
+            continue
+        x, scale, shift = found
+        new = absorb(edit, node, x, scale, shift)
+        if new is not None:
+            edit.replace(node.outputs[0], new)
+            edit.remove(node)
+
+
+def _operands(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
+    """(x, scale, shift) if the node is x * scale + shift per channel of x."""
+    left, right = node.inputs[0], node.inputs[1]
+    data, x, swapped = array(right), left, False
+    if data is None:
+        data, x, swapped = array(left), right, True
+    if data is None or x is None or data.dtype.kind != "f":
+        return None
+    if producer(x, *LINEAR) is None or shape_of(node.outputs[0]) != shape_of(x):
+        return None
+    channels = _per_channel(data, shape_of(x))
+    if channels is None:
+        return None
+    one, zero = np.ones_like(channels), np.zeros_like(channels)
+    if node.op_type == "Add":
+        return x, one, channels
+    if node.op_type == "Mul":
+        return x, channels, zero
+    if node.op_type == "Sub":
+        return (x, -one, channels) if swapped else (x, one, -channels)
+    if swapped or not np.all(channels):
+        return None
+    return x, 1 / channels, zero
+
+
+def _per_channel(data: Array, shape: tuple[int, ...]) -> Array | None:
+    """`data`, which broadcasts over `shape`, as float64 per element of axis 1; None if it varies
+    along another axis."""
+    if data.size == 1:
+        return np.full(shape[1], data.ravel()[0], np.float64)
+    padded = (1,) * (len(shape) - data.ndim) + data.shape
+    if data.size != shape[1] or padded[1] != shape[1]:
+        return None
+    return data.reshape(-1).astype(np.float64)
+
+
+def absorb(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array) -> ir.Value | None:
+    """The value of `x * scale + shift` from a changed copy of x's producer, None if there is none.
+
+    `scale` and `shift` are float64, one per element of axis 1 of x.
+    """
+    linear = producer(x, *LINEAR)
+    if linear is None or single_use(x) is not node or x.dtype is None:
+        return None
+    kind = x.dtype.numpy()
+    weights, bias = array(linear.inputs[1]), None
+    if weights is None or weights.dtype != kind or not np.all(np.isfinite(scale)):
+        return None
+    if np.max(np.abs(scale), initial=0) > MAX_GAIN:
+        return None
+    if len(linear.inputs) > 2 and linear.inputs[2] is not None:
+        bias = array(linear.inputs[2])
+        if bias is None:
+            return None
+    made = _folded(linear, weights, bias, scale, shift)
+    if made is None:
+        return None
+    new_weights, new_bias = made
+    return _copy(edit, node, linear, new_weights.astype(kind), new_bias.astype(kind))
+
+
+def _folded(
+    linear: ir.Node, weights: Array, bias: Array | None, scale: Array, shift: Array
+) -> tuple[Array, Array] | None:
+    """Weights and bias in float64 (weights only where scale is not all ones)."""
+    channels = scale.size
+    if linear.op_type == "Gemm":
+        if attribute(linear, "alpha", 1.0) != 1.0 or attribute(linear, "beta", 1.0) != 1.0:
+            return None
+        row = bool(attribute(linear, "transB", 0))
+        factor = scale.reshape((-1, 1) if row else (1, -1))
+        if bias is not None and bias.size not in (1, channels):
+            return None
+        if bias is not None and bias.ndim == 2 and bias.shape[0] != 1:
+            return None
+    elif linear.op_type == "Conv":
+        factor = scale.reshape((-1,) + (1,) * (weights.ndim - 1))
+    else:
+        group = int(attribute(linear, "group", 1))
+        inner = weights.shape[0] // group
+        per_group = scale.reshape(group, 1, weights.shape[1])
+        factor = np.broadcast_to(per_group, (group, inner, weights.shape[1]))
+        factor = factor.reshape(weights.shape[:2] + (1,) * (weights.ndim - 2))
+    scaled = weights if np.all(scale == 1) else weights.astype(np.float64) * factor
+    old = (
+        np.zeros(channels)
+        if bias is None
+        else np.broadcast_to(bias.astype(np.float64).ravel(), (channels,))
+    )
+    with np.errstate(over="ignore"):
+        if not np.all(np.isfinite(scaled.astype(weights.dtype, copy=False))):
+            return None
+    return scaled, old * scale + shift
+
+
+def _copy(edit: Editor, node: ir.Node, linear: ir.Node, weights: Array, bias: Array) -> ir.Value:
+    x, dtype = linear.outputs[0], linear.outputs[0].dtype
+    w = linear.inputs[1]
+    if weights is not array(w):
+        w = edit.const(weights, f"{linear.name}_w", dtype)
+    inputs = [linear.inputs[0], w, edit.const(bias, f"{linear.name}_b", dtype)]
+    attributes = {a.name: a.value for a in linear.attributes.values()}
+    new = edit.node(
+        linear.op_type,
+        inputs,
+        attributes,
+        before=node,
+        shape=shape_of(x),
+        hint=str(node.outputs[0].name),
+    )
+    made = new.producer()
+    assert made is not None
+    made.name = linear.name
+    made.metadata_props.update(linear.metadata_props)
+    return new

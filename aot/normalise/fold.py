@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant folding within a budget.
+
+Before: s = Shape(x); h = Gather(s, 2); y = Expand(c, h)      After: y is a constant
+A result may add at most what is left of the budget to the model; a folding bomb stays unfolded,
+and then fails like any tensor that is too big. Tensors of one repeated value cost no memory here
+and have a budget of their own (the "light" test models keep all their weights in that form).
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor
+from aot.errors import ModelError
+from aot.load.options import LoadOptions
+from aot.shapes.evaluate import IMPURE, Invalid, Unknown, evaluate
+from aot.shapes.nodes import Array, array, constant, shape_of, static_shape, title
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+KEEP = frozenset(("QuantizeLinear", "DequantizeLinear"))
+"""Folding these would hide the integers from quantised kernels."""
+
+
+class Budget:
+    """Bytes constant folding may still add to the model."""
+
+    def __init__(self, options: LoadOptions) -> None:
+        self.grown, self.uniform = options.fold_bytes, options.uniform_bytes
+        self.claimed = options.claimed
+
+    def take(self, added: int, uniform: bool) -> bool:
+        """Whether a result `added` bytes bigger than its inputs fits; if so it is accounted."""
+        if added <= 0:
+            return True
+        if uniform:
+            if added <= self.uniform:
+                self.uniform -= added
+                return True
+            return False
+        if added <= self.grown:
+            self.grown -= added
+            return True
+        return False
+
+
+def fold(edit: Editor, budget: Budget) -> bool:
+    """Replace nodes of constant result by constants."""
+    for node in edit.graph:
+        if _is_foldable(node):
+            results = _results(node, budget)
+            if results is not None:
+                _substitute(edit, node, results)
+    return edit.changed
+
+
+def _is_foldable(node: ir.Node) -> bool:
+    if node.domain or node.op_type in IMPURE or node.op_type in KEEP:
+        return False
+    if any(o.is_graph_output() for o in node.outputs) and node.op_type == "Identity":
+        return False
+    if node.op_type in ("Shape", "Size"):
+        return bool(node.inputs) and static_shape(node.inputs[0]) is not None  # type: ignore[arg-type]
+    return bool(node.inputs) and all(i is None or constant(i) is not None for i in node.inputs)
+
+
+def _results(node: ir.Node, budget: Budget) -> list[Array] | None:
+    size = sum(_bytes(o) for o in node.outputs if o.name)
+    source = sum(_bytes(i) for i in node.inputs if i is not None and len(i.uses()) == 1)
+    if not budget.take(size - source, node.op_type == "ConstantOfShape"):
+        return None
+    try:
+        if node.op_type in ("Shape", "Size"):
+            return _of_shape(node)
+        return evaluate(node, [None if i is None else array(i) for i in node.inputs])
+    except Unknown:
+        return None
+    except Invalid as e:
+        raise ModelError(f"{title(node)}: {e}") from None
+
+
+def _of_shape(node: ir.Node) -> list[Array]:
+    assert node.inputs[0] is not None
+    shape = shape_of(node.inputs[0])
+    if node.op_type == "Size":
+        return [np.array(prod(shape), np.int64)]
+    return evaluate(node, [np.broadcast_to(np.zeros((), np.int8), shape)])
+
+
+def _bytes(value: ir.Value) -> int:
+    shape = static_shape(value)
+    bits = 64 if value.dtype is None else max(value.dtype.bitwidth, 1)
+    return 0 if shape is None else (prod(shape) * bits + 7) // 8
+
+
+def _substitute(edit: Editor, node: ir.Node, results: list[Array]) -> None:
+    import onnx_ir as ir
+
+    for value, data in zip(node.outputs, results, strict=False):
+        if not value.name:
+            continue
+        assert value.dtype is not None
+        shape = shape_of(value)
+        if data.dtype != value.dtype.numpy():
+            data = data.astype(value.dtype.numpy())
+        tensor = ir.Tensor(data.reshape(shape), dtype=value.dtype)
+        new = edit.tensor(tensor, str(value.name))
+        if value.is_graph_output():
+            copy = edit.node("Identity", [new], before=node, shape=shape)
+            edit.replace(value, copy)
+        else:
+            edit.replace(value, new)
+    edit.remove(node)

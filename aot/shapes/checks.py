@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Contradictions onnx's inference lets pass: sizes that do not fit, indices out of range."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+from typing import TYPE_CHECKING
+
+from aot.shapes.known import Facts, lookup
+from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Check = Callable[["ir.Node", Facts], str]
+
+
+def problem(node: ir.Node, facts: Facts) -> str:
+    """Why a fully typed node is wrong, "" if nothing is found."""
+    check = None if node.domain else CHECKS.get(node.op_type)
+    return "" if check is None else check(node, facts)
+
+
+def _same_count(node: ir.Node, facts: Facts) -> str:
+    old, new = _shape(node, 0), shape_of(node.outputs[0])
+    if prod(old) != prod(new):
+        return f"cannot reshape {list(old)} to {list(new)}"
+    return ""
+
+
+def _indices(node: ir.Node, facts: Facts) -> str:
+    axis = int(attribute(node, "axis", 0))
+    data = _shape(node, 0)
+    index = array(node.inputs[1])
+    if index is None:
+        known = lookup(node.inputs[1], facts)
+        index = known.data if known is not None and known.full else None
+    if index is None or not index.size or not data:
+        return ""
+    size, low, high = data[axis], int(index.min()), int(index.max())
+    if low < -size or high >= size:
+        return f"index {low if low < -size else high} is outside axis {axis} of size {size}"
+    return ""
+
+
+def _repeats(node: ir.Node, facts: Facts) -> str:
+    known = lookup(node.inputs[1], facts) if len(node.inputs) > 1 else None
+    for value in known.items() if known is not None else []:
+        if value is not None and abs(value) > MAX_ELEMENTS:
+            return f"{value} is beyond every possible size"
+    return ""
+
+
+def _broadcast(node: ir.Node, facts: Facts) -> str:
+    known = lookup(node.inputs[1], facts)
+    if known is None or not known.full:
+        return ""
+    old, wanted = _shape(node, 0), [int(v) for v in known.data.ravel()]
+    for a, b in zip(reversed(old), reversed(wanted), strict=False):
+        if a != b and 1 not in (a, b):
+            return f"cannot expand {list(old)} to {wanted}"
+    return ""
+
+
+def _steps(node: ir.Node, facts: Facts) -> str:
+    known = lookup(node.inputs[4], facts) if len(node.inputs) > 4 else None
+    return "step 0" if known is not None and 0 in known.items() else ""
+
+
+def _group(node: ir.Node, facts: Facts) -> str:
+    x, w = _shape(node, 0), _shape(node, 1)
+    group = int(attribute(node, "group", 1))
+    if group < 1 or x[1] % group or w[0] % group or w[1] * group != x[1]:
+        return f"group {group} does not fit {x[1]} input channels and weights {list(w)}"
+    if len(node.inputs) > 2 and node.inputs[2] is not None and _shape(node, 2) != (w[0],):
+        return f"bias {list(_shape(node, 2))} does not fit {w[0]} output channels"
+    return ""
+
+
+def _shape(node: ir.Node, index: int) -> tuple[int, ...]:
+    value = node.inputs[index]
+    assert value is not None
+    return shape_of(value)
+
+
+CHECKS: dict[str, Check] = {
+    "Reshape": _same_count,
+    "Gather": _indices,
+    "GatherElements": _indices,
+    "Tile": _repeats,
+    "Pad": _repeats,
+    "Expand": _broadcast,
+    "Slice": _steps,
+    "Conv": _group,
+}

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inference through subgraphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from aot.errors import UnsupportedError
+from aot.shapes.evaluate import Invalid
+from aot.shapes.known import lookup
+from aot.shapes.nodes import attribute, is_typed, set_type, shape_of, title
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.shapes.infer import Sweep
+
+DATA_DEPENDENT = frozenset(
+    "NonZero NonMaxSuppression Unique Compress StringSplit SequenceAt ConcatFromSequence".split()
+)
+
+
+class Control:
+    """If, Loop and Scan: their bodies are swept with the types the node gives them."""
+
+    OPERATORS: ClassVar[frozenset[str]] = frozenset(("If", "Loop", "Scan"))
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+
+    def visit(self, node: ir.Node) -> None:
+        """Type the outputs of a control-flow node."""
+        {"If": self._if, "Loop": self._loop, "Scan": self._scan}[node.op_type](node)
+
+    def _if(self, node: ir.Node) -> None:
+        branches = [attribute(node, "then_branch"), attribute(node, "else_branch")]
+        condition = lookup(node.inputs[0], self._sweep.facts)
+        if condition is not None and condition.full:
+            taken = branches[0] if bool(condition.data.ravel()[0]) else branches[1]
+            self._body(node, taken)
+            _copy_types(node.outputs, taken.outputs)
+            for value, result in zip(node.outputs, taken.outputs, strict=True):
+                known = lookup(result, self._sweep.facts)
+                if known is not None:
+                    self._sweep.facts[value] = known
+            return
+        for branch in branches:
+            self._body(node, branch)
+        for left, right in zip(branches[0].outputs, branches[1].outputs, strict=True):
+            if (left.dtype, shape_of(left)) != (right.dtype, shape_of(right)):
+                what = f"the branches give {list(shape_of(left))} and {list(shape_of(right))}"
+                raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
+        _copy_types(node.outputs, branches[0].outputs)
+
+    def _loop(self, node: ir.Node) -> None:
+        body = attribute(node, "body")
+        states = list(node.inputs[2:])
+        set_type(body.inputs[0], 7, ())
+        set_type(body.inputs[1], 9, ())
+        _copy_types(body.inputs[2:], states)
+        self._body(node, body)
+        self._same_states(node, states, body.outputs[1 : 1 + len(states)])
+        _copy_types(node.outputs[: len(states)], states)
+        trips = lookup(node.inputs[0], self._sweep.facts) if node.inputs[0] is not None else None
+        for value, step in zip(
+            node.outputs[len(states) :], body.outputs[1 + len(states) :], strict=True
+        ):
+            if trips is None or not trips.full or not _runs_through(node, body):
+                what = "the number of iterations depends on the data"
+                raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
+            assert step.dtype is not None
+            set_type(value, int(step.dtype), (int(trips.data.ravel()[0]), *shape_of(step)))
+
+    def _scan(self, node: ir.Node) -> None:
+        body = attribute(node, "body")
+        scanned = int(attribute(node, "num_scan_inputs"))
+        count = len(node.inputs) - scanned
+        states, sequences = list(node.inputs[:count]), list(node.inputs[count:])
+        axes = list(attribute(node, "scan_input_axes") or [0] * scanned)
+        _copy_types(body.inputs[:count], states)
+        length = 0
+        for inner, outer, axis in zip(body.inputs[count:], sequences, axes, strict=True):
+            assert outer is not None and outer.dtype is not None
+            shape = list(shape_of(outer))
+            length = shape.pop(axis)
+            set_type(inner, int(outer.dtype), tuple(shape))
+        self._body(node, body)
+        self._same_states(node, states, body.outputs[:count])
+        _copy_types(node.outputs[:count], states)
+        results = body.outputs[count:]
+        places = list(attribute(node, "scan_output_axes") or [0] * len(results))
+        for value, step, axis in zip(node.outputs[count:], results, places, strict=True):
+            assert step.dtype is not None
+            shape = list(shape_of(step))
+            shape.insert(axis if axis >= 0 else axis + len(shape) + 1, length)
+            set_type(value, int(step.dtype), tuple(shape))
+
+    def _body(self, node: ir.Node, graph: ir.Graph) -> None:
+        before = len(self._sweep.errors)
+        self._sweep.run(graph)
+        if len(self._sweep.errors) > before:
+            raise self._sweep.errors.pop()
+        for value in graph.outputs:
+            if not is_typed(value):
+                what = f'the shape of "{value.name}" depends on the data'
+                raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
+
+    def _same_states(
+        self, node: ir.Node, before: Sequence[ir.Value | None], after: Sequence[ir.Value]
+    ) -> None:
+        for left, right in zip(before, after, strict=True):
+            if left is None:
+                raise Invalid("a loop-carried value has no initial value")
+            if (left.dtype, shape_of(left)) != (right.dtype, shape_of(right)):
+                what = f"a loop-carried value grows from {list(shape_of(left))} to "
+                text = f"{title(node)}: {what}{list(shape_of(right))} (not supported yet)"
+                raise UnsupportedError(text)
+
+
+def _runs_through(node: ir.Node, body: ir.Graph) -> bool:
+    """Whether the loop's condition is constantly true, so that only the trip count ends it."""
+    start = node.inputs[1] if len(node.inputs) > 1 else None
+    known = lookup(start, {}) if start is not None else None
+    if start is not None and (known is None or not bool(known.data.ravel()[0])):
+        return False
+    value: ir.Value | None = body.outputs[0]
+    while value is not None and (producer := value.producer()) is not None:
+        if producer.op_type != "Identity":
+            return False
+        value = producer.inputs[0]
+    if value is body.inputs[1]:
+        return True
+    known = lookup(value, {})
+    return known is not None and bool(known.data.ravel()[0])
+
+
+def _copy_types(targets: Sequence[ir.Value], sources: Sequence[ir.Value | None]) -> None:
+    for target, source in zip(targets, sources, strict=True):
+        if source is None or source.dtype is None:
+            raise Invalid("a subgraph input has no value")
+        if target.name:
+            set_type(target, int(source.dtype), shape_of(source))

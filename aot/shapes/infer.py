@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One forward sweep that leaves every value with an element type and a static shape.
+
+onnx's bulk inference has typed what it can; here each node that is still open is inferred alone,
+with every known value handed to it as a constant. What stays open is an error that names node,
+value and dimension; what is inconsistent or absurdly large is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from aot.errors import AotError, ModelError, UnsupportedError, raise_all
+from aot.shapes.checks import problem
+from aot.shapes.contrib import CONTRIB, Type
+from aot.shapes.control import DATA_DEPENDENT, Control
+from aot.shapes.evaluate import Invalid
+from aot.shapes.known import Facts, propagate
+from aot.shapes.limits import excess
+from aot.shapes.nodes import is_typed, original_name, set_type, shape_of, static_shape, title
+from aot.shapes.single import NodeError, infer_node
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+
+def infer(model: ir.Model, hints: Mapping[str, onnx.TypeProto] | None = None) -> None:
+    """Type every value of `model` in place; raise all errors found.
+
+    `hints` are the types the file declares for the outputs, compared with what is inferred.
+    Postcondition: every value has a dtype and a static shape.
+    """
+    sweep = Sweep(model)
+    sweep.run(model.graph)
+    raise_all(sweep.errors)
+    raise_all(_contradictions(model.graph, hints or {}))
+    assert_typed(model)
+
+
+def assert_typed(model: ir.Model) -> None:
+    """ModelError unless every value has an element type and a static shape."""
+    for graph in [model.graph, *model.graph.subgraphs()]:
+        for node in graph:
+            for value in node.outputs:
+                if value.name and not is_typed(value):
+                    raise _open_value(node, value)
+
+
+class Sweep:
+    """State of one inference: what is known, what went wrong."""
+
+    def __init__(self, model: ir.Model) -> None:
+        self.model = model
+        self.facts: Facts = {}
+        self.errors: list[AotError] = []
+        self._control = Control(self)
+
+    def run(self, graph: ir.Graph) -> None:
+        """Type the values of `graph`, whose inputs and outer values are typed."""
+        for node in graph:
+            if not all(i is None or is_typed(i) for i in node.inputs):
+                continue
+            try:
+                self.visit(node)
+            except (Invalid, NodeError) as e:
+                self.errors.append(ModelError(f"{title(node)}: {e}", _inputs_text(node)))
+            except AotError as e:
+                self.errors.append(e)
+
+    def visit(self, node: ir.Node) -> None:
+        """Infer, check and evaluate one node whose inputs are typed."""
+        if node.op_type in Control.OPERATORS and not node.domain:
+            self._control.visit(node)
+        elif not all(is_typed(o) for o in node.outputs if o.name):
+            self._infer(node)
+        for value in node.outputs:
+            if not value.name:
+                continue
+            if not is_typed(value):
+                raise _open_value(node, value)
+            reason = excess(shape_of(value))
+            if reason:
+                raise ModelError(f'{title(node)}: output "{original_name(value)}": {reason}')
+        reason = problem(node, self.facts)
+        if reason:
+            raise Invalid(reason)
+        propagate(node, self.facts)
+
+    def _infer(self, node: ir.Node) -> None:
+        rule = CONTRIB.get((node.domain, node.op_type))
+        if rule is None:
+            types = infer_node(node, self.facts, self.model)
+        else:
+            try:
+                types = list(rule(node, [_type(i) for i in node.inputs]))
+            except (ValueError, IndexError) as e:
+                raise Invalid(str(e)) from None
+        for value, found in zip(node.outputs, types, strict=False):
+            if found is not None and value.name:
+                set_type(value, *found)
+
+
+def _type(value: ir.Value | None) -> Type | None:
+    if value is None or value.dtype is None:
+        return None
+    return int(value.dtype), shape_of(value)
+
+
+def _open_value(node: ir.Node, value: ir.Value) -> AotError:
+    name = original_name(value)
+    if value.dtype is None:
+        return UnsupportedError(f'{title(node)}: the type of "{name}" cannot be inferred')
+    if node.op_type in DATA_DEPENDENT or value.shape is None:
+        what = f'the shape of "{name}" depends on the data'
+        if value.shape is not None:
+            open_axes = [i for i, d in enumerate(value.shape) if not isinstance(d, int)]
+            what = f'dimension {open_axes[0]} of "{name}" depends on the data'
+    else:
+        axis = next(i for i, d in enumerate(value.shape) if not isinstance(d, int))
+        what = f'dimension {axis} of "{name}" is not known before the model runs'
+    return UnsupportedError(
+        f"{title(node)}: {what} (not supported yet)",
+        _inputs_text(node),
+        "only static shapes can be compiled",
+    )
+
+
+def _inputs_text(node: ir.Node) -> str:
+    parts = [_value_text(v) for v in node.inputs[:4] if v is not None]
+    return "input " + ", ".join(parts) if parts else ""
+
+
+def _value_text(value: ir.Value) -> str:
+    shape = static_shape(value)
+    dims = "?" if shape is None else ",".join(map(str, shape))
+    return f'"{original_name(value)}" [{dims}]'
+
+
+def _contradictions(graph: ir.Graph, hints: Mapping[str, onnx.TypeProto]) -> list[AotError]:
+    """Outputs whose declared element type or rank is not what the graph computes."""
+    errors: list[AotError] = []
+    for value in graph.outputs:
+        hint = hints.get(original_name(value)) or hints.get(str(value.name))
+        if hint is None or not hint.HasField("tensor_type") or value.dtype is None:
+            continue
+        name, tensor = original_name(value), hint.tensor_type
+        if tensor.elem_type not in (0, int(value.dtype)):
+            import onnx_ir as ir
+
+            said, found = ir.DataType(tensor.elem_type).name, value.dtype.name
+            what = f'graph output "{name}" is declared {said.lower()} but computed {found.lower()}'
+            errors.append(ModelError(what))
+    return errors

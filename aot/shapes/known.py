@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values that are known in part: the forward interpreter behind shape inference.
+
+A Known is an array with a mask. Moving operators (Gather, Concat, Slice …) move the mask the same
+way; arithmetic is known where all its operands are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.shapes.evaluate import Unknown, evaluate, has_rule, shape_slice
+from aot.shapes.limits import SMALL_ELEMENTS
+from aot.shapes.nodes import Array, array, constant, is_typed, shape_of, static_shape
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+# Operators that only move elements, and which inputs hold elements (None: all).
+MOVING: dict[str, tuple[int, ...] | None] = {
+    "Gather": (0,),
+    "Slice": (0,),
+    "Concat": None,
+    "Unsqueeze": (0,),
+    "Squeeze": (0,),
+    "Reshape": (0,),
+    "Flatten": (0,),
+    "Transpose": (0,),
+    "Expand": (0,),
+    "Tile": (0,),
+    "Split": (0,),
+    "Identity": (0,),
+}
+ELEMENTWISE = frozenset(
+    "Add Sub Mul Div Mod Neg Abs Min Max Sum Equal Less LessOrEqual Greater GreaterOrEqual And Or "
+    "Xor Not Cast".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """The elements of a value; `mask` is None where all are known, else True where one is."""
+
+    data: Array
+    mask: Array | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether every element is known."""
+        return self.mask is None
+
+    def items(self) -> list[int | None]:
+        """The elements in order, None where unknown."""
+        mask = np.ones(self.data.shape, bool) if self.mask is None else self.mask
+        pairs = zip(self.data.ravel(), mask.ravel(), strict=True)
+        return [int(v) if k else None for v, k in pairs]
+
+
+Facts = dict["ir.Value", Known]
+
+
+def lookup(value: ir.Value | None, facts: Facts) -> Known | None:
+    """What is known of `value`: a small constant, or what was propagated."""
+    if value is None:
+        return None
+    found = facts.get(value)
+    if found is None:
+        tensor = constant(value)
+        if tensor is not None and tensor.size <= SMALL_ELEMENTS:
+            data = array(value)
+            assert data is not None
+            found = facts[value] = Known(data)
+    return found
+
+
+def propagate(node: ir.Node, facts: Facts) -> None:
+    """Record what is known of the node's outputs. Raises Invalid as `evaluate` does."""
+    if node.domain or not has_rule(node):
+        return
+    if any(is_typed(o) and _too_big(o) for o in node.outputs):
+        return
+    results = _shape_facts(node) or _full(node, facts) or _partial(node, facts)
+    for value, known in zip(node.outputs, results, strict=False):
+        if known.data.size <= SMALL_ELEMENTS and (known.mask is None or known.mask.any()):
+            facts[value] = known
+
+
+def _too_big(value: ir.Value) -> bool:
+    return int(np.prod(shape_of(value), dtype=np.float64)) > SMALL_ELEMENTS
+
+
+def _shape_facts(node: ir.Node) -> list[Known]:
+    """Shape and Size read no elements."""
+    source = node.inputs[0] if node.inputs else None
+    shape = None if source is None else static_shape(source)
+    if shape is None:
+        return []
+    if node.op_type == "Shape":
+        return [Known(shape_slice(node, shape))]
+    if node.op_type == "Size":
+        return [Known(np.array(int(np.prod(shape, dtype=object)), np.int64))]
+    return []
+
+
+def _full(node: ir.Node, facts: Facts) -> list[Known]:
+    inputs: list[Array | None] = []
+    for value in node.inputs:
+        known = lookup(value, facts)
+        if value is not None and (known is None or not known.full):
+            return []
+        inputs.append(None if known is None else known.data)
+    if not inputs:
+        return []
+    try:
+        return [Known(a) for a in evaluate(node, inputs)]
+    except Unknown:
+        return []
+
+
+def _partial(node: ir.Node, facts: Facts) -> list[Known]:
+    if node.op_type not in MOVING and node.op_type not in ELEMENTWISE and node.op_type != "Where":
+        return []
+    moved = MOVING.get(node.op_type, tuple(range(len(node.inputs))))
+    data: list[Array | None] = []
+    masks: list[Array | None] = []
+    useful = False
+    for index, value in enumerate(node.inputs):
+        known = lookup(value, facts)
+        if value is None:
+            data.append(None)
+            masks.append(None)
+        elif moved is None or index in moved:
+            known = known or _blank(value)
+            if known is None:
+                return []
+            mask = np.ones(known.data.shape, bool) if known.mask is None else known.mask
+            useful = useful or bool(mask.any())
+            data.append(known.data)
+            masks.append(mask)
+        elif known is None or not known.full:
+            return []
+        else:
+            data.append(known.data)
+            masks.append(known.data)
+    if not useful:
+        return []
+    try:
+        return _apply(node, data, masks)
+    except Unknown:
+        return []
+
+
+def _blank(value: ir.Value) -> Known | None:
+    """A value of which only type and shape are known, if it is a small integer tensor."""
+    if not is_typed(value) or _too_big(value) or value.dtype is None:
+        return None
+    dtype = value.dtype.numpy()
+    if dtype.kind not in "iub":
+        return None
+    shape = shape_of(value)
+    return Known(np.ones(shape, dtype), np.zeros(shape, bool))
+
+
+def _apply(node: ir.Node, data: list[Array | None], masks: list[Array | None]) -> list[Known]:
+    if node.op_type in MOVING:
+        pairs = zip(evaluate(node, data), evaluate(node, masks), strict=True)
+        return [Known(v, m.astype(bool)) for v, m in pairs]
+    filled = [
+        None if d is None or m is None else np.where(m, d, np.ones_like(d))
+        for d, m in zip(data, masks, strict=True)
+    ]
+    present = [m for m in masks if m is not None]
+    if node.op_type == "Where":
+        condition, left, right = present
+        chosen = np.where(data[0], left, right) & condition
+        return [Known(evaluate(node, data)[0], np.asarray(chosen))]
+    mask = np.logical_and.reduce(np.broadcast_arrays(*present))
+    return [Known(evaluate(node, filled)[0], np.asarray(mask))]

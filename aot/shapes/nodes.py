@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading onnx_ir nodes and values: attributes, static types, titles for messages."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+NAME_KEY = "aot.onnx_name"
+"""Metadata key under which a value or node keeps its name in the user's file."""
+
+Array = np.ndarray[Any, Any]
+
+
+def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
+    """The Python value of an attribute, or `default`."""
+    found = node.attributes.get(name)
+    return default if found is None else found.value
+
+
+def original_name(thing: ir.Value | ir.Node) -> str:
+    """The name in the user's file."""
+    return str(thing.metadata_props.get(NAME_KEY, thing.name) or "")
+
+
+def title(node: ir.Node) -> str:
+    """How messages call a node: name and operator."""
+    op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+    name = original_name(node)
+    if name:
+        return f"{name} ({op})"
+    first = next((original_name(o) for o in node.outputs if o.name), "")
+    return f'the {op} that computes "{first}"'
+
+
+def static_shape(value: ir.Value) -> tuple[int, ...] | None:
+    """The shape if every dimension is a number, else None."""
+    shape = value.shape
+    if shape is None:
+        return None
+    dims = shape.dims
+    return dims if all(type(d) is int for d in dims) else None  # type: ignore[return-value]
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """The static shape; ValueError if there is none."""
+    shape = static_shape(value)
+    if shape is None:
+        raise ValueError(f"{value.name} has no static shape")
+    return shape
+
+
+def is_typed(value: ir.Value) -> bool:
+    """Whether element type and static shape are known."""
+    return value.dtype is not None and static_shape(value) is not None
+
+
+def element_total(value: ir.Value) -> int:
+    """Elements of a statically shaped value."""
+    return prod(shape_of(value))
+
+
+def constant(value: ir.Value | None) -> ir.TensorProtocol | None:
+    """The tensor behind a constant value (an initialiser no caller may override), else None."""
+    if value is None or value.producer() is not None or value.is_graph_input():
+        return None
+    return value.const_value
+
+
+def array(value: ir.Value | None) -> Array | None:
+    """The elements of a constant value, None for others."""
+    tensor = constant(value)
+    return None if tensor is None else tensor.numpy()
+
+
+def set_type(value: ir.Value, dtype: int, shape: tuple[int, ...]) -> None:
+    """Give `value` an element type and a static shape."""
+    import onnx_ir as ir
+
+    value.type = ir.TensorType(ir.DataType(dtype))
+    value.shape = ir.Shape(shape)

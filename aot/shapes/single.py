@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inference of one node: a model of its own, with all that is known about its inputs."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING
+
+from aot.shapes.contrib import Type
+from aot.shapes.known import Facts, Known, lookup
+from aot.shapes.nodes import Array, attribute, is_typed, shape_of
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+
+class NodeError(Exception):
+    """onnx's inference refuses the node."""
+
+
+def infer_node(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:
+    """Types of the outputs, None where they stay open. Raises NodeError where onnx does."""
+    solved = _reshape(node, facts)
+    if solved is not None:
+        return [solved]
+    return _by_onnx(node, facts, model)
+
+
+def _reshape(node: ir.Node, facts: Facts) -> Type | None:
+    """A Reshape of which at most one target dimension is unknown."""
+    if node.op_type != "Reshape" or node.domain or len(node.inputs) < 2:
+        return None
+    data, wanted = node.inputs[0], lookup(node.inputs[1], facts)
+    if data is None or wanted is None or data.dtype is None:
+        return None
+    old = shape_of(data)
+    zero = bool(attribute(node, "allowzero", 0))
+    dims = [
+        old[i] if s == 0 and not zero and i < len(old) else s for i, s in enumerate(wanted.items())
+    ]
+    open_axes = [i for i, s in enumerate(dims) if s is None or s == -1]
+    if len(open_axes) > 1:
+        return None
+    if open_axes:
+        rest = prod(s for s in dims if s is not None and s != -1)
+        if rest == 0 or prod(old) % rest:
+            text = [("?" if s is None else s) for s in dims]
+            raise NodeError(f"cannot reshape {list(old)} to {text}")
+        dims[open_axes[0]] = prod(old) // rest
+    shape = tuple(s for s in dims if s is not None)
+    if prod(shape) != prod(old):
+        raise NodeError(f"cannot reshape {list(old)} to {list(shape)}")
+    return int(data.dtype), shape
+
+
+def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:
+    import onnx
+    import onnx_ir as ir
+    from onnx import helper, shape_inference
+
+    single = onnx.ModelProto()
+    single.ir_version = 10
+    for domain, version in model.opset_imports.items():
+        single.opset_import.append(helper.make_opsetid(domain, version))
+    for function in model.functions.values():
+        single.functions.append(ir.serde.serialize_function(function))
+    graph = single.graph
+    graph.name = "node"
+    graph.node.append(ir.serde.serialize_node(node))
+    seen: set[str] = set()
+    for value in [*node.inputs, *_outer_values(node)]:
+        if value is None or value.name in seen or value.dtype is None or not is_typed(value):
+            continue
+        seen.add(str(value.name))
+        info = helper.make_tensor_value_info(value.name, int(value.dtype), shape_of(value))
+        graph.input.append(info)
+        known = lookup(value, facts)
+        if known is not None and known.full:
+            graph.initializer.append(_tensor(value, known))
+    for value in node.outputs:
+        graph.output.append(helper.make_empty_tensor_value_info(value.name or ""))
+    try:
+        result = shape_inference.infer_shapes(single, strict_mode=True)
+    except (shape_inference.InferenceError, ValueError, RuntimeError) as e:
+        raise NodeError(_reason(e)) from None
+    found = {o.name: o.type for o in [*result.graph.output, *result.graph.value_info]}
+    return [_type_of(value, found.get(str(value.name))) for value in node.outputs]
+
+
+def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:
+    import onnx_ir as ir
+
+    if proto is None:
+        return None
+    if not proto.HasField("tensor_type"):
+        kind = str(proto.WhichOneof("value")).replace("_type", "")
+        raise NodeError(f'"{value.name}" is a {kind}: only dense tensors are supported')
+    dtype = proto.tensor_type.elem_type
+    if dtype:
+        value.type = ir.TensorType(ir.DataType(dtype))
+    if not dtype or not proto.tensor_type.HasField("shape"):
+        return None
+    dims = proto.tensor_type.shape.dim
+    if not all(d.HasField("dim_value") for d in dims):
+        value.shape = ir.Shape([d.dim_value if d.HasField("dim_value") else None for d in dims])
+        return None
+    return dtype, tuple(d.dim_value for d in dims)
+
+
+def _tensor(value: ir.Value, known: Known) -> onnx.TensorProto:
+    from onnx import helper, numpy_helper
+
+    assert value.dtype is not None
+    data: Array = known.data
+    if value.dtype.numpy().kind in "biuf" and data.dtype == value.dtype.numpy():
+        return numpy_helper.from_array(data, value.name)
+    return helper.make_tensor(str(value.name), int(value.dtype), data.shape, data.ravel().tolist())
+
+
+def _outer_values(node: ir.Node) -> list[ir.Value]:
+    """What the subgraphs of a node read from outside."""
+    found: list[ir.Value] = []
+    for attribute_ in node.attributes.values():
+        graphs: list[ir.Graph] = []
+        if attribute_.type.name == "GRAPH":
+            graphs = [attribute_.as_graph()]
+        elif attribute_.type.name == "GRAPHS":
+            graphs = list(attribute_.as_graphs())
+        for graph in graphs:
+            for inner in graph.all_nodes():
+                found += [v for v in inner.inputs if v is not None]
+    return found
+
+
+def _reason(error: BaseException) -> str:
+    """onnx's message without its own prefixes."""
+    text = " ".join(str(error).split())
+    for marker in ("[ShapeInferenceError] ", "[TypeInferenceError] "):
+        text = text.rsplit(marker, 1)[-1]
+    return text[:300] or type(error).__name__
