@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights of convolutions and matrix products in the order the kernels read them.
+
+Output channels go in blocks of `v` lanes, blocks in groups of `o` (the last groups half of that and
+so on down to 1), and every group is one contiguous panel: see runtime_c/kernels/aot_tile_f32.h.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def ceil_div(a: int, b: int) -> int:
+    """a / b rounded up."""
+    return -(-a // b)
+
+
+def panel_groups(blocks: int, o: int) -> Iterator[tuple[int, int]]:
+    """(first block, number of blocks) of every panel; numbers are powers of two up to `o`."""
+    b = 0
+    while b < blocks:
+        size = o
+        while size > blocks - b:
+            size //= 2
+        yield b, size
+        b += size
+
+
+def pack_bias(bias: Array | None, channels: int, v: int) -> Array:
+    """[ceil(channels/v) * v] float32, zero past the channels and where there is no bias."""
+    out = np.zeros(ceil_div(channels, v) * v, np.float32)
+    if bias is not None:
+        out[:channels] = bias.reshape(-1)
+    return out
+
+
+def pack_gemm(w: Array, v: int, o: int) -> Array:
+    """Panels [k][o * v] of w [k, n], one after the other, zero past column n."""
+    k, n = w.shape
+    panels = []
+    for b, size in panel_groups(ceil_div(n, v), o):
+        panel = np.zeros((k, size * v), np.float32)
+        part = w[:, b * v : (b + size) * v]
+        panel[:, : part.shape[1]] = part
+        panels.append(panel.reshape(-1))
+    return np.concatenate(panels)
+
+
+def pack_plain(w: Array, v: int, o: int) -> Array:
+    """Panels [ic][kh][kw][o * v] of w [oc, ic, kh, kw]."""
+    oc = w.shape[0]
+    return pack_gemm(w.reshape(oc, -1).T, v, o)
+
+
+def pack_blocked(w: Array, groups: int, v: int, o: int) -> Array:
+    """Panels [kh][kw][kc][o * v] of w [oc, ic / groups, kh, kw].
+
+    kc are the input channels of every convolution group the panel touches, from a multiple of v
+    on; weights between channels that are not connected are zero.
+    """
+    oc, icg, kh, kw = w.shape
+    if groups == 1:
+        return pack_gemm(w.transpose(2, 3, 1, 0).reshape(-1, oc), v, o)
+    ocg = oc // groups
+    panels = []
+    for b, size in panel_groups(ceil_div(oc, v), o):
+        start, end = b * v, min((b + size) * v, oc)
+        first = start // ocg * icg // v * v
+        kc = ((end - 1) // ocg + 1) * icg - first
+        panel = np.zeros((kh, kw, kc, size * v), np.float32)
+        for c in range(start, end):
+            at = c // ocg * icg - first
+            panel[:, :, at : at + icg, c - start] = w[c].transpose(1, 2, 0)
+        panels.append(panel.reshape(-1))
+    return np.concatenate(panels)
+
+
+def pack_depthwise(w: Array, v: int) -> Array:
+    """[ceil(c/v)][kh][kw][v] of w [c, 1, kh, kw], zero past the channels."""
+    c, _, kh, kw = w.shape
+    blocks = ceil_div(c, v)
+    out = np.zeros((blocks * v, kh, kw), np.float32)
+    out[:c] = w[:, 0]
+    return np.ascontiguousarray(out.reshape(blocks, v, kh, kw).transpose(0, 2, 3, 1))
+
+
+# Rows of G for the points 0, 1, -1 (and 2, -2) and infinity: the weights' transform.
+_G2 = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
+_G4 = np.array(
+    [
+        [1 / 4, 0, 0],
+        [-1 / 6, -1 / 6, -1 / 6],
+        [-1 / 6, 1 / 6, -1 / 6],
+        [1 / 24, 1 / 12, 1 / 6],
+        [1 / 24, -1 / 12, 1 / 6],
+        [0, 0, 1],
+    ]
+)
+
+
+def pack_winograd(w: Array, m: int, v: int, o: int) -> Array:
+    """Transformed weights of F(m,3): panels [(m+2)^2][ic][o * v] of w [oc, ic, 3, 3].
+
+    The transform is computed in float64 and rounded once.
+    """
+    g = _G2 if m == 2 else _G4
+    u = np.einsum("ai,ocij,bj->abco", g, w.astype(np.float64), g).astype(np.float32)
+    points, ic, oc = (m + 2) ** 2, w.shape[1], w.shape[0]
+    return pack_gemm(u.reshape(points * ic, oc), v, o)

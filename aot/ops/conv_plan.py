@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which kernel and which tile computes a convolution or a matrix product, and its arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aot.ops import conv_pack as pack
+from aot.ops.conv_pack import ceil_div
+
+Array = np.ndarray[Any, Any]
+Fields = dict[str, int | float | tuple[int, ...]]
+
+# Tiles (pixels, vectors of output channels) that keep their accumulators in registers, by width.
+TILES: Mapping[int, tuple[tuple[int, int], ...]] = {
+    16: ((14, 2), (6, 4)),
+    8: ((6, 2),),
+    4: ((4, 2),),
+    1: ((4, 4),),
+}
+PLAIN_SCRATCH = 64 * 1024  # bytes of lines the plain convolution copies when it takes several rows
+
+
+@dataclass(frozen=True, slots=True)
+class Act:
+    """A fused activation: the kernel's number and its two parameters."""
+
+    kind: int = 0
+    alpha: float = 0.0
+    beta: float = 0.0
+
+    @property
+    def after(self) -> int:
+        """1 if it runs over the stored tile, 0 if in registers (the instance constant ACT)."""
+        return int(self.kind > 1)
+
+
+NO_ACT = Act()
+
+
+@dataclass(frozen=True, slots=True)
+class ConvShape:
+    """Sizes of a 2-D convolution (1-D ones have height 1); pt, pl are the pads above and left."""
+
+    n: int
+    ic: int
+    ih: int
+    iw: int
+    oc: int
+    oh: int
+    ow: int
+    kh: int
+    kw: int
+    sh: int = 1
+    sw: int = 1
+    dh: int = 1
+    dw: int = 1
+    pt: int = 0
+    pl: int = 0
+    groups: int = 1
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the convolution as defined."""
+        per_pixel = self.kh * self.kw * self.ic // self.groups
+        return self.n * self.oh * self.ow * self.oc * per_pixel
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether each channel is convolved with one filter of its own."""
+        return self.groups == self.ic == self.oc and self.groups > 1
+
+    @property
+    def fields(self) -> Fields:
+        """The sizes as the kernels' parameters, in the order of the C structs."""
+        names = ("n", "ic", "ih", "iw", "oc", "oh", "ow", "kh", "kw", "sh", "sw", "dh", "dw")
+        return {k: getattr(self, k) for k in (*names, "pt", "pl")}
+
+
+@dataclass(frozen=True, slots=True)
+class KernelCall:
+    """A kernel and its arguments: pointers are y, x, weights, bias, r, then scratch if it has any."""
+
+    kernel: str
+    weights: Array
+    bias: Array
+    fields: Fields
+    instance: dict[str, int] = field(default_factory=dict)
+    scratch: int | None = None
+
+
+def tile_pixels(p: int, n: int) -> int:
+    """Pixels computed by the tile function that takes `n` pixels in family `p` (as in C)."""
+    sizes = {14: (14, 7, 3, 1), 6: (6, 3, 1), 4: (4, 2, 1)}[p]
+    return min(s for s in sizes if s >= n)
+
+
+def tile_cost(p: int, o: int, pixels: int, blocks: int, k: int) -> float:
+    """Estimated cycles (one vector FMA each) of a family on a whole layer of `k` products each."""
+    cost = 0.0
+    full, rest = divmod(pixels, p)
+    for _, size in pack.panel_groups(blocks, o):
+        for count, n in ((full, p), (1, rest)):
+            if count and n:
+                fma = max(4, tile_pixels(p, n) * size)
+                cost += count * (k * fma + 60 + 2 * fma)
+    return cost
+
+
+def choose_tile(v: int, pixels: int, blocks: int, k: int) -> tuple[int, int]:
+    """The tile family (P, O) with the least estimated time."""
+    return min(TILES[v], key=lambda t: tile_cost(*t, pixels, blocks, k))
+
+
+def _strides(s: ConvShape, v: int, x_plain: bool) -> Fields:
+    lanes = 1 if x_plain else v
+    x_plane = s.ih * s.iw * lanes
+    y_plane = s.oh * s.ow * v
+    in_planes = s.ic if x_plain else ceil_div(s.ic, v)
+    return {
+        "y0": 0,
+        "y1": s.oh,
+        "x_row0": 0,
+        "y_row0": 0,
+        "x_row": s.iw * lanes,
+        "x_plane": x_plane,
+        "x_batch": x_plane * in_planes,
+        "y_plane": y_plane,
+        "y_batch": y_plane * ceil_div(s.oc, v),
+    }
+
+
+def _act_fields(act: Act) -> Fields:
+    return {"act": act.kind, "alpha": act.alpha, "beta": act.beta}
+
+
+def plan_blocked(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
+    """Direct convolution of a blocked tensor; w [oc, ic / groups, kh, kw]."""
+    k = s.kh * s.kw * s.ic // s.groups
+    p, o = choose_tile(v, s.oh * s.ow, ceil_div(s.oc, v), k)
+    if s.groups > 1 and v > 1:  # a panel that touches two groups computes zeros
+        while o > 1 and (s.oc // s.groups) % (o * v):
+            o //= 2
+    fields = {**s.fields, "groups": s.groups, **_strides(s, v, False), **_act_fields(act)}
+    return KernelCall(
+        "aot_conv_f32_blocked",
+        pack.pack_blocked(w, s.groups, v, o),
+        pack.pack_bias(b, s.oc, v),
+        fields,
+        {"P": p, "O": o, "ACT": act.after},
+    )
+
+
+def plan_plain(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
+    """Convolution of a plain tensor into a blocked one; groups must be 1."""
+    p, o = choose_tile(v, s.oh * s.ow, ceil_div(s.oc, v), s.kh * s.kw * s.ic)
+    width = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
+
+    def scratch(rows: int) -> int:
+        return 4 * s.ic * ((rows - 1) * s.sh + (s.kh - 1) * s.dh + 1) * width
+
+    rows = 1
+    while rows < s.oh and scratch(rows + 1) <= PLAIN_SCRATCH and rows * s.ow < 8 * p:
+        rows += 1
+    fields = {**s.fields, "rows": rows, **_strides(s, v, True), **_act_fields(act)}
+    return KernelCall(
+        "aot_conv_f32_plain",
+        pack.pack_plain(w, v, o),
+        pack.pack_bias(b, s.oc, v),
+        fields,
+        {"P": p, "O": o, "ACT": act.after},
+        scratch(rows),
+    )
+
+
+def plan_gemm(
+    m: int, w: Array, b: Array | None, v: int, act: Act = NO_ACT, x_row: int = 0, y_row: int = 0
+) -> KernelCall:
+    """y [m, n] = act(x [m, k] · w [k, n] + b); row strides in floats, 0 means contiguous."""
+    k, n = w.shape
+    blocks = ceil_div(n, v)
+    p, o = TILES[v][-1]
+    # Rows of x a power of two apart share few cache sets: the tile with fewer rows first.
+    if v == 16 and tile_cost(14, 2, m, blocks, k) < 0.9 * tile_cost(p, o, m, blocks, k):
+        p, o = (14, 2)
+    fields: Fields = {"m": m, "n": n, "k": k, "x_row": x_row or k, "y_row": y_row or n}
+    return KernelCall(
+        "aot_gemm_f32",
+        pack.pack_gemm(w, v, o),
+        pack.pack_bias(b, n, v),
+        {**fields, **_act_fields(act)},
+        {"P": p, "O": o, "ACT": act.after},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MatMulShape:
+    """A batched product of two activations; strides in floats, as aot_matmul_f32.h defines them."""
+
+    m: int
+    n: int
+    k: int
+    batch: tuple[int, int, int]
+    a_batch: tuple[int, int, int]
+    b_batch: tuple[int, int, int]
+    y_batch: tuple[int, int, int]
+    a_row: int
+    b_row: int
+    b_col: int
+    y_row: int
+    scale: float = 1.0
+
+
+def plan_matmul(s: MatMulShape, v: int) -> KernelCall:
+    """Product of two activations (the call has no weights and no bias)."""
+    p, o = TILES[v][-1]
+    fields: Fields = {name: getattr(s, name) for name in MatMulShape.__slots__}
+    none = np.zeros(0, np.float32)
+    return KernelCall("aot_matmul_f32", none, none, fields, {"P": p, "O": o}, 4 * s.k * o * v)

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Convolution of blocked tensors: any kernel, stride, dilation, padding, groups.
+ *
+ * V = AOT_VLEN. x [n][ceil(ic/V)][ih][iw][V], y [n][ceil(oc/V)][oh][ow][V], r as y.
+ * Output channels go in groups of O vectors (the last ones 2 or 1); w holds one panel per group:
+ * [kh][kw][kc][O * V], kc the input channels of every convolution group that the panel touches, from
+ * a multiple of V on (zero weights where input and output channel are not connected).
+ * bias [ceil(oc/V) * V], pad lanes zero.
+ *
+ * y = act(conv(x) + bias + r). Rows y0..y1-1 of the output are computed. x points at image row
+ * x_row0, y and r at output row y_row0, so a caller may hold only a part of the image.
+ * In place: y may be r. No scratch. Pad lanes of x are never read; those of y are unspecified.
+ */
+#ifndef AOT_CONV_F32_BLOCKED_H
+#define AOT_CONV_F32_BLOCKED_H
+
+#include "aot_conv_act_f32.h"
+#include "aot_tile_f32.h"
+
+typedef struct {
+    int32_t n, ic, ih, iw, oc, oh, ow;
+    int32_t kh, kw, sh, sw, dh, dw, pt, pl; /* pt, pl: rows above, columns left */
+    int32_t groups;
+    int32_t y0, y1, x_row0, y_row0;
+    int32_t x_row;                              /* floats from image row to row */
+    int64_t x_plane, x_batch, y_plane, y_batch; /* floats from channel block, image to the next */
+    int32_t act;
+    float alpha, beta;
+} aot_conv_f32_blocked_params;
+
+/* Input channels that output blocks b..b+o-1 read: first (a multiple of V) and count. */
+AOT_INLINE int32_t aot_conv_f32_channels(const aot_conv_f32_blocked_params *p, int32_t b, int32_t o,
+                                         int32_t *count) {
+    const int32_t icg = p->ic / p->groups;
+    const int32_t ocg = p->oc / p->groups;
+    const int32_t end = (b + o) * AOT_VLEN < p->oc ? (b + o) * AOT_VLEN : p->oc;
+    const int32_t first = b * AOT_VLEN / ocg * icg / AOT_VLEN * AOT_VLEN;
+    *count = ((end - 1) / ocg + 1) * icg - first;
+    return first;
+}
+
+/* Offsets of the `size` pixels of a tile from output pixel (oy, ox) on; `n` of them exist. */
+AOT_INLINE void aot_conv_f32_pixels(aot_tile_f32_job *j, const aot_conv_f32_blocked_params *p,
+                                    int32_t oy, int32_t ox, int32_t n, int32_t size) {
+    const int32_t bottom = p->ih - (p->kh - 1) * p->dh;
+    const int32_t right = p->iw - (p->kw - 1) * p->dw;
+    int32_t iy = oy * p->sh - p->pt;
+    int32_t ix = ox * p->sw - p->pl;
+    int32_t i;
+    j->edge = 0;
+    if (ox + n <= p->ow) { /* in one row: the common case */
+        const ptrdiff_t start = (ptrdiff_t)(iy - p->x_row0) * p->x_row;
+        j->edge = iy < 0 || iy >= bottom || ix < 0 || ix + (n - 1) * p->sw >= right;
+        for (i = 0; i < size; ++i) {
+            const int32_t col = ix + (i < n ? i : n - 1) * p->sw;
+            j->off[i] = start + (ptrdiff_t)col * AOT_VLEN;
+            j->row[i] = iy;
+            j->col[i] = col;
+        }
+        return;
+    }
+    for (i = 0; i < size; ++i) {
+        j->off[i] = (ptrdiff_t)(iy - p->x_row0) * p->x_row + (ptrdiff_t)ix * AOT_VLEN;
+        j->row[i] = iy;
+        j->col[i] = ix;
+        j->edge |= iy < 0 || iy >= bottom || ix < 0 || ix >= right;
+        if (i < n - 1) {
+            ix += p->sw;
+            if (++ox == p->ow) {
+                ox = 0;
+                ix = -p->pl;
+                iy += p->sh;
+            }
+        }
+    }
+}
+
+/* All pixels of one group of output blocks. */
+AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_blocked_params *p,
+                                   float *y, const float *r, const float *next, int32_t o, int P,
+                                   int O, int ACT) {
+    const int flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 &&
+                     p->pl == 0 && p->iw == p->ow && p->x_row == p->iw * AOT_VLEN;
+    const int32_t taps = p->kh * p->kw * j->kc;
+    const int32_t end = p->y1 * p->ow;
+    const int32_t base = p->y_row0 * p->ow;
+    int32_t q = p->y0 * p->ow;
+    int32_t oy = p->y0, ox = 0;
+    ptrdiff_t ahead = 0;
+    while (q < end) {
+        const int32_t left = end - q;
+        const int32_t n = left < P ? left : P;
+        const int32_t size = aot_tile_f32_size(P, n);
+        const ptrdiff_t at = (ptrdiff_t)(q - base) * AOT_VLEN;
+        j->n = n;
+        if (flat) {
+            const ptrdiff_t x0 = ((ptrdiff_t)q - (ptrdiff_t)p->x_row0 * p->ow) * AOT_VLEN;
+            int32_t i;
+            for (i = 0; i < size; ++i) {
+                j->off[i] = x0 + (ptrdiff_t)(i < n ? i : n - 1) * AOT_VLEN;
+            }
+        } else {
+            aot_conv_f32_pixels(j, p, oy, ox, n, size);
+            ox += n;
+            while (ox >= p->ow) {
+                ox -= p->ow;
+                ++oy;
+            }
+        }
+        j->y = y + at;
+        j->r = r != NULL ? r + at : NULL;
+        j->next = next != NULL && ahead < (ptrdiff_t)taps * o * AOT_VLEN ? next + ahead : NULL;
+        ahead += (ptrdiff_t)taps * 8;
+        aot_tile_f32_run(j, o, P, O);
+        if (ACT != 0) {
+            aot_conv_act_f32_tile(j->y, n, AOT_VLEN, o, j->y_block, p->act, p->alpha, p->beta);
+        }
+        q += n;
+    }
+}
+
+/* Instance: P, O the tile family (aot_tile_f32_run); ACT 0 if act is NONE or CLAMP. */
+AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, const float *bias,
+                                     const float *r, const aot_conv_f32_blocked_params *p, int P,
+                                     int O, int ACT) {
+    const int32_t blocks = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
+    aot_tile_f32_job j;
+    int32_t image, b, o;
+    memset(&j, 0, sizeof j);
+    j.rows = p->ih;
+    j.cols = p->iw;
+    j.da = p->dh;
+    j.db = p->dw;
+    j.na = p->kh;
+    j.nb = p->kw;
+    j.xa = (ptrdiff_t)p->dh * p->x_row;
+    j.xb = (ptrdiff_t)p->dw * AOT_VLEN;
+    j.xstep = (ptrdiff_t)p->x_plane;
+    j.y_pixel = AOT_VLEN;
+    j.y_block = (ptrdiff_t)p->y_plane;
+    j.clamp = p->act == AOT_ACT_CLAMP;
+    j.lo = p->alpha;
+    j.hi = p->beta;
+    for (image = 0; image < p->n; ++image) {
+        const float *panel = w;
+        const float *xi = x + image * p->x_batch;
+        for (b = 0; b < blocks; b += o) {
+            const ptrdiff_t at = (ptrdiff_t)(image * p->y_batch + b * p->y_plane);
+            int32_t first;
+            ptrdiff_t size;
+            o = aot_tile_f32_group(b, blocks, O);
+            first = aot_conv_f32_channels(p, b, o, &j.kc);
+            size = (ptrdiff_t)p->kh * p->kw * j.kc * o * AOT_VLEN;
+            j.kblk = AOT_VLEN == 1 ? j.kc : AOT_VLEN;
+            j.x = xi + first / AOT_VLEN * p->x_plane;
+            j.w = panel;
+            j.bias = bias + b * AOT_VLEN;
+            aot_conv_f32_group(&j, p, y + at, r != NULL ? r + at : NULL,
+                               b + o < blocks ? panel + size : NULL, o, P, O, ACT);
+            panel += size;
+        }
+    }
+}
+
+#endif /* AOT_CONV_F32_BLOCKED_H */

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* The register tile on which convolution, GEMM and Winograd run.
+ *
+ * A tile computes P pixels by O vectors of output channels:
+ *
+ *     y[p][o] = act(bias[o] + r[p][o] + sum over a, b, c of x[p, a, b, c] * w[a][b][c][o])
+ *
+ * x is addressed by one offset per pixel plus a loop nest: `na` steps of `xa` floats, `nb` steps of
+ * `xb`, and `kc` channels in blocks of `kblk` contiguous floats `xstep` apart (with AOT_VLEN 1 there
+ * is one block and `xstep` is the distance of its elements). So a blocked KxK convolution has
+ * (a, b, c) = (kernel row, kernel column, channel), a convolution of a plain tensor
+ * (channel, kernel row, kernel column), a matrix product (1, 1, k).
+ * w is a packed panel read straight through: [na][nb][kc][O * V].
+ *
+ * An `edge` tile has pixels whose taps fall outside the image: those read zeros instead.
+ * Accumulators are scalars with explicit names (arrays would live in memory); instances of the
+ * template are functions of their own, shared by every layer of the file.
+ */
+#ifndef AOT_TILE_F32_H
+#define AOT_TILE_F32_H
+
+#include <stddef.h>
+
+#include "aot_simd.h"
+
+#define AOT_TILE_MAX_P 14
+
+typedef struct {
+    const float *x;     /* the image */
+    const float *w;     /* panel, 4-byte aligned at least */
+    const float *bias;  /* O * V floats */
+    float *y;           /* first pixel, first block */
+    const float *r;     /* added before the activation, laid out as y (may be y); or NULL */
+    const float *next;  /* weights to prefetch, or NULL */
+    ptrdiff_t off[AOT_TILE_MAX_P]; /* of each pixel from x, in floats, at a = b = c = 0 */
+    int32_t row[AOT_TILE_MAX_P];   /* image row and column of it; read in edge tiles only */
+    int32_t col[AOT_TILE_MAX_P];
+    int32_t rows, cols;     /* size of the image, for edge tiles */
+    int32_t da, db;         /* rows per step of a, columns per step of b, for edge tiles */
+    int32_t na, nb, kc, kblk;
+    ptrdiff_t xa, xb, xstep;
+    ptrdiff_t y_pixel, y_block; /* floats from pixel to pixel, from block to block */
+    int32_t n;              /* pixels to store, 1..P; the offsets of the others repeat a valid one */
+    int32_t edge;
+    int32_t clamp;          /* whether to limit to lo..hi */
+    float lo, hi;
+} aot_tile_f32_job;
+
+/* What a pixel outside the image reads: a block of channels. */
+static const float aot_tile_f32_zeros[16] = {0.0F};
+
+#define AOT_T_P1(M) M(0)
+#define AOT_T_P2(M) AOT_T_P1(M) M(1)
+#define AOT_T_P3(M) AOT_T_P2(M) M(2)
+#define AOT_T_P4(M) AOT_T_P3(M) M(3)
+#define AOT_T_P6(M) AOT_T_P4(M) M(4) M(5)
+#define AOT_T_P7(M) AOT_T_P6(M) M(6)
+#define AOT_T_P14(M) AOT_T_P7(M) M(7) M(8) M(9) M(10) M(11) M(12) M(13)
+#define AOT_T_O1(M) M(0)
+#define AOT_T_O2(M) AOT_T_O1(M) M(1)
+#define AOT_T_O4(M) AOT_T_O2(M) M(2) M(3)
+#define AOT_T_Q1(M, p) M(p, 0)
+#define AOT_T_Q2(M, p) AOT_T_Q1(M, p) M(p, 1)
+#define AOT_T_Q4(M, p) AOT_T_Q2(M, p) M(p, 2) M(p, 3)
+#define AOT_T_CAT2(a, b) a##b
+#define AOT_T_CAT(a, b) AOT_T_CAT2(a, b)
+#define AOT_T_NAME2(p, o) aot_tile_f32_##p##x##o
+#define AOT_T_NAME(p, o) AOT_T_NAME2(p, o)
+
+#define AOT_TILE_O 1
+#define AOT_TILE_P 1
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 2
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 3
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 4
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 6
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 7
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 14
+#include "aot_tile_f32_body.h"
+#undef AOT_TILE_O
+#define AOT_TILE_O 2
+#define AOT_TILE_P 1
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 2
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 3
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 4
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 6
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 7
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 14
+#include "aot_tile_f32_body.h"
+#undef AOT_TILE_O
+#define AOT_TILE_O 4
+#define AOT_TILE_P 1
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 2
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 3
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 4
+#include "aot_tile_f32_body.h"
+#define AOT_TILE_P 6
+#include "aot_tile_f32_body.h"
+#undef AOT_TILE_O
+
+/* The most pixels a tile function takes when `n` are left: a smaller one wastes fewer. */
+AOT_INLINE int32_t aot_tile_f32_size(int P, int32_t n) {
+    if (P == 14) {
+        return n > 7 ? 14 : n > 3 ? 7 : n > 1 ? 3 : 1;
+    }
+    if (P == 6) {
+        return n > 3 ? 6 : n > 1 ? 3 : 1;
+    }
+    return n > 2 ? 4 : n > 1 ? 2 : 1;
+}
+
+#define AOT_T_RUN(p)                                                                           \
+    do {                                                                                       \
+        if (o == 1) {                                                                          \
+            AOT_T_NAME(p, 1)(j);                                                               \
+        } else {                                                                               \
+            AOT_T_NAME(p, 2)(j);                                                               \
+        }                                                                                      \
+    } while (0)
+#define AOT_T_RUN4(p)                                                                          \
+    do {                                                                                       \
+        if (o == 4) {                                                                          \
+            AOT_T_NAME(p, 4)(j);                                                               \
+        } else {                                                                               \
+            AOT_T_RUN(p);                                                                      \
+        }                                                                                      \
+    } while (0)
+
+/* Run a tile of family (P, O) on j->n pixels and `o` blocks (O or a smaller power of two).
+ * Families: 14x2, 6x4, 6x2, 4x4, 4x2. P and O must be compile-time constants. */
+AOT_INLINE void aot_tile_f32_run(const aot_tile_f32_job *j, int32_t o, int P, int O) {
+    const int32_t p = aot_tile_f32_size(P, j->n);
+    if (P == 14) {
+        if (p == 14) {
+            AOT_T_RUN(14);
+        } else if (p == 7) {
+            AOT_T_RUN(7);
+        } else if (p == 3) {
+            AOT_T_RUN(3);
+        } else {
+            AOT_T_RUN(1);
+        }
+    } else if (P == 6 && O == 4) {
+        if (p == 6) {
+            AOT_T_RUN4(6);
+        } else if (p == 3) {
+            AOT_T_RUN4(3);
+        } else {
+            AOT_T_RUN4(1);
+        }
+    } else if (P == 6) {
+        if (p == 6) {
+            AOT_T_RUN(6);
+        } else if (p == 3) {
+            AOT_T_RUN(3);
+        } else {
+            AOT_T_RUN(1);
+        }
+    } else if (O == 4) {
+        if (p == 4) {
+            AOT_T_RUN4(4);
+        } else if (p == 2) {
+            AOT_T_RUN4(2);
+        } else {
+            AOT_T_RUN4(1);
+        }
+    } else {
+        if (p == 4) {
+            AOT_T_RUN(4);
+        } else if (p == 2) {
+            AOT_T_RUN(2);
+        } else {
+            AOT_T_RUN(1);
+        }
+    }
+}
+
+/* Output blocks of the group that starts at block b of `blocks`: O, or less at the end. */
+AOT_INLINE int32_t aot_tile_f32_group(int32_t b, int32_t blocks, int O) {
+    int32_t o = O;
+    while (o > blocks - b) {
+        o /= 2;
+    }
+    return o;
+}
+
+#endif /* AOT_TILE_F32_H */

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Template of a register tile: see aot_tile_f32.h, which includes it once per AOT_TILE_P by
+ * AOT_TILE_O instance. Not a header to include elsewhere. */
+
+#define AOT_T_EACH_P AOT_T_CAT(AOT_T_P, AOT_TILE_P)
+#define AOT_T_EACH_O AOT_T_CAT(AOT_T_O, AOT_TILE_O)
+#define AOT_T_EACH_Q AOT_T_CAT(AOT_T_Q, AOT_TILE_O)
+#define AOT_T_W (AOT_TILE_O * AOT_VLEN)
+
+#define AOT_T_BIAS(o) const aot_vf b##o = aot_vload(j->bias + (o) * AOT_VLEN);
+#define AOT_T_ACC(p, o) aot_vf a##p##_##o = b##o;
+#define AOT_T_ACCS(p) AOT_T_EACH_Q(AOT_T_ACC, p)
+
+#if AOT_VLEN == 1
+#define AOT_T_PTR(p)           \
+    const float *x##p = xs[p]; \
+    const ptrdiff_t s##p = st[p];
+#define AOT_T_X(p) x##p[(ptrdiff_t)k * s##p]
+#else
+#define AOT_T_PTR(p) const float *x##p = xs[p];
+#define AOT_T_X(p) x##p[k]
+#endif
+
+/* One k: load the weights, multiply every pixel. */
+#define AOT_T_LOAD(o)                           \
+    aot_vf w##o = aot_vload(w + (o) * AOT_VLEN); \
+    AOT_VPIN(w##o);
+#define AOT_T_FMA(p, o) a##p##_##o += w##o * s;
+#define AOT_T_PIXEL(p)                          \
+    {                                           \
+        const aot_vf s = aot_vset1(AOT_T_X(p)); \
+        AOT_T_EACH_Q(AOT_T_FMA, p)              \
+        AOT_VKEEP(s);                           \
+    }
+#define AOT_T_STEP                \
+    {                             \
+        AOT_T_EACH_O(AOT_T_LOAD)  \
+        AOT_T_EACH_P(AOT_T_PIXEL) \
+        w += AOT_T_W;             \
+        ++k;                      \
+    }
+
+#define AOT_T_ADD(p, o) a##p##_##o += aot_vload(j->r + (p) * j->y_pixel + (o) * j->y_block);
+#define AOT_T_ADDS(p)                 \
+    if ((p) < j->n) {                 \
+        AOT_T_EACH_Q(AOT_T_ADD, p)    \
+    }
+#define AOT_T_CLAMP(p, o) a##p##_##o = aot_vclamp(a##p##_##o, lo, hi);
+#define AOT_T_CLAMPS(p) AOT_T_EACH_Q(AOT_T_CLAMP, p)
+#define AOT_T_STORE(p, o) aot_vstore(j->y + (p) * j->y_pixel + (o) * j->y_block, a##p##_##o);
+#define AOT_T_STORES(p)               \
+    if ((p) < j->n) {                 \
+        AOT_T_EACH_Q(AOT_T_STORE, p)  \
+    }
+
+AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O)(const aot_tile_f32_job *j) {
+    const float *w = j->w;
+    const float *pf = j->next != NULL ? j->next : w;
+    const ptrdiff_t pf_step = j->next != NULL ? 16 : 0;
+    const float *xs[AOT_TILE_P];
+    ptrdiff_t st[AOT_TILE_P];
+    int32_t a, b, p;
+    AOT_T_EACH_O(AOT_T_BIAS)
+    AOT_T_EACH_P(AOT_T_ACCS)
+    for (a = 0; a < j->na; ++a) {
+        for (b = 0; b < j->nb; ++b) {
+            const ptrdiff_t tap = a * j->xa + b * j->xb;
+            int32_t left = j->kc;
+            if (j->edge != 0) {
+                for (p = 0; p < AOT_TILE_P; ++p) {
+                    const int32_t r = j->row[p] + a * j->da;
+                    const int32_t c = j->col[p] + b * j->db;
+                    const int inside = r >= 0 && r < j->rows && c >= 0 && c < j->cols;
+                    xs[p] = inside ? j->x + (j->off[p] + tap) : aot_tile_f32_zeros;
+                    st[p] = inside ? j->xstep : 0;
+                }
+            } else {
+                for (p = 0; p < AOT_TILE_P; ++p) {
+                    xs[p] = j->x + (j->off[p] + tap);
+                    st[p] = j->xstep;
+                }
+            }
+            while (left > 0) {
+                const int32_t n = left < j->kblk ? left : j->kblk;
+                int32_t k = 0;
+                AOT_T_EACH_P(AOT_T_PTR)
+                while (k + 2 <= n) {
+                    AOT_PREFETCH(pf);
+                    pf += pf_step;
+                    AOT_T_STEP
+                    AOT_T_STEP
+                }
+                while (k < n) {
+                    AOT_T_STEP
+                }
+                left -= n;
+                if (left > 0) {
+                    for (p = 0; p < AOT_TILE_P; ++p) {
+                        xs[p] += st[p];
+                    }
+                }
+            }
+        }
+    }
+    if (j->r != NULL) {
+        AOT_T_EACH_P(AOT_T_ADDS)
+    }
+    if (j->clamp != 0) {
+        const aot_vf lo = aot_vset1(j->lo);
+        const aot_vf hi = aot_vset1(j->hi);
+        AOT_T_EACH_P(AOT_T_CLAMPS)
+    }
+    AOT_T_EACH_P(AOT_T_STORES)
+}
+
+#undef AOT_T_EACH_P
+#undef AOT_T_EACH_O
+#undef AOT_T_EACH_Q
+#undef AOT_T_W
+#undef AOT_T_BIAS
+#undef AOT_T_ACC
+#undef AOT_T_ACCS
+#undef AOT_T_PTR
+#undef AOT_T_X
+#undef AOT_T_LOAD
+#undef AOT_T_FMA
+#undef AOT_T_PIXEL
+#undef AOT_T_STEP
+#undef AOT_T_ADD
+#undef AOT_T_ADDS
+#undef AOT_T_CLAMP
+#undef AOT_T_CLAMPS
+#undef AOT_T_STORE
+#undef AOT_T_STORES
+#undef AOT_TILE_P

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every float32 convolution and matrix kernel against NumPy on odd shapes, for one vector width.
+
+Run as `python kernel_cases_conv.py WIDTH FOLDER`, under the sanitizers' runtime: see
+test_kernels_conv.py. Exits 1 with the first case that differs.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kernel_harness import Library, Signature, blocked, exact, fresh, unblocked
+
+from aot.ops import conv_plan as plan
+from aot.ops.conv_plan import Act, ConvShape, KernelCall
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(7)
+
+
+def values(*shape: int) -> Array:
+    return RNG.uniform(-1, 1, shape).astype(np.float32)
+
+
+def conv(x: Array, w: Array, b: Array | None, s: ConvShape) -> Array:
+    """The definition, in float64; pads below and right follow from the output size."""
+    below = max(0, (s.oh - 1) * s.sh + (s.kh - 1) * s.dh + 1 - s.ih - s.pt)
+    right = max(0, (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1 - s.iw - s.pl)
+    xp = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (s.pt, below), (s.pl, right)))
+    y = np.zeros((s.n, s.oc, s.oh, s.ow))
+    icg, ocg = s.ic // s.groups, s.oc // s.groups
+    for g in range(s.groups):
+        for a in range(s.kh):
+            for e in range(s.kw):
+                rows = slice(a * s.dh, a * s.dh + (s.oh - 1) * s.sh + 1, s.sh)
+                cols = slice(e * s.dw, e * s.dw + (s.ow - 1) * s.sw + 1, s.sw)
+                part = xp[:, g * icg : (g + 1) * icg, rows, cols]
+                taps = w[g * ocg : (g + 1) * ocg, :, a, e]
+                y[:, g * ocg : (g + 1) * ocg] += np.einsum("nchw,oc->nohw", part, taps)
+    return y if b is None else y + b.reshape(1, -1, 1, 1)
+
+
+def activate(y: Array, act: Act) -> Array:
+    if act.kind == 1:
+        return np.clip(y, act.alpha, act.beta)
+    if act.kind == 2:
+        return np.where(y < 0, act.alpha * y, y)
+    if act.kind == 6:
+        return y / (1 + np.exp(-act.alpha * y))
+    assert act.kind == 0
+    return y
+
+
+ACTS = (Act(), Act(1, 0.0, np.inf), Act(1, -0.5, 0.75), Act(2, 0.25), Act(6, 1.0))
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A case: its call, arrays in the order of the C arguments, and how to judge the result."""
+
+    call: KernelCall
+    arrays: tuple[Any, ...]
+    check: Callable[[], float]
+    label: str
+
+    @property
+    def signature(self) -> Signature:
+        return self.call.kernel, tuple(self.call.instance.items())
+
+
+def shape(ic: int, oc: int, h: int, w: int, **rest: Any) -> ConvShape:
+    """A shape with the output size that the pads (`pb`, `pr` below and right) give."""
+    pb, pr = rest.pop("pb", 0), rest.pop("pr", 0)
+    s = ConvShape(1, ic, h, w, oc, 1, 1, rest.pop("kh", 1), rest.pop("kw", 1), **rest)
+    oh = (h + s.pt + pb - (s.kh - 1) * s.dh - 1) // s.sh + 1
+    ow = (w + s.pl + pr - (s.kw - 1) * s.dw - 1) // s.sw + 1
+    return replace(s, oh=oh, ow=ow)
+
+
+def conv_case(
+    s: ConvShape, v: int, planner: Callable[..., KernelCall], act: Act, residual: bool, plain: bool
+) -> Prepared:
+    x, w = values(s.n, s.ic, s.ih, s.iw), values(s.oc, s.ic // s.groups, s.kh, s.kw)
+    b = values(s.oc)
+    call = planner(s, w, b, v, act)
+    want = conv(x, w, b, s)
+    out = (s.n, s.oc, s.oh, s.ow)
+    y = fresh(s.n * -(-s.oc // v) * v * s.oh * s.ow)
+    if residual:  # in place
+        r = values(*out)
+        want = want + r
+        y = blocked(r, v)
+    want = activate(want, act)
+    scratch = fresh(call.scratch // 4) if call.scratch else None
+    arrays = [y, exact(x) if plain else blocked(x, v), exact(call.weights), exact(call.bias)]
+    if "depthwise" not in call.kernel:
+        arrays.append(y if residual else None)
+    if call.scratch is not None:
+        arrays.append(scratch)
+    scale = 1.0 + float(np.max(np.abs(want)))
+
+    def check() -> float:
+        return float(np.max(np.abs(unblocked(y, out, v) - want))) / scale
+
+    label = f"{call.kernel} {call.instance} {s} {act} residual={residual}"
+    return Prepared(call, tuple(arrays), check, label)
+
+
+def direct_shapes() -> Iterator[ConvShape]:
+    yield shape(16, 32, 14, 14)
+    yield shape(5, 3, 1, 1)
+    yield shape(33, 24, 7, 5)
+    yield replace(shape(17, 64, 3, 6), n=2)
+    yield shape(64, 128, 1, 3)
+    yield shape(16, 33, 7, 7, kh=3, kw=3, pt=1, pl=1, pb=1, pr=1)
+    yield shape(24, 16, 15, 9, kh=3, kw=3, sh=2, sw=2, pt=1, pl=1, pb=1, pr=1)
+    yield shape(3, 17, 6, 8, kh=5, kw=2, sh=3, sw=1, pt=2, pl=0, pb=1, pr=1)
+    yield shape(20, 5, 9, 13, kh=3, kw=3, dh=2, dw=3, pt=2, pl=3, pb=2, pr=1)
+    yield shape(16, 16, 1, 15, kh=1, kw=9, pl=8)
+    yield replace(shape(18, 40, 4, 4, kh=3, kw=3, sh=2, sw=3, pt=3, pl=4, pb=3, pr=4), n=2)
+
+
+def grouped_shapes() -> Iterator[ConvShape]:
+    yield shape(64, 64, 5, 5, groups=2)
+    yield shape(32, 48, 4, 4, kh=3, kw=3, pt=1, pl=1, pb=1, pr=1, groups=4)
+    yield shape(12, 24, 4, 4, groups=3)
+    yield shape(40, 40, 3, 3, kh=3, kw=3, pt=1, pl=1, pb=1, pr=1, groups=5)
+    yield shape(5, 15, 5, 5, kh=3, kw=3, groups=5)
+    yield shape(17, 17, 5, 5, kh=2, kw=2, groups=17)
+
+
+def image_shapes() -> Iterator[ConvShape]:
+    yield shape(3, 32, 15, 15, kh=3, kw=3, sh=2, sw=2, pt=1, pl=1, pb=1, pr=1)
+    yield shape(3, 24, 14, 14, kh=7, kw=7, sh=2, sw=2, pt=3, pl=3, pb=3, pr=3)
+    yield shape(1, 17, 9, 6, kh=5, kw=4, pt=2, pl=0, pb=1, pr=3)
+    yield shape(2, 16, 9, 11, kh=3, kw=3, dh=2, dw=2, pt=1, pl=2, pb=0, pr=2)
+    yield replace(shape(1, 64, 4, 3, kh=2, kw=2, pt=4, pl=5, pb=4, pr=6), n=2)
+    yield shape(1, 8, 1, 15, kh=1, kw=8, sw=4)
+
+
+def conv_cases(v: int) -> Iterator[Prepared]:
+    for i, s in enumerate([*direct_shapes(), *grouped_shapes()]):
+        yield conv_case(s, v, plan.plan_blocked, ACTS[i % 5], i % 3 == 1, plain=False)
+    for i, s in enumerate(image_shapes()):
+        yield conv_case(s, v, plan.plan_plain, ACTS[i % 3], i % 3 == 2, plain=True)
+
+
+def gemm_cases(v: int) -> Iterator[Prepared]:
+    sizes = [(1, 5, 3), (1, 64, 130), (2, 33, 17), (4, 16, 64), (7, 20, 70), (13, 9, 100)]
+    sizes += [(15, 50, 32), (28, 7, 33)]
+    for i, (m, k, n) in enumerate(sizes):
+        act = ACTS[i % 5]
+        x, w, b, r = values(m, k), values(k, n), values(n), values(m, n)
+        call = plan.plan_gemm(m, w, b, v, act)
+        want = x.astype(np.float64) @ w + b
+        y = fresh(m * n)
+        if i % 2:
+            want, y = want + r, exact(r)
+        want = activate(want, act)
+        arrays = (y, exact(x), exact(call.weights), exact(call.bias), y if i % 2 else None)
+
+        def check(y: Array = y, want: Array = want) -> float:
+            return float(np.max(np.abs(y.reshape(want.shape) - want))) / 8.0
+
+        yield Prepared(call, arrays, check, f"gemm {m}x{k}x{n} {call.instance} {act}")
+
+
+def matmul_cases(v: int) -> Iterator[Prepared]:
+    for i, (m, k, n) in enumerate([(1, 4, 5), (9, 17, 33), (14, 8, 64), (3, 20, 100)]):
+        a, b = values(2, 3, m, k), values(3, k, n)
+        want = (a.astype(np.float64) @ b) * 0.5
+        transposed = bool(i % 2)
+        stored = b.transpose(0, 2, 1) if transposed else b
+        call = plan.plan_matmul(
+            plan.MatMulShape(
+                m,
+                n,
+                k,
+                batch=(1, 2, 3),
+                a_batch=(0, 3 * m * k, m * k),
+                b_batch=(0, 0, k * n),
+                y_batch=(0, 3 * m * n, m * n),
+                a_row=k,
+                b_row=1 if transposed else n,
+                b_col=k if transposed else 1,
+                y_row=n,
+                scale=0.5,
+            ),
+            v,
+        )
+        y = fresh(6 * m * n)
+        arrays = (y, exact(a), exact(np.ascontiguousarray(stored)), fresh((call.scratch or 0) // 4))
+
+        def check(y: Array = y, want: Array = want) -> float:
+            return float(np.max(np.abs(y.reshape(want.shape) - want))) / 4.0
+
+        yield Prepared(call, arrays, check, f"matmul {m}x{k}x{n} {call.instance}")
+
+
+def all_cases(v: int) -> list[Prepared]:
+    return [*conv_cases(v), *gemm_cases(v), *matmul_cases(v)]
+
+
+def main(v: int, folder: Path, flags: list[str]) -> int:
+    cases = all_cases(v)
+    library = Library(folder, v, [c.signature for c in cases], flags)
+    for case in cases:
+        library.bind(case.signature, case.arrays, case.call.fields)()
+        error = case.check()
+        if not error < 2e-6:
+            print(f"error {error:.3g}: {case.label}")
+            return 1
+    print(f"{len(cases)} cases right")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:]))
