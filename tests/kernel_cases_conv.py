@@ -98,7 +98,7 @@ def conv_case(
     want = activate(want, act)
     scratch = fresh(call.scratch // 4) if call.scratch else None
     arrays = [y, exact(x) if plain else blocked(x, v), exact(call.weights), exact(call.bias)]
-    if "depthwise" not in call.kernel:
+    if "dwconv" not in call.kernel:
         arrays.append(y if residual else None)
     if call.scratch is not None:
         arrays.append(scratch)
@@ -143,9 +143,25 @@ def image_shapes() -> Iterator[ConvShape]:
     yield shape(1, 8, 1, 15, kh=1, kw=8, sw=4)
 
 
+def depthwise_shapes() -> Iterator[ConvShape]:
+    same = {"kh": 3, "kw": 3, "pt": 1, "pl": 1, "pb": 1, "pr": 1}
+    yield shape(16, 16, 7, 7, groups=16, **same)
+    yield shape(24, 24, 15, 15, groups=24, sh=2, sw=2, **same)
+    yield replace(shape(5, 5, 3, 30, groups=5, **same), n=2)
+    yield shape(33, 33, 12, 1, groups=33, **same)
+    yield shape(17, 17, 9, 20, groups=17, kh=5, kw=5, pt=2, pl=2, pb=2, pr=2)
+    yield shape(16, 16, 8, 11, groups=16, kh=5, kw=5, pt=1, pl=2, pb=2, pr=1, sh=2, sw=2)
+    yield shape(3, 3, 9, 40, groups=3, kh=3, kw=3, dh=2, dw=3, pt=2, pl=3, pb=2, pr=3)
+    yield shape(4, 4, 11, 25, groups=4, kh=7, kw=4, pt=3, pl=1, pb=3, pr=2, sh=3, sw=3)
+    yield shape(6, 6, 2, 2, groups=6, kh=3, kw=3, pt=4, pl=4, pb=4, pr=4)
+    yield shape(8, 8, 1, 31, groups=8, kh=1, kw=3, pl=2)
+
+
 def conv_cases(v: int) -> Iterator[Prepared]:
     for i, s in enumerate([*direct_shapes(), *grouped_shapes()]):
         yield conv_case(s, v, plan.plan_blocked, ACTS[i % 5], i % 3 == 1, plain=False)
+    for i, s in enumerate(depthwise_shapes()):
+        yield conv_case(s, v, plan.plan_depthwise, ACTS[i % 5], False, plain=False)
     for i, s in enumerate(image_shapes()):
         yield conv_case(s, v, plan.plan_plain, ACTS[i % 3], i % 3 == 2, plain=True)
 

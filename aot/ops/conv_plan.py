@@ -177,6 +177,18 @@ def plan_plain(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_AC
     )
 
 
+def plan_depthwise(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
+    """Depthwise convolution of a blocked tensor; w [c, 1, kh, kw]. The kernel adds no residual."""
+    fields = {**s.fields, **_strides(s, v, False), **_act_fields(act)}
+    instance = {
+        "KW": s.kw if s.kw in (3, 5) and s.dw == 1 else 0,
+        "S": s.sw if s.sw in (1, 2) else 0,
+        "ACT": act.after,
+    }
+    weights, bias = pack.pack_depthwise(w, v), pack.pack_bias(b, s.oc, v)
+    return KernelCall("aot_dwconv_f32_blocked", weights, bias, fields, instance)
+
+
 def plan_gemm(
     m: int, w: Array, b: Array | None, v: int, act: Act = NO_ACT, x_row: int = 0, y_row: int = 0
 ) -> KernelCall:
