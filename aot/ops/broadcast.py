@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Broadcasting on stored shapes: collapsed iteration spaces for the elementwise kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot import layout as lay
+from aot.errors import UnsupportedError
+from aot.partition.match import ValueRef
+
+if TYPE_CHECKING:
+    from aot.lower_context import Handle, LowerContext
+
+Shape = tuple[int, ...]
+DIMS = 6  # AOT_BROADCAST_DIMS of runtime_c/kernels/aot_broadcast.h
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """An iteration space of DIMS axes, outermost first, and each operand's element strides.
+
+    Strides are 0 where an operand is broadcast; the innermost ones are 0 or 1.
+    """
+
+    dims: Shape
+    strides: tuple[Shape, ...]
+
+    def inner(self, operand: int) -> int:
+        """1 if the operand is contiguous along the innermost axis, 0 if it is broadcast."""
+        return self.strides[operand][-1]
+
+    def covers(self, operand: int) -> bool:
+        """Whether the operand has every element of the result (so may share its memory)."""
+        return all(s or d == 1 for s, d in zip(self.strides[operand], self.dims, strict=True))
+
+
+def collapse(out: Shape, operands: Sequence[Shape]) -> Space:
+    """The smallest iteration space of `operands` (stored shapes) broadcast to `out`.
+
+    Raises UnsupportedError if more than DIMS axes are left.
+    """
+    rank = len(out)
+    full = [(1,) * (rank - len(s)) + tuple(s) for s in operands]
+    strides = [_strides(s) for s in full]
+    axes = [a for a in range(rank) if out[a] != 1]
+    groups: list[tuple[int, list[int]]] = []
+    for a in axes:
+        own = [s[a] for s in strides]
+        if groups and all(g == o * out[a] for g, o in zip(groups[-1][1], own, strict=True)):
+            groups[-1] = (groups[-1][0] * out[a], own)
+        else:
+            groups.append((out[a], own))
+    if len(groups) > DIMS:
+        raise UnsupportedError(
+            f"broadcasting {', '.join(map(str, operands))} to {out} needs {len(groups)} loops "
+            f"(at most {DIMS})"
+        )
+    if groups and any(s > 1 for s in groups[-1][1]):
+        groups.append((1, [1] * len(operands)))
+    pad = DIMS - len(groups)
+    dims = (1,) * pad + tuple(d for d, _ in groups)
+    columns = tuple((0,) * pad + tuple(g[1][k] for g in groups) for k in range(len(operands)))
+    return Space(dims, columns)
+
+
+def _strides(shape: Shape) -> Shape:
+    """Row-major element strides of a stored shape, 0 along axes of extent 1."""
+    result, step = [], 1
+    for d in reversed(shape):
+        result.append(0 if d == 1 else step)
+        step *= d
+    return tuple(reversed(result))
+
+
+def stored(value: ValueRef) -> Shape:
+    """The shape in memory of a value as this match sees it."""
+    return value.layout.physical(value.shape)
+
+
+def operand(c: LowerContext, value: ValueRef, y: ValueRef) -> tuple[ValueRef | Handle, Shape]:
+    """What to pass for `value`, an operand broadcast to `y`, and its stored shape.
+
+    With `y` blocked, constants are packed in its layout, and an operand without a channel axis
+    of its own is read plain with an innermost axis of 1.
+    """
+    if not y.layout.blocked:
+        return value, value.shape
+    full = (1,) * (y.rank - value.rank) + value.shape
+    if value.is_const:
+        return pack(c, np.asarray(value.data), y)
+    if value.layout.blocked:
+        return value, stored(value)
+    return value, (*full, 1)
+
+
+def pack(c: LowerContext, data: np.ndarray[Any, Any], y: ValueRef) -> tuple[Handle, Shape]:
+    """A constant that broadcasts to `y`, in `y`'s layout, and its stored shape."""
+    if not y.layout.blocked:
+        return c.const(data), data.shape
+    full = data.reshape((1,) * (y.rank - data.ndim) + data.shape)
+    if full.shape[1] == 1:
+        return c.const(data), (*full.shape, 1)
+    return c.const(lay.to_physical(full, y.layout)), y.layout.physical(full.shape)

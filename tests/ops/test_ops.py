@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every case that every operator of portable C declares, sanitised, against onnx.reference."""
+
+from functools import cache
+from pathlib import Path
+
+import harness
+import pytest
+from test_vmath import runnable
+
+
+@cache
+def jobs() -> list[harness.Job]:
+    return harness.collect()
+
+
+@pytest.mark.parametrize(("vlen", "block"), [(1, False), (4, True), (8, False), (16, True)])
+def test_all_cases(vlen: int, block: bool, tmp_path: Path) -> None:
+    if not runnable(vlen):
+        pytest.skip(f"this CPU has no vectors of {vlen} floats")
+    failures = harness.run(jobs(), vlen, block, tmp_path)
+    assert not failures, "\n".join(failures)
+
+
+def test_a_wrong_result_is_seen() -> None:
+    case = harness.Case((), {})
+    one = harness.np.ones(3, harness.np.float32)
+    assert not harness.difference(one, one, case)
+    assert harness.difference(one, one * 1.01, case)
+    assert harness.difference(one, one * harness.np.float32("nan"), case)
+    assert harness.difference(one, one.astype("float64"), case)
+
+
+def test_every_operator_has_cases() -> None:
+    bare = [p.name for p in harness.load_all().patterns if not any(True for _ in p.all_cases())]
+    assert not bare, f"operators without test cases: {bare}"
