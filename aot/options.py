@@ -36,7 +36,7 @@ class Options:
     portable C always comes last and is not listed. `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
     list or a NumPy array, cast to the input's dtype by the loader). `opset` 0 means the lowest
-    that fits. `ram` and `flash` are budgets in bytes, None without one. `dump_after` is a stage of
+    that fits. `ram` is a budget in bytes, None without one. `dump_after` is a stage of
     STAGES or "".
     """
 
@@ -54,7 +54,6 @@ class Options:
     opset: int = 0
     objective: Objective = "latency"
     ram: int | None = None
-    flash: int | None = None
     accuracy: Accuracy = "normal"
     specialise: Specialise = "hot"
     threads: int = 1
@@ -72,9 +71,8 @@ class Options:
             _one_of("--dump-after", self.dump_after, STAGES)
         if self.plan_effort < 0:
             raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
-        for label, budget in (("--ram", self.ram), ("--flash", self.flash)):
-            if budget is not None and budget <= 0:
-                raise UsageError(f"{label} {budget}: must be positive")
+        if self.ram is not None and self.ram <= 0:
+            raise UsageError(f"--ram {self.ram}: must be positive")
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:

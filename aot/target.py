@@ -8,6 +8,7 @@ A target file holds the fields of `Target` but `name` and `cpu` (which come from
 from __future__ import annotations
 
 import platform
+import shutil
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
@@ -94,6 +95,39 @@ def cpu_flags() -> frozenset[str]:
 def implemented() -> tuple[str, ...]:
     """Names of the targets this version builds for, `host` first."""
     return tuple(n for n in NAMES if n == "host" or (FOLDER / f"{n}.toml").is_file())
+
+
+def listing() -> list[dict[str, str]]:
+    """Every target with one line of text: what it is, and what is missing here to build for it."""
+    rows = []
+    for name in NAMES:
+        if name not in implemented():
+            text = "not available in this version"
+        elif name == "host":
+            host = _host()
+            text = f"this machine: {host}" if host else "no code generation for this machine"
+        else:
+            text = _status(_named(name, name))
+        rows.append({"name": name, "text": text})
+    return rows
+
+
+def _host() -> str:
+    try:
+        return _host_level()
+    except TargetError:
+        return ""
+
+
+def _status(target: Target) -> str:
+    """What the target is, whether it can be built and run here."""
+    text = target.summary
+    if not any(shutil.which(c) for c in ("cc", "gcc", "clang")):
+        text += f"; no C compiler: apt-get install {' '.join(target.packages)}"
+    if not target.runs_here():
+        lacking = target.missing_flags()
+        text += f"; builds here, does not run (CPU lacks {', '.join(lacking[:3])})"
+    return text
 
 
 def load_target(spec: str = "host") -> Target:

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python interface: `aot.compile(...)` gives a Bundle to build, load and inspect."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aot import build as tree
+from aot.options import Options
+from aot.target import Target, load_target
+from aot.version import __version__
+
+if TYPE_CHECKING:
+    from aot.library import Library
+    from aot.pipeline import Compiled
+
+Progress = Callable[[str], None]
+
+
+def _silent(_stage: str) -> None:
+    return None
+
+
+class Bundle:
+    """A compiled model in the folder `out`: `out/bundle` is the C project, `out` its build tree."""
+
+    def __init__(
+        self, out: Path, temporary: tempfile.TemporaryDirectory[str] | None = None
+    ) -> None:
+        self.out = out
+        self._temporary = temporary
+        self.manifest: dict[str, Any] = tree.read_json(out / "bundle" / "manifest.json", "bundle")
+
+    def __repr__(self) -> str:
+        return f"Bundle({str(self.out)!r}, name={self.manifest.get('name')!r})"
+
+    def build(self, jobs: int = 0) -> Bundle:
+        """Configure if need be, and build; BuildError if CMake or the compiler fails."""
+        if not (self.out / "CMakeCache.txt").is_file():
+            tree.configure(self.out, tree.find_tools())
+        tree.build(self.out, jobs=jobs)
+        return self
+
+    def load(self) -> Library:
+        """The model as a callable on NumPy arrays or `__dlpack__` objects; builds it if needed."""
+        from aot.library import Library
+
+        if not (self.out / "lib" / f"lib{self.manifest['name']}.so").is_file():
+            self.build()
+        return Library(self.out, self.manifest, keep_alive=self)
+
+
+def compile(  # the public name, as in the interface
+    model: Any,
+    out: str | os.PathLike[str] | None = None,
+    *,
+    target: str | None = None,
+    backends: Sequence[str] = (),
+    options: Options | None = None,
+    configure: bool = True,
+    progress: Progress = _silent,
+    **more: Any,
+) -> Bundle:
+    """Compile `model` (a path, bytes, a ModelProto or an onnx_ir.Model) into the folder `out`.
+
+    Without `out` the bundle lives in a temporary folder as long as the Bundle does. `more` are
+    fields of `aot.options.Options` (name, dims, input_shapes, bindings, accuracy, objective …).
+    """
+    base = options or Options()
+    more["target"] = target or base.target
+    more["backends"] = tuple(backends) or base.backends
+    asked = replace(base, **more)
+    temporary = None
+    if out is None:
+        temporary = tempfile.TemporaryDirectory(prefix="aotc-")
+        out = Path(temporary.name) / "out"
+    folder = Path(out)
+    source = Path(model) if isinstance(model, str | os.PathLike) else model
+    compile_to(source, folder, asked, progress, configure)
+    return Bundle(folder, temporary)
+
+
+def compile_to(
+    source: Any, out: Path, options: Options, progress: Progress = _silent, configure: bool = True
+) -> Compiled:
+    """Compile `source` and replace what is in `out`; on failure `out` is as it was."""
+    from aot.budget import check_budgets
+    from aot.emit_c.write import write_bundle
+    from aot.pipeline import compile_model
+
+    target = load_target(options.target)
+    tools = tree.find_tools(target.packages) if configure else None
+    change = tree.Tree(out)
+    change.check()
+    compiled = compile_model(source, options, progress)
+    check_budgets(compiled, options)
+    progress("write")
+    with change:
+        old = _old_manifest(out)
+        write_bundle(compiled.files, out)
+        tree.drop_products(out, old)
+        record = json.dumps(record_of(source, options), indent=1, sort_keys=True) + "\n"
+        (out / tree.RECORD).write_text(record, encoding="utf-8")
+        if tools is not None:
+            progress("configure")
+            tree.configure(out, tools, _toolchain(out, target))
+        change.keep()
+    return compiled
+
+
+def _old_manifest(out: Path) -> Mapping[str, Any]:
+    path = out / "bundle" / "manifest.json"
+    return tree.read_json(path, "bundle") if path.is_file() else {}
+
+
+def _toolchain(out: Path, target: Target) -> Path | None:
+    """A toolchain file is only for foreign chips: here CC and CFLAGS choose."""
+    foreign = target.system == "none" or target.arch != platform.machine()
+    return out / "bundle" / "cmake" / "toolchain.cmake" if foreign else None
+
+
+def record_of(source: Any, options: Options) -> dict[str, Any]:
+    """What OUT/aotc.json remembers: the model's path and digest, and the options."""
+    path = source.resolve() if isinstance(source, Path) else None
+    return {
+        "aotc": __version__,
+        "model": None if path is None else str(path),
+        "sha256": None if path is None else file_digest(path),
+        "options": _plain(_fields(options)),
+    }
+
+
+def _fields(options: Options) -> dict[str, Any]:
+    """Fields of the record by name."""
+    return {name: getattr(options, name) for name in Options.__slots__}
+
+
+def _plain(value: Any) -> Any:
+    """`value` in the types of JSON."""
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(v) for v in value]
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return value
+
+
+def file_digest(path: Path) -> str:
+    """The SHA-256 of a file in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def options_of(record: Mapping[str, Any]) -> Options:
+    """The Options that OUT/aotc.json remembers."""
+    stored = dict(record.get("options", {}))
+    known = {k: v for k, v in stored.items() if k in Options.__slots__}
+    known["backends"] = tuple(known.get("backends", ()))
+    known["input_shapes"] = {k: tuple(v) for k, v in known.get("input_shapes", {}).items()}
+    return Options(**known)

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OUT as CMake's build tree: finding the tools, configuring, building.
+
+`Tree` changes an OUT as a transaction: the bundle, CMake's cache and OUT/aotc.json are replaced
+together, and on failure a new OUT disappears and an old one is as it was.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aot.errors import AotError, BuildError
+
+RECORD = "aotc.json"
+_PREVIOUS = ".aotc-previous"
+_CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", "Makefile", "build.ninja", "cmake_install.cmake")
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What configures and builds: the cmake program and arguments that choose a generator."""
+
+    cmake: str
+    generator: tuple[str, ...] = ()
+
+
+def find_tools(packages: tuple[str, ...] = ("gcc", "make")) -> Tools:
+    """cmake, a C compiler and make or ninja; BuildError says what is missing and what installs it.
+
+    `packages` are the apt packages that build for the target.
+    """
+    cmake = shutil.which("cmake") or _from_pypi("cmake")
+    if cmake is None:
+        raise BuildError(
+            "cmake was not found",
+            hint="apt-get install cmake (or pip install cmake); --no-configure needs none",
+        )
+    _check_compiler(packages)
+    if os.environ.get("CMAKE_GENERATOR"):
+        return Tools(cmake)
+    if shutil.which("make"):
+        return Tools(cmake, ("-G", "Unix Makefiles"))
+    ninja = shutil.which("ninja") or _from_pypi("ninja")
+    if ninja is None:
+        raise BuildError("neither make nor ninja was found", hint="apt-get install make")
+    return Tools(cmake, ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"))
+
+
+def _check_compiler(packages: tuple[str, ...]) -> None:
+    apt = "apt-get install " + " ".join(packages)
+    asked = os.environ.get("CC", "")
+    if asked:
+        try:
+            program = shlex.split(asked)[0]
+        except (ValueError, IndexError):
+            program = asked
+        if shutil.which(program) is None:
+            raise BuildError(f"the C compiler CC={asked} was not found", hint=apt)
+    elif not any(shutil.which(name) for name in ("cc", "gcc", "clang")):
+        raise BuildError("no C compiler was found (cc, gcc, clang)", hint=f"{apt}, or set CC")
+
+
+def _from_pypi(name: str) -> str | None:
+    """The program that PyPI's package `name` installed (cmake, ninja), None without it."""
+    beside = shutil.which(name, path=str(Path(sys.executable).parent))
+    if beside is not None:
+        return beside
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        return None
+    return shutil.which(name, path=str(Path(spec.origin).parent / "data" / "bin"))
+
+
+class Tree:
+    """An OUT that is about to change. Use as a context manager; `keep()` makes it final."""
+
+    def __init__(self, out: Path) -> None:
+        self.out = out
+        self._made: list[Path] = []
+        self._kept = False
+        self._previous = out / _PREVIOUS
+
+    def __enter__(self) -> Tree:
+        """Create OUT if need be, check that it is ours to write, and set the old state aside."""
+        try:
+            self.check()
+            self._create()
+            self._set_aside()
+        except OSError as error:
+            self._undo()
+            raise _unwritable(self.out, error) from error
+        except BaseException:
+            self._undo()
+            raise
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        if self._kept:
+            shutil.rmtree(self._previous, ignore_errors=True)
+        else:
+            self._undo()
+
+    def check(self) -> None:
+        """Fail early, before anything is compiled or touched, if OUT cannot be ours."""
+        nearest = next(p for p in (self.out, *self.out.absolute().parents) if p.exists())
+        if not nearest.is_dir():
+            raise BuildError(f"output {nearest} is not a folder")
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise BuildError(f"cannot write to output folder {self.out}: no permission")
+        self._check_ours()
+
+    def keep(self) -> None:
+        """The new state is good."""
+        self._kept = True
+
+    def _create(self) -> None:
+        missing = [p for p in (self.out, *self.out.parents) if not p.exists()]
+        for folder in reversed(missing):
+            folder.mkdir()
+            self._made.append(folder)
+
+    def _check_ours(self) -> None:
+        bundle = self.out / "bundle"
+        if bundle.is_symlink() or (bundle.exists() and not (bundle / "manifest.json").is_file()):
+            raise BuildError(
+                f"{bundle} exists and was not written by aotc", hint="choose another -o OUT"
+            )
+        home = cache_value(self.out, "CMAKE_HOME_DIRECTORY")
+        if home and not (Path(home).name == "bundle" and bundle.exists()):
+            raise BuildError(
+                f"{self.out} is the build tree of another CMake project",
+                f"CMakeCache.txt: {home}",
+                "choose another -o OUT",
+            )
+
+    def _set_aside(self) -> None:
+        """Move CMake's state away; copy the bundle by hard links (it is replaced atomically)."""
+        shutil.rmtree(self._previous, ignore_errors=True)
+        self._previous.mkdir()
+        for name in _CMAKE_STATE:
+            if (self.out / name).exists():
+                os.rename(self.out / name, self._previous / name)
+        if (self.out / "bundle").exists():
+            shutil.copytree(
+                self.out / "bundle", self._previous / "bundle", copy_function=_link_or_copy
+            )
+        if (self.out / RECORD).exists():
+            shutil.copy2(self.out / RECORD, self._previous / RECORD)
+
+    def _undo(self) -> None:
+        if self._made:
+            shutil.rmtree(self._made[0], ignore_errors=True)
+            return
+        if not self._previous.is_dir():
+            return
+        with contextlib.suppress(OSError):
+            for name in (*_CMAKE_STATE, "bundle", RECORD):
+                _remove(self.out / name)
+            for entry in sorted(self._previous.iterdir()):
+                os.rename(entry, self.out / entry.name)
+            self._previous.rmdir()
+
+
+def _link_or_copy(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _unwritable(out: Path, error: OSError) -> BuildError:
+    return BuildError(f"cannot write to output folder {out}: {error.strerror or error}")
+
+
+def cache_value(out: Path, key: str) -> str:
+    """The value of `key` in OUT/CMakeCache.txt, "" without one."""
+    try:
+        text = (out / "CMakeCache.txt").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+    for line in text.splitlines():
+        name, equals, value = line.partition("=")
+        if equals and name.split(":")[0] == key:
+            return value
+    return ""
+
+
+def drop_products(out: Path, manifest: Mapping[str, Any]) -> None:
+    """Remove what an earlier bundle was built to: a stale program must not be run as the new."""
+    name = str(manifest.get("name", ""))
+    if not name:
+        return
+    for product in (f"bin/{name}", f"bin/{name}-trace", f"lib/lib{name}.a", f"lib/lib{name}.so"):
+        (out / product).unlink(missing_ok=True)
+
+
+def configure(out: Path, tools: Tools, toolchain: Path | None = None) -> None:
+    """Run CMake on OUT/bundle with OUT as the build tree; BuildError carries its complaint."""
+    command = [tools.cmake, "-S", str(out / "bundle"), "-B", str(out), *tools.generator]
+    if toolchain is not None:
+        command.append(f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
+    _checked(command, "cmake could not configure the bundle")
+
+
+def build(out: Path, target: str = "", jobs: int = 0) -> None:
+    """`cmake --build OUT`, quietly; BuildError carries the end of the compiler's complaint."""
+    if not (out / "CMakeCache.txt").is_file():
+        raise BuildError(f"{out} is not configured", hint="run aotc without --no-configure")
+    cmake = shutil.which("cmake") or _from_pypi("cmake")
+    if cmake is None:
+        raise BuildError("cmake was not found", hint="apt-get install cmake (or pip install cmake)")
+    command = [cmake, "--build", str(out)]
+    if target:
+        command += ["--target", target]
+    if jobs:
+        command += ["--parallel", str(jobs)]
+    _checked(command, f"building {out} failed")
+
+
+def _checked(command: list[str], what: str) -> None:
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors="replace", check=False
+        )
+    except OSError as error:
+        raise BuildError(f"{what}: {error.strerror}", command[0]) from error
+    if done.returncode != 0:
+        raise BuildError(what + "\n" + _complaint(done.stdout, done.stderr))
+
+
+def _complaint(stdout: str, stderr: str) -> str:
+    """The lines that say what went wrong: the first errors, else the last lines."""
+    lines = [s.rstrip() for s in (stderr + "\n" + stdout).splitlines() if s.strip()]
+    errors = [s for s in lines if "error" in s.lower()]
+    return "\n".join("  " + s[:240] for s in (errors[:4] or lines[-4:]))
+
+
+def read_json(path: Path, what: str) -> dict[str, Any]:
+    """A JSON object that aotc wrote earlier; AotError if it is missing or damaged."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BuildError(
+            f"{path.parent} holds no {what}", f"{path}: {error.strerror}", "aotc MODEL -o OUT first"
+        ) from error
+    except ValueError as error:
+        raise AotError(f"{path} is damaged: {error}") from error
+    if not isinstance(value, dict):
+        raise AotError(f"{path} is damaged: not an object")
+    return value

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `aotc` program: dispatch, and every failure as one short message with an exit code.
+
+Nothing heavy is imported here: `--version` and `--help` answer at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from aot.errors import AotError, UsageError, clip
+from aot.version import __version__
+
+#: Options that may stand before a subcommand.
+_GLOBAL_FLAGS = ("-v", "--verbose", "-q", "--quiet", "--json")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code is 0, 1 (something is at fault) or 2 (usage)."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(arguments)
+    except UsageError as error:
+        return _fail(str(error), 2)
+    except AotError as error:
+        return _fail(str(error), 1)
+    except SystemExit as done:
+        return done.code if isinstance(done.code, int) else 0
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except KeyboardInterrupt:
+        return _fail("interrupted", 1)
+    except RecursionError as error:
+        return _unexpected("the model nests too deeply", error)
+    except MemoryError as error:
+        return _unexpected("out of memory", error)
+    except Exception as error:  # a bug of ours must still end in one short message
+        return _unexpected(f"internal error: {type(error).__name__}: {error}", error)
+
+
+def _dispatch(arguments: list[str]) -> int:
+    if not arguments:
+        raise UsageError("no model given", hint="aotc MODEL.onnx -o OUT, or aotc --help")
+    if arguments == ["--version"]:
+        print(f"aotc {__version__}")
+        return 0
+    if arguments == ["--cmake-dir"]:
+        from aot.resources import cmake
+
+        print(cmake())
+        return 0
+    from aot.cli import parser
+    from aot.cli.later import COMMANDS as LATER
+    from aot.cli.later import unavailable
+
+    name, rest = _command(arguments)
+    if name in LATER:
+        raise unavailable(f"aotc {name}")
+    if name in parser.COMMANDS:
+        from aot.cli import commands
+
+        return commands.run_command(name, parser.command_parser(name).parse_args(rest))
+    parsed = parser.compile_parser().parse_args(arguments)
+    from aot.cli import compile as compiling
+
+    return compiling.run(parsed)
+
+
+def _command(arguments: list[str]) -> tuple[str, list[str]]:
+    """The first word that is no flag, and everything else."""
+    for i, word in enumerate(arguments):
+        if word not in _GLOBAL_FLAGS:
+            return word, [*arguments[:i], *arguments[i + 1 :]]
+    return "", arguments
+
+
+def _fail(message: str, code: int) -> int:
+    text = clip(f"aotc: {message}")
+    try:
+        print(text, file=sys.stderr)
+    except UnicodeEncodeError:
+        print(text.encode("ascii", "backslashreplace").decode("ascii"), file=sys.stderr)
+    return code
+
+
+def _unexpected(message: str, error: BaseException) -> int:
+    if os.environ.get("AOTC_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    hint = "please report it with the model; AOTC_DEBUG=1 shows where it happened"
+    stage = getattr(error, "aotc_stage", "")
+    where = f"\n  in stage {stage}" if stage else ""
+    return _fail(f"{message}{where}\n  hint: {hint}", 1)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The subcommands: each takes parsed arguments, prints its result and returns the exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from aot.cli.compile import Staged, options_of
+
+
+def run_command(name: str, a: argparse.Namespace) -> int:
+    """Dispatch a subcommand."""
+    return _COMMANDS[name](a)
+
+
+def _show(a: argparse.Namespace, record: Any, text: str) -> None:
+    if a.json:
+        print(json.dumps(record, indent=1))
+    elif text and not a.quiet:
+        print(text)
+
+
+def _run(a: argparse.Namespace) -> int:
+    from aot.run import execute, open_out, read_inputs, write_outputs
+
+    built = open_out(Path(a.out))
+    built.program()
+    arrays = read_inputs(built, a.inputs)
+    with Staged(a.verbose, a.quiet) as progress:
+        progress("run")
+        results = execute(built, arrays)
+    write_outputs(built, results, a.outputs)
+    record = [{"name": s.name, "dtype": s.dtype, "shape": list(s.shape)} for s in built.outputs]
+    text = "\n".join(f"{s.name}: {s.dtype}{list(s.shape)}" for s in built.outputs)
+    _show(a, record, "" if a.outputs else text)
+    return 0
+
+
+def _verify(a: argparse.Namespace) -> int:
+    from aot.compare import Tolerance
+    from aot.run import open_out
+    from aot.verify import Request, verify
+
+    built = open_out(Path(a.out))
+    request = Request(
+        inputs=None if a.inputs is None else Path(a.inputs),
+        reference=a.reference,
+        per_node=a.per_node,
+        model=None if a.model is None else Path(a.model),
+        tolerance=Tolerance.asked(a.rtol, a.atol_of_max, a.max_lsb),
+    )
+    with Staged(a.verbose, a.quiet) as progress:
+        report = verify(built, request, progress)
+    _show(a, report.record(), report.text(a.verbose))
+    if report.passed:
+        return 0
+    if a.quiet or a.json:
+        print(f"aotc: {report.failure()}", file=sys.stderr)
+    return 1
+
+
+def _bench(a: argparse.Namespace) -> int:
+    from aot.bench import bench
+    from aot.npz import write_bytes
+    from aot.run import open_out
+
+    built = open_out(Path(a.out))
+    built.program()
+    with Staged(a.verbose, a.quiet) as progress:
+        progress("bench")
+        timing = bench(built, a.repeat)
+    if a.json_file:
+        record = {"name": built.name, "target": built.manifest.get("target"), **timing.record()}
+        write_bytes(Path(a.json_file), (json.dumps(record, indent=1) + "\n").encode())
+    if not a.quiet:
+        print(f"{built.name}: {timing.text()}")
+    return 0
+
+
+def _explain(a: argparse.Namespace) -> int:
+    from aot.explain import explain
+    from aot.pipeline import partition_model
+
+    with Staged(a.verbose, a.quiet) as progress:
+        _, partition = partition_model(Path(a.model), options_of(a), progress)
+    report = explain(partition, verbose=a.verbose)
+    _show(a, report.record(), report.text())
+    return 0
+
+
+def _inspect(a: argparse.Namespace) -> int:
+    from aot.inspection import inspect_model
+
+    report = inspect_model(Path(a.model), options_of(a))
+    _show(a, report.record(), report.text())
+    return 0
+
+
+def _size(a: argparse.Namespace) -> int:
+    from aot.run import open_out
+    from aot.size import estimate, measure
+
+    subject = Path(a.subject)
+    if subject.is_dir():
+        report = measure(open_out(subject))
+    else:
+        with Staged(a.verbose, a.quiet) as progress:
+            report = estimate(subject, options_of(a), progress)
+    _show(a, report.record(), report.text())
+    return 0
+
+
+def _targets(a: argparse.Namespace) -> int:
+    from aot.target import listing
+
+    rows = listing()
+    width = max(len(r["name"]) for r in rows)
+    _show(a, rows, "\n".join(f"{r['name']:<{width}}  {r['text']}" for r in rows))
+    return 0
+
+
+def _backends(a: argparse.Namespace) -> int:
+    from aot.cli.later import BACKENDS
+    from aot.vendor.find import available
+
+    known = available()
+    rows = [{"name": n, "available": True} for n in known]
+    rows += [{"name": n, "available": False} for n in BACKENDS if n not in known]
+    notes = {True: "", False: "not available in this version"}
+    texts = {"c": "portable C, always last"}
+    lines = [
+        f"{r['name']:<10} {texts.get(str(r['name']), notes[bool(r['available'])])}" for r in rows
+    ]
+    _show(a, rows, "\n".join(line.rstrip() for line in lines))
+    return 0
+
+
+def _ops(a: argparse.Namespace) -> int:
+    from aot.explain import operators
+
+    rows = operators()
+    width = max((len(r["op"]) for r in rows), default=0)
+    lines = [f"{r['op']:<{width}}  {', '.join(r['attributes'])}".rstrip() for r in rows]
+    _show(a, rows, "\n".join([*lines, f"{len(rows)} operators"]))
+    return 0
+
+
+_COMMANDS = {
+    "run": _run,
+    "verify": _verify,
+    "bench": _bench,
+    "explain": _explain,
+    "inspect": _inspect,
+    "size": _size,
+    "targets": _targets,
+    "backends": _backends,
+    "ops": _ops,
+}

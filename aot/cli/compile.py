@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc MODEL -o OUT`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aot.cli.later import BACKENDS, unavailable
+from aot.errors import UsageError
+from aot.options import Options
+from aot.progress import Progress
+
+if TYPE_CHECKING:
+    from aot.pipeline import Compiled
+
+
+def run(a: argparse.Namespace) -> int:
+    """Compile, write, configure; say in two lines what came out."""
+    from aot.api import compile_to
+
+    options = options_of(a)
+    out = Path(a.output)
+    began = time.process_time()
+    with Staged(a.verbose, a.quiet) as progress:
+        compiled = compile_to(Path(a.model), out, options, progress, not a.no_configure)
+    seconds = time.process_time() - began
+    if options.dump_after:
+        sys.stdout.write(compiled.dump)
+    if options.name and options.name != compiled.name and not a.quiet:
+        print(f"aotc: note: name {options.name!r} became {compiled.name!r}", file=sys.stderr)
+    summary = summary_of(compiled, out, seconds)
+    if a.json:
+        print(json.dumps(summary, indent=1))
+    elif not a.quiet and not options.dump_after:
+        print(_text(summary, configured=not a.no_configure))
+    return 0
+
+
+class Staged(Progress):
+    """Progress that marks an unexpected exception with the stage it came from."""
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None and self.stage:
+            error.aotc_stage = self.stage
+        super().__exit__(kind, error, trace)
+
+
+def options_of(a: argparse.Namespace) -> Options:
+    """The Options a parsed command line asks for; subcommands have only some of them."""
+    given = vars(a)
+    return Options(
+        name=given.get("name", ""),
+        target=given.get("target", "host"),
+        backends=_backends(given.get("backend", [])),
+        require_backend=given.get("require_backend", False),
+        dims=_once("--dim", given.get("dim", [])),
+        input_shapes=_once("--input-shape", given.get("input_shape", [])),
+        bindings=_once("--bind", given.get("bind", [])),
+        objective=given.get("objective", "latency"),
+        ram=given.get("ram"),
+        accuracy=given.get("accuracy", "normal"),
+        specialise=given.get("specialise", "hot"),
+        plan_effort=given.get("plan_effort", Options().plan_effort),
+        dump_after=given.get("dump_after", ""),
+    )
+
+
+def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise UsageError(f"{option} {name} is given twice")
+        found[name] = value
+    return found
+
+
+def _backends(names: Iterable[str]) -> tuple[str, ...]:
+    """Check what can be checked without importing a vendor."""
+    from aot.vendor.find import available
+
+    asked = [n for n in names if n != "c"]
+    known = available() if asked else ["c"]
+    for name in asked:
+        plain, colon, _ = name.partition(":")
+        if plain in BACKENDS and plain not in known:
+            raise unavailable(f"--backend {plain}")
+        if colon and plain in known:
+            raise unavailable(f"--backend {name} (a backend's configuration)")
+    return tuple(asked)
+
+
+def summary_of(compiled: Compiled, out: Path, seconds: float) -> dict[str, Any]:
+    """What `--json` prints."""
+    memory = compiled.manifest["memory"]
+    return {
+        "name": compiled.name,
+        "out": str(out),
+        "target": compiled.target.name,
+        "cpu": compiled.target.cpu,
+        "memory": memory,
+        "calls": len(compiled.program.calls),
+        "macs": sum(c.macs for c in compiled.program.calls),
+        "cpu_seconds": round(seconds, 3),
+    }
+
+
+def _text(s: dict[str, Any], configured: bool) -> str:
+    memory = s["memory"]
+    best = ", optimal" if memory.get("optimal") else ""
+    first = (
+        f"{s['name']}: {s['calls']} calls, {s['macs'] / 1e6:.1f} M MACs, arena "
+        f"{memory['arena_bytes']} bytes{best}, constants {memory['constants_bytes']} bytes, "
+        f"for {s['cpu']}"
+    )
+    then = f"cmake --build {s['out']}" if configured else f"wrote {s['out']}/bundle"
+    return f"{first}\n{then}"

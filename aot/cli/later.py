@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parts of the interface that this version does not have yet.
+
+Each is refused by name with one line and exit code 1: nothing is accepted and ignored. Who builds
+one of them deletes its line here.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any
+
+from aot.errors import UnsupportedError
+
+#: Options: name -> (metavar or "" for a flag, what it will do).
+OPTIONS = {
+    "--backend-option": ("A.KEY=V", "an option of a backend"),
+    "--offload-limit": ("N", "give only the first N regions to backends"),
+    "--keep": ("NODE=BACKEND", "give a node to a backend"),
+    "--opset": ("N", "the opset that `partition` writes"),
+    "--state": ("IN=OUT", "keep a pair of tensors in the context between runs"),
+    "--max-string": ("N", "longest string in bytes"),
+    "--max-sequence": ("N", "longest sequence in elements"),
+    "--flash": ("N", "flash budget in bytes"),
+    "--stack": ("N", "stack budget in bytes"),
+    "--requant": ("onnx|tflite", "arithmetic of quantised networks"),
+    "--tune": ("FILE", "a tuning cache to use"),
+    "--test-data": ("FILE.npz", "vectors compiled into a self-test"),
+}
+
+#: Subcommands: name -> what it will do.
+COMMANDS = {
+    "partition": "write the model as its regions",
+    "report": "an HTML report of a bundle",
+    "tune": "measure kernel variants and write a tuning cache",
+    "quantize": "quantise a model on calibration data",
+    "disasm": "list the commands of an accelerator's regions",
+    "new-backend": "start a backend from a working plugin",
+}
+
+#: Vendors of the interface that do not come with this version.
+BACKENDS = ("dnnl", "cblas", "cmsis_nn", "accel_sim")
+
+
+def unavailable(what: str, hint: str = "") -> UnsupportedError:
+    """The one line for everything of this page."""
+    return UnsupportedError(f"{what} is not available in this version of aotc", hint=hint)
+
+
+class Later(argparse.Action):
+    """An option that is known but not available yet."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        """Refuse."""
+        raise unavailable(str(option_string))
+
+
+def add_later(parser: argparse.ArgumentParser, names: Sequence[str] = ()) -> None:
+    """Declare the options of OPTIONS (all, or `names`) so that they are refused by name."""
+    group = parser.add_argument_group("not available in this version")
+    for name in names or tuple(OPTIONS):
+        metavar, text = OPTIONS[name]
+        group.add_argument(name, action=Later, metavar=metavar, help=text)

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line: what is accepted, and how text becomes values. No work is done here."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, NoReturn
+
+from aot.cli.later import COMMANDS as LATER_COMMANDS
+from aot.cli.later import add_later, unavailable
+from aot.cli.values import bind, budget, count, dim, input_shape, names
+from aot.errors import UsageError
+from aot.options import PLAN_EFFORT, STAGES
+
+_EPILOG = """\
+exit status: 0 done; 1 the model, target, environment or comparison is at fault; 2 usage.
+A model whose file is named like a subcommand is given with its folder: aotc ./run -o out
+"""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse that raises UsageError, takes no abbreviations and never exits by itself."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(
+            allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter, **settings
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise instead of exiting."""
+        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+
+
+def compile_parser() -> Parser:
+    """`aotc MODEL -o OUT [options]`."""
+    p = Parser(
+        prog="aotc",
+        usage="aotc MODEL.onnx -o OUT [options]\n       aotc SUBCOMMAND …",
+        description="Compile an ONNX model to a standalone C99 project in OUT/bundle/ and "
+        "configure\nCMake with OUT as its build tree; `cmake --build OUT` does the rest.",
+        epilog="subcommands (aotc SUBCOMMAND --help):\n"
+        + "".join(f"  {n:<12} {COMMANDS[n][0]}\n" for n in COMMANDS)
+        + "".join(f"  {n:<12} {t} (not available in this version)\n" for n, t in _later())
+        + "\n"
+        + _EPILOG,
+    )
+    p.add_argument("model", metavar="MODEL.onnx", help="the model")
+    p.add_argument("-o", "--output", metavar="OUT", required=True, help="folder of the build tree")
+    p.add_argument("--no-configure", action="store_true", help="only write the bundle")
+    p.add_argument("--version", action="store_true", help="print the version")
+    p.add_argument("--cmake-dir", action="store_true", help="print the folder of aotcConfig.cmake")
+    p.add_argument("--name", default="", help="C prefix (from the file name)")
+    _target(p)
+    _backends(p)
+    p.add_argument("--require-backend", action="store_true", help="fail if portable C is used")
+    _pins(p)
+    _quality(p)
+    p.add_argument(
+        "--dump-after", metavar="STAGE", default="", help=f"print a stage: {', '.join(STAGES)}"
+    )
+    add_later(p)
+    _common(p)
+    return p
+
+
+def _later() -> list[tuple[str, str]]:
+    return list(LATER_COMMANDS.items())
+
+
+def _common(p: Parser) -> None:
+    p.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
+    p.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    p.add_argument("--json", action="store_true", help="machine-readable summary on stdout")
+
+
+def _target(p: Parser) -> None:
+    p.add_argument(
+        "--target", metavar="NAME|FILE.toml", default="host", help="what to build for (host)"
+    )
+
+
+def _backends(p: Parser) -> None:
+    p.add_argument(
+        "--backend",
+        metavar="A,B",
+        type=names,
+        action="extend",
+        default=[],
+        help="vendors in order of preference; portable C is always last (none)",
+    )
+    p.add_argument(
+        "--partition",
+        metavar="priority|cost",
+        type=_only("--partition", "priority", "cost"),
+        default="priority",
+        help="how nodes are given to backends (priority); cost is not available in this version",
+    )
+
+
+def _pins(p: Parser) -> None:
+    p.add_argument(
+        "--dim", metavar="NAME=V", type=dim, action="append", default=[], help="pin a dimension"
+    )
+    p.add_argument(
+        "--input-shape",
+        metavar="X=1,3,224,224",
+        type=input_shape,
+        action="append",
+        default=[],
+        help="pin the shape of an input (X= is a scalar)",
+    )
+    p.add_argument(
+        "--bind",
+        metavar="X=V",
+        type=bind,
+        action="append",
+        default=[],
+        help="make an input a constant: a number, a list 1,2,3 or a .npy file",
+    )
+
+
+def _quality(p: Parser) -> None:
+    p.add_argument(
+        "--objective",
+        choices=("latency", "ram", "flash", "energy"),
+        default="latency",
+        help="what kernels are chosen for (latency)",
+    )
+    p.add_argument(
+        "--accuracy",
+        choices=("strict", "normal", "fast"),
+        default="normal",
+        help="strict: same bits on every compiler; fast: within 1e-2 of the largest value (normal)",
+    )
+    p.add_argument("--ram", metavar="N", type=budget, help="RAM budget in bytes, K or M")
+    p.add_argument(
+        "--specialise",
+        choices=("none", "hot", "all"),
+        default="hot",
+        help="code size against speed (hot)",
+    )
+    p.add_argument(
+        "--threads",
+        metavar="N",
+        type=_only("--threads", "1"),
+        default="1",
+        help="threads of a run (1); more are not available in this version",
+    )
+    p.add_argument(
+        "--io",
+        metavar="caller|arena",
+        type=_only("--io", "caller", "arena"),
+        default="caller",
+        help="where inputs and outputs live (caller); arena is not available in this version",
+    )
+    p.add_argument(
+        "--weights",
+        metavar="embedded|blob|section=NAME",
+        type=_only("--weights", "embedded", "blob", "section="),
+        default="embedded",
+        help="where constants live (embedded); others are not available in this version",
+    )
+    p.add_argument(
+        "--plan-effort",
+        metavar="N",
+        type=count,
+        default=PLAN_EFFORT,
+        help=f"search steps of the memory planner ({PLAN_EFFORT})",
+    )
+
+
+def _only(option: str, available: str, *later: str) -> Any:
+    """A type that takes `available` alone and says of the others that they come later."""
+
+    def value(text: str) -> str:
+        if text == available:
+            return text
+        numeric = available.isdigit() and text.isdigit() and int(text) > 0
+        if numeric or any(text == k or (k.endswith("=") and text.startswith(k)) for k in later):
+            raise unavailable(f"{option} {text}")
+        raise argparse.ArgumentTypeError(f"not one of {', '.join((available, *later))}: {text!r}")
+
+    return value
+
+
+def _run(p: Parser) -> None:
+    p.add_argument("out", metavar="OUT", help="a built OUT")
+    p.add_argument(
+        "--inputs",
+        metavar="IN.npz|X=FILE",
+        action="append",
+        default=[],
+        help="an .npz with the ONNX names as keys, or X=file.npy, X=file.bin (repeatable)",
+    )
+    p.add_argument(
+        "--outputs",
+        metavar="OUT.npz|Y=FILE",
+        action="append",
+        default=[],
+        help="where to write: an .npz, or Y=file.npy, Y=file.bin (repeatable)",
+    )
+
+
+def _verify(p: Parser) -> None:
+    p.add_argument("out", metavar="OUT", help="a built OUT")
+    p.add_argument("--inputs", metavar="F.npz", help="keys NAME, or s<k>/NAME for sample k")
+    p.add_argument("--reference", choices=("ort", "onnx"), help="onnxruntime, else onnx.reference")
+    p.add_argument("--per-node", action="store_true", help="compare after every call")
+    p.add_argument("--model", metavar="M", help="the model (remembered in OUT/aotc.json)")
+    p.add_argument("--rtol", metavar="R", type=float, help="relative tolerance")
+    p.add_argument("--atol-of-max", metavar="A", type=float, help="tolerance relative to max|ref|")
+    p.add_argument("--max-lsb", metavar="N", type=count, help="largest difference of integers")
+    group = p.add_argument_group("not available in this version")
+    from aot.cli.later import Later
+
+    group.add_argument("--per-region", action=Later, nargs=0, help="compare after every region")
+
+
+def _bench(p: Parser) -> None:
+    p.add_argument("out", metavar="OUT", help="a built OUT")
+    p.add_argument("--json", metavar="F", dest="json_file", help="write the numbers to a file")
+    p.add_argument("--repeat", metavar="N", type=count, default=0, help="runs (about a second)")
+
+
+def _explain(p: Parser) -> None:
+    p.add_argument("model", metavar="MODEL", help="the model")
+    _target(p)
+    _backends(p)
+    _pins(p)
+
+
+def _inspect(p: Parser) -> None:
+    p.add_argument("model", metavar="MODEL", help="the model")
+    _pins(p)
+
+
+def _size(p: Parser) -> None:
+    p.add_argument("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate")
+    _target(p)
+    _backends(p)
+    _pins(p)
+    p.add_argument("--objective", choices=("latency", "ram", "flash", "energy"), default="latency")
+
+
+def _nothing(p: Parser) -> None:
+    return None
+
+
+#: Subcommands: name -> (what it does, its arguments).
+COMMANDS = {
+    "run": ("run a built bundle on inputs", _run),
+    "verify": ("compare a built bundle with the model", _verify),
+    "bench": ("time a built bundle", _bench),
+    "explain": ("per node, who takes it or why each backend refused", _explain),
+    "inspect": ("inputs, dtypes, symbolic dimensions and the options to type", _inspect),
+    "size": ("RAM, flash and MACs of a bundle, or an estimate for a model", _size),
+    "targets": ("what can be built for here, and the apt line for the rest", _nothing),
+    "backends": ("the backends installed", _nothing),
+    "ops": ("the operators portable C computes", _nothing),
+}
+
+
+def command_parser(name: str) -> Parser:
+    """`aotc NAME …`."""
+    text, arguments = COMMANDS[name]
+    p = Parser(prog=f"aotc {name}", description=f"{text[:1].upper()}{text[1:]}.")
+    arguments(p)
+    if name == "bench":
+        p.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
+        p.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    else:
+        _common(p)
+    return p

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the text of an option's value is read. Each function raises ArgumentTypeError."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentTypeError
+from typing import Any
+
+from aot.cli.later import unavailable
+from aot.errors import TargetError
+
+
+def _pair(text: str, what: str) -> tuple[str, str]:
+    """`NAME=VALUE` split at the last `=` (names may hold one)."""
+    name, equals, value = text.rpartition("=")
+    if not equals or not name:
+        raise ArgumentTypeError(f"{text!r} is not {what}")
+    return name, value
+
+
+def _integer(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else None
+
+
+def dim(text: str) -> tuple[str, int]:
+    """`NAME=V`."""
+    name, value = _pair(text, "NAME=V")
+    if re.fullmatch(r"[0-9]+\.\.[0-9]+", value):
+        raise unavailable(f"--dim {text} (a bounded dimension)", "pin it: --dim NAME=V")
+    number = _integer(value)
+    if number is None or number < 0:
+        raise ArgumentTypeError(f"{value!r} is not a size of dimension {name!r}")
+    return name, number
+
+
+def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
+    """`X=1,3,224,224`; `X=` is a scalar, -1 leaves an axis unpinned."""
+    name, value = _pair(text, "X=1,3,224,224")
+    if not value:
+        return name, ()
+    sizes = [_integer(v) for v in value.split(",")]
+    if any(s is None or s < -1 for s in sizes):
+        raise ArgumentTypeError(f"{value!r} is not a shape of input {name!r}")
+    return name, tuple(s for s in sizes if s is not None)
+
+
+def bind(text: str) -> tuple[str, Any]:
+    """`X=V`: V is a number, a list `1,2,3`, true or false, or the path of a .npy file."""
+    name, value = _pair(text, "X=V")
+    if value.endswith(".npy"):
+        return name, _array(value)
+    parts = [_number(v) for v in value.split(",")]
+    if any(p is None for p in parts):
+        raise ArgumentTypeError(f"{value!r} is not a number, a list of numbers or a .npy file")
+    return name, parts[0] if len(parts) == 1 else parts
+
+
+def _array(path: str) -> Any:
+    import numpy as np
+
+    try:
+        return np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise ArgumentTypeError(f"cannot read {path}: {error}") from error
+
+
+def _number(text: str) -> int | float | bool | None:
+    if text in ("true", "false"):
+        return text == "true"
+    number = _integer(text)
+    if number is not None:
+        return number
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def budget(text: str) -> int:
+    """Bytes, with K or M (1024, 1024²)."""
+    from aot.target import parse_bytes
+
+    try:
+        value = parse_bytes(text)
+    except TargetError as error:
+        raise ArgumentTypeError(error.what) from error
+    if value == 0:
+        raise ArgumentTypeError("a budget of 0 bytes holds nothing")
+    return value
+
+
+def count(text: str) -> int:
+    """A non-negative integer."""
+    number = _integer(text)
+    if number is None or number < 0:
+        raise ArgumentTypeError(f"{text!r} is not a non-negative integer")
+    return number
+
+
+def names(text: str) -> list[str]:
+    """`A,B`."""
+    found = text.split(",")
+    if not all(re.fullmatch(r"[A-Za-z0-9_.-]+(:.+)?", n) for n in found):
+        raise ArgumentTypeError(f"{text!r} is not a list of backends")
+    return found

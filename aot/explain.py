@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who computes which node, why a backend refused it, and what portable C computes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aot.partition.select import Partition
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One node: its ONNX name, operator, who takes it (with which others), and refusals."""
+
+    node: str
+    op_type: str
+    backend: str
+    pattern: str
+    root: str
+    refusals: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Every node in topological order of the matches."""
+
+    lines: tuple[Line, ...]
+
+    def record(self) -> list[dict[str, Any]]:
+        """For --json."""
+        return [
+            {
+                "node": n.node,
+                "op": n.op_type,
+                "backend": n.backend,
+                "pattern": n.pattern,
+                "with": n.root,
+                "refusals": list(n.refusals),
+            }
+            for n in self.lines
+        ]
+
+    def text(self) -> str:
+        """One line per node, refusals below it, and a count per backend."""
+        out: list[str] = []
+        counts: dict[str, int] = {}
+        for n in self.lines:
+            joined = f" (in {n.root})" if n.root != n.node else ""
+            out.append(f"{n.node} ({n.op_type}): {n.backend}.{n.pattern}{joined}")
+            out += [f"  {r}" for r in n.refusals]
+            counts[n.backend] = counts.get(n.backend, 0) + 1
+        total = ", ".join(f"{k} {v}" for k, v in sorted(counts.items()))
+        return "\n".join([*out, f"{len(self.lines)} nodes: {total}"])
+
+
+def explain(partition: Partition, verbose: bool = False) -> Explanation:
+    """The explanation of `partition`; portable C's own refusals only if `verbose`."""
+    refused: dict[str, list[str]] = {}
+    for r in partition.refusals:
+        if r.backend != "c" or verbose:
+            line = f"{r.backend}.{r.pattern} refused: {r.reason}"
+            refused.setdefault(r.node, []).append(line)
+    lines = []
+    for s in partition.items:
+        for node in reversed(s.match.nodes):
+            reasons = refused.get(node.name, refused.get(node.onnx_name, []))
+            lines.append(
+                Line(
+                    node.onnx_name,
+                    node.op_type,
+                    s.backend,
+                    s.pattern.name,
+                    s.match.root.onnx_name,
+                    tuple(reasons),
+                )
+            )
+    return Explanation(tuple(lines))
+
+
+def operators() -> list[dict[str, Any]]:
+    """What portable C computes, by operator: attributes understood and fused forms."""
+    from aot.ops.registry import load_all
+    from aot.partition.pattern import OpPat
+
+    rows: dict[str, dict[str, Any]] = {}
+    for pattern in load_all().patterns:
+        if not isinstance(pattern.graph, OpPat) or pattern.size != 1:
+            continue
+        domain = pattern.graph.domain
+        name = f"{domain}.{pattern.graph.op_type}" if domain else pattern.graph.op_type
+        row = rows.setdefault(name, {"op": name, "attributes": [], "cases": 0})
+        row["attributes"] = sorted({*row["attributes"], *pattern.attrs})
+        row["cases"] += sum(1 for _ in pattern.all_cases())
+    return [rows[k] for k in sorted(rows)]

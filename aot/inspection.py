@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc inspect`: what a model takes and gives, and the exact options its open dimensions need."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aot.options import Options
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A model's interface. `options` are what must still be typed to compile it."""
+
+    model: str
+    opsets: tuple[tuple[str, int], ...]
+    producer: str
+    inputs: tuple[tuple[str, str, tuple[str, ...] | None], ...]
+    outputs: tuple[tuple[str, str, tuple[str, ...] | None], ...]
+    operators: tuple[tuple[str, int], ...]
+    options: tuple[str, ...]
+
+    def record(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "model": self.model,
+            "opsets": dict(self.opsets),
+            "producer": self.producer,
+            "inputs": [_value(v) for v in self.inputs],
+            "outputs": [_value(v) for v in self.outputs],
+            "operators": dict(self.operators),
+            "states": [],
+            "options": list(self.options),
+        }
+
+    def text(self) -> str:
+        """A few lines to read; the last is the command to type."""
+        opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in self.opsets)
+        lines = [f"{self.model}: opset {opsets}" + (f", {self.producer}" if self.producer else "")]
+        lines += [f"input  {_line(v)}" for v in self.inputs]
+        lines += [f"output {_line(v)}" for v in self.outputs]
+        lines.append("operators: " + ", ".join(f"{n} {k}" for k, n in self.operators))
+        command = ["aotc", self.model, "-o", "OUT", *self.options]
+        lines.append(("to type: " if self.options else "ready: ") + " ".join(command))
+        return "\n".join(lines)
+
+
+def _value(v: tuple[str, str, tuple[str, ...] | None]) -> dict[str, Any]:
+    name, dtype, dims = v
+    shape = None if dims is None else [int(d) if d.isdigit() else d for d in dims]
+    return {"name": name, "dtype": dtype, "shape": shape}
+
+
+def _line(v: tuple[str, str, tuple[str, ...] | None]) -> str:
+    name, dtype, dims = v
+    return f"{name}: {dtype}" + (" of unknown rank" if dims is None else f"[{','.join(dims)}]")
+
+
+def inspect_model(path: Path, options: Options) -> Inspection:
+    """Read `path` (no weights) and say what it needs beyond `options`; ModelError if it is none."""
+    from aot.load.pin import unpinned, user_inputs
+    from aot.load.source import read_model
+
+    model, _ = read_model(path)
+    graph = model.graph
+    typed = [o for o in unpinned(model) if not _pinned(o.input, o.axis, o.symbol, options)]
+    needed = sorted({o.option for o in typed}, key=[o.option for o in typed].index)
+    counts = Counter(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in graph.node)
+    inputs = [i for i in user_inputs(graph) if i.name not in options.bindings]
+    return Inspection(
+        str(path),
+        tuple(sorted((o.domain, o.version) for o in model.opset_import)),
+        f"{model.producer_name} {model.producer_version}".strip(),
+        tuple(_typed(i) for i in inputs),
+        tuple(_typed(o) for o in graph.output),
+        tuple(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))),
+        tuple(_quoted(needed)),
+    )
+
+
+def _pinned(name: str, axis: int, symbol: str, options: Options) -> bool:
+    if name in options.bindings:
+        return True
+    shape = options.input_shapes.get(name)
+    if shape is not None and (axis < 0 or (axis < len(shape) and shape[axis] >= 0)):
+        return True
+    return bool(symbol) and symbol in options.dims
+
+
+def _quoted(options: list[str]) -> list[str]:
+    """Each option as words a shell takes as they are."""
+    import shlex
+
+    out: list[str] = []
+    for option in options:
+        flag, _, value = option.partition(" ")
+        out.append(f"{flag} {shlex.quote(value)}")
+    return out
+
+
+def _typed(info: onnx.ValueInfoProto) -> tuple[str, str, tuple[str, ...] | None]:
+    import onnx
+
+    kind = info.type.WhichOneof("value") or "value"
+    if kind != "tensor_type":
+        return info.name, kind.replace("_type", "").replace("_", " "), None
+    tensor = info.type.tensor_type
+    names = onnx.TensorProto.DataType
+    known = tensor.elem_type in names.values()
+    dtype = names.Name(tensor.elem_type).lower() if known else f"type {tensor.elem_type}"
+    dtype = {"float": "float32", "double": "float64"}.get(dtype, dtype)
+    if not tensor.HasField("shape"):
+        return info.name, dtype, None
+    return info.name, dtype, tuple(_dim(d) for d in tensor.shape.dim)
+
+
+def _dim(dim: Any) -> str:
+    if dim.HasField("dim_value") and dim.dim_value != -1:
+        return str(dim.dim_value)
+    return str(dim.dim_param) or "?"

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading and writing arrays in files: .npz, .npy. No pickles, no partly written file."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aot.errors import AotError
+
+Array = np.ndarray[Any, Any]
+
+
+def read_npz(path: Path) -> dict[str, Array]:
+    """Every array of an .npz by key, in the file's order; AotError if it is none."""
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            if not hasattr(file, "files"):
+                raise AotError(f"{path} holds one array, not an .npz", hint="X=file.npy names it")
+            return {key: file[key] for key in file.files}
+    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise _unreadable(path, error) from error
+
+
+def read_npy(path: Path) -> Array:
+    """The array of a .npy file."""
+    try:
+        value = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise _unreadable(path, error) from error
+    if not isinstance(value, np.ndarray):
+        raise AotError(f"{path} is an .npz, not one array")
+    return value
+
+
+def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Write arrays under any key (also those that are Python keywords); same arrays, same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as file:
+        for key, array in arrays.items():
+            entry = io.BytesIO()
+            np.lib.format.write_array(entry, np.asanyarray(array), allow_pickle=False)
+            file.writestr(zipfile.ZipInfo(key + ".npy"), entry.getvalue())
+    write_bytes(path, buffer.getvalue())
+
+
+def write_npy(path: Path, array: Array) -> None:
+    """Write one array."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, allow_pickle=False)
+    write_bytes(path, buffer.getvalue())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Replace `path` by `data` in one step; AotError if it cannot be written."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        partial.write_bytes(data)
+        os.replace(partial, path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise AotError(f"cannot write {path}: {error.strerror}") from error
+
+
+def _unreadable(path: Path, error: Exception) -> AotError:
+    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return AotError(f"cannot read {path}: {why}")

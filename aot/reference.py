@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a model computes according to others: onnxruntime without optimisation, onnx.reference."""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from aot.errors import AotError, UnsupportedError
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = np.ndarray[Any, Any]
+
+
+class Reference(Protocol):
+    """Computes named values of a model from its inputs by name."""
+
+    name: str
+
+    def __call__(self, inputs: Mapping[str, Array], values: Sequence[str]) -> dict[str, Array]:
+        """The arrays of `values`; one the reference cannot give is left out."""
+
+
+def open_reference(model: Path, kind: str | None, extra: Sequence[str] = ()) -> Reference:
+    """The reference asked for ("ort", "onnx"), else onnxruntime if it is installed and willing.
+
+    `extra` are values inside the graph that will be asked for.
+    """
+    installed = importlib.util.find_spec("onnxruntime") is not None
+    if kind == "ort" and not installed:
+        raise AotError(
+            "onnxruntime is not installed",
+            "--reference ort",
+            "pip install 'aotc[verify]', or --reference onnx",
+        )
+    if kind == "onnx" or not installed:
+        return OnnxReference(model, extra)
+    try:
+        return RuntimeReference(model, extra)
+    except _Refused as error:
+        if kind == "ort":
+            raise UnsupportedError(f"onnxruntime refuses the model: {error}") from error
+        return OnnxReference(model, extra)
+
+
+class _Refused(Exception):
+    """Onnxruntime does not load the model."""
+
+
+class RuntimeReference:
+    """Onnxruntime: graph optimisation off, one thread."""
+
+    def __init__(self, model: Path, extra: Sequence[str]) -> None:
+        import onnxruntime as ort
+
+        self.name = f"onnxruntime {ort.__version__}"
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.intra_op_num_threads = 1
+        options.log_severity_level = 4
+        try:
+            with tempfile.TemporaryDirectory(prefix="aotc-ref-") as folder:
+                source = _exposed(model, extra, Path(folder)) if extra else model
+                self._session = ort.InferenceSession(
+                    str(source), options, providers=["CPUExecutionProvider"]
+                )
+        except Exception as error:
+            raise _Refused(_first_line(error)) from error
+        self._outputs = {o.name for o in self._session.get_outputs()}
+        self._inputs = {i.name for i in self._session.get_inputs()}
+
+    def __call__(self, inputs: Mapping[str, Array], values: Sequence[str]) -> dict[str, Array]:
+        """Run onnxruntime."""
+        wanted = [v for v in values if v in self._outputs]
+        feeds = {k: v for k, v in inputs.items() if k in self._inputs}
+        try:
+            results = self._session.run(wanted, feeds)
+        except Exception as error:
+            raise AotError(f"onnxruntime cannot run the model: {_first_line(error)}") from error
+        return dict(zip(wanted, results, strict=True))
+
+
+class OnnxReference:
+    """onnx.reference on the model converted to the canonical opset (as it is if that fails)."""
+
+    def __init__(self, model: Path, extra: Sequence[str]) -> None:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        self.name = f"onnx.reference {onnx.__version__}"
+        proto = _expose(onnx.load(str(model)), extra)
+        try:
+            self._evaluator = ReferenceEvaluator(_canonical(proto))
+        except Exception as error:
+            raise UnsupportedError(
+                f"onnx.reference refuses the model: {_first_line(error)}",
+                hint="pip install 'aotc[verify]' for onnxruntime",
+            ) from error
+        self._inputs = set(self._evaluator.input_names)
+        self._outputs = set(self._evaluator.output_names)
+
+    def __call__(self, inputs: Mapping[str, Array], values: Sequence[str]) -> dict[str, Array]:
+        """Run the evaluator."""
+        wanted = [v for v in values if v in self._outputs]
+        feeds = {k: v for k, v in inputs.items() if k in self._inputs}
+        try:
+            results = self._evaluator.run(wanted, feeds)
+        except Exception as error:
+            raise AotError(f"onnx.reference cannot run the model: {_first_line(error)}") from error
+        return dict(zip(wanted, results, strict=True))
+
+
+def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
+    from onnx import version_converter
+
+    if proto.ir_version < 8:
+        proto.ir_version = 8
+    newest = max((o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")), default=0)
+    if newest >= 18:
+        return proto
+    try:
+        return version_converter.convert_version(proto, 18)
+    except Exception:  # the converter is a help for old models, not a condition
+        return proto
+
+
+def _expose(proto: onnx.ModelProto, extra: Sequence[str]) -> onnx.ModelProto:
+    """`proto` with the values `extra` as further outputs."""
+    import onnx
+
+    produced = {o for n in proto.graph.node for o in n.output}
+    have = {o.name for o in proto.graph.output}
+    for name in extra:
+        if name in produced and name not in have:
+            proto.graph.output.append(onnx.ValueInfoProto(name=name))
+    return proto
+
+
+def _exposed(model: Path, extra: Sequence[str], folder: Path) -> Path:
+    """A copy of the model in `folder` that has the values `extra` as outputs."""
+    import onnx
+
+    proto = _expose(onnx.load(str(model)), extra)
+    target = folder / "model.onnx"
+    big = sum(len(t.raw_data) for t in proto.graph.initializer) > 1 << 30
+    onnx.save(proto, str(target), save_as_external_data=big)
+    return target
+
+
+def _first_line(error: Exception) -> str:
+    lines = [s for s in str(error).splitlines() if s.strip()]
+    return f"{type(error).__name__}: {lines[0][:300]}" if lines else type(error).__name__

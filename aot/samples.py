@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs to compare on: a user's file of samples, or seeded random arrays a model can take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.errors import AotError
+from aot.npz import read_npz
+from aot.run import Spec, conform
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = np.ndarray[Any, Any]
+
+_SAMPLE = re.compile(r"s([0-9]{1,6})/(.+)", re.DOTALL)
+_ORDERED = re.compile(r"s([0-9]{1,6})_(in|out)([0-9]{1,4})")
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One set of inputs in the bundle's order, and the expected outputs stored with it by name."""
+
+    label: str
+    inputs: tuple[Array, ...]
+    expected: Mapping[str, Array] = field(default_factory=dict)
+
+
+def read_samples(path: Path, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[Sample, ...]:
+    """The samples of an .npz: keys NAME, or s<k>/NAME, or s<k>_in<i> and s<k>_out<i> by order."""
+    names = {f"in{i}": s.name for i, s in enumerate(inputs)}
+    names |= {f"out{i}": s.name for i, s in enumerate(outputs)}
+    known = {s.name for s in (*inputs, *outputs)}
+    groups: dict[int, dict[str, Array]] = {}
+    for key, array in read_npz(path).items():
+        number, name = _key(key, names, known)
+        if name in known:
+            groups.setdefault(number, {})[name] = array
+    found = []
+    for number in sorted(groups):
+        group = groups[number]
+        label = f"s{number}" if len(groups) > 1 else ""
+        missing = [s.name for s in inputs if s.name not in group]
+        if missing:
+            where = f"{path}, sample {number}"
+            raise AotError(f"input {missing[0]!r} is missing", where, _keys(inputs))
+        arrays = tuple(conform(group[s.name], s, f"{path} {label}".rstrip()) for s in inputs)
+        expected = {s.name: group[s.name] for s in outputs if s.name in group}
+        found.append(Sample(label, arrays, expected))
+    if not found:
+        raise AotError("no key names an input", str(path), _keys(inputs))
+    return tuple(found)
+
+
+def _key(key: str, names: Mapping[str, str], known: set[str]) -> tuple[int, str]:
+    if key in known:
+        return 0, key
+    match = _SAMPLE.fullmatch(key)
+    if match:
+        return int(match[1]), match[2]
+    match = _ORDERED.fullmatch(key)
+    if match:
+        return int(match[1]), names.get(match[2] + match[3], "")
+    return 0, ""
+
+
+def _keys(inputs: Sequence[Spec]) -> str:
+    return "keys are NAME or s<k>/NAME; inputs: " + ", ".join(s.name for s in inputs)
+
+
+def random_sample(inputs: Sequence[Spec], graph: onnx.GraphProto | None, seed: int = 0) -> Sample:
+    """Seeded inputs: floats in [-1, 1), booleans, integers that are valid where they index."""
+    limits = index_limits(graph) if graph is not None else {}
+    arrays = []
+    for i, spec in enumerate(inputs):
+        rng = np.random.default_rng([seed, i])
+        arrays.append(_random(rng, spec, limits.get(spec.name, 2)))
+    return Sample("", tuple(arrays))
+
+
+def _random(rng: np.random.Generator, spec: Spec, limit: int) -> Array:
+    if spec.dtype == "bool":
+        return rng.integers(0, 2, spec.shape).astype(bool)
+    if spec.dtype == "bfloat16":
+        bits = rng.uniform(-1, 1, spec.shape).astype(np.float32).view(np.uint32) >> 16
+        return bits.astype(np.uint16)
+    if spec.array_dtype.kind == "f":
+        return rng.uniform(-1, 1, spec.shape).astype(spec.array_dtype)
+    return rng.integers(0, max(1, limit), spec.shape).astype(spec.array_dtype)
+
+
+#: Operators through which an index keeps its value.
+_CARRIES = ("Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Expand")
+
+
+def index_limits(graph: onnx.GraphProto) -> dict[str, int]:
+    """Per graph input that indexes a table: one more than the largest valid index."""
+    sizes = {t.name: tuple(t.dims) for t in graph.initializer}
+    for node in graph.node:
+        if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
+            sizes[node.output[0]] = tuple(node.attribute[0].t.dims)
+    source = {i.name: i.name for i in graph.input}
+    limits: dict[str, int] = {}
+    for node in graph.node:
+        if node.op_type in _CARRIES and node.input and node.input[0] in source:
+            source[node.output[0]] = source[node.input[0]]
+        elif node.op_type == "Gather" and node.input[1] in source and node.input[0] in sizes:
+            shape = sizes[node.input[0]]
+            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
+            origin = source[node.input[1]]
+            if -len(shape) <= axis < len(shape):
+                limits[origin] = min(limits.get(origin, shape[axis]), shape[axis])
+    return limits

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc size`: RAM, flash and multiply-accumulates, measured from objects or estimated."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aot.errors import BuildError
+from aot.options import Options
+from aot.run import Built
+
+#: Estimate of code in bytes: the entry points, one kernel wrapper, one call.
+_ENTRY, _WRAPPER, _CALL = 6000, 1800, 90
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Bytes. `arena` intermediates and scratch, `io` inputs and outputs, `static` other writable
+    data; `constants` weights, `code` instructions and tables; `macs` of one run."""
+
+    name: str
+    arena: int
+    io: int
+    static: int
+    constants: int
+    code: int
+    macs: int
+    estimated: bool
+
+    def record(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            **asdict(self),
+            "ram": self.arena + self.static,
+            "flash": self.constants + self.code,
+        }
+
+    def text(self) -> str:
+        """Three lines."""
+        about = " (code estimated)" if self.estimated else ""
+        return "\n".join(
+            (
+                f"{self.name}",
+                f"RAM    {self.arena + self.static} bytes: arena {self.arena}, other static "
+                f"{self.static}; inputs and outputs {self.io} apart",
+                f"flash  {self.constants + self.code} bytes: constants {self.constants}, "
+                f"code and tables {self.code}{about}",
+                f"MACs   {self.macs}",
+            )
+        )
+
+
+def measure(built: Built) -> Size:
+    """The size of a built bundle, from lib/libNAME.a and its manifest."""
+    archive = built.out / "lib" / f"lib{built.name}.a"
+    if not archive.is_file():
+        raise BuildError(f"{built.out} is not built", hint=f"cmake --build {built.out}")
+    text, data, bss = (sum(column) for column in zip(*_sections(archive), strict=True))
+    memory = built.manifest["memory"]
+    arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
+    return Size(
+        built.name,
+        arena,
+        int(memory["io_bytes"]),
+        max(0, data + bss - arena),
+        constants,
+        max(0, text + data - constants),
+        sum(int(n.get("macs", 0)) for n in built.manifest["nodes"]),
+        False,
+    )
+
+
+def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> Size:
+    """The size of a model for a target with no toolchain: all exact but the code."""
+    from aot.pipeline import compile_model
+
+    compiled = compile_model(model, options, progress)
+    memory = compiled.manifest["memory"]
+    calls = compiled.program.calls
+    wrappers = {(c.kernel, c.instance) for c in calls}
+    return Size(
+        compiled.name,
+        int(memory["arena_bytes"]),
+        int(memory["io_bytes"]),
+        0,
+        int(memory["constants_bytes"]),
+        _ENTRY + _WRAPPER * len(wrappers) + _CALL * len(calls),
+        sum(c.macs for c in calls),
+        True,
+    )
+
+
+def _sections(archive: Path) -> Iterator[tuple[int, int, int]]:
+    """(read-only, initialised writable, zeroed writable) bytes of each object in an archive."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    yield 0, 0, 0
+    for name, content in _members(archive.read_bytes(), archive):
+        try:
+            sections = list(ELFFile(io.BytesIO(content)).iter_sections())
+        except ELFError as error:
+            raise BuildError(f"{archive}: {name} is no ELF object: {error}") from error
+        for section in sections:
+            if not section["sh_flags"] & 2 or section.name.startswith(".eh_frame"):
+                continue  # not loaded, or unwinding tables that a board's linker drops
+            writable = bool(section["sh_flags"] & 1)
+            size = int(section["sh_size"])
+            if section["sh_type"] == "SHT_NOBITS":
+                yield 0, 0, size
+            elif writable:
+                yield 0, size, 0
+            else:
+                yield size, 0, 0
+
+
+def _members(data: bytes, archive: Path) -> Iterator[tuple[str, bytes]]:
+    """Objects of a Unix archive: 60-byte headers, names and the symbol index left out."""
+    if data[:8] != b"!<arch>\n":
+        raise BuildError(f"{archive} is not an archive")
+    at = 8
+    while at + 60 <= len(data):
+        name = data[at : at + 16].decode("ascii", "replace").rstrip()
+        size = int(data[at + 48 : at + 58])
+        if name not in ("/", "//", "/SYM64/"):
+            yield name, data[at + 60 : at + 60 + size]
+        at += 60 + size + size % 2

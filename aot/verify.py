@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc verify`: a built bundle against what the model says, end to end or after every call."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.api import file_digest, options_of
+from aot.build import RECORD, build, read_json
+from aot.compare import Difference, Tolerance, compare
+from aot.errors import AotError, ModelError
+from aot.options import Options
+from aot.reference import Reference, open_reference
+from aot.run import Built, Spec, execute
+from aot.samples import Sample, random_sample, read_samples
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = np.ndarray[Any, Any]
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to compare: `inputs` an .npz (else seeded), `reference` "ort", "onnx" or None."""
+
+    inputs: Path | None = None
+    reference: str | None = None
+    per_node: bool = False
+    model: Path | None = None
+    tolerance: Tolerance = field(default_factory=Tolerance)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Differences per output (and per node), in order."""
+
+    name: str
+    reference: str
+    outputs: tuple[Difference, ...]
+    nodes: tuple[Difference, ...] = ()
+    skipped: int = 0
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing is out of tolerance."""
+        return all(d.passed for d in (*self.outputs, *self.nodes))
+
+    def failure(self) -> str:
+        """The first mismatch in one line."""
+        wrong = [d for d in (*self.nodes, *self.outputs) if not d.passed]
+        return f"{self.name}: {len(wrong)} mismatches against {self.reference}; {wrong[0].text()}"
+
+    def record(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "name": self.name,
+            "reference": self.reference,
+            "passed": self.passed,
+            "outputs": [d.record() for d in self.outputs],
+            "nodes": [d.record() for d in self.nodes],
+            "nodes_without_reference": self.skipped,
+        }
+
+    def text(self, verbose: bool = False) -> str:
+        """A line per output; per node the mismatches (all if verbose) and a count."""
+        lines = [f"{self.name} against {self.reference}"]
+        lines += [d.text() for d in self.outputs]
+        if self.nodes:
+            shown = [d for d in self.nodes if verbose or not d.passed]
+            lines += [f"  {d.text()}" for d in shown]
+            good = sum(d.passed for d in self.nodes)
+            lines.append(
+                f"{good} of {len(self.nodes)} values inside agree"
+                f" ({self.skipped} have no counterpart in the model)"
+            )
+        return "\n".join([*lines, "ok" if self.passed else "MISMATCH"])
+
+
+def verify(built: Built, request: Request, progress: Progress) -> Report:
+    """Run the bundle and the reference on the same inputs and compare; AotError if that fails."""
+    import onnx
+
+    built.program()
+    record = read_json(built.out / RECORD, "record of a compilation")
+    options = options_of(record)
+    model = model_path(record, request.model)
+    graph = onnx.load(str(model), load_external_data=False).graph
+    samples = _samples(built, request, graph)
+    bound = _bound(graph, options)
+    values = _node_values(built) if request.per_node else {}
+    if request.per_node:
+        progress("build the tracing runner")
+        build(built.out, f"{built.name}-trace")
+    progress("reference")
+    reference = open_reference(model, request.reference, sorted({*values.values()}))
+    outputs: list[Difference] = []
+    nodes: list[Difference] = []
+    for sample in samples:
+        progress("compare" + (f" {sample.label}" if sample.label else ""))
+        one = _Comparison(built, sample, options, request.tolerance, reference, bound)
+        outputs += one.outputs()
+        if request.per_node:
+            nodes += one.nodes(values)
+    skipped = len(values) - len(nodes) // max(1, len(samples))
+    return Report(built.name, reference.name, tuple(outputs), tuple(nodes), skipped)
+
+
+def model_path(record: Mapping[str, Any], given: Path | None) -> Path:
+    """The model file: `given`, or the remembered one if it is still the same."""
+    if given is not None:
+        if not given.is_file():
+            raise ModelError("the model file does not exist", str(given))
+        return given
+    stored = record.get("model")
+    if not stored:
+        raise ModelError("the bundle was compiled from memory", hint="--model M names the model")
+    path = Path(stored)
+    if not path.is_file():
+        raise ModelError("the model file is gone", str(path), "--model M names it")
+    if file_digest(path) != record.get("sha256"):
+        raise ModelError(
+            "the model has changed since it was compiled", str(path), "compile again, or --model M"
+        )
+    return path
+
+
+def _samples(built: Built, request: Request, graph: onnx.GraphProto) -> tuple[Sample, ...]:
+    if request.inputs is not None:
+        return read_samples(request.inputs, built.inputs, built.outputs)
+    return (random_sample(built.inputs, graph),)
+
+
+def _bound(graph: onnx.GraphProto, options: Options) -> dict[str, Array]:
+    """Inputs made constant, as arrays of the dtype the model declares."""
+    from onnx.helper import tensor_dtype_to_np_dtype
+
+    types = {i.name: i.type.tensor_type.elem_type for i in graph.input}
+    return {
+        name: np.asarray(value, tensor_dtype_to_np_dtype(types[name]))
+        for name, value in options.bindings.items()
+        if name in types
+    }
+
+
+def _node_values(built: Built) -> dict[tuple[int, int], str]:
+    """(call, written argument) -> the ONNX value it finally holds."""
+    return {
+        (i, k): w["value"]
+        for i, node in enumerate(built.manifest["nodes"])
+        for k, w in enumerate(node.get("writes", ()))
+        if w["value"] and w["last"]
+    }
+
+
+class _Comparison:
+    """One sample: the reference's values and ours."""
+
+    def __init__(
+        self,
+        built: Built,
+        sample: Sample,
+        options: Options,
+        tolerance: Tolerance,
+        reference: Reference,
+        bound: Mapping[str, Array],
+    ) -> None:
+        self.built, self.sample, self.options = built, sample, options
+        self.tolerance, self.reference = tolerance, reference
+        self.bound = bound
+        self.prefix = f"{sample.label}/" if sample.label else ""
+
+    def _references(self, names: Sequence[str]) -> dict[str, Array]:
+        feeds = {s.name: a for s, a in zip(self.built.inputs, self.sample.inputs, strict=True)}
+        return self.reference({**feeds, **self.bound}, names)
+
+    def _difference(self, spec: Spec, ours: Array, expected: Array, note: str = "") -> Difference:
+        return compare(
+            self.prefix + spec.name + note,
+            ours,
+            _as_bits(np.asarray(expected), spec),
+            spec.dtype,
+            self.tolerance,
+            self.options.accuracy,
+        )
+
+    def outputs(self) -> list[Difference]:
+        """Every output against the reference (and against values stored with the sample)."""
+        ours = execute(self.built, self.sample.inputs)
+        theirs = self._references([s.name for s in self.built.outputs])
+        found = []
+        for spec, array in zip(self.built.outputs, ours, strict=True):
+            if spec.name not in theirs:
+                raise AotError(f"the reference gives no output {spec.name!r}")
+            found.append(self._difference(spec, array, theirs[spec.name]))
+            if spec.name in self.sample.expected:
+                stored = self.sample.expected[spec.name]
+                found.append(self._difference(spec, array, stored, " (stored)"))
+        return found
+
+    def nodes(self, values: Mapping[tuple[int, int], str]) -> list[Difference]:
+        """Every value a call leaves, against the reference's value of the same name."""
+        theirs = self._references(sorted(set(values.values())))
+        found = []
+        with tempfile.TemporaryDirectory(prefix="aotc-trace-") as folder:
+            execute(self.built, self.sample.inputs, Path(folder))
+            for line in (Path(folder) / "index.jsonl").read_text(encoding="utf-8").splitlines():
+                entry = json.loads(line)
+                key = (entry["call"], entry["k"])
+                value = values.get(key)
+                if value is None or value not in theirs:
+                    continue
+                node = self.built.manifest["nodes"][key[0]]
+                wrote = node["writes"][key[1]]
+                spec = Spec(value, tuple(wrote["shape"]), wrote["dtype"])
+                data = (Path(folder) / entry["file"]).read_bytes()
+                found.append(
+                    self._difference(spec, plain(data, spec, wrote["layout"]), theirs[value])
+                )
+        return found
+
+
+def plain(data: bytes, spec: Spec, layout: str) -> Array:
+    """Stored bytes as an array in ONNX's order; "NC16" is [N, ceil(C/16), *S, 16]."""
+    array = np.frombuffer(data, spec.array_dtype)
+    if layout == "plain":
+        return array.reshape(spec.shape)
+    lanes = int(layout.removeprefix("NC"))
+    n, c, *space = spec.shape
+    stored = array.reshape(n, -(-c // lanes), *space, lanes)
+    order = (0, 1, stored.ndim - 1, *range(2, stored.ndim - 1))
+    return stored.transpose(order).reshape(n, -1, *space)[:, :c]
+
+
+def _as_bits(array: Array, spec: Spec) -> Array:
+    """The reference's array as raw bits where NumPy lacks the type."""
+    if spec.dtype == "bfloat16" and array.dtype.itemsize == 2:
+        return array.view(np.uint16)
+    return array
