@@ -6,14 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from aot.shapes.nodes import NAME_KEY
+from aot.shapes.nodes import NAME_KEY, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 MAX_LENGTH = 56
 _ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
-RESERVED = frozenset(
+RESERVED = words(
     """
     alignas alignof and and_eq asm atomic_cancel atomic_commit atomic_noexcept auto bitand bitor
     bool break case catch char char8_t char16_t char32_t class compl complex concept const
@@ -28,7 +28,7 @@ RESERVED = frozenset(
     null eof assert errno offsetof nan infinity stdin stdout stderr signbit isnan isinf isfinite
     min max main abs exp log sin cos tan pow sqrt floor ceil round fabs memcpy memset memmove
     ctx arena context
-    """.split()
+    """
 )
 
 

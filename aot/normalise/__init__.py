@@ -15,12 +15,26 @@ from aot.edit import Editor, graphs
 from aot.load.names import name_everything
 from aot.load.options import LoadOptions
 from aot.load.text import model_text
+from aot.normalise.affine import affine
+from aot.normalise.arithmetic import arithmetic
 from aot.normalise.attributes import attributes
 from aot.normalise.batchnorm import batch_norm
+from aot.normalise.branches import branches
+from aot.normalise.broadcasts import broadcasts
+from aot.normalise.clips import clips
+from aot.normalise.cse import cse
 from aot.normalise.dead import dead_nodes, unused_constants
 from aot.normalise.fold import Budget, fold
+from aot.normalise.gemm import gemm
 from aot.normalise.identities import identities
+from aot.normalise.interface import interface
+from aot.normalise.norms import norms
+from aot.normalise.padding import padding
+from aot.normalise.pieces import pieces
+from aot.normalise.pools import pools
+from aot.normalise.products import products
 from aot.normalise.reshapes import reshapes
+from aot.normalise.transposes import transposes
 from aot.shapes.infer import assert_typed
 
 if TYPE_CHECKING:
@@ -29,10 +43,25 @@ if TYPE_CHECKING:
 Pass = Callable[[Editor, LoadOptions], None]
 
 PASSES: tuple[Pass, ...] = (
+    branches,
+    dead_nodes,
     attributes,
     identities,
+    broadcasts,
     reshapes,
+    transposes,
+    pieces,
+    cse,
+    clips,
+    norms,
+    products,
+    arithmetic,
+    pools,
+    padding,
     batch_norm,
+    affine,
+    gemm,
+    interface,
     dead_nodes,
 )
 MAX_ROUNDS = 8

@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.edit import Editor
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import array, attribute, shape_of
+from aot.shapes.nodes import array, attribute, shape_of, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,11 +42,11 @@ AXIS = {
 }
 # Operators whose constant input holds axes of input 0, and which input.
 AXES_INPUT = {name: 1 for name in ("Squeeze", "CenterCropPad")} | {"Slice": 3, "Pad": 3}
-REDUCTIONS = frozenset(
+REDUCTIONS = words(
     "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
-    "ReduceSum ReduceSumSquare".split()
+    "ReduceSum ReduceSumSquare"
 )
-WINDOWED = frozenset("Conv ConvInteger QLinearConv AveragePool MaxPool LpPool".split())
+WINDOWED = words("Conv ConvInteger QLinearConv AveragePool MaxPool LpPool")
 
 
 def attributes(edit: Editor, options: LoadOptions) -> None:

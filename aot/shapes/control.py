@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, ClassVar
 from aot.errors import UnsupportedError
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known import lookup
-from aot.shapes.nodes import attribute, is_typed, set_type, shape_of, title
+from aot.shapes.nodes import attribute, is_typed, set_type, shape_of, title, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
     from aot.shapes.infer import Sweep
 
-DATA_DEPENDENT = frozenset(
-    "NonZero NonMaxSuppression Unique Compress StringSplit SequenceAt ConcatFromSequence".split()
+DATA_DEPENDENT = words(
+    "NonZero NonMaxSuppression Unique Compress StringSplit SequenceAt ConcatFromSequence"
 )
 
 

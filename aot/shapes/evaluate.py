@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import Array, attribute
+from aot.shapes.nodes import Array, attribute, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -17,9 +17,9 @@ Inputs = Sequence[Array | None]
 Rule = Callable[["ir.Node", Inputs], list[Array]]
 
 # Same inputs, other results; or results that are no arrays.
-IMPURE = frozenset(
+IMPURE = words(
     "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial "
-    "Dropout If Loop Scan SequenceMap Optional OptionalGetElement OptionalHasElement".split()
+    "Dropout If Loop Scan SequenceMap Optional OptionalGetElement OptionalHasElement"
 )
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.shapes.evaluate import Unknown, evaluate, has_rule, shape_slice
 from aot.shapes.limits import SMALL_ELEMENTS
-from aot.shapes.nodes import Array, array, constant, is_typed, shape_of, static_shape
+from aot.shapes.nodes import Array, array, constant, is_typed, shape_of, static_shape, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -34,9 +34,9 @@ MOVING: dict[str, tuple[int, ...] | None] = {
     "Split": (0,),
     "Identity": (0,),
 }
-ELEMENTWISE = frozenset(
+ELEMENTWISE = words(
     "Add Sub Mul Div Mod Neg Abs Min Max Sum Equal Less LessOrEqual Greater GreaterOrEqual And Or "
-    "Xor Not Cast".split()
+    "Xor Not Cast"
 )
 
 

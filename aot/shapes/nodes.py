@@ -84,3 +84,8 @@ def set_type(value: ir.Value, dtype: int, shape: tuple[int, ...]) -> None:
 
     value.type = ir.TensorType(ir.DataType(dtype))
     value.shape = ir.Shape(shape)
+
+
+def words(text: str) -> frozenset[str]:
+    """The names in `text`, which are separated by blanks."""
+    return frozenset(text.split())

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clamping to constants: Relu, or Clip with scalar constant bounds.
+
+Before: Min(Max(x, 0), 6)    Clip(x, 0)    Clip(Relu(x), "", 6)    Max(x, -0.4)
+After:  Clip(x, 0, 6)        Relu(x)       Clip(x, 0, 6)           Clip(x, -0.4)
+Only for floats; an absent bound is none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer, single_use
+from aot.load.options import LoadOptions
+from aot.shapes.nodes import array, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Interval = tuple[float, float]
+CLAMPS = ("Relu", "Clip", "Max", "Min")
+EVERYTHING: Interval = (-np.inf, np.inf)
+
+
+def clips(edit: Editor, options: LoadOptions) -> None:
+    """Merge chains of clamps and spell each in its one form."""
+    for node in edit.graph:
+        found = _clamp(node)
+        if found is None:
+            continue
+        x, bounds = found
+        while (before := producer(x, *CLAMPS)) is not None and single_use(x) is not None:
+            inner = _clamp(before)
+            if inner is None:
+                break
+            x, bounds = inner[0], _then(inner[1], bounds)
+        _spell(edit, node, x, bounds)
+
+
+def _clamp(node: ir.Node) -> tuple[ir.Value, Interval] | None:
+    """(x, bounds) if the node clamps x to constants."""
+    if node.domain or node.op_type not in CLAMPS or not _is_float(node.outputs[0]):
+        return None
+    x = node.inputs[0]
+    bounds: Interval | None
+    if node.op_type == "Relu":
+        bounds = (0.0, np.inf)
+    elif node.op_type == "Clip":
+        bounds = _clip_bounds(node)
+    else:
+        if len(node.inputs) != 2:
+            return None
+        limit = _scalar(node.inputs[1])
+        if limit is None:
+            x, limit = node.inputs[1], _scalar(node.inputs[0])
+        if limit is None:
+            return None
+        bounds = (limit, np.inf) if node.op_type == "Max" else (-np.inf, limit)
+    if bounds is None or x is None or shape_of(x) != shape_of(node.outputs[0]):
+        return None
+    return x, bounds
+
+
+def _is_float(value: ir.Value) -> bool:
+    return value.dtype is not None and value.dtype.numpy().kind == "f"
+
+
+def _scalar(value: ir.Value | None) -> float | None:
+    data = array(value)
+    if data is None or data.size != 1 or np.isnan(data.ravel()[0]):
+        return None
+    return float(data.ravel()[0])
+
+
+def _clip_bounds(node: ir.Node) -> Interval | None:
+    assert node.outputs[0].dtype is not None
+    biggest = float(np.finfo(node.outputs[0].dtype.numpy()).max)
+    bounds = list(EVERYTHING)
+    for index in (1, 2):
+        value = node.inputs[index] if len(node.inputs) > index else None
+        if value is not None:
+            limit = _scalar(value)
+            if limit is None:
+                return None
+            # The old default bounds of Clip: the largest finite numbers, meaning none.
+            bounds[index - 1] = limit if abs(limit) < biggest else np.copysign(np.inf, limit)
+    return bounds[0], bounds[1]
+
+
+def _then(first: Interval, second: Interval) -> Interval:
+    """Clamping to `first`, then to `second`, as one clamp."""
+    low, high = second
+    return min(max(first[0], low), high), min(max(first[1], low), high)
+
+
+def _spell(edit: Editor, node: ir.Node, x: ir.Value, bounds: Interval) -> None:
+    if bounds[0] > bounds[1]:
+        bounds = (bounds[1], bounds[1])
+    if bounds == (0.0, np.inf) and not np.signbit(bounds[0]):
+        if node.op_type == "Relu" and node.inputs[0] is x:
+            return
+        new = edit.node("Relu", [x], before=node, shape=shape_of(x))
+    elif bounds == EVERYTHING:
+        new = x
+    else:
+        if node.op_type == "Clip" and node.inputs[0] is x and _is_canonical(node, bounds):
+            return
+        new = _clip(edit, node, x, bounds)
+    if edit.replace(node.outputs[0], new):
+        edit.remove(node)
+
+
+def _is_canonical(node: ir.Node, bounds: Interval) -> bool:
+    for index, limit in ((1, bounds[0]), (2, bounds[1])):
+        value = node.inputs[index] if len(node.inputs) > index else None
+        if (value is None) != bool(np.isinf(limit)):
+            return False
+        if value is not None and shape_of(value) != ():
+            return False
+    return True
+
+
+def _clip(edit: Editor, node: ir.Node, x: ir.Value, bounds: Interval) -> ir.Value:
+    assert x.dtype is not None
+    inputs: list[ir.Value | None] = [x]
+    for name, limit in (("min", bounds[0]), ("max", bounds[1])):
+        if np.isinf(limit):
+            inputs.append(None)
+        else:
+            data = np.array(limit, dtype=x.dtype.numpy())
+            inputs.append(edit.const(data, f"{node.name}_{name}", x.dtype))
+    while inputs[-1] is None:
+        inputs.pop()
+    return edit.node("Clip", inputs, before=node, shape=shape_of(x))

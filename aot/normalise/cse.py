@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Common subexpressions and equal constants.
+
+Before: a = Relu(x); b = Relu(x); y = Add(a, b)      After: a = Relu(x); y = Add(a, a)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from aot.edit import Editor
+from aot.load.options import LoadOptions
+from aot.shapes.evaluate import IMPURE
+from aot.shapes.limits import SMALL_ELEMENTS
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def cse(edit: Editor, options: LoadOptions) -> None:
+    """Let equal constants and equal nodes be one."""
+    _constants(edit)
+    seen: dict[tuple[Any, ...], ir.Node] = {}
+    for node in edit.graph:
+        key = _key(node)
+        if key is None:
+            continue
+        first = seen.setdefault(key, node)
+        if first is not node and _can_merge(first, node):
+            for old, new in zip(node.outputs, first.outputs, strict=True):
+                edit.replace(old, new)
+            edit.remove(node)
+
+
+def _can_merge(first: ir.Node, node: ir.Node) -> bool:
+    """Graph outputs stay results of nodes of their own."""
+    if any(o.is_graph_output() for o in node.outputs):
+        return False
+    same = zip(first.outputs, node.outputs, strict=False)
+    return len(first.outputs) == len(node.outputs) and all(
+        bool(a.name) == bool(b.name) for a, b in same
+    )
+
+
+def _constants(edit: Editor) -> None:
+    seen: dict[tuple[Any, ...], ir.Value] = {}
+    for value in list(edit.graph.initializers.values()):
+        tensor = value.const_value
+        if tensor is None or tensor.size > SMALL_ELEMENTS or value.is_graph_input():
+            continue
+        if not value.uses() or value.is_graph_output():
+            continue
+        key = (int(tensor.dtype), tuple(tensor.shape.numpy()), tensor.tobytes())
+        first = seen.setdefault(key, value)
+        if first is not value:
+            value.replace_all_uses_with(first)
+
+
+def _key(node: ir.Node) -> tuple[Any, ...] | None:
+    if node.op_type in IMPURE or node.domain:
+        return None
+    inputs = tuple(id(i) if i is not None else 0 for i in node.inputs)
+    try:
+        attributes = tuple(
+            (name, _hashable(node.attributes[name].value)) for name in sorted(node.attributes)
+        )
+    except TypeError:
+        return None
+    return node.op_type, len(node.outputs), inputs, attributes
+
+
+def _hashable(value: Any) -> Any:
+    if isinstance(value, (int, float, str, bytes)):
+        return type(value).__name__, value
+    if isinstance(value, (list, tuple)):
+        return tuple(_hashable(v) for v in value)
+    raise TypeError

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gemm in one form: alpha and beta 1, constant B stored [K, N], bias [N].
+
+Before: y = Gemm(x, w[10, 64], b, alpha=0.5, transB=1)      After: y = Gemm(x, w'[64, 10], b)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor
+from aot.load.options import LoadOptions
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def gemm(edit: Editor, options: LoadOptions) -> None:
+    """Move scales and transposes of constant operands into the constants."""
+    for node in edit.graph:
+        if node.op_type == "Gemm" and not node.domain:
+            _weights(edit, node)
+            _bias(edit, node)
+
+
+def _weights(edit: Editor, node: ir.Node) -> None:
+    weights, alpha = array(node.inputs[1]), float(attribute(node, "alpha", 1.0))
+    assert node.inputs[1] is not None
+    if weights is None or weights.dtype.kind != "f":
+        return
+    turned = bool(attribute(node, "transB", 0))
+    if not turned and alpha == 1.0:
+        return
+    new = weights.T if turned else weights
+    if alpha != 1.0:
+        new = (new.astype(np.float64) * alpha).astype(weights.dtype)
+    value = edit.const(new, f"{node.name}_w", node.inputs[1].dtype)
+    edit.set_input(node, 1, value)
+    edit.drop_attribute(node, "transB")
+    edit.drop_attribute(node, "alpha")
+
+
+def _bias(edit: Editor, node: ir.Node) -> None:
+    value = node.inputs[2] if len(node.inputs) > 2 else None
+    if value is None:
+        edit.drop_attribute(node, "beta")
+        return
+    bias, beta = array(value), float(attribute(node, "beta", 1.0))
+    columns = shape_of(node.outputs[0])[1]
+    if bias is None or bias.dtype.kind != "f":
+        return
+    row = bias.size == 1 or bias.shape in ((columns,), (1, columns))
+    if beta == 1.0 and (not row or bias.shape == (columns,)):
+        edit.drop_attribute(node, "beta")
+        return
+    new = bias if beta == 1.0 else (bias.astype(np.float64) * beta).astype(bias.dtype)
+    if row:
+        new = np.broadcast_to(new.reshape(-1), (columns,)).copy()
+    edit.set_input(node, 2, edit.const(new, f"{node.name}_b", value.dtype))
+    edit.drop_attribute(node, "beta")

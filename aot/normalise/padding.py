@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Zero padding before a convolution becomes its own.
+
+Before: y = Conv(Pad(x, [0,0,1,1, 0,0,1,1]), w, pads=[0,0,0,0])      After: y = Conv(x, w, pads=[1,1,1,1])
+A MaxPool takes padding of -infinity the same way.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer, single_use
+from aot.load.options import LoadOptions
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def padding(edit: Editor, options: LoadOptions) -> None:
+    """Merge constant Pads on spatial axes into the only node that reads them."""
+    for node in edit.graph:
+        if node.domain or node.op_type not in ("Conv", "MaxPool"):
+            continue
+        pad = producer(node.inputs[0], "Pad")
+        if pad is None or single_use(pad.outputs[0]) is not node:
+            continue
+        amounts = _spatial_amounts(pad, 0.0 if node.op_type == "Conv" else -np.inf)
+        if amounts is None:
+            continue
+        begins, ends = amounts
+        old = [int(p) for p in attribute(node, "pads")]
+        if node.op_type == "MaxPool" and any(old):
+            continue
+        rank = len(old) // 2
+        merged = [a + b for a, b in zip(old, [*begins, *ends], strict=True)]
+        if node.op_type == "MaxPool" and not _smaller(
+            merged, attribute(node, "kernel_shape"), rank
+        ):
+            continue
+        edit.set_attribute(node, "pads", merged)
+        edit.set_input(node, 0, pad.inputs[0])
+        edit.remove(pad)
+
+
+def _smaller(pads: list[int], kernel: list[int], rank: int) -> bool:
+    """Whether every window holds at least one real element."""
+    return all(p < k for p, k in zip(pads, [*kernel[:rank], *kernel[:rank]], strict=True))
+
+
+def _spatial_amounts(pad: ir.Node, fill: float) -> tuple[list[int], list[int]] | None:
+    """(begins, ends) per spatial axis of a Pad with `fill` on no other axis."""
+    if str(attribute(pad, "mode", "constant")) != "constant" or pad.inputs[0] is None:
+        return None
+    value = pad.inputs[2] if len(pad.inputs) > 2 else None
+    filled = 0.0
+    if value is not None:
+        data = array(value)
+        if data is None or data.size != 1:
+            return None
+        filled = float(data.ravel()[0])
+    if filled != fill:
+        return None
+    amounts = array(pad.inputs[1])
+    rank = len(shape_of(pad.inputs[0]))
+    axes = array(pad.inputs[3]) if len(pad.inputs) > 3 else np.arange(rank)
+    if amounts is None or axes is None or np.any(amounts < 0):
+        return None
+    begins, ends = [0] * rank, [0] * rank
+    for index, axis in enumerate(axes.tolist()):
+        begins[axis], ends[axis] = int(amounts[index]), int(amounts[index + axes.size])
+    if any(begins[:2]) or any(ends[:2]):
+        return None
+    return begins[2:], ends[2:]

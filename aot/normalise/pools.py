@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Means and maxima over all of space are global pools; windows are rounded down.
+
+Before: ReduceMean(x, [2, 3])    AveragePool(x[1,8,7,7], kernel 7x7)    MaxPool(x, ceil_mode=1)
+After:  GlobalAveragePool(x)     GlobalAveragePool(x)                   MaxPool(x, larger end pads)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor, is_used
+from aot.load.options import LoadOptions
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+GLOBAL = {
+    "ReduceMean": "GlobalAveragePool",
+    "ReduceMax": "GlobalMaxPool",
+    "AveragePool": "GlobalAveragePool",
+    "MaxPool": "GlobalMaxPool",
+}
+
+
+def pools(edit: Editor, options: LoadOptions) -> None:
+    """Bring pools and reductions over space to their one form."""
+    for node in edit.graph:
+        if node.domain or node.op_type not in GLOBAL:
+            continue
+        if node.op_type in ("AveragePool", "MaxPool"):
+            _round_down(edit, node)
+        if _is_global(node):
+            _to_global(edit, node)
+
+
+def _is_global(node: ir.Node) -> bool:
+    x = node.inputs[0]
+    assert x is not None
+    shape = shape_of(x)
+    if len(shape) < 3 or len(shape) > 5 or x.dtype is None or x.dtype.numpy().kind != "f":
+        return False
+    if node.op_type in ("ReduceMean", "ReduceMax"):
+        axes = array(node.inputs[1]) if len(node.inputs) > 1 else None
+        return axes is not None and axes.tolist() == list(range(2, len(shape)))
+    if any(is_used(o) for o in node.outputs[1:]) or any(attribute(node, "pads")):
+        return False
+    whole = tuple(attribute(node, "kernel_shape")) == shape[2:]
+    return whole and all(d == 1 for d in attribute(node, "dilations"))
+
+
+def _to_global(edit: Editor, node: ir.Node) -> None:
+    x = node.inputs[0]
+    assert x is not None
+    shape = shape_of(x)
+    pooled = (*shape[:2], *(1 for _ in shape[2:]))
+    new = edit.node(GLOBAL[node.op_type], [x], before=node, shape=pooled)
+    wanted = shape_of(node.outputs[0])
+    if wanted != pooled:
+        target = edit.ints(wanted, f"{node.name}_shape")
+        new = edit.node("Reshape", [new, target], before=node, shape=wanted)
+    edit.replace(node.outputs[0], new)
+    edit.remove(node)
+
+
+def _round_down(edit: Editor, node: ir.Node) -> None:
+    """ceil_mode spelled as end padding, which no window of MaxPool sees or AveragePool counts."""
+    if not attribute(node, "ceil_mode", 0):
+        edit.drop_attribute(node, "ceil_mode")
+        return
+    assert node.inputs[0] is not None
+    kernel, strides = list(attribute(node, "kernel_shape")), list(attribute(node, "strides"))
+    dilations, pads = list(attribute(node, "dilations")), list(attribute(node, "pads"))
+    rank = len(kernel)
+    sizes, results = shape_of(node.inputs[0])[2:], shape_of(node.outputs[0])[2:]
+    for i in range(rank):
+        reach = (results[i] - 1) * strides[i] + (kernel[i] - 1) * dilations[i] + 1
+        missing = reach - (sizes[i] + pads[i] + pads[i + rank])
+        if missing > 0:
+            if attribute(node, "count_include_pad", 0):
+                return
+            pads[i + rank] += missing
+        floor = (
+            sizes[i] + pads[i] + pads[i + rank] - (kernel[i] - 1) * dilations[i] - 1
+        ) // strides[i]
+        if floor + 1 != results[i]:
+            return
+    edit.set_attribute(node, "pads", pads)
+    edit.drop_attribute(node, "ceil_mode")

@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Activations spelled as products: Gelu, HardSwish, Swish, Mish, HardSigmoid.
+
+Before: e = Erf(Div(x, 1.41421)); y = Mul(Mul(x, Add(e, 1)), 0.5)     After: y = Gelu(x)
+Before: y = Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)                     After: y = HardSwish(x)
+Before: y = Mul(x, Sigmoid(x))                                        After: y = Swish(x)
+A product is taken apart into factors and one scalar, so the order in which an exporter multiplies
+does not matter. Scalars must agree to about float32's precision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import pi, sqrt
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor, producer, single_use
+from aot.load.options import LoadOptions
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+CLOSE = 2e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """scale * the product of `factors` (with repetition)."""
+
+    scale: float
+    factors: tuple[ir.Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A recognised function of x."""
+
+    op_type: str
+    x: ir.Value
+    attributes: tuple[tuple[str, float | str], ...] = ()
+
+
+def products(edit: Editor, options: LoadOptions) -> None:
+    """Replace every product that is a known activation; outermost products first."""
+    for node in reversed(edit.graph):
+        if node.domain or node.op_type not in ("Mul", "Div"):
+            continue
+        value = node.outputs[0]
+        if value.dtype is None or value.dtype.numpy().kind != "f":
+            continue
+        product = factors(value, outer=True)
+        for recogniser in RECOGNISERS:
+            found = recogniser(product)
+            if found is not None and shape_of(found.x) == shape_of(value):
+                _substitute(edit, node, found)
+                break
+
+
+def _substitute(edit: Editor, node: ir.Node, found: Found) -> None:
+    shape = shape_of(found.x)
+    new = edit.node(found.op_type, [found.x], dict(found.attributes), before=node, shape=shape)
+    edit.replace(node.outputs[0], new)
+    edit.remove(node)
+
+
+def factors(value: ir.Value, outer: bool = False) -> Product:
+    """`value` as a product. Inner products are opened only where nobody else reads them."""
+    node = producer(value, "Mul", "Div", "Pow", "Neg")
+    if node is None or (not outer and single_use(value) is None):
+        return Product(1.0, (value,))
+    if node.op_type == "Neg":
+        inner = factors(_input(node, 0))
+        return Product(-inner.scale, inner.factors)
+    if node.op_type == "Pow":
+        exponent = scalar(node.inputs[1])
+        if exponent in (2.0, 3.0):
+            return Product(1.0, (_input(node, 0),) * int(exponent or 0))
+        return Product(1.0, (value,))
+    left, right = scalar(node.inputs[0]), scalar(node.inputs[1])
+    if node.op_type == "Div":
+        if right is None or right == 0:
+            return Product(1.0, (value,))
+        inner = factors(_input(node, 0))
+        return Product(inner.scale / right, inner.factors)
+    if right is not None or left is not None:
+        inner = factors(_input(node, 1 if right is None else 0))
+        return Product(inner.scale * float(left if right is None else right), inner.factors)  # type: ignore[arg-type]
+    if node.inputs[0] is node.inputs[1]:
+        return Product(1.0, (_input(node, 0),) * 2)
+    a, b = factors(_input(node, 0)), factors(_input(node, 1))
+    return Product(a.scale * b.scale, (*a.factors, *b.factors))
+
+
+def _input(node: ir.Node, index: int) -> ir.Value:
+    value = node.inputs[index]
+    assert value is not None
+    return value
+
+
+def scalar(value: ir.Value | None) -> float | None:
+    """The one element of a constant, None for anything else."""
+    data = array(value)
+    return float(data.ravel()[0]) if data is not None and data.size == 1 else None
+
+
+def near(value: float | None, wanted: float) -> bool:
+    """Whether a constant is `wanted` up to float32 rounding."""
+    return value is not None and abs(value - wanted) <= CLOSE * abs(wanted)
+
+
+def plus(value: ir.Value | None) -> tuple[ir.Value, float] | None:
+    """(x, c) if `value` is x + c with a scalar constant c."""
+    node = producer(value, "Add", "Sub")
+    if node is None:
+        return None
+    right = scalar(node.inputs[1])
+    if right is not None:
+        return _input(node, 0), right if node.op_type == "Add" else -right
+    left = scalar(node.inputs[0])
+    if left is not None and node.op_type == "Add":
+        return _input(node, 1), left
+    return None
+
+
+def _others(product: Product, chosen: ir.Value) -> list[ir.Value]:
+    rest = list(product.factors)
+    rest.remove(chosen)
+    return rest
+
+
+def _is_clip(node: ir.Node, low: float, high: float) -> bool:
+    bounds = [scalar(i) for i in node.inputs[1:]]
+    return bounds == [low, high]
+
+
+def _gelu(product: Product) -> Found | None:
+    """0.5 x (1 + erf(x / sqrt 2)), or the tanh form."""
+    if len(product.factors) != 2 or not near(product.scale, 0.5):
+        return None
+    for value in product.factors:
+        (x,) = _others(product, value)
+        sum_ = plus(value)
+        if sum_ is None or not near(sum_[1], 1.0):
+            continue
+        node = producer(sum_[0], "Erf", "Tanh")
+        if node is None:
+            continue
+        inner = factors(_input(node, 0))
+        if node.op_type == "Erf" and inner.factors == (x,) and near(inner.scale, sqrt(0.5)):
+            return Found("Gelu", x, (("approximate", "none"),))
+        if node.op_type == "Tanh" and _is_tanh_argument(inner, x):
+            return Found("Gelu", x, (("approximate", "tanh"),))
+    return None
+
+
+def _is_tanh_argument(product: Product, x: ir.Value) -> bool:
+    """sqrt(2 / pi) (x + 0.044715 x^3), also with x factored out."""
+    if not near(product.scale, sqrt(2 / pi)):
+        return False
+    if len(product.factors) == 1:
+        node = producer(product.factors[0], "Add")
+        if node is None or x not in node.inputs:
+            return False
+        cubic = factors(_input(node, 1 if node.inputs[0] is x else 0))
+        return near(cubic.scale, 0.044715) and _is_power(cubic, x, 3)
+    if len(product.factors) == 2 and x in product.factors:
+        (other,) = _others(product, x)
+        sum_ = plus(other)
+        if sum_ is None or not near(sum_[1], 1.0):
+            return False
+        square = factors(sum_[0])
+        return near(square.scale, 0.044715) and _is_power(square, x, 2)
+    return False
+
+
+def _is_power(product: Product, x: ir.Value, exponent: int) -> bool:
+    """Whether the factors are x repeated, also where a square of x is shared."""
+    flat: list[ir.Value] = []
+    for value in product.factors:
+        opened = factors(value, outer=True)
+        flat += opened.factors if opened.scale == 1.0 and value is not x else [value]
+    return len(flat) == exponent and all(v is x for v in flat)
+
+
+def _hard_swish(product: Product) -> Found | None:
+    """x clip(x + 3, 0, 6) / 6, or x times HardSigmoid(x, 1/6, 1/2)."""
+    if len(product.factors) != 2:
+        return None
+    for value in product.factors:
+        (x,) = _others(product, value)
+        clip, hard = producer(value, "Clip"), producer(value, "HardSigmoid")
+        if clip is not None and near(product.scale, 1 / 6) and _is_clip(clip, 0, 6):
+            sum_ = plus(clip.inputs[0])
+            if sum_ is not None and sum_[0] is x and sum_[1] == 3:
+                return Found("HardSwish", x)
+        if hard is not None and hard.inputs[0] is x and product.scale == 1:
+            alpha, beta = _hard_sigmoid_terms(hard)
+            if near(alpha, 1 / 6) and beta == 0.5:
+                return Found("HardSwish", x)
+    return None
+
+
+def _hard_sigmoid_terms(node: ir.Node) -> tuple[float, float]:
+    return float(attribute(node, "alpha", 0.2)), float(attribute(node, "beta", 0.5))
+
+
+def _hard_sigmoid(product: Product) -> Found | None:
+    """clip(x + 3, 0, 6) / 6."""
+    if len(product.factors) != 1 or not near(product.scale, 1 / 6):
+        return None
+    clip = producer(product.factors[0], "Clip")
+    if clip is None or not _is_clip(clip, 0, 6) or single_use(clip.outputs[0]) is None:
+        return None
+    sum_ = plus(clip.inputs[0])
+    if sum_ is None or sum_[1] != 3:
+        return None
+    return Found("HardSigmoid", sum_[0], (("alpha", 1 / 6), ("beta", 0.5)))
+
+
+def _swish(product: Product) -> Found | None:
+    """x sigmoid(alpha x)."""
+    if len(product.factors) != 2 or product.scale != 1:
+        return None
+    for value in product.factors:
+        (x,) = _others(product, value)
+        gate = producer(value, "Sigmoid")
+        if gate is None:
+            continue
+        inner = factors(_input(gate, 0))
+        if _input(gate, 0) is x:
+            return Found("Swish", x, (("alpha", 1.0),))
+        if inner.factors == (x,):
+            return Found("Swish", x, (("alpha", inner.scale),))
+    return None
+
+
+def _mish(product: Product) -> Found | None:
+    """x tanh(softplus(x))."""
+    if len(product.factors) != 2 or product.scale != 1:
+        return None
+    for value in product.factors:
+        (x,) = _others(product, value)
+        gate = producer(value, "Tanh")
+        inner = None if gate is None else producer(gate.inputs[0], "Softplus")
+        if inner is not None and inner.inputs[0] is x:
+            return Found("Mish", x)
+    return None
+
+
+Recogniser = Callable[[Product], Found | None]
+RECOGNISERS: tuple[Recogniser, ...] = (_gelu, _hard_swish, _swish, _mish, _hard_sigmoid)
