@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Concat and Split: parts live inside the whole where ownership allows, else they are copied."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.layout import Layout, can_block
+from aot.lower_context import LowerContext
+from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
+from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.partition.match import Match, ValueRef
+
+MAX_PARTS = 64
+
+concat = op("Concat", "xs*", axis=None)
+split = op(
+    "Split", "x sizes?", " ".join(f"y{i}" for i in range(MAX_PARTS)), axis=0, num_outputs=None
+)
+
+
+@concat.check
+def concat_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.axis is not None, "attribute axis is missing"
+
+
+@concat.layouts
+def concat_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Blocked if most of the data arrives so."""
+    inputs = [(n, v) for n, v in m.inputs() if not v.is_const]
+    found = [incoming[n] for n, _ in inputs if incoming[n].blocked]
+    weight = sum(math.prod(v.shape) * (1 if incoming[n].blocked else -1) for n, v in inputs)
+    if not found or weight <= 0 or not can_block(m.y.shape):
+        return {}
+    return {n: found[0] for n in m.values}
+
+
+@concat.lower
+def concat_to_kernel(c: LowerContext, m: Match) -> None:
+    parts = [x for x in m.xs if x is not None and math.prod(x.shape) > 0]
+    axis = m.axis % m.y.rank
+    if not parts:
+        move(c, m.y, m.xs[0], [Axis(0, 1, 1)])
+        return
+    starts = [sum(p.shape[axis] for p in parts[:i]) for i in range(len(parts))]
+    block = m.y.layout.block if axis == 1 and m.y.layout.blocked else 0
+    if block:
+        _blocked(c, m.y, parts, starts, block)
+        return
+    shape = stored(m.y)
+    outer, _, inner = split_at(shape, axis)
+    nbytes = m.y.dtype.nbytes * inner
+    if outer == 1 and c.concat_view(m.y, parts, [s * nbytes for s in starts]):
+        return
+    for part, start in zip(parts, starts, strict=True):
+        _copy_part(c, m.y, part, axis, start)
+
+
+def _copy_part(c: LowerContext, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
+    own = stored(part)
+    ys, xs = strides(stored(y)), strides(own)
+    axes = [Axis(n, a, b) for n, a, b in zip(own, ys, xs, strict=True)]
+    move(c, y, part, axes, start * ys[axis])
+
+
+def _blocked(
+    c: LowerContext, y: ValueRef, parts: list[ValueRef], starts: list[int], block: int
+) -> None:
+    """Concatenation of channels stored in blocks."""
+    n, _, *spatial = y.shape
+    plane = math.prod(spatial) * y.dtype.nbytes
+    whole = all(s % block == 0 for s in starts)
+    if n == 1 and whole and c.concat_view(y, parts, [s * plane for s in starts]):
+        return
+    for i, (part, start) in enumerate(zip(parts, starts, strict=True)):
+        channels(c, y, part, start, 0, part.shape[1], first=i == 0)
+
+
+def channels(
+    c: LowerContext, y: ValueRef, x: ValueRef, y0: int, x0: int, count: int, first: bool = True
+) -> None:
+    """Record the copy of `count` channels of x from x0 on to y from y0 on, both blocked."""
+    block, n, spatial = y.layout.block, y.shape[0], math.prod(y.shape[2:])
+    # Later parts update y: they keep the channels written before.
+    to = c.write(y) if first else c.update(y)
+    params = c.params(
+        n=n,
+        s=spatial,
+        count=count,
+        y0=y0,
+        x0=x0,
+        y_step=math.prod(stored(y)[1:]),
+        x_step=math.prod(stored(x)[1:]),
+    )
+    instance = {"E": y.dtype.nbytes, "V": block}
+    c.call("aot_blocked_channels", to, c.read(x), params, instance=instance)
+
+
+@concat.cases
+def concat_cases() -> Iterator[Case]:
+    yield case(f32(2, 3, 4), f32(2, 5, 4, seed=1), f32(2, 1, 4, seed=2), axis=1)
+    yield case(f32(2, 3, 4), f32(2, 3, 2, seed=1), axis=-1)
+    yield case(f32(3, 2), f32(1, 2, seed=1), axis=0, const=(1,))
+    yield case(ints(2, 3, dtype="int8"), ints(2, 3, dtype="int8", seed=1), axis=1)
+    yield case(f32(2, 3), np.zeros((2, 0), np.float32), f32(2, 2), axis=1)
+    yield case(ints(2, 2), axis=0)
+
+
+@split.check
+def split_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    count = len(m.root.ir.outputs)
+    yield count <= MAX_PARTS, f"{count} outputs (at most {MAX_PARTS})"
+
+
+@split.layouts
+def split_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Blocks stay blocks."""
+    layout = incoming["x"]
+    if not layout.blocked:
+        return {}
+    return {"x": layout, **{n: layout for n in m.output_names if m.values[n] is not None}}
+
+
+@split.lower
+def split_to_kernel(c: LowerContext, m: Match) -> None:
+    axis, start = m.axis % m.x.rank, 0
+    xs = strides(stored(m.x))
+    sizes = _sizes(m, axis)
+    for name, size in zip(m.output_names, sizes, strict=False):
+        y = m.values[name]
+        if y is not None:
+            if m.x.layout.blocked and axis == 1:
+                take_channels(c, y, m.x, start)
+            else:
+                ys = strides(stored(y))
+                axes = [Axis(n, a, b) for n, a, b in zip(stored(y), ys, xs, strict=True)]
+                view_or_move(c, y, m.x, axes, start * xs[axis])
+        start += size
+
+
+def take_channels(c: LowerContext, y: ValueRef, x: ValueRef, start: int) -> None:
+    """Record y = channels of x from `start` on, both blocked: a view where possible."""
+    offset = start * math.prod(x.shape[2:]) * x.dtype.nbytes
+    if x.shape[0] == 1 and start % x.layout.block == 0:
+        c.view(y, x, offset)
+    else:
+        channels(c, y, x, 0, start, y.shape[1])
+
+
+def _sizes(m: Match, axis: int) -> list[int]:
+    """Extents of all parts, those of unused outputs included."""
+    if m.sizes is not None and m.sizes.is_const:
+        return [int(s) for s in m.sizes.data]
+    count, extent = len(m.root.ir.outputs), m.x.shape[axis]
+    each = -(-extent // count)
+    return [min(each, extent - i * each) for i in range(count)]
+
+
+@split.cases
+def split_cases() -> Iterator[Case]:
+    yield case(f32(2, 6, 3), i64(1, 3, 2), const=(1,), axis=1, outputs=3)
+    yield case(f32(6, 3), i64(4, 2), const=(1,), axis=0, outputs=2)
+    yield case(f32(2, 7), axis=-1, num_outputs=3, outputs=3)

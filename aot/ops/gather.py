@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gather, GatherElements, GatherND. Indices read at run time are forced into range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import S32, S64
+from aot.lower_context import Handle, LowerContext
+from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
+from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.partition.match import Match, ValueRef
+
+gather = op("Gather", "x indices", axis=0)
+gather_elements = op("GatherElements", "x indices", axis=0)
+gather_nd = op("GatherND", "x indices", batch_dims=0)
+
+
+def in_range(indices: ValueRef, extents: Sequence[int]) -> Iterator[tuple[bool, str]]:
+    """Checks of an index tensor; `extents` belong to its last axis or to all of it (length 1)."""
+    yield indices.dtype in (S32, S64), f"indices of {indices.dtype} (needs int32 or int64)"
+    empty = 0 in extents and math.prod(indices.shape) > 0
+    yield not empty, f"indices into an axis without elements ({list(extents)})"
+    if indices.data is None:
+        return
+    n = np.array(extents)
+    bad = (indices.data < -n) | (indices.data >= n)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        extent = extents[where[-1] if len(extents) > 1 else 0]
+        value = int(indices.data[where])
+        yield False, f"index {value} at {list(where)} is out of range for an axis of {extent}"
+
+
+@gather.check
+def gather_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from in_range(m.indices, (m.x.shape[m.axis],))
+
+
+@gather.lower
+def gather_to_kernel(c: LowerContext, m: Match) -> None:
+    outer, axis, inner = split_at(m.x.shape, m.axis % m.x.rank)
+    if math.prod(m.y.shape) == 0:
+        move(c, m.y, m.x, [Axis(0, 1, 1)])
+        return
+    if m.indices.is_const:
+        wanted = wrapped(m.indices.data, axis).ravel()
+        step = int(wanted[1] - wanted[0]) if wanted.size > 1 else 1
+        if (np.diff(wanted) == step).all():
+            count = wanted.size
+            axes = [
+                Axis(outer, count * inner, axis * inner),
+                Axis(count, inner, step * inner),
+                Axis(inner, 1, 1),
+            ]
+            view_or_move(c, m.y, m.x, axes, int(wanted[0]) * inner)
+            return
+    table, size = index_table(c, m.indices, axis)
+    count = math.prod(m.indices.shape)
+    params = c.params(outer=outer, axis=axis, inner=inner, count=count)
+    instance = {"E": m.x.dtype.nbytes, "I": size}
+    c.call("aot_gather", m.y, m.x, table, params, instance=instance)
+
+
+def wrapped(indices: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
+    """Constant indices, negative ones counted from the end."""
+    return np.where(indices < 0, indices + extent, indices)
+
+
+def index_table(c: LowerContext, indices: ValueRef, extent: int) -> tuple[ValueRef | Handle, int]:
+    """What to pass as indices, and the bytes of one: constants are stored as int32."""
+    if indices.data is None:
+        return indices, indices.dtype.nbytes
+    return c.const(wrapped(indices.data, extent).astype(np.int32), "indices"), 4
+
+
+@gather.cases
+def gather_cases() -> Iterator[Case]:
+    yield case(f32(4, 5), i64(2, 0, -1))
+    yield case(f32(4, 5), i64(2, 0, -1), const=(1,))
+    yield case(f32(3, 6, 2), i64(1, 3, 5), const=(1,), axis=1)
+    yield case(f32(3, 6, 2), np.array(-2), const=(1,), axis=1)
+    yield case(f32(3, 6), np.array(1), const=(1,))
+    yield case(f32(3, 6), np.array([[0, 2], [5, -6]], np.int32), axis=-1)
+    yield case(f32(139, 8), ints(1, 48, low=0, high=139), const=(0,))
+    yield case(ints(5, 3, dtype="int8"), i64(4, 3, 2), const=(1,))
+
+
+@gather_elements.check
+def elements_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.rank <= 8, f"rank {m.x.rank} (at most 8)"
+    yield from in_range(m.indices, (m.x.shape[m.axis],))
+
+
+@gather_elements.lower
+def elements_to_kernel(c: LowerContext, m: Match) -> None:
+    if math.prod(m.y.shape) == 0:
+        move(c, m.y, m.x, [Axis(0, 1, 1)])
+        return
+    axis = m.axis % m.x.rank
+    xs = strides(m.x.shape)
+    table, size = index_table(c, m.indices, m.x.shape[axis])
+    params = c.params(
+        dims=padded(m.y.shape, 1),
+        ys=padded(strides(m.y.shape), 0),
+        xs=padded([0 if i == axis else s for i, s in enumerate(xs)], 0),
+        axis=m.x.shape[axis],
+        step=xs[axis],
+    )
+    instance = {"E": m.x.dtype.nbytes, "I": size}
+    c.call("aot_gather_elements", m.y, m.x, table, params, instance=instance, header="aot_gather.h")
+
+
+@gather_elements.cases
+def elements_cases() -> Iterator[Case]:
+    yield case(f32(3, 4), ints(2, 4, low=-3, high=3))
+    yield case(f32(3, 4, 2), ints(3, 2, 2, low=0, high=4, dtype="int32"), axis=1)
+    yield case(f32(3, 4), ints(3, 7, low=-4, high=4), const=(1,), axis=1)
+
+
+@gather_nd.check
+def nd_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    depth = m.indices.shape[-1]
+    yield depth <= 8, f"{depth} indices in a tuple (at most 8)"
+    yield m.indices.dtype is S64, f"indices of {m.indices.dtype} (needs int64)"
+    yield from in_range(m.indices, m.x.shape[m.batch_dims : m.batch_dims + depth])
+
+
+@gather_nd.lower
+def nd_to_kernel(c: LowerContext, m: Match) -> None:
+    if math.prod(m.y.shape) == 0:
+        move(c, m.y, m.x, [Axis(0, 1, 1)])
+        return
+    b, depth = m.batch_dims, m.indices.shape[-1]
+    batch = math.prod(m.x.shape[:b])
+    params = c.params(
+        batch=batch,
+        count=math.prod(m.indices.shape[b:-1]),
+        depth=depth,
+        inner=math.prod(m.x.shape[b + depth :]),
+        x_batch=math.prod(m.x.shape[b:]),
+        extent=(*m.x.shape[b : b + depth], *[1] * (8 - depth)),
+        stride=(*strides(m.x.shape)[b : b + depth], *[0] * (8 - depth)),
+    )
+    instance = {"E": m.x.dtype.nbytes}
+    c.call("aot_gather_nd", m.y, m.x, m.indices, params, instance=instance, header="aot_gather.h")
+
+
+@gather_nd.cases
+def nd_cases() -> Iterator[Case]:
+    yield case(f32(3, 4, 2), np.array([[0, 1], [2, -1], [1, 3]]))
+    yield case(f32(3, 4, 2), np.array([[[0], [2]], [[1], [1]]]))
+    yield case(f32(2, 3, 4), np.array([[[1], [2]], [[0], [-1]]]), batch_dims=1)

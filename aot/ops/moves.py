@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Data movement as strided copies: axes are collapsed first, then the cheapest kernel is chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aot.errors import UnsupportedError
+from aot.partition.match import ValueRef
+
+if TYPE_CHECKING:
+    from aot.lower_context import LowerContext
+
+Shape = tuple[int, ...]
+AXES = 8  # loops of the strided kernels
+_LIMIT = 2**31 - 1  # offsets in elements are int32 in the kernels' parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """One loop of a copy: extent, strides of the result and of the source in elements."""
+
+    extent: int
+    y: int
+    x: int
+
+
+def stored(value: ValueRef) -> Shape:
+    """The shape in memory of a value as this match sees it."""
+    return value.layout.physical(value.shape)
+
+
+def strides(shape: Sequence[int]) -> Shape:
+    """Row-major strides in elements."""
+    result, step = [], 1
+    for extent in reversed(shape):
+        result.append(step)
+        step *= extent
+    return tuple(reversed(result))
+
+
+def split_at(shape: Shape, axis: int) -> tuple[int, int, int]:
+    """Elements before, along and after `axis`."""
+    return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
+
+
+def collapse(axes: Sequence[Axis]) -> list[Axis]:
+    """The same copy in the fewest loops: axes of extent 1 go, neighbours that continue merge."""
+    result: list[Axis] = []
+    for axis in axes:
+        if axis.extent == 1:
+            continue
+        last = result[-1] if result else None
+        if last and last.y == axis.y * axis.extent and last.x == axis.x * axis.extent:
+            result[-1] = Axis(last.extent * axis.extent, axis.y, axis.x)
+        else:
+            result.append(axis)
+    return result
+
+
+def padded(values: Sequence[int], fill: int, length: int = AXES) -> Shape:
+    """`values` right-aligned in `length` places.
+
+    Raises UnsupportedError if they do not fit.
+    """
+    if len(values) > length:
+        raise UnsupportedError(f"moving data needs {len(values)} nested loops (at most {length})")
+    return (fill,) * (length - len(values)) + tuple(values)
+
+
+def is_view(axes: Sequence[Axis]) -> bool:
+    """Whether a collapsed copy moves one contiguous run."""
+    return not axes or (len(axes) == 1 and axes[0].y == 1 and axes[0].x == 1)
+
+
+def move(
+    c: LowerContext,
+    y: ValueRef,
+    x: ValueRef,
+    axes: Sequence[Axis],
+    y_offset: int = 0,
+    x_offset: int = 0,
+) -> None:
+    """Record the copy of `axes` from x (first element x_offset) to y (first element y_offset)."""
+    elem = y.dtype.nbytes
+    if max(math.prod(stored(y)), math.prod(stored(x))) > _LIMIT:
+        raise UnsupportedError(f"moving {math.prod(stored(y))} elements (at most {_LIMIT})")
+    to, source = c.write(y, y_offset * elem), c.read(x, x_offset * elem)
+    if any(a.extent == 0 for a in axes):
+        c.copy(to, source, 0)
+        return
+    loops = collapse(axes)
+    if is_view(loops):
+        c.copy(to, source, elem * math.prod(a.extent for a in loops))
+        return
+    turned = next((i for i, a in enumerate(loops) if a.x == 1), None)
+    if loops[-1].y == 1 and loops[-1].x > 1 and turned is not None and len(loops) <= AXES:
+        rest = [a for i, a in enumerate(loops[:-1]) if i != turned]
+        a, b = loops[turned], loops[-1]
+        params = c.params(
+            dims=padded([r.extent for r in rest], 1, 6),
+            ys=padded([r.y for r in rest], 0, 6),
+            xs=padded([r.x for r in rest], 0, 6),
+            a=a.extent,
+            b=b.extent,
+            ya=a.y,
+            xb=b.x,
+        )
+        c.call("aot_transpose", to, source, params, instance={"E": elem})
+        return
+    params = c.params(
+        dims=padded([a.extent for a in loops], 1),
+        ys=padded([a.y for a in loops], 0),
+        xs=padded([a.x for a in loops], 0),
+    )
+    c.call("aot_strided_copy", to, source, params, instance={"E": elem})
+
+
+def view_or_move(c: LowerContext, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at: int) -> None:
+    """Like `move` for a whole result; a contiguous run of x from element `at` on is a view."""
+    loops = collapse(axes)
+    if is_view(loops) and all(a.extent for a in axes):
+        c.view(y, x, at * y.dtype.nbytes)
+    else:
+        move(c, y, x, axes, 0, at)

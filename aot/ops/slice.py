@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slice, Expand, Tile: strided reads of the source."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.layout import Layout
+from aot.lower_context import LowerContext
+from aot.ops.concat import take_channels
+from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
+from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.partition.match import Match, ValueRef
+
+slice_ = op("Slice", "x starts ends axes? steps?")
+expand = op("Expand", "x shape")
+tile = op("Tile", "x repeats")
+
+
+def _numbers(value: ValueRef | None) -> list[int] | None:
+    return None if value is None or value.data is None else [int(v) for v in value.data.ravel()]
+
+
+def ranges(m: Match) -> list[range]:
+    """The indices that each axis of x keeps; bounds are clamped as ONNX says."""
+    starts, ends = _numbers(m.starts) or [], _numbers(m.ends) or []
+    axes = _numbers(m.axes) or list(range(len(starts)))
+    steps = _numbers(m.steps) or [1] * len(starts)
+    kept = [range(n) for n in m.x.shape]
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        extent = m.x.shape[axis]
+        kept[axis] = range(*slice(start, end, step).indices(extent))
+    return kept
+
+
+@slice_.check
+def slice_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    for name in ("starts", "ends", "axes", "steps"):
+        value = m.values[name]
+        yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
+    steps = _numbers(m.steps) or [1]
+    yield 0 not in steps, "step 0"
+
+
+def _cut(m: Match) -> list[int]:
+    """Axes that lose elements or change direction."""
+    kept = ranges(m)
+    return [i for i, (r, n) in enumerate(zip(kept, m.x.shape, strict=True)) if r != range(n)]
+
+
+@slice_.layouts
+def slice_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Blocked input: cuts of other axes, or one run of channels alone."""
+    layout, cut = incoming["x"], _cut(m)
+    channels_alone = cut == [1] and ranges(m)[1].step == 1
+    if not layout.blocked or (1 in cut and not channels_alone) or math.prod(m.y.shape) == 0:
+        return {}
+    return {"x": layout, "y": layout}
+
+
+@slice_.lower
+def slice_to_kernel(c: LowerContext, m: Match) -> None:
+    kept = ranges(m)
+    if m.x.layout.blocked and _cut(m) == [1]:
+        take_channels(c, m.y, m.x, kept[1].start)
+        return
+    if m.x.layout.blocked:
+        physical = stored(m.x)
+        kept = [kept[0], range(physical[1]), *kept[2:], range(physical[-1])]
+    xs = strides(stored(m.x))
+    shape = [len(r) for r in kept]
+    ys = strides(shape)
+    axes = [Axis(len(r), a, b * r.step) for r, a, b in zip(kept, ys, xs, strict=True)]
+    first = sum(r.start * s for r, s in zip(kept, xs, strict=True)) if all(shape) else 0
+    view_or_move(c, m.y, m.x, axes, first)
+
+
+@slice_.cases
+def slice_cases() -> Iterator[Case]:
+    both = {"const": (1, 2, 3, 4)}
+    far = np.iinfo(np.int64)
+    yield case(f32(4, 5, 6), i64(1, 2), i64(3, 5), const=(1, 2))
+    yield case(f32(4, 5, 6), i64(1), i64(3), i64(0), const=(1, 2, 3))
+    yield case(f32(4, 5, 6), i64(-1, 4), i64(int(far.min), 0), i64(2, 1), i64(-1, -2), **both)
+    yield case(f32(20, 3), i64(1), i64(int(far.max)), i64(0), i64(3), **both)
+    yield case(ints(4, 5, dtype="int8"), i64(-100, 1), i64(100, 2), const=(1, 2))
+    yield case(f32(4, 5), i64(3), i64(2), i64(1), const=(1, 2, 3))
+    yield case(ints(4, 5, 2, dtype="int64"), i64(1, 0), i64(5, 4), i64(1, 0), i64(2, 2), **both)
+
+
+def broadcast_axes(x: Shape, y: Shape) -> list[Axis]:
+    """Loops that read x (right-aligned, extents 1 repeated) for every element of y."""
+    full = (1,) * (len(y) - len(x)) + tuple(x)
+    xs = strides(full)
+    return [
+        Axis(n, a, b if own != 1 else 0)
+        for n, own, a, b in zip(y, full, strides(y), xs, strict=True)
+    ]
+
+
+@expand.lower
+def expand_to_kernel(c: LowerContext, m: Match) -> None:
+    view_or_move(c, m.y, m.x, broadcast_axes(m.x.shape, m.y.shape), 0)
+
+
+@expand.cases
+def expand_cases() -> Iterator[Case]:
+    yield case(f32(3, 1), i64(2, 3, 5), const=(1,))
+    yield case(f32(1, 4), i64(3, 1), const=(1,))
+    yield case(ints(1, 32, 1), i64(1, 32, 7), const=(1,))
+    yield case(f32(3, 4), i64(1, 1), const=(1,))
+    yield case(np.array(2.5, np.float32), i64(2, 3), const=(1,))
+
+
+@tile.check
+def tile_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.repeats.is_const, "repeats are computed at run time (needs a constant)"
+
+
+@tile.lower
+def tile_to_kernel(c: LowerContext, m: Match) -> None:
+    axes: list[Axis] = []
+    counts = _numbers(m.repeats) or []
+    loops = zip(counts, m.x.shape, strides(m.y.shape), strides(m.x.shape), strict=True)
+    for count, extent, ys, xs in loops:
+        axes += [Axis(count, ys * extent, 0), Axis(extent, ys, xs)]
+    view_or_move(c, m.y, m.x, axes, 0)
+
+
+@tile.cases
+def tile_cases() -> Iterator[Case]:
+    yield case(f32(2, 3), i64(2, 2), const=(1,))
+    yield case(f32(2, 3, 4), i64(1, 3, 1), const=(1,))
+    yield case(ints(5, dtype="uint8", low=0), i64(3), const=(1,))
+    yield case(f32(2, 3), i64(1, 1), const=(1,))

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that only rename the axes: the result is a view of the input."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.layout import Layout, can_block
+from aot.lower_context import LowerContext
+from aot.ops.layouts import follow
+from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.partition.match import Match
+from aot.vendor.backend import Pattern
+
+reshape = op("Reshape", "x shape", allowzero=0)
+squeeze = op("Squeeze", "x axes?")
+unsqueeze = op("Unsqueeze", "x axes")
+flatten = op("Flatten", "x", axis=1)
+identity = op("Identity", "x")
+identity.layouts(follow)
+
+
+def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:
+    """Channels in blocks stay so when batch and channels are the same axes on both sides."""
+    layout = incoming["x"]
+    if not layout.blocked or not can_block(m.y.shape) or m.x.shape[:2] != m.y.shape[:2]:
+        return {}
+    return {"x": layout, "y": layout}
+
+
+def to_view(c: LowerContext, m: Match) -> None:
+    c.view(m.y, m.x)
+
+
+def _declare(pattern: Pattern) -> None:
+    pattern.lower(to_view)
+
+
+for _pattern in (reshape, squeeze, unsqueeze, flatten, identity):
+    _declare(_pattern)
+for _pattern in (reshape, squeeze, unsqueeze):
+    _pattern.layouts(keeps_blocks)
+
+
+@reshape.cases
+def reshape_cases() -> Iterator[Case]:
+    yield case(f32(2, 3, 4), i64(6, 4), const=(1,))
+    yield case(ints(2, 3, 4, dtype="int8"), i64(0, -1), const=(1,))
+    yield case(np.zeros((0, 3), np.float32), i64(3, 0), const=(1,), allowzero=1)
+
+
+@squeeze.cases
+def squeeze_cases() -> Iterator[Case]:
+    yield case(f32(1, 3, 1, 4), i64(0, 2), const=(1,))
+    yield case(f32(1, 3, 1))
+
+
+@unsqueeze.cases
+def unsqueeze_cases() -> Iterator[Case]:
+    yield case(f32(3, 4), i64(-1, 1), const=(1,))
+
+
+@flatten.cases
+def flatten_cases() -> Iterator[Case]:
+    yield case(f32(2, 3, 4), axis=2)
+    yield case(f32(2, 3, 4), axis=0)
+
+
+@identity.cases
+def identity_cases() -> Iterator[Case]:
+    yield case(ints(3, 4, dtype="uint8", low=0))
