@@ -141,6 +141,7 @@ def image_shapes() -> Iterator[ConvShape]:
     yield shape(2, 16, 9, 11, kh=3, kw=3, dh=2, dw=2, pt=1, pl=2, pb=0, pr=2)
     yield replace(shape(1, 64, 4, 3, kh=2, kw=2, pt=4, pl=5, pb=4, pr=6), n=2)
     yield shape(1, 8, 1, 15, kh=1, kw=8, sw=4)
+    yield shape(2, 8, 12, 40, kh=3, kw=3, pt=1, pl=1, pb=1, pr=1)
 
 
 def depthwise_shapes() -> Iterator[ConvShape]:

@@ -22,7 +22,6 @@ TILES: Mapping[int, tuple[tuple[int, int], ...]] = {
     4: ((4, 2),),
     1: ((4, 4),),
 }
-PLAIN_SCRATCH = 64 * 1024  # bytes of lines the plain convolution copies when it takes several rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,10 @@ class ConvShape:
 
 @dataclass(frozen=True, slots=True)
 class KernelCall:
-    """A kernel and its arguments: pointers are y, x, weights, bias, r, then scratch if it has any."""
+    """A kernel and its arguments: y, x, weights, bias, r (not depthwise), then scratch.
+
+    `scratch` is its size in bytes, 0 passes NULL, None means the kernel has no such parameter.
+    """
 
     kernel: str
     weights: Array
@@ -157,23 +159,19 @@ def plan_blocked(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_
 
 def plan_plain(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
     """Convolution of a plain tensor into a blocked one; groups must be 1."""
-    p, o = choose_tile(v, s.oh * s.ow, ceil_div(s.oc, v), s.kh * s.kw * s.ic)
-    width = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
-
-    def scratch(rows: int) -> int:
-        return 4 * s.ic * ((rows - 1) * s.sh + (s.kh - 1) * s.dh + 1) * width
-
-    rows = 1
-    while rows < s.oh and scratch(rows + 1) <= PLAIN_SCRATCH and rows * s.ow < 8 * p:
-        rows += 1
-    fields = {**s.fields, "rows": rows, **_strides(s, v, True), **_act_fields(act)}
+    blocks, k = ceil_div(s.oc, v), s.kh * s.kw * s.ic
+    p, o = choose_tile(v, s.ow, blocks, k)  # a tile stays in its row
+    bottom = (s.oh - 1) * s.sh + (s.kh - 1) * s.dh + 1
+    right = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
+    padded = s.pt > 0 or s.pl > 0 or bottom > s.ih or right > s.iw
+    width = (min(p, s.ow) - 1) * s.sw + (s.kw - 1) * s.dw + 1
     return KernelCall(
         "aot_conv_f32_plain",
         pack.pack_plain(w, v, o),
         pack.pack_bias(b, s.oc, v),
-        fields,
+        {**s.fields, **_strides(s, v, True), **_act_fields(act)},
         {"P": p, "O": o, "ACT": act.after},
-        scratch(rows),
+        4 * s.ic * s.kh * width if padded else 0,
     )
 
 
