@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact offset assignment: buffers with live ranges into the least contiguous memory.
+
+Deterministic: effort is counted in search steps, never in time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from aot.memory.fit import first_fit, orders
+from aot.memory.problem import Buffer, Problem, problem_of
+from aot.memory.search import feasible
+
+__all__ = ["Buffer", "Packing", "pack"]
+
+#: Search steps spent at most; a step is a candidate placement.
+EFFORT = 200_000
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """`offsets` in bytes by buffer name; `height` bytes hold them all.
+
+    `lower_bound` is the largest sum of sizes live at one time, each rounded up to the unit (the
+    greatest common divisor of all alignments); `height` is a multiple of the unit too. `optimal`
+    says that no smaller height exists: it equals the bound, or the search refuted all below.
+    """
+
+    offsets: Mapping[str, int]
+    height: int
+    lower_bound: int
+    optimal: bool
+    steps: int = 0
+
+
+def pack(buffers: Sequence[Buffer], effort: int = EFFORT) -> Packing:
+    """The best packing found within `effort` search steps; names must be unique.
+
+    With fixed buffers only first fit is used: optimality is then known only at the lower bound.
+    ValueError if a buffer is malformed or two fixed buffers overlap.
+    """
+    real = [b for b in buffers if b.size > 0]
+    p = problem_of(real)
+    offsets, height = _first_fits(p)
+    proven, steps = p.bound, 0
+    if height > proven and all(f is None for f in p.fixed):
+        offsets, height, proven, steps = _search(p, offsets, effort)
+    by_name = {b.name: b.fixed or 0 for b in buffers}
+    by_name.update({b.name: o * p.unit for b, o in zip(real, offsets, strict=True)})
+    return Packing(by_name, height * p.unit, p.bound * p.unit, height <= proven, steps)
+
+
+def _first_fits(p: Problem) -> tuple[list[int], int]:
+    best: list[int] = []
+    height = 0
+    for order in orders(p):
+        offsets = first_fit(p, order)
+        if not best or p.height(offsets) < height:
+            best, height = offsets, p.height(offsets)
+        if height == p.bound:
+            break
+    return best, height
+
+
+def _search(p: Problem, offsets: list[int], effort: int) -> tuple[list[int], int, int, int]:
+    """(offsets, height, proven lower bound, steps): at the bound first, then upwards.
+
+    A capacity that is refuted raises the bound to the least the search had to exceed it by; one
+    that is left open is passed over by halving the gap to the best height known.
+    """
+    height, proven, steps = p.height(offsets), p.bound, 0
+    open_up_to = proven - 1
+    while max(proven, open_up_to + 1) < height and steps < effort:
+        at_bound = open_up_to < proven
+        capacity = proven if at_bound else (open_up_to + height) // 2
+        share = (effort - steps) // (2 if at_bound else 4)
+        answer = feasible(p, capacity, max(share, 1))
+        steps += answer.steps
+        if answer.offsets is not None:
+            offsets, height = answer.offsets, p.height(answer.offsets)
+        elif answer.needed is not None:
+            proven = min(max(answer.needed, capacity + 1), height)
+        else:
+            open_up_to = capacity
+    return offsets, height, proven, steps

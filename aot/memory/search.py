@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Exact search: does a packing of at most `capacity` units exist?
+
+Depth first over settled packings (every buffer rests on the floor or on another). Buffers are
+placed in ascending order of (offset, rank). What prunes:
+
+- section bound: the lowest offset any unplaced buffer of a section can have plus the units it
+  still has to hold must fit under the capacity;
+- dominance: nothing is placed at or above the top of an unplaced buffer that could slip below it;
+- refutation: once a buffer was tried at its resting place in vain, it must rest on a neighbour
+  that is still unplaced, which raises its lowest offset for all later alternatives;
+- a buffer whose placement raises no other needs no alternative;
+- parts of the time axis that no unplaced buffer connects are solved one by one.
+
+Section bound, dominance and the decomposition are published ideas (MiniMalloc, 2023).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from aot.memory.problem import Problem
+
+#: (order of keys, whether a part is ranked anew when it splits off); tried in turn.
+VARIANTS = (
+    ("TWA", True),
+    ("TWA", False),
+    ("TAW", False),
+    ("TAW", True),
+    ("WAT", False),
+    ("WAT", True),
+)
+FIRST_BUDGET = 500
+_NEVER = 1 << 62
+
+
+class OutOfSteps(Exception):
+    """The step budget of one search is used up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`offsets` if a packing was found; else the least capacity not ruled out (None: unknown)."""
+
+    offsets: list[int] | None
+    needed: int | None
+    steps: int
+
+
+def feasible(p: Problem, capacity: int, effort: int) -> Answer:
+    """Try every variant with doubling budgets until one finds or refutes, or `effort` is spent."""
+    spent, budget = 0, FIRST_BUDGET
+    with _deep_recursion(len(p.size)):
+        while spent < effort:
+            for keys, rerank in VARIANTS:
+                search = _Search(p, capacity, keys, rerank, min(budget, effort - spent))
+                try:
+                    found = search.run()
+                except OutOfSteps:
+                    spent += search.steps
+                    if spent >= effort:
+                        break
+                    continue
+                spent += search.steps
+                if found:
+                    return Answer(search.support, None, spent)
+                return Answer(None, search.needed, spent)
+            budget *= 2
+    return Answer(None, None, spent)
+
+
+@contextmanager
+def _deep_recursion(depth: int) -> Iterator[None]:
+    """The search recurses once per buffer."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, 2 * depth + 1000))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+class _Search:
+    """One depth-first search. All state is undone through `trail`.
+
+    `support[i]` is the top of what is placed below buffer i (its resting place), `low[i]` >= it
+    the lowest offset not refuted. `floor[t]` is the least `low` of section t's unplaced buffers,
+    `rest[t]` the units it still has to hold, `cross[t]` the unplaced buffers live on both sides of
+    the boundary before section t.
+    """
+
+    def __init__(self, p: Problem, capacity: int, keys: str, rerank: bool, budget: int) -> None:
+        n = len(p.size)
+        self.p, self.capacity, self.keys, self.rerank = p, capacity, keys, rerank
+        self.budget, self.steps, self.needed = budget, 0, _NEVER
+        self.aligned = any(a != 1 for a in p.align)
+        self.placed = [False] * n
+        self.support, self.low, self.rank = [0] * n, [0] * n, [0] * n
+        self.rest = p.totals
+        self.floor = [0] * len(p.live)
+        self.cross = [0] * len(p.live)
+        for i in range(n):
+            for t in range(p.first[i] + 1, p.last[i]):
+                self.cross[t] += 1
+        self.trail: list[tuple[int, list[tuple[int, int, int]], list[int], int]] = []
+
+    def run(self) -> bool:
+        """Whether a packing exists; it is then in `support`."""
+        p = self.p
+        over = max(self.rest, default=0)
+        if over > self.capacity:
+            self.needed = over
+            return False
+        items = sorted(range(len(p.size)), key=lambda i: (p.first[i], i))
+        self._rank(items)
+        return self._solve_parts(items)
+
+    def _rank(self, items: list[int]) -> None:
+        for k, i in enumerate(sorted(items, key=self._key)):
+            self.rank[i] = k
+
+    def _key(self, i: int) -> tuple[int, ...]:
+        p = self.p
+        crowd = max(self.rest[p.first[i] : p.last[i]])
+        values = {"T": crowd, "W": p.width[i], "A": p.width[i] * p.size[i]}
+        return (*(-values[k] for k in self.keys), i)
+
+    def _parts(self, items: list[int]) -> list[list[int]]:
+        """`items` (ascending by first section) split where nothing unplaced connects them."""
+        first, last = self.p.first, self.p.last
+        parts: list[list[int]] = []
+        part: list[int] = []
+        end = -1
+        for i in items:
+            if first[i] >= end and part:
+                parts.append(part)
+                part = []
+            part.append(i)
+            end = max(end, last[i])
+        parts.append(part)
+        return sorted(parts, key=len)
+
+    def _solve_parts(self, items: list[int]) -> bool:
+        parts = self._parts(items)
+        if len(parts) == 1:
+            return self._solve(items)
+        ranks = self.rank[:] if self.rerank else None
+        for part in parts:
+            if self.rerank:
+                self._rank(part)
+            if not self._solve(part):
+                if ranks:
+                    self.rank[:] = ranks
+                return False
+        return True
+
+    def _solve(self, items: list[int]) -> bool:
+        """Place all of `items`, which are connected; on failure nothing of it remains."""
+        begin = len(self.trail)
+        placed = self.placed
+        self.steps += len(items) >> 6
+        for o, _, i in self._candidates(items):
+            self.steps += 1
+            if self.steps > self.budget:
+                raise OutOfSteps
+            mark = len(self.trail)
+            free, fits = self._place(i, o)
+            if fits:
+                others = [j for j in items if not placed[j]]
+                if not others:
+                    return True
+                p = self.p
+                split = 0 in self.cross[p.first[i] + 1 : p.last[i]]
+                if self._solve_parts(others) if split else self._solve(others):
+                    return True
+            self._undo(mark)
+            if free or not self._refute(i, o):
+                break
+        self._undo(begin)
+        return False
+
+    def _candidates(self, items: list[int]) -> list[tuple[int, int, int]]:
+        """(offset, rank, buffer) of what may be placed next, ascending."""
+        p, low, support, rank, size = self.p, self.low, self.support, self.rank, self.p.size
+        slip = min([support[i] + size[i] for i in items])
+        begin, end = p.first[items[0]], max([p.last[i] for i in items])
+        most = max(self.rest[begin:end])
+        found = sorted(
+            [(low[i], rank[i], i) for i in items if low[i] == support[i] and low[i] < slip]
+        )
+        highest = self.capacity - most
+        if found and found[-1][0] > highest:
+            over = next(k for k, c in enumerate(found) if c[0] > highest)
+            self.needed = min(self.needed, found[over][0] + most)
+            return found[:over]
+        return found
+
+    def _place(self, i: int, o: int) -> tuple[bool, bool]:
+        """Place buffer i at `o`: (it raised no other, every section still fits)."""
+        p, low, support, placed, floor = self.p, self.low, self.support, self.placed, self.floor
+        size, top = p.size[i], o + p.size[i]
+        a, b = p.first[i], p.last[i]
+        begin, end = a, b
+        placed[i] = True
+        raised: list[tuple[int, int, int]] = []
+        free = True
+        for j in p.near[i]:
+            if not placed[j] and support[j] < top:
+                x = low[j]
+                raised.append((j, x, support[j]))
+                seat = p.settle(j, top) if self.aligned else top
+                support[j] = seat
+                if x < seat:
+                    low[j] = seat
+                    free = False
+                    begin, end = min(begin, p.first[j]), max(end, p.last[j])
+        self.trail.append((i, raised, floor[begin:end], begin))
+        rest = self.rest
+        for t in range(a, b):
+            rest[t] -= size
+            if floor[t] < top:
+                floor[t] = top
+        for t in range(a + 1, b):
+            self.cross[t] -= 1
+        if free:
+            return True, True
+        return False, self._lift(begin, a, top) and self._lift(b, end, top)
+
+    def _lift(self, begin: int, end: int, top: int) -> bool:
+        """Recompute floors below `top`; False if a section no longer fits."""
+        floor, low, placed, live = self.floor, self.low, self.placed, self.p.live
+        for t in range(begin, end):
+            f = floor[t]
+            if f >= top:
+                continue
+            least = _NEVER
+            for j in live[t]:
+                if not placed[j]:
+                    x = low[j]
+                    if x <= f:
+                        break
+                    if x < least:
+                        least = x
+            else:
+                if self.rest[t]:
+                    floor[t] = least
+                    if least + self.rest[t] > self.capacity:
+                        self.needed = min(self.needed, least + self.rest[t])
+                        return False
+        return True
+
+    def _refute(self, i: int, o: int) -> bool:
+        """Buffer i does not rest at `o`: raise it; False if its sections no longer fit."""
+        p, low, placed = self.p, self.low, self.placed
+        a, b = p.first[i], p.last[i]
+        seat = min([low[k] + p.size[k] for k in p.near[i] if not placed[k]])
+        seat = p.settle(i, max(seat, o + 1))
+        self.trail.append((-1, [(i, o, self.support[i])], self.floor[a:b], a))
+        low[i] = seat
+        return self._lift(a, b, o + 1)
+
+    def _undo(self, mark: int) -> None:
+        trail, p = self.trail, self.p
+        while len(trail) > mark:
+            i, raised, floors, begin = trail.pop()
+            for j, low, support in raised:
+                self.low[j] = low
+                self.support[j] = support
+            self.floor[begin : begin + len(floors)] = floors
+            if i < 0:
+                continue
+            self.placed[i] = False
+            a, b, size = p.first[i], p.last[i], p.size[i]
+            for t in range(a, b):
+                self.rest[t] += size
+            for t in range(a + 1, b):
+                self.cross[t] += 1
