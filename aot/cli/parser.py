@@ -49,7 +49,7 @@ def compile_parser() -> Parser:
     p.add_argument("--no-configure", action="store_true", help="only write the bundle")
     p.add_argument("--version", action="store_true", help="print the version")
     p.add_argument("--cmake-dir", action="store_true", help="print the folder of aotcConfig.cmake")
-    p.add_argument("--name", default="", help="C prefix (from the file name)")
+    p.add_argument("--name", metavar="NAME", default="", help="C prefix (from the file name)")
     _target(p)
     _backends(p)
     p.add_argument("--require-backend", action="store_true", help="fail if portable C is used")

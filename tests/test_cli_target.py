@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Targets: the x86-64 levels, a user's file, and what is wrong with a bad one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aot import target as targets
+from aot.errors import TargetError
+from aot.target import Memory, load_target
+
+
+@pytest.mark.parametrize(
+    "name, vlen", [("x86-64", 4), ("x86-64-v2", 4), ("x86-64-v3", 8), ("x86-64-v4", 16)]
+)
+def test_levels(name: str, vlen: int) -> None:
+    target = load_target(name)
+    assert (target.name, target.cpu, target.vlen) == (name, name, vlen)
+    assert target.cflags == (f"-march={name}",)
+
+
+@pytest.mark.parametrize(
+    "missing, level", [((), "x86-64-v4"), (("avx512f",), "x86-64-v3"), (("fma",), "x86-64-v2")]
+)
+def test_host_is_the_best_level_the_cpu_has(
+    missing: tuple[str, ...], level: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = frozenset(load_target("x86-64-v4").requires) - set(missing)
+    monkeypatch.setattr(targets, "cpu_flags", lambda: every)
+    monkeypatch.setattr(targets.platform, "machine", lambda: "x86_64")
+    host = load_target("host")
+    assert (host.name, host.cpu) == ("host", level)
+
+
+def test_host_without_kernels_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(targets.platform, "machine", lambda: "sparc64")
+    with pytest.raises(TargetError, match="sparc64"):
+        load_target("host")
+
+
+def test_a_users_file(tmp_path: Path) -> None:
+    file = tmp_path / "my-chip.toml"
+    file.write_text(
+        'base = "x86-64-v3"\ncflags = ["-march=haswell"]\n'
+        '[[memory]]\nname = "sram"\nsize = "64K"\nspeed = 2\nsection = ".fast"\n'
+    )
+    target = load_target(str(file))
+    assert (target.name, target.cpu, target.vlen) == ("my-chip", "my-chip", 8)
+    assert target.cflags == ("-march=haswell",)
+    assert target.memories == (Memory("sram", 65536, 2.0, ".fast"),)
+
+
+@pytest.mark.parametrize(
+    "text, says",
+    [
+        ("", "'arch' is missing"),
+        ("arch = ", "not TOML"),
+        ('arch = "z80"', "'z80' is not available"),
+        ('base = "x86-64"\nwidth = 3', "unknown key 'width'"),
+        ('base = "x86-64"\nvlen = 3', "vlen 3"),
+        ('base = "x86-64"\nvlen = "8"', "not an integer"),
+        ('base = "x86-64"\ncflags = "-O2"', "not a list of strings"),
+        ('base = "z80"', "unknown target 'z80'"),
+        ('base = "x86-64"\n[[memory]]\nname = "a"', "needs name and size"),
+        ('base = "x86-64"\n[[memory]]\nname = "a"\nsize = "4Q"', "4Q"),
+        ('base = "x86-64"\n[[memory]]\nname = "a"\nsize = 4\nspeed = 0', "speed 0"),
+    ],
+)
+def test_bad_files(text: str, says: str, tmp_path: Path) -> None:
+    file = tmp_path / "bad.toml"
+    file.write_text(text)
+    with pytest.raises(TargetError) as caught:
+        load_target(str(file))
+    assert says in str(caught.value)
+
+
+def test_missing_file_and_unknown_name() -> None:
+    with pytest.raises(TargetError, match="No such file"):
+        load_target("/nonexistent/x.toml")
+    with pytest.raises(TargetError, match="unknown target 'pdp11'"):
+        load_target("pdp11")
+
+
+def test_listing_names_every_target_once() -> None:
+    rows = targets.listing()
+    assert [r["name"] for r in rows] == list(targets.NAMES)
+    assert all(r["text"] for r in rows)
