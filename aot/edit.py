@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 Shape = Sequence[int]
+FRESH = " "
+"""In names this module makes up, until `name_everything` runs."""
 
 
 def graphs(model: ir.Model) -> Iterator[ir.Graph]:
@@ -94,7 +96,7 @@ class Editor:
             "",
             op_type,
             list(inputs),
-            [ir.convenience.convert_attribute(k, v) for k, v in (attributes or {}).items()],
+            [_attribute(k, v) for k, v in (attributes or {}).items()],
             name=f"{before.name}_{op_type}" if before.name else None,
             num_outputs=1,
         )
@@ -111,7 +113,8 @@ class Editor:
     def replace(self, old: ir.Value, new: ir.Value) -> bool:
         """Let everyone read `new` instead of `old`; False if `old` must stay as it is.
 
-        A graph output keeps its name; it stays computed by a node of its own.
+        A graph output keeps its name and stays computed by a node of its own. A value made by
+        this editor takes over the name of what it replaces: it has the same elements.
         """
         if old.is_graph_output():
             if new.producer() is None or new.is_graph_output() or new.graph is not old.graph:
@@ -119,6 +122,8 @@ class Editor:
             for index, value in enumerate(self.graph.outputs):
                 if value is old:
                     self.graph.outputs[index] = new
+            _move_name(old, new)
+        elif _is_fresh(new):
             _move_name(old, new)
         old.replace_all_uses_with(new)
         self.changed = True
@@ -139,12 +144,10 @@ class Editor:
 
     def set_attribute(self, node: ir.Node, name: str, value: Any) -> None:
         """Give `node` the attribute unless it has that value already."""
-        import onnx_ir as ir
-
         found = node.attributes.get(name)
         if found is not None and _same(found.value, value):
             return
-        node.attributes[name] = ir.convenience.convert_attribute(name, value)
+        node.attributes[name] = _attribute(name, value)
         self.changed = True
 
     def drop_attribute(self, node: ir.Node, name: str) -> None:
@@ -165,16 +168,36 @@ class Editor:
         """A name no value of the model has: the blank keeps it apart until names are made."""
         count = int(self.graph.meta.get("aot.fresh", 0)) + 1
         self.graph.meta["aot.fresh"] = count
-        return f"{hint.split(' ')[0]} {count}"
+        return f"{hint.split(FRESH)[0]}{FRESH}{count}"
+
+
+def _is_fresh(value: ir.Value) -> bool:
+    """Whether the value has no name of the user's, and may take one."""
+    return FRESH in str(value.name) and value.producer() is not None
 
 
 def _move_name(old: ir.Value, new: ir.Value) -> None:
     name = old.name
-    old.name = f"{name} replaced"
+    old.name = f"{name}{FRESH}replaced"
     new.name = name
     new.metadata_props.pop(NAME_KEY, None)
     if NAME_KEY in old.metadata_props:
         new.metadata_props[NAME_KEY] = old.metadata_props[NAME_KEY]
+
+
+def _attribute(name: str, value: Any) -> ir.Attr:
+    """An attribute of the type its Python value suggests; an ir.Attr is taken as it is."""
+    import onnx_ir as ir
+
+    if isinstance(value, ir.Attr):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return ir.AttrInt64(name, int(value))
+    if isinstance(value, float):
+        return ir.AttrFloat32(name, value)
+    if isinstance(value, str):
+        return ir.AttrString(name, value)
+    return ir.AttrInt64s(name, [int(v) for v in value])
 
 
 def _same(left: Any, right: Any) -> bool:

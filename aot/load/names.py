@@ -36,7 +36,10 @@ def identifier(name: str, fallback: str) -> str:
     """`name` as a C and C++ identifier: whitelisted characters, never reserved, not too long."""
     cleaned = "".join(c if c in _ALLOWED else "_" for c in name)
     parts = [p for p in cleaned.split("_") if p]
-    text = "_".join(parts)[-MAX_LENGTH:].lstrip("_") or fallback
+    text = "_".join(parts)
+    if len(text) > MAX_LENGTH:
+        text = text[-MAX_LENGTH:].partition("_")[2] or text[-MAX_LENGTH:]
+    text = text or fallback
     if text[0].isdigit() or text.lower() in RESERVED:
         text = f"{fallback}_{text}"
     return text

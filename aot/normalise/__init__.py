@@ -34,6 +34,7 @@ from aot.normalise.pieces import pieces
 from aot.normalise.pools import pools
 from aot.normalise.products import products
 from aot.normalise.reshapes import reshapes
+from aot.normalise.scaling import scaling
 from aot.normalise.transposes import transposes
 from aot.shapes.infer import assert_typed
 
@@ -60,6 +61,7 @@ PASSES: tuple[Pass, ...] = (
     padding,
     batch_norm,
     affine,
+    scaling,
     gemm,
     interface,
     dead_nodes,

@@ -19,7 +19,7 @@ from aot.shapes.nodes import Array, array, attribute, shape_of
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-FOLDABLE = ("Add", "Sub", "Mul", "Div")
+FOLDABLE = ("Add", "Sub", "Mul", "Div", "Neg")
 LINEAR = ("Conv", "ConvTranspose", "Gemm")
 MAX_GAIN = 1e15
 
@@ -41,6 +41,8 @@ def affine(edit: Editor, options: LoadOptions) -> None:
 
 def _operands(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
     """(x, scale, shift) if the node is x * scale + shift per channel of x."""
+    if node.op_type == "Neg":
+        return _negation(node)
     left, right = node.inputs[0], node.inputs[1]
     data, x, swapped = array(right), left, False
     if data is None:
@@ -62,6 +64,14 @@ def _operands(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
     if swapped or not np.all(channels):
         return None
     return x, 1 / channels, zero
+
+
+def _negation(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
+    x = node.inputs[0]
+    if x is None or producer(x, *LINEAR) is None:
+        return None
+    zeros = np.zeros(shape_of(x)[1])
+    return x, zeros - 1, zeros
 
 
 def _per_channel(data: Array, shape: tuple[int, ...]) -> Array | None:
@@ -140,7 +150,7 @@ def _copy(edit: Editor, node: ir.Node, linear: ir.Node, weights: Array, bias: Ar
     if weights is not array(w):
         w = edit.const(weights, f"{linear.name}_w", dtype)
     inputs = [linear.inputs[0], w, edit.const(bias, f"{linear.name}_b", dtype)]
-    attributes = {a.name: a.value for a in linear.attributes.values()}
+    attributes = dict(linear.attributes.items())
     new = edit.node(
         linear.op_type,
         inputs,

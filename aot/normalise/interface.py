@@ -29,6 +29,11 @@ OPTIONAL_OUTPUTS = {
     "RNN": 0,
 }
 RECURRENT = ("GRU", "LSTM", "RNN")
+DEFAULT_ACTIVATIONS = {
+    "GRU": ["Sigmoid", "Tanh"],
+    "LSTM": ["Sigmoid", "Tanh", "Tanh"],
+    "RNN": ["Tanh"],
+}
 
 
 def interface(edit: Editor, options: LoadOptions) -> None:
@@ -68,6 +73,12 @@ def _recurrent(edit: Editor, node: ir.Node) -> None:
         if data is not None and bool(np.all(data == plain)) and not _negative_zero(data):
             edit.set_input(node, index, None)
     edit.set_attribute(node, "direction", str(attribute(node, "direction", "forward")))
+    usual = DEFAULT_ACTIVATIONS[node.op_type]
+    given = [str(a).lower() for a in attribute(node, "activations") or ()]
+    if given and given == [a.lower() for a in usual] * (len(given) // len(usual)):
+        edit.drop_attribute(node, "activations")
+    if not attribute(node, "layout", 0):
+        edit.drop_attribute(node, "layout")
 
 
 def _negative_zero(data: np.ndarray) -> bool:  # type: ignore[type-arg]

@@ -100,7 +100,7 @@ def _after(
 
 
 def _attributes(node: ir.Node) -> dict[str, Any]:
-    return {a.name: a.value for a in node.attributes.values()}
+    return dict(node.attributes.items())
 
 
 def _binary(edit: Editor, node: ir.Node) -> None:
@@ -153,7 +153,7 @@ def _unary(edit: Editor, node: ir.Node) -> None:
 def _axis(edit: Editor, node: ir.Node, before: ir.Node) -> None:
     perm = _perm(before)
     attributes = _attributes(node)
-    attributes["axis"] = perm[int(attributes.get("axis", -1))]
+    attributes["axis"] = perm[int(attribute(node, "axis", -1))]
     _after(edit, node, [before.inputs[0]], perm, attributes)
 
 
