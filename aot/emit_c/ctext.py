@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The only place that spells C: identifiers, numbers, strings, comments.
+
+No string of a model reaches generated text except through a function of this file.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from aot.errors import InternalError
+from aot.program import FieldValue
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_HEADER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.h\Z")
+_PLAIN = frozenset(
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _.,:;()[]{}<>=+-*/|&#@!'~^$"
+)
+_CTYPES = frozenset(
+    "int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t float double int size_t"
+    " void*".split()
+)
+MAX_COMMENT = 160
+
+
+def ident(name: str) -> str:
+    """`name`, which must already be a C identifier."""
+    if not _IDENTIFIER.match(name):
+        raise InternalError(f"{name!r} is not a C identifier")
+    return name
+
+
+def header_name(name: str) -> str:
+    """`name`, which must be the plain name of a header file."""
+    if not _HEADER.match(name):
+        raise InternalError(f"{name!r} is not the name of a header")
+    return name
+
+
+def ctype(name: str) -> str:
+    """One of the scalar types that may be passed by value, or the null pointer's."""
+    compact = name.replace(" ", "")
+    if compact not in _CTYPES:
+        raise InternalError(f"{name!r} is not a scalar C type")
+    return "void *" if compact == "void*" else compact
+
+
+def string(text: str) -> str:
+    """A C string literal with the UTF-8 bytes of `text`."""
+    out = []
+    for byte in text.encode("utf-8", "surrogatepass"):
+        char = chr(byte)
+        safe = 32 <= byte < 127 and char not in '"\\?'
+        out.append(char if safe else f"\\{byte:03o}")
+    return '"' + "".join(out) + '"'
+
+
+def plain(text: str) -> str:
+    """`text` on one line of harmless ASCII, all else percent-encoded, cut to a readable length."""
+    pieces = []
+    for c in text:
+        if c in _PLAIN:
+            pieces.append(c)
+        else:
+            pieces.extend(f"%{b:02X}" for b in c.encode("utf-8", "surrogatepass"))
+    joined = "".join(pieces)
+    return joined if len(joined) <= MAX_COMMENT else joined[: MAX_COMMENT - 3] + "..."
+
+
+def comment(text: str) -> str:
+    """`/* text */` in which nothing can end the comment or start another."""
+    body = plain(text)
+    for pair in ("*/", "/*", "//"):
+        while pair in body:
+            body = body.replace(pair, pair[0] + f"%{ord(pair[1]):02X}")
+    return f"/* {body.strip()} */"
+
+
+def integer(value: int) -> str:
+    """An integer constant expression of at most 64 bits that fits its type without a warning."""
+    if -(2**31) < value < 2**31:
+        return str(value)
+    if value == -(2**63):
+        return "(-INT64_C(9223372036854775807) - 1)"
+    if -(2**63) < value < 2**63:
+        return f"INT64_C({value})"
+    if value < 2**64:
+        return f"UINT64_C({value})"
+    raise InternalError(f"{value} does not fit 64 bits")
+
+
+def float32(value: float) -> str:
+    """A float constant, exact, as hexadecimal; INFINITY and NAN come from math.h."""
+    if math.isnan(value):
+        return "NAN"
+    if math.isinf(value):
+        return "INFINITY" if value > 0 else "-INFINITY"
+    return _hex(_to_float32(value)) + "F"
+
+
+def float64(value: float) -> str:
+    """A double constant, exact, as hexadecimal."""
+    if math.isnan(value):
+        return "(double)NAN"
+    if math.isinf(value):
+        return "(double)INFINITY" if value > 0 else "(double)-INFINITY"
+    return _hex(value)
+
+
+def _to_float32(value: float) -> float:
+    try:
+        return float(struct.unpack("<f", struct.pack("<f", value))[0])
+    except OverflowError as error:
+        raise InternalError(f"{value!r} does not fit a float") from error
+
+
+def _hex(value: float) -> str:
+    """`float.hex` without its trailing zeros: 0x1.8p+1."""
+    mantissa, _, exponent = value.hex().partition("p")
+    if "." in mantissa:
+        mantissa = mantissa.rstrip("0").rstrip(".")
+    return f"{mantissa}p{exponent}"
+
+
+def number(value: int | float, kind: str = "") -> str:
+    """A number for a variable of C type `kind`; where unknown, the Python type decides."""
+    if kind == "double":
+        return float64(float(value))
+    if kind == "float":
+        return float32(float(value))
+    if isinstance(value, float):
+        exact = math.isnan(value) or math.isinf(value) or _fits_float(value)
+        return float32(value) if exact else float64(value)
+    if value >= 2**31 and kind in ("uint32_t", "unsigned", "size_t"):
+        return f"{value}U"
+    return integer(value)
+
+
+def _fits_float(value: float) -> bool:
+    return abs(value) < 3.4e38 and _to_float32(value) == value
+
+
+def field(value: FieldValue, kind: str = "") -> str:
+    """The initialiser of a struct member: a number, or an array of them in braces."""
+    if isinstance(value, tuple):
+        return "{" + ", ".join(number(v, kind) for v in value) + "}" if value else "{0}"
+    return number(value, kind)
+
+
+#: NumPy kinds and sizes → C type of an array that holds the same bytes.
+_ARRAY_TYPES = {
+    ("f", 4): "float", ("f", 8): "double", ("f", 2): "uint16_t", ("b", 1): "uint8_t",
+    ("i", 1): "int8_t", ("i", 2): "int16_t", ("i", 4): "int32_t", ("i", 8): "int64_t",
+    ("u", 1): "uint8_t", ("u", 2): "uint16_t", ("u", 4): "uint32_t", ("u", 8): "uint64_t",
+}  # fmt: skip
+
+
+def array(name: str, data: np.ndarray[Any, Any]) -> str:
+    """`static const` definition of the bytes of `data`, aligned to 64."""
+    flat = np.ascontiguousarray(data).reshape(-1)
+    kind = _ARRAY_TYPES.get((flat.dtype.kind, flat.dtype.itemsize), "")
+    if kind in ("float", "double") and not np.isfinite(flat).all():
+        # Infinities and NaN payloads survive as bits only.
+        kind = "uint32_t" if kind == "float" else "uint64_t"
+        flat = flat.view(np.uint32 if kind == "uint32_t" else np.uint64)
+    elif kind == "uint16_t":
+        flat = flat.view(np.uint16)
+    elif not kind:
+        kind, flat = "uint8_t", flat.view(np.uint8)
+    elif flat.dtype.kind == "b":
+        flat = flat.view(np.uint8)
+    values = [_element(v, kind) for v in flat.tolist()] or ["0"]
+    head = f"AOT_ALIGNED(64) static const {kind} {ident(name)}[{len(values)}] ="
+    return head + " {\n" + wrap(values) + "\n};"
+
+
+def _element(value: int | float, kind: str) -> str:
+    if kind == "uint64_t":
+        return f"UINT64_C({value})"
+    if kind == "uint32_t":
+        return f"{value}U"
+    if kind == "int32_t" and value == -(2**31):
+        return "(-2147483647 - 1)"
+    return number(value, kind)
+
+
+def wrap(items: Sequence[str], indent: str = "    ", width: int = 98) -> str:
+    """`items` with commas, filled into lines."""
+    lines, line = [], indent
+    for item in items:
+        if len(line) + len(item) + 2 > width and line.strip():
+            lines.append(line.rstrip())
+            line = indent
+        line += item + ", "
+    lines.append(line.rstrip().rstrip(","))
+    return "\n".join(lines)
+
+
+def call(function: str, arguments: Iterable[str], indent: str = "    ", tail: str = ";") -> str:
+    """A call statement, broken after 96 columns with a deeper indent."""
+    arguments = list(arguments)
+    one = f"{indent}{function}({', '.join(arguments)}){tail}"
+    if len(one) <= 98:
+        return one
+    return f"{indent}{function}(\n{wrap(arguments, indent + '    ')}){tail}"
+
+
+def shape(dims: Sequence[int]) -> str:
+    """`[1,3,224,224]`."""
+    return "[" + ",".join(str(d) for d in dims) + "]"

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Inputs and outputs as the bundle's sources spell them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aot.emit_c import ctext
+from aot.program import Program, Tensor
+
+
+def inputs(program: Program) -> list[Tensor]:
+    """The model's inputs, in order."""
+    return [program.tensors[n] for n in program.inputs]
+
+
+def outputs(program: Program) -> list[Tensor]:
+    """The model's outputs, in order."""
+    return [program.tensors[n] for n in program.outputs]
+
+
+def label(tensor: Tensor) -> str:
+    """The name the user knows a tensor by."""
+    return tensor.onnx_name or tensor.name
+
+
+def kind(tensor: Tensor) -> str:
+    """`float32[1,3,224,224]`."""
+    return f"{tensor.dtype}{ctext.shape(tensor.shape)}"
+
+
+def signature(program: Program) -> str:
+    """Lines of a block comment: every input and output with its index, name and type."""
+    lines = []
+    for what, tensors in (("input", inputs(program)), ("output", outputs(program))):
+        for i, t in enumerate(tensors):
+            lines.append(f"{what} {i}: {ctext.plain(label(t))}  {kind(t)}")
+    return "\n".join(" *   " + _inside(line) for line in lines) or " *   no inputs or outputs"
+
+
+def _inside(text: str) -> str:
+    return ctext.comment(text)[3:-3]
+
+
+def spell_specs(program: Program) -> str:
+    """`src/NAME_io.h`: what the checks compare tensors with."""
+    name = program.name
+    tables: list[str] = []
+    for what, tensors in (("input", inputs(program)), ("output", outputs(program))):
+        shapes = [ctext.integer(d) for t in tensors for d in t.shape]
+        rows, at = [], 0
+        for t in tensors:
+            rows.append(_spec(f"{name}_{what}_extents + {at}", t))
+            at += len(t.shape)
+        tables.append(_table("int64_t", f"{name}_{what}_extents", shapes or ["0"]))
+        tables.append(_table("aot_spec", f"{name}_{what}_specs", rows or ["{NULL, 0, 0, 0, 1, 0}"]))
+    return "\n".join(
+        [
+            "/* SPDX-License-Identifier: MIT-0 */",
+            f"/* {name}: shape, axes, DLPack type code, bits, alignment, bytes of each tensor. */",
+            '#include "aot_check.h"',
+            "",
+            *tables,
+            "",
+        ]
+    )
+
+
+def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
+    return f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};"
+
+
+def _spec(extents: str, t: Tensor) -> str:
+    d = t.dtype
+    return f"{{{extents}, {len(t.shape)}, {d.dl_code}, {d.bits}, {d.nbytes}, {t.nbytes}}}"
+
+
+def expected(program: Program) -> str:
+    """One string per argument of the generic entries, for their error messages."""
+    rows = [
+        ctext.string(f'{what} "{label(t)[:80]}" {kind(t)[:120]}')
+        for what, tensors in (("input", inputs(program)), ("output", outputs(program)))
+        for t in tensors
+    ]
+    return "\n".join(f"    {row}," for row in rows or ['""'])
+
+
+def sizes(program: Program) -> str:
+    """`#define TVMGEN_NET_X_SIZE 12`, one per tensor."""
+    upper = program.name.upper()
+    return "\n".join(
+        f"#define TVMGEN_{upper}_{ctext.ident(t.name).upper()}_SIZE {t.nbytes}"
+        for t in inputs(program) + outputs(program)
+    )
+
+
+def members(tensors: Sequence[Tensor]) -> str:
+    """Members of a struct of pointers."""
+    lines = [f"    void *{ctext.ident(t.name)}; {ctext.comment(kind(t))}" for t in tensors]
+    return "\n".join(lines) or "    void *unused;"
+
+
+def gather(program: Program) -> str:
+    """Statements that fill `in` and `out` from the structs."""
+    lines = [
+        f"    in[{i}] = (const unsigned char *)inputs->{ctext.ident(t.name)};"
+        for i, t in enumerate(inputs(program))
+    ]
+    lines += [
+        f"    out[{i}] = (unsigned char *)outputs->{ctext.ident(t.name)};"
+        for i, t in enumerate(outputs(program))
+    ]
+    return "\n".join(lines)
+
+
+def example(program: Program) -> dict[str, object]:
+    """What README.md and example_main.c show: declarations and calls for these tensors."""
+    ins, outs = inputs(program), outputs(program)
+    buffers = [_buffer(program, t, "in", i) for i, t in enumerate(ins)]
+    buffers += [_buffer(program, t, "out", i) for i, t in enumerate(outs)]
+    wraps = [_wrap(t, "in", i) for i, t in enumerate(ins)]
+    wraps += [_wrap(t, "out", i) for i, t in enumerate(outs)]
+    rows = [
+        f"| {what} {i} | `{ctext.plain(label(t)).replace('|', '%7C')}` | {t.dtype} "
+        f"| {ctext.shape(t.shape)} | {t.nbytes} |"
+        for what, tensors in (("input", ins), ("output", outs))
+        for i, t in enumerate(tensors)
+    ]
+    return {
+        "buffers": "\n".join(buffers),
+        "wraps": "\n".join(wraps),
+        "input_list": ", ".join(f"&in{i}" for i in range(len(ins))) or "NULL",
+        "output_list": ", ".join(f"&out{i}" for i in range(len(outs))) or "NULL",
+        "table": "\n".join(rows),
+    }
+
+
+def _buffer(program: Program, t: Tensor, what: str, i: int) -> str:
+    size = f"TVMGEN_{program.name.upper()}_{t.name.upper()}_SIZE"
+    count = f"{size} / sizeof({t.dtype.c})" if t.nbytes else "1"
+    note = ctext.comment(f"{label(t)} {kind(t)}")
+    extents = ", ".join(ctext.integer(d) for d in t.shape) or "0"
+    return (
+        f"static {t.dtype.c} {what}{i}_data[{count}]; {note}\n"
+        f"static int64_t {what}{i}_shape[] = {{{extents}}};"
+    )
+
+
+def _wrap(t: Tensor, what: str, i: int) -> str:
+    d = t.dtype
+    return (
+        f"    DLTensor {what}{i} = tensor({what}{i}_data, {what}{i}_shape, {len(t.shape)}, "
+        f"{d.dl_code}, {d.bits});"
+    )

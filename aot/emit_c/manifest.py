@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`manifest.json`: what the bundle holds, for tools. docs/manifest.schema.json describes it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from aot.emit_c import interface
+from aot.emit_c.constants import place_constants
+from aot.emit_c.trace import last_writers, writes
+from aot.emit_c.write import File, sha256
+from aot.program import Call, Program, Role, Tensor
+from aot.version import __version__
+
+if TYPE_CHECKING:
+    from aot.memory.plan import Plan
+    from aot.options import Options
+    from aot.partition.select import Partition
+    from aot.target import Target
+
+#: major.minor: keys may be added in a minor version, removal is a major one.
+SCHEMA_VERSION = "1.0"
+
+
+def manifest_of(
+    program: Program, plan: Plan, target: Target, partition: Partition | None, options: Options
+) -> dict[str, Any]:
+    """Everything but `sources`, which `emit_c` adds when the files exist."""
+    names = _onnx_names(partition)
+    last = last_writers(program)
+    nodes = [_node(program, plan, i, c, names, last) for i, c in enumerate(program.calls)]
+    return {
+        "schema": SCHEMA_VERSION,
+        "aotc": __version__,
+        "abi": 1,
+        "name": program.name,
+        "target": {
+            "name": target.name,
+            "cpu": target.cpu,
+            "arch": target.arch,
+            "vlen": target.vlen,
+            "cflags": list(target.cflags),
+            "byte_order": target.byte_order,
+            "pointer_bits": target.pointer_bits,
+        },
+        "options": {
+            "objective": options.objective,
+            "accuracy": options.accuracy,
+            "specialise": options.specialise,
+        },
+        "inputs": [_tensor(t) for t in interface.inputs(program)],
+        "outputs": [_tensor(t) for t in interface.outputs(program)],
+        "memory": _memory(program, plan, target),
+        "macs": sum(c.macs for c in program.calls),
+        "nodes": nodes,
+        "regions": _regions(program),
+        "refusals": _refusals(partition, names),
+        "libraries": [],
+        "sources": [],
+    }
+
+
+def dump(manifest: Mapping[str, Any]) -> bytes:
+    """The manifest as text, one key or list item a line."""
+    return (json.dumps(manifest, indent=1, ensure_ascii=True) + "\n").encode("ascii")
+
+
+def sources_of(files: Mapping[str, File]) -> list[dict[str, Any]]:
+    """Path, size and checksum of each file."""
+    return [{"path": p, "bytes": len(files[p]), "sha256": sha256(files[p])} for p in sorted(files)]
+
+
+def _tensor(t: Tensor) -> dict[str, Any]:
+    return {
+        "name": interface.label(t),
+        "identifier": t.name,
+        "shape": list(t.shape),
+        "dtype": str(t.dtype),
+        "nbytes": t.nbytes,
+        "quantisation": None,
+    }
+
+
+def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
+    caller = interface.inputs(program) + interface.outputs(program)
+    constants = place_constants(program, target.byte_order)
+    return {
+        "arena_bytes": plan.arena_bytes,
+        "lower_bound_bytes": plan.lower_bound_bytes,
+        "logical_bound_bytes": plan.logical_bound_bytes,
+        "optimal": plan.optimal,
+        "schedule_optimal": program.schedule_optimal,
+        "io_bytes": sum(t.nbytes for t in caller),
+        "constants_bytes": constants.nbytes,
+        "alignment": plan.alignment,
+        "memories": [{"name": "arena", "bytes": plan.arena_bytes}],
+    }
+
+
+def _node(
+    program: Program,
+    plan: Plan,
+    index: int,
+    call: Call,
+    names: Mapping[str, str],
+    last: Mapping[str, int],
+) -> dict[str, Any]:
+    return {
+        "call": index,
+        "nodes": [names.get(n, n) for n in call.origin.nodes],
+        "op": " + ".join(call.origin.ops),
+        "backend": call.backend,
+        "region": call.region,
+        "kernel": call.kernel,
+        "instance": dict(call.instance),
+        "macs": call.macs,
+        "offsets": _offsets(program, plan, call),
+        "writes": [
+            {
+                "tensor": t.name,
+                "value": t.onnx_name,
+                "shape": list(t.shape),
+                "dtype": str(t.dtype),
+                "layout": str(t.layout),
+                "nbytes": t.nbytes,
+                "last": last[t.name] == index,
+            }
+            for _, t in writes(program, call)
+        ],
+    }
+
+
+def _offsets(program: Program, plan: Plan, call: Call) -> dict[str, int]:
+    """Tensors of the call that are in the arena → byte offset."""
+    found = {}
+    for arg in call.pointers():
+        base, offset = program.base(arg.tensor)
+        if program.tensors[base].role in (Role.TEMP, Role.SCRATCH) and base in plan.placements:
+            found[arg.tensor] = plan.placements[base].offset + offset
+    return found
+
+
+def _regions(program: Program) -> list[dict[str, Any]]:
+    regions: dict[int, dict[str, Any]] = {}
+    for index, call in enumerate(program.calls):
+        if call.region >= 0:
+            made = {"region": call.region, "backend": call.backend, "calls": []}
+            regions.setdefault(call.region, made)["calls"].append(index)
+    return [regions[r] for r in sorted(regions)]
+
+
+def _refusals(partition: Partition | None, names: Mapping[str, str]) -> list[dict[str, str]]:
+    if partition is None:
+        return []
+    return [
+        {
+            "node": names.get(r.node, r.node),
+            "op": r.op_type,
+            "backend": r.backend,
+            "pattern": r.pattern,
+            "reason": r.reason,
+        }
+        for r in partition.refusals
+    ]
+
+
+def _onnx_names(partition: Partition | None) -> dict[str, str]:
+    """Identifier of each node → its name in the model."""
+    if partition is None:
+        return {}
+    return {n.name: n.onnx_name or n.name for s in partition.items for n in s.match.nodes}

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bundle as a whole: which files it has."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any
+
+from aot.emit_c import ctext, interface, kernels
+from aot.emit_c import manifest as manifests
+from aot.emit_c.constants import Constants, place_constants
+from aot.emit_c.render import render
+from aot.emit_c.run_order import spell_run
+from aot.emit_c.trace import spell_trace
+from aot.emit_c.write import File
+from aot.program import Program
+from aot.resources import cmake, runtime_c
+from aot.version import __version__
+
+if TYPE_CHECKING:
+    from aot.memory.plan import Plan
+    from aot.options import Options
+    from aot.target import Target
+
+ABI = 1
+#: Flags of every compiler that speaks gcc's, before the target's own.
+CFLAGS = ("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
+PRIVATE = ("aot_check.h", "aot_ffi.h", "aot_trace.h")
+
+
+def emit_c(
+    program: Program,
+    plan: Plan,
+    target: Target,
+    options: Options,
+    manifest: dict[str, Any] | None = None,
+) -> dict[str, File]:
+    """Every file of the bundle by its path. Equal arguments give equal bytes.
+
+    `manifest` is what `manifest_of` gave (made here if absent); its `sources` are filled in.
+    """
+    name = ctext.ident(program.name)
+    if manifest is None:
+        manifest = manifests.manifest_of(program, plan, target, None, options)
+    constants = place_constants(program, target.byte_order)
+    headers = kernels.collect(c.header or f"{c.kernel}.h" for c in program.calls)
+    values = _values(program, plan, target, options, constants, headers.math)
+    files: dict[str, File] = {
+        f"src/{name}_run.c": spell_run(
+            program, plan, target, constants, headers, options.specialise
+        ).encode("ascii"),
+        f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
+        f"src/{name}_trace.h": spell_trace(program, plan).encode("ascii"),
+        **{path: render(template, values) for path, template in _rendered(name, constants).items()},
+        **{f"src/kernels/{n}": content for n, content in headers.files.items()},
+        **_copied(target),
+    }
+    if constants.blob is not None:
+        files[f"src/{name}_weights.bin"] = constants.blob
+        files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
+    files = {path: files[path] for path in sorted(files)}
+    manifest["sources"] = manifests.sources_of(files)
+    files["manifest.json"] = manifests.dump(manifest)
+    return files
+
+
+def _rendered(name: str, constants: Constants) -> dict[str, str]:
+    """Path in the bundle → template."""
+    paths = {
+        "CMakeLists.txt": "CMakeLists.txt",
+        "README.md": "README.md",
+        "example_main.c": "example_main.c",
+        f"include/{name}.h": "model.h",
+        f"include/tvmgen_{name}.h": "tvmgen.h",
+        f"src/{name}.c": "model.c",
+        f"src/{name}_internal.h": "internal.h",
+        f"src/{name}_static.c": "static.c",
+        f"src/{name}_tvmgen.c": "tvmgen.c",
+        f"src/{name}_ffi.c": "ffi.c",
+        "host/model.h": "runner_model.h",
+    }
+    if constants.blob is not None:
+        paths[f"src/{name}_weights.c"] = "weights.c"
+    return paths
+
+
+def _copied(target: Target) -> dict[str, File]:
+    root = runtime_c()
+    toolchain = cmake() / "toolchains" / f"{target.toolchain}.cmake"
+    if not toolchain.is_file():
+        toolchain = cmake() / "toolchains" / "host.cmake"
+    return {
+        **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in kernels.PUBLIC},
+        **{f"src/{h}": (root / "src" / h).read_bytes() for h in PRIVATE},
+        "host/runner.c": (root / "ports" / "host" / "runner.c").read_bytes(),
+        "LICENSE": (root / "LICENSE").read_bytes(),
+        "cmake/toolchain.cmake": toolchain.read_bytes(),
+    }
+
+
+def _values(
+    program: Program,
+    plan: Plan,
+    target: Target,
+    options: Options,
+    constants: Constants,
+    math: bool,
+) -> dict[str, object]:
+    name = program.name
+    sources = [f"src/{name}.c", f"src/{name}_run.c"]
+    contract = "off" if options.accuracy == "strict" else "fast"
+    flags = (*CFLAGS, f"-ffp-contract={contract}", *target.cflags)
+    ins, outs = interface.inputs(program), interface.outputs(program)
+    return {
+        "name": name,
+        "NAME": name.upper(),
+        "version": __version__.partition("+")[0],
+        "abi": ABI,
+        "cpu": ctext.plain(target.cpu),
+        "vlen": target.vlen,
+        "magic": _magic(program),
+        "signature": interface.signature(program),
+        "arena_bytes": plan.arena_bytes,
+        "arena_align": plan.alignment,
+        "constants_bytes": constants.nbytes,
+        "calls": len(program.calls),
+        "inputs": len(ins),
+        "outputs": len(outs),
+        "sizes": interface.sizes(program),
+        "input_members": interface.members(ins),
+        "output_members": interface.members(outs),
+        "gather": interface.gather(program),
+        "expected": interface.expected(program),
+        "sources": " ".join(sources),
+        "options": " ".join(_cmake_argument(f) for f in flags),
+        "weights": _cmake_weights(name) if constants.blob else "",
+        "libm": _cmake_libm(name, math),
+        "bytes": constants.blob.nbytes if constants.blob else 0,
+        **interface.example(program),
+    }
+
+
+def _magic(program: Program) -> str:
+    """A number that no other model's context has by chance; never zero."""
+    digest = hashlib.sha256(program.text().encode()).digest()
+    return f"0x{int.from_bytes(digest[:4], 'little') | 1:08x}U"
+
+
+def _cmake_argument(text: str) -> str:
+    """`text` as one argument of a CMake command."""
+    safe = all(c.isascii() and (c.isalnum() or c in "-_=.,+/:") for c in text)
+    if safe and text:
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
+    return '"' + escaped.replace(";", "\\;").replace("\n", " ") + '"'
+
+
+def _cmake_weights(name: str) -> str:
+    return f"""\
+if(AOT_WEIGHTS_C)
+  set(weights_c "${{CMAKE_CURRENT_BINARY_DIR}}/{name}_weights_array.c")
+  set(weights_bin "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{name}_weights.bin")
+  add_custom_command(OUTPUT "${{weights_c}}"
+    COMMAND "${{CMAKE_COMMAND}}" -DNAME={name} "-DINPUT=${{weights_bin}}"
+      "-DOUTPUT=${{weights_c}}" -P "${{CMAKE_CURRENT_SOURCE_DIR}}/cmake/bin2c.cmake"
+    DEPENDS "${{weights_bin}}" cmake/bin2c.cmake VERBATIM)
+  list(APPEND sources "${{weights_c}}")
+else()
+  list(APPEND sources src/{name}_weights.c)
+  set_source_files_properties(src/{name}_weights.c PROPERTIES
+    OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{name}_weights.bin")
+endif()
+"""
+
+
+def _cmake_libm(name: str, math: bool) -> str:
+    if not math:
+        return f"set(libm_{name})"
+    return f"""\
+set(libm_{name})
+if(UNIX)
+  set(libm_{name} m)
+  target_link_libraries({name} PUBLIC m)
+endif()"""

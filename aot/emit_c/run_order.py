@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`src/NAME_run.c`: parameter structs, one wrapper per kernel signature, the calls in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aot.emit_c import ctext
+from aot.emit_c.constants import Constants
+from aot.emit_c.kernels import Headers
+from aot.errors import InternalError, UnsupportedError
+from aot.program import Access, Arg, Call, Params, Program, Role, Scalar
+
+if TYPE_CHECKING:
+    from aot.memory.plan import Plan
+    from aot.target import Target
+
+#: What one emitted function is specialised on.
+Signature = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class _Spelling:
+    """Text collected while the calls are spelled."""
+
+    program: Program
+    plan: Plan
+    constants: Constants
+    headers: Headers
+    specialise: str
+    params: dict[tuple[str, str], str] = field(default_factory=dict)
+    wrappers: dict[Signature, str] = field(default_factory=dict)
+    functions: list[str] = field(default_factory=list)
+
+
+def spell_run(
+    program: Program,
+    plan: Plan,
+    target: Target,
+    constants: Constants,
+    headers: Headers,
+    specialise: str,
+) -> str:
+    """The whole file. `specialise` "all" makes one function per distinct parameter struct."""
+    s = _Spelling(program, plan, constants, headers, specialise)
+    steps = [_step(s, i, call) for i, call in enumerate(program.calls)]
+    name = program.name
+    includes = [f'#include "kernels/{h}"' for h in headers.direct]
+    tables = [ctext.array(f"{name}_c_{n}", d) for n, d in constants.tables]
+    params = [f"static const {k} {label} = {init};" for (k, init), label in s.params.items()]
+    parts = [
+        "/* SPDX-License-Identifier: MIT-0 */",
+        f"/* {name}: every kernel call in order. Kernels are specialised by the constants that the",
+        " * wrappers below pass; sizes come from the parameter structs. */",
+        "#include <stddef.h>",
+        "#include <stdint.h>",
+        *(["#include <math.h>"] if any("INFINITY" in p or "NAN" in p for p in params) else []),
+        "",
+        f'#include "{name}_internal.h"',
+        "",
+        *_demands(name, target),
+        *includes,
+        "",
+        _trace_macros(name),
+        *_section("Constants", tables),
+        *_section("Parameters", params),
+        *_section("Kernels", s.functions),
+        _execute(name, steps),
+    ]
+    return "\n".join(parts)
+
+
+def _section(title: str, items: list[str]) -> list[str]:
+    return [f"/* -- {title} {'-' * (90 - len(title))} */", "", *items, ""] if items else []
+
+
+def _demands(name: str, target: Target) -> list[str]:
+    """Stops a compiler that was not told of the instructions the layouts were chosen for."""
+    tests = []
+    if target.arch == "x86_64":
+        tests.append("!defined(__x86_64__)")
+        if target.vlen >= 16:
+            tests.append("!defined(__AVX512F__)")
+        elif target.vlen == 8:
+            tests.append("!defined(__AVX2__) || !defined(__FMA__)")
+    if not tests:
+        return []
+    flags = " ".join(target.cflags)
+    text = ctext.plain(f"{name} was generated for {target.cpu}: compile it with {flags}".strip())
+    return [f"#if {' || '.join(tests)}", f"#error {ctext.string(text)}", "#endif", ""]
+
+
+def _trace_macros(name: str) -> str:
+    return f"""\
+#ifdef AOT_TRACE
+#include "{name}_trace.h"
+#else
+#define TRACE(index) ((void)0)
+#endif
+#define STEP(index, call) \\
+    do {{ call; TRACE(index); }} while (0)
+#define TRY(index, call) \\
+    do {{ \\
+        const aot_status status_ = call; \\
+        if (status_ != AOT_OK) \\
+            return status_; \\
+        TRACE(index); \\
+    }} while (0)
+"""
+
+
+def _execute(name: str, steps: list[str]) -> str:
+    return "\n".join(
+        [
+            f"aot_status {name}_execute(unsigned char *arena, const unsigned char *const *in,",
+            f"{' ' * (len(name) + 20)}unsigned char *const *out)",
+            "{",
+            "    (void)arena;",
+            "    (void)in;",
+            "    (void)out;",
+            *steps,
+            "    return AOT_OK;",
+            "}",
+            "",
+        ]
+    )
+
+
+def title(program: Program, call: Call) -> str:
+    """`conv1 + relu: [1,3,96,96] -> [1,8,48,48]`."""
+    what = " + ".join(call.origin.nodes) or call.kernel
+    text = call.origin.comment
+    if not text:
+        read = [t for n in call.reads() if (t := program.tensors[n]).role is not Role.CONST]
+        written = [t for n in call.writes() if (t := program.tensors[n]).role is not Role.SCRATCH]
+        sides = (", ".join(ctext.shape(t.shape) for t in side) for side in (read, written))
+        text = " -> ".join(sides)
+    return f"{what}: {text}"
+
+
+def _step(s: _Spelling, index: int, call: Call) -> str:
+    if call.bodies:
+        raise UnsupportedError(f"{call.kernel}: control flow is not available in this version")
+    function = _wrapper(s, call)
+    arguments = [
+        _pointer(s, a) if isinstance(a, Arg) else _value(a)
+        for a in call.args
+        if isinstance(a, Arg) or not _is_null(a)
+    ]
+    if call.params and s.specialise != "all":
+        arguments.append("&" + _params(s, call.params))
+    macro = "TRY" if call.status else "STEP"
+    head = f"    {ctext.comment(title(s.program, call))}\n"
+    inner = ctext.call(function, arguments, indent="", tail="")
+    one = f"    {macro}({index}, {inner});"
+    if len(one) <= 98 and "\n" not in one:
+        return head + one
+    return head + f"    {macro}({index}, {function}(\n{ctext.wrap(arguments, ' ' * 12)}));"
+
+
+def _is_null(arg: Scalar) -> bool:
+    return arg.ctype.replace(" ", "") == "void*"
+
+
+def _value(arg: Scalar) -> str:
+    kind = ctext.ctype(arg.ctype)
+    return f"({kind})({ctext.number(arg.value, kind)})"
+
+
+def _pointer(s: _Spelling, arg: Arg) -> str:
+    base, offset = s.program.base(arg.tensor)
+    offset += arg.offset
+    tensor = s.program.tensors[base]
+    if tensor.role is Role.INPUT:
+        return _at(f"in[{s.program.inputs.index(base)}]", offset)
+    if tensor.role is Role.OUTPUT:
+        return _at(f"out[{s.program.outputs.index(base)}]", offset)
+    if tensor.role is Role.CONST:
+        return _constant(s, base, offset)
+    place = s.plan.placements.get(base)
+    if place is None and tensor.nbytes == 0:
+        return "arena"
+    if place is None:
+        raise InternalError(f"tensor {base} has no place in the plan")
+    return _at("arena", place.offset + offset)
+
+
+def _constant(s: _Spelling, name: str, offset: int) -> str:
+    stored = s.constants.same[name]
+    if stored in s.constants.offsets:
+        return _at(f"{s.program.name}_weights", s.constants.offsets[stored] + offset)
+    table = f"{s.program.name}_c_{stored}"
+    return f"(const unsigned char *){table} + {offset}" if offset else table
+
+
+def _at(base: str, offset: int) -> str:
+    return f"{base} + {offset}" if offset else base
+
+
+def _params(s: _Spelling, params: Params) -> str:
+    """Name of the static struct with these values; equal ones are shared."""
+    kinds: Mapping[str, str] = s.headers.fields.get(params.ctype, {})
+    fields = [f".{ctext.ident(k)} = {ctext.field(v, kinds.get(k, ''))}" for k, v in params.fields]
+    init = "{" + ", ".join(fields) + "}"
+    if len(init) + len(params.ctype) > 70:
+        init = "{\n" + ctext.wrap(fields) + "\n}"
+    key = (ctext.ident(params.ctype), init)
+    return s.params.setdefault(key, f"{s.program.name}_p{len(s.params)}")
+
+
+def _wrapper(s: _Spelling, call: Call) -> str:
+    """Name of the function for the call's signature, which is spelled the first time."""
+    fixed = _params(s, call.params) if call.params and s.specialise == "all" else ""
+    kinds = tuple(
+        a.access.value if isinstance(a, Arg) else "null" if _is_null(a) else ctext.ctype(a.ctype)
+        for a in call.args
+    )
+    key = (call.kernel, call.header, call.instance, kinds, bool(call.params), call.status, fixed)
+    if key not in s.wrappers:
+        kernel = ctext.ident(call.kernel)
+        number = len(s.wrappers)
+        s.wrappers[key] = f"{s.program.name}_k{number}_{kernel.removeprefix('aot_')}"
+        s.functions.append(_function(s.wrappers[key], call, fixed))
+    return s.wrappers[key]
+
+
+def _function(name: str, call: Call, fixed: str) -> str:
+    declared: list[str] = []
+    passed: list[str] = []
+    for arg in call.args:
+        if isinstance(arg, Scalar) and _is_null(arg):
+            passed.append("NULL")
+            continue
+        label = _label(arg, len(declared))
+        declared.append(_declaration(arg) + label)
+        passed.append(label)
+    if call.params:
+        if not fixed:
+            declared.append(f"const {ctext.ident(call.params.ctype)} *p")
+        passed.append(f"&{fixed}" if fixed else "p")
+    passed += [ctext.integer(v) for _, v in call.instance]
+    result = "aot_status" if call.status else "void"
+    note = ", ".join(f"{k} = {v}" for k, v in call.instance)
+    lines = [ctext.comment(f"{call.kernel}: {note}")] if note else []
+    head = f"AOT_NOINLINE static {result} {name}"
+    lines.append(ctext.call(head, declared or ["void"], indent="", tail=""))
+    lines.append("{")
+    lines.append(ctext.call(("return " if call.status else "") + call.kernel, passed))
+    lines.append("}\n")
+    return "\n".join(lines)
+
+
+def _label(arg: Arg | Scalar, index: int) -> str:
+    if isinstance(arg, Scalar):
+        return f"n{index}"
+    return f"x{index}" if arg.access is Access.READ else f"y{index}"
+
+
+def _declaration(arg: Arg | Scalar) -> str:
+    if isinstance(arg, Scalar):
+        return ctext.ctype(arg.ctype) + " "
+    return "const void *" if arg.access is Access.READ else "void *"

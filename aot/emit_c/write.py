@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files of a bundle, and how they get to disk: all or nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import IO, Any
+
+import numpy as np
+
+from aot.errors import BuildError, InternalError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Blob:
+    """A large file: arrays at byte offsets, zeros between; written without being built in memory.
+
+    `parts` are (offset, array) in increasing order, contiguous arrays in the target's byte order.
+    """
+
+    parts: tuple[tuple[int, np.ndarray[Any, Any]], ...]
+    nbytes: int
+
+    def chunks(self) -> Iterator[memoryview | bytes]:
+        """The bytes, in order."""
+        at = 0
+        for offset, data in self.parts:
+            yield bytes(offset - at)
+            yield memoryview(data.reshape(-1).view(np.uint8))
+            at = offset + data.nbytes
+        yield bytes(self.nbytes - at)
+
+    def write(self, stream: IO[bytes]) -> None:
+        """Write the bytes to `stream`."""
+        for chunk in self.chunks():
+            stream.write(chunk)
+
+    def sha256(self) -> str:
+        """Checksum of the bytes, in hexadecimal."""
+        digest = hashlib.sha256()
+        for chunk in self.chunks():
+            digest.update(chunk)
+        return digest.hexdigest()
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.chunks())
+
+    def __len__(self) -> int:
+        return self.nbytes
+
+
+File = bytes | Blob
+
+
+def sha256(content: File) -> str:
+    """Checksum of a file's bytes, in hexadecimal."""
+    return content.sha256() if isinstance(content, Blob) else hashlib.sha256(content).hexdigest()
+
+
+def write_bundle(files: Mapping[str, File], out: Path) -> Path:
+    """Replace `out`/bundle by `files` and return its path.
+
+    The new folder is complete before the old one goes; whatever fails, the old one stays and
+    nothing half-written is left. Raises BuildError when `out` cannot be written.
+    """
+    made = _first_missing(out)
+    target = out / "bundle"
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        fresh = Path(tempfile.mkdtemp(prefix=".bundle-", dir=out))
+    except OSError as error:
+        _remove_empty(made, out)
+        raise _unwritable(out, error) from error
+    try:
+        for path in sorted(files):
+            _write(fresh, path, files[path])
+        fresh.chmod(0o777 & ~_umask())
+        _swap(fresh, target)
+    except OSError as error:
+        raise _unwritable(out, error) from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        _remove_empty(made, out)
+    return target
+
+
+def _write(folder: Path, path: str, content: File) -> None:
+    pure = PurePosixPath(path)
+    if pure.is_absolute() or ".." in pure.parts:
+        raise InternalError(f"{path!r} leaves the bundle")
+    place = folder / pure
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("wb") as stream:
+        if isinstance(content, Blob):
+            content.write(stream)
+        else:
+            stream.write(content)
+
+
+def _swap(fresh: Path, target: Path) -> None:
+    """Put `fresh` where `target` is; a failure puts the old one back."""
+    if not target.is_symlink() and not target.exists():
+        os.rename(fresh, target)
+        return
+    old = Path(tempfile.mkdtemp(prefix=".bundle-old-", dir=target.parent))
+    os.rename(target, old / "bundle")
+    try:
+        os.rename(fresh, target)
+    except OSError:
+        os.rename(old / "bundle", target)
+        raise
+    finally:
+        if target.exists():
+            shutil.rmtree(old, ignore_errors=True)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _first_missing(out: Path) -> Path | None:
+    """The topmost folder that `mkdir -p out` would make."""
+    missing = None
+    for folder in (out, *out.parents):
+        if folder.exists() or folder.is_symlink():
+            break
+        missing = folder
+    return missing
+
+
+def _remove_empty(made: Path | None, out: Path) -> None:
+    """Remove the folders made for a bundle that was not written."""
+    if made is None:
+        return
+    for folder in (out, *out.parents):
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+        if folder == made:
+            return
+
+
+def _unwritable(out: Path, error: OSError) -> BuildError:
+    reason = error.strerror or str(error)
+    return BuildError(f"cannot write the bundle: {reason}", str(out), "choose another -o OUT")

@@ -1,0 +1,467 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Runs a model on files, for POSIX hosts.
+ *
+ *   NAME [--input I=FILE].. [--output I=FILE].. [--fill SEED] [--repeat N [--warmup W]]
+ *        [--trace DIR] [--profile N] [--info]
+ *
+ * Files are raw little-endian row-major bytes. --repeat and --profile print one line of JSON.
+ * --trace and --profile need the build with AOT_TRACE. Exit status: 0, 1 failed, 2 usage. */
+#ifndef _DEFAULT_SOURCE
+#define _DEFAULT_SOURCE 1 /* madvise */
+#endif
+#ifndef _POSIX_C_SOURCE
+#define _POSIX_C_SOURCE 200809L
+#endif
+#include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
+
+#include "model.h"
+
+#ifdef AOT_TRACE
+#include "aot_trace.h"
+extern aot_trace_fn *model_trace_fn;
+extern void *model_trace_user;
+#define HAS_TRACE 1
+#else
+#define HAS_TRACE 0
+#endif
+
+#define IN (MODEL_INPUTS > 0 ? MODEL_INPUTS : 1)
+#define OUT (MODEL_OUTPUTS > 0 ? MODEL_OUTPUTS : 1)
+#define CALLS (MODEL_CALLS > 0 ? MODEL_CALLS : 1)
+
+typedef struct options {
+    const char *input[IN];
+    const char *output[OUT];
+    const char *trace;
+    long repeat;
+    long warmup;
+    long profile;
+    long seed;
+    int fill;
+    int info;
+} options;
+
+static void die(int code, const char *format, ...)
+{
+    va_list list;
+    va_start(list, format);
+    fprintf(stderr, "%s: ", MODEL_NAME);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+    exit(code);
+}
+
+/* -- Command line ------------------------------------------------------------------------------- */
+
+static long integer(const char *option, const char *text, long least)
+{
+    char *end;
+    long value;
+    errno = 0;
+    value = strtol(text, &end, 10);
+    if (errno != 0 || end == text || *end != '\0' || value < least || value > 100000000L)
+        die(2, "%s %s: not an integer from %ld on", option, text, least);
+    return value;
+}
+
+static void file_option(const char *option, const char *text, const char **files, int count)
+{
+    char *end;
+    const long index = strtol(text, &end, 10);
+    if (end == text || *end != '=' || end[1] == '\0')
+        die(2, "%s %s: write I=FILE", option, text);
+    if (index < 0 || index >= count)
+        die(2, "%s %s: there are %d", option, text, count);
+    files[index] = end + 1;
+}
+
+static void value_option(options *o, const char *name, const char *value)
+{
+    if (strcmp(name, "--input") == 0) {
+        file_option(name, value, o->input, MODEL_INPUTS);
+    } else if (strcmp(name, "--output") == 0) {
+        file_option(name, value, o->output, MODEL_OUTPUTS);
+    } else if (strcmp(name, "--repeat") == 0) {
+        o->repeat = integer(name, value, 1);
+    } else if (strcmp(name, "--warmup") == 0) {
+        o->warmup = integer(name, value, 0);
+    } else if (strcmp(name, "--profile") == 0) {
+        o->profile = integer(name, value, 1);
+    } else if (strcmp(name, "--fill") == 0) {
+        o->seed = integer(name, value, 0);
+        o->fill = 1;
+    } else if (strcmp(name, "--trace") == 0) {
+        o->trace = value;
+    } else {
+        die(2, "unknown option %s", name);
+    }
+}
+
+static void parse(options *o, int argc, char **argv)
+{
+    int i;
+    memset(o, 0, sizeof *o);
+    o->warmup = 1;
+    for (i = 1; i < argc; ++i) {
+        if (strcmp(argv[i], "--info") == 0) {
+            o->info = 1;
+            continue;
+        }
+        if (strncmp(argv[i], "--", 2) != 0)
+            die(2, "unexpected argument %s", argv[i]);
+        if (i + 1 == argc)
+            die(2, "%s: needs a value (or is unknown)", argv[i]);
+        value_option(o, argv[i], argv[i + 1]);
+        ++i;
+    }
+    if (!HAS_TRACE && (o->trace != NULL || o->profile > 0))
+        die(2, "--trace and --profile need the program %s-trace", MODEL_NAME);
+    if ((o->trace != NULL) + (o->profile > 0) + (o->repeat > 0) > 1)
+        die(2, "only one of --repeat, --trace and --profile at a time");
+}
+
+/* -- Memory and files --------------------------------------------------------------------------- */
+
+/* Zeroed memory for `bytes` bytes at a multiple of `align`, which lives until the end. */
+static void *memory(size_t align, size_t bytes)
+{
+    void *p = NULL;
+    const size_t least = align < sizeof(void *) ? sizeof(void *) : align;
+    if (posix_memalign(&p, least, bytes + 1) != 0)
+        die(1, "no memory for %zu bytes", bytes);
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+    if (bytes >= ((size_t)4 << 20))
+        (void)madvise((char *)p + (4096 - (uintptr_t)p % 4096) % 4096, bytes - 4096, MADV_HUGEPAGE);
+#endif
+    memset(p, 0, bytes + 1);
+    return p;
+}
+
+static void read_file(const char *path, void *data, size_t bytes)
+{
+    FILE *f = fopen(path, "rb");
+    size_t got;
+    int more;
+    if (f == NULL)
+        die(1, "cannot open %s: %s", path, strerror(errno));
+    got = fread(data, 1, bytes, f);
+    more = fgetc(f) != EOF;
+    (void)fclose(f);
+    if (got != bytes || more)
+        die(1, "%s has %s bytes than the %zu of the tensor", path, more ? "more" : "fewer", bytes);
+}
+
+static void write_file(const char *path, const void *data, size_t bytes)
+{
+    FILE *f = fopen(path, "wb");
+    if (f == NULL)
+        die(1, "cannot write %s: %s", path, strerror(errno));
+    if (fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0)
+        die(1, "cannot write %s: %s", path, strerror(errno));
+}
+
+/* Values that every model accepts: floats in [-1, 1), integers 0 or 1. */
+static void fill(unsigned char *data, const aot_spec *spec, uint64_t *state)
+{
+    const size_t element = spec->align;
+    size_t i;
+    memset(data, 0, spec->bytes);
+    for (i = 0; i + element <= spec->bytes; i += element) {
+        uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+        z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+        z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+        z ^= z >> 31;
+        if (spec->code == kDLFloat && spec->bits == 32) {
+            const float v = (float)((double)(z >> 11) * 0x1p-52 - 1.0);
+            memcpy(data + i, &v, sizeof v);
+        } else if (spec->code == kDLFloat && spec->bits == 64) {
+            const double v = (double)(z >> 11) * 0x1p-52 - 1.0;
+            memcpy(data + i, &v, sizeof v);
+        } else if (spec->code == kDLFloat || spec->code == kDLBfloat) {
+            /* 1.0 or 0.0 as 16 bits */
+            const uint16_t one = spec->code == kDLFloat ? 0x3c00U : 0x3f80U;
+            const uint16_t v = (z & 1U) != 0 ? one : 0;
+            memcpy(data + i, &v, sizeof v);
+        } else {
+            const uint16_t probe = 1;
+            const int little = *(const unsigned char *)&probe == 1;
+            data[little ? i : i + element - 1] = (unsigned char)(z & 1U);
+        }
+    }
+}
+
+/* -- Timing ------------------------------------------------------------------------------------- */
+
+static int64_t now(clockid_t clock)
+{
+    struct timespec t;
+    if (clock_gettime(clock, &t) != 0)
+        die(1, "clock_gettime: %s", strerror(errno));
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* Sorts. */
+static int64_t median(int64_t *values, size_t count)
+{
+    qsort(values, count, sizeof values[0], ascending);
+    return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
+}
+
+static void print_list(const char *name, const int64_t *values, long count)
+{
+    long i;
+    printf("\"%s\":[", name);
+    for (i = 0; i < count; ++i)
+        printf("%s%" PRId64, i > 0 ? "," : "", values[i]);
+    printf("]");
+}
+
+static void print_summary(const char *name, int64_t *values, long count)
+{
+    const int64_t middle = median(values, (size_t)count);
+    printf(",\"%s_median_ns\":%" PRId64 ",\"%s_min_ns\":%" PRId64 ",\"%s_max_ns\":%" PRId64, name,
+           middle, name, values[0], name, values[count - 1]);
+}
+
+/* -- Running ------------------------------------------------------------------------------------ */
+
+typedef struct state {
+    model_context context;
+    DLTensor in[IN];
+    DLTensor out[OUT];
+    const DLTensor *inputs[IN];
+    DLTensor *outputs[OUT];
+} state;
+
+static DLTensor tensor(const aot_spec *spec)
+{
+    DLTensor t;
+    int64_t stride = 1;
+    int64_t *extents = (int64_t *)memory(64, 2 * (size_t)spec->ndim * sizeof(int64_t));
+    int32_t i;
+    memset(&t, 0, sizeof t);
+    t.data = memory(64, spec->bytes);
+    t.device.device_type = kDLCPU;
+    t.ndim = spec->ndim;
+    t.dtype.code = spec->code;
+    t.dtype.bits = spec->bits;
+    t.dtype.lanes = 1;
+    t.shape = extents;
+    t.strides = extents + spec->ndim;
+    for (i = spec->ndim - 1; i >= 0; --i) {
+        t.shape[i] = spec->shape[i];
+        t.strides[i] = stride;
+        stride *= spec->shape[i];
+    }
+    return t;
+}
+
+static void prepare(state *s, const options *o)
+{
+    uint64_t seed = (uint64_t)o->seed;
+    aot_status status;
+    int i;
+    for (i = 0; i < MODEL_INPUTS; ++i) {
+        s->in[i] = tensor(&model_input_specs[i]);
+        s->inputs[i] = &s->in[i];
+        if (o->input[i] != NULL)
+            read_file(o->input[i], s->in[i].data, model_input_specs[i].bytes);
+        else if (o->fill)
+            fill((unsigned char *)s->in[i].data, &model_input_specs[i], &seed);
+        else
+            die(2, "input %d is missing: --input %d=FILE, or --fill SEED", i, i);
+    }
+    for (i = 0; i < MODEL_OUTPUTS; ++i) {
+        s->out[i] = tensor(&model_output_specs[i]);
+        s->outputs[i] = &s->out[i];
+    }
+    status = model_init(&s->context, memory(MODEL_ARENA_ALIGN, MODEL_ARENA_BYTES),
+                        MODEL_ARENA_BYTES);
+    if (status != AOT_OK)
+        die(1, "init: %s", aot_status_text(status));
+}
+
+static void run(state *s)
+{
+    const aot_status status = model_run(&s->context, s->inputs, s->outputs);
+    if (status != AOT_OK)
+        die(1, "run: %s", aot_status_text(status));
+}
+
+static void repeat(state *s, const options *o)
+{
+    const size_t size = (size_t)o->repeat * sizeof(int64_t);
+    int64_t *cpu = (int64_t *)memory(64, size), *wall = (int64_t *)memory(64, size);
+    long i;
+    for (i = 0; i < o->warmup; ++i)
+        run(s);
+    for (i = 0; i < o->repeat; ++i) {
+        wall[i] = now(CLOCK_MONOTONIC);
+        cpu[i] = now(CLOCK_THREAD_CPUTIME_ID);
+        run(s);
+        cpu[i] = now(CLOCK_THREAD_CPUTIME_ID) - cpu[i];
+        wall[i] = now(CLOCK_MONOTONIC) - wall[i];
+    }
+    printf("{\"name\":\"%s\",\"runs\":%ld,", MODEL_NAME, o->repeat);
+    print_list("cpu_ns", cpu, o->repeat);
+    printf(",");
+    print_list("wall_ns", wall, o->repeat);
+    print_summary("cpu", cpu, o->repeat);
+    print_summary("wall", wall, o->repeat);
+    printf("}\n");
+}
+
+static void info(void)
+{
+    int i;
+    printf("{\"name\":\"%s\",\"arena_bytes\":%zu,\"inputs\":[", MODEL_NAME,
+           (size_t)MODEL_ARENA_BYTES);
+    for (i = 0; i < MODEL_INPUTS; ++i)
+        printf("%s%zu", i > 0 ? "," : "", model_input_specs[i].bytes);
+    printf("],\"outputs\":[");
+    for (i = 0; i < MODEL_OUTPUTS; ++i)
+        printf("%s%zu", i > 0 ? "," : "", model_output_specs[i].bytes);
+    printf("]}\n");
+}
+
+#ifdef AOT_TRACE
+
+typedef struct dumping {
+    const char *folder;
+    FILE *index;
+} dumping;
+
+static void dump(void *user, int32_t call, int32_t k, const char *name, const void *data,
+                 size_t bytes)
+{
+    const dumping *d = (const dumping *)user;
+    char path[4096];
+    if (k < 0)
+        return;
+    if (snprintf(path, sizeof path, "%s/%" PRId32 "_%" PRId32 ".bin", d->folder, call, k) >=
+        (int)sizeof path)
+        die(1, "%s: path too long", d->folder);
+    write_file(path, data, bytes);
+    fprintf(d->index,
+            "{\"call\":%" PRId32 ",\"k\":%" PRId32 ",\"tensor\":\"%s\",\"bytes\":%zu,"
+            "\"file\":\"%" PRId32 "_%" PRId32 ".bin\"}\n",
+            call, k, name, bytes, call, k);
+}
+
+static void trace(state *s, const options *o)
+{
+    dumping d;
+    char path[4096];
+    d.folder = o->trace;
+    if (snprintf(path, sizeof path, "%s/index.jsonl", o->trace) >= (int)sizeof path)
+        die(1, "%s: path too long", o->trace);
+    d.index = fopen(path, "w");
+    if (d.index == NULL)
+        die(1, "cannot write %s: %s", path, strerror(errno));
+    model_trace_fn = dump;
+    model_trace_user = &d;
+    run(s);
+    model_trace_fn = NULL;
+    if (fclose(d.index) != 0)
+        die(1, "cannot write %s: %s", path, strerror(errno));
+}
+
+typedef struct profiling {
+    int64_t *times; /* [call][run] */
+    long runs;
+    long at;
+    int64_t last;
+} profiling;
+
+static void stamp(void *user, int32_t call, int32_t k, const char *name, const void *data,
+                  size_t bytes)
+{
+    profiling *p = (profiling *)user;
+    (void)name;
+    (void)data;
+    (void)bytes;
+    if (k > 0) /* once per call */
+        return;
+    p->times[call * p->runs + p->at] = now(CLOCK_MONOTONIC) - p->last;
+    p->last = now(CLOCK_MONOTONIC);
+}
+
+static void profile(state *s, const options *o)
+{
+    profiling p;
+    int i;
+    p.runs = o->profile;
+    p.times = (int64_t *)memory(64, (size_t)CALLS * (size_t)p.runs * sizeof(int64_t));
+    for (i = 0; i < o->warmup; ++i)
+        run(s);
+    model_trace_fn = stamp;
+    model_trace_user = &p;
+    for (p.at = 0; p.at < p.runs; ++p.at) {
+        p.last = now(CLOCK_MONOTONIC);
+        run(s);
+    }
+    model_trace_fn = NULL;
+    printf("{\"name\":\"%s\",\"runs\":%ld,\"calls\":[", MODEL_NAME, p.runs);
+    for (i = 0; i < MODEL_CALLS; ++i)
+        printf("%s{\"call\":%d,\"wall_median_ns\":%" PRId64 "}", i > 0 ? "," : "", i,
+               median(p.times + i * p.runs, (size_t)p.runs));
+    printf("]}\n");
+}
+
+#else
+
+static void trace(state *s, const options *o)
+{
+    (void)s;
+    (void)o;
+}
+
+static void profile(state *s, const options *o)
+{
+    (void)s;
+    (void)o;
+}
+
+#endif
+
+int main(int argc, char **argv)
+{
+    static state s;
+    options o;
+    int i;
+    parse(&o, argc, argv);
+    if (o.info) {
+        info();
+        return 0;
+    }
+    prepare(&s, &o);
+    if (o.repeat > 0)
+        repeat(&s, &o);
+    else if (o.trace != NULL)
+        trace(&s, &o);
+    else if (o.profile > 0)
+        profile(&s, &o);
+    else
+        run(&s);
+    model_shutdown(&s.context);
+    for (i = 0; i < MODEL_OUTPUTS; ++i)
+        if (o.output[i] != NULL)
+            write_file(o.output[i], s.out[i].data, model_output_specs[i].bytes);
+    return fflush(stdout) == 0 ? 0 : 1;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Checks of the caller's tensors, shared by all entries of a model. Private to the bundle. */
+#ifndef AOT_CHECK_H
+#define AOT_CHECK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aot/aot.h"
+#include "aot/dlpack.h"
+
+/* What a model expects of one input or output. */
+typedef struct aot_spec {
+    const int64_t *shape; /* ndim extents */
+    int32_t ndim;
+    uint8_t code;   /* DLPack's type code */
+    uint8_t bits;   /* of one element */
+    uint16_t align; /* bytes of one element */
+    size_t bytes;   /* of the whole tensor */
+} aot_spec;
+
+/* Strides of a tensor that is compact and row-major; those of axes of extent 1 do not matter. */
+static inline int aot_is_compact(const DLTensor *t)
+{
+    int64_t expected = 1;
+    int32_t i;
+    if (t->strides == NULL)
+        return 1;
+    for (i = t->ndim - 1; i >= 0; --i) {
+        if (t->shape[i] == 1)
+            continue;
+        if (t->strides[i] != expected)
+            return 0;
+        expected *= t->shape[i];
+    }
+    return 1;
+}
+
+/* Whether `t` is what `spec` says; nothing it points to but shape and strides is read. */
+static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spec)
+{
+    int32_t i;
+    if (t == NULL)
+        return AOT_NULL;
+    if (t->ndim != spec->ndim)
+        return AOT_BAD_NDIM;
+    if (t->ndim > 0 && t->shape == NULL)
+        return AOT_NULL;
+    for (i = 0; i < t->ndim; ++i)
+        if (t->shape[i] != spec->shape[i])
+            return AOT_BAD_SHAPE;
+    if (t->dtype.code != spec->code || t->dtype.bits != spec->bits || t->dtype.lanes != 1)
+        return AOT_BAD_DTYPE;
+    if ((int)t->device.device_type != (int)kDLCPU || t->device.device_id != 0)
+        return AOT_BAD_DEVICE;
+    if (spec->bytes > 0) {
+        if (!aot_is_compact(t))
+            return AOT_BAD_STRIDES;
+        if (t->data == NULL)
+            return AOT_NULL;
+        if (t->byte_offset > (uint64_t)(UINTPTR_MAX - (uintptr_t)t->data))
+            return AOT_BAD_ALIGN;
+    }
+    return AOT_OK;
+}
+
+/* Address of the first element of a checked tensor. */
+static inline void *aot_tensor_data(const DLTensor *t, const aot_spec *spec)
+{
+    return spec->bytes > 0 ? (void *)((unsigned char *)t->data + (size_t)t->byte_offset) : t->data;
+}
+
+/* Whether the elements at `p` can be accessed. */
+static inline aot_status aot_check_pointer(const void *p, const aot_spec *spec)
+{
+    if (spec->bytes == 0)
+        return AOT_OK;
+    if (p == NULL)
+        return AOT_NULL;
+    return (uintptr_t)p % spec->align == 0 ? AOT_OK : AOT_BAD_ALIGN;
+}
+
+/* Whether na bytes at a and nb bytes at b have one in common. */
+static inline int aot_overlap(const void *a, size_t na, const void *b, size_t nb)
+{
+    const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return na > 0 && nb > 0 && (x < y ? y - x < na : x - y < nb);
+}
+
+#endif /* AOT_CHECK_H */
