@@ -80,15 +80,15 @@ def slice_to_kernel(c: LowerContext, m: Match) -> None:
 
 @slice_.cases
 def slice_cases() -> Iterator[Case]:
-    both = {"const": (1, 2, 3, 4)}
+    four = (1, 2, 3, 4)
     far = np.iinfo(np.int64)
     yield case(f32(4, 5, 6), i64(1, 2), i64(3, 5), const=(1, 2))
     yield case(f32(4, 5, 6), i64(1), i64(3), i64(0), const=(1, 2, 3))
-    yield case(f32(4, 5, 6), i64(-1, 4), i64(int(far.min), 0), i64(2, 1), i64(-1, -2), **both)
-    yield case(f32(20, 3), i64(1), i64(int(far.max)), i64(0), i64(3), **both)
+    yield case(f32(4, 5, 6), i64(-1, 4), i64(int(far.min), 0), i64(2, 1), i64(-1, -2), const=four)
+    yield case(f32(20, 3), i64(1), i64(int(far.max)), i64(0), i64(3), const=four)
     yield case(ints(4, 5, dtype="int8"), i64(-100, 1), i64(100, 2), const=(1, 2))
     yield case(f32(4, 5), i64(3), i64(2), i64(1), const=(1, 2, 3))
-    yield case(ints(4, 5, 2, dtype="int64"), i64(1, 0), i64(5, 4), i64(1, 0), i64(2, 2), **both)
+    yield case(ints(4, 5, 2, dtype="int64"), i64(1, 0), i64(5, 4), i64(1, 0), i64(2, 2), const=four)
 
 
 def broadcast_axes(x: Shape, y: Shape) -> list[Axis]:

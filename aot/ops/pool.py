@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling: MaxPool, AveragePool, LpPool and their global forms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, F64, S8, U8
+from aot.layout import Layout
+from aot.lower_context import LowerContext, ParamFields
+from aot.ops.moves import stored
+from aot.ops.registry import Case, case, f32, ints, op
+from aot.partition.match import Match
+from aot.vendor.backend import Pattern
+
+AVERAGE, MAX = 0, 1  # AOT_GLOBALPOOL_* of runtime_c/kernels/aot_globalpool_f32.h
+
+GEOMETRY: dict[str, Any] = {
+    "kernel_shape": None,
+    "strides": None,
+    "pads": None,
+    "dilations": None,
+    "ceil_mode": 0,
+    "auto_pad": "NOTSET",
+}
+max_pool = op("MaxPool", "x", "y indices?", storage_order=0, **GEOMETRY)
+average_pool = op("AveragePool", "x", count_include_pad=0, **GEOMETRY)
+lp_pool = op("LpPool", "x", p=2, **GEOMETRY)
+global_average = op("GlobalAveragePool", "x")
+global_max = op("GlobalMaxPool", "x")
+global_lp = op("GlobalLpPool", "x", p=2)
+
+
+def _spatial(m: Match) -> Iterator[tuple[bool, str]]:
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
+    yield 0 not in m.x.shape, f"an empty tensor {list(m.x.shape)}"
+
+
+def _pooled(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _spatial(m)
+    yield m.auto_pad in ("NOTSET", "VALID"), f"auto_pad {m.auto_pad!r} (needs explicit pads)"
+    yield m.kernel_shape is not None, "attribute kernel_shape is missing"
+
+
+def geometry(c: LowerContext, m: Match, order: int = 0) -> ParamFields:
+    """The parameters every pooling kernel takes; missing spatial axes come first with extent 1."""
+    n = m.x.rank - 2
+    pads = list(m.pads or [0] * (2 * n))
+    block = m.x.layout.block
+
+    def full(values: Any, fill: int) -> tuple[int, ...]:
+        return (fill,) * (3 - n) + tuple(values)
+
+    return c.params(
+        planes=m.x.shape[0] * (stored(m.x)[1] if block else m.x.shape[1]),
+        **{"in": full(m.x.shape[2:], 1)},
+        out=full(m.y.shape[2:], 1),
+        k=full(m.kernel_shape, 1),
+        s=full(m.strides or [1] * n, 1),
+        d=full(m.dilations or [1] * n, 1),
+        before=full(pads[:n], 0),
+        after=full(pads[n:], 0),
+        row0=0,
+        row1=full(m.y.shape[2:], 1)[1],
+        order=order,
+    )
+
+
+def follows_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:
+    """float32 without indices is pooled in blocks if it arrives so."""
+    layout = incoming["x"]
+    if not layout.blocked or m.x.dtype is not F32 or m.values.get("indices") is not None:
+        return {}
+    return {"x": layout, "y": layout}
+
+
+def _width(m: Match) -> int:
+    """The window's width where the blocked kernels have an unrolled form, else 0."""
+    width = int(m.kernel_shape[-1])
+    return width if width in (2, 3) else 0
+
+
+@max_pool.check
+def max_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    known = (F32, F64, U8, S8)
+    yield m.x.dtype in known, f"dtype {m.x.dtype} (needs float32, float64, uint8 or int8)"
+    yield from _pooled(m)
+
+
+@max_pool.lower
+def max_to_kernel(c: LowerContext, m: Match) -> None:
+    if m.x.layout.blocked:
+        c.call(
+            "aot_maxpool_f32_blocked",
+            m.y,
+            m.x,
+            geometry(c, m),
+            instance={"KW": _width(m)},
+            header="aot_pool_f32_blocked.h",
+        )
+        return
+    kernel = f"aot_maxpool_{m.x.dtype.short}"
+    instance = {"COLUMN": int(m.storage_order)}
+    params = geometry(c, m)
+    c.call(kernel, m.y, m.indices, m.x, params, instance=instance, header="aot_pool_plain.h")
+
+
+@max_pool.cases
+def max_cases() -> Iterator[Case]:
+    two: dict[str, Any] = {"kernel_shape": [2, 2], "strides": [2, 2]}
+    yield case(f32(1, 5, 7, 9), **two)
+    yield case(f32(2, 19, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    yield case(f32(1, 4, 11, 11), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+    yield case(f32(1, 3, 7, 8), kernel_shape=[3, 2], strides=[1, 2], pads=[0, 1, 2, 0])
+    yield case(f32(1, 3, 9, 9), kernel_shape=[3, 3], dilations=[2, 2])
+    yield case(f32(2, 5, 12), kernel_shape=[4], strides=[3])
+    yield case(f32(1, 3, 4, 5, 6), kernel_shape=[2, 3, 2], strides=[1, 2, 2])
+    yield case(f32(1, 2, 5, 5), kernel_shape=[3, 3], strides=[2, 2], outputs=2)
+    yield case(ints(1, 2, 6, 6, dtype="int8"), **two)
+    yield case(ints(1, 2, 6, 6, low=0, high=99, dtype="uint8"), **two)
+
+
+@average_pool.check
+def average_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
+    yield from _pooled(m)
+
+
+def _is_global(m: Match) -> bool:
+    """Whether the one window is exactly the input."""
+    if tuple(m.kernel_shape) != m.x.shape[2:] or math.prod(m.y.shape[2:]) != 1:
+        return False
+    return not any(m.pads or ()) and all(d == 1 for d in m.dilations or ())
+
+
+@average_pool.lower
+def average_to_kernel(c: LowerContext, m: Match) -> None:
+    if m.x.dtype is F32 and _is_global(m):
+        _global(c, m, AVERAGE)
+        return
+    padded = int(m.count_include_pad)
+    if m.x.layout.blocked:
+        c.call(
+            "aot_avgpool_f32_blocked",
+            m.y,
+            m.x,
+            geometry(c, m),
+            instance={"KW": _width(m), "PADDED": padded},
+            header="aot_pool_f32_blocked.h",
+        )
+        return
+    kernel, params = f"aot_avgpool_{m.x.dtype.short}", geometry(c, m)
+    c.call(kernel, m.y, m.x, params, instance={"PADDED": padded}, header="aot_pool_plain.h")
+
+
+@average_pool.cases
+def average_cases() -> Iterator[Case]:
+    ring: dict[str, Any] = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
+    yield case(f32(1, 5, 8, 8), kernel_shape=[2, 2], strides=[2, 2])
+    yield case(f32(1, 17, 7, 7), **ring)
+    yield case(f32(1, 17, 7, 7), count_include_pad=1, **ring)
+    yield case(f32(2, 5, 7, 7), kernel_shape=[7, 7])
+    yield case(f32(1, 3, 8, 8), kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
+    yield case(f32(1, 3, 10), kernel_shape=[3], strides=[2], pads=[1, 1])
+    yield case(f32(1, 3, 9, 9), kernel_shape=[2, 3], dilations=[2, 3])
+    yield case(f32(1, 2, 4, 4, 5), kernel_shape=[2, 2, 2], strides=[2, 1, 1])
+
+
+@lp_pool.check
+def lp_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    yield m.p >= 1, f"p {m.p} (needs at least 1)"
+    yield from _pooled(m)
+
+
+@lp_pool.lower
+def lp_to_kernel(c: LowerContext, m: Match) -> None:
+    c.call("aot_lppool_f32", m.y, m.x, geometry(c, m, int(m.p)), header="aot_pool_plain.h")
+
+
+@lp_pool.cases
+def lp_cases() -> Iterator[Case]:
+    yield case(f32(1, 3, 6, 7), kernel_shape=[2, 2], strides=[2, 2])
+    yield case(f32(1, 3, 6, 7), kernel_shape=[3, 3], p=1)
+    yield case(f32(1, 3, 9), kernel_shape=[3], p=3)
+
+
+def _global(c: LowerContext, m: Match, kind: int) -> None:
+    """Record one value per channel over all positions."""
+    size = math.prod(m.x.shape[2:])
+    planes = math.prod(stored(m.x)[:2])
+    kernel = "aot_globalpool_f32_blocked" if m.x.layout.blocked else "aot_globalpool_f32"
+    params = c.params(planes=planes, size=size)
+    c.call(kernel, m.y, m.x, params, instance={"KIND": kind}, header="aot_globalpool_f32.h")
+
+
+def _declare_global(pattern: Pattern, kind: int) -> None:
+    pattern.layouts(follows_blocks)
+
+    @pattern.check
+    def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+        yield from _spatial(m)
+
+    @pattern.lower
+    def to_kernel(c: LowerContext, m: Match) -> None:
+        _global(c, m, kind)
+
+    @pattern.cases
+    def cases() -> Iterator[Case]:
+        for x in (f32(2, 19, 7, 5), f32(1, 3, 130), f32(1, 4, 2, 3, 5)):
+            spatial = tuple(range(2, x.ndim))
+            fold = np.max if kind == MAX else np.mean
+            yield case(x, expected=(fold(x, axis=spatial, keepdims=True),))
+
+
+_declare_global(global_average, AVERAGE)
+_declare_global(global_max, MAX)
+for _pattern in (max_pool, average_pool):
+    _pattern.layouts(follows_blocks)
+
+
+@global_lp.check
+def global_lp_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    yield m.p >= 1, f"p {m.p} (needs at least 1)"
+    yield from _spatial(m)
+
+
+@global_lp.lower
+def global_lp_to_kernel(c: LowerContext, m: Match) -> None:
+    n = m.x.rank - 2
+    whole = (1,) * (3 - n) + m.x.shape[2:]
+    params = c.params(
+        planes=math.prod(m.x.shape[:2]),
+        **{"in": whole},
+        out=(1, 1, 1),
+        k=whole,
+        s=(1, 1, 1),
+        d=(1, 1, 1),
+        before=(0, 0, 0),
+        after=(0, 0, 0),
+        row0=0,
+        row1=1,
+        order=int(m.p),
+    )
+    c.call("aot_lppool_f32", m.y, m.x, params, header="aot_pool_plain.h")
+
+
+@global_lp.cases
+def global_lp_cases() -> Iterator[Case]:
+    x = f32(2, 3, 4, 5)
+    norm = np.sqrt((x.astype(np.float64) ** 2).sum((2, 3), keepdims=True)).astype(np.float32)
+    yield case(x, expected=(norm,))
