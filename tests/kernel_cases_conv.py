@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kernel_harness import Library, Signature, blocked, exact, fresh, unblocked
 
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import Act, ConvShape, KernelCall
+from kernel_harness import Library, Signature, blocked, exact, fresh, unblocked
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(7)

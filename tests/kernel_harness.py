@@ -91,7 +91,10 @@ class Library:
         struct = params_type(signature[0])
         assert [f for f, _ in struct._fields_] == list(fields), (signature, list(fields))
         packed = struct(
-            *(t(*fields[f]) if issubclass(t, ctypes.Array) else fields[f] for f, t in struct._fields_)
+            *(
+                t(*fields[f]) if issubclass(t, ctypes.Array) else fields[f]
+                for f, t in struct._fields_
+            )
         )
         pointers = [None if a is None else a.ctypes.data_as(ctypes.c_void_p) for a in arrays]
         return lambda: function(*pointers, ctypes.byref(packed))

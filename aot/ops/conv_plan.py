@@ -115,7 +115,7 @@ def tile_cost(p: int, o: int, pixels: int, blocks: int, k: int) -> float:
 
 def choose_tile(v: int, pixels: int, blocks: int, k: int) -> tuple[int, int]:
     """The tile family (P, O) with the least estimated time."""
-    return min(TILES[v], key=lambda t: tile_cost(*t, pixels, blocks, k))
+    return min(TILES[v], key=lambda t: tile_cost(t[0], t[1], pixels, blocks, k))
 
 
 def _strides(s: ConvShape, v: int, x_plain: bool) -> Fields:
@@ -137,7 +137,8 @@ def _strides(s: ConvShape, v: int, x_plain: bool) -> Fields:
 
 
 def _act_fields(act: Act) -> Fields:
-    return {"act": act.kind, "alpha": act.alpha, "beta": act.beta}
+    alpha, beta = (float(np.float32(v)) for v in (act.alpha, act.beta))
+    return {"act": act.kind, "alpha": alpha, "beta": beta}
 
 
 def plan_blocked(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
@@ -175,7 +176,9 @@ def plan_plain(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_AC
     )
 
 
-def plan_depthwise(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
+def plan_depthwise(
+    s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT
+) -> KernelCall:
     """Depthwise convolution of a blocked tensor; w [c, 1, kh, kw]. The kernel adds no residual."""
     fields = {**s.fields, **_strides(s, v, False), **_act_fields(act)}
     instance = {

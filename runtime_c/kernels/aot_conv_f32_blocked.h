@@ -123,7 +123,7 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
 AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, const float *bias,
                                      const float *r, const aot_conv_f32_blocked_params *p, int P,
                                      int O, int ACT) {
-    const int32_t blocks = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
+    const int32_t vecs = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
     aot_tile_f32_job j;
     int32_t image, b, o;
     memset(&j, 0, sizeof j);
@@ -144,11 +144,11 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
     for (image = 0; image < p->n; ++image) {
         const float *panel = w;
         const float *xi = x + image * p->x_batch;
-        for (b = 0; b < blocks; b += o) {
+        for (b = 0; b < vecs; b += o) {
             const ptrdiff_t at = (ptrdiff_t)(image * p->y_batch + b * p->y_plane);
             int32_t first;
             ptrdiff_t size;
-            o = aot_tile_f32_group(b, blocks, O);
+            o = aot_tile_f32_group(b, vecs, O);
             first = aot_conv_f32_channels(p, b, o, &j.kc);
             size = (ptrdiff_t)p->kh * p->kw * j.kc * o * AOT_VLEN;
             j.kblk = AOT_VLEN == 1 ? j.kc : AOT_VLEN;
@@ -156,7 +156,7 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
             j.w = panel;
             j.bias = bias + b * AOT_VLEN;
             aot_conv_f32_group(&j, p, y + at, r != NULL ? r + at : NULL,
-                               b + o < blocks ? panel + size : NULL, o, P, O, ACT);
+                               b + o < vecs ? panel + size : NULL, o, P, O, ACT);
             panel += size;
         }
     }

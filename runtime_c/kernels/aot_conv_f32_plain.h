@@ -57,7 +57,7 @@ AOT_INLINE void aot_conv_f32_plain_tile(aot_tile_f32_job *j, const aot_conv_f32_
                                         float *y, const float *x, const float *w,
                                         const float *bias, const float *r, float *window,
                                         int32_t oy, int32_t ox, int32_t n, int P, int O, int ACT) {
-    const int32_t blocks = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
+    const int32_t vecs = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
     const int32_t size = aot_tile_f32_size(P, n);
     const int32_t iy = oy * p->sh - p->pt, ix = ox * p->sw - p->pl;
     const int32_t width = (n - 1) * p->sw + (p->kw - 1) * p->dw + 1;
@@ -79,10 +79,10 @@ AOT_INLINE void aot_conv_f32_plain_tile(aot_tile_f32_job *j, const aot_conv_f32_
     }
     j->n = n;
     j->w = w;
-    for (b = 0; b < blocks; b += o) {
+    for (b = 0; b < vecs; b += o) {
         const ptrdiff_t at = (ptrdiff_t)(b * p->y_plane) +
                              ((ptrdiff_t)(oy - p->y_row0) * p->ow + ox) * AOT_VLEN;
-        o = aot_tile_f32_group(b, blocks, O);
+        o = aot_tile_f32_group(b, vecs, O);
         j->bias = bias + b * AOT_VLEN;
         j->y = y + at;
         j->r = r != NULL ? r + at : NULL;

@@ -121,10 +121,10 @@ AOT_INLINE void aot_dwconv_f32_row(float *y, const float *x, const float *w, con
 AOT_INLINE void aot_dwconv_f32_blocked(float *y, const float *x, const float *w, const float *bias,
                                        const aot_dwconv_f32_blocked_params *p, int KW, int S,
                                        int ACT) {
-    const int32_t blocks = (p->ic + AOT_VLEN - 1) / AOT_VLEN;
+    const int32_t vecs = (p->ic + AOT_VLEN - 1) / AOT_VLEN;
     int32_t image, b, oy;
     for (image = 0; image < p->n; ++image) {
-        for (b = 0; b < blocks; ++b) {
+        for (b = 0; b < vecs; ++b) {
             float *yb = y + (image * p->y_batch + b * p->y_plane);
             const float *xb = x + (image * p->x_batch + b * p->x_plane);
             const float *wb = w + (ptrdiff_t)b * p->kh * p->kw * AOT_VLEN;

@@ -162,7 +162,7 @@ AOT_INLINE void aot_gemm_f32_job(aot_tile_f32_job *j, int32_t k, int32_t act, fl
 /* Instance: P, O the tile family (aot_tile_f32_run); ACT 0 if act is NONE or CLAMP. */
 AOT_INLINE void aot_gemm_f32(float *y, const float *x, const float *w, const float *bias,
                              const float *r, const aot_gemm_f32_params *p, int P, int O, int ACT) {
-    const int32_t blocks = (p->n + AOT_VLEN - 1) / AOT_VLEN;
+    const int32_t vecs = (p->n + AOT_VLEN - 1) / AOT_VLEN;
     aot_gemm_f32_group_args g;
     aot_tile_f32_job j;
     int32_t b, o;
@@ -175,10 +175,10 @@ AOT_INLINE void aot_gemm_f32(float *y, const float *x, const float *w, const flo
     g.act = p->act;
     g.alpha = p->alpha;
     g.beta = p->beta;
-    for (b = 0; b < blocks; b += o) {
+    for (b = 0; b < vecs; b += o) {
         const int32_t left = p->n - b * AOT_VLEN;
         ptrdiff_t size;
-        o = aot_tile_f32_group(b, blocks, O);
+        o = aot_tile_f32_group(b, vecs, O);
         size = (ptrdiff_t)p->k * o * AOT_VLEN;
         j.bias = bias + b * AOT_VLEN;
         g.y = y + b * AOT_VLEN;
@@ -187,7 +187,7 @@ AOT_INLINE void aot_gemm_f32(float *y, const float *x, const float *w, const flo
         if (ACT == 0 && O == 4 && o == 4 && p->m == 1) {
             aot_gemv_f32_group(&j, &g);
         } else {
-            aot_gemm_f32_group(&j, &g, b + o < blocks ? j.w + size : NULL, o, P, O, ACT);
+            aot_gemm_f32_group(&j, &g, b + o < vecs ? j.w + size : NULL, o, P, O, ACT);
         }
         j.w += size;
     }

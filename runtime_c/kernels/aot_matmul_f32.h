@@ -45,7 +45,7 @@ AOT_INLINE void aot_matmul_f32_pack(float *d, const float *b, int32_t k, int32_t
 AOT_INLINE void aot_matmul_f32_one(float *y, const float *a, const float *b, float *panel,
                                    const aot_matmul_f32_params *p, int P, int O) {
     static const float zeros[4 * AOT_VLEN] = {0.0F};
-    const int32_t blocks = (p->n + AOT_VLEN - 1) / AOT_VLEN;
+    const int32_t vecs = (p->n + AOT_VLEN - 1) / AOT_VLEN;
     aot_gemm_f32_group_args g;
     aot_tile_f32_job j;
     int32_t i, o;
@@ -57,9 +57,9 @@ AOT_INLINE void aot_matmul_f32_one(float *y, const float *a, const float *b, flo
     g.x_row = (ptrdiff_t)p->a_row;
     g.y_row = (ptrdiff_t)p->y_row;
     g.m = p->m;
-    for (i = 0; i < blocks; i += o) {
+    for (i = 0; i < vecs; i += o) {
         const int32_t left = p->n - i * AOT_VLEN;
-        o = aot_tile_f32_group(i, blocks, O);
+        o = aot_tile_f32_group(i, vecs, O);
         g.cols = left < o * AOT_VLEN ? left : o * AOT_VLEN;
         g.y = y + i * AOT_VLEN;
         aot_matmul_f32_pack(panel, b + (ptrdiff_t)i * AOT_VLEN * (ptrdiff_t)p->b_col, p->k, g.cols,

@@ -189,10 +189,10 @@ AOT_INLINE void aot_tile_f32_run(const aot_tile_f32_job *j, int32_t o, int P, in
     }
 }
 
-/* Output blocks of the group that starts at block b of `blocks`: O, or less at the end. */
-AOT_INLINE int32_t aot_tile_f32_group(int32_t b, int32_t blocks, int O) {
+/* Output blocks of the group that starts at block b of `vecs`: O, or less at the end. */
+AOT_INLINE int32_t aot_tile_f32_group(int32_t b, int32_t vecs, int O) {
     int32_t o = O;
-    while (o > blocks - b) {
+    while (o > vecs - b) {
         o /= 2;
     }
     return o;

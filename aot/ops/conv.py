@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conv, alone or with what follows it: residual Add and activation in the same pass."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, F64
+from aot.layout import PLAIN, Layout, blocked
+from aot.lower_context import LowerContext
+from aot.ops import conv_plan as plan
+from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
+from aot.ops.fused import Fused, fuse, with_bounds
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match, NodeRef
+
+conv = op("Conv", inputs="x w b?")
+
+
+def spatial(node: NodeRef, rank: int) -> tuple[list[int], list[int], list[int]]:
+    """strides, dilations and leading pads of a Conv of `rank` spatial axes."""
+    ones = [1] * rank
+    strides = [int(v) for v in node.attr("strides", ones)]
+    dilations = [int(v) for v in node.attr("dilations", ones)]
+    pads = [int(v) for v in node.attr("pads", [0] * (2 * rank))]
+    return strides, dilations, pads[:rank]
+
+
+def conv_shape(m: Match, node: NodeRef) -> ConvShape:
+    """The sizes of a 1-D or 2-D convolution; a 1-D one has height 1."""
+    rank = m.x.rank - 2
+    strides, dilations, pads = spatial(node, rank)
+    x, w, y = m.x.shape, m.w.shape, m.y.shape
+    ih, oh, kh = (x[2], y[2], w[2]) if rank == 2 else (1, 1, 1)
+    sh, dh, pt = (strides[0], dilations[0], pads[0]) if rank == 2 else (1, 1, 0)
+    return ConvShape(
+        x[0],
+        x[1],
+        ih,
+        x[-1],
+        w[0],
+        oh,
+        y[-1],
+        kh,
+        w[-1],
+        sh,
+        strides[-1],
+        dh,
+        dilations[-1],
+        pt,
+        pads[-1],
+        int(node.attr("group", 1)),
+    )
+
+
+def packed(m: Match) -> bool:
+    """Whether the fast kernels take it: float32, one or two axes, constant weights, not empty."""
+    b = m.values.get("b")
+    constant = m.w.is_const and (b is None or b.is_const)
+    return bool(
+        m.x.dtype is F32 and m.x.rank in (3, 4) and constant and 0 not in m.x.shape + m.y.shape
+    )
+
+
+def reads_plain(s: ConvShape, incoming: Layout) -> bool:
+    """Whether a plain input is read as it is: short runs of channels, longer ones of columns."""
+    return not incoming.blocked and s.groups == 1 and s.dw == 1 and s.kw >= min(s.ic, 8) > 0
+
+
+def shapes_agree(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
+    """What every Conv must fulfil."""
+    yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
+    groups = int(node.attr("group", 1))
+    fits = groups > 0 and m.x.shape[1] == groups * m.w.shape[1] and m.w.shape[0] % groups == 0
+    yield fits, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
+
+
+def layouts_of(m: Match, node: NodeRef, incoming: dict[str, Layout], v: int) -> dict[str, Layout]:
+    """Blocked results; the input too unless its few channels are better read plain."""
+    if not packed(m) or v == 1:
+        return {}
+    x = PLAIN if reads_plain(conv_shape(m, node), incoming["x"]) else blocked(v)
+    wanted = {"x": x, "y": blocked(v)}
+    if "r" in m.values:
+        wanted["r"] = blocked(v)
+    return wanted
+
+
+def plan_of(m: Match, node: NodeRef, act: Act, c: LowerContext) -> KernelCall:
+    """The kernel for a match with constant weights."""
+    s = conv_shape(m, node)
+    w = np.asarray(m.w.data).reshape(s.oc, s.ic // s.groups, s.kh, s.kw)
+    b = None if m.b is None else np.asarray(m.b.data)
+    residual = m.values.get("r") is not None
+    if s.depthwise and not residual:
+        return plan.plan_depthwise(s, w, b, c.vlen, act)
+    if s.groups == 1 and not m.x.layout.blocked and reads_plain(s, m.x.layout):
+        return plan.plan_plain(s, w, b, c.vlen, act)
+    return plan.plan_blocked(s, w, b, c.vlen, act)
+
+
+def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+    """Record the calls of a convolution with its fused operators."""
+    if not packed(m):
+        record_general(c, m, node)
+        return
+    call = plan_of(m, node, act, c)
+    r = m.values.get("r")
+    args: list[Any] = [m.y, m.x, c.const(call.weights, "w"), c.const(call.bias, "b")]
+    if "dwconv" not in call.kernel:
+        args.append(r)
+    if call.scratch is not None:
+        args.append(c.scratch(call.scratch))
+    in_place = r is not None and r.ir is not m.x.ir
+    c.call(
+        call.kernel,
+        *args,
+        c.params(**call.fields),
+        instance=call.instance,
+        inplace=[(m.y, r)] if in_place else (),
+        macs=conv_shape(m, node).macs,
+    )
+
+
+def record_general(c: LowerContext, m: Match, node: NodeRef) -> None:
+    """Any rank, float64, weights known at run time only: scalar loops on plain tensors."""
+    rank = m.x.rank - 2
+    strides, dilations, pads = spatial(node, rank)
+    lead = 3 - rank
+    params = c.params(
+        n=m.x.shape[0],
+        ic=m.x.shape[1],
+        oc=m.w.shape[0],
+        groups=int(node.attr("group", 1)),
+        **{
+            "in": (*[1] * lead, *m.x.shape[2:]),
+            "out": (*[1] * lead, *m.y.shape[2:]),
+            "k": (*[1] * lead, *m.w.shape[2:]),
+            "s": (*[1] * lead, *strides),
+            "d": (*[1] * lead, *dilations),
+            "pad": (*[0] * lead, *pads),
+        },
+    )
+    macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
+    c.call(f"aot_conv_{m.x.dtype.short}_ref", m.y, m.x, m.w, m.b, params, macs=macs)
+
+
+@conv.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from shapes_agree(m, m.root)
+
+
+@conv.layouts
+def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    return layouts_of(m, m.root, incoming, vlen)
+
+
+@conv.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    record(c, m, m.root, NO_ACT)
+
+
+def _declare(fused: Fused) -> None:
+    made = fused.pattern
+
+    @made.check
+    def fits(m: Match) -> Iterator[tuple[bool, str]]:
+        yield from shapes_agree(m, m.conv)
+        yield packed(m), "only float32 convolutions with constant weights are fused"
+        r = m.values.get("r")
+        if r is not None:
+            yield r.shape == m.y.shape, f"operand of Add {r.shape}, result {m.y.shape}"
+            one_each = m.x.shape[1] == m.w.shape[0] == int(m.conv.attr("group", 1)) > 1
+            yield not one_each, "a depthwise convolution adds nothing"
+
+    @made.layouts
+    def same(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        return layouts_of(m, m.conv, incoming, vlen)
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        record(c, m, m.conv, fused.constants(m))
+
+    @made.cases
+    def one() -> Iterator[Case]:
+        arrays = [f32(1, 5, 6, 6), f32(12, 5, 3, 3, low=-0.2, high=0.2), f32(12)]
+        if "r" in fused.params:
+            arrays.append(f32(1, 12, 4, 4))
+        yield with_bounds(fused, arrays)
+
+
+def _conv(op: Any, x: Any, w: Any, b: Any) -> Any:
+    return op.Conv(x, w, b, _outputs=["conv"], _optional=1)
+
+
+def _conv_add(op: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
+    return op.Add(_conv(op, x, w, b), r)
+
+
+for _fused in (
+    *fuse("conv", ("x", "w", "b"), _conv),
+    *fuse("conv_add", ("x", "w", "b", "r"), _conv_add),
+):
+    _declare(_fused)
+
+
+@conv.cases
+def cases() -> Iterator[Case]:
+    const = (1, 2)
+    yield case(f32(1, 3, 9, 9), f32(8, 3, 3, 3), f32(8), const=const, pads=[1, 1, 1, 1])
+    yield case(f32(1, 3, 9, 8), f32(20, 3, 5, 3), const=const, strides=[2, 2], pads=[2, 0, 1, 1])
+    yield case(f32(2, 16, 7, 5), f32(33, 16, 1, 1), f32(33), const=const)
+    yield case(f32(1, 17, 6, 6), f32(24, 17, 3, 3), const=const, dilations=[2, 1])
+    yield case(f32(1, 24, 9, 9), f32(24, 1, 3, 3), f32(24), const=const, group=24, strides=[2, 2])
+    yield case(f32(1, 32, 6, 6), f32(64, 16, 3, 3), const=const, group=2, pads=[1, 1, 1, 1])
+    yield case(f32(1, 12, 5, 5), f32(12, 3, 2, 2), f32(12), const=const, group=4)
+    yield case(f32(1, 1, 60), f32(6, 1, 16), const=const, strides=[4])
+    yield case(f32(1, 20, 15), f32(18, 20, 3), f32(18), const=const, pads=[2, 0], dilations=[2])
+    yield case(f32(1, 2, 4, 5, 6), f32(4, 1, 3, 2, 2), f32(4), const=const, group=2)
+    yield case(f32(1, 3, 6, 6), f32(4, 3, 3, 3), f32(4))
+    yield case(f32(1, 64, 14, 14), f32(32, 64, 3, 3), f32(32), const=const, pads=[1, 1, 1, 1])
+    double = [a.astype(np.float64) for a in (f32(1, 3, 6, 6), f32(4, 3, 3, 3))]
+    yield case(*double, const=const, rtol=1e-7)
