@@ -84,6 +84,7 @@ class NodeMaker:
 
     def __init__(self, case: Case) -> None:
         self.case, self.nodes, self.bound = case, [], {}
+        self.made: dict[int, str] = {}  # a sub-pattern used twice is one node
 
     def value(self, pat: Pat | None) -> str:
         """The name of the value a sub-pattern stands for."""
@@ -92,7 +93,10 @@ class NodeMaker:
         if isinstance(pat, OpPat):
             own = f"{pat.names[0]}." if pat.names else None
             attrs = {k[len(own) :]: v for k, v in self.case.attrs.items() if own and own in k}
-            return self.node(pat, attrs, [f"t{len(self.nodes)}"])
+            if id(pat) not in self.made:
+                self.made[id(pat)] = f"t{len(self.made)}"
+                self.node(pat, attrs, [self.made[id(pat)]])
+            return self.made[id(pat)]
         return "" if pat is None else self.wildcard(pat.name)
 
     def wildcard(self, name: str) -> str:
