@@ -151,6 +151,37 @@ def div_cases() -> Iterator[Case]:
     yield case(SPECIAL, np.float32(0) * np.ones(1, np.float32))
 
 
+@portable.pattern
+def mul_add(op: Any, a: Any, b: Any, c: Any) -> Any:
+    return op.Add(op.Mul(a, b), c)
+
+
+@portable.pattern
+def mul_add_relu(op: Any, a: Any, b: Any, c: Any) -> Any:
+    return op.Relu(op.Add(op.Mul(a, b), c))
+
+
+for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
+    _made.priority = -1  # a convolution would rather take the Add
+    _made.layouts(follow)
+
+    @_made.check
+    def three_floats(m: Match) -> Iterator[tuple[bool, str]]:
+        for v in (m.a, m.b, m.c):
+            yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
+
+    @_made.lower
+    def to_muladd(c: LowerContext, m: Match, act: int = _act) -> None:
+        operands = [operand(c, v, m.y) for v in (m.a, m.b, m.c)]
+        elementwise(c, "aot_muladd_f32", m.y, stored(m.y), operands, act)
+
+    @_made.cases
+    def muladd_cases() -> Iterator[Case]:
+        yield case(f32(2, 5, 3, 3), f32(5, 1, 1), f32(5, 1, 1, seed=1), const=(1, 2))
+        yield case(f32(1, 33, 3), f32(1, 33, 3, seed=1), f32(1, 33, 3, seed=2))
+        yield case(f32(3, 7), f32(7), f32(3, 1))
+
+
 prelu = op("PRelu", "a b")
 prelu.layouts(follow)
 prelu.check(float_pair)

@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalisations of float32: layer, RMS, instance, group, batch, Lp, local response."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32
+from aot.errors import UnsupportedError
+from aot.lower_context import Handle, LowerContext
+from aot.ops.binary import elementwise
+from aot.ops.broadcast import pack, stored
+from aot.ops.layouts import follow
+from aot.ops.registry import Case, case, f32, op
+from aot.ops.softmax import split_at
+from aot.partition.match import Match, ValueRef
+
+HEADER = "aot_norm_f32.h"
+
+
+def all_float(m: Match) -> Iterator[tuple[bool, str]]:
+    """Check: every input is float32."""
+    for _, v in m.inputs():
+        yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
+
+
+def line(c: LowerContext, value: ValueRef, shape: tuple[int, ...]) -> ValueRef | Handle:
+    """`value` with every element of `shape`: constants are broadcast, others must have them."""
+    if value.is_const:
+        return c.const(np.broadcast_to(np.asarray(value.data), shape))
+    return value
+
+
+def full_line(m: Match, value: ValueRef, name: str) -> tuple[bool, str]:
+    """Check: a scale or bias is constant or has exactly the normalised axes."""
+    axes = m.x.shape[m.axis :]
+    whole = value.is_const or math.prod(value.shape) == math.prod(axes)
+    return whole, f"{name} of shape {value.shape} computed at run time (needs {axes})"
+
+
+layernorm = op(
+    "LayerNormalization", "x scale bias?", "y mean? invstd?", axis=-1, epsilon=1e-5, stash_type=1
+)
+rmsnorm = op("RMSNormalization", "x scale", axis=-1, epsilon=1e-5, stash_type=1)
+
+
+@layernorm.check
+@rmsnorm.check
+def layernorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from all_float(m)
+    yield m.stash_type == 1, f"stash_type {m.stash_type} (needs 1, float32)"
+    yield full_line(m, m.scale, "scale")
+
+
+@layernorm.check
+def bias_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    if m.bias is not None:
+        yield full_line(m, m.bias, "bias")
+
+
+@layernorm.lower
+def layernorm_to_kernel(c: LowerContext, m: Match) -> None:
+    normalise_lines(c, m, m.bias, m.mean, m.invstd, rms=0)
+
+
+@rmsnorm.lower
+def rmsnorm_to_kernel(c: LowerContext, m: Match) -> None:
+    normalise_lines(c, m, None, None, None, rms=1)
+
+
+def normalise_lines(
+    c: LowerContext,
+    m: Match,
+    bias: ValueRef | None,
+    mean: ValueRef | None,
+    invstd: ValueRef | None,
+    rms: int,
+) -> None:
+    """Record the layer or RMS normalisation of lines made of the axes from m.axis on."""
+    axis = m.axis % m.x.rank
+    shape = m.x.shape[axis:]
+    params = c.params(
+        rows=math.prod(m.x.shape[:axis]),
+        n=math.prod(shape),
+        epsilon=float(np.float32(m.epsilon)),
+    )
+    flags = {"RMS": rms, "BIAS": bias, "MEAN": mean, "INVSTD": invstd}
+    c.call(
+        "aot_layernorm_f32",
+        m.y,
+        mean,
+        invstd,
+        m.x,
+        line(c, m.scale, shape),
+        None if bias is None else line(c, bias, shape),
+        params,
+        instance={k: v if isinstance(v, int) else int(v is not None) for k, v in flags.items()},
+        header=HEADER,
+        inplace=[(m.y, m.x)],
+    )
+
+
+@layernorm.cases
+def layernorm_cases() -> Iterator[Case]:
+    yield case(f32(2, 3, 37), f32(37, seed=1), f32(37, seed=2), const=(1, 2))
+    yield case(100 + f32(4, 129), f32(129, seed=1), axis=1, epsilon=1e-3)
+    yield case(f32(2, 3, 5), f32(3, 5, seed=1), f32(3, 5, seed=2), axis=1, outputs=3)
+    yield case(f32(2, 6), f32(1), f32(1), const=(1, 2))
+
+
+@rmsnorm.cases
+def rmsnorm_cases() -> Iterator[Case]:
+    yield case(f32(2, 3, 37), f32(37, seed=1), const=(1,))
+    yield case(f32(2, 3, 5), f32(3, 5, seed=1), axis=1, epsilon=1e-3)
+
+
+instancenorm = op("InstanceNormalization", "x scale bias", epsilon=1e-5)
+groupnorm = op("GroupNormalization", "x scale bias", epsilon=1e-5, num_groups=1, stash_type=1)
+instancenorm.check(all_float)
+groupnorm.check(all_float)
+
+
+@groupnorm.check
+def groups_fit(m: Match) -> Iterator[tuple[bool, str]]:
+    channels = m.x.shape[1]
+    yield m.num_groups > 0, f"num_groups {m.num_groups}"
+    yield channels % max(1, m.num_groups) == 0, f"{m.num_groups} groups, {channels} channels"
+    yield m.scale.shape == (channels,), f"scale of shape {m.scale.shape} (needs [{channels}])"
+    yield m.stash_type == 1, f"stash_type {m.stash_type} (needs 1, float32)"
+
+
+@groupnorm.lower
+def groupnorm_to_kernel(c: LowerContext, m: Match) -> None:
+    normalise_groups(c, m, m.num_groups)
+
+
+@instancenorm.lower
+def instancenorm_to_kernel(c: LowerContext, m: Match) -> None:
+    normalise_groups(c, m, m.x.shape[1])
+
+
+def normalise_groups(c: LowerContext, m: Match, groups: int) -> None:
+    """Record a group normalisation with `groups` groups of channels."""
+    n, channels, *spatial = m.x.shape
+    params = c.params(
+        n=n,
+        groups=groups,
+        channels=channels // max(1, groups),
+        s=math.prod(spatial),
+        epsilon=float(np.float32(m.epsilon)),
+    )
+    c.call(
+        "aot_groupnorm_f32",
+        m.y,
+        m.x,
+        m.scale,
+        m.bias,
+        params,
+        header=HEADER,
+        inplace=[(m.y, m.x)],
+    )
+
+
+@instancenorm.cases
+def instancenorm_cases() -> Iterator[Case]:
+    yield case(f32(2, 3, 5, 7), f32(3), f32(3, seed=1), const=(1, 2))
+    yield case(50 + f32(1, 3, 33), f32(3), f32(3, seed=1), epsilon=1e-2, rtol=1e-2)
+
+
+@groupnorm.cases
+def groupnorm_cases() -> Iterator[Case]:
+    yield case(f32(2, 6, 5, 3), f32(6), f32(6, seed=1), const=(1, 2), num_groups=2)
+
+
+batchnorm = op(
+    "BatchNormalization", "x scale bias mean var", epsilon=1e-5, momentum=0.9, training_mode=0
+)
+
+
+batchnorm.layouts(follow)
+batchnorm.check(all_float)
+
+
+@batchnorm.check
+def batchnorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.training_mode == 0, f"training_mode {m.training_mode} (needs 0: inference)"
+    for name in ("scale", "bias", "mean", "var"):
+        yield getattr(m, name).is_const, f"{name} is computed at run time (needs a constant)"
+
+
+@batchnorm.lower
+def batchnorm_to_kernel(c: LowerContext, m: Match) -> None:
+    """Record y = x * s + t with s and t per channel, computed here in float64."""
+    gamma, beta, mean, var = (
+        np.asarray(v.data, np.float64) for v in (m.scale, m.bias, m.mean, m.var)
+    )
+    s = gamma / np.sqrt(var + m.epsilon)
+    t = beta - mean * s
+    if not (np.isfinite(s).all() and np.isfinite(t).all()):
+        raise UnsupportedError(f"variance {var.min():g} + epsilon {m.epsilon:g} is not positive")
+    shape = (-1,) + (1,) * (m.x.rank - 2)
+    s32, t32 = (pack(c, a.astype(np.float32).reshape(shape), m.y) for a in (s, t))
+    operands: list[tuple[ValueRef | Handle, tuple[int, ...]]] = [(m.x, stored(m.x)), s32, t32]
+    elementwise(c, "aot_muladd_f32", m.y, stored(m.y), operands)
+
+
+@batchnorm.cases
+def batchnorm_cases() -> Iterator[Case]:
+    def statistics(n: int) -> list[Any]:
+        return [f32(n, seed=1), f32(n, seed=2), f32(n, seed=3), f32(n, seed=4, low=0.5, high=2)]
+
+    yield case(f32(2, 5, 3, 3), *statistics(5), const=(1, 2, 3, 4))
+    yield case(f32(2, 5), *statistics(5), const=(1, 2, 3, 4))
+    yield case(f32(1, 19, 7), *statistics(19), const=(1, 2, 3, 4))
+
+
+lpnorm = op("LpNormalization", "x", axis=-1, p=2)
+lpnorm.check(all_float)
+
+
+@lpnorm.check
+def lpnorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.p in (1, 2), f"p {m.p} (needs 1 or 2)"
+
+
+@lpnorm.lower
+def lpnorm_to_kernel(c: LowerContext, m: Match) -> None:
+    outer, axis, inner = split_at(m.x.shape, m.axis)
+    c.call(
+        "aot_lpnorm_f32",
+        m.y,
+        m.x,
+        c.params(outer=outer, axis=axis, inner=inner),
+        instance={"P": m.p},
+        header=HEADER,
+        inplace=[(m.y, m.x)],
+    )
+
+
+@lpnorm.cases
+def lpnorm_cases() -> Iterator[Case]:
+    yield case(f32(2, 3, 5), axis=1)
+    yield case(f32(2, 3, 5, low=0.1), p=1)  # onnx.reference forgets the absolute value
+
+
+lrn = op("LRN", "x", alpha=1e-4, beta=0.75, bias=1.0, size=1)
+lrn.check(all_float)
+
+
+@lrn.check
+def lrn_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.size > 0, f"size {m.size}"
+    yield m.x.rank >= 3, f"rank {m.x.rank} (needs a batch, a channel and a spatial axis)"
+
+
+@lrn.lower
+def lrn_to_kernel(c: LowerContext, m: Match) -> None:
+    n, channels, *spatial = m.x.shape
+    values = (m.alpha / m.size, m.beta, m.bias)
+    alpha, beta, bias = (float(np.float32(v)) for v in values)
+    params = c.params(
+        n=n,
+        c=channels,
+        s=math.prod(spatial),
+        size=m.size,
+        alpha=alpha,
+        beta=beta,
+        bias=bias,
+    )
+    c.call("aot_lrn_f32", m.y, m.x, params, header=HEADER)
+
+
+@lrn.cases
+def lrn_cases() -> Iterator[Case]:
+    # As many samples as channels: onnx.reference mistakes one for the other.
+    yield case(f32(7, 7, 5, 5), size=3)
+    yield case(f32(5, 5, 3, 19), size=4, alpha=0.1, beta=0.5, bias=2.0)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Softmax and log-softmax along one axis.
+ *
+ * y, x: [outer, axis, inner] floats, row-major. LOG: 1 for the logarithm of the softmax. The
+ * maximum is subtracted first, so nothing overflows; a line of -inf gives NaN, as ONNX defines.
+ * y may be x. No scratch.
+ */
+#ifndef AOT_SOFTMAX_F32_H
+#define AOT_SOFTMAX_F32_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aot_reduce_f32.h"
+
+typedef struct aot_softmax_f32_params {
+    int64_t outer, axis, inner;
+} aot_softmax_f32_params;
+
+/* One contiguous line of n. */
+AOT_INLINE void aot_softmax_row(float *y, const float *x, ptrdiff_t n, int LOG) {
+    const aot_vf top = aot_vset1(aot_reduce_max_row(x, n, 0));
+    aot_vf sums = aot_vzero(), scale;
+    const int rest = (int)(n % AOT_VLEN);
+    const ptrdiff_t whole = n - rest;
+    ptrdiff_t i;
+    float total;
+    for (i = 0; i < whole; i += AOT_VLEN) {
+        const aot_vf d = aot_vload(x + i) - top, e = aot_vexp(d);
+        sums = sums + e;
+        aot_vstore(y + i, LOG ? d : e);
+    }
+    if (rest > 0) {
+        const aot_vf d = aot_vload_n(x + i, rest, -(float)INFINITY) - top;
+        const aot_vf e = aot_vexp(d);
+        float lane[AOT_VLEN];
+        int k;
+        aot_vstore(lane, e);
+        for (k = rest; k < AOT_VLEN; ++k) {
+            lane[k] = 0.0F;
+        }
+        sums = sums + aot_vload(lane);
+        aot_vstore_n(y + i, LOG ? d : e, rest);
+    }
+    total = aot_vsum(sums);
+    scale = aot_vset1(LOG ? aot_slog(total) : 1.0F / total);
+    for (i = 0; i < whole; i += AOT_VLEN) {
+        const aot_vf v = aot_vload(y + i);
+        aot_vstore(y + i, LOG ? v - scale : v * scale);
+    }
+    if (rest > 0) {
+        const aot_vf v = aot_vload_n(y + i, rest, 0.0F);
+        aot_vstore_n(y + i, LOG ? v - scale : v * scale, rest);
+    }
+}
+
+/* Up to V neighbouring lines of `n` elements `step` apart. */
+AOT_INLINE void aot_softmax_cols(float *y, const float *x, ptrdiff_t n, ptrdiff_t step, int lanes,
+                                 int LOG) {
+    const aot_vf top = aot_reduce_max_cols(x, n, step, lanes, 0);
+    aot_vf sums = aot_vzero(), scale;
+    ptrdiff_t i;
+    for (i = 0; i < n; ++i) {
+        const aot_vf d = aot_vload_n(x + i * step, lanes, 0.0F) - top, e = aot_vexp(d);
+        sums = sums + e;
+        aot_vstore_n(y + i * step, LOG ? d : e, lanes);
+    }
+    scale = LOG ? aot_vlog(sums) : 1.0F / sums;
+    for (i = 0; i < n; ++i) {
+        const aot_vf v = aot_vload_n(y + i * step, lanes, 0.0F);
+        aot_vstore_n(y + i * step, LOG ? v - scale : v * scale, lanes);
+    }
+}
+
+AOT_INLINE void aot_softmax_f32(float *y, const float *x, const aot_softmax_f32_params *p,
+                                int LOG) {
+    const ptrdiff_t axis = (ptrdiff_t)p->axis, inner = (ptrdiff_t)p->inner;
+    ptrdiff_t o, j;
+    for (o = 0; o < (ptrdiff_t)p->outer; ++o, x += axis * inner, y += axis * inner) {
+        if (inner == 1) {
+            aot_softmax_row(y, x, axis, LOG);
+            continue;
+        }
+        for (j = 0; j + AOT_VLEN <= inner; j += AOT_VLEN) {
+            aot_softmax_cols(y + j, x + j, axis, inner, AOT_VLEN, LOG);
+        }
+        if (j < inner) {
+            aot_softmax_cols(y + j, x + j, axis, inner, (int)(inner - j), LOG);
+        }
+    }
+}
+
+#endif /* AOT_SOFTMAX_F32_H */
