@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,12 @@ from aot.options import Options
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from aot.load import LoadOptions
     from aot.memory.plan import Plan
     from aot.partition.select import Partition
     from aot.program import Program
     from aot.target import Target
+    from aot.vendor.backend import Backend
 
 Progress = Callable[[str], None]
 
@@ -40,17 +42,36 @@ def _silent(_stage: str) -> None:
     return None
 
 
+def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
+    """What the user and the backends ask of the loader: pins, claims, shape rules."""
+    from aot.load import LoadOptions
+    from aot.partition.pattern import root_ops
+    from aot.vendor.infer import rule_of
+
+    patterns = [p for b in backends for p in b.patterns]
+    claimed = {f"{d}::{o}" for p in patterns for d, o in root_ops(p.graph) if d}
+    rules = {k: rule_of(p) for p in patterns if p.inference for k in root_ops(p.graph)}
+    return LoadOptions(
+        dims=options.dims,
+        input_shapes=options.input_shapes,
+        bindings=options.bindings,
+        claimed=frozenset(claimed),
+        keeps=frozenset(k for b in backends for k in b.keeps),
+        rules=rules,
+    )
+
+
 def partition_model(
     source: Path | Any, options: Options, progress: Progress = _silent
 ) -> tuple[ir.Model, Partition]:
     """The front half: the normalised model and who computes which node."""
-    from aot.load import LoadOptions, load
+    from aot.load import load
     from aot.normalise import normalise
     from aot.partition.select import select
     from aot.vendor.find import backends_for
 
     backends = backends_for(options.backends)
-    load_options = LoadOptions.of(options, backends)
+    load_options = _load_options(options, backends)
     progress("load")
     model = load(source, load_options)
     progress("normalise")
@@ -59,9 +80,7 @@ def partition_model(
     return model, select(model.graph, backends)
 
 
-def compile_model(
-    source: Path | Any, options: Options, progress: Progress = _silent
-) -> Compiled:
+def compile_model(source: Path | Any, options: Options, progress: Progress = _silent) -> Compiled:
     """Compile a model (path, bytes, ModelProto or onnx_ir.Model) to the files of a bundle.
 
     Nothing is written. Raises AotError with what, where and a hint.

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+    Source = str | os.PathLike[str] | bytes | onnx.ModelProto
+
 __all__ = [
     "LoadOptions",
     "OpenAxis",
@@ -35,17 +37,15 @@ __all__ = [
     "unpinned",
 ]
 
-Source = "str | os.PathLike[str] | bytes | onnx.ModelProto"
 
-
-def read_proto(source: Source) -> tuple[onnx.ModelProto, Path | None]:  # type: ignore[valid-type]
+def read_proto(source: Source) -> tuple[onnx.ModelProto, Path | None]:
     """The ModelProto behind a path, bytes or a ModelProto, and the folder of its external data."""
     if isinstance(source, (str, os.PathLike, bytes)):
         return read_model(source)
-    return source, None  # type: ignore[return-value]
+    return source, None
 
 
-def load(source: Source, options: LoadOptions | None = None) -> ir.Model:  # type: ignore[valid-type]
+def load(source: Source, options: LoadOptions | None = None) -> ir.Model:
     """The model in the canonical opset, statically shaped and typed, with C identifiers as names.
 
     Raises ModelError or UnsupportedError, naming node, value and dimension.
@@ -70,7 +70,7 @@ def load(source: Source, options: LoadOptions | None = None) -> ir.Model:  # typ
     for graph in graphs(model):
         hoist_constants(graph)
         separate_outputs(graph)
-    infer(model, hints)
+    infer(model, hints, options.rules)
     names.name_everything(model)
     return model
 
@@ -79,10 +79,11 @@ def _to_ir(light: onnx.ModelProto) -> ir.Model:
     import onnx_ir as ir
 
     try:
-        return ir.from_proto(light)
+        model: ir.Model = ir.from_proto(light)
     except (ValueError, TypeError, KeyError) as e:
         text = " ".join(str(e).split())[:300]
         raise ModelError(f"not valid ONNX: {text}") from None
+    return model
 
 
 def _forget_shapes(light: onnx.ModelProto) -> dict[str, onnx.TypeProto]:

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aot.shapes.contrib import Rule
 
 MIB = 1 << 20
 
@@ -18,6 +21,7 @@ class LoadOptions:
     `bindings` turns inputs into constants (NumPy arrays or scalars). `claimed` holds
     "domain::name" of operators and model functions a named backend takes as they are;
     `keeps` the operator types a backend wants unfolded ("BatchNormalization").
+    `rules` infers the outputs of operators onnx does not know, by (domain, operator).
     `fold_bytes` bounds how many bytes constant folding may add to the model in all,
     `uniform_bytes` the same for tensors of one repeated value (their data costs no memory here),
     `function_nodes` how many nodes inlining may produce.
@@ -28,6 +32,7 @@ class LoadOptions:
     bindings: Mapping[str, Any] = field(default_factory=dict)
     claimed: frozenset[str] = frozenset()
     keeps: frozenset[str] = frozenset()
+    rules: Mapping[tuple[str, str], Rule] = field(default_factory=dict)
     fold_bytes: int = 64 * MIB
     uniform_bytes: int = 1024 * MIB
     function_nodes: int = 200_000

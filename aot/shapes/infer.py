@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
 from aot.shapes.checks import problem
-from aot.shapes.contrib import CONTRIB, Type
+from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known import Facts, propagate
@@ -26,13 +26,18 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def infer(model: ir.Model, hints: Mapping[str, onnx.TypeProto] | None = None) -> None:
+def infer(
+    model: ir.Model,
+    hints: Mapping[str, onnx.TypeProto] | None = None,
+    rules: Mapping[tuple[str, str], Rule] | None = None,
+) -> None:
     """Type every value of `model` in place; raise all errors found.
 
-    `hints` are the types the file declares for the outputs, compared with what is inferred.
+    `hints` are the types the file declares for the outputs, compared with what is inferred;
+    `rules` infers operators onnx does not know.
     Postcondition: every value has a dtype and a static shape.
     """
-    sweep = Sweep(model)
+    sweep = Sweep(model, rules or {})
     sweep.run(model.graph)
     raise_all(sweep.errors)
     raise_all(_contradictions(model.graph, hints or {}))
@@ -51,8 +56,9 @@ def assert_typed(model: ir.Model) -> None:
 class Sweep:
     """State of one inference: what is known, what went wrong."""
 
-    def __init__(self, model: ir.Model) -> None:
+    def __init__(self, model: ir.Model, rules: Mapping[tuple[str, str], Rule]) -> None:
         self.model = model
+        self._rules = {**CONTRIB, **rules}
         self.facts: Facts = {}
         self.errors: list[AotError] = []
         self._control = Control(self)
@@ -89,7 +95,7 @@ class Sweep:
         propagate(node, self.facts)
 
     def _infer(self, node: ir.Node) -> None:
-        rule = CONTRIB.get((node.domain, node.op_type))
+        rule = self._rules.get((node.domain, node.op_type))
         if rule is None:
             types = infer_node(node, self.facts, self.model)
         else:
