@@ -66,7 +66,7 @@ class Editor:
 
         value = ir.Value(
             name=self._fresh(hint),
-            shape=ir.Shape(tensor.shape),
+            shape=ir.Shape(tensor.shape.numpy()),
             type=ir.TensorType(tensor.dtype),
             const_value=tensor,
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-    Source = str | os.PathLike[str] | bytes | onnx.ModelProto
-
 __all__ = [
     "LoadOptions",
     "OpenAxis",
@@ -38,15 +36,15 @@ __all__ = [
 ]
 
 
-def read_proto(source: Source) -> tuple[onnx.ModelProto, Path | None]:
+def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
     """The ModelProto behind a path, bytes or a ModelProto, and the folder of its external data."""
     if isinstance(source, (str, os.PathLike, bytes)):
         return read_model(source)
     return source, None
 
 
-def load(source: Source, options: LoadOptions | None = None) -> ir.Model:
-    """The model in the canonical opset, statically shaped and typed, with C identifiers as names.
+def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
+    """The model (a path, bytes or a ModelProto) in the canonical opset, statically shaped and typed, with C identifiers as names.
 
     Raises ModelError or UnsupportedError, naming node, value and dimension.
     """

@@ -23,7 +23,7 @@ def is_external(tensor: onnx.TensorProto) -> bool:
 
 
 def locate(tensor: onnx.TensorProto, folder: Path | None) -> tuple[Path, int, int]:
-    """(file, byte offset, bytes) of an external tensor; ModelError unless contained and complete."""
+    """(file, byte offset, bytes) of an external tensor, proven to be contained and complete."""
     where = f'tensor "{tensor.name}"'
     if folder is None:
         raise ModelError("external data needs a model that is a file", where)

@@ -49,7 +49,7 @@ def read_regular(path: Path) -> bytes:
 def parse(data: bytes, where: str) -> onnx.ModelProto:
     """A ModelProto that at least names its graph and opset."""
     import onnx
-    from google.protobuf.message import DecodeError
+    from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     model = onnx.ModelProto()
     try:

@@ -32,7 +32,7 @@ def element_count(tensor: onnx.TensorProto) -> int:
     dims = list(tensor.dims)
     if any(d < 0 for d in dims):
         raise ModelError(f"a constant has the negative dimension {min(dims)}: {dims}", where)
-    count = prod(dims)
+    count: int = prod(dims)
     if count > MAX_ELEMENTS:
         raise ModelError(f"a constant has {count} elements (limit {MAX_ELEMENTS}): {dims}", where)
     return count

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plain spellings of arithmetic, exact ones only.
 
-Before: Sum(a, b, c)    Sub(x, 2.0)     Div(x, 4.0)      Pow(x, 2)     Max(a, b, c)
-After:  Add(Add(a, b), c)  Add(x, -2.0)  Mul(x, 0.25)    Mul(x, x)     Max(Max(a, b), c)
+Before: Sum(a, b, c)         Sub(x, 2.0)    Div(x, 4.0)    Pow(x, 2)    Max(a, b, c)
+After:  Add(Add(a, b), c)    Add(x, -2.0)   Mul(x, 0.25)   Mul(x, x)    Max(Max(a, b), c)
+A constant operand of Add, Mul, Max, Min comes second.
 """
 
 from __future__ import annotations
@@ -14,20 +15,32 @@ import numpy as np
 
 from aot.edit import Editor
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import Array, array, shape_of
+from aot.shapes.nodes import Array, array, constant, shape_of, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 
+COMMUTATIVE = words("Add Mul Max Min Equal And Or Xor")
+
+
 def arithmetic(edit: Editor, options: LoadOptions) -> None:
     """Rewrite operators that have a plainer equivalent with the same bits."""
     for node in edit.graph:
+        if node.op_type in COMMUTATIVE and not node.domain:
+            _constant_second(edit, node)
         rule = None if node.domain else RULES.get(node.op_type)
         new = None if rule is None else rule(edit, node)
         if new is not None:
             edit.replace(node.outputs[0], new)
             edit.remove(node)
+
+
+def _constant_second(edit: Editor, node: ir.Node) -> None:
+    left, right = node.inputs[0], node.inputs[-1]
+    if len(node.inputs) == 2 and constant(left) is not None and constant(right) is None:
+        edit.set_input(node, 0, right)
+        edit.set_input(node, 1, left)
 
 
 def _chain(op_type: str, at_least: int) -> Callable[[Editor, ir.Node], ir.Value | None]:

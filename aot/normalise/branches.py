@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aot.edit import Editor
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import array, attribute
+from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -37,6 +37,6 @@ def _inline(edit: Editor, node: ir.Node, branch: ir.Graph) -> None:
     branch.remove(inner)
     edit.graph.insert_before(node, inner)
     for old, new in zip(node.outputs, results, strict=True):
-        copy = edit.node("Identity", [new], before=node, shape=tuple(new.shape or ()))
+        copy = edit.node("Identity", [new], before=node, shape=shape_of(new))
         edit.replace(old, copy)
     edit.remove(node)

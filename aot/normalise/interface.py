@@ -13,7 +13,7 @@ import numpy as np
 
 from aot.edit import Editor, is_used
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import array, attribute, shape_of
+from aot.shapes.nodes import Array, array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -81,7 +81,7 @@ def _recurrent(edit: Editor, node: ir.Node) -> None:
         edit.drop_attribute(node, "layout")
 
 
-def _negative_zero(data: np.ndarray) -> bool:  # type: ignore[type-arg]
+def _negative_zero(data: Array) -> bool:
     return data.dtype.kind == "f" and bool(np.any(np.signbit(data)))
 
 

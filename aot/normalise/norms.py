@@ -17,7 +17,7 @@ import numpy as np
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
 from aot.normalise.products import plus
-from aot.shapes.nodes import array, attribute, shape_of
+from aot.shapes.nodes import Array, array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -127,7 +127,7 @@ def _next_constant(value: ir.Value, op_type: str, shape: tuple[int, ...]) -> ir.
     return user if padded[-len(shape) :] == shape or data.size == 1 else None
 
 
-def _constant_of(node: ir.Node, shape: tuple[int, ...]) -> np.ndarray:  # type: ignore[type-arg]
+def _constant_of(node: ir.Node, shape: tuple[int, ...]) -> Array:
     data = next(a for a in (array(i) for i in node.inputs) if a is not None)
     if data.size == 1:
         return np.broadcast_to(data.reshape(()), shape).copy()

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zero padding before a convolution becomes its own.
 
-Before: y = Conv(Pad(x, [0,0,1,1, 0,0,1,1]), w, pads=[0,0,0,0])      After: y = Conv(x, w, pads=[1,1,1,1])
+Before: y = Conv(Pad(x, [0,0,1,1, 0,0,1,1]), w, pads=[0,0,0,0])
+After:  y = Conv(x, w, pads=[1,1,1,1])
 A MaxPool takes padding of -infinity the same way.
 """
 

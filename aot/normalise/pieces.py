@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Taking pieces of a tensor: one Slice.
 
-Before: Split(x, [2, 6])                 Gather(x, 3, axis=1)             Slice(Slice(x, axis 0), axis 1)
-After:  Slice(x, 0:2), Slice(x, 2:8)     Reshape(Slice(x, 3:4, axis 1))   Slice(x, both axes)
+Before: Split(x, [2, 6])               Gather(x, 3, axis=1)             Slice(Slice(x, [0]), [1])
+After:  Slice(x, 0:2), Slice(x, 2:8)   Reshape(Slice(x, 3:4, axis 1))   Slice(x, [0, 1])
 Slices that lie contiguous need no copy later.
 """
 

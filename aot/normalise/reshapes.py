@@ -24,7 +24,7 @@ def reshapes(edit: Editor, options: LoadOptions) -> None:
         if node.domain or not node.inputs or node.inputs[0] is None:
             continue
         if node.op_type in SAME_ELEMENTS:
-            source = node.inputs[0]
+            source: ir.Value | None = node.inputs[0]
             while (before := producer(source, *SAME_ELEMENTS)) is not None:
                 source = before.inputs[0]
             assert source is not None

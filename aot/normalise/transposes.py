@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Transposes sink towards the outputs, merge and cancel.
 
-Before: a = Transpose(x, NHWC->NCHW); b = Relu(a); y = Transpose(b, NCHW->NHWC)      After: y = Relu(x)
+Before: y = Transpose(Relu(Transpose(x, NHWC->NCHW)), NCHW->NHWC)      After: y = Relu(x)
 Before: y = Add(Transpose(a, p), Transpose(b, p))      After: y = Transpose(Add(a, b), p)
 A Transpose passes elementwise operators, Concat, Pad, reductions and Softmax where only one of
 them reads it.

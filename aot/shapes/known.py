@@ -175,7 +175,8 @@ def _apply(node: ir.Node, data: list[Array | None], masks: list[Array | None]) -
     present = [m for m in masks if m is not None]
     if node.op_type == "Where":
         condition, left, right = present
-        chosen = np.where(data[0], left, right) & condition
+        chooses = np.zeros(1, bool) if data[0] is None else data[0]
+        chosen = np.where(chooses, left, right) & condition
         return [Known(evaluate(node, data)[0], np.asarray(chosen))]
     mask = np.logical_and.reduce(np.broadcast_arrays(*present))
     return [Known(evaluate(node, filled)[0], np.asarray(mask))]
