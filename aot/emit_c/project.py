@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import TYPE_CHECKING, Any
 
 from aot.emit_c import ctext, interface, kernels
@@ -13,6 +14,7 @@ from aot.emit_c.render import render
 from aot.emit_c.run_order import spell_run
 from aot.emit_c.trace import spell_trace
 from aot.emit_c.write import File
+from aot.errors import TargetError
 from aot.program import Program
 from aot.resources import cmake, runtime_c
 from aot.version import __version__
@@ -84,17 +86,22 @@ def _rendered(name: str, constants: Constants) -> dict[str, str]:
     return paths
 
 
+def _toolchain(target: Target) -> bytes:
+    ctext.ident(target.toolchain.replace("-", "_"))  # no path
+    path = cmake() / "toolchains" / f"{target.toolchain}.cmake"
+    if not path.is_file():
+        raise TargetError(f"target {target.name}: there is no toolchain {target.toolchain}")
+    return path.read_bytes()
+
+
 def _copied(target: Target) -> dict[str, File]:
     root = runtime_c()
-    toolchain = cmake() / "toolchains" / f"{target.toolchain}.cmake"
-    if not toolchain.is_file():
-        toolchain = cmake() / "toolchains" / "host.cmake"
     return {
         **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in kernels.PUBLIC},
         **{f"src/{h}": (root / "src" / h).read_bytes() for h in PRIVATE},
         "host/runner.c": (root / "ports" / "host" / "runner.c").read_bytes(),
         "LICENSE": (root / "LICENSE").read_bytes(),
-        "cmake/toolchain.cmake": toolchain.read_bytes(),
+        "cmake/toolchain.cmake": _toolchain(target),
     }
 
 
@@ -114,7 +121,9 @@ def _values(
     return {
         "name": name,
         "NAME": name.upper(),
-        "version": __version__.partition("+")[0],
+        "version": ctext.plain(__version__),
+        "cmake_version": ".".join(re.findall(r"\d+", __version__)[:3]),
+        "toolchain": _cmake_toolchain(target),
         "abi": ABI,
         "cpu": ctext.plain(target.cpu),
         "vlen": target.vlen,
@@ -153,6 +162,17 @@ def _cmake_argument(text: str) -> str:
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("$", "\\$")
     return '"' + escaped.replace(";", "\\;").replace("\n", " ") + '"'
+
+
+def _cmake_toolchain(target: Target) -> str:
+    """A cross compiler must be known before `project`; this machine's own is found by CMake."""
+    if b"CMAKE_SYSTEM_NAME" not in _toolchain(target):
+        return ""
+    return """\
+  if(NOT CMAKE_TOOLCHAIN_FILE)
+    set(CMAKE_TOOLCHAIN_FILE "${CMAKE_CURRENT_LIST_DIR}/cmake/toolchain.cmake")
+  endif()
+"""
 
 
 def _cmake_weights(name: str) -> str:
