@@ -106,13 +106,13 @@ def compile_to(
     with change:
         old = _old_manifest(out)
         write_bundle(compiled.files, out)
-        tree.drop_products(out, old)
         record = json.dumps(record_of(source, options), indent=1, sort_keys=True) + "\n"
         (out / tree.RECORD).write_text(record, encoding="utf-8")
         if tools is not None:
             progress("configure")
             tree.configure(out, tools, _toolchain(out, target))
         change.keep()
+    tree.drop_products(out, old)
     return compiled
 
 

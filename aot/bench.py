@@ -25,12 +25,13 @@ class Timing:
     wall: float
 
     def text(self) -> str:
-        """One line in milliseconds."""
+        """One line, in milliseconds or microseconds."""
+        unit, scale = ("ms", 1e6) if self.median >= 1e5 else ("us", 1e3)
         spread = 100.0 * (self.high - self.low) / self.median if self.median else 0.0
         return (
-            f"{self.median / 1e6:.3f} ms CPU per run (median of {self.runs}; quartiles "
-            f"{self.low / 1e6:.3f} … {self.high / 1e6:.3f}, spread {spread:.1f} %; "
-            f"fastest {self.fastest / 1e6:.3f}; wall {self.wall / 1e6:.3f})"
+            f"{self.median / scale:.3f} {unit} CPU per run (median of {self.runs}; quartiles "
+            f"{self.low / scale:.3f} … {self.high / scale:.3f}, spread {spread:.1f} %; "
+            f"fastest {self.fastest / scale:.3f}; wall {self.wall / scale:.3f})"
         )
 
     def record(self) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.errors import TargetError
+from aot.errors import TargetError, UnsupportedError
 from aot.options import Options
 from aot.program import Program, Role
 
@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 
 def check_budgets(compiled: Compiled, options: Options) -> None:
-    """Raise TargetError if the arena is larger than `options.ram`."""
+    """Raise if the arena is larger than `options.ram`, or C is used where a backend is required."""
+    if options.require_backend:
+        _check_backends(compiled)
     arena = compiled.plan.arena_bytes
     if options.ram is None or arena <= options.ram:
         return
@@ -29,6 +31,18 @@ def check_budgets(compiled: Compiled, options: Options) -> None:
         f"the peak at {nodes} ({', '.join(call.origin.ops)}), bytes live: {tensors}",
         _help(options),
     )
+
+
+def _check_backends(compiled: Compiled) -> None:
+    items = compiled.partition.items
+    left = [s.match.root for s in items if s.backend == "c"]
+    if left:
+        names = ", ".join(f"{n.onnx_name} ({n.op_type})" for n in left[:6])
+        raise UnsupportedError(
+            f"--require-backend: {len(left)} of {len(items)} calls fall to portable C: {names}"
+            + (" …" if len(left) > 6 else ""),
+            hint="`aotc explain MODEL --backend …` says why",
+        )
 
 
 def _help(options: Options) -> str:

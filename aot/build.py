@@ -259,7 +259,7 @@ def read_json(path: Path, what: str) -> dict[str, Any]:
         value = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise BuildError(
-            f"{path.parent} holds no {what}", f"{path}: {error.strerror}", "aotc MODEL -o OUT first"
+            f"no {what} here: {path}: {error.strerror}", hint="aotc MODEL -o OUT first"
         ) from error
     except ValueError as error:
         raise AotError(f"{path} is damaged: {error}") from error

@@ -69,5 +69,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 
 def _unreadable(path: Path, error: Exception) -> AotError:
-    why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    why = "it is no .npz or .npy of plain arrays"
+    if isinstance(error, OSError) and error.strerror:
+        why = error.strerror
     return AotError(f"cannot read {path}: {why}")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.cli.later import BACKENDS, unavailable
-from aot.errors import UsageError
+from aot.errors import UsageError, printable
 from aot.options import Options
 from aot.progress import Progress
 
@@ -32,8 +32,10 @@ def run(a: argparse.Namespace) -> int:
     seconds = time.process_time() - began
     if options.dump_after:
         sys.stdout.write(compiled.dump)
-    if options.name and options.name != compiled.name and not a.quiet:
-        print(f"aotc: note: name {options.name!r} became {compiled.name!r}", file=sys.stderr)
+    asked = options.name or Path(a.model).stem
+    if compiled.name.endswith("_model") and not asked.endswith("_model") and not a.quiet:
+        note = f"the name {printable(asked)} is reserved: the bundle is called {compiled.name}"
+        print(f"aotc: note: {note}", file=sys.stderr)
     summary = summary_of(compiled, out, seconds)
     if a.json:
         print(json.dumps(summary, indent=1))

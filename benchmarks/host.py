@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Speed on this machine: onnxruntime's time over ours, one thread, in interleaved rounds.
+
+    AOT_TEST_MODELS=<folder> python benchmarks/host.py [MODEL …]
+
+MODEL is an .onnx file, `light_<name>` (inside the onnx package), or a name of the models folder:
+of the corpus or of its generator. Each round times both on the same inputs by CPU time, in
+alternating order; the ratio is the median over rounds of the ratio of the medians in a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import onnxruntime as ort
+
+from aot.cli import main as aotc
+from aot.run import Built, open_out, start
+from aot.samples import random_sample
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from corpus_models import CORPUS, RealModel, corpus, light, seeded
+
+DEFAULT = ("resnet50", "squeezenet1_1", "mobilenetv2")
+
+
+@dataclass(frozen=True)
+class Result:
+    """Milliseconds of CPU time per run, ratio = onnxruntime / ours (above 1: ours is faster)."""
+
+    model: str
+    ours_ms: float
+    ort_ms: float
+    ratio: float
+    low: float
+    high: float
+    rounds: int
+
+
+def find(name: str, work: Path) -> RealModel:
+    if name.endswith(".onnx"):
+        return RealModel(Path(name).stem, Path(name), None, {})
+    if name.startswith("light_"):
+        return light(name.removeprefix("light_"))
+    folder = os.environ.get("AOT_TEST_MODELS")
+    if not folder:
+        raise SystemExit(f"{name}: set AOT_TEST_MODELS to the folder of models")
+    kind = corpus if name in CORPUS else seeded
+    return kind(Path(folder), name, work)
+
+
+def compiled(model: RealModel, out: Path, options: list[str]) -> Built:
+    words = [str(model.path), "-o", str(out), "--name", "net", "-q", *model.options(), *options]
+    if aotc(words) != 0:
+        raise SystemExit(f"{model.name} did not compile")
+    from aot.build import build
+
+    build(out, jobs=2)
+    return open_out(out)
+
+
+def session(model: RealModel) -> ort.InferenceSession:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    return ort.InferenceSession(str(model.path), options, providers=["CPUExecutionProvider"])
+
+
+def ours(built: Built, files: list[str], runs: int) -> float:
+    text = start(built, [*files, "--repeat", str(runs), "--warmup", "2"])
+    return median(json.loads(text)["cpu_ns"]) / 1e6
+
+
+def theirs(s: ort.InferenceSession, feeds: dict[str, np.ndarray], runs: int) -> float:
+    times = []
+    for _ in range(runs + 2):
+        began = time.process_time_ns()
+        s.run(None, feeds)
+        times.append(time.process_time_ns() - began)
+    return median(times[2:]) / 1e6
+
+
+def measure(model: RealModel, work: Path, rounds: int, options: list[str]) -> Result:
+    built = compiled(model, work / f"{model.name}.out", options)
+    sample = random_sample(built.inputs, None)
+    files = []
+    for i, array in enumerate(sample.inputs):
+        path = work / f"{model.name}.{i}.bin"
+        path.write_bytes(array.tobytes())
+        files += ["--input", f"{i}={path}"]
+    feeds = {s.name: a for s, a in zip(built.inputs, sample.inputs, strict=True)}
+    other = session(model)
+    runs = int(min(200, max(5, 400 / max(0.01, theirs(other, feeds, 3)))))
+    pairs = []
+    for k in range(rounds):
+        if k % 2:
+            b, a = theirs(other, feeds, runs), ours(built, files, runs)
+        else:
+            a, b = ours(built, files, runs), theirs(other, feeds, runs)
+        pairs.append((a, b))
+    ratios = [b / a for a, b in pairs]
+    mine, orts = median(a for a, _ in pairs), median(b for _, b in pairs)
+    return Result(model.name, mine, orts, median(ratios), min(ratios), max(ratios), rounds)
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    p.add_argument("models", nargs="*", default=list(DEFAULT), metavar="MODEL")
+    p.add_argument("--rounds", type=int, default=7)
+    p.add_argument("--target", default="host")
+    p.add_argument("--work", type=Path, help="keep models and builds here")
+    p.add_argument("--json", type=Path, help="also write the numbers here")
+    a = p.parse_args()
+    results = []
+    with tempfile.TemporaryDirectory() as temporary:
+        work = a.work or Path(temporary)
+        work.mkdir(parents=True, exist_ok=True)
+        print("| model | ours ms | onnxruntime ms | onnxruntime / ours | range |")
+        print("|---|---|---|---|---|")
+        for name in a.models:
+            r = measure(find(name, work), work, a.rounds, ["--target", a.target])
+            results.append(r)
+            numbers = (
+                f"{r.ours_ms:.3f} | {r.ort_ms:.3f} | {r.ratio:.2f} | {r.low:.2f} … {r.high:.2f}"
+            )
+            print(f"| {r.model} | {numbers} |", flush=True)
+    geomean = float(np.exp(np.mean([np.log(r.ratio) for r in results])))
+    print(f"\ngeometric mean {geomean:.2f}; onnxruntime {ort.__version__}, one thread")
+    if a.json:
+        a.json.write_text(json.dumps([asdict(r) for r in results], indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
