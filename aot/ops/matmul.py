@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MatMul and Gemm, alone or with bias, residual Add, activation, and transposes of operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, F64, S32, S64, U32, U64
+from aot.lower_context import LowerContext
+from aot.ops import conv_plan as plan
+from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
+from aot.ops.fused import Fused, fuse, with_bounds
+from aot.ops.matmul_views import Strided, fold_batch, three
+from aot.ops.registry import Case, case, f32, ints, op, portable
+from aot.partition.match import Match, NodeRef, ValueRef
+
+DTYPES = (F32, F64, S32, S64, U32, U64)
+Array = np.ndarray[Any, Any]
+
+matmul = op("MatMul", inputs="a b")
+gemm = op("Gemm", inputs="a b c?")
+
+
+# -- products with constant weights -----------------------------------------------------------
+
+
+def weights_of(m: Match, node: NodeRef) -> Array | None:
+    """The right operand as a constant [k, n] float32 matrix, alpha and transB applied, or None."""
+    if not m.b.is_const or m.a.dtype is not F32 or m.b.rank != 2 or m.a.rank < 1:
+        return None
+    if node.op_type == "MatMul":
+        return np.asarray(m.b.data)
+    if node.attr("transA", 0):
+        return None
+    w = np.asarray(m.b.data)
+    w = w.T if node.attr("transB", 0) else w
+    return w if float(node.attr("alpha", 1.0)) == 1.0 else w * np.float32(node.attr("alpha"))
+
+
+def bias_of(c: ValueRef | None, node: NodeRef, n: int) -> Array | None:
+    """Operand c as a constant bias of `n` columns, or None if it is not one."""
+    if c is None or not c.is_const or math.prod(c.shape) not in (1, n):
+        return None
+    if c.shape and c.shape[-1] != n and math.prod(c.shape) != 1:
+        return None
+    beta = np.float32(node.attr("beta", 1.0) if node.op_type == "Gemm" else 1.0)
+    return np.broadcast_to(np.asarray(c.data, np.float32).reshape(-1) * beta, (n,))
+
+
+def is_residual(c: ValueRef | None, node: NodeRef, shape: tuple[int, ...]) -> bool:
+    """Whether c is added element by element as it is."""
+    beta = node.attr("beta", 1.0) if node.op_type == "Gemm" else 1.0
+    return c is not None and not c.is_const and c.shape == shape and float(beta) == 1.0
+
+
+def product_shape(m: Match) -> tuple[int, ...]:
+    """The shape of a[..., k] · b[k, n]."""
+    return (*m.a.shape[:-1], m.y.shape[-1])
+
+
+def packed(m: Match, node: NodeRef) -> bool:
+    """Whether aot_gemm_f32 computes the whole match."""
+    w = weights_of(m, node)
+    if w is None:
+        return False
+    extra = [v for k in ("c", "r") if (v := m.values.get(k)) is not None]
+    residuals = [v for v in extra if is_residual(v, node, m.y.shape)]
+    biases = [v for v in extra if bias_of(v, node, w.shape[1]) is not None]
+    known = len(residuals) <= 1 and len(biases) <= 1
+    return known and len(residuals) + len(biases) == len(extra) and m.y.shape == product_shape(m)
+
+
+def record_packed(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+    """Record the product with weights packed at compile time."""
+    w = weights_of(m, node)
+    assert w is not None
+    rows = math.prod(m.a.shape[:-1])
+    extra = [v for k in ("c", "r") if (v := m.values.get(k)) is not None]
+    biases = [b for v in extra if (b := bias_of(v, node, w.shape[1])) is not None]
+    r = next((v for v in extra if is_residual(v, node, m.y.shape)), None)
+    call = plan.plan_gemm(rows, w, biases[0] if biases else None, c.vlen, act)
+    in_place = r is not None and r.ir is not m.a.ir
+    c.call(
+        call.kernel,
+        m.y,
+        m.a,
+        c.const(call.weights, "w"),
+        c.const(call.bias, "b"),
+        r,
+        c.params(**call.fields),
+        instance=call.instance,
+        inplace=[(m.y, r)] if in_place else (),
+        macs=rows * w.size,
+    )
+
+
+# -- products of activations ------------------------------------------------------------------
+
+
+def views_of(m: Match) -> tuple[Strided, Strided, Strided]:
+    """a, b and y as the MatMul node sees them, whatever transposes the match folds."""
+    a, b, y = (Strided.contiguous(v.shape) for v in (m.a, m.b, m.y))
+    if (ta := getattr(m, "ta", None)) is not None:
+        a = a.permuted([int(p) for p in ta.attr("perm")])
+    if (tb := getattr(m, "tb", None)) is not None:
+        b = b.permuted([int(p) for p in tb.attr("perm")])
+    if (ty := getattr(m, "ty", None)) is not None:
+        y = y.inverse([int(p) for p in ty.attr("perm")])
+    vector_a, vector_b = len(a.shape) == 1, len(b.shape) == 1
+    if vector_b:
+        y = Strided((*y.shape, 1), (*y.strides, 1))
+    if vector_a:
+        y = Strided((*y.shape[:-1], 1, y.shape[-1]), (*y.strides[:-1], 0, y.strides[-1]))
+    return a.matrix(row=True), b.matrix(row=False), y
+
+
+def batches(a: Strided, b: Strided, y: Strided) -> tuple[tuple[int, ...], list[tuple[int, ...]]]:
+    """Sizes of the folded batch axes and the strides of a, b and y along them."""
+    sizes = y.shape[:-2]
+    return fold_batch(sizes, [v.broadcast(sizes) for v in (a, b, y)])
+
+
+def record_views(c: LowerContext, m: Match) -> None:
+    """Record a batched product of two activations of float32."""
+    a, b, y = views_of(m)
+    sizes, (sa, sb, sy) = batches(a, b, y)
+    call = plan.plan_matmul(
+        MatMulShape(
+            m=y.shape[-2],
+            n=y.shape[-1],
+            k=a.shape[-1],
+            batch=three(sizes, 1),
+            a_batch=three(sa, 0),
+            b_batch=three(sb, 0),
+            y_batch=three(sy, 0),
+            a_row=a.strides[-2],
+            b_row=b.strides[-2],
+            b_col=b.strides[-1],
+            y_row=y.strides[-2],
+        ),
+        c.vlen,
+    )
+    macs = math.prod(y.shape) * a.shape[-1]
+    scratch = c.scratch(call.scratch or 0)
+    params = c.params(**call.fields)
+    c.call(call.kernel, m.y, m.a, m.b, scratch, params, instance=call.instance, macs=macs)
+
+
+def record_general(c: LowerContext, m: Match, node: NodeRef) -> None:
+    """Record a product of any type, strides and addend, by scalar loops."""
+    a, b, y = views_of(m)
+    addend = m.values.get("c")
+    alpha = beta = 1.0
+    if node.op_type == "Gemm":
+        a = a.permuted((1, 0)) if node.attr("transA", 0) else a
+        b = b.permuted((1, 0)) if node.attr("transB", 0) else b
+        alpha, beta = float(node.attr("alpha", 1.0)), float(node.attr("beta", 1.0))
+    sizes, (sa, sb, sy) = batches(a, b, y)
+    cs: tuple[int, ...] = (0, 0)
+    if addend is not None:
+        view = Strided.contiguous((*[1] * (2 - addend.rank), *addend.shape))
+        cs = tuple(0 if n == 1 else s for n, s in zip(view.shape, view.strides, strict=True))
+    params = c.params(
+        m=y.shape[-2],
+        n=y.shape[-1],
+        k=a.shape[-1],
+        batch=three(sizes, 1),
+        a_batch=three(sa, 0),
+        b_batch=three(sb, 0),
+        c_batch=(0, 0, 0),
+        y_batch=three(sy, 0),
+        a_row=a.strides[-2],
+        a_col=a.strides[-1],
+        b_row=b.strides[-2],
+        b_col=b.strides[-1],
+        c_row=cs[0],
+        c_col=cs[1],
+        y_row=y.strides[-2],
+        y_col=y.strides[-1],
+        alpha=alpha,
+        beta=beta,
+    )
+    macs = math.prod(y.shape) * a.shape[-1]
+    kernel = f"aot_matmul_{m.a.dtype.short}_ref"
+    c.call(kernel, m.y, m.a, m.b, addend, params, macs=macs)
+
+
+def folds(m: Match) -> Iterator[tuple[bool, str]]:
+    """Whether the batch axes fit the kernels' three, and rows of a and y are contiguous."""
+    a, b, y = views_of(m)
+    sizes, _ = batches(a, b, y)
+    yield len(sizes) <= 3, f"{len(sizes)} batch axes that cannot be merged (at most 3)"
+
+
+def contiguous_rows(m: Match) -> bool:
+    """Whether elements of a row of a, and of y, follow one another."""
+    a, _, y = views_of(m)
+    return all(v.strides[-1] == 1 or v.shape[-1] == 1 for v in (a, y))
+
+
+# -- the operators ----------------------------------------------------------------------------
+
+
+@matmul.check
+def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.a.dtype in DTYPES, f"dtype {m.a.dtype} (needs a float or integer of 32 or 64 bits)"
+    yield from folds(m)
+
+
+@matmul.lower
+def matmul_kernel(c: LowerContext, m: Match) -> None:
+    if packed(m, m.root):
+        record_packed(c, m, m.root, NO_ACT)
+    elif m.a.dtype is F32 and contiguous_rows(m):
+        record_views(c, m)
+    else:
+        record_general(c, m, m.root)
+
+
+@gemm.check
+def gemm_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.a.dtype in DTYPES, f"dtype {m.a.dtype} (needs a float or integer of 32 or 64 bits)"
+    scales = [float(m.root.attr(k, 1.0)) for k in ("alpha", "beta")]
+    whole = all(s.is_integer() for s in scales)
+    yield m.a.dtype.is_float or whole, f"alpha, beta {scales} with integers (need whole numbers)"
+
+
+@gemm.lower
+def gemm_kernel(c: LowerContext, m: Match) -> None:
+    if packed(m, m.root):
+        record_packed(c, m, m.root, NO_ACT)
+    else:
+        record_general(c, m, m.root)
+
+
+# -- fused forms ------------------------------------------------------------------------------
+
+
+def _matmul(op: Any, a: Any, b: Any) -> Any:
+    return op.MatMul(a, b, _outputs=["product"])
+
+
+def _matmul_add(op: Any, a: Any, b: Any, c: Any) -> Any:
+    return op.Add(_matmul(op, a, b), c)
+
+
+def _matmul_add_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    return op.Add(_matmul_add(op, a, b, c), r)
+
+
+def _gemm(op: Any, a: Any, b: Any, c: Any) -> Any:
+    return op.Gemm(a, b, c, _outputs=["product"], _optional=1)
+
+
+def _gemm_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    return op.Add(_gemm(op, a, b, c), r)
+
+
+def _declare(fused: Fused) -> None:
+    made = fused.pattern
+
+    @made.check
+    def fits(m: Match) -> Iterator[tuple[bool, str]]:
+        yield packed(m, m.product), "needs constant float32 weights, a bias, at most one residual"
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        record_packed(c, m, m.product, fused.constants(m))
+
+    @made.cases
+    def one() -> Iterator[Case]:
+        arrays = [f32(3, 20), f32(20, 18, low=-0.3, high=0.3)]
+        if "c" in fused.params:
+            arrays.append(f32(18))
+        if "r" in fused.params:
+            arrays.append(f32(3, 18))
+        yield with_bounds(fused, arrays, const=(1, 2) if "c" in fused.params else (1,))
+
+
+for _fused in (
+    *fuse("matmul", ("a", "b"), _matmul),
+    *fuse("matmul_add", ("a", "b", "c"), _matmul_add),
+    *fuse("matmul_add_add", ("a", "b", "c", "r"), _matmul_add_add),
+    *fuse("gemm", ("a", "b", "c"), _gemm),
+    *fuse("gemm_add", ("a", "b", "c", "r"), _gemm_add),
+):
+    _declare(_fused)
+
+
+def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
+    """MatMul with transposes of its operands or of its result folded into the strides."""
+
+    def build(op: Any, a: Any, b: Any) -> Any:
+        left = op.Transpose(a, _outputs=["ta"]) if ta else a
+        right = op.Transpose(b, _outputs=["tb"]) if tb else b
+        product = op.MatMul(left, right, _outputs=["product"])
+        return op.Transpose(product, _outputs=["ty"]) if ty else product
+
+    build.__name__ = name
+    made = portable.pattern(build)
+
+    @made.check
+    def fits(m: Match) -> Iterator[tuple[bool, str]]:
+        yield m.a.dtype is F32, f"dtype {m.a.dtype} (needs float32)"
+        yield not (m.b.is_const and m.b.rank == 2), "constant weights are packed instead"
+        yield contiguous_rows(m), "a transpose moves the rows' elements apart"
+        yield from folds(m)
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        record_views(c, m)
+
+    @made.cases
+    def one() -> Iterator[Case]:
+        perm = {"ta.perm": [0, 2, 1, 3], "tb.perm": [0, 2, 3, 1]}
+        attrs: dict[str, Any] = {k: v for k, v in perm.items() if (ta, tb)["tb" in k]}
+        if ty:
+            attrs["perm"] = [0, 2, 1, 3]
+        a = f32(2, 5, 3, 8) if ta else f32(2, 3, 5, 8)
+        b = f32(2, 7, 3, 8) if tb else f32(2, 3, 8, 7)
+        yield case(a, b, **attrs)
+
+
+for _ta, _tb, _ty in [(x, y, z) for x in (0, 1) for y in (0, 1) for z in (0, 1)]:
+    if _ta or _tb or _ty:
+        _name = "matmul" + "_ta" * _ta + "_tb" * _tb + "_ty" * _ty
+        _attention(_name, bool(_ta), bool(_tb), bool(_ty))
+
+
+@matmul.cases
+def matmul_cases() -> Iterator[Case]:
+    yield case(f32(3, 20), f32(20, 18), const=(1,))
+    yield case(f32(1, 70), f32(70, 131), const=(1,))
+    yield case(f32(2, 5, 33), f32(33, 64), const=(1,))
+    yield case(f32(2, 3, 5, 8), f32(2, 3, 8, 17))
+    yield case(f32(3, 1, 5, 8), f32(2, 8, 9))
+    yield case(f32(2, 1, 4, 3, 5), f32(1, 3, 1, 5, 2))
+    yield case(f32(5), f32(2, 5, 3))
+    yield case(f32(2, 3, 5), f32(5))
+    yield case(f32(7), f32(7))
+    yield case(f32(7), f32(7, 4), const=(1,))
+    yield case(f32(4, 6), f32(6, 3), const=(0,))
+    yield case(ints(2, 3, 4), ints(4, 5))
+    yield case(ints(3, 4, dtype="int32"), ints(4, 5, dtype="int32"))
+    yield case(f32(3, 4).astype(np.float64), f32(4, 5).astype(np.float64), rtol=1e-7)
+
+
+@gemm.cases
+def gemm_cases() -> Iterator[Case]:
+    yield case(f32(3, 20), f32(20, 18), f32(18), const=(1, 2))
+    yield case(f32(3, 20), f32(18, 20), f32(18), const=(1, 2), transB=1, alpha=0.5, beta=2.0)
+    yield case(f32(20, 3), f32(20, 18), f32(3, 1), transA=1, beta=0.5)
+    yield case(f32(3, 20), f32(18, 20), transB=1)
+    yield case(f32(3, 20), f32(20, 18), f32(3, 18), const=(1,))
+    yield case(f32(3, 4), f32(4, 5), f32(1), const=(1, 2))
+    yield case(f32(2, 4).astype(np.float64), f32(4, 5).astype(np.float64), rtol=1e-7)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands of matrix products as strided views, and batches of any rank folded to three axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """A tensor seen through its strides (in elements)."""
+
+    shape: Dims
+    strides: Dims
+
+    @staticmethod
+    def contiguous(shape: Sequence[int]) -> Strided:
+        """Row-major."""
+        return Strided(tuple(shape), tuple(math.prod(shape[i + 1 :]) for i in range(len(shape))))
+
+    def permuted(self, perm: Sequence[int]) -> Strided:
+        """The transposed view."""
+        return Strided(tuple(self.shape[p] for p in perm), tuple(self.strides[p] for p in perm))
+
+    def inverse(self, perm: Sequence[int]) -> Strided:
+        """The view whose transposition by `perm` this is."""
+        order = sorted(range(len(perm)), key=lambda i: perm[i])
+        return self.permuted(order)
+
+    def matrix(self, row: bool) -> Strided:
+        """A 1-D operand as a matrix of one row or one column; others as they are."""
+        if len(self.shape) > 1:
+            return self
+        shape, strides = self.shape, self.strides
+        if row:
+            return Strided((1, *shape), (0, *strides))
+        return Strided((*shape, 1), (*strides, 0))
+
+    def broadcast(self, batch: Dims) -> Dims:
+        """Strides of the batch axes in `batch`, 0 along axes this operand repeats."""
+        own, strides = self.shape[:-2], self.strides[:-2]
+        lead = len(batch) - len(own)
+        padded = [0] * lead + [0 if n == 1 else s for n, s in zip(own, strides, strict=True)]
+        return tuple(padded)
+
+
+def fold_batch(sizes: Dims, strides: Sequence[Dims]) -> tuple[Dims, list[Dims]]:
+    """Merge batch axes that every operand steps through as one; axes of size 1 go.
+
+    Returns the sizes and the strides per operand of what is left, outermost first.
+    """
+    out: list[int] = []
+    steps: list[list[int]] = [[] for _ in strides]
+    for axis, size in enumerate(sizes):
+        if size == 1:
+            continue
+        now = [s[axis] for s in strides]
+        if out and all(have[-1] == n * size for have, n in zip(steps, now, strict=True)):
+            out[-1] *= size
+            for have, n in zip(steps, now, strict=True):
+                have[-1] = n
+            continue
+        out.append(size)
+        for have, n in zip(steps, now, strict=True):
+            have.append(n)
+    return tuple(out), [tuple(s) for s in steps]
+
+
+def three(values: Dims, fill: int) -> tuple[int, int, int]:
+    """`values` (at most three) preceded by `fill`."""
+    padded = [fill] * (3 - len(values)) + list(values)
+    return padded[0], padded[1], padded[2]
