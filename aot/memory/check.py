@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The independent checker of Plans: plays the program and watches who owns which byte.
+
+It shares no code with the planner. Every write makes the tensor's root the owner of the bytes it
+lands on; every read must find all its bytes owned by its own root. So nothing that is still to be
+read can have been overwritten, whatever live ranges the planner computed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+
+from aot.errors import InternalError
+from aot.memory.plan import Plan
+from aot.program import Access, Arg, Call, Program, Role, Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class _Touch:
+    """Bytes [begin, end) of the arena that argument `arg` touches; `root` is its owner-to-be."""
+
+    arg: int
+    tensor: str
+    root: str
+    begin: int
+    end: int
+    access: Access
+
+
+class _Owners:
+    """Owners of the arena's bytes: starts of runs, ascending, and the owner of each run."""
+
+    def __init__(self) -> None:
+        self.starts = [0]
+        self.owners = [""]
+
+    def take(self, begin: int, end: int, owner: str) -> None:
+        """Make `owner` own [begin, end)."""
+        starts, owners = self.starts, self.owners
+        after = owners[bisect_right(starts, end) - 1]
+        i, j = bisect_left(starts, begin), bisect_right(starts, end)
+        starts[i:j] = [begin, end]
+        owners[i:j] = [owner, after]
+
+    def stranger(self, begin: int, end: int, owner: str) -> str | None:
+        """Someone other than `owner` who owns a byte of [begin, end) ("" = never written)."""
+        i = bisect_right(self.starts, begin) - 1
+        while i < len(self.starts) and self.starts[i] < end:
+            if self.owners[i] != owner:
+                return self.owners[i]
+            i += 1
+        return None
+
+
+def check_plan(program: Program, plan: Plan) -> None:
+    """Raise InternalError, naming the tensors, unless `plan` is safe for `program`."""
+    roots = {name: _root(program, name) for name in program.tensors}
+    if plan.arena_bytes < plan.lower_bound_bytes or plan.alignment < 1:
+        raise InternalError(
+            f"arena of {plan.arena_bytes} bytes is below its bound {plan.lower_bound_bytes}"
+        )
+    for name, place in plan.placements.items():
+        if name not in program.tensors:
+            raise InternalError(f"the plan places {name}, which does not exist")
+        _check_place(program.tensors[name], plan, place.memory, place.offset, roots[name])
+    owners = _Owners()
+    for step, call in enumerate(program.calls):
+        touches = _touches(program, plan, roots, step, call)
+        _check_within_call(step, call, touches)
+        for t in touches:
+            if t.access is not Access.WRITE:
+                _check_read(owners, step, call, t)
+        for t in touches:
+            if t.access is not Access.READ and t.begin < t.end:
+                owners.take(t.begin, t.end, t.root)
+
+
+def _root(program: Program, name: str) -> tuple[Tensor, int]:
+    """The tensor at the end of the chain of views, and the bytes into it; every link in bounds."""
+    tensor, offset = program.tensors[name], 0
+    for _ in range(len(program.tensors)):
+        if tensor.view is None:
+            return tensor, offset
+        base = program.tensors[tensor.view.base]
+        if tensor.view.offset < 0 or tensor.view.offset + tensor.nbytes > base.nbytes:
+            raise InternalError(f"view {tensor.name} leaves its base {base.name}")
+        offset += tensor.view.offset
+        tensor = base
+    raise InternalError(f"views of {name} go in a circle")
+
+
+def _check_place(
+    tensor: Tensor, plan: Plan, memory: str, offset: int, root: tuple[Tensor, int]
+) -> None:
+    """In the arena, aligned, and where its root says."""
+    owner, distance = root
+    name = tensor.name
+    if owner.role not in (Role.TEMP, Role.SCRATCH) or memory != "arena":
+        raise InternalError(f"{name} ({owner.role.value}) is placed in {memory}")
+    if offset < 0 or offset + tensor.nbytes > plan.arena_bytes:
+        raise InternalError(
+            f"{name} at {offset} with {tensor.nbytes} bytes leaves the arena of {plan.arena_bytes}"
+        )
+    align = tensor.align if tensor is owner else tensor.dtype.nbytes
+    if offset % align or plan.alignment % (owner.align if tensor is owner else 1):
+        raise InternalError(f"{name} at {offset} is not aligned to {align}")
+    base = plan.placements.get(owner.name)
+    if base is None or base.offset + distance != offset:
+        raise InternalError(f"view {name} at {offset} is not {distance} bytes into {owner.name}")
+
+
+def _touches(
+    program: Program,
+    plan: Plan,
+    roots: dict[str, tuple[Tensor, int]],
+    step: int,
+    call: Call,
+) -> list[_Touch]:
+    """What a call touches in the arena, in the order of its arguments."""
+    found = []
+    for index, arg in enumerate(call.args):
+        if not isinstance(arg, Arg):
+            continue
+        owner = roots[arg.tensor][0]
+        if owner.role not in (Role.TEMP, Role.SCRATCH):
+            continue
+        place = plan.placements.get(arg.tensor)
+        if place is None:
+            raise InternalError(f"call {step} ({call.kernel}): {arg.tensor} has no place")
+        nbytes = program.tensors[arg.tensor].nbytes
+        begin, end = place.offset + arg.offset, place.offset + nbytes
+        found.append(_Touch(index, arg.tensor, owner.name, begin, end, arg.access))
+    return found
+
+
+def _check_within_call(step: int, call: Call, touches: list[_Touch]) -> None:
+    """What a call writes lies on nothing else it touches, unless it permits exactly that."""
+    permitted = set(call.inplace)
+    for w in touches:
+        if w.access is Access.READ:
+            continue
+        for other in touches:
+            if other is w or other.end <= w.begin or w.end <= other.begin:
+                continue
+            if other.access is not Access.READ and other.arg < w.arg:
+                continue
+            exact = other.begin == w.begin and w.end <= other.end
+            if not (exact and (w.arg, other.arg) in permitted):
+                raise InternalError(
+                    f"call {step} ({call.kernel}) writes {w.tensor} on {other.tensor}: "
+                    f"bytes {w.begin}..{w.end} and {other.begin}..{other.end}"
+                )
+
+
+def _check_read(owners: _Owners, step: int, call: Call, t: _Touch) -> None:
+    stranger = owners.stranger(t.begin, t.end, t.root)
+    if stranger is None:
+        return
+    what = f"overwritten by {stranger}" if stranger else "never written"
+    raise InternalError(f"call {step} ({call.kernel}) reads {t.tensor}, which was {what}")

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Plan: where every tensor of the arena lives, how small that is, and whether it is optimal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from aot.errors import UnsupportedError
+from aot.memory.alias import Aliases, Sharing, decide
+from aot.memory.live import uses_of
+from aot.memory.pack import EFFORT, pack
+from aot.program import Program, Role
+from aot.target import Target
+
+ARENA = "arena"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`offset` bytes into the memory called `memory`."""
+
+    memory: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The arena of one program. All sizes in bytes.
+
+    `placements` holds every tensor of the arena that a call touches, views of them included.
+    `lower_bound_bytes` is the most that is live at one time given the order and the aliases, sizes
+    rounded up to the alignment; `logical_bound_bytes` the same in elements × dtype, without
+    scratch and layout padding, a tensor and its copy in another layout counted once. `optimal`
+    says that no smaller arena exists for this order and these aliases; `schedule_optimal` that no
+    order needs less. `inplace` are the permissions used. Inputs and outputs are the caller's
+    memory (`io_bytes`), constants are in no plan.
+    """
+
+    placements: Mapping[str, Place]
+    arena_bytes: int
+    lower_bound_bytes: int
+    logical_bound_bytes: int
+    optimal: bool
+    alignment: int
+    io_bytes: int = 0
+    schedule_optimal: bool = False
+    inplace: tuple[Sharing, ...] = ()
+    live: Mapping[str, tuple[int, int]] | None = None
+
+    def text(self) -> str:
+        """The plan in lines, lowest address first; equal plans give equal text."""
+        proof = "optimal" if self.optimal else "not proven optimal"
+        order = "optimal" if self.schedule_optimal else "not proven optimal"
+        lines = [
+            f"plan arena={self.arena_bytes} lower_bound={self.lower_bound_bytes} ({proof}) "
+            f"logical_bound={self.logical_bound_bytes} io={self.io_bytes} align={self.alignment} "
+            f"order {order}"
+        ]
+        places = sorted(self.placements.items(), key=lambda item: (item[1].offset, item[0]))
+        for name, place in places:
+            steps = (self.live or {}).get(name)
+            life = f" steps {steps[0]}..{steps[1] - 1}" if steps else ""
+            lines.append(f"  {place.memory}+{place.offset}: {name}{life}")
+        lines += [f"  call {s.call}: {s.above} in place of {s.below}" for s in self.inplace]
+        return "\n".join(lines) + "\n"
+
+
+def plan_memory(program: Program, target: Target | None = None, effort: int = EFFORT) -> Plan:
+    """Place every temporary and scratch tensor of `program`, spending `effort` search steps.
+
+    Raises UnsupportedError for calls that own sub-programs.
+    """
+    for call in program.calls:
+        if call.bodies:
+            raise UnsupportedError(
+                f"{call.kernel}: memory of sub-programs is not planned in this version",
+                " + ".join(call.origin.nodes),
+            )
+    aliases = decide(program)
+    packing = pack([g.buffer for g in aliases.groups], effort)
+    roots = {
+        root: packing.offsets[group.members[0][0]] + offset
+        for group in aliases.groups
+        for root, offset in group.members
+    }
+    return Plan(
+        _placements(program, roots),
+        packing.height,
+        packing.lower_bound,
+        logical_bound(program, aliases),
+        packing.optimal,
+        max((g.align for g in aliases.groups), default=64),
+        sum(program.tensors[n].nbytes for n in (*program.inputs, *program.outputs)),
+        program.schedule_optimal,
+        aliases.inplace,
+        {r: (u[0].call, u[-1].call + 1) for r, u in uses_of(program).by_root.items()},
+    )
+
+
+def _placements(program: Program, roots: Mapping[str, int]) -> dict[str, Place]:
+    """Places of roots and of the views of them, in the order of the program's tensors."""
+    found: dict[str, Place] = {}
+    for name in program.tensors:
+        root, offset = program.base(name)
+        if root in roots:
+            found[name] = Place(ARENA, roots[root] + offset)
+    return found
+
+
+def logical_bound(program: Program, aliases: Aliases) -> int:
+    """The most bytes of elements live at one time: see `Plan`.
+
+    Tensors that hold the same ONNX value in several layouts count once, as do the members of one
+    in-place group; each counts as its largest, from its first use to its last.
+    """
+    spans: dict[str, tuple[int, int, int]] = {}
+    leader: dict[str, str] = {}
+    for group in aliases.groups:
+        roots = [r for r, _ in group.members if program.tensors[r].role is Role.TEMP]
+        if not roots:
+            continue
+        keys = [program.tensors[r].onnx_name or f"\0{r}" for r in roots]
+        size = max(program.tensors[r].logical_nbytes for r in roots)
+        span = (size, group.start, group.end)
+        merged = dict.fromkeys(_leader(leader, k) for k in keys)
+        first = next(iter(merged))
+        for key in merged:
+            old = spans.pop(key, span)
+            span = max(span[0], old[0]), min(span[1], old[1]), max(span[2], old[2])
+            leader[key] = first
+        spans[first] = span
+    live = [0] * (len(program.calls) + 1)
+    for size, start, end in spans.values():
+        for t in range(start, end):
+            live[t] += size
+    return max(live)
+
+
+def _leader(leader: dict[str, str], key: str) -> str:
+    while leader.get(key, key) != key:
+        key = leader[key]
+    return key
