@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import platform
+import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -91,7 +92,10 @@ def compile(  # the public name, as in the interface
 def compile_to(
     source: Any, out: Path, options: Options, progress: Progress = _silent, configure: bool = True
 ) -> Compiled:
-    """Compile `source` and replace what is in `out`; on failure `out` is as it was."""
+    """Compile `source` and replace what is in `out`; on failure `out` is as it was.
+
+    The stage `options.dump_after` is printed to stdout as soon as it is there.
+    """
     from aot.budget import check_budgets
     from aot.emit_c.write import write_bundle
     from aot.pipeline import compile_model
@@ -100,7 +104,12 @@ def compile_to(
     tools = tree.find_tools(target.packages) if configure else None
     change = tree.Tree(out)
     change.check()
-    compiled = compile_model(source, options, progress)
+
+    def watch(stage: str, text: Callable[[], str]) -> None:
+        if stage == options.dump_after:
+            sys.stdout.write(text())
+
+    compiled = compile_model(source, options, progress, watch)
     check_budgets(compiled, options)
     progress("write")
     with change:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from aot.vendor.backend import Backend
 
 Progress = Callable[[str], None]
+#: Told the text form of each stage's result as it appears (`--dump-after`).
+Watch = Callable[[str, Callable[[], str]], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +37,13 @@ class Compiled:
     plan: Plan
     files: dict[str, Any]
     manifest: dict[str, Any] = field(default_factory=dict)
-    dump: str = ""
 
 
 def _silent(_stage: str) -> None:
+    return None
+
+
+def _unwatched(_stage: str, _text: Callable[[], str]) -> None:
     return None
 
 
@@ -62,10 +67,13 @@ def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
 
 
 def partition_model(
-    source: Path | Any, options: Options, progress: Progress = _silent
+    source: Path | Any,
+    options: Options,
+    progress: Progress = _silent,
+    watch: Watch = _unwatched,
 ) -> tuple[ir.Model, Partition]:
     """The front half: the normalised model and who computes which node."""
-    from aot.load import load
+    from aot.load import load, model_text
     from aot.normalise import normalise
     from aot.partition.select import select
     from aot.vendor.find import backends_for
@@ -74,13 +82,22 @@ def partition_model(
     load_options = _load_options(options, backends)
     progress("load")
     model = load(source, load_options)
+    watch("load", lambda: model_text(model))
     progress("normalise")
     model = normalise(model, load_options)
+    watch("normalise", lambda: model_text(model))
     progress("partition")
-    return model, select(model.graph, backends)
+    partition = select(model.graph, backends)
+    watch("partition", partition.text)
+    return model, partition
 
 
-def compile_model(source: Path | Any, options: Options, progress: Progress = _silent) -> Compiled:
+def compile_model(
+    source: Path | Any,
+    options: Options,
+    progress: Progress = _silent,
+    watch: Watch = _unwatched,
+) -> Compiled:
     """Compile a model (path, bytes, ModelProto or onnx_ir.Model) to the files of a bundle.
 
     Nothing is written. Raises AotError with what, where and a hint.
@@ -96,15 +113,18 @@ def compile_model(source: Path | Any, options: Options, progress: Progress = _si
 
     target = load_target(options.target)
     name = bundle_name(options.name, source)
-    model, partition = partition_model(source, options, progress)
+    model, partition = partition_model(source, options, progress, watch)
     progress("lower")
     program = lower(name, model.graph, partition, target, options)
+    watch("lower", program.text)
     check_program(program)
     progress("schedule")
     scheduled = schedule(program)
+    watch("schedule", scheduled.text)
     check_program(scheduled)
     progress("plan")
     plan = plan_memory(scheduled, target, effort=options.plan_effort)
+    watch("plan", plan.text)
     check_plan(scheduled, plan)
     progress("emit")
     manifest = manifest_of(scheduled, plan, target, partition, options)

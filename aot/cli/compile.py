@@ -30,8 +30,6 @@ def run(a: argparse.Namespace) -> int:
     with Staged(a.verbose, a.quiet) as progress:
         compiled = compile_to(Path(a.model), out, options, progress, not a.no_configure)
     seconds = time.process_time() - began
-    if options.dump_after:
-        sys.stdout.write(compiled.dump)
     asked = options.name or Path(a.model).stem
     if compiled.name.endswith("_model") and not asked.endswith("_model") and not a.quiet:
         note = f"the name {printable(asked)} is reserved: the bundle is called {compiled.name}"
