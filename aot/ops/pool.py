@@ -48,7 +48,7 @@ def _pooled(m: Match) -> Iterator[tuple[bool, str]]:
 
 def geometry(c: LowerContext, m: Match, order: int = 0) -> ParamFields:
     """The parameters every pooling kernel takes; missing spatial axes come first with extent 1."""
-    n = m.x.rank - 2
+    n: int = m.x.rank - 2
     pads = list(m.pads or [0] * (2 * n))
     block = m.x.layout.block
 

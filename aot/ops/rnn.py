@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recurrent layers: LSTM, GRU, RNN in float32. Weights are packed here, one call per direction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, S32
+from aot.lower_context import LowerContext, ParamFields, Used
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match, ValueRef
+from aot.vendor.backend import Pattern
+
+Array = np.ndarray[Any, Any]
+
+# In the order of AOT_RNN_* of runtime_c/kernels/aot_rnn_f32.h: defaults of alpha and beta, None
+# where the function has no such parameter.
+ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
+    "sigmoid": (None, None),
+    "tanh": (None, None),
+    "relu": (None, None),
+    "hardsigmoid": (0.2, 0.5),
+    "leakyrelu": (0.01, None),
+    "affine": (1.0, 0.0),
+    "scaledtanh": (1.0, 1.0),
+    "softsign": (None, None),
+    "elu": (1.0, None),
+    "thresholdedrelu": (1.0, None),
+}
+CHUNK = 16384  # elements of gates computed from the inputs at once
+
+ATTRIBUTES: dict[str, Any] = {
+    "hidden_size": None,
+    "direction": "forward",
+    "layout": 0,
+    "clip": None,
+    "activations": None,
+    "activation_alpha": None,
+    "activation_beta": None,
+}
+INPUTS = "x w r b? lens? h0?"
+lstm = op("LSTM", f"{INPUTS} c0? peep?", "y yh yc", input_forget=0, **ATTRIBUTES)
+gru = op("GRU", INPUTS, "y yh", linear_before_reset=0, **ATTRIBUTES)
+rnn = op("RNN", INPUTS, "y yh", **ATTRIBUTES)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The extents of a recurrent layer; `padded` is the hidden size in whole vectors."""
+
+    steps: int
+    batch: int
+    features: int
+    hidden: int
+    directions: int
+    gates: int
+    padded: int
+    panel: int
+
+    @property
+    def row(self) -> int:
+        """Elements of a row of gates."""
+        return self.panels(self.gates * self.padded)
+
+    def panels(self, columns: int) -> int:
+        """`columns` rounded up to whole panels."""
+        return -(-columns // self.panel) * self.panel
+
+
+def shape_of(m: Match, vlen: int) -> Shape:
+    """The extents, for vectors of `vlen` elements."""
+    time, batch = (1, 0) if m.layout else (0, 1)
+    directions, hidden = m.r.shape[0], m.r.shape[2]
+    gates = m.r.shape[1] // hidden
+    padded = -(-hidden // vlen) * vlen
+    x = m.x.shape
+    return Shape(x[time], x[batch], x[2], hidden, directions, gates, padded, 4 * vlen)
+
+
+def functions(m: Match, default: Sequence[str]) -> list[tuple[str, float, float]]:
+    """(name, alpha, beta) of the activations of all directions, defaults filled in."""
+    names = [str(a).lower() for a in m.activations or ()] or list(default) * m.r.shape[0]
+    alphas, betas = list(m.activation_alpha or ()), list(m.activation_beta or ())
+    found = []
+    for name in names:
+        alpha, beta = ACTIVATIONS.get(name, (None, None))
+        if alpha is not None and alphas:
+            alpha = alphas.pop(0)
+        if beta is not None and betas:
+            beta = betas.pop(0)
+        found.append((name, float(alpha or 0.0), float(beta or 0.0)))
+    return found
+
+
+def _supported(m: Match, default: Sequence[str]) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    for name in ("w", "r", "b", "peep"):
+        value = m.values.get(name)
+        yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
+    known = ("forward", "reverse", "bidirectional")
+    yield m.direction in known, f"direction {m.direction!r} (needs one of {', '.join(known)})"
+    yield 0 not in m.x.shape, f"an empty tensor {list(m.x.shape)}"
+    names = [f[0] for f in functions(m, default)]
+    strange = sorted(set(names) - set(ACTIVATIONS))
+    yield not strange, f"activation {', '.join(strange)}"
+    want = len(default) * m.r.shape[0]
+    yield len(names) == want, f"{len(names)} activations (needs {want})"
+
+
+def packed(weights: Array, s: Shape, columns: int) -> Array:
+    """[gates*hidden, depth] as [columns/panel][depth][panel], every gate padded to vectors."""
+    depth = weights.shape[1]
+    gates = weights.reshape(-1, s.hidden, depth)
+    full = np.zeros((columns, depth), np.float32)
+    view = full[: gates.shape[0] * s.padded].reshape(gates.shape[0], s.padded, depth)
+    view[:, : s.hidden] = gates
+    return full.reshape(columns // s.panel, s.panel, depth).transpose(0, 2, 1).ravel()
+
+
+def packed_row(values: Array, s: Shape, columns: int) -> Array:
+    """[gates*hidden] as a row of `columns` elements, every gate padded to vectors."""
+    return packed(values.reshape(-1, 1), s, columns)
+
+
+def _bias(m: Match, s: Shape, d: int) -> tuple[Array, Array]:
+    """Input and recurrent bias of direction d, each [gates*hidden]."""
+    if m.b is None:
+        zero = np.zeros(s.gates * s.hidden, np.float32)
+        return zero, zero
+    both = np.asarray(m.b.data[d], np.float32)
+    return both[: both.size // 2], both[both.size // 2 :]
+
+
+def _lengths(m: Match, s: Shape) -> ValueRef | None:
+    """The sequence lengths, None where all steps count."""
+    lens = m.lens
+    if lens is not None and lens.is_const and (np.asarray(lens.data) == s.steps).all():
+        return None
+    assert lens is None or lens.dtype is S32
+    return lens  # type: ignore[no-any-return]
+
+
+def _reverse(m: Match, d: int) -> bool:
+    return bool(m.direction == "reverse" or d == 1)
+
+
+def _chunk(m: Match, s: Shape, d: int) -> int:
+    """Steps whose input products are made at once."""
+    if _reverse(m, d) and _lengths(m, s) is not None:
+        return s.steps
+    return max(1, min(s.steps, CHUNK // (s.batch * s.row)))
+
+
+def _params(
+    c: LowerContext, m: Match, s: Shape, d: int, default: Sequence[str], coupled: int
+) -> ParamFields:
+    """The struct aot_rnn_f32_params."""
+    own = functions(m, default)[d * len(default) : (d + 1) * len(default)]
+    own += [("sigmoid", 0.0, 0.0)] * (3 - len(own))
+    order = list(ACTIVATIONS)
+    wide = s.directions * s.hidden
+    first = m.layout == 0
+    return c.params(
+        steps=s.steps,
+        batch=s.batch,
+        input=s.features,
+        hidden=s.hidden,
+        row=s.row,
+        chunk=_chunk(m, s, d),
+        x_time=s.batch * s.features if first else s.features,
+        x_batch=s.features if first else s.steps * s.features,
+        y_time=wide * s.batch if first else wide,
+        y_batch=s.hidden if first else s.steps * wide,
+        state=s.hidden if first else wide,
+        reverse=int(_reverse(m, d)),
+        act=[order.index(a) for a, _, _ in own],
+        alpha=[a for _, a, _ in own],
+        beta=[b for _, _, b in own],
+        clip=math.inf if m.clip is None else float(m.clip),
+        coupled=coupled,
+    )
+
+
+def _part(c: LowerContext, m: Match, s: Shape, name: str, d: int) -> Used | None:
+    """Direction d of an input or output that has all of them; None if it is absent."""
+    value = m.values.get(name)
+    if value is None:
+        return None
+    offset = d * s.hidden * (1 if m.layout else s.batch) * 4
+    known = name in m.output_names
+    return c.write(value, offset) if known else c.read(value, offset)
+
+
+def _macs(s: Shape) -> int:
+    return s.steps * s.batch * s.gates * s.hidden * (s.features + s.hidden)
+
+
+LSTM_DEFAULT = ("sigmoid", "tanh", "tanh")
+GRU_DEFAULT = ("sigmoid", "tanh")
+RNN_DEFAULT = ("tanh",)
+
+
+@lstm.lower
+def lstm_to_kernel(c: LowerContext, m: Match) -> None:
+    s = shape_of(m, c.vlen)
+    for d in range(s.directions):
+        bias = sum(_bias(m, s, d))
+        peep = None
+        if m.peep is not None:
+            peep = c.const(packed_row(m.peep.data[d], s, s.panels(3 * s.padded)), "peephole")
+        scratch = c.scratch(4 * s.batch * (2 * s.padded + _chunk(m, s, d) * s.row))
+        c.call(
+            "aot_lstm_f32",
+            *(_part(c, m, s, n, d) for n in ("y", "yh", "yc")),
+            m.x,
+            c.const(packed(m.w.data[d], s, s.row), "w"),
+            c.const(packed(m.r.data[d], s, s.row), "r"),
+            c.const(packed_row(np.asarray(bias), s, s.row), "bias"),
+            _lengths(m, s),
+            _part(c, m, s, "h0", d),
+            _part(c, m, s, "c0", d),
+            peep,
+            scratch,
+            _params(c, m, s, d, LSTM_DEFAULT, int(m.input_forget)),
+            macs=_macs(s),
+        )
+
+
+@gru.lower
+def gru_to_kernel(c: LowerContext, m: Match) -> None:
+    s = shape_of(m, c.vlen)
+    one, two = s.panels(s.padded), s.panels(2 * s.padded)
+    for d in range(s.directions):
+        own, recurrent = _bias(m, s, d)
+        linear = bool(m.linear_before_reset)
+        inside = recurrent.copy()
+        # With linear_before_reset the candidate's recurrent bias is scaled by the reset gate.
+        inside[2 * s.hidden :] *= not linear
+        later = recurrent[2 * s.hidden :] * linear
+        r, split = m.r.data[d], 2 * s.hidden
+        parts = [packed(r[:split], s, two), packed(r[split:], s, one)]
+        size = s.batch * s.padded + 2 * one + _chunk(m, s, d) * s.batch * s.row
+        c.call(
+            "aot_gru_f32",
+            *(_part(c, m, s, n, d) for n in ("y", "yh")),
+            m.x,
+            c.const(packed(m.w.data[d], s, s.row), "w"),
+            c.const(np.concatenate(parts), "r"),
+            c.const(packed_row(own + inside, s, s.row), "bias"),
+            c.const(packed_row(later, s, one), "rbias"),
+            _lengths(m, s),
+            _part(c, m, s, "h0", d),
+            c.scratch(4 * size),
+            _params(c, m, s, d, GRU_DEFAULT, int(linear)),
+            macs=_macs(s),
+        )
+
+
+@rnn.lower
+def rnn_to_kernel(c: LowerContext, m: Match) -> None:
+    s = shape_of(m, c.vlen)
+    for d in range(s.directions):
+        own, recurrent = _bias(m, s, d)
+        size = s.batch * s.padded + _chunk(m, s, d) * s.batch * s.row
+        c.call(
+            "aot_simple_rnn_f32",
+            *(_part(c, m, s, n, d) for n in ("y", "yh")),
+            m.x,
+            c.const(packed(m.w.data[d], s, s.row), "w"),
+            c.const(packed(m.r.data[d], s, s.row), "r"),
+            c.const(packed_row(own + recurrent, s, s.row), "bias"),
+            _lengths(m, s),
+            _part(c, m, s, "h0", d),
+            c.scratch(4 * size),
+            _params(c, m, s, d, RNN_DEFAULT, 0),
+            macs=_macs(s),
+            header="aot_gru_f32.h",
+        )
+
+
+def _declare(pattern: Pattern, default: Sequence[str]) -> None:
+    @pattern.check
+    def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        yield from _supported(m, default)
+
+
+for _pattern, _default in ((lstm, LSTM_DEFAULT), (gru, GRU_DEFAULT), (rnn, RNN_DEFAULT)):
+    _declare(_pattern, _default)
+
+
+def _arrays(gates: int, t: int, b: int, i: int, h: int, d: int = 1) -> list[Array]:
+    """x, w, r, bias of a layer."""
+    shapes = [(t, b, i), (d, gates * h, i), (d, gates * h, h), (d, 2 * gates * h)]
+    return [f32(*s, seed=k, low=-0.6, high=0.6) for k, s in enumerate(shapes)]
+
+
+@lstm.cases
+def lstm_cases() -> Iterator[Case]:
+    weights = (1, 2, 3)
+    full = _arrays(4, 5, 3, 7, 19)
+    h, cell = f32(1, 3, 19, seed=5), f32(1, 3, 19, seed=6)
+    peep = f32(1, 57, seed=7)
+    yield case(*_arrays(4, 3, 1, 9, 16), const=weights, outputs=3, hidden_size=16)
+    yield case(*full[:3], const=(1, 2), outputs=2, hidden_size=19)
+    yield case(*full, None, h, cell, const=weights, outputs=3, hidden_size=19)
+    yield case(*full, None, h, cell, peep, const=(1, 2, 3, 7), outputs=3, hidden_size=19)
+    for direction in ("reverse", "bidirectional"):
+        arrays = _arrays(4, 4, 2, 5, 6, 1 + (direction == "bidirectional"))
+        yield case(*arrays, const=weights, outputs=3, hidden_size=6, direction=direction)
+
+
+@gru.cases
+def gru_cases() -> Iterator[Case]:
+    weights = (1, 2, 3)
+    full = _arrays(3, 5, 3, 7, 19)
+    h = f32(1, 3, 19, seed=5)
+    for linear in (0, 1):
+        attrs: dict[str, Any] = {"hidden_size": 19, "linear_before_reset": linear}
+        yield case(*full, None, h, const=weights, outputs=2, **attrs)
+        yield case(*full[:3], const=(1, 2), outputs=2, **attrs)
+
+
+@rnn.cases
+def rnn_cases() -> Iterator[Case]:
+    weights = (1, 2, 3)
+    yield case(*_arrays(1, 5, 3, 7, 19), const=weights, outputs=2, hidden_size=19)
+    yield case(*_arrays(1, 4, 1, 3, 5), const=weights, outputs=2, hidden_size=5)
