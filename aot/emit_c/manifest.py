@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.emit_c import interface
 from aot.emit_c.constants import place_constants
-from aot.emit_c.trace import last_writers, writes
+from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
 from aot.program import Call, Program, Role, Tensor
 from aot.version import __version__
@@ -91,7 +91,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "lower_bound_bytes": plan.lower_bound_bytes,
         "logical_bound_bytes": plan.logical_bound_bytes,
         "optimal": plan.optimal,
-        "schedule_optimal": program.schedule_optimal,
+        "schedule_optimal": plan.schedule_optimal,
         "io_bytes": sum(t.nbytes for t in caller),
         "constants_bytes": constants.nbytes,
         "alignment": plan.alignment,
@@ -136,9 +136,10 @@ def _offsets(program: Program, plan: Plan, call: Call) -> dict[str, int]:
     """Tensors of the call that are in the arena → byte offset."""
     found = {}
     for arg in call.pointers():
-        base, offset = program.base(arg.tensor)
-        if program.tensors[base].role in (Role.TEMP, Role.SCRATCH) and base in plan.placements:
-            found[arg.tensor] = plan.placements[base].offset + offset
+        role = program.tensors[program.base(arg.tensor)[0]].role
+        offset = arena_offset(program, plan, arg.tensor)
+        if role in (Role.TEMP, Role.SCRATCH) and offset is not None:
+            found[arg.tensor] = offset
     return found
 
 

@@ -151,7 +151,7 @@ def _values(
 
 def _magic(program: Program) -> str:
     """A number that no other model's context has by chance; never zero."""
-    digest = hashlib.sha256(program.text().encode()).digest()
+    digest = hashlib.sha256(program.text().encode("utf-8", "surrogatepass")).digest()
     return f"0x{int.from_bytes(digest[:4], 'little') | 1:08x}U"
 
 

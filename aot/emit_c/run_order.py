@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aot.emit_c import ctext
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
+from aot.emit_c.trace import arena_offset
 from aot.errors import InternalError, UnsupportedError
 from aot.program import Access, Arg, Call, Params, Program, Role, Scalar
 
@@ -179,12 +180,12 @@ def _pointer(s: _Spelling, arg: Arg) -> str:
         return _at(f"out[{s.program.outputs.index(base)}]", offset)
     if tensor.role is Role.CONST:
         return _constant(s, base, offset)
-    place = s.plan.placements.get(base)
-    if place is None and tensor.nbytes == 0:
+    at = arena_offset(s.program, s.plan, arg.tensor)
+    if at is None and tensor.nbytes == 0:
         return "arena"
-    if place is None:
-        raise InternalError(f"tensor {base} has no place in the plan")
-    return _at("arena", place.offset + offset)
+    if at is None:
+        raise InternalError(f"tensor {arg.tensor} has no place in the plan")
+    return _at("arena", at + arg.offset)
 
 
 def _constant(s: _Spelling, name: str, offset: int) -> str:

@@ -21,6 +21,14 @@ def writes(program: Program, call: Call) -> Iterator[tuple[Arg, Tensor]]:
             yield arg, tensor
 
 
+def arena_offset(program: Program, plan: Plan, name: str) -> int | None:
+    """Byte offset in the arena of a tensor that is a view or a whole; None if it is not there."""
+    if name in plan.placements:
+        return plan.placements[name].offset
+    base, offset = program.base(name)
+    return plan.placements[base].offset + offset if base in plan.placements else None
+
+
 def last_writers(program: Program) -> dict[str, int]:
     """Tensor → index of the last call that writes it."""
     last: dict[str, int] = {}
@@ -73,6 +81,6 @@ static void {name}_trace(int32_t call, unsigned char *arena, unsigned char *cons
 def _row(program: Program, plan: Plan, tensor: Tensor) -> str:
     base, offset = program.base(tensor.name)
     output = program.outputs.index(base) if program.tensors[base].role is Role.OUTPUT else -1
-    if output < 0 and base in plan.placements:
-        offset += plan.placements[base].offset
+    if output < 0:
+        offset = arena_offset(program, plan, tensor.name) or 0
     return f"{{{output}, {offset}, {tensor.nbytes}, {ctext.string(tensor.name)}}}"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import shutil
@@ -32,7 +33,7 @@ class Blob:
         at = 0
         for offset, data in self.parts:
             yield bytes(offset - at)
-            yield memoryview(data.reshape(-1).view(np.uint8))
+            yield data.reshape(-1).view(np.uint8).data
             at = offset + data.nbytes
         yield bytes(self.nbytes - at)
 
@@ -85,7 +86,7 @@ def write_bundle(files: Mapping[str, File], out: Path) -> Path:
     except OSError as error:
         raise _unwritable(out, error) from error
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        _remove_tree(fresh)
         _remove_empty(made, out)
     return target
 
@@ -104,20 +105,44 @@ def _write(folder: Path, path: str, content: File) -> None:
 
 
 def _swap(fresh: Path, target: Path) -> None:
-    """Put `fresh` where `target` is; a failure puts the old one back."""
+    """Put `fresh` where `target` is, in one step where the system can; failures change nothing.
+
+    What was at `target` is then at `fresh`, or gone.
+    """
     if not target.is_symlink() and not target.exists():
         os.rename(fresh, target)
         return
-    old = Path(tempfile.mkdtemp(prefix=".bundle-old-", dir=target.parent))
-    os.rename(target, old / "bundle")
+    if _exchange(fresh, target):
+        return
+    old = Path(tempfile.mkdtemp(prefix=".bundle-", dir=target.parent))
     try:
-        os.rename(fresh, target)
-    except OSError:
-        os.rename(old / "bundle", target)
-        raise
+        os.rename(target, old / "bundle")
+        try:
+            os.rename(fresh, target)
+        except OSError:
+            os.rename(old / "bundle", target)
+            raise
     finally:
         if target.exists():
             shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(a: Path, b: Path) -> bool:
+    """Swap two paths atomically; False where the system or the file system has no such call."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return bool(rename(here, os.fsencode(a), here, os.fsencode(b), ctypes.c_uint(exchange)) == 0)
+
+
+def _remove_tree(path: Path) -> None:
+    """Remove what was exchanged away: a folder, or whatever a user put in its place."""
+    if path.is_symlink() or path.is_file():
+        path.unlink()
+    else:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _umask() -> int:

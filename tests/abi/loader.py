@@ -77,7 +77,7 @@ class Library:
         self.c = c.CDLL(str(out / "lib" / f"lib{name}.so"))
         self.name = name
 
-    def __getattr__(self, what: str):  # noqa: ANN204
+    def __getattr__(self, what: str):
         return getattr(self.c, f"{self.name}_{what}")
 
     def context(self) -> c.Array:

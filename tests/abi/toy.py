@@ -48,6 +48,7 @@ class Plan:
     logical_bound_bytes: int = 0
     optimal: bool = True
     alignment: int = 64
+    schedule_optimal: bool = True
 
 
 def stacked(program: Program) -> Plan:
