@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Einsum: one general contraction kernel over strides."""
+
+from __future__ import annotations
+
+import math
+import string
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from aot.dtypes import F32, F64
+from aot.errors import UnsupportedError
+from aot.lower_context import LowerContext
+from aot.ops.moves import padded, strides
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match, ValueRef
+
+einsum = op("Einsum", "xs*", equation="")
+
+
+@dataclass(frozen=True, slots=True)
+class Contraction:
+    """Labels of every operand (one character per axis), of the result, and extents by label."""
+
+    operands: tuple[str, ...]
+    result: str
+    extents: dict[str, int]
+
+    @property
+    def summed(self) -> str:
+        """Labels that the result lacks, in order of appearance."""
+        return "".join(c for c in dict.fromkeys("".join(self.operands)) if c not in self.result)
+
+
+def parse(equation: str, shapes: list[tuple[int, ...]]) -> Contraction:
+    """The contraction an equation describes; an ellipsis becomes labels of its own.
+
+    Raises UnsupportedError if it does not fit the shapes.
+    """
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if len(terms) != len(shapes):
+        raise UnsupportedError(f"equation {equation!r} has {len(terms)} terms for {len(shapes)}")
+    free = [c for c in string.ascii_letters if c not in equation]
+    spare = [len(s) - len(t.replace("...", "")) for t, s in zip(terms, shapes, strict=True)]
+    dots = "".join(free[: max([n for t, n in zip(terms, spare, strict=True) if "..." in t] or [0])])
+    expanded = [
+        t.replace("...", dots[len(dots) - n :]) if n > 0 or "..." in t else t
+        for t, n in zip(terms, spare, strict=True)
+    ]
+    extents: dict[str, int] = {}
+    for term, shape in zip(expanded, shapes, strict=True):
+        if len(term) != len(shape):
+            raise UnsupportedError(f"term {term!r} of {equation!r} for shape {list(shape)}")
+        for label, extent in zip(term, shape, strict=True):
+            known = extents.setdefault(label, extent)
+            if known == 1:
+                extents[label] = extent
+            elif extent not in (1, known):
+                raise UnsupportedError(f"label {label!r} of {equation!r} is {known} and {extent}")
+    if arrow:
+        result = right.replace("...", dots)
+    else:
+        joined = "".join(expanded)
+        result = dots + "".join(c for c in sorted(set(joined) - set(dots)) if joined.count(c) == 1)
+    return Contraction(tuple(expanded), result, extents)
+
+
+def steps(term: str, shape: tuple[int, ...], labels: str) -> list[int]:
+    """Strides of an operand along `labels`; a repeated label walks the diagonal."""
+    own = strides(shape)
+    return [
+        sum(s for t, s, n in zip(term, own, shape, strict=True) if t == label and n > 1)
+        for label in labels
+    ]
+
+
+@einsum.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.y.dtype in (F32, F64), f"dtype {m.y.dtype} (needs float32 or float64)"
+    yield len(m.xs) <= 3, f"{len(m.xs)} operands (at most 3)"
+    yield all(0 not in x.shape for x in m.xs), "an empty operand"
+    try:
+        found = parse(m.equation, [x.shape for x in m.xs])
+    except UnsupportedError as error:
+        yield False, error.what
+        return
+    yield len(found.result) <= 8, f"{len(found.result)} axes of the result (at most 8)"
+    yield len(found.summed) <= 8, f"{len(found.summed)} summed axes (at most 8)"
+
+
+@einsum.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    found = parse(m.equation, [x.shape for x in m.xs])
+    fields: dict[str, tuple[int, ...]] = {}
+    for suffix, labels, name in (("o", found.result, "outer"), ("i", found.summed, "inner")):
+        fields[name] = padded([found.extents[label] for label in labels], 1)
+        for i, letter in enumerate("abc"):
+            own = steps(found.operands[i], m.xs[i].shape, labels) if i < len(m.xs) else []
+            fields[f"{letter}_{suffix}"] = padded(own, 0)
+    operands: list[ValueRef | None] = [*m.xs, *[None] * (3 - len(m.xs))]
+    c.call(
+        f"aot_einsum_{m.y.dtype.short}",
+        m.y,
+        *operands,
+        c.params(**fields),
+        instance={"OPS": len(m.xs)},
+        macs=math.prod(found.extents.values()) if len(m.xs) > 1 else 0,
+        header="aot_einsum.h",
+    )
+
+
+@einsum.cases
+def cases() -> Iterator[Case]:
+    yield case(f32(3, 4), f32(4, 5), equation="ij,jk->ik")
+    yield case(f32(2, 3, 4), f32(2, 5, 4), equation="bij, bkj -> bik")
+    yield case(f32(2, 3, 4), f32(4, 5), equation="...j,jk->...k")
+    yield case(f32(4, 4), equation="ii->i")
+    yield case(f32(3, 4), equation="ij->ji")
+    yield case(f32(3, 4), f32(3, 4), equation="ij,ij")
+    yield case(f32(2, 3), f32(3, 4), f32(4, 5), equation="ab,bc,cd->ad")

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ScatterElements and ScatterND. Run-time indices out of range write nothing."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import F32, F64, S32, S64, DType
+from aot.lower_context import LowerContext
+from aot.ops.gather import in_range
+from aot.ops.moves import padded, strides
+from aot.ops.registry import Case, case, f32, ints, op
+from aot.partition.match import Match
+
+# In the order of AOT_SCATTER_* of runtime_c/kernels/aot_scatter.h.
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+TYPES: tuple[DType | None, ...] = (None, F32, F64, S32, S64)
+
+scatter_elements = op("ScatterElements", "x indices updates", axis=0, reduction="none")
+scatter_nd = op("ScatterND", "x indices updates", reduction="none")
+
+
+def _reducible(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.reduction in REDUCTIONS, f"reduction {m.reduction!r}"
+    if m.reduction != "none":
+        yield (
+            m.x.dtype in TYPES,
+            (f"reduction {m.reduction} of {m.x.dtype} (needs float32, float64, int32 or int64)"),
+        )
+
+
+def _instance(m: Match) -> dict[str, int]:
+    """R and T of the kernels; the type only matters to a reduction."""
+    kind = REDUCTIONS.index(m.reduction)
+    return {"R": kind, "T": TYPES.index(m.x.dtype) if kind else 0}
+
+
+@scatter_elements.check
+def elements_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.rank <= 8, f"rank {m.x.rank} (at most 8)"
+    yield from _reducible(m)
+    yield from in_range(m.indices, (m.x.shape[m.axis],))
+
+
+@scatter_elements.lower
+def elements_to_kernel(c: LowerContext, m: Match) -> None:
+    if math.prod(m.updates.shape) == 0:
+        c.view(m.y, m.x)
+        return
+    axis, ys = m.axis % m.x.rank, strides(m.x.shape)
+    params = c.params(
+        bytes=math.prod(m.x.shape) * m.x.dtype.nbytes,
+        dims=padded(m.updates.shape, 1),
+        us=padded(strides(m.updates.shape), 0),
+        ys=padded([0 if i == axis else s for i, s in enumerate(ys)], 0),
+        axis=m.x.shape[axis],
+        step=ys[axis],
+    )
+    c.call(
+        "aot_scatter_elements",
+        m.y,
+        m.x,
+        m.indices,
+        m.updates,
+        params,
+        instance={"E": m.x.dtype.nbytes, "I": m.indices.dtype.nbytes, **_instance(m)},
+        inplace=[(m.y, m.x)],
+        header="aot_scatter.h",
+    )
+
+
+@scatter_elements.cases
+def elements_cases() -> Iterator[Case]:
+    once = np.array([[1, 0, 2], [0, 2, 1]])
+    yield case(f32(3, 3), once, f32(2, 3, seed=1))
+    yield case(f32(1, 5), np.array([[1, -2]]), f32(1, 2, seed=1), axis=1)
+    for reduction in REDUCTIONS[1:]:
+        again = ints(2, 4, low=-3, high=3)
+        yield case(f32(3, 4), again, f32(2, 4, seed=1), reduction=reduction)
+    yield case(ints(3, 4), ints(2, 4, low=0, high=3), ints(2, 4, seed=1), reduction="add")
+
+
+@scatter_nd.check
+def nd_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    depth = m.indices.shape[-1]
+    yield depth <= 8, f"{depth} indices in a tuple (at most 8)"
+    yield m.indices.dtype is S64, f"indices of {m.indices.dtype} (needs int64)"
+    yield from _reducible(m)
+    yield from in_range(m.indices, m.x.shape[:depth])
+
+
+@scatter_nd.lower
+def nd_to_kernel(c: LowerContext, m: Match) -> None:
+    if math.prod(m.updates.shape) == 0:
+        c.view(m.y, m.x)
+        return
+    depth = m.indices.shape[-1]
+    params = c.params(
+        bytes=math.prod(m.x.shape) * m.x.dtype.nbytes,
+        count=math.prod(m.indices.shape[:-1]),
+        depth=depth,
+        inner=math.prod(m.x.shape[depth:]),
+        extent=(*m.x.shape[:depth], *[1] * (8 - depth)),
+        stride=(*strides(m.x.shape)[:depth], *[0] * (8 - depth)),
+    )
+    c.call(
+        "aot_scatter_nd",
+        m.y,
+        m.x,
+        m.indices,
+        m.updates,
+        params,
+        instance={"E": m.x.dtype.nbytes, **_instance(m)},
+        inplace=[(m.y, m.x)],
+        header="aot_scatter.h",
+    )
+
+
+@scatter_nd.cases
+def nd_cases() -> Iterator[Case]:
+    rows, cells = np.array([[2], [0]]), np.array([[0, 1], [2, 3]])
+    yield case(f32(3, 4), rows, f32(2, 4, seed=1))
+    yield case(f32(3, 4, 2), cells, f32(2, 2, seed=1))
+    for reduction in REDUCTIONS[1:]:
+        twice = np.array([[0, 1], [2, 3], [0, 1]])
+        yield case(f32(3, 4), twice, f32(3, seed=1), reduction=reduction)
+    yield case(ints(3, 4, dtype="int32"), rows, ints(2, 4, dtype="int32"), reduction="max")

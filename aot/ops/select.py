@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TopK, Trilu, ReverseSequence, OneHot, and fills that were too large to fold."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, F64, S8, S32, S64, U8
+from aot.errors import UnsupportedError
+from aot.lower_context import LowerContext
+from aot.ops.moves import split_at, strides
+from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.partition.match import Match
+
+topk = op("TopK", "x k", "y indices", axis=-1, largest=1, sorted=1)
+trilu = op("Trilu", "x k?", upper=1)
+reverse_sequence = op("ReverseSequence", "x lens", batch_axis=1, time_axis=0)
+one_hot = op("OneHot", "indices depth pair", axis=-1)
+constant_of_shape = op("ConstantOfShape", "shape", value=None)
+
+
+@topk.check
+def topk_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    known = (F32, F64, S32, S64, U8, S8)
+    yield m.x.dtype in known, f"dtype {m.x.dtype} (needs {', '.join(map(str, known))})"
+    yield m.k.is_const, "k is computed at run time (needs a constant)"
+    extent = m.x.shape[m.axis]
+    if m.k.is_const:
+        k = int(m.k.data.reshape(()))
+        yield 0 < k <= extent, f"k {k} of {extent} elements"
+
+
+@topk.lower
+def topk_to_kernel(c: LowerContext, m: Match) -> None:
+    outer, extent, inner = split_at(m.x.shape, m.axis % m.x.rank)
+    # The kernel sorts the values in place of its first output, so it always has one.
+    y = m.y or c.temp(m.indices.shape, m.x.dtype, name="values")
+    params = c.params(
+        outer=outer,
+        axis=extent,
+        inner=inner,
+        k=int(m.k.data.reshape(())),
+        largest=int(m.largest),
+    )
+    kernel = f"aot_topk_{m.x.dtype.short}"
+    c.call(kernel, y, m.indices, m.x, params, header="aot_topk.h")
+
+
+@topk.cases
+def topk_cases() -> Iterator[Case]:
+    yield case(f32(3, 17), i64(5), const=(1,), outputs=2)
+    yield case(f32(3, 7, 2), i64(7), const=(1,), outputs=2, axis=1, largest=0)
+    yield case(ints(4, 9, low=0, high=4), i64(3), const=(1,), outputs=2)
+    yield case(ints(2, 9, low=0, high=4, dtype="uint8"), i64(1), const=(1,), outputs=2)
+
+
+@trilu.check
+def trilu_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.rank >= 2, f"rank {m.x.rank} (needs at least 2)"
+
+
+@trilu.lower
+def trilu_to_kernel(c: LowerContext, m: Match) -> None:
+    batch = math.prod(m.x.shape[:-2])
+    rows, cols = m.x.shape[-2:]
+    params = c.params(batch=batch, rows=rows, cols=cols, upper=int(m.upper))
+    k = m.k if m.k is not None else c.const(np.zeros(1, np.int64), "diagonal")
+    instance = {"E": m.x.dtype.nbytes}
+    operands = (m.y, m.x, k, params)
+    c.call("aot_trilu", *operands, instance=instance, inplace=[(m.y, m.x)], header="aot_select.h")
+
+
+@trilu.cases
+def trilu_cases() -> Iterator[Case]:
+    yield case(f32(2, 4, 5))
+    yield case(f32(4, 5), np.array(-1), upper=0)
+    yield case(ints(5, 4), np.array(2), const=(1,))
+    yield case(ints(5, 4, dtype="int8"), np.array(-9), upper=0)
+
+
+@reverse_sequence.check
+def sequence_axes(m: Match) -> Iterator[tuple[bool, str]]:
+    axes = {m.batch_axis, m.time_axis}
+    yield axes == {0, 1}, f"batch_axis {m.batch_axis}, time_axis {m.time_axis} (needs 0 and 1)"
+
+
+@reverse_sequence.lower
+def reverse_to_kernel(c: LowerContext, m: Match) -> None:
+    steps = strides(m.x.shape)
+    params = c.params(
+        batch=m.x.shape[m.batch_axis],
+        time=m.x.shape[m.time_axis],
+        inner=math.prod(m.x.shape[2:]),
+        batch_s=steps[m.batch_axis],
+        time_s=steps[m.time_axis],
+    )
+    instance = {"E": m.x.dtype.nbytes}
+    c.call(
+        "aot_reverse_sequence", m.y, m.x, m.lens, params, instance=instance, header="aot_select.h"
+    )
+
+
+@reverse_sequence.cases
+def reverse_cases() -> Iterator[Case]:
+    yield case(f32(4, 3, 2), i64(1, 4, 2))
+    yield case(f32(3, 5), i64(5, 2, 3), batch_axis=0, time_axis=1)
+
+
+@one_hot.check
+def one_hot_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    known = (S32, S64, F32)
+    yield m.indices.dtype in known, f"indices of {m.indices.dtype} (needs int32, int64, float32)"
+
+
+@one_hot.lower
+def one_hot_to_kernel(c: LowerContext, m: Match) -> None:
+    axis = m.axis % m.y.rank
+    params = c.params(
+        outer=math.prod(m.indices.shape[:axis]),
+        depth=m.y.shape[axis],
+        inner=math.prod(m.indices.shape[axis:]),
+    )
+    size = 0 if m.indices.dtype is F32 else m.indices.dtype.nbytes
+    c.call(
+        "aot_one_hot",
+        m.y,
+        m.indices,
+        m.pair,
+        params,
+        instance={"E": m.y.dtype.nbytes, "I": size},
+        header="aot_select.h",
+    )
+
+
+@one_hot.cases
+def one_hot_cases() -> Iterator[Case]:
+    on = np.array([0.5, 2.0], np.float32)
+    yield case(ints(2, 3, low=-4, high=4), np.array(4), on, const=(1,))
+    yield case(ints(3, low=0, high=9, dtype="int32"), np.array(5), on, const=(1,), axis=0)
+    yield case(np.array([1, 3, 0], np.float32), np.array(4), ints(2), const=(1,))
+
+
+@constant_of_shape.lower
+def fill_to_kernel(c: LowerContext, m: Match) -> None:
+    value = fill_value(m)
+    if value.dtype != m.y.dtype.numpy:
+        raise UnsupportedError(f"a fill of {m.y.dtype} with a value of {value.dtype}")
+    params = c.params(count=math.prod(m.y.shape))
+    instance = {"E": m.y.dtype.nbytes}
+    c.call(
+        "aot_fill", m.y, c.const(value, "value"), params, instance=instance, header="aot_select.h"
+    )
+
+
+def fill_value(m: Match) -> np.ndarray[Any, Any]:
+    """The one element of attribute `value`, float32 zero by default."""
+    if m.value is None:
+        return np.zeros(1, np.float32)
+    data = m.value.numpy() if hasattr(m.value, "numpy") else np.asarray(m.value)
+    return np.asarray(data).reshape(1)
+
+
+@constant_of_shape.cases
+def fill_cases() -> Iterator[Case]:
+    yield case(i64(2, 3), const=(0,))
