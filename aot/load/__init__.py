@@ -14,7 +14,7 @@ from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError
 from aot.load.check import check_details, check_structure
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
-from aot.load.functions import inline_functions
+from aot.load.functions import check_functions, inline_functions
 from aot.load.options import LoadOptions
 from aot.load.outputs import separate_outputs
 from aot.load.pin import OpenAxis, pin, unpinned
@@ -44,8 +44,9 @@ def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
 
 
 def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
-    """The model (a path, bytes or a ModelProto) in the canonical opset, statically shaped and typed, with C identifiers as names.
+    """The model in the canonical opset, statically shaped and typed, with C identifiers as names.
 
+    `source` is a path, the bytes of a file or a ModelProto (which is not changed).
     Raises ModelError or UnsupportedError, naming node, value and dimension.
     """
     from aot.load import names, weights
@@ -54,6 +55,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     options = options or LoadOptions()
     proto, folder = read_proto(source)
     check_structure(proto, options.claimed)
+    check_functions(proto, options)
     light, big = weights.split(proto, folder)
     pin(light.graph, options)
     hints = _forget_shapes(light)
@@ -101,8 +103,15 @@ def _forget_shapes(light: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
 
 def _open_outputs(light: onnx.ModelProto) -> None:
     """Leave the outputs' shapes to inference (onnx's checker wants one, so only after it)."""
+    from onnx import helper
+
+    known = {i.name: i.type for i in light.graph.input}
+    for tensor in light.graph.initializer:
+        known[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
     for info in light.graph.output:
-        if info.type.HasField("tensor_type"):
+        if info.name in known:
+            info.type.CopyFrom(known[info.name])
+        elif info.type.HasField("tensor_type"):
             info.type.tensor_type.ClearField("shape")
 
 

@@ -128,7 +128,11 @@ def _scope_errors(graph: onnx.GraphProto, outer: frozenset[str]) -> Iterator[Aot
                 yield ModelError(f'{title}: the name "{name}" is defined twice')
             if name:
                 known.add(name)
+    listed: set[str] = set()
     for output in graph.output:
+        if output.name in listed:
+            yield ModelError(f'graph output "{output.name}" is listed twice')
+        listed.add(output.name)
         if output.name not in known and (output.name not in outer or not output.name):
             yield ModelError(f'graph output "{output.name}" is never computed')
 

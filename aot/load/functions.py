@@ -20,18 +20,21 @@ Key = tuple[str, str]
 
 
 def inline_functions(model: onnx.ModelProto, options: LoadOptions) -> onnx.ModelProto:
-    """`model` without calls to functions, but for the claimed ones and regions.
-
-    Raises ModelError for recursion and for bodies that would grow past `function_nodes`.
-    """
+    """`model` without calls to functions, but for the claimed ones and regions."""
     if not model.functions:
         return model
+    kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
+    return _inline(model, kept)
+
+
+def check_functions(model: onnx.ModelProto, options: LoadOptions) -> None:
+    """ModelError for recursion and for functions that would grow past `function_nodes`."""
+    if not model.functions:
+        return
     total = _inlined_size(model)
     if total > options.function_nodes:
         what = f"inlining the model's functions gives {total} nodes"
         raise ModelError(f"{what} (limit {options.function_nodes})", f'graph "{model.graph.name}"')
-    kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
-    return _inline(model, kept)
 
 
 def _is_kept(function: onnx.FunctionProto, options: LoadOptions) -> bool:

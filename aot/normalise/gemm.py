@@ -18,12 +18,18 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
+DEFAULTS = (("alpha", 1.0), ("beta", 1.0), ("transA", 0), ("transB", 0))
+
+
 def gemm(edit: Editor, options: LoadOptions) -> None:
     """Move scales and transposes of constant operands into the constants."""
     for node in edit.graph:
         if node.op_type == "Gemm" and not node.domain:
             _weights(edit, node)
             _bias(edit, node)
+            for name, default in DEFAULTS:
+                if attribute(node, name, default) == default:
+                    edit.drop_attribute(node, name)
 
 
 def _weights(edit: Editor, node: ir.Node) -> None:

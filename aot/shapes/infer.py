@@ -19,6 +19,7 @@ from aot.shapes.evaluate import Invalid
 from aot.shapes.known import Facts, propagate
 from aot.shapes.limits import excess
 from aot.shapes.nodes import is_typed, original_name, set_type, shape_of, static_shape, title
+from aot.shapes.signatures import type_problem
 from aot.shapes.single import NodeError, infer_node
 
 if TYPE_CHECKING:
@@ -77,6 +78,9 @@ class Sweep:
 
     def visit(self, node: ir.Node) -> None:
         """Infer, check and evaluate one node whose inputs are typed."""
+        reason = type_problem(node, self.model.opset_imports.get(node.domain, 0))
+        if reason:
+            raise Invalid(reason)
         if node.op_type in Control.OPERATORS and not node.domain:
             self._control.visit(node)
         elif not all(is_typed(o) for o in node.outputs if o.name):

@@ -84,7 +84,11 @@ def propagate(node: ir.Node, facts: Facts) -> None:
         return
     results = _shape_facts(node) or _full(node, facts) or _partial(node, facts)
     for value, known in zip(node.outputs, results, strict=False):
-        if known.data.size <= SMALL_ELEMENTS and (known.mask is None or known.mask.any()):
+        if known.data.size > SMALL_ELEMENTS:
+            continue
+        if known.mask is None or known.mask.all():
+            facts[value] = Known(known.data)
+        elif known.mask.any():
             facts[value] = known
 
 

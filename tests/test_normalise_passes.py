@@ -1,0 +1,576 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each pass: what the graph becomes, and that it still computes the same."""
+
+from __future__ import annotations
+
+import collections
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from onnx import TensorProto as T
+from onnx import checker, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from aot.load import LoadOptions, load
+from aot.normalise import normalise
+
+RNG = np.random.default_rng(7)
+
+
+def f32(*shape):
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def model_of(nodes, inputs, outputs, constants=None, opset=None):
+    """A ModelProto; inputs are {name: shape} float or {name: (dtype, shape)}."""
+    infos = []
+    for name, spec in inputs.items():
+        dtype, shape = spec if spec and isinstance(spec[-1], tuple) else (T.FLOAT, spec)
+        infos.append(helper.make_tensor_value_info(name, dtype, shape))
+    outs = [helper.make_tensor_value_info(o, T.FLOAT, None) for o in outputs]
+    for info in outs:
+        info.type.tensor_type.elem_type = 0
+    consts = [numpy_helper.from_array(np.asarray(v), k) for k, v in (constants or {}).items()]
+    graph = helper.make_graph(nodes, "g", infos, outs, consts)
+    version = opset or onnx.defs.onnx_opset_version()
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
+
+
+def random_inputs(model):
+    feeds = {}
+    constants = {i.name for i in model.graph.initializer}
+    for info in model.graph.input:
+        if info.name in constants:
+            continue
+        shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        if dtype == np.float32:
+            feeds[info.name] = f32(*shape)
+        else:
+            feeds[info.name] = RNG.integers(0, 3, shape).astype(dtype)
+    return feeds
+
+
+def run(model, **options):
+    """Normalise, check validity and equality with the original; (op counts, model)."""
+    feeds = random_inputs(model)
+    expected = ReferenceEvaluator(model).run(None, feeds)
+    chosen = LoadOptions(**options)
+    result = normalise(load(model, chosen), chosen)
+    proto = ir.to_proto(result)
+    checker.check_model(proto, full_check=True)
+    renamed = {v.name: feeds[v.metadata_props["aot.onnx_name"]] for v in result.graph.inputs}
+    found = ReferenceEvaluator(proto).run(None, renamed)
+    assert [v.metadata_props["aot.onnx_name"] for v in result.graph.outputs] == [
+        o.name for o in model.graph.output
+    ]
+    for want, got in zip(expected, found, strict=True):
+        assert got.shape == want.shape and got.dtype == want.dtype
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
+    return collections.Counter(n.op_type for n in result.graph), result
+
+
+def node(*args, **attributes):
+    return helper.make_node(*args, **attributes)
+
+
+def only(result, op_type):
+    (found,) = [n for n in result.graph if n.op_type == op_type]
+    return found
+
+
+def test_identity_dropout_and_same_type_cast_vanish():
+    nodes = [
+        node("Identity", ["x"], ["a"]),
+        node("Dropout", ["a"], ["b"]),
+        node("Cast", ["b"], ["c"], to=T.FLOAT),
+        node("Relu", ["c"], ["y"]),
+    ]
+    counts, _ = run(model_of(nodes, {"x": (2, 3)}, ["y"]))
+    assert counts == {"Relu": 1}
+
+
+def test_input_given_as_output_and_constant_output_keep_their_names():
+    nodes = [node("Relu", ["x"], ["y"])]
+    counts, result = run(model_of(nodes, {"x": (2,)}, ["x", "y", "c"], {"c": f32(3)}))
+    assert counts == {"Relu": 1, "Identity": 2}
+    assert len({v.name for v in result.graph.outputs}) == 3
+
+
+def test_shape_arithmetic_folds_into_one_reshape():
+    nodes = [
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"], axis=0),
+        node("Unsqueeze", ["n", "axis0"], ["n1"]),
+        node("Concat", ["n1", "minus1"], ["t"], axis=0),
+        node("Reshape", ["x", "t"], ["r"]),
+        node("Unsqueeze", ["r", "axis0"], ["u"]),
+        node("Squeeze", ["u", "axis0"], ["y"]),
+    ]
+    ints = {
+        "zero": np.int64(0),
+        "axis0": np.array([0], np.int64),
+        "minus1": np.array([-1], np.int64),
+    }
+    counts, result = run(model_of(nodes, {"x": (2, 3, 4)}, ["y"], ints))
+    assert counts == {"Reshape": 1}
+    assert only(result, "Reshape").inputs[1].const_value.numpy().tolist() == [2, 12]
+
+
+@pytest.mark.parametrize("opset", [14, 15, 28])
+def test_batch_norm_folds_into_conv(opset):
+    nodes = [
+        node("Conv", ["x", "w"], ["c"], auto_pad="SAME_UPPER", strides=[2, 2]),
+        node("BatchNormalization", ["c", "g", "b", "m", "v"], ["y"]),
+    ]
+    constants = {"w": f32(5, 3, 3, 3), "g": f32(5), "b": f32(5), "m": f32(5), "v": abs(f32(5))}
+    counts, result = run(model_of(nodes, {"x": (1, 3, 7, 6)}, ["y"], constants, opset))
+    assert counts == {"Conv": 1}
+    conv = only(result, "Conv")
+    assert list(conv.attributes["pads"].value) == [1, 0, 1, 1]
+    assert "auto_pad" not in conv.attributes
+    assert conv.outputs[0].name == "y"
+
+
+def test_batch_norm_is_kept_for_a_backend_that_asks():
+    nodes = [node("BatchNormalization", ["x", "g", "b", "m", "v"], ["y"])]
+    constants = {"g": f32(5), "b": f32(5), "m": f32(5), "v": abs(f32(5))}
+    model = model_of(nodes, {"x": (1, 5, 2)}, ["y"], constants)
+    assert run(model, keeps=frozenset({"BatchNormalization"}))[0] == {"BatchNormalization": 1}
+    assert run(model)[0] == {"Mul": 1, "Add": 1}
+
+
+def in_onnxruntime(proto, feeds):
+    ort = pytest.importorskip("onnxruntime")
+    proto.opset_import[0].version = 21
+    proto.ir_version = 9
+    for info in proto.graph.output:
+        info.type.tensor_type.elem_type = T.FLOAT
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    return session.run(None, feeds)
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_batch_norm_folds_into_conv_transpose(group):
+    nodes = [
+        node("ConvTranspose", ["x", "w", "cb"], ["c"], strides=[2, 2], group=group),
+        node("BatchNormalization", ["c", "g", "b", "m", "v"], ["y"]),
+    ]
+    constants = {"w": f32(4, 3, 2, 2), "cb": f32(3 * group)}
+    constants |= {"g": f32(3 * group), "b": f32(3 * group), "m": f32(3 * group)}
+    constants["v"] = abs(f32(3 * group))
+    model = model_of(nodes, {"x": (1, 4, 3, 3)}, ["y"], constants, opset=21)
+    feeds = {"x": f32(1, 4, 3, 3)}
+    (want,) = in_onnxruntime(model, feeds)
+    result = normalise(load(model))
+    assert [n.op_type for n in result.graph] == ["ConvTranspose"]
+    (got,) = in_onnxruntime(ir.to_proto(result), feeds)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+def test_scale_shift_and_negation_fold_into_conv():
+    nodes = [
+        node("Conv", ["x", "w", "cb"], ["c"]),
+        node("Mul", ["c", "s"], ["d"]),
+        node("Sub", ["t", "d"], ["e"]),
+        node("Div", ["e", "three"], ["f"]),
+        node("Neg", ["f"], ["y"]),
+    ]
+    constants = {"w": f32(4, 3, 1, 1), "cb": f32(4), "s": f32(4, 1, 1), "t": f32(1, 4, 1, 1)}
+    constants["three"] = np.float32(3)
+    counts, _ = run(model_of(nodes, {"x": (2, 3, 4, 4)}, ["y"], constants))
+    assert counts == {"Conv": 1}
+
+
+def test_a_shared_conv_is_not_scaled():
+    nodes = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("Mul", ["c", "s"], ["d"]),
+        node("Add", ["c", "d"], ["y"]),
+    ]
+    constants = {"w": f32(4, 3, 1, 1), "s": f32(4, 1, 1)}
+    counts, _ = run(model_of(nodes, {"x": (1, 3, 2, 2)}, ["y"], constants))
+    assert counts == {"Conv": 1, "Mul": 1, "Add": 1}
+
+
+def test_two_scale_layers_before_an_activation_become_one():
+    nodes = [
+        node("BatchNormalization", ["x", "g", "b", "m", "v"], ["n"]),
+        node("Mul", ["n", "s"], ["o"]),
+        node("Add", ["o", "t"], ["p"]),
+        node("Relu", ["p"], ["y"]),
+    ]
+    constants = {"g": f32(5), "b": f32(5), "m": f32(5), "v": abs(f32(5))}
+    constants |= {"s": f32(5, 1, 1), "t": f32(5, 1, 1)}
+    counts, _ = run(model_of(nodes, {"x": (1, 5, 3, 3)}, ["y"], constants))
+    assert counts == {"Mul": 1, "Add": 1, "Relu": 1}
+
+
+def test_pads_merge_into_conv():
+    nodes = [node("Pad", ["x", "p"], ["a"]), node("Conv", ["a", "w"], ["y"], pads=[1, 0, 0, 0])]
+    constants = {"w": f32(4, 3, 3, 3), "p": np.array([0, 0, 1, 2, 0, 0, 3, 4], np.int64)}
+    counts, result = run(model_of(nodes, {"x": (1, 3, 5, 5)}, ["y"], constants))
+    assert counts == {"Conv": 1}
+    assert list(only(result, "Conv").attributes["pads"].value) == [2, 2, 3, 4]
+
+
+def test_channel_padding_stays():
+    nodes = [node("Pad", ["x", "p"], ["a"]), node("Conv", ["a", "w"], ["y"])]
+    constants = {"w": f32(4, 4, 1, 1), "p": np.array([0, 0, 0, 0, 0, 1, 0, 0], np.int64)}
+    counts, _ = run(model_of(nodes, {"x": (1, 3, 5, 5)}, ["y"], constants))
+    assert counts == {"Pad": 1, "Conv": 1}
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "trans_b", "bias"),
+    [(1.0, 1.0, 1, (4,)), (0.5, 2.0, 1, (1, 4)), (0.25, 0.5, 0, ()), (1.0, 1.0, 0, (3, 4))],
+)
+def test_gemm_has_one_form(alpha, beta, trans_b, bias):
+    nodes = [node("Gemm", ["x", "w", "b"], ["y"], alpha=alpha, beta=beta, transB=trans_b)]
+    constants = {"w": f32(4, 5) if trans_b else f32(5, 4), "b": f32(*bias)}
+    counts, result = run(model_of(nodes, {"x": (3, 5)}, ["y"], constants))
+    assert counts == {"Gemm": 1}
+    gemm = only(result, "Gemm")
+    assert not set(gemm.attributes) & {"alpha", "beta", "transB"}
+    assert tuple(gemm.inputs[1].shape) == (5, 4)
+    assert tuple(gemm.inputs[2].shape) in {(4,), (3, 4)}
+
+
+def test_transposes_around_elementwise_operators_cancel():
+    nodes = [
+        node("Transpose", ["x"], ["a"], perm=[0, 3, 1, 2]),
+        node("Add", ["a", "c"], ["b"]),
+        node("Relu", ["b"], ["d"]),
+        node("Transpose", ["d"], ["y"], perm=[0, 2, 3, 1]),
+    ]
+    counts, _ = run(model_of(nodes, {"x": (1, 4, 5, 3)}, ["y"], {"c": f32(3, 1, 1)}))
+    assert counts == {"Add": 1, "Relu": 1}
+
+
+def test_transposes_pass_concat_pad_slice_softmax_and_reductions():
+    ints = {
+        "p": np.array([0, 1, 0, 0, 0, 2], np.int64),
+        "starts": np.array([1], np.int64),
+        "ends": np.array([9], np.int64),
+        "axes": np.array([1], np.int64),
+        "last": np.array([1], np.int64),
+    }
+    nodes = [
+        node("Transpose", ["x"], ["a"], perm=[0, 2, 1]),
+        node("Transpose", ["z"], ["b"], perm=[0, 2, 1]),
+        node("Concat", ["a", "b"], ["c"], axis=-1),
+        node("Pad", ["c", "p"], ["d"]),
+        node("Slice", ["d", "starts", "ends", "axes"], ["e"]),
+        node("Softmax", ["e"], ["f"], axis=1),
+        node("Transpose", ["f"], ["g"], perm=[0, 2, 1]),
+        node("Transpose", ["f"], ["h"], perm=[2, 0, 1]),
+        node("ReduceSum", ["h", "last"], ["y2"], keepdims=0),
+        node("Relu", ["g"], ["y"]),
+    ]
+    run(model_of(nodes, {"x": (2, 3, 4), "z": (2, 5, 4)}, ["y", "y2"], ints))
+    nodes = nodes[:7] + nodes[9:]
+    counts, _ = run(model_of(nodes, {"x": (2, 3, 4), "z": (2, 5, 4)}, ["y"], ints))
+    assert "Transpose" not in counts
+
+
+@pytest.mark.parametrize("keep", [0, 1])
+def test_reductions_of_transposed_tensors(keep):
+    nodes = [
+        node("Transpose", ["x"], ["a"], perm=[2, 0, 3, 1]),
+        node("ReduceMax", ["a", "axes"], ["y"], keepdims=keep),
+    ]
+    axes = {"axes": np.array([-1], np.int64)}
+    run(model_of(nodes, {"x": (2, 3, 4, 5)}, ["y"], axes))
+
+
+def test_means_over_space_are_global_pools():
+    nodes = [
+        node("ReduceMean", ["x", "axes"], ["y"], keepdims=0),
+        node("ReduceMax", ["x", "axes"], ["z"]),
+        node("AveragePool", ["x"], ["q"], kernel_shape=[4, 5]),
+    ]
+    axes = {"axes": np.array([-1, 2], np.int64)}
+    counts, _ = run(model_of(nodes, {"x": (2, 3, 4, 5)}, ["y", "z", "q"], axes))
+    assert counts["GlobalMaxPool"] == 1 and counts["GlobalAveragePool"] >= 1
+    assert not set(counts) & {"ReduceMean", "ReduceMax", "AveragePool"}
+
+
+@pytest.mark.parametrize("op", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("size", [6, 7, 8])
+def test_ceil_mode_becomes_padding(op, size):
+    nodes = [node(op, ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 3], ceil_mode=1)]
+    counts, result = run(model_of(nodes, {"x": (1, 2, size, size)}, ["y"]))
+    assert counts == {op: 1}
+    assert "ceil_mode" not in only(result, op).attributes
+
+
+def test_split_and_gather_become_slices():
+    nodes = [
+        node("Split", ["x", "sizes"], ["a", "b"], axis=-1),
+        node("Gather", ["a", "one"], ["c"], axis=1),
+        node("Gather", ["b", "evens"], ["d"], axis=1),
+        node("Relu", ["c"], ["y"]),
+        node("Relu", ["d"], ["z"]),
+    ]
+    ints = {
+        "sizes": np.array([2, 4], np.int64),
+        "one": np.array(-1, np.int64),
+        "evens": np.array([0, 2], np.int64),
+    }
+    counts, _ = run(model_of(nodes, {"x": (2, 3, 6)}, ["y", "z"], ints))
+    assert counts == {"Slice": 2, "Reshape": 1, "Relu": 2}
+
+
+@pytest.mark.parametrize(
+    ("starts", "ends", "steps"),
+    [([-3], [99], [2]), ([99], [-99], [-1]), ([3], [0], [-2]), ([-1], [-4], [-1]), ([2], [2], [1])],
+)
+def test_slices_are_normalised_in_bounds(starts, ends, steps):
+    nodes = [node("Slice", ["x", "s", "e", "a", "t"], ["y"])]
+    ints = {
+        k: np.array(v, np.int64) for k, v in zip("seat", (starts, ends, [-1], steps), strict=True)
+    }
+    run(model_of(nodes, {"x": (2, 5)}, ["y"], ints))
+
+
+def test_equal_nodes_and_constants_merge():
+    nodes = [
+        node("Add", ["x", "c"], ["a"]),
+        node("Add", ["x", "d"], ["b"]),
+        node("Mul", ["a", "b"], ["y"]),
+    ]
+    value = f32(3)
+    counts, _ = run(model_of(nodes, {"x": (2, 3)}, ["y"], {"c": value, "d": value.copy()}))
+    assert counts == {"Add": 1, "Mul": 1}
+
+
+def test_clamps_merge_and_get_their_plain_names():
+    six, zero = np.float32(6), np.float32(0)
+    nodes = [
+        node("Max", ["x", "zero"], ["a"]),
+        node("Min", ["six", "a"], ["b"]),
+        node("Clip", ["x", "zero"], ["c"]),
+        node("Add", ["b", "c"], ["y"]),
+    ]
+    counts, result = run(model_of(nodes, {"x": (2, 3)}, ["y"], {"six": six, "zero": zero}))
+    assert counts == {"Clip": 1, "Relu": 1, "Add": 1}
+    bounds = [float(v.const_value.numpy()) for v in only(result, "Clip").inputs[1:]]
+    assert bounds == [0, 6]
+
+
+def test_integer_clips_are_left_alone():
+    nodes = [node("Max", ["x", "c"], ["y"])]
+    constants = {"c": np.array([1], np.int64)}
+    counts, _ = run(model_of(nodes, {"x": (T.INT64, (2, 3))}, ["y"], constants))
+    assert counts == {"Max": 1}
+
+
+def test_exact_arithmetic_rewrites():
+    nodes = [
+        node("Sum", ["x", "z", "x"], ["a"]),
+        node("Sub", ["a", "two"], ["b"]),
+        node("Div", ["b", "four"], ["c"]),
+        node("Pow", ["c", "two"], ["d"]),
+        node("Div", ["d", "three"], ["y"]),
+    ]
+    constants = {k: np.float32(v) for k, v in (("two", 2), ("three", 3), ("four", 4))}
+    counts, _ = run(model_of(nodes, {"x": (2, 3), "z": (3,)}, ["y"], constants))
+    assert counts == {"Add": 3, "Mul": 2, "Div": 1}
+
+
+def test_expand_before_a_broadcasting_operator_vanishes():
+    nodes = [node("Expand", ["x", "s"], ["a"]), node("Mul", ["a", "z"], ["y"])]
+    shape = {"s": np.array([2, 3, 4], np.int64)}
+    counts, _ = run(model_of(nodes, {"x": (3, 1), "z": (2, 3, 4)}, ["y"], shape))
+    assert counts == {"Mul": 1}
+
+
+def test_if_with_a_bound_condition_is_inlined():
+    then = helper.make_graph(
+        [node("Relu", ["x"], ["t"])], "then", [], [helper.make_tensor_value_info("t", 1, None)]
+    )
+    other = helper.make_graph(
+        [node("Add", ["x", "k"], ["e"])],
+        "else",
+        [],
+        [helper.make_tensor_value_info("e", 1, None)],
+        [numpy_helper.from_array(f32(3), "k")],
+    )
+    nodes = [node("If", ["flag"], ["y"], then_branch=then, else_branch=other)]
+    model = model_of(nodes, {"flag": (T.BOOL, ()), "x": (2, 3)}, ["y"])
+    for flag, op in ((True, "Relu"), (False, "Add")):
+        result = normalise(load(model, LoadOptions(bindings={"flag": flag})))
+        assert [n.op_type for n in result.graph] == [op]
+        assert [v.name for v in result.graph.inputs] == ["x"]
+
+
+def test_unused_recurrent_outputs_and_neutral_inputs_vanish():
+    nodes = [
+        node("LSTM", ["x", "w", "r", "b", "lens", "h0"], ["a", "h", "c"], hidden_size=2),
+        node("Relu", ["h"], ["y"]),
+    ]
+    constants = {"w": f32(1, 8, 3), "r": f32(1, 8, 2), "b": f32(1, 16)}
+    constants |= {"lens": np.array([4], np.int32), "h0": np.zeros((1, 1, 2), np.float32)}
+    counts, result = run(model_of(nodes, {"x": (4, 1, 3)}, ["y"], constants))
+    lstm = only(result, "LSTM")
+    assert [bool(o.name) for o in lstm.outputs] == [False, True]
+    assert [i is None for i in lstm.inputs] == [False] * 4 or len(lstm.inputs) == 4
+    assert counts["Relu"] == 1
+
+
+def gelu(form):
+    half, one, root = np.float32(0.5), np.float32(1), np.float32(np.sqrt(2))
+    tanh = {"k": np.float32(np.sqrt(2 / np.pi)), "c": np.float32(0.044715), "three": np.float32(3)}
+    constants = {"half": half, "one": one, "root": root, **tanh}
+    if form == "erf_last_half":
+        nodes = [
+            node("Div", ["x", "root"], ["a"]),
+            node("Erf", ["a"], ["b"]),
+            node("Add", ["b", "one"], ["d"]),
+            node("Mul", ["x", "d"], ["e"]),
+            node("Mul", ["e", "half"], ["y"]),
+        ]
+    elif form == "erf_first_half":
+        constants["inv"] = np.float32(np.sqrt(0.5))
+        nodes = [
+            node("Mul", ["x", "half"], ["h"]),
+            node("Mul", ["x", "inv"], ["a"]),
+            node("Erf", ["a"], ["b"]),
+            node("Add", ["one", "b"], ["d"]),
+            node("Mul", ["h", "d"], ["y"]),
+        ]
+    else:
+        nodes = [
+            node("Pow", ["x", "three"], ["p"]),
+            node("Mul", ["p", "c"], ["q"]),
+            node("Add", ["x", "q"], ["s"]),
+            node("Mul", ["s", "k"], ["t"]),
+            node("Tanh", ["t"], ["u"]),
+            node("Add", ["u", "one"], ["v"]),
+            node("Mul", ["x", "half"], ["h"]),
+            node("Mul", ["h", "v"], ["y"]),
+        ]
+    return nodes, constants
+
+
+@pytest.mark.parametrize("form", ["erf_last_half", "erf_first_half", "tanh"])
+def test_gelu_is_recognised(form):
+    nodes, constants = gelu(form)
+    counts, result = run(model_of(nodes, {"x": (3, 5)}, ["y"], constants))
+    assert counts == {"Gelu": 1}
+    wanted = "tanh" if form == "tanh" else "none"
+    assert only(result, "Gelu").attributes["approximate"].value == wanted
+
+
+def test_something_close_to_gelu_is_not():
+    nodes, constants = gelu("erf_last_half")
+    constants["root"] = np.float32(1.5)
+    counts, _ = run(model_of(nodes, {"x": (3, 5)}, ["y"], constants))
+    assert "Gelu" not in counts
+
+
+@pytest.mark.parametrize("form", ["clip_mul_div", "clip_div_mul", "hard_sigmoid"])
+def test_hard_swish_is_recognised(form):
+    constants = {k: np.float32(v) for k, v in (("three", 3), ("zero", 0), ("six", 6))}
+    head = [
+        node("Add", ["x", "three"], ["a"]),
+        node("Clip", ["a", "zero", "six"], ["b"]),
+    ]
+    if form == "clip_mul_div":
+        nodes = [*head, node("Mul", ["x", "b"], ["c"]), node("Div", ["c", "six"], ["y"])]
+    elif form == "clip_div_mul":
+        nodes = [*head, node("Div", ["b", "six"], ["c"]), node("Mul", ["c", "x"], ["y"])]
+    else:
+        nodes = [
+            node("HardSigmoid", ["x"], ["c"], alpha=1 / 6, beta=0.5),
+            node("Mul", ["c", "x"], ["y"]),
+        ]
+    counts, _ = run(model_of(nodes, {"x": (3, 5)}, ["y"], constants))
+    assert counts == {"HardSwish": 1}
+
+
+def test_hard_sigmoid_swish_and_mish_are_recognised():
+    constants = {k: np.float32(v) for k, v in (("three", 3), ("zero", 0), ("six", 6), ("k", 1.7))}
+    nodes = [
+        node("Add", ["x", "three"], ["a"]),
+        node("Clip", ["a", "zero", "six"], ["b"]),
+        node("Div", ["b", "six"], ["y1"]),
+        node("Sigmoid", ["z"], ["c"]),
+        node("Mul", ["z", "c"], ["y2"]),
+        node("Softplus", ["u"], ["d"]),
+        node("Tanh", ["d"], ["e"]),
+        node("Mul", ["u", "e"], ["y3"]),
+        node("Mul", ["v", "k"], ["f"]),
+        node("Sigmoid", ["f"], ["g"]),
+        node("Mul", ["v", "g"], ["y4"]),
+    ]
+    shapes = {name: (3, 5) for name in "xzuv"}
+    counts, _ = run(model_of(nodes, shapes, ["y1", "y2", "y3", "y4"], constants))
+    assert counts == {"HardSigmoid": 1, "Swish": 2, "Mish": 1}
+
+
+@pytest.mark.parametrize("affine", ["both", "scale", "none"])
+@pytest.mark.parametrize("square", ["Mul", "Pow"])
+def test_layer_normalisation_is_recognised(affine, square):
+    last = {"axes": np.array([-1], np.int64), "eps": np.float32(1e-5), "two": np.float32(2)}
+    constants = {**last, "g": f32(6), "b": f32(6)}
+    nodes = [
+        node("ReduceMean", ["x", "axes"], ["m"]),
+        node("Sub", ["x", "m"], ["d"]),
+        node(square, ["d", "d" if square == "Mul" else "two"], ["q"]),
+        node("ReduceMean", ["q", "axes"], ["v"]),
+        node("Add", ["v", "eps"], ["w"]),
+        node("Sqrt", ["w"], ["s"]),
+        node("Div", ["d", "s"], ["n"]),
+    ]
+    if affine == "none":
+        nodes.append(node("Relu", ["n"], ["y"]))
+    elif affine == "scale":
+        nodes += [node("Mul", ["n", "g"], ["o"]), node("Relu", ["o"], ["y"])]
+    else:
+        nodes += [node("Mul", ["n", "g"], ["o"]), node("Add", ["b", "o"], ["y"])]
+    counts, _ = run(model_of(nodes, {"x": (2, 4, 6)}, ["y"], constants))
+    assert counts["LayerNormalization"] == 1 and sum(counts.values()) <= 2
+
+
+def test_rms_normalisation_and_softmax_are_recognised():
+    constants = {"axes": np.array([-1], np.int64), "eps": np.float32(1e-6), "g": f32(6)}
+    nodes = [
+        node("Mul", ["x", "x"], ["q"]),
+        node("ReduceMean", ["q", "axes"], ["v"]),
+        node("Add", ["v", "eps"], ["w"]),
+        node("Sqrt", ["w"], ["s"]),
+        node("Reciprocal", ["s"], ["r"]),
+        node("Mul", ["x", "r"], ["n"]),
+        node("Mul", ["g", "n"], ["y"]),
+        node("ReduceMax", ["z", "axes"], ["p"]),
+        node("Sub", ["z", "p"], ["e0"]),
+        node("Exp", ["e0"], ["e"]),
+        node("ReduceSum", ["e", "axes"], ["t"]),
+        node("Div", ["e", "t"], ["y2"]),
+    ]
+    counts, _ = run(model_of(nodes, {"x": (2, 6), "z": (3, 4)}, ["y", "y2"], constants))
+    assert counts == {"RMSNormalization": 1, "Softmax": 1}
+
+
+def test_old_upsample_keeps_its_sampling_rule():
+    nodes = [node("Upsample", ["x", "s"], ["y"], mode="linear")]
+    constants = {"s": np.array([1, 1, 2, 2], np.float32)}
+    model = model_of(nodes, {"x": (1, 1, 2, 2)}, ["y"], constants, opset=9)
+    result = normalise(load(model))
+    resize = only(result, "Resize")
+    assert resize.attributes["coordinate_transformation_mode"].value == "asymmetric"
+    x = np.array([[[[0, 1], [2, 3]]]], np.float32)
+    (got,) = ReferenceEvaluator(ir.to_proto(result)).run(None, {"x": x})
+    assert got[0, 0, 0].tolist() == [0, 0.5, 1, 1]
+
+
+def test_normalising_twice_changes_nothing():
+    from aot.load import model_text
+
+    nodes, constants = gelu("tanh")
+    model = normalise(load(model_of(nodes, {"x": (3, 5)}, ["y"], constants)))
+    first = model_text(model)
+    assert model_text(normalise(model)) == first
