@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from aot.errors import AotError, UsageError, clip
+from aot.errors import AotError, InternalError, UsageError, clip
 from aot.version import __version__
 
 #: Options that may stand before a subcommand.
@@ -24,6 +24,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _dispatch(arguments)
     except UsageError as error:
         return _fail(str(error), 2)
+    except InternalError as error:
+        return _unexpected(f"internal error: {error}", error)
     except AotError as error:
         return _fail(str(error), 1)
     except SystemExit as done:
