@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from aot import dtypes
 from aot.dtypes import DType
 from aot.errors import InternalError
 from aot.layout import PLAIN, Layout
-from aot.partition.pattern import attribute
+from aot.partition.matcher import Binding, attribute
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -171,6 +171,41 @@ class Match:
         for name, value in self.values.items():
             if value is not None and id(value.ir) not in inside:
                 yield name, value
+
+
+def match_of(
+    found: Binding,
+    outputs: tuple[str, ...],
+    attrs: Mapping[str, Any],
+    declared: tuple[tuple[str, ...], tuple[str, ...]],
+) -> Match:
+    """What a backend sees of `found`.
+
+    `outputs` name the results, `attrs` are attributes of the root with their defaults, `declared`
+    the names of values and of nodes in all alternatives: those not taken are None.
+    """
+    values: dict[str, ValueRef | None] = {
+        k: None if v is None else ValueRef(v) for k, v in found.values.items()
+    }
+    for name, value in zip(outputs, found.results, strict=False):
+        values[name] = ValueRef(value) if value.name else None
+    for name in outputs[len(found.results) :]:
+        values[name] = None
+    named = {k: NodeRef(n) for k, n in found.nodes.items()}
+    # A name given by `_outputs` is the node; its value is found as `<name>_out`.
+    for key in named:
+        if key in values:
+            values[f"{key}_out"] = values.pop(key)
+    groups = {
+        k: tuple(v and values[f"{k}{i}"] for i, v in enumerate(g)) for k, g in found.groups.items()
+    }
+    for name in declared[0]:
+        absent = name not in values and name not in named and name not in groups
+        if absent and name not in declared[1]:
+            values[name] = None
+    gone: dict[str, Any] = {k: None for k in declared[1] if k not in named}
+    known = {k: attribute(found.root, k, v) for k, v in attrs.items()}
+    return Match(tuple(found.covered), values, named, {**known, **gone, **groups}, outputs)
 
 
 def _is_values(a: Any) -> bool:

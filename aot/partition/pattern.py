@@ -6,54 +6,66 @@
 
 Parameters of the function are wildcards. `_outputs=["conv"]` names a node (its value is
 `conv` too); `_optional=1` says how many trailing inputs may be absent; an attribute given as
-keyword must have that value. Commutative operators match in both orders. A node inside the match
-may only be used inside it, unless it is a result. `either(a, b)` matches one of two.
+keyword must have that value, or pass that function. Commutative operators match in both orders. A
+node inside the match may only be used inside it, unless it is a result. A pattern that returns a
+tuple has several results. docs/patterns.md shows every form.
 """
 
 from __future__ import annotations
 
 import inspect
-import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
+
+from aot.partition.matcher import Binding, attribute, match_at, matches_at
+from aot.partition.terms import (
+    COMMUTATIVE,
+    Either,
+    Graph,
+    OpPat,
+    Output,
+    Pat,
+    Results,
+    Var,
+    Where,
+    children,
+    names,
+    parts,
+    result_names,
+    root_ops,
+    size,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-COMMUTATIVE = frozenset({"Add", "Mul", "Min", "Max", "And", "Or", "Xor", "Equal", "Sum"})
-
-
-@dataclass(frozen=True, slots=True)
-class Var:
-    """A wildcard: any value, or none if optional."""
-
-    name: str
-
-
-@dataclass(frozen=True, slots=True)
-class Either:
-    """Matches the first of `options` that fits."""
-
-    options: tuple[Pat, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class OpPat:
-    """A node of operator `op_type` in `domain`, with `inputs` and required `attrs`.
-
-    The last `optional` inputs may be absent; -1 makes the operator variadic.
-    """
-
-    op_type: str
-    domain: str
-    inputs: tuple[Pat | None, ...]
-    attrs: tuple[tuple[str, Any], ...]
-    names: tuple[str, ...]
-    optional: int
-
-
-Pat = Var | Either | OpPat
+__all__ = [
+    "COMMUTATIVE",
+    "Binding",
+    "Builder",
+    "Either",
+    "Graph",
+    "OpPat",
+    "Output",
+    "Pat",
+    "Results",
+    "Var",
+    "Where",
+    "attribute",
+    "const",
+    "either",
+    "match_at",
+    "matches_at",
+    "names",
+    "optional",
+    "repeat",
+    "result_names",
+    "root_ops",
+    "size",
+    "trace",
+    "typed",
+    "wildcard",
+]
 
 
 class Builder:
@@ -63,18 +75,29 @@ class Builder:
         self._domain = domain
 
     def __getattr__(self, op_type: str) -> Callable[..., OpPat]:
+        return self.any_of(op_type)
+
+    def any_of(self, *op_types: str) -> Callable[..., OpPat]:
+        """One of several operators: `op.any_of("Relu", "Clip")(x)`."""
+        first, *others = op_types
+
         def build(
             *inputs: Pat | None,
-            _outputs: list[str] | None = None,
+            _outputs: Sequence[str] | None = None,
             _optional: int = 0,
             _domain: str | None = None,
             **attrs: Any,
         ) -> OpPat:
             domain = self._domain if _domain is None else _domain
-            names = tuple(_outputs or ())
-            return OpPat(op_type, domain, inputs, tuple(attrs.items()), names, _optional)
+            named = tuple(_outputs or ())
+            wanted = tuple(attrs.items())
+            return OpPat(first, domain, inputs, wanted, named, _optional, tuple(others))
 
         return build
+
+    def domain(self, name: str) -> Builder:
+        """Operators and functions of another domain: `op.domain("com.acme").Gate(x)`."""
+        return Builder(name)
 
 
 def either(*options: Pat) -> Either:
@@ -82,152 +105,155 @@ def either(*options: Pat) -> Either:
     return Either(options)
 
 
-def trace(function: Callable[..., Pat]) -> OpPat | Either:
-    """The pattern graph that `function` describes."""
+def optional(around: Callable[[Pat], Pat], inner: Pat) -> Either:
+    """`around(inner)` if that fits, else `inner` alone."""
+    return Either((around(inner), inner))
+
+
+def repeat(link: Callable[[Pat, int], Pat], start: Pat, low: int, high: int) -> Either:
+    """A chain of `low` to `high` links, the longest that fits.
+
+    `link(value, i)` is the i-th link, 0 next to `start`; names in it need the i.
+    """
+    if not 0 <= low <= high:
+        raise ValueError(f"repeat from {low} to {high} times: needs 0 <= low <= high")
+    chains = [start]
+    for i in range(high):
+        chains.append(link(chains[-1], i))
+    return Either(tuple(reversed(chains[low:])))
+
+
+def wildcard(name: str) -> Var:
+    """A wildcard that is no parameter, for the links of `repeat`."""
+    return Var(name)
+
+
+def const(pattern: Pat, value: Any = None, rtol: float = 0.0) -> Where:
+    """A value known at compile time; all its elements `value`, or passing that function.
+
+    The elements may differ from `value` by `rtol` of it.
+    """
+    if value is None:
+        return Where(pattern, lambda v: v.const_value is not None, "constant")
+
+    def holds(v: ir.Value) -> bool:
+        import numpy as np
+
+        if v.const_value is None:
+            return False
+        data = v.const_value.numpy()
+        if callable(value):
+            return bool(value(data))
+        wanted = np.asarray(value).astype(data.dtype)
+        if not rtol:
+            return bool(np.all(data == wanted))
+        return bool(np.all(np.isclose(data, wanted, rtol=rtol, atol=0.0)))
+
+    return Where(pattern, holds, "constant with a given value")
+
+
+def typed(
+    pattern: Pat,
+    dtype: Any = None,
+    rank: int | None = None,
+    shape: Sequence[int | None] | None = None,
+) -> Where:
+    """A value of this dtype ("float32" or a DType), rank and shape (None: any size)."""
+
+    def holds(v: ir.Value) -> bool:
+        from aot.partition.match import ValueRef
+
+        ref = ValueRef(v)
+        if dtype is not None and str(ref.dtype) != str(dtype):
+            return False
+        if rank is not None and ref.rank != rank:
+            return False
+        if shape is None:
+            return True
+        pairs = zip(shape, ref.shape, strict=False)
+        return len(shape) == ref.rank and all(want in (None, have) for want, have in pairs)
+
+    return Where(pattern, holds, "typed")
+
+
+def trace(function: Callable[..., Any]) -> Graph:
+    """The pattern graph that `function` describes.
+
+    Raises TypeError for what can never match as meant: no operator, a name given twice, the same
+    result twice, results that share nothing.
+    """
     params = list(inspect.signature(function).parameters)[1:]
     result = function(Builder(), *[Var(p) for p in params])
-    if isinstance(result, Var):
-        raise TypeError(f"pattern {function.__name__} returns a wildcard, not an operator")
-    return result
+    if isinstance(result, tuple | list):
+        result = Results(tuple(result)) if len(result) != 1 else result[0]
+    problem = _problem(result)
+    if problem:
+        raise TypeError(f"pattern {function.__name__} {problem}")
+    found: Graph = result
+    return found
 
 
-@dataclass(slots=True)
-class Binding:
-    """What a pattern matched: values and nodes by name, the nodes covered (root first)."""
-
-    values: dict[str, ir.Value | None]
-    nodes: dict[str, ir.Node]
-    covered: list[ir.Node]
-    root: ir.Node
-
-    def copy(self) -> Binding:
-        """An independent copy, for backtracking."""
-        return Binding(dict(self.values), dict(self.nodes), list(self.covered), self.root)
-
-
-def attribute(node: ir.Node, name: str, default: Any = None) -> Any:
-    """The Python value of an attribute, or `default`."""
-    a = node.attributes.get(name)
-    return default if a is None else a.value
+def _problem(graph: Any) -> str:
+    """Why a pattern is not valid, "" if it is."""
+    roots = graph.roots if isinstance(graph, Results) else (graph,)
+    for root in roots:
+        if not isinstance(root, Either | OpPat | Output | Where):
+            what = "a wildcard" if isinstance(root, Var) else type(root).__name__
+            return f"returns {what}, not an operator"
+        if not _only_operators(root):
+            return "may be a wildcard alone: an alternative of its result is no operator"
+    strange = [p for p in parts(graph) if not isinstance(p, Pat)]
+    if strange:
+        return f"holds {strange[0]!r}, which is neither a wildcard nor an operator"
+    twice = _names_twice(graph, {})[1]
+    if twice:
+        return f"overlaps itself: two of its parts are called {twice!r}"
+    return _unconnected(roots)
 
 
-def match_at(pattern: Pat, root: ir.Node) -> Binding | None:
-    """The first way `pattern` matches with `root` as its last node, or None."""
-    start = Binding({}, {}, [], root)
-    for found in _match_node(pattern, root, start):
-        if _closed(found):
-            return found
-    return None
+def _only_operators(root: Pat) -> bool:
+    if isinstance(root, Either | Where):
+        return all(_only_operators(c) for c in children(root) if c is not None)
+    return isinstance(root, OpPat | Output)
 
 
-def _match_node(pattern: Pat, node: ir.Node, state: Binding) -> Iterator[Binding]:
-    if isinstance(pattern, Either):
-        for option in pattern.options:
-            yield from _match_node(option, node, state)
-        return
-    if isinstance(pattern, Var):
-        return
-    if node.op_type != pattern.op_type or node.domain != pattern.domain:
-        return
-    if any(attribute(node, k) != v for k, v in pattern.attrs):
-        return
-    inputs = _trimmed(node)
-    if pattern.optional < 0:
-        yield _bind_all(pattern, node, inputs, state)
-        return
-    if not len(pattern.inputs) - pattern.optional <= len(inputs) <= len(pattern.inputs):
-        return
-    inputs += [None] * (len(pattern.inputs) - len(inputs))
-    for order in _orders(node, inputs):
-        new = state.copy()
-        if node not in new.covered:
-            new.covered.append(node)
-        for name, value in zip(pattern.names, node.outputs, strict=False):
-            new.values[name] = value
-        if pattern.names:
-            new.nodes[pattern.names[0]] = node
-        yield from _match_inputs(list(zip(pattern.inputs, order, strict=True)), new)
+def _unconnected(roots: Sequence[Pat]) -> str:
+    if not roots:
+        return "returns nothing"
+    keys = [(id(r.op), r.index) if isinstance(r, Output) else (id(r), 0) for r in roots]
+    if len(set(keys)) < len(roots):
+        return "overlaps itself: it returns the same result twice"
+    seen: set[Any] = set()
+    for i, root in enumerate(roots):
+        inside = {p.name if isinstance(p, Var) else id(p) for p in parts(root)}
+        if i and not seen & inside:
+            return f"has a result (number {i}) that shares nothing with those before it"
+        seen |= inside
+    return ""
 
 
-def _bind_all(
-    pattern: OpPat, node: ir.Node, inputs: list[ir.Value | None], state: Binding
-) -> Binding:
-    """A variadic operator: its inputs become <name>0, <name>1, …"""
-    new = state.copy()
-    new.covered.append(node)
-    variable = pattern.inputs[0]
-    prefix = variable.name if isinstance(variable, Var) else "xs"
-    for i, value in enumerate(inputs):
-        new.values[f"{prefix}{i}"] = value
-    return new
+Owners = dict[str, frozenset[int]]
 
 
-def _trimmed(node: ir.Node) -> list[ir.Value | None]:
-    inputs = list(node.inputs)
-    while inputs and inputs[-1] is None:
-        inputs.pop()
-    return inputs
-
-
-def _orders(node: ir.Node, inputs: list[ir.Value | None]) -> list[tuple[ir.Value | None, ...]]:
-    if node.op_type in COMMUTATIVE and len(inputs) == 2 and inputs[0] is not inputs[1]:
-        return list(itertools.permutations(inputs))
-    return [tuple(inputs)]
-
-
-def _match_inputs(
-    todo: list[tuple[Pat | None, ir.Value | None]], state: Binding
-) -> Iterator[Binding]:
-    if not todo:
-        yield state
-        return
-    (pattern, value), rest = todo[0], todo[1:]
-    if pattern is None:
-        if value is None:
-            yield from _match_inputs(rest, state)
-    elif isinstance(pattern, Var):
-        if pattern.name in state.values:
-            if state.values[pattern.name] is value:
-                yield from _match_inputs(rest, state)
-            return
-        new = state.copy()
-        new.values[pattern.name] = value
-        yield from _match_inputs(rest, new)
-    elif isinstance(pattern, Either):
-        for option in pattern.options:
-            yield from _match_inputs([(option, value), *rest], state)
-    elif value is not None and (producer := value.producer()) is not None:
-        for inner in _match_node(pattern, producer, state):
-            yield from _match_inputs(rest, inner)
-
-
-def _closed(found: Binding) -> bool:
-    """No inner node's value is used outside the match or is a result of the graph."""
-    covered = set(map(id, found.covered))
-    for node in found.covered:
-        if node is found.root:
-            continue
-        for value in node.outputs:
-            if value.is_graph_output():
-                return False
-            if any(id(user) not in covered for user, _ in value.uses()):
-                return False
-    return True
-
-
-def size(pattern: Pat | None) -> int:
-    """How many operators a pattern covers (the largest option of an alternative)."""
-    if pattern is None or isinstance(pattern, Var):
-        return 0
-    if isinstance(pattern, Either):
-        return max(size(o) for o in pattern.options)
-    return 1 + sum(size(i) for i in pattern.inputs)
-
-
-def root_ops(pattern: Pat) -> tuple[tuple[str, str], ...]:
-    """(domain, operator) of every node that can be the pattern's last one."""
-    if isinstance(pattern, Either):
-        return tuple(r for o in pattern.options for r in root_ops(o))
-    if isinstance(pattern, OpPat):
-        return ((pattern.domain, pattern.op_type),)
-    return ()
+def _names_twice(graph: Any, known: dict[int, tuple[Owners, str]]) -> tuple[Owners, str]:
+    """(who has each name, a name that two parts of one variant have)."""
+    key = id(graph)
+    if key in known or graph is None:
+        return known.get(key, ({}, ""))
+    own: Owners = {}
+    if isinstance(graph, Var):
+        own = {graph.name: frozenset()}
+    elif isinstance(graph, OpPat):
+        own = {n: frozenset([key]) for n in graph.names}
+        if len(own) < len(graph.names):
+            return own, graph.names[0]
+    twice = ""
+    for child in children(graph):
+        inner, clash = _names_twice(child, known)
+        twice = twice or clash
+        for name, who in inner.items():
+            if own.get(name, who) != who and not isinstance(graph, Either):
+                twice = twice or name
+            own[name] = own.get(name, frozenset()) | who
+    known[key] = own, twice
+    return known[key]

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice by priority: backends in the user's order, larger patterns first, portable C last."""
+"""Choice by priority: backends in the user's order, larger patterns first, portable C last.
+
+What vendors take is then merged into regions (see `regions`), and the result checked.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aot.errors import AotError, BackendError, UnsupportedError, raise_all
+from aot.errors import AotError, UnsupportedError, raise_all
+from aot.partition.check import check_partition
+from aot.partition.cover import PORTABLE, Cover, Refusal
+from aot.partition.graph import dependencies
 from aot.partition.match import Match, NodeRef
-from aot.partition.pattern import root_ops
+from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.vendor.backend import Backend, Pattern
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+__all__ = ["Partition", "Refusal", "Region", "Selected", "select"]
+
+
+NO_REGIONS = RegionCertificate(0, 0, True, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,92 +43,114 @@ class Selected:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
-    """Why `backend` does not compute a node."""
+class Region:
+    """Region `index` of a vendor: its matches in the order they run."""
 
-    node: str
-    op_type: str
+    index: int
     backend: str
-    pattern: str
-    reason: str
+    items: tuple[Selected, ...]
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes inside, in the order they run."""
+        return tuple(n.name for s in self.items for n in reversed(s.match.nodes))
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Every node of the graph in exactly one selected match, in topological order."""
+    """Every node of the graph in exactly one selected match.
+
+    The order is topological and every region is contiguous in it. `certificate` says how near to
+    the fewest regions are; with `--offload-limit` it speaks of all regions, kept or not.
+    """
 
     items: tuple[Selected, ...]
     refusals: tuple[Refusal, ...]
+    certificate: RegionCertificate = NO_REGIONS
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """The vendors' regions in the order they run."""
+        groups: dict[int, list[Selected]] = {}
+        for s in self.items:
+            if s.region >= 0:
+                groups.setdefault(s.region, []).append(s)
+        return tuple(Region(r, g[0].backend, tuple(g)) for r, g in sorted(groups.items()))
 
     def text(self) -> str:
-        """One line per match, one per refusal."""
+        """One line per match, one per refusal, one about the regions."""
         lines = []
         for s in self.items:
             nodes = " + ".join(n.name for n in reversed(s.match.nodes))
             region = f" region {s.region}" if s.region >= 0 else ""
             lines.append(f"{nodes}: {s.backend}.{s.pattern.name}{region}")
         lines += [f"{r.node}: {r.backend}.{r.pattern} refused: {r.reason}" for r in self.refusals]
+        if self.certificate.count:
+            kept = len(self.regions)
+            limited = f", the first {kept} offloaded" if kept < self.certificate.count else ""
+            lines.append(self.certificate.text() + limited)
         return "\n".join(lines) + "\n"
 
 
-def select(graph: ir.Graph, backends: Sequence[Backend]) -> Partition:
+def select(
+    graph: ir.Graph, backends: Sequence[Backend], offload_limit: int | None = None
+) -> Partition:
     """Cover `graph` with matches of `backends`, the first named winning.
 
-    Precondition: the graph is normalised and topologically sorted. Raises UnsupportedError that
-    gathers every node no backend takes, with the reasons.
+    `offload_limit` keeps only that many regions, the first in the order they run; what the others
+    held goes to portable C. Precondition: the graph is normalised and topologically sorted.
+    Raises UnsupportedError that gathers every node no backend takes, with the reasons, and
+    BackendError naming vendor, pattern and node when a backend's code raises.
     """
-    nodes = list(graph)
-    position = {id(n): i for i, n in enumerate(nodes)}
-    owner: dict[int, Selected] = {}
-    refusals: list[Refusal] = []
-    regions = 0
+    cover = Cover(graph)
     for backend in backends:
-        for pattern in backend.ordered():
-            roots = set(root_ops(pattern.graph))
-            for node in nodes:
-                if (node.domain, node.op_type) not in roots or id(node) in owner:
-                    continue
-                match = _try(backend, pattern, node, refusals)
-                if match is None or any(id(n.ir) in owner for n in match.nodes):
-                    continue
-                region = -1 if backend.name == "c" else regions
-                regions += region >= 0
-                chosen = Selected(pattern, match, backend.name, region)
-                owner.update((id(n.ir), chosen) for n in match.nodes)
-    raise_all(_unsupported(n, backends, refusals) for n in nodes if id(n) not in owner)
-    unique = {id(s): s for n in nodes if (s := owner[id(n)])}
-    items = sorted(unique.values(), key=lambda s: position[id(s.match.root.ir)])
-    taken = {n.name for s in items if s.backend != "c" for n in s.match.nodes}
-    kept = tuple(r for r in refusals if r.backend != "c" and r.node not in taken)
-    return Partition(tuple(items), kept)
+        cover.take(backend)
+    raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
+    chosen, regions, certificate = _with_regions(cover, backends)
+    if offload_limit is not None and offload_limit < certificate.count:
+        for (pattern, match), region in zip(chosen, regions, strict=True):
+            if region >= offload_limit:
+                cover.give_back(pattern, match)
+        for backend in backends:
+            if backend.name == PORTABLE:
+                cover.take(backend)
+        raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
+        chosen, regions = _renumbered(cover, chosen, regions, offload_limit)
+    order = quotient_order(dependencies([m for _, m in chosen]), regions)
+    items = [Selected(p, m, p.backend, r) for (p, m), r in zip(chosen, regions, strict=True)]
+    taken = {n.name for s in items if s.backend != PORTABLE for n in s.match.nodes}
+    kept = [r for r in cover.refusals if r.backend != PORTABLE and r.node not in taken]
+    partition = Partition(tuple(items[i] for i in order), tuple(kept), certificate)
+    check_partition(graph, partition)
+    return partition
 
 
-def _try(
-    backend: Backend, pattern: Pattern, node: ir.Node, refusals: list[Refusal]
-) -> Match | None:
-    match = pattern.match(node)
-    if match is None:
-        return None
-    try:
-        reasons = pattern.refusals(match)
-    except AotError:
-        raise
-    except Exception as error:
-        raise BackendError(
-            f"{backend.name}.{pattern.name}: its check raised {type(error).__name__}: {error}",
-            f"node {NodeRef(node).onnx_name} ({node.op_type})",
-            "this is a defect of the backend, not of the model",
-        ) from error
-    if reasons:
-        name = str(node.name)
-        refusals.extend(Refusal(name, node.op_type, backend.name, pattern.name, r) for r in reasons)
-        return None
-    return match
+Chosen = list[tuple[Pattern, Match]]
+
+
+def _with_regions(
+    cover: Cover, backends: Sequence[Backend]
+) -> tuple[Chosen, list[int], RegionCertificate]:
+    """The matches in the graph's order, their regions, the certificate."""
+    chosen = cover.matches()
+    number = {b.name: i for i, b in enumerate(backends) if b.name != PORTABLE}
+    colours = [number.get(p.backend, -1) for p, _ in chosen]
+    found = merge_regions(dependencies([m for _, m in chosen]), colours)
+    return chosen, list(found.region), found.certificate
+
+
+def _renumbered(
+    cover: Cover, before: Chosen, regions: Sequence[int], limit: int
+) -> tuple[Chosen, list[int]]:
+    """The matches after some were given back; kept regions keep their numbers."""
+    known = {id(m): r for (_, m), r in zip(before, regions, strict=True) if r < limit}
+    chosen = cover.matches()
+    return chosen, [known.get(id(m), -1) for _, m in chosen]
 
 
 def _unsupported(
-    node: ir.Node, backends: Sequence[Backend], refusals: list[Refusal]
-) -> UnsupportedError:
+    node: ir.Node, backends: Sequence[Backend], refusals: Sequence[Refusal]
+) -> AotError:
     ref = NodeRef(node)
     own = [r for r in refusals if r.node == ref.name and r.backend == backends[-1].name]
     # The pattern of the single operator says most; longer patterns come earlier in the list.

@@ -22,15 +22,16 @@ that returns call records, and optionally a layout rule, a cost and test cases:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.dtypes import DType
+from aot.errors import BackendError
 from aot.layout import Layout
 from aot.partition import pattern as pat
-from aot.partition.match import Match, NodeRef, ValueRef
+from aot.partition.match import Match, NodeRef, ValueRef, match_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -55,7 +56,7 @@ class Pattern:
     """
 
     name: str
-    graph: pat.OpPat | pat.Either
+    graph: pat.Graph
     backend: str
     outputs: tuple[str, ...] = ("y",)
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -68,6 +69,7 @@ class Pattern:
     _cases: list[Cases] = field(default_factory=list)
     _cost: Callable[[Match], float] | None = None
     _infer: Infer | None = None
+    _declared: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def check(self, function: Check) -> Check:
         """Decorator: a generator of (condition, reason why not)."""
@@ -116,25 +118,14 @@ class Pattern:
 
     def match(self, root: ir.Node) -> Match | None:
         """The match that ends at `root`, with no check applied, or None."""
-        found = pat.match_at(self.graph, root)
-        if found is None:
-            return None
-        values = {k: None if v is None else ValueRef(v) for k, v in found.values.items()}
-        for name, value in zip(self.outputs, root.outputs, strict=False):
-            values[name] = ValueRef(value) if value is not None and value.name else None
-        for name in self.outputs[len(root.outputs) :]:
-            values[name] = None
-        attrs = {k: pat.attribute(root, k, v) for k, v in self.attrs.items()}
-        named = {k: NodeRef(n) for k, n in found.nodes.items()}
-        # A name given by `_outputs` is the node; its value is found as `<name>_out`.
-        for key in named:
-            if key in values:
-                values[f"{key}_out"] = values.pop(key)
-        if isinstance(self.graph, pat.OpPat) and self.graph.optional < 0:
-            attrs[self.graph.inputs[0].name] = tuple(  # type: ignore[union-attr]
-                values[k] for k in found.values
-            )
-        return Match(tuple(found.covered), values, named, attrs, self.outputs)
+        return next(self.matches(root), None)
+
+    def matches(self, root: ir.Node, taken: Collection[int] = ()) -> Iterator[Match]:
+        """Every match at `root`, the preferred one first, without the nodes of id() in `taken`."""
+        if self._declared is None:
+            self._declared = pat.names(self.graph)
+        for found in pat.matches_at(self.graph, root, taken):
+            yield match_of(found, self.outputs, self.attrs, self._declared)
 
     def refusals(self, m: Match) -> list[str]:
         """Every reason why a match cannot be computed; empty if it can."""
@@ -179,8 +170,18 @@ class Backend:
     def pattern(self, function: Callable[..., Any]) -> Pattern:
         """Decorator: adds the pattern a function describes; its name is the function's."""
         folder = Path(function.__code__.co_filename).parent
-        graph = pat.trace(function)
-        made = Pattern(function.__name__, graph, self.name, folder=folder, header=self.header)
+        try:
+            graph = pat.trace(function)
+        except Exception as error:
+            raise BackendError(f"{self.name}.{function.__name__}: {error}") from error
+        made = Pattern(
+            function.__name__,
+            graph,
+            self.name,
+            outputs=pat.result_names(graph),
+            folder=folder,
+            header=self.header,
+        )
         self.patterns.append(made)
         return made
 

@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Independent proof that a partition is sound; runs in every compile, shares no code with it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from aot.errors import InternalError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.partition.select import Partition, Selected
+
+
+def check_partition(graph: ir.Graph, partition: Partition) -> None:
+    """Raise InternalError unless every claim of a partition holds.
+
+    Every node is in exactly one match; a vendor's matches pass its own checks; every region has
+    one vendor; items are in topological order with regions contiguous; the quotient graph, each
+    region one vertex and each portable match another, has no cycle; the count is as certified.
+    """
+    _once(graph, partition.items)
+    _supported(partition.items)
+    group = _groups(partition.items)
+    needs = _needs(partition.items)
+    _acyclic(group, needs)
+    _ordered(group, needs)
+    offloaded = sorted({s.region for s in partition.items if s.region >= 0})
+    certificate = partition.certificate
+    if offloaded != list(range(len(offloaded))):
+        raise InternalError(f"regions are numbered {offloaded}")
+    if not certificate.lower_bound <= certificate.count or len(offloaded) > certificate.count:
+        raise InternalError(f"{len(offloaded)} regions, but the certificate says {certificate}")
+    if certificate.optimal and certificate.count != certificate.lower_bound:
+        raise InternalError(f"{certificate.count} regions are called the fewest possible")
+
+
+def check_regions(
+    preds: Sequence[Sequence[int]], colours: Sequence[int], region: Sequence[int]
+) -> None:
+    """The same for bare vertices: colours kept apart, the quotient graph acyclic."""
+    for v, (colour, r) in enumerate(zip(colours, region, strict=True)):
+        if (colour < 0) != (r < 0):
+            raise InternalError(f"vertex {v} of colour {colour} is in region {r}")
+    owner: dict[int, int] = {}
+    for v, r in enumerate(region):
+        if r >= 0 and owner.setdefault(r, colours[v]) != colours[v]:
+            raise InternalError(f"region {r} has vertices of two colours")
+    group = [("region", r) if r >= 0 else ("alone", v) for v, r in enumerate(region)]
+    _acyclic(group, [list(p) for p in preds])
+
+
+Group = tuple[str, int]
+
+
+def _once(graph: ir.Graph, items: Sequence[Selected]) -> None:
+    count: dict[int, int] = {}
+    for s in items:
+        for node in s.match.nodes:
+            count[id(node.ir)] = count.get(id(node.ir), 0) + 1
+    for n in graph:
+        times = count.pop(id(n), 0)
+        if times != 1:
+            raise InternalError(f"node {n.name} is computed {times} times")
+    if count:
+        raise InternalError(f"{len(count)} nodes of a match are not in the graph")
+
+
+def _supported(items: Sequence[Selected]) -> None:
+    owner: dict[int, str] = {}
+    for s in items:
+        if s.backend != s.pattern.backend or (s.region >= 0) != (s.backend != "c"):
+            raise InternalError(f"{s.name}: {s.pattern.backend}.{s.pattern.name} in {s.region}")
+        if s.region < 0:
+            continue
+        if owner.setdefault(s.region, s.backend) != s.backend:
+            raise InternalError(f"region {s.region} has two vendors")
+        reasons = s.pattern.refusals(s.match)
+        if reasons:
+            raise InternalError(f"{s.name} was given to {s.backend}, which refuses: {reasons[0]}")
+
+
+def _groups(items: Sequence[Selected]) -> list[Group]:
+    return [("region", s.region) if s.region >= 0 else ("alone", i) for i, s in enumerate(items)]
+
+
+def _needs(items: Sequence[Selected]) -> list[list[int]]:
+    """Indices of the items whose values each item reads."""
+    maker = {id(v): i for i, s in enumerate(items) for n in s.match.nodes for v in n.ir.outputs}
+    needs = []
+    for i, s in enumerate(items):
+        values = [v for n in s.match.nodes for v in _reads(n.ir)]
+        needs.append([j for v in values if (j := maker.get(id(v), i)) != i])
+    return needs
+
+
+def _reads(node: ir.Node) -> Iterator[ir.Value]:
+    yield from (v for v in node.inputs if v is not None)
+    for a in node.attributes.values():
+        if a.type.name not in ("GRAPH", "GRAPHS"):
+            continue
+        for body in [a.value] if a.type.name == "GRAPH" else list(a.value):
+            yield from body.outputs
+            for inner in body:
+                yield from _reads(inner)
+
+
+def _acyclic(group: Sequence[Group], needs: Sequence[Sequence[int]]) -> None:
+    """Remove groups that need nothing until none is left (Kahn)."""
+    after: dict[Group, set[Group]] = {g: set() for g in group}
+    for i, before in enumerate(needs):
+        for j in before:
+            if group[j] != group[i]:
+                after[group[j]].add(group[i])
+    waiting = {g: 0 for g in after}
+    for users in after.values():
+        for g in users:
+            waiting[g] += 1
+    queue = deque(g for g, n in waiting.items() if n == 0)
+    removed = 0
+    while queue:
+        removed += 1
+        for g in after[queue.popleft()]:
+            waiting[g] -= 1
+            if waiting[g] == 0:
+                queue.append(g)
+    if removed != len(waiting):
+        stuck = sorted(g for g, n in waiting.items() if n)
+        raise InternalError(f"the graph of regions has a cycle through {stuck[:4]}")
+
+
+def _ordered(group: Sequence[Group], needs: Sequence[Sequence[int]]) -> None:
+    for i, before in enumerate(needs):
+        for j in before:
+            if j > i:
+                raise InternalError(f"item {i} of the partition needs item {j}, which comes later")
+    ended: set[Group] = set()
+    for i, g in enumerate(group):
+        if i and g != group[i - 1]:
+            ended.add(group[i - 1])
+        if g in ended:
+            raise InternalError(f"{g[0]} {g[1]} is not contiguous")

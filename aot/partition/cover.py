@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which match computes which node, while backends take their turns."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aot.errors import AotError, BackendError
+from aot.partition.graph import read_by
+from aot.partition.match import Match, NodeRef
+from aot.partition.pattern import Results, root_ops
+from aot.vendor.backend import Backend, Pattern
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+#: The name of the backend that is no vendor.
+PORTABLE = "c"
+#: Ways to match one pattern at one node that are tried until a check passes.
+MOST_TRIED = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why `backend` does not compute a node."""
+
+    node: str
+    op_type: str
+    backend: str
+    pattern: str
+    reason: str
+
+
+class Cover:
+    """Nodes of a graph and who owns them. Nodes are in topological order."""
+
+    def __init__(self, graph: ir.Graph) -> None:
+        self.nodes = list(graph)
+        self._refusals: dict[Refusal, None] = {}
+        self._after: list[list[ir.Node]] = []  # users by position, filled when first asked for
+        self._position = {id(n): i for i, n in enumerate(self.nodes)}
+        self._owner: dict[int, tuple[Pattern, Match]] = {}
+        self._kinds: dict[tuple[str, str], list[int]] = {}
+        self._several: list[Match] = []  # matches with more than one result
+        for i, node in enumerate(self.nodes):
+            self._kinds.setdefault((node.domain, node.op_type), []).append(i)
+
+    @property
+    def refusals(self) -> list[Refusal]:
+        """Every reason given so far, once."""
+        return list(self._refusals)
+
+    def missing(self) -> list[ir.Node]:
+        """Nodes that nobody took."""
+        return [n for n in self.nodes if id(n) not in self._owner]
+
+    def matches(self) -> list[tuple[Pattern, Match]]:
+        """What was taken, in the order of the roots."""
+        unique = {id(self._owner[id(n)][1]): self._owner[id(n)] for n in self.nodes if self._has(n)}
+        return sorted(unique.values(), key=lambda pm: self._position[id(pm[1].root.ir)])
+
+    def _has(self, node: ir.Node) -> bool:
+        return id(node) in self._owner
+
+    def give_back(self, pattern: Pattern, match: Match) -> None:
+        """Leave the nodes of a match to others."""
+        for node in match.nodes:
+            if self._owner.get(id(node.ir), (None, None))[1] is match:
+                del self._owner[id(node.ir)]
+        self._several = [m for m in self._several if m is not match]
+
+    def take(self, backend: Backend) -> None:
+        """Give `backend` what its patterns fit: more nodes first, then priority, then order.
+
+        A pattern of varying length competes with the length it has at that place: a match that
+        is shorter than its pattern's largest waits until matches of its size are due.
+        """
+        patterns = backend.ordered()
+        due = [(-p.size, -p.priority, i, -1) for i, p in enumerate(patterns)]
+        heapq.heapify(due)
+        while due:
+            size, priority, index, only = heapq.heappop(due)
+            pattern = patterns[index]
+            for position in self._roots(pattern) if only < 0 else (only,):
+                match = self._fitting(backend, pattern, self.nodes[position])
+                if match is None:
+                    continue
+                if len(match.nodes) < -size:
+                    heapq.heappush(due, (-len(match.nodes), priority, index, position))
+                else:
+                    self._accept(pattern, match)
+
+    def _accept(self, pattern: Pattern, match: Match) -> None:
+        self._owner.update((id(n.ir), (pattern, match)) for n in match.nodes)
+        if isinstance(pattern.graph, Results):
+            self._several.append(match)
+
+    def _roots(self, pattern: Pattern) -> Sequence[int]:
+        """Positions of nodes that may be the pattern's last one."""
+        found = [self._kinds.get(kind, []) for kind in root_ops(pattern.graph)]
+        return found[0] if len(found) == 1 else sorted({i for some in found for i in some})
+
+    def _fitting(self, backend: Backend, pattern: Pattern, node: ir.Node) -> Match | None:
+        """The first match at `node` that passes the checks; why not, if none does."""
+        if id(node) in self._owner:
+            return None
+        step = "pattern"
+        try:
+            refused: list[str] = []
+            for tried, match in enumerate(pattern.matches(node, self._owner)):
+                if tried == MOST_TRIED:
+                    break
+                if isinstance(pattern.graph, Results) and self._closes_a_cycle(match):
+                    continue
+                step = "check"
+                reasons = pattern.refusals(match)
+                if not reasons:
+                    return match
+                refused = refused or reasons
+                step = "pattern"
+        except AotError:
+            raise
+        except Exception as error:
+            raise BackendError(
+                f"{backend.name}.{pattern.name}: its {step} raised {type(error).__name__}: {error}",
+                f"node {NodeRef(node).onnx_name} ({node.op_type})",
+                "this is a defect of the backend, not of the model",
+            ) from error
+        self._refuse(backend, pattern, node, refused)
+        return None
+
+    def _refuse(
+        self, backend: Backend, pattern: Pattern, node: ir.Node, reasons: Sequence[str]
+    ) -> None:
+        for reason in reasons:
+            refusal = Refusal(str(node.name), node.op_type, backend.name, pattern.name, reason)
+            self._refusals[refusal] = None
+
+    def _closes_a_cycle(self, match: Match) -> bool:
+        """Whether the quotient graph would have a cycle with `match` as one vertex.
+
+        Only matches with several results can close one: of the others every path leaves at the
+        root, which is after all they cover.
+        """
+        inside = {id(n.ir) for n in match.nodes}
+        limit = self._furthest(match)
+        stack = [u for n in match.nodes for u in self._users(n.ir) if id(u) not in inside]
+        seen: set[int] = set()
+        while stack:
+            node = stack.pop()
+            if id(node) in inside:
+                return True
+            if id(node) in seen or self._position[id(node)] > limit:
+                continue
+            owned = self._owner.get(id(node))
+            together = [n.ir for n in owned[1].nodes] if owned else [node]
+            seen.update(map(id, together))
+            stack += [u for n in together for u in self._users(n) if id(u) not in seen]
+        return False
+
+    def _furthest(self, match: Match) -> int:
+        """No path that comes back to `match` passes a node beyond this position.
+
+        Positions grow along edges and in matches with one result; others may lead back.
+        """
+        limit = max(self._position[id(n.ir)] for n in match.nodes)
+        spans = []
+        for other in self._several:
+            places = [self._position[id(n.ir)] for n in other.nodes]
+            spans.append((min(places), max(places)))
+        for low, high in sorted(spans):
+            if low <= limit:
+                limit = max(limit, high)
+        return limit
+
+    def _users(self, node: ir.Node) -> list[ir.Node]:
+        """Nodes of this graph that read what `node` computes, if only in a sub-graph."""
+        if not self._after:
+            self._after = [[] for _ in self.nodes]
+            for user in self.nodes:
+                for value in read_by(user):
+                    position = self._position.get(id(value.producer()))
+                    if position is not None:
+                        self._after[position].append(user)
+        return self._after[self._position[id(node)]]

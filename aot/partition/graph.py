@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node reads, what a match needs: edges of the graph and of its quotient."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from aot.partition.match import Match
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def read_by(node: ir.Node) -> Iterator[ir.Value]:
+    """Values a node reads, those that its sub-graphs take from around them included."""
+    for value in node.inputs:
+        if value is not None:
+            yield value
+    for attribute in node.attributes.values():
+        kind = attribute.type.name
+        graphs = (attribute.value,) if kind == "GRAPH" else attribute.value
+        if kind in ("GRAPH", "GRAPHS"):
+            for graph in graphs:
+                yield from graph.outputs
+                for inner in graph:
+                    yield from read_by(inner)
+
+
+def dependencies(matches: Sequence[Match]) -> list[list[int]]:
+    """For each match, the indices of the matches whose values it reads, ascending."""
+    owner = {id(n.ir): i for i, m in enumerate(matches) for n in m.nodes}
+    needs = []
+    for i, match in enumerate(matches):
+        found = set()
+        for node in match.nodes:
+            for value in read_by(node.ir):
+                producer = value.producer()
+                found.add(owner.get(id(producer), i) if producer is not None else i)
+        needs.append(sorted(found - {i}))
+    return needs

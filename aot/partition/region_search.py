@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shortest sequence of regions that computes a graph: the search behind `regions`.
+
+Regions of an acyclic quotient graph can be computed one after the other, so a set of regions is a
+word of colours (one letter per region, a colour is a backend). Whatever the word, it never hurts
+to compute as much as possible with each letter: what is done only grows. So a state is the set of
+vertices left, a step appends a letter, takes every vertex of that colour that needs nothing but
+earlier vertices and the region itself, then every colourless vertex that became possible.
+
+The bound: along every path each maximal stretch of one colour is in a region of its own, so the
+longest such chain per colour, summed over the colours, is a number of regions still needed. It
+falls by at most one per step, hence A* finds the minimum; a beam does where A* takes too long.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from aot.errors import InternalError
+
+Word = tuple["Word", int] | None  # (earlier letters, last letter)
+
+
+class State(NamedTuple):
+    """What is left after the letters of `word`.
+
+    `left` is a bit set of vertices, `ready[c]` the vertices of colour c that may start a region,
+    `chains[c]` the bound of colour c.
+    """
+
+    left: int
+    ready: tuple[tuple[int, ...], ...]
+    chains: tuple[int, ...]
+    length: int
+    word: Word
+
+    @property
+    def bound(self) -> int:
+        """Regions needed in all if this state is on the way: never too many."""
+        return self.length + sum(self.chains)
+
+
+class Ways:
+    """The graph as the search needs it: predecessors as bit sets, chains per colour.
+
+    `visits` counts the vertices computed so far, which is what searches are bounded by.
+    """
+
+    def __init__(self, preds: Sequence[Sequence[int]], colours: Sequence[int]) -> None:
+        self.size = len(preds)
+        self.colours = colours
+        self.count = max(colours, default=-1) + 1
+        self.after: list[list[int]] = [[] for _ in preds]
+        self.needs = [0] * self.size
+        for v, before in enumerate(preds):
+            for p in dict.fromkeys(before):
+                self.after[p].append(v)
+                self.needs[v] |= 1 << p
+        self.visits = 0
+        self._levels = self._chains()
+
+    def _chains(self) -> list[list[int]]:
+        """levels[c][k]: vertices of colour c at which a chain of k + 1 stretches of c starts."""
+        levels: list[list[int]] = [[] for _ in range(self.count)]
+        # best[v][c]: stretches of c on the best path from v on; open[v]: colours whose longest
+        # path begins with v itself, so that a predecessor of that colour adds nothing.
+        best: list[list[int]] = [[]] * self.size
+        for v in reversed(self._topological()):
+            own = self.colours[v]
+            most = [0] * self.count
+            for s in self.after[v]:
+                for c, k in enumerate(best[s]):
+                    # Within the stretch of v if s has v's colour, a new stretch otherwise.
+                    most[c] = max(most[c], k + (c == own and self.colours[s] != own))
+            if own >= 0:
+                most[own] = max(most[own], 1)
+                marks = levels[own]
+                marks += [0] * (most[own] - len(marks))
+                marks[most[own] - 1] |= 1 << v
+            best[v] = most
+        return levels
+
+    def _topological(self) -> list[int]:
+        waiting = [n.bit_count() for n in self.needs]
+        order = [v for v in range(self.size) if not waiting[v]]
+        for v in order:
+            for s in self.after[v]:
+                waiting[s] -= 1
+                if not waiting[s]:
+                    order.append(s)
+        if len(order) != self.size:
+            raise InternalError("regions of a graph that has a cycle")
+        return order
+
+    def start(self) -> State:
+        """Nothing computed but the colourless vertices that need no region."""
+        ready: list[list[int]] = [[] for _ in range(self.count)]
+        free: list[int] = []
+        for v, needs in enumerate(self.needs):
+            if not needs:
+                (free if self.colours[v] < 0 else ready[self.colours[v]]).append(v)
+        left = self._run(-1, free, (1 << self.size) - 1, ready, [])
+        chains = tuple(len(marks) for marks in self._levels)
+        return State(left, tuple(map(tuple, ready)), chains, 0, None)
+
+    def step(self, state: State, colour: int) -> State:
+        """The state after one more region of `colour`."""
+        ready = [list(r) for r in state.ready]
+        stack, ready[colour] = ready[colour], []
+        free: list[int] = []
+        left = self._run(colour, stack, state.left, ready, free)
+        left = self._run(-1, free, left, ready, [])
+        chains = list(state.chains)
+        if chains[colour] and not self._levels[colour][chains[colour] - 1] & left:
+            chains[colour] -= 1
+        word = (state.word, colour)
+        return State(left, tuple(map(tuple, ready)), tuple(chains), state.length + 1, word)
+
+    def _run(
+        self, colour: int, stack: list[int], left: int, ready: list[list[int]], free: list[int]
+    ) -> int:
+        """Compute `stack` and all of `colour` that follows; others that follow become ready."""
+        colours, after, needs = self.colours, self.after, self.needs
+        while stack:
+            v = stack.pop()
+            self.visits += 1
+            left ^= 1 << v
+            for s in after[v]:
+                if needs[s] & left:
+                    continue
+                c = colours[s]
+                (stack if c == colour else free if c < 0 else ready[c]).append(s)
+        return left
+
+    def regions(self, word: Word) -> list[int]:
+        """The region (index into the word) of every vertex, -1 for colourless ones."""
+        letters = spelled(word)
+        region = [-1] * self.size
+        state = self.start()
+        for index, colour in enumerate(letters):
+            after = self.step(state, colour)
+            done = state.left & ~after.left
+            while done:
+                low = done & -done
+                v = low.bit_length() - 1
+                if self.colours[v] >= 0:
+                    region[v] = index
+                done ^= low
+            state = after
+        if state.left:
+            raise InternalError("a word of regions leaves vertices over")
+        return region
+
+
+def spelled(word: Word) -> list[int]:
+    """The letters of a word, first to last."""
+    letters = []
+    while word is not None:
+        word, letter = word
+        letters.append(letter)
+    return letters[::-1]
+
+
+def beam(ways: Ways, width: int, limit: int) -> State | None:
+    """The best state with nothing left, shorter than `limit`, keeping `width` states a length."""
+    layer = [ways.start()]
+    while layer:
+        found: dict[int, State] = {}
+        for state in layer:
+            if not state.left:
+                return state
+            for c in range(ways.count):
+                if state.ready[c]:
+                    new = ways.step(state, c)
+                    if new.bound < limit and new.left not in found:
+                        found[new.left] = new
+        layer = sorted(found.values(), key=_promise)[:width]
+    return None
+
+
+def _promise(state: State) -> tuple[int, int, int]:
+    return state.bound, state.left.bit_count(), state.left
+
+
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """What A* found: a shorter word than the limit or none, and a proven bound."""
+
+    best: State | None
+    bound: int
+
+
+def exact(ways: Ways, limit: int, visits: int) -> Exact:
+    """The shortest word if shorter than `limit`, given up after `visits` more vertices.
+
+    `bound` = the minimum when the search ends by itself (`limit` if nothing is shorter).
+    """
+    start = ways.start()
+    stop = ways.visits + visits
+    heap = [(start.bound, 0, 0, start)]
+    seen: dict[int, int] = {start.left: 0}
+    made = 0
+    while heap:
+        bound, _, _, state = heapq.heappop(heap)
+        if not state.left:
+            return Exact(state, bound)
+        if ways.visits > stop:
+            return Exact(None, bound)
+        if seen[state.left] < state.length:
+            continue
+        for c in range(ways.count):
+            if not state.ready[c]:
+                continue
+            new = ways.step(state, c)
+            if new.bound >= limit or seen.get(new.left, new.length + 1) <= new.length:
+                continue
+            seen[new.left] = new.length
+            made += 1
+            heapq.heappush(heap, (new.bound, new.left.bit_count(), made, new))
+    return Exact(None, limit)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions: the fewest groups of one backend's matches whose quotient graph is acyclic.
+
+A vertex is a match. Portable ones have colour -1 and stay vertices of their own, the others have
+the number of their backend. A region need not be connected. A vertex joins a region only when all
+it needs is in earlier vertices or in the region itself, so every merge keeps the quotient graph
+acyclic; the order returned is the proof, and `check` tests it again by other means.
+
+One backend: the greedy sequence meets the bound, so the result is the minimum. Several: A* proves
+the minimum where it ends in time (14 offloaded matches always), else the best of a beam from
+either end is returned with a lower bound.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.partition.region_search import State, Ways, beam, exact
+
+#: Vertices the search may compute (a million take about a second).
+EFFORT = 600_000
+WIDTHS = (1, 8, 64, 256)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionCertificate:
+    """How good a partition into regions is.
+
+    `count` offloaded regions were made and no acyclic quotient graph has fewer than `lower_bound`;
+    `order` lists the vertices so that every edge points forward and every region is contiguous.
+    """
+
+    count: int
+    lower_bound: int
+    optimal: bool
+    order: tuple[int, ...]
+
+    @property
+    def gap(self) -> int:
+        """Regions more than the bound."""
+        return self.count - self.lower_bound
+
+    def text(self) -> str:
+        """`3 regions (the fewest possible)`."""
+        noun = "region" if self.count == 1 else "regions"
+        how = "the fewest possible" if self.optimal else f"at least {self.lower_bound} are needed"
+        return f"{self.count} {noun} ({how})"
+
+
+@dataclass(frozen=True, slots=True)
+class Regions:
+    """The region of every vertex, -1 for portable ones; regions are numbered in their order."""
+
+    region: tuple[int, ...]
+    certificate: RegionCertificate
+
+
+def merge_regions(
+    preds: Sequence[Sequence[int]], colours: Sequence[int], effort: int = EFFORT
+) -> Regions:
+    """Group the vertices of each colour >= 0 into the fewest regions.
+
+    `preds[v]` are the vertices that v needs. Raises InternalError if they form a cycle.
+    """
+    palette = {c: i for i, c in enumerate(sorted({c for c in colours if c >= 0}))}
+    dense = [palette.get(c, -1) for c in colours]
+    region, bound = _fewest(preds, dense, effort)
+    order = quotient_order(preds, region)
+    names: dict[int, int] = {}
+    for v in order:
+        if region[v] >= 0:
+            names.setdefault(region[v], len(names))
+    numbered = tuple(names.get(r, -1) for r in region)
+    certificate = RegionCertificate(len(names), bound, len(names) == bound, tuple(order))
+    return Regions(numbered, certificate)
+
+
+def _fewest(
+    preds: Sequence[Sequence[int]], colours: Sequence[int], effort: int
+) -> tuple[list[int], int]:
+    """(region of every vertex, proven lower bound)."""
+    forward = Ways(preds, colours)
+    bound = forward.start().bound
+    best = beam(forward, 1, len(preds) + 1)
+    assert best is not None, "a beam with no limit always ends"
+    if best.length == bound:
+        return forward.regions(best.word), bound
+    backward = Ways(forward.after, colours)
+    best, winner = _either_end(forward, backward, WIDTHS[1], best, forward)
+    if best.length > bound:
+        proof = exact(forward, best.length, effort // 4)
+        bound = max(bound, proof.bound)
+        if proof.best is not None:
+            best, winner = proof.best, forward
+    for width in WIDTHS[2:]:
+        likely = width * forward.size * forward.count  # of both ends
+        if best.length > bound and forward.visits + backward.visits + likely <= effort:
+            best, winner = _either_end(forward, backward, width, best, winner)
+    region = winner.regions(best.word)
+    if winner is backward:
+        region = [r if r < 0 else best.length - 1 - r for r in region]
+    return region, bound
+
+
+def _either_end(
+    forward: Ways, backward: Ways, width: int, best: State, winner: Ways
+) -> tuple[State, Ways]:
+    """A beam from the inputs, then one from the outputs, keeping what is shorter."""
+    for ways in (forward, backward):
+        found = beam(ways, width, best.length)
+        if found is not None:
+            best, winner = found, ways
+    return best, winner
+
+
+def quotient_order(preds: Sequence[Sequence[int]], region: Sequence[int]) -> list[int]:
+    """Vertices in a topological order with every region contiguous, else as near to 0, 1, 2 …
+
+    `region[v]` is -1 for a vertex on its own. The quotient graph must be acyclic.
+    """
+    group = [len(region) + r if r >= 0 else v for v, r in enumerate(region)]
+    members: dict[int, list[int]] = {}
+    for v, g in enumerate(group):
+        members.setdefault(g, []).append(v)
+    needs = {g: set[int]() for g in members}
+    for v, before in enumerate(preds):
+        needs[group[v]].update(group[p] for p in before if group[p] != group[v])
+    order: list[int] = []
+    for g in _by_first(needs, {g: m[0] for g, m in members.items()}):
+        inside = {v: {p for p in preds[v] if group[p] == g} for v in members[g]}
+        order += _by_first(inside, {v: v for v in members[g]})
+    return order
+
+
+def _by_first(needs: dict[int, set[int]], first: dict[int, int]) -> list[int]:
+    """Keys in topological order; of those possible, the one with the lowest `first`."""
+    after: dict[int, list[int]] = {v: [] for v in needs}
+    waiting = {v: len(before) for v, before in needs.items()}
+    for v, before in needs.items():
+        for p in sorted(before):
+            after[p].append(v)
+    heap = [(first[v], v) for v, n in waiting.items() if not n]
+    heapq.heapify(heap)
+    order = []
+    while heap:
+        _, v = heapq.heappop(heap)
+        order.append(v)
+        for s in after[v]:
+            waiting[s] -= 1
+            if not waiting[s]:
+                heapq.heappush(heap, (first[s], s))
+    return order
