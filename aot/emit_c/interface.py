@@ -45,15 +45,15 @@ def _inside(text: str) -> str:
 def spell_specs(program: Program) -> str:
     """`src/NAME_io.h`: what the checks compare tensors with."""
     name = program.name
-    tables: list[str] = []
+    extents: list[str] = []
+    specs = []
     for what, tensors in (("input", inputs(program)), ("output", outputs(program))):
-        shapes = [ctext.integer(d) for t in tensors for d in t.shape]
-        rows, at = [], 0
+        rows = []
         for t in tensors:
-            rows.append(_spec(f"{name}_{what}_extents + {at}", t))
-            at += len(t.shape)
-        tables.append(_table("int64_t", f"{name}_{what}_extents", shapes or ["0"]))
-        tables.append(_table("aot_spec", f"{name}_{what}_specs", rows or ["{NULL, 0, 0, 0, 1, 0}"]))
+            rows.append(_spec(len(extents), t))
+            extents += [ctext.integer(d) for d in t.shape]
+        specs.append(_table("aot_spec", f"{name}_{what}_specs", rows or ["{0, 0, 0, 0, 1, 0}"]))
+    tables = [_table("int64_t", f"{name}_extents", extents or ["0"]), *specs]
     return "\n".join(
         [
             "/* SPDX-License-Identifier: MIT-0 */",
@@ -70,7 +70,7 @@ def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
     return f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};"
 
 
-def _spec(extents: str, t: Tensor) -> str:
+def _spec(extents: int, t: Tensor) -> str:
     d = t.dtype
     return f"{{{extents}, {len(t.shape)}, {d.dl_code}, {d.bits}, {d.nbytes}, {t.nbytes}}}"
 

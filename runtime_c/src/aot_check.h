@@ -9,9 +9,10 @@
 #include "aot/aot.h"
 #include "aot/dlpack.h"
 
-/* What a model expects of one input or output. */
+/* What a model expects of one input or output. No pointers: the tables stay read-only even where
+ * code is loaded at any address. */
 typedef struct aot_spec {
-    const int64_t *shape; /* ndim extents */
+    int32_t extents; /* index of the first of ndim extents in the model's table */
     int32_t ndim;
     uint8_t code;   /* DLPack's type code */
     uint8_t bits;   /* of one element */
@@ -37,7 +38,8 @@ static inline int aot_is_compact(const DLTensor *t)
 }
 
 /* Whether `t` is what `spec` says; nothing it points to but shape and strides is read. */
-static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spec)
+static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spec,
+                                          const int64_t *extents)
 {
     int32_t i;
     if (t == NULL)
@@ -47,7 +49,7 @@ static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spe
     if (t->ndim > 0 && t->shape == NULL)
         return AOT_NULL;
     for (i = 0; i < t->ndim; ++i)
-        if (t->shape[i] != spec->shape[i])
+        if (t->shape[i] != extents[spec->extents + i])
             return AOT_BAD_SHAPE;
     if (t->dtype.code != spec->code || t->dtype.bits != spec->bits || t->dtype.lanes != 1)
         return AOT_BAD_DTYPE;

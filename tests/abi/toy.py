@@ -26,9 +26,11 @@ from aot.program import (
     Tensor,
     View,
 )
+from aot.resources import runtime_c
 from aot.target import load_target
 
 KERNELS = str(Path(__file__).with_name("kernels") / "aot_toy.h")
+RUNTIME = runtime_c()
 R, W = Access.READ, Access.WRITE
 
 

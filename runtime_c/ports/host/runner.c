@@ -132,19 +132,31 @@ static void parse(options *o, int argc, char **argv)
 
 /* -- Memory and files --------------------------------------------------------------------------- */
 
-/* Zeroed memory for `bytes` bytes at a multiple of `align`, which lives until the end. */
+static void *blocks[2 * IN + 2 * OUT + 8];
+static size_t block_count;
+
+/* Zeroed memory for `bytes` bytes at a multiple of `align`, which lives until `free_memory`. */
 static void *memory(size_t align, size_t bytes)
 {
     void *p = NULL;
+    const size_t huge = (size_t)2 << 20; /* the pages that Linux may use for large blocks */
     const size_t least = align < sizeof(void *) ? sizeof(void *) : align;
-    if (posix_memalign(&p, least, bytes + 1) != 0)
+    const size_t size = bytes > 0 ? bytes : 1;
+    if (posix_memalign(&p, size > 2 * huge && least < huge ? huge : least, size) != 0)
         die(1, "no memory for %zu bytes", bytes);
+    blocks[block_count++] = p;
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
-    if (bytes >= ((size_t)4 << 20))
-        (void)madvise((char *)p + (4096 - (uintptr_t)p % 4096) % 4096, bytes - 4096, MADV_HUGEPAGE);
+    if (size > 2 * huge)
+        (void)madvise(p, size, MADV_HUGEPAGE);
 #endif
-    memset(p, 0, bytes + 1);
+    memset(p, 0, size);
     return p;
+}
+
+static void free_memory(void)
+{
+    while (block_count > 0)
+        free(blocks[--block_count]);
 }
 
 static void read_file(const char *path, void *data, size_t bytes)
@@ -265,9 +277,9 @@ static DLTensor tensor(const aot_spec *spec)
     t.shape = extents;
     t.strides = extents + spec->ndim;
     for (i = spec->ndim - 1; i >= 0; --i) {
-        t.shape[i] = spec->shape[i];
+        t.shape[i] = model_extents[spec->extents + i];
         t.strides[i] = stride;
-        stride *= spec->shape[i];
+        stride *= t.shape[i];
     }
     return t;
 }
@@ -463,5 +475,6 @@ int main(int argc, char **argv)
     for (i = 0; i < MODEL_OUTPUTS; ++i)
         if (o.output[i] != NULL)
             write_file(o.output[i], s.out[i].data, model_output_specs[i].bytes);
+    free_memory();
     return fflush(stdout) == 0 ? 0 : 1;
 }
