@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
 
 from aot.layout import Layout
 from aot.lower_context import LowerContext
-from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
-from aot.ops.registry import Case, case, f32, ints, op
+from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
+from aot.ops.registry import Case, case, f32, i64, ints, op, portable
 from aot.partition.match import Match, ValueRef
 
 transpose = op("Transpose", "x", perm=None)
@@ -31,21 +35,27 @@ def permutation(m: Match) -> tuple[int, ...]:
 
 @transpose.layouts
 def reads_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels-last from whole channel blocks needs no conversion before."""
+    """Channels-last from whole channel blocks, or from one, needs no conversion before."""
     layout, perm = incoming["x"], permutation(m)
-    last = (0, *range(2, m.x.rank), 1)
-    if layout.blocked and perm == last and m.x.shape[1] % layout.block == 0:
-        return {"x": layout}
-    return {}
+    if not layout.blocked or perm != (0, *range(2, m.x.rank), 1):
+        return {}
+    channels = m.x.shape[1]
+    fits = channels % layout.block == 0 or channels < layout.block
+    return {"x": layout} if fits else {}
 
 
 @transpose.lower
 def transpose_to_kernel(c: LowerContext, m: Match) -> None:
-    rank = m.x.rank
-    if m.x.layout.blocked:
+    rank, block = m.x.rank, m.x.layout.block
+    if not block:
+        permute(c, m.y, m.x, m.x.shape, permutation(m))
+    elif m.x.shape[1] % block == 0:
         permute(c, m.y, m.x, stored(m.x), (0, *range(2, rank), 1, rank))
     else:
-        permute(c, m.y, m.x, m.x.shape, permutation(m))
+        n, channels, *_ = m.x.shape
+        space = math.prod(m.x.shape[2:])
+        axes = [Axis(n * space, channels, block), Axis(channels, 1, 1)]
+        move(c, m.y, m.x, axes)
 
 
 @transpose.cases
@@ -58,7 +68,64 @@ def transpose_cases() -> Iterator[Case]:
     yield case(ints(5, 3, 4, 2, dtype="int8"), perm=[3, 1, 2, 0])
     yield case(ints(17, 33, dtype="int64"), perm=[1, 0])
     yield case(f32(1, 5, 1, 3), perm=[2, 1, 0, 3])
+    yield case(f32(2, 32, 3, 4), perm=[0, 2, 3, 1])
     yield case(f32(2, 1, 3, 2, 2, 3), perm=[5, 3, 1, 0, 2, 4])
+
+
+@portable.pattern
+def channel_shuffle(op: Any, x: Any, split: Any, merged: Any) -> Any:
+    return op.Reshape(op.Transpose(op.Reshape(x, split), _outputs=["turn"]), merged)
+
+
+@channel_shuffle.check
+def groups_swapped(m: Match) -> Iterator[tuple[bool, str]]:
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
+    yield m.x.shape == m.y.shape, f"{list(m.x.shape)} becomes {list(m.y.shape)}"
+    perm = tuple(m.turn.attr("perm") or ())
+    want = (0, 2, 1, *range(3, m.x.rank + 1))
+    yield perm == want, f"perm {list(perm)} (needs {list(want)})"
+    if m.split.is_const and len(m.split.data) == m.x.rank + 1:
+        kept = _groups(m)[2]
+        yield kept, f"split {[int(s) for s in m.split.data]} of {list(m.x.shape)}"
+    else:
+        yield False, "no split of the channels in two"
+
+
+def _groups(m: Match) -> tuple[int, int, bool]:
+    """Groups, channels in a group, and whether the split leaves the other axes alone."""
+    middle = m.turn_out.shape
+    inner, groups = middle[1:3]
+    others = middle[:1] + middle[3:] == m.x.shape[:1] + m.x.shape[2:]
+    return groups, inner, others and groups * inner == m.x.shape[1]
+
+
+@channel_shuffle.layouts
+def shuffles_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    layout = incoming["x"]
+    return {"x": layout, "y": layout} if layout.blocked else {}
+
+
+@channel_shuffle.lower
+def shuffle_to_kernel(c: LowerContext, m: Match) -> None:
+    groups, inner, _ = _groups(m)
+    n, channels, *space = m.x.shape
+    size = math.prod(space)
+    if not m.x.layout.blocked:
+        permute(c, m.y, m.x, (n, groups, inner, size), (0, 2, 1, 3))
+        return
+    table = np.arange(channels, dtype=np.int32).reshape(groups, inner).T.ravel()
+    params = c.params(n=n, c=channels, s=size, x_step=math.prod(stored(m.x)[1:]))
+    instance = {"E": m.x.dtype.nbytes, "V": m.x.layout.block}
+    c.call("aot_channel_gather", m.y, m.x, c.const(table, "table"), params, instance=instance)
+
+
+@channel_shuffle.cases
+def shuffle_cases() -> Iterator[Case]:
+    for shape, groups in (((2, 12, 3, 5), 3), ((1, 40, 2, 3), 4)):
+        n, channels, *space = shape
+        split = i64(n, groups, channels // groups, *space)
+        turn: dict[str, Any] = {"turn.perm": [0, 2, 1, 3, 4]}
+        yield case(f32(*shape), split, i64(*shape), const=(1, 2), **turn)
 
 
 @depth_to_space.check

@@ -20,8 +20,7 @@ typedef struct aot_blocked_channels_params {
 /* y [n][*][s][V], x [n][*][s][V]: channels y0.. of y become channels x0.. of x. Other channels of
    y keep their values. Elements of E bytes, any type. Not in place. */
 AOT_INLINE void aot_blocked_channels(void *y, const void *x, const aot_blocked_channels_params *p,
-                                     int E, int V)
-{
+                                     int E, int V) {
     const int64_t s = p->s;
     for (int64_t n = 0; n < p->n; ++n) {
         int32_t c = 0;

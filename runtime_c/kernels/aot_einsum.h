@@ -23,8 +23,7 @@ typedef aot_einsum_params aot_einsum_f64_params;
 
 /* Steps an index over dims and three offsets with it; 0 after the last. */
 AOT_INLINE int aot_einsum_next(int32_t *at, const int32_t *dims, int axes, int64_t *off,
-                               const int32_t *sa, const int32_t *sb, const int32_t *sc)
-{
+                               const int32_t *sa, const int32_t *sb, const int32_t *sc) {
     for (int k = axes - 1; k >= 0; --k) {
         off[0] += sa[k];
         off[1] += sb[k];
@@ -43,8 +42,7 @@ AOT_INLINE int aot_einsum_next(int32_t *at, const int32_t *dims, int axes, int64
    given (1..3), the others NULL. Not in place. No scratch. */
 #define AOT_EINSUM(name, type)                                                                     \
     AOT_INLINE void name(type *y, const type *a, const type *b, const type *c,                     \
-                         const name##_params *p, int OPS)                                          \
-    {                                                                                              \
+                         const name##_params *p, int OPS) {                                        \
         int32_t at[8] = {0, 0, 0, 0, 0, 0, 0, 0};                                                  \
         int64_t off[3] = {0, 0, 0};                                                                \
         do {                                                                                       \

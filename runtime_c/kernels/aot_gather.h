@@ -19,8 +19,7 @@ typedef struct aot_gather_params {
 /* y [outer][count][inner] = x [outer][axis][inner] at indices idx [count] of I bytes (4 or 8).
    An index outside -axis..axis-1 reads the nearest end. Elements of E bytes. Not in place. */
 AOT_INLINE void aot_gather(void *y, const void *x, const void *idx, const aot_gather_params *p,
-                           int E, int I)
-{
+                           int E, int I) {
     const int64_t inner = p->inner;
     for (int64_t o = 0; o < p->outer; ++o) {
         for (int64_t i = 0; i < p->count; ++i) {
@@ -43,8 +42,7 @@ typedef struct aot_gather_elements_params {
 /* y[i] = x[i with its index on the axis replaced by idx[i]]. An index outside -axis..axis-1 reads
    the nearest end. Elements of E bytes, indices of I bytes (4 or 8). Not in place. */
 AOT_INLINE void aot_gather_elements(void *y, const void *x, const void *idx,
-                                    const aot_gather_elements_params *p, int E, int I)
-{
+                                    const aot_gather_elements_params *p, int E, int I) {
     aot_walk w;
     aot_walk_start(&w, 0, 0);
     do {
@@ -66,8 +64,7 @@ typedef struct aot_gather_nd_params {
 /* y [batch][count][inner], x [batch][x_batch], idx [batch][count][depth] (int64). An index outside
    -extent..extent-1 reads the nearest end. Elements of E bytes. Not in place. */
 AOT_INLINE void aot_gather_nd(void *y, const void *x, const void *idx,
-                              const aot_gather_nd_params *p, int E)
-{
+                              const aot_gather_nd_params *p, int E) {
     const int64_t inner = p->inner;
     int64_t at = 0;
     for (int64_t n = 0; n < p->batch; ++n) {

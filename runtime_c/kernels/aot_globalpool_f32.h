@@ -18,14 +18,12 @@ typedef struct aot_globalpool_f32_params {
 
 typedef aot_globalpool_f32_params aot_globalpool_f32_blocked_params;
 
-AOT_INLINE aot_vf aot_globalpool_fold(aot_vf a, aot_vf b, int KIND)
-{
+AOT_INLINE aot_vf aot_globalpool_fold(aot_vf a, aot_vf b, int KIND) {
     return KIND == AOT_GLOBALPOOL_MAX ? aot_vmax(a, b) : a + b;
 }
 
 /* Folds `count` vectors, in four chains so that latency does not bound the speed. */
-AOT_INLINE aot_vf aot_globalpool_vectors(const float *x, int64_t count, int KIND)
-{
+AOT_INLINE aot_vf aot_globalpool_vectors(const float *x, int64_t count, int KIND) {
     const aot_vf start = aot_vset1(KIND == AOT_GLOBALPOOL_MAX ? -INFINITY : 0.0F);
     aot_vf a = start, b = start, c = start, d = start;
     int64_t i = 0;
@@ -44,8 +42,7 @@ AOT_INLINE aot_vf aot_globalpool_vectors(const float *x, int64_t count, int KIND
 
 /* y [planes][V], x [planes][size][V], V = AOT_VLEN. Not in place. */
 AOT_INLINE void aot_globalpool_f32_blocked(float *y, const float *x,
-                                           const aot_globalpool_f32_blocked_params *p, int KIND)
-{
+                                           const aot_globalpool_f32_blocked_params *p, int KIND) {
     const float scale = KIND == AOT_GLOBALPOOL_MAX ? 1.0F : 1.0F / (float)p->size;
     for (int64_t n = 0; n < p->planes; ++n)
         aot_vstore(y + n * AOT_VLEN,
@@ -54,8 +51,7 @@ AOT_INLINE void aot_globalpool_f32_blocked(float *y, const float *x,
 
 /* y [planes], x [planes][size]. Not in place. */
 AOT_INLINE void aot_globalpool_f32(float *y, const float *x, const aot_globalpool_f32_params *p,
-                                   int KIND)
-{
+                                   int KIND) {
     const int64_t size = p->size, vectors = size / AOT_VLEN;
     for (int64_t n = 0; n < p->planes; ++n, x += size) {
         const aot_vf v = aot_globalpool_vectors(x, vectors, KIND);

@@ -9,8 +9,7 @@ typedef aot_rnn_f32_params aot_gru_f32_params;
 
 /* The update and reset gates of one batch: z and r [Hp] become activations; rh = r * h. */
 AOT_INLINE void aot_gru_gates(float *z, float *r, float *rh, const float *h,
-                              const aot_rnn_f32_params *p, int64_t hp)
-{
+                              const aot_rnn_f32_params *p, int64_t hp) {
     for (int64_t i = 0; i < hp; i += AOT_VLEN) {
         const aot_vf reset = aot_rnn_gate(aot_vload(r + i), p, 0);
         aot_vstore(z + i, aot_rnn_gate(aot_vload(z + i), p, 0));
@@ -21,8 +20,7 @@ AOT_INLINE void aot_gru_gates(float *z, float *r, float *rh, const float *h,
 
 /* h = (1 - z) * g(n) + z * h, n being the candidate's sum. */
 AOT_INLINE void aot_gru_cell(float *h, const float *z, const float *n, const aot_rnn_f32_params *p,
-                             int64_t hp)
-{
+                             int64_t hp) {
     for (int64_t i = 0; i < hp; i += AOT_VLEN) {
         const aot_vf update = aot_vload(z + i);
         const aot_vf candidate = aot_rnn_gate(aot_vload(n + i), p, 1);
@@ -31,15 +29,14 @@ AOT_INLINE void aot_gru_cell(float *h, const float *z, const float *n, const aot
 }
 
 /* The tensors are those of aot_lstm_f32; gates are in the order update, reset, candidate. r is
-   packed in two parts, update and reset, then the candidate, each padded to whole panels. p->coupled
-   is ONNX's linear_before_reset: the candidate's recurrent bias rbias [Hp rounded up to a panel] is
-   then inside the reset (else it is part of bias and rbias is zero). Scratch in floats:
-   batch * Hp for h, the row of the candidate's recurrent product (Hp rounded up to a panel, used for
-   r * h as well: twice), then chunk * batch * row. */
+   packed in two parts, update and reset, then the candidate, each padded to whole panels.
+   p->coupled is ONNX's linear_before_reset: the candidate's recurrent bias rbias [Hp rounded up to
+   a panel] is then inside the reset (else it is part of bias and rbias is zero). Scratch in floats:
+   batch * Hp for h, the row of the candidate's recurrent product (Hp rounded up to a panel, used
+   for r * h as well: twice), then chunk * batch * row. */
 AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w, const float *r,
                             const float *bias, const float *rbias, const int32_t *lens,
-                            const float *h0, void *scratch, const aot_gru_f32_params *p)
-{
+                            const float *h0, void *scratch, const aot_gru_f32_params *p) {
     const int64_t hp = (p->hidden + AOT_VLEN - 1) / AOT_VLEN * AOT_VLEN, row = p->row;
     const int64_t one = (hp + AOT_RNN_PANEL - 1) / AOT_RNN_PANEL * AOT_RNN_PANEL;
     const int64_t two = (2 * hp + AOT_RNN_PANEL - 1) / AOT_RNN_PANEL * AOT_RNN_PANEL;
@@ -67,7 +64,8 @@ AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w,
                 aot_rnn_product(g, row, state, hp, r, 1, p->hidden, two);
                 aot_gru_gates(z, reset, rh, state, p, hp);
                 memcpy(n, rbias, (size_t)one * sizeof(float));
-                aot_rnn_product(n, one, p->coupled ? state : rh, hp, r_candidate, 1, p->hidden, one);
+                aot_rnn_product(n, one, p->coupled ? state : rh, hp, r_candidate, 1, p->hidden,
+                                one);
                 for (int64_t i = 0; i < hp; i += AOT_VLEN) {
                     aot_vf v = aot_vload(n + i);
                     if (p->coupled)
@@ -90,8 +88,7 @@ typedef aot_rnn_f32_params aot_simple_rnn_f32_params;
 AOT_INLINE void aot_simple_rnn_f32(float *y, float *yh, const float *x, const float *w,
                                    const float *r, const float *bias, const int32_t *lens,
                                    const float *h0, void *scratch,
-                                   const aot_simple_rnn_f32_params *p)
-{
+                                   const aot_simple_rnn_f32_params *p) {
     const int64_t hp = (p->hidden + AOT_VLEN - 1) / AOT_VLEN * AOT_VLEN, row = p->row;
     float *h = (float *)scratch, *gates = h + p->batch * hp;
     aot_rnn_begin(h, h0, p, hp);

@@ -8,8 +8,7 @@
 #include "aot_move.h"
 
 /* Element i of an index tensor of I bytes per element (4 or 8). */
-AOT_INLINE int64_t aot_index_at(const void *idx, int64_t i, int I)
-{
+AOT_INLINE int64_t aot_index_at(const void *idx, int64_t i, int I) {
     if (I == 4) {
         int32_t v;
         memcpy(&v, (const unsigned char *)idx + i * 4, 4);
@@ -22,16 +21,14 @@ AOT_INLINE int64_t aot_index_at(const void *idx, int64_t i, int I)
 }
 
 /* Index wrapped and clamped into 0..n-1 (n > 0): ONNX forbids others, memory must be safe. */
-AOT_INLINE int64_t aot_index_clamp(int64_t v, int64_t n)
-{
+AOT_INLINE int64_t aot_index_clamp(int64_t v, int64_t n) {
     if (v < 0)
         v = v < -n ? 0 : v + n;
     return v < n ? v : n - 1;
 }
 
 /* Index wrapped into 0..n-1, or -1 when it lies outside. */
-AOT_INLINE int64_t aot_index_checked(int64_t v, int64_t n)
-{
+AOT_INLINE int64_t aot_index_checked(int64_t v, int64_t n) {
     if (v < -n || v >= n)
         return -1;
     return v < 0 ? v + n : v;

@@ -10,8 +10,7 @@ typedef aot_rnn_f32_params aot_lstm_f32_params;
 /* One time step of one batch: h, c [Hp] from gates [4][Hp] in the order input, output, forget,
    cell; peep is [3][Hp] in the order input, output, forget, or NULL. */
 AOT_INLINE void aot_lstm_cell(float *h, float *c, const float *gates, const float *peep,
-                              const aot_rnn_f32_params *p, int64_t hp)
-{
+                              const aot_rnn_f32_params *p, int64_t hp) {
     for (int64_t i = 0; i < hp; i += AOT_VLEN) {
         aot_vf in = aot_vload(gates + i), out = aot_vload(gates + hp + i);
         aot_vf forget = aot_vload(gates + 2 * hp + i);
@@ -40,8 +39,7 @@ AOT_INLINE void aot_lstm_cell(float *h, float *c, const float *gates, const floa
 AOT_INLINE void aot_lstm_f32(float *y, float *yh, float *yc, const float *x, const float *w,
                              const float *r, const float *bias, const int32_t *lens,
                              const float *h0, const float *c0, const float *peep, void *scratch,
-                             const aot_lstm_f32_params *p)
-{
+                             const aot_lstm_f32_params *p) {
     const int64_t hp = (p->hidden + AOT_VLEN - 1) / AOT_VLEN * AOT_VLEN, row = p->row;
     float *h = (float *)scratch, *c = h + p->batch * hp, *gates = c + p->batch * hp;
     aot_rnn_begin(h, h0, p, hp);

@@ -21,8 +21,7 @@ typedef uint32_t AOT_MOVE_ALIAS aot_move32;
 typedef uint64_t AOT_MOVE_ALIAS aot_move64;
 
 /* y[yi] = x[xi] for elements of `elem` bytes. `elem` is a compile-time constant where it counts. */
-AOT_INLINE void aot_move1(void *y, int64_t yi, const void *x, int64_t xi, int elem)
-{
+AOT_INLINE void aot_move1(void *y, int64_t yi, const void *x, int64_t xi, int elem) {
     switch (elem) {
     case 1:
         ((aot_move8 *)y)[yi] = ((const aot_move8 *)x)[xi];
@@ -40,8 +39,7 @@ AOT_INLINE void aot_move1(void *y, int64_t yi, const void *x, int64_t xi, int el
 }
 
 /* y[yi] = 0 for an element of `elem` bytes. */
-AOT_INLINE void aot_move_zero(void *y, int64_t yi, int elem)
-{
+AOT_INLINE void aot_move_zero(void *y, int64_t yi, int elem) {
     switch (elem) {
     case 1:
         ((aot_move8 *)y)[yi] = 0;
@@ -61,8 +59,7 @@ AOT_INLINE void aot_move_zero(void *y, int64_t yi, int elem)
 /* Copies `count` elements of `elem` bytes, y[0], y[ys], … from x[0], x[xs], …; strides in
    elements, possibly zero or negative. y and x do not overlap. */
 AOT_INLINE void aot_move_run(void *y, int64_t ys, const void *x, int64_t xs, int64_t count,
-                             int elem)
-{
+                             int elem) {
     if (ys == 1 && xs == 1) {
         if (count * elem >= 32) {
             memcpy(y, x, (size_t)(count * elem));
@@ -77,14 +74,12 @@ AOT_INLINE void aot_move_run(void *y, int64_t ys, const void *x, int64_t xs, int
 }
 
 /* The address `bytes` past `p`. */
-AOT_INLINE void *aot_move_at(void *p, int64_t bytes)
-{
+AOT_INLINE void *aot_move_at(void *p, int64_t bytes) {
     return (unsigned char *)p + bytes;
 }
 
 /* The address `bytes` past `p`, for reading. */
-AOT_INLINE const void *aot_move_from(const void *p, int64_t bytes)
-{
+AOT_INLINE const void *aot_move_from(const void *p, int64_t bytes) {
     return (const unsigned char *)p + bytes;
 }
 

@@ -22,8 +22,7 @@ typedef struct aot_pad_params {
 } aot_pad_params;
 
 /* Where index i of a padded axis of extent n comes from, or -1 for the constant. */
-AOT_INLINE int32_t aot_pad_source(int32_t i, int32_t n, int MODE)
-{
+AOT_INLINE int32_t aot_pad_source(int32_t i, int32_t n, int MODE) {
     if (i >= 0 && i < n)
         return i;
     switch (MODE) {
@@ -46,8 +45,7 @@ AOT_INLINE int32_t aot_pad_source(int32_t i, int32_t n, int MODE)
 
 /* One row of y along its last axis; x is the row's source. */
 AOT_INLINE void aot_pad_row(void *y, const void *x, const void *value, const aot_pad_params *p,
-                            int E, int MODE)
-{
+                            int E, int MODE) {
     const int32_t n = p->extent[7], before = p->before[7], total = p->dims[7];
     const int32_t first = before > 0 ? (before < total ? before : total) : 0;
     const int32_t most = n + before < total ? n + before : total;
@@ -72,8 +70,7 @@ AOT_INLINE void aot_pad_row(void *y, const void *x, const void *value, const aot
    constant; NULL is not allowed) or come from x (edge, reflect, wrap). Elements of E bytes.
    Not in place. No scratch. */
 AOT_INLINE void aot_pad(void *y, const void *x, const void *value, const aot_pad_params *p, int E,
-                        int MODE)
-{
+                        int MODE) {
     static const int32_t zero[8] = {0, 0, 0, 0, 0, 0, 0, 0};
     aot_walk w;
     aot_walk_start(&w, 0, 0);

@@ -27,8 +27,7 @@ typedef struct aot_pool_span {
 } aot_pool_span;
 
 /* The span of output index o on spatial axis `axis`. */
-AOT_INLINE aot_pool_span aot_pool_taps(const aot_pool_params *p, int axis, int32_t o)
-{
+AOT_INLINE aot_pool_span aot_pool_taps(const aot_pool_params *p, int axis, int32_t o) {
     const int32_t d = p->d[axis], n = p->in[axis];
     aot_pool_span r;
     r.at = o * p->s[axis] - p->before[axis];
@@ -47,8 +46,7 @@ AOT_INLINE aot_pool_span aot_pool_taps(const aot_pool_params *p, int axis, int32
 }
 
 /* Taps of the window that lie inside the padded input (ceil mode may leave it). */
-AOT_INLINE int32_t aot_pool_padded(const aot_pool_params *p, int axis, int32_t o)
-{
+AOT_INLINE int32_t aot_pool_padded(const aot_pool_params *p, int axis, int32_t o) {
     const int32_t at = o * p->s[axis] - p->before[axis];
     const int32_t room = p->in[axis] + p->after[axis] - at;
     const int32_t taps = room <= 0 ? 0 : (room - 1) / p->d[axis] + 1;

@@ -17,8 +17,7 @@ typedef aot_pool_params aot_avgpool_f32_blocked_params;
 
 /* Folds a window that is whole in h and w; KW > 0 is the width known to the compiler. */
 AOT_INLINE aot_vf aot_pool_window(aot_vf acc, const float *x, int32_t kh, int32_t kw,
-                                  int64_t row_step, int64_t tap_step, int KIND, int KW)
-{
+                                  int64_t row_step, int64_t tap_step, int KIND, int KW) {
     for (int32_t i = 0; i < kh; ++i, x += row_step) {
         if (KW == 3) {
             const aot_vf a = aot_vload(x), b = aot_vload(x + tap_step),
@@ -40,13 +39,12 @@ AOT_INLINE aot_vf aot_pool_window(aot_vf acc, const float *x, int32_t kh, int32_
 
 /* One output vector: the window at (d, h, w) spans of one plane. */
 AOT_INLINE aot_vf aot_pool_vector(const float *plane, const aot_pool_params *p, aot_pool_span d,
-                                  aot_pool_span h, aot_pool_span w, int KIND, int KW)
-{
+                                  aot_pool_span h, aot_pool_span w, int KIND, int KW) {
     const int64_t row = (int64_t)p->in[2] * AOT_VLEN, slice = row * p->in[1];
     const int64_t row_step = row * p->d[1], tap_step = (int64_t)p->d[2] * AOT_VLEN;
     const int32_t kh = h.end - h.first, kw = w.end - w.first;
-    const int64_t corner = (int64_t)(h.at + h.first * p->d[1]) * row +
-                           (int64_t)(w.at + w.first * p->d[2]) * AOT_VLEN;
+    const int64_t corner =
+        (int64_t)(h.at + h.first * p->d[1]) * row + (int64_t)(w.at + w.first * p->d[2]) * AOT_VLEN;
     aot_vf acc = aot_vset1(KIND == AOT_POOL_MAX ? -INFINITY : 0.0F);
     for (int32_t i = d.first; i < d.end; ++i) {
         const float *x = plane + (int64_t)(d.at + i * p->d[0]) * slice + corner;
@@ -61,14 +59,13 @@ AOT_INLINE aot_vf aot_pool_vector(const float *plane, const aot_pool_params *p, 
 /* y [planes][out d][rows][out w][V], x [planes][in d][in h][in w][V], V = AOT_VLEN. A window
    outside the input gives -infinity. KW is the window's width if 2 or 3, else 0. */
 AOT_INLINE void aot_maxpool_f32_blocked(float *y, const float *x,
-                                        const aot_maxpool_f32_blocked_params *p, int KW)
-{
+                                        const aot_maxpool_f32_blocked_params *p, int KW) {
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2] * AOT_VLEN;
     for (int32_t n = 0; n < p->planes; ++n, x += plane)
         for (int32_t od = 0; od < p->out[0]; ++od) {
             const aot_pool_span d = aot_pool_taps(p, 0, od);
-            float *to = y + (((int64_t)n * p->out[0] + od) * p->out[1] + p->row0) * p->out[2] *
-                                AOT_VLEN;
+            float *to =
+                y + (((int64_t)n * p->out[0] + od) * p->out[1] + p->row0) * p->out[2] * AOT_VLEN;
             for (int32_t oh = p->row0; oh < p->row1; ++oh) {
                 const aot_pool_span h = aot_pool_taps(p, 1, oh);
                 for (int32_t ow = 0; ow < p->out[2]; ++ow, to += AOT_VLEN) {
@@ -82,15 +79,15 @@ AOT_INLINE void aot_maxpool_f32_blocked(float *y, const float *x,
 /* The same shapes. The sum is divided by the taps inside the input, or (PADDED) inside the padded
    input. */
 AOT_INLINE void aot_avgpool_f32_blocked(float *y, const float *x,
-                                        const aot_avgpool_f32_blocked_params *p, int KW, int PADDED)
-{
+                                        const aot_avgpool_f32_blocked_params *p, int KW,
+                                        int PADDED) {
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2] * AOT_VLEN;
     for (int32_t n = 0; n < p->planes; ++n, x += plane)
         for (int32_t od = 0; od < p->out[0]; ++od) {
             const aot_pool_span d = aot_pool_taps(p, 0, od);
             const int32_t cd = PADDED ? aot_pool_padded(p, 0, od) : d.end - d.first;
-            float *to = y + (((int64_t)n * p->out[0] + od) * p->out[1] + p->row0) * p->out[2] *
-                                AOT_VLEN;
+            float *to =
+                y + (((int64_t)n * p->out[0] + od) * p->out[1] + p->row0) * p->out[2] * AOT_VLEN;
             for (int32_t oh = p->row0; oh < p->row1; ++oh) {
                 const aot_pool_span h = aot_pool_taps(p, 1, oh);
                 const int32_t ch = PADDED ? aot_pool_padded(p, 1, oh) : h.end - h.first;
@@ -99,8 +96,7 @@ AOT_INLINE void aot_avgpool_f32_blocked(float *y, const float *x,
                     const int32_t cw = PADDED ? aot_pool_padded(p, 2, ow) : w.end - w.first;
                     const int32_t taps = cd * ch * cw;
                     const float scale = 1.0F / (float)(taps > 0 ? taps : 1);
-                    aot_vstore(to,
-                               aot_pool_vector(x, p, d, h, w, AOT_POOL_AVERAGE, KW) * scale);
+                    aot_vstore(to, aot_pool_vector(x, p, d, h, w, AOT_POOL_AVERAGE, KW) * scale);
                 }
             }
         }

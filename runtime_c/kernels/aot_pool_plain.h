@@ -9,8 +9,7 @@
 #include "aot_pool.h"
 
 /* Offset of (d, h, w) in a plane of x. */
-AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t h, int32_t w)
-{
+AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t h, int32_t w) {
     return ((int64_t)d * p->in[1] + h) * p->in[2] + w;
 }
 
@@ -20,8 +19,7 @@ AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t 
 #define AOT_MAXPOOL(name, type, lowest)                                                            \
     typedef aot_pool_params name##_params;                                                         \
     AOT_INLINE type name##_one(const type *x, const aot_pool_params *p, aot_pool_span d,           \
-                               aot_pool_span h, aot_pool_span w, int32_t *at)                      \
-    {                                                                                              \
+                               aot_pool_span h, aot_pool_span w, int32_t *at) {                    \
         type best = lowest;                                                                        \
         int first = 1;                                                                             \
         for (int32_t i = d.first; i < d.end; ++i)                                                  \
@@ -42,8 +40,7 @@ AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t 
         return best;                                                                               \
     }                                                                                              \
     AOT_INLINE void name(type *y, int64_t *idx, const type *x, const name##_params *p,             \
-                         int COLUMN)                                                               \
-    {                                                                                              \
+                         int COLUMN) {                                                             \
         const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2];                             \
         for (int64_t n = 0; n < p->planes; ++n)                                                    \
             for (int32_t od = 0; od < p->out[0]; ++od)                                             \
@@ -55,10 +52,10 @@ AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t 
                         y[to] = name##_one(x + n * plane, p, aot_pool_taps(p, 0, od),              \
                                            aot_pool_taps(p, 1, oh), aot_pool_taps(p, 2, ow), at);  \
                         if (idx)                                                                   \
-                            idx[to] = n * plane +                                                  \
-                                      (COLUMN ? ((int64_t)at[2] * p->in[1] + at[1]) * p->in[0] +   \
-                                                    at[0]                                          \
-                                              : aot_pool_offset(p, at[0], at[1], at[2]));          \
+                            idx[to] =                                                              \
+                                n * plane +                                                        \
+                                (COLUMN ? ((int64_t)at[2] * p->in[1] + at[1]) * p->in[0] + at[0]   \
+                                        : aot_pool_offset(p, at[0], at[1], at[2]));                \
                     }                                                                              \
     }
 
@@ -72,8 +69,7 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN)
 #define AOT_AVGPOOL(name, type)                                                                    \
     typedef aot_pool_params name##_params;                                                         \
     AOT_INLINE type name##_sum(const type *x, const aot_pool_params *p, aot_pool_span d,           \
-                               aot_pool_span h, aot_pool_span w)                                   \
-    {                                                                                              \
+                               aot_pool_span h, aot_pool_span w) {                                 \
         type sum = 0;                                                                              \
         for (int32_t i = d.first; i < d.end; ++i)                                                  \
             for (int32_t j = h.first; j < h.end; ++j) {                                            \
@@ -84,13 +80,11 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN)
             }                                                                                      \
         return sum;                                                                                \
     }                                                                                              \
-    AOT_INLINE int32_t name##_taps(const aot_pool_params *p, int axis, int32_t o,                  \
-                                   aot_pool_span s, int PADDED)                                    \
-    {                                                                                              \
+    AOT_INLINE int32_t name##_taps(const aot_pool_params *p, int axis, int32_t o, aot_pool_span s, \
+                                   int PADDED) {                                                   \
         return PADDED ? aot_pool_padded(p, axis, o) : s.end - s.first;                             \
     }                                                                                              \
-    AOT_INLINE void name(type *y, const type *x, const name##_params *p, int PADDED)               \
-    {                                                                                              \
+    AOT_INLINE void name(type *y, const type *x, const name##_params *p, int PADDED) {             \
         const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2];                             \
         for (int64_t n = 0; n < p->planes; ++n)                                                    \
             for (int32_t od = 0; od < p->out[0]; ++od) {                                           \
@@ -103,8 +97,8 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN)
                     for (int32_t ow = 0; ow < p->out[2]; ++ow) {                                   \
                         const aot_pool_span w = aot_pool_taps(p, 2, ow);                           \
                         const int32_t taps = cd * ch * name##_taps(p, 2, ow, w, PADDED);           \
-                        to[ow] = name##_sum(x + n * plane, p, d, h, w) /                           \
-                                 (type)(taps > 0 ? taps : 1);                                      \
+                        to[ow] =                                                                   \
+                            name##_sum(x + n * plane, p, d, h, w) / (type)(taps > 0 ? taps : 1);   \
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \
@@ -116,15 +110,13 @@ AOT_AVGPOOL(aot_avgpool_f64, double)
 typedef aot_pool_params aot_lppool_f32_params;
 
 /* |v|^order as a summand of the norm. */
-AOT_INLINE float aot_lppool_term(float v, int32_t order)
-{
+AOT_INLINE float aot_lppool_term(float v, int32_t order) {
     const float a = v < 0.0F ? -v : v;
     return order == 1 ? a : order == 2 ? a * a : powf(a, (float)order);
 }
 
 /* y [planes][out] = (sum of |x|^order over the window's taps inside x)^(1/order). Needs libm. */
-AOT_INLINE void aot_lppool_f32(float *y, const float *x, const aot_lppool_f32_params *p)
-{
+AOT_INLINE void aot_lppool_f32(float *y, const float *x, const aot_lppool_f32_params *p) {
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2];
     for (int64_t n = 0; n < p->planes; ++n, x += plane)
         for (int32_t od = 0; od < p->out[0]; ++od)

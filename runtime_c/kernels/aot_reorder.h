@@ -17,8 +17,7 @@ typedef struct aot_to_blocked_params {
 typedef aot_to_blocked_params aot_from_blocked_params;
 
 /* One channel block: y [s][V] from x [lanes][s]; lanes past `lanes` become zero. */
-AOT_INLINE void aot_to_blocked_one(void *y, const void *x, int64_t s, int lanes, int elem, int V)
-{
+AOT_INLINE void aot_to_blocked_one(void *y, const void *x, int64_t s, int lanes, int elem, int V) {
     if (lanes == V) {
         for (int64_t i = 0; i < s; ++i)
             for (int v = 0; v < V; ++v)
@@ -34,8 +33,8 @@ AOT_INLINE void aot_to_blocked_one(void *y, const void *x, int64_t s, int lanes,
 }
 
 /* One channel block: y [lanes][s] from x [s][V]. */
-AOT_INLINE void aot_from_blocked_one(void *y, const void *x, int64_t s, int lanes, int elem, int V)
-{
+AOT_INLINE void aot_from_blocked_one(void *y, const void *x, int64_t s, int lanes, int elem,
+                                     int V) {
     int64_t i = 0;
     /* Squares of 16 x V elements stay in the nearest cache while they are turned. */
     for (; i + 16 <= s; i += 16)
@@ -48,8 +47,7 @@ AOT_INLINE void aot_from_blocked_one(void *y, const void *x, int64_t s, int lane
 }
 
 AOT_INLINE void aot_to_blocked_any(void *y, const void *x, const aot_to_blocked_params *p, int elem,
-                                   int V)
-{
+                                   int V) {
     const int64_t s = p->s;
     for (int32_t n = 0; n < p->n; ++n)
         for (int32_t c = 0; c < p->c; c += V) {
@@ -61,8 +59,7 @@ AOT_INLINE void aot_to_blocked_any(void *y, const void *x, const aot_to_blocked_
 }
 
 AOT_INLINE void aot_from_blocked_any(void *y, const void *x, const aot_from_blocked_params *p,
-                                     int elem, int V)
-{
+                                     int elem, int V) {
     const int64_t s = p->s;
     for (int32_t n = 0; n < p->n; ++n)
         for (int32_t c = 0; c < p->c; c += V) {
@@ -74,8 +71,7 @@ AOT_INLINE void aot_from_blocked_any(void *y, const void *x, const aot_from_bloc
 }
 
 /* y: [n][ceil(c/V)][s][V], pad lanes written as zero; x: [n][c][s]. Not in place. No scratch. */
-AOT_INLINE void aot_to_blocked(void *y, const void *x, const aot_to_blocked_params *p, int V)
-{
+AOT_INLINE void aot_to_blocked(void *y, const void *x, const aot_to_blocked_params *p, int V) {
     switch (p->elem) {
     case 1:
         aot_to_blocked_any(y, x, p, 1, V);
@@ -93,8 +89,7 @@ AOT_INLINE void aot_to_blocked(void *y, const void *x, const aot_to_blocked_para
 }
 
 /* y: [n][c][s]; x: [n][ceil(c/V)][s][V], pad lanes ignored. Not in place. No scratch. */
-AOT_INLINE void aot_from_blocked(void *y, const void *x, const aot_from_blocked_params *p, int V)
-{
+AOT_INLINE void aot_from_blocked(void *y, const void *x, const aot_from_blocked_params *p, int V) {
     switch (p->elem) {
     case 1:
         aot_from_blocked_any(y, x, p, 1, V);

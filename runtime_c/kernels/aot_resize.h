@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Resizing by tables made at compile time: which inputs an output is made of, with which weights. */
+/* Resizing by tables made at compile time: which inputs an output is made of, with which weights.
+ */
 #ifndef AOT_RESIZE_H
 #define AOT_RESIZE_H
 
@@ -18,8 +19,7 @@ typedef struct aot_resize_nearest_params {
 /* y [outer][out][inner] = x [outer][in][inner] at the positions of table idx: out[0] + out[1] +
    out[2] int32, axis after axis; -1 stands for *value. Elements of E bytes. Not in place. */
 AOT_INLINE void aot_resize_nearest(void *y, const void *x, const int32_t *idx, const void *value,
-                                   const aot_resize_nearest_params *p, int E)
-{
+                                   const aot_resize_nearest_params *p, int E) {
     const int64_t inner = p->inner;
     const int32_t *ia = idx, *ib = idx + p->out[0], *ic = ib + p->out[1];
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2] * inner;
@@ -54,8 +54,7 @@ typedef struct aot_resize_axis_f32_params {
 /* y [outer][out][inner] from x [outer][in][inner] along one axis: output o is the sum over t of
    w[o][t] * x[at[o][t]], tables of out * taps elements. Not in place. No scratch. */
 AOT_INLINE void aot_resize_axis_f32(float *y, const float *x, const int32_t *at, const float *w,
-                                    const aot_resize_axis_f32_params *p)
-{
+                                    const aot_resize_axis_f32_params *p) {
     const int64_t inner = p->inner, taps = p->taps;
     for (int64_t n = 0; n < p->outer; ++n, x += p->in * inner)
         for (int64_t o = 0; o < p->out; ++o, y += inner) {

@@ -28,7 +28,7 @@
    a row of gates holds every gate in Hp elements and is `row` elements long, a multiple of
    AOT_RNN_PANEL. */
 typedef struct aot_rnn_f32_params {
-    int32_t steps;  /* time steps */
+    int32_t steps; /* time steps */
     int32_t batch;
     int32_t input;  /* features of x */
     int32_t hidden; /* features of the state */
@@ -38,17 +38,16 @@ typedef struct aot_rnn_f32_params {
     int32_t x_batch;
     int32_t y_time; /* strides of y */
     int32_t y_batch;
-    int32_t state;    /* stride of a batch in initial and final states */
-    int32_t reverse;  /* 1: from the last step to the first */
-    int32_t act[3];   /* AOT_RNN_* of f, g, h */
+    int32_t state;   /* stride of a batch in initial and final states */
+    int32_t reverse; /* 1: from the last step to the first */
+    int32_t act[3];  /* AOT_RNN_* of f, g, h */
     float alpha[3];
     float beta[3];
-    float clip;       /* gates are limited to -clip..clip before the activation; infinity: not */
-    int32_t coupled;  /* LSTM: the forget gate is 1 - input gate; GRU: linear before reset */
+    float clip;      /* gates are limited to -clip..clip before the activation; infinity: not */
+    int32_t coupled; /* LSTM: the forget gate is 1 - input gate; GRU: linear before reset */
 } aot_rnn_f32_params;
 
-AOT_INLINE aot_vf aot_rnn_act(aot_vf v, int32_t act, float alpha, float beta)
-{
+AOT_INLINE aot_vf aot_rnn_act(aot_vf v, int32_t act, float alpha, float beta) {
     const aot_vf zero = aot_vzero();
     switch (act) {
     case AOT_RNN_SIGMOID:
@@ -75,15 +74,13 @@ AOT_INLINE aot_vf aot_rnn_act(aot_vf v, int32_t act, float alpha, float beta)
 }
 
 /* Activation k of the layer, after clipping. */
-AOT_INLINE aot_vf aot_rnn_gate(aot_vf v, const aot_rnn_f32_params *p, int k)
-{
+AOT_INLINE aot_vf aot_rnn_gate(aot_vf v, const aot_rnn_f32_params *p, int k) {
     v = aot_vclamp(v, aot_vset1(-p->clip), aot_vset1(p->clip));
     return aot_rnn_act(v, p->act[k], p->alpha[k], p->beta[k]);
 }
 
 /* g[0..PANEL) += sum over k of x[k] * w[k][PANEL] for one row. */
-AOT_INLINE void aot_rnn_panel_1(float *g, const float *x, const float *w, int64_t depth)
-{
+AOT_INLINE void aot_rnn_panel_1(float *g, const float *x, const float *w, int64_t depth) {
     aot_vf a = aot_vload(g), b = aot_vload(g + AOT_VLEN), c = aot_vload(g + 2 * AOT_VLEN),
            d = aot_vload(g + 3 * AOT_VLEN);
     for (int64_t k = 0; k < depth; ++k, w += AOT_RNN_PANEL) {
@@ -101,8 +98,7 @@ AOT_INLINE void aot_rnn_panel_1(float *g, const float *x, const float *w, int64_
 
 /* The same for two rows. */
 AOT_INLINE void aot_rnn_panel_2(float *g, float *h, const float *x, const float *z, const float *w,
-                                int64_t depth)
-{
+                                int64_t depth) {
     aot_vf a = aot_vload(g), b = aot_vload(g + AOT_VLEN), c = aot_vload(g + 2 * AOT_VLEN),
            d = aot_vload(g + 3 * AOT_VLEN);
     aot_vf e = aot_vload(h), f = aot_vload(h + AOT_VLEN), i = aot_vload(h + 2 * AOT_VLEN),
@@ -134,8 +130,7 @@ AOT_INLINE void aot_rnn_panel_2(float *g, float *h, const float *x, const float 
    [columns / PANEL][depth][PANEL], x has stride x_row and g stride g_row. */
 AOT_NOINLINE AOT_UNUSED static void aot_rnn_product(float *g, int64_t g_row, const float *x,
                                                     int64_t x_row, const float *w, int64_t rows,
-                                                    int64_t depth, int64_t columns)
-{
+                                                    int64_t depth, int64_t columns) {
     for (int64_t n = 0; n < columns; n += AOT_RNN_PANEL, w += depth * AOT_RNN_PANEL) {
         int64_t r = 0;
         for (; r + 2 <= rows; r += 2)
@@ -148,8 +143,7 @@ AOT_NOINLINE AOT_UNUSED static void aot_rnn_product(float *g, int64_t g_row, con
 
 /* gates [steps][batch][row] = bias + x * w for `count` steps from `first` on. */
 AOT_INLINE void aot_rnn_inputs(float *gates, const float *x, const float *w, const float *bias,
-                               const aot_rnn_f32_params *p, int32_t first, int32_t count)
-{
+                               const aot_rnn_f32_params *p, int32_t first, int32_t count) {
     const int64_t row = p->row;
     for (int64_t r = 0; r < (int64_t)count * p->batch; ++r)
         memcpy(gates + r * row, bias, (size_t)row * sizeof(float));
@@ -164,8 +158,7 @@ AOT_INLINE void aot_rnn_inputs(float *gates, const float *x, const float *w, con
 }
 
 /* Steps that batch b takes: lens[b] limited to 0..steps, all of them if lens is NULL. */
-AOT_INLINE int32_t aot_rnn_length(const int32_t *lens, int32_t b, int32_t steps)
-{
+AOT_INLINE int32_t aot_rnn_length(const int32_t *lens, int32_t b, int32_t steps) {
     if (!lens)
         return steps;
     return lens[b] < 0 ? 0 : lens[b] > steps ? steps : lens[b];
@@ -173,8 +166,7 @@ AOT_INLINE int32_t aot_rnn_length(const int32_t *lens, int32_t b, int32_t steps)
 
 /* state [batch][Hp] from the caller's initial states, or zero. */
 AOT_INLINE void aot_rnn_begin(float *state, const float *initial, const aot_rnn_f32_params *p,
-                              int64_t hp)
-{
+                              int64_t hp) {
     memset(state, 0, (size_t)(p->batch * hp) * sizeof(float));
     for (int64_t b = 0; initial && b < p->batch; ++b)
         memcpy(state + b * hp, initial + b * p->state, (size_t)p->hidden * sizeof(float));
@@ -182,21 +174,18 @@ AOT_INLINE void aot_rnn_begin(float *state, const float *initial, const aot_rnn_
 
 /* The caller's final states, if wanted. */
 AOT_INLINE void aot_rnn_end(float *final, const float *state, const aot_rnn_f32_params *p,
-                            int64_t hp)
-{
+                            int64_t hp) {
     for (int64_t b = 0; final && b < p->batch; ++b)
         memcpy(final + b * p->state, state + b * hp, (size_t)p->hidden * sizeof(float));
 }
 
 /* The first of the steps t..t+chunk-1 of the walk, as an index of time. */
-AOT_INLINE int32_t aot_rnn_first(const aot_rnn_f32_params *p, int32_t s, int32_t count)
-{
+AOT_INLINE int32_t aot_rnn_first(const aot_rnn_f32_params *p, int32_t s, int32_t count) {
     return p->reverse ? p->steps - s - count : s;
 }
 
 /* Time of step s of a sequence of `length` steps. */
-AOT_INLINE int32_t aot_rnn_time(const aot_rnn_f32_params *p, int32_t s, int32_t length)
-{
+AOT_INLINE int32_t aot_rnn_time(const aot_rnn_f32_params *p, int32_t s, int32_t length) {
     return p->reverse ? length - 1 - s : s;
 }
 

@@ -22,14 +22,13 @@
 #define AOT_SCATTER_S32 3
 #define AOT_SCATTER_S64 4
 
-#define AOT_SCATTER_COMBINE(a, b, R) \
-    ((R) == AOT_SCATTER_ADD   ? (a) + (b) \
-     : (R) == AOT_SCATTER_MUL ? (a) * (b) \
-     : (R) == AOT_SCATTER_MAX ? ((b) > (a) ? (b) : (a)) \
+#define AOT_SCATTER_COMBINE(a, b, R)                                                               \
+    ((R) == AOT_SCATTER_ADD   ? (a) + (b)                                                          \
+     : (R) == AOT_SCATTER_MUL ? (a) * (b)                                                          \
+     : (R) == AOT_SCATTER_MAX ? ((b) > (a) ? (b) : (a))                                            \
                               : ((b) < (a) ? (b) : (a)))
 
-AOT_INLINE int32_t aot_scatter_s32(int32_t a, int32_t b, int R)
-{
+AOT_INLINE int32_t aot_scatter_s32(int32_t a, int32_t b, int R) {
     if (R == AOT_SCATTER_ADD)
         return (int32_t)((uint32_t)a + (uint32_t)b);
     if (R == AOT_SCATTER_MUL)
@@ -37,8 +36,7 @@ AOT_INLINE int32_t aot_scatter_s32(int32_t a, int32_t b, int R)
     return R == AOT_SCATTER_MAX ? (b > a ? b : a) : (b < a ? b : a);
 }
 
-AOT_INLINE int64_t aot_scatter_s64(int64_t a, int64_t b, int R)
-{
+AOT_INLINE int64_t aot_scatter_s64(int64_t a, int64_t b, int R) {
     if (R == AOT_SCATTER_ADD)
         return (int64_t)((uint64_t)a + (uint64_t)b);
     if (R == AOT_SCATTER_MUL)
@@ -47,8 +45,8 @@ AOT_INLINE int64_t aot_scatter_s64(int64_t a, int64_t b, int R)
 }
 
 /* y[yi] = y[yi] R u[ui] */
-AOT_INLINE void aot_scatter_one(void *y, int64_t yi, const void *u, int64_t ui, int E, int R, int T)
-{
+AOT_INLINE void aot_scatter_one(void *y, int64_t yi, const void *u, int64_t ui, int E, int R,
+                                int T) {
     if (R == AOT_SCATTER_NONE) {
         aot_move1(y, yi, u, ui, E);
     } else if (T == AOT_SCATTER_F32) {
@@ -82,8 +80,7 @@ typedef struct aot_scatter_elements_params {
    indices of I bytes (4 or 8). y may be x. No scratch. */
 AOT_INLINE void aot_scatter_elements(void *y, const void *x, const void *idx, const void *u,
                                      const aot_scatter_elements_params *p, int E, int I, int R,
-                                     int T)
-{
+                                     int T) {
     aot_walk w;
     if (y != x)
         memcpy(y, x, (size_t)p->bytes);
@@ -107,8 +104,7 @@ typedef struct aot_scatter_nd_params {
 /* y = x, then for every tuple i of idx [count][depth] (int64): y[idx[i]] R= u[i] (inner elements).
    A tuple with an index out of range writes nothing. Elements of E bytes. y may be x. */
 AOT_INLINE void aot_scatter_nd(void *y, const void *x, const void *idx, const void *u,
-                               const aot_scatter_nd_params *p, int E, int R, int T)
-{
+                               const aot_scatter_nd_params *p, int E, int R, int T) {
     if (y != x)
         memcpy(y, x, (size_t)p->bytes);
     for (int64_t i = 0; i < p->count; ++i) {

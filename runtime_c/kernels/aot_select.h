@@ -17,8 +17,7 @@ typedef struct aot_trilu_params {
 
 /* y = x [batch][rows][cols] with what is below (above) diagonal *k (int64) zeroed. Elements of E
    bytes. y may be x. */
-AOT_INLINE void aot_trilu(void *y, const void *x, const void *k, const aot_trilu_params *p, int E)
-{
+AOT_INLINE void aot_trilu(void *y, const void *x, const void *k, const aot_trilu_params *p, int E) {
     const int64_t diagonal = aot_index_at(k, 0, 8);
     int64_t at = 0;
     for (int64_t n = 0; n < p->batch; ++n)
@@ -48,8 +47,7 @@ typedef struct aot_reverse_sequence_params {
 /* The first lens[n] (int64, limited to 0..time) steps of batch n reversed, the others kept.
    Elements of E bytes. Not in place. */
 AOT_INLINE void aot_reverse_sequence(void *y, const void *x, const void *lens,
-                                     const aot_reverse_sequence_params *p, int E)
-{
+                                     const aot_reverse_sequence_params *p, int E) {
     for (int64_t n = 0; n < p->batch; ++n) {
         int64_t length = aot_index_at(lens, n, 8);
         length = length < 0 ? 0 : length > p->time ? p->time : length;
@@ -72,8 +70,7 @@ typedef struct aot_one_hot_params {
 /* y [outer][depth][inner] = values[1] where the index (wrapped) equals the position, values[0]
    elsewhere. Elements of E bytes. Not in place. */
 AOT_INLINE void aot_one_hot(void *y, const void *idx, const void *values,
-                            const aot_one_hot_params *p, int E, int I)
-{
+                            const aot_one_hot_params *p, int E, int I) {
     int64_t at = 0;
     for (int64_t o = 0; o < p->outer; ++o)
         for (int64_t d = 0; d < p->depth; ++d)
@@ -94,8 +91,7 @@ typedef struct aot_fill_params {
 } aot_fill_params;
 
 /* y[i] = *value for every element; elements of E bytes. */
-AOT_INLINE void aot_fill(void *y, const void *value, const aot_fill_params *p, int E)
-{
+AOT_INLINE void aot_fill(void *y, const void *value, const aot_fill_params *p, int E) {
     for (int64_t i = 0; i < p->count; ++i)
         aot_move1(y, i, value, 0, E);
 }

@@ -16,8 +16,7 @@ typedef struct aot_strided_copy_params {
 
 /* y[i . ys] = x[i . xs] for every index i in dims; elements of E bytes, any type.
    Not in place. No scratch. */
-AOT_INLINE void aot_strided_copy(void *y, const void *x, const aot_strided_copy_params *p, int E)
-{
+AOT_INLINE void aot_strided_copy(void *y, const void *x, const aot_strided_copy_params *p, int E) {
     const int64_t count = p->dims[7], ys = p->ys[7], xs = p->xs[7];
     aot_walk w;
     aot_walk_start(&w, 0, 0);

@@ -26,8 +26,7 @@ typedef aot_topk_params aot_topk_s8_params;
    x [outer][axis][inner] in sorted order; among equals the lower position comes first.
    idx may be NULL when nobody wants it. Time grows with axis * k at worst. Not in place. */
 #define AOT_TOPK(name, type)                                                                       \
-    AOT_INLINE void name(type *y, int64_t *idx, const type *x, const name##_params *p)             \
-    {                                                                                              \
+    AOT_INLINE void name(type *y, int64_t *idx, const type *x, const name##_params *p) {           \
         const int64_t inner = p->inner;                                                            \
         for (int64_t o = 0; o < p->outer; ++o)                                                     \
             for (int64_t i = 0; i < inner; ++i) {                                                  \
@@ -38,8 +37,8 @@ typedef aot_topk_params aot_topk_s8_params;
                 for (int64_t j = 0; j < p->axis; ++j) {                                            \
                     const type v = from[j * inner];                                                \
                     int64_t s = filled;                                                            \
-                    while (s > 0 && (p->largest ? v > to[(s - 1) * inner]                          \
-                                                : v < to[(s - 1) * inner])) {                      \
+                    while (s > 0 &&                                                                \
+                           (p->largest ? v > to[(s - 1) * inner] : v < to[(s - 1) * inner])) {     \
                         --s;                                                                       \
                         if (s + 1 < p->k) {                                                        \
                             to[(s + 1) * inner] = to[s * inner];                                   \

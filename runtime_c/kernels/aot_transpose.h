@@ -20,8 +20,7 @@ typedef struct aot_transpose_params {
 
 /* y[i*ya + j] = x[j*xb + i] for i < a, j < b. */
 AOT_INLINE void aot_transpose_2d(void *y, const void *x, int64_t a, int64_t b, int64_t ya,
-                                 int64_t xb, int E)
-{
+                                 int64_t xb, int E) {
     int64_t i = 0;
     for (; i + 16 <= a; i += 16) {
         int64_t j = 0;
@@ -40,8 +39,7 @@ AOT_INLINE void aot_transpose_2d(void *y, const void *x, int64_t a, int64_t b, i
 
 /* For every index of dims: the 2-D transposition of axes a and b; elements of E bytes, any type.
    Not in place. No scratch. */
-AOT_INLINE void aot_transpose(void *y, const void *x, const aot_transpose_params *p, int E)
-{
+AOT_INLINE void aot_transpose(void *y, const void *x, const aot_transpose_params *p, int E) {
     aot_walk w;
     aot_walk_start(&w, 0, 0);
     do {

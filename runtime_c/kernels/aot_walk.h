@@ -15,8 +15,7 @@ typedef struct aot_walk {
     int64_t y, x;
 } aot_walk;
 
-AOT_INLINE void aot_walk_start(aot_walk *w, int64_t y, int64_t x)
-{
+AOT_INLINE void aot_walk_start(aot_walk *w, int64_t y, int64_t x) {
     for (int k = 0; k < AOT_WALK_AXES; ++k)
         w->at[k] = 0;
     w->y = y;
@@ -25,8 +24,7 @@ AOT_INLINE void aot_walk_start(aot_walk *w, int64_t y, int64_t x)
 
 /* Steps the first `axes` axes of extents `dims` (none zero); 0 after the last element. */
 AOT_INLINE int aot_walk_next(aot_walk *w, const int32_t *dims, const int32_t *ys, const int32_t *xs,
-                             int axes)
-{
+                             int axes) {
     for (int k = axes - 1; k >= 0; --k) {
         w->y += ys[k];
         w->x += xs[k];
