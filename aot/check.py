@@ -19,16 +19,14 @@ def check_program(program: Program) -> None:
     """Raise InternalError, naming the call or tensor, if `program` is not well formed."""
     for name, tensor in program.tensors.items():
         _check_tensor(program, name, tensor)
-    defined = {n for n, t in program.tensors.items() if t.role in (Role.INPUT, Role.CONST)}
-    written: set[str] = set()
+    state = _Defined(program)
     for index, call in enumerate(program.calls):
         _check_call(program, index, call)
-        for arg in call.pointers():
-            _define(program, index, call, arg, defined, written)
+        state.visit(index, call)
     for name in program.outputs:
         if program.tensors[name].role is not Role.OUTPUT:
             raise InternalError(f"output {name} has role {program.tensors[name].role.value}")
-        if not _readable(program, name, defined):
+        if not state.readable(name):
             raise InternalError(f"output {name} is never written")
 
 
@@ -70,47 +68,56 @@ def _check_call(program: Program, index: int, call: Call) -> None:
             raise InternalError(f"{where}: in-place pair ({out}, {inp}) is not (written, read)")
 
 
-def _define(
-    program: Program, index: int, call: Call, arg: Arg, defined: set[str], written: set[str]
-) -> None:
-    where = f"call {index} ({call.kernel})"
-    tensor = program.tensors[arg.tensor]
-    if arg.access is Access.READ:
+class _Defined:
+    """Which bytes of every memory owner have been written so far."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.spans: dict[str, list[tuple[int, int]]] = {}
+        self.written: set[str] = set()
+        for name, tensor in program.tensors.items():
+            if tensor.role in (Role.INPUT, Role.CONST) and tensor.view is None:
+                self.spans[name] = [(0, tensor.nbytes)]
+
+    def visit(self, index: int, call: Call) -> None:
+        """Check the reads of a call, then note its writes."""
+        where = f"call {index} ({call.kernel})"
         own = {a.tensor for a in call.pointers() if a.access is not Access.READ}
-        if arg.tensor in own or not _readable(program, arg.tensor, defined):
-            raise InternalError(f"{where} reads {arg.tensor} before it is written")
-        return
-    if arg.access is Access.WRITE and tensor.role is not Role.SCRATCH:
-        if arg.tensor in written and arg.offset == 0:
-            raise InternalError(f"{where} writes {arg.tensor} a second time")
-        if arg.offset == 0:
-            written.add(arg.tensor)
-    if arg.access is Access.READ_WRITE and not _readable(program, arg.tensor, defined):
-        raise InternalError(f"{where} updates {arg.tensor} before it is written")
-    defined.add(arg.tensor)
+        for arg in call.pointers():
+            scratch = self.program.tensors[arg.tensor].role is Role.SCRATCH
+            if arg.access is not Access.WRITE and not scratch:
+                clash = arg.access is Access.READ and arg.tensor in own
+                if clash or not self.readable(arg.tensor):
+                    raise InternalError(f"{where} reads {arg.tensor} before it is written")
+        for arg in call.pointers():
+            if arg.access is not Access.READ:
+                self._write(where, arg)
 
+    def _write(self, where: str, arg: Arg) -> None:
+        tensor = self.program.tensors[arg.tensor]
+        if arg.access is Access.WRITE and tensor.role is not Role.SCRATCH and arg.offset == 0:
+            if arg.tensor in self.written:
+                raise InternalError(f"{where} writes {arg.tensor} a second time")
+            self.written.add(arg.tensor)
+        owner, offset = self.program.base(arg.tensor)
+        spans = self.spans.setdefault(owner, [])
+        spans.append((offset, offset + tensor.nbytes))
+        self.spans[owner] = _merged(spans)
 
-def _readable(program: Program, name: str, defined: set[str]) -> bool:
-    """Whether `name`, a tensor it views, or tensors that view it have been defined."""
-    tensor = program.tensors[name]
-    while True:
-        if tensor.name in defined:
+    def readable(self, name: str) -> bool:
+        """Whether all bytes of tensor `name` have been written."""
+        owner, offset = self.program.base(name)
+        end = offset + self.program.tensors[name].nbytes
+        if offset == end:
             return True
-        if tensor.view is None:
-            break
-        tensor = program.tensors[tensor.view.base]
-    parts = [
-        (t.view.offset, t.nbytes)
-        for t in program.tensors.values()
-        if t.view is not None and t.view.base == name and _readable(program, t.name, defined)
-    ]
-    return _covers(sorted(parts), program.tensors[name].nbytes)
+        return any(s <= offset and end <= e for s, e in self.spans.get(owner, []))
 
 
-def _covers(parts: list[tuple[int, int]], size: int) -> bool:
-    end = 0
-    for offset, nbytes in parts:
-        if offset > end:
-            return False
-        end = max(end, offset + nbytes)
-    return bool(parts) and end >= size
+def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged

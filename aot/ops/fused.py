@@ -25,6 +25,11 @@ Array = np.ndarray[Any, Any]
 INF = float("inf")
 
 
+def _f32(value: Any) -> float:
+    """An attribute (its default included) as the float32 that ONNX means."""
+    return float(np.float32(value))
+
+
 def _bound(value: Any, default: float) -> float:
     return default if value is None else float(np.asarray(value.data).reshape(()))
 
@@ -50,25 +55,25 @@ ACTIVATIONS: tuple[tuple[str, tuple[str, ...], Callable[..., Any], Constants], .
         "leakyrelu",
         (),
         lambda op, v: op.LeakyRelu(v),
-        lambda m: Act(2, float(m.root.attr("alpha", 0.01))),
+        lambda m: Act(2, _f32(m.root.attr("alpha", 0.01))),
     ),
     ("hardswish", (), lambda op, v: op.HardSwish(v), lambda m: Act(3)),
     (
         "hardsigmoid",
         (),
         lambda op, v: op.HardSigmoid(v),
-        lambda m: Act(4, float(m.root.attr("alpha", 0.2)), float(m.root.attr("beta", 0.5))),
+        lambda m: Act(4, _f32(m.root.attr("alpha", 0.2)), _f32(m.root.attr("beta", 0.5))),
     ),
     ("sigmoid", (), lambda op, v: op.Sigmoid(v), lambda m: Act(5)),
     (
         "swish",
         (),
         lambda op, v: op.Swish(v),
-        lambda m: Act(6, float(m.root.attr("alpha", 1.0))),
+        lambda m: Act(6, _f32(m.root.attr("alpha", 1.0))),
     ),
     ("tanh", (), lambda op, v: op.Tanh(v), lambda m: Act(7)),
     ("gelu", (), lambda op, v: op.Gelu(v), _gelu),
-    ("elu", (), lambda op, v: op.Elu(v), lambda m: Act(9, float(m.root.attr("alpha", 1.0)))),
+    ("elu", (), lambda op, v: op.Elu(v), lambda m: Act(9, _f32(m.root.attr("alpha", 1.0)))),
 )
 
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ConvTranspose, alone or with an activation: float32, one to three spatial axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32
+from aot.layout import Layout, blocked
+from aot.lower_context import LowerContext
+from aot.ops.conv_plan import NO_ACT, Act
+from aot.ops.fused import Fused, fuse, with_bounds
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match, NodeRef
+
+transposed = op("ConvTranspose", inputs="x w b?")
+
+
+def pack(w: np.ndarray[Any, Any], groups: int, v: int) -> np.ndarray[Any, Any]:
+    """[C, M/g, *k] → [g, ceil(M/g/v), kd, kh, kw, C/g, v], zero padded."""
+    c, m, *k = w.shape
+    taps = (1,) * (3 - len(k)) + tuple(k)
+    blocks = -(-m // v)
+    padded = np.zeros((groups, c // groups, blocks * v, *taps), np.float32)
+    padded[:, :, :m] = w.reshape(groups, c // groups, m, *taps)
+    split = padded.reshape(groups, c // groups, blocks, v, *taps)
+    return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 6, 1, 3))
+
+
+def fits(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
+    """What both the operator alone and its fusions must fulfil."""
+    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
+    yield m.w.is_const, "weights are computed at run time (need constants)"
+    yield m.b is None or m.b.is_const, "the bias is computed at run time (needs a constant)"
+    groups = int(node.attr("group", 1))
+    agree = groups > 0 and m.w.shape[0] == m.x.shape[1] and m.x.shape[1] % groups == 0
+    yield agree, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
+
+
+def layouts_of(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
+    """Blocked where one group lets a vector hold output channels."""
+    if v == 1 or int(node.attr("group", 1)) != 1:
+        return {}
+    return {"x": blocked(v), "y": blocked(v)}
+
+
+def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+    """One call; the output shape tells what output_padding added."""
+    groups = int(node.attr("group", 1))
+    v = m.y.layout.block or 1
+    rank = m.x.rank - 2
+    lead = 3 - rank
+
+    def axes(name: str, default: int, fill: int) -> tuple[int, ...]:
+        values = list(node.attr(name, [default] * rank))[:rank]
+        return (*[fill] * lead, *[int(i) for i in values])
+
+    oc = m.y.shape[1]
+    bias = np.zeros(-(-oc // v) * v, np.float32)
+    if m.b is not None:
+        bias[:oc] = np.asarray(m.b.data)
+    c.call(
+        "aot_convtranspose_f32",
+        m.y,
+        m.x,
+        c.const(pack(np.asarray(m.w.data), groups, v), "w"),
+        c.const(bias, "b"),
+        c.params(
+            n=m.x.shape[0],
+            ic=m.x.shape[1],
+            oc=oc,
+            group=groups,
+            **{"in": (*[1] * lead, *m.x.shape[2:]), "out": (*[1] * lead, *m.y.shape[2:])},
+            kernel=(*[1] * lead, *m.w.shape[2:]),
+            stride=axes("strides", 1, 1),
+            dilation=axes("dilations", 1, 1),
+            pad=axes("pads", 0, 0),
+            act=act.kind,
+            alpha=act.alpha,
+            beta=act.beta,
+        ),
+        instance={"V": v},
+        macs=math.prod(m.x.shape) * math.prod(m.w.shape[1:]),
+    )
+
+
+@transposed.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from fits(m, m.root)
+
+
+@transposed.layouts
+def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    return layouts_of(m, m.root, vlen)
+
+
+@transposed.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    record(c, m, m.root, NO_ACT)
+
+
+def _declare(fused: Fused) -> None:
+    made = fused.pattern
+
+    @made.check
+    def checked(m: Match) -> Iterator[tuple[bool, str]]:
+        yield from fits(m, m.conv)
+
+    @made.layouts
+    def same(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        return layouts_of(m, m.conv, vlen)
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        record(c, m, m.conv, fused.constants(m))
+
+    @made.cases
+    def one() -> Iterator[Case]:
+        arrays = [f32(1, 5, 4, 4), f32(5, 12, 3, 3, low=-0.2, high=0.2), f32(12)]
+        yield with_bounds(fused, arrays)
+
+
+def _transposed(op: Any, x: Any, w: Any, b: Any) -> Any:
+    return op.ConvTranspose(x, w, b, _outputs=["conv"], _optional=1)
+
+
+for _fused in fuse("convtranspose", ("x", "w", "b"), _transposed):
+    _declare(_fused)
+
+
+@transposed.cases
+def cases() -> Iterator[Case]:
+    const = (1, 2)
+    yield case(f32(1, 3, 5, 5), f32(3, 8, 2, 2), f32(8), const=const, strides=[2, 2])
+    yield case(f32(2, 18, 4, 3), f32(18, 20, 3, 3), f32(20), const=const, strides=[2, 1])
+    yield case(f32(1, 4, 5, 7), f32(4, 3, 3, 3), const=const, pads=[1, 1, 1, 1], strides=[3, 2])
+    yield case(f32(1, 3, 4, 4), f32(3, 1, 3, 3), f32(3), const=const, group=3, strides=[2, 2])
+    yield case(f32(1, 4, 9), f32(4, 17, 3), f32(17), const=const, dilations=[2], strides=[2])
+    yield case(
+        f32(1, 4, 3, 3),
+        f32(4, 5, 3, 3),
+        const=const,
+        strides=[3, 2],
+        output_padding=[1, 1],
+        pads=[1, 0, 1, 0],
+    )
+    yield case(f32(1, 2, 2, 3, 2), f32(2, 4, 2, 2, 3), f32(4), const=const, strides=[2, 1, 2])

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* ConvTranspose, float32, one to three spatial axes (missing leading ones have size 1).
+ *
+ * Gathers: y[o] = b + sum over taps k with (o + pad - k * dilation) divisible by the stride.
+ *   x  input, plain [N][C][D][H][W] or, with V > 1, blocked [N][C/V][D][H][W][V]
+ *   w  [group][blocks of V output channels][kd][kh][kw][C/group][V], zero padded
+ *   b  one float per output channel, padded to whole blocks per group; never NULL
+ *   y  like x. V > 1 needs one group.
+ * Runs of T output columns of the same phase share their weights. No scratch, never in place.
+ */
+#ifndef AOT_CONVTRANSPOSE_F32_H
+#define AOT_CONVTRANSPOSE_F32_H
+
+#include <stddef.h>
+
+#include "aot_conv_act_f32.h"
+#include "aot_simd.h"
+
+typedef struct {
+    int32_t n, ic, oc, group;
+    int32_t in[3], out[3], kernel[3];
+    int32_t stride[3], dilation[3], pad[3];
+    int32_t act;
+    float alpha, beta;
+} aot_convtranspose_f32_params;
+
+enum { AOT_CONVTRANSPOSE_T = 4 };
+
+/* The input position along one axis that tap k brings to output o, or -1. */
+AOT_INLINE int32_t aot_convtranspose_from(const aot_convtranspose_f32_params *p, int axis,
+                                          int32_t o, int32_t k) {
+    const int32_t at = o + p->pad[axis] - k * p->dilation[axis];
+    if (at < 0 || at % p->stride[axis] != 0 || at / p->stride[axis] >= p->in[axis]) {
+        return -1;
+    }
+    return at / p->stride[axis];
+}
+
+#if AOT_VLEN > 1
+/* acc[t] += x[t's pixel] * w over all input channels, for the columns whose `from` is not -1. */
+AOT_INLINE void aot_convtranspose_f32_tap(aot_vf *acc, const float *x, const float *w,
+                                          const int32_t *from, int32_t columns, int32_t ic,
+                                          ptrdiff_t plane) {
+    const int32_t v = AOT_VLEN;
+    for (int32_t c0 = 0; c0 < ic; c0 += v) {
+        const int32_t lanes = ic - c0 < v ? ic - c0 : v;
+        const float *xb = x + (c0 / v) * plane;
+        const float *wb = w + (ptrdiff_t)c0 * v;
+        if (columns == AOT_CONVTRANSPOSE_T && from[0] >= 0 && from[1] >= 0 && from[2] >= 0 &&
+            from[3] >= 0) {
+            const float *x0 = xb + (ptrdiff_t)from[0] * v, *x1 = xb + (ptrdiff_t)from[1] * v;
+            const float *x2 = xb + (ptrdiff_t)from[2] * v, *x3 = xb + (ptrdiff_t)from[3] * v;
+            for (int32_t c = 0; c < lanes; c++) {
+                const aot_vf wv = aot_vload(wb + (ptrdiff_t)c * v);
+                acc[0] += wv * x0[c];
+                acc[1] += wv * x1[c];
+                acc[2] += wv * x2[c];
+                acc[3] += wv * x3[c];
+            }
+            continue;
+        }
+        for (int32_t t = 0; t < columns; t++) {
+            if (from[t] < 0) {
+                continue;
+            }
+            const float *xt = xb + (ptrdiff_t)from[t] * v;
+            for (int32_t c = 0; c < lanes; c++) {
+                acc[t] += aot_vload(wb + (ptrdiff_t)c * v) * xt[c];
+            }
+        }
+    }
+}
+
+/* One block of output channels of one image, blocked layout. */
+AOT_INLINE void aot_convtranspose_f32_block(float *y, const float *x, const float *w,
+                                            const float *b,
+                                            const aot_convtranspose_f32_params *p) {
+    const int32_t v = AOT_VLEN, sw = p->stride[2], ow = p->out[2], step = AOT_CONVTRANSPOSE_T;
+    const ptrdiff_t row = (ptrdiff_t)p->in[2] * v;
+    const ptrdiff_t plane = row * p->in[0] * p->in[1];
+    for (int32_t od = 0; od < p->out[0]; od++) {
+        for (int32_t oh = 0; oh < p->out[1]; oh++) {
+            float *yr = y + ((ptrdiff_t)od * p->out[1] + oh) * ow * v;
+            for (int32_t phase = 0; phase < sw && phase < ow; phase++) {
+                for (int32_t o = phase; o < ow; o += step * sw) {
+                    const int32_t left = (ow - o + sw - 1) / sw;
+                    const int32_t columns = left < step ? left : step;
+                    aot_vf acc[AOT_CONVTRANSPOSE_T];
+                    const float *wk = w;
+                    for (int32_t t = 0; t < step; t++) {
+                        acc[t] = aot_vload(b);
+                    }
+                    for (int32_t kd = 0; kd < p->kernel[0]; kd++) {
+                        const int32_t d = aot_convtranspose_from(p, 0, od, kd);
+                        for (int32_t kh = 0; kh < p->kernel[1]; kh++) {
+                            const int32_t h = aot_convtranspose_from(p, 1, oh, kh);
+                            for (int32_t kw = 0; kw < p->kernel[2]; kw++) {
+                                int32_t from[AOT_CONVTRANSPOSE_T];
+                                for (int32_t t = 0; t < step; t++) {
+                                    from[t] = t < columns
+                                                  ? aot_convtranspose_from(p, 2, o + t * sw, kw)
+                                                  : -1;
+                                }
+                                if (d >= 0 && h >= 0) {
+                                    aot_convtranspose_f32_tap(
+                                        acc, x + ((ptrdiff_t)d * p->in[1] + h) * row, wk, from,
+                                        columns, p->ic, plane);
+                                }
+                                wk += (ptrdiff_t)p->ic * v;
+                            }
+                        }
+                    }
+                    for (int32_t t = 0; t < columns; t++) {
+                        aot_vstore(yr + (ptrdiff_t)(o + t * sw) * v,
+                                   aot_conv_act_f32(acc[t], p->act, p->alpha, p->beta));
+                    }
+                }
+            }
+        }
+    }
+}
+#endif
+
+/* One output element in plain layout; x and w start at its image, group and channel. */
+AOT_INLINE float aot_convtranspose_f32_one(const float *x, const float *w, float start, int32_t od,
+                                           int32_t oh, int32_t ow,
+                                           const aot_convtranspose_f32_params *p) {
+    const int32_t ic = p->ic / p->group;
+    const ptrdiff_t plane = (ptrdiff_t)p->in[0] * p->in[1] * p->in[2];
+    float acc = start;
+    for (int32_t kd = 0; kd < p->kernel[0]; kd++) {
+        const int32_t d = aot_convtranspose_from(p, 0, od, kd);
+        for (int32_t kh = 0; kh < p->kernel[1]; kh++) {
+            const int32_t h = aot_convtranspose_from(p, 1, oh, kh);
+            for (int32_t kw = 0; kw < p->kernel[2]; kw++, w += ic) {
+                const int32_t c0 = aot_convtranspose_from(p, 2, ow, kw);
+                if (d < 0 || h < 0 || c0 < 0) {
+                    continue;
+                }
+                const float *xi = x + ((ptrdiff_t)d * p->in[1] + h) * p->in[2] + c0;
+                for (int32_t c = 0; c < ic; c++) {
+                    acc += xi[c * plane] * w[c];
+                }
+            }
+        }
+    }
+    return acc;
+}
+
+/* V: 1 for plain layout, AOT_VLEN for blocked. */
+AOT_INLINE void aot_convtranspose_f32(float *y, const float *x, const float *w, const float *b,
+                                      const aot_convtranspose_f32_params *p, int V) {
+    const int32_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
+    const ptrdiff_t in = (ptrdiff_t)p->in[0] * p->in[1] * p->in[2];
+    const ptrdiff_t out = (ptrdiff_t)p->out[0] * p->out[1] * p->out[2];
+#if AOT_VLEN > 1
+    if (V > 1) {
+        const int32_t out_blocks = (p->oc + V - 1) / V, in_blocks = (p->ic + V - 1) / V;
+        for (int32_t n = 0; n < p->n; n++) {
+            for (int32_t ob = 0; ob < out_blocks; ob++) {
+                aot_convtranspose_f32_block(y + (n * out_blocks + ob) * out * V,
+                                            x + n * in_blocks * in * V,
+                                            w + (ptrdiff_t)ob * taps * p->ic * V, b + ob * V, p);
+            }
+        }
+        return;
+    }
+#else
+    (void)V;
+#endif
+    const int32_t ic = p->ic / p->group, oc = p->oc / p->group;
+    for (int32_t n = 0; n < p->n; n++) {
+        for (int32_t o = 0; o < p->oc; o++) {
+            const float *xg = x + ((ptrdiff_t)n * p->ic + (ptrdiff_t)(o / oc) * ic) * in;
+            const float *wo = w + (ptrdiff_t)o * taps * ic;
+            float *yo = y + ((ptrdiff_t)n * p->oc + o) * out;
+            for (int32_t d = 0; d < p->out[0]; d++) {
+                for (int32_t h = 0; h < p->out[1]; h++) {
+                    for (int32_t c = 0; c < p->out[2]; c++) {
+                        const float acc = aot_convtranspose_f32_one(xg, wo, b[o], d, h, c, p);
+                        const aot_vf act =
+                            aot_conv_act_f32(aot_vset1(acc), p->act, p->alpha, p->beta);
+                        *yo++ = aot_vlane(act, 0);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#endif
