@@ -251,3 +251,22 @@ def as_array(value: ir.Value) -> Array:
 def same_shape(left: ir.Value, right: ir.Value) -> bool:
     """Whether two values are typed and of equal shape."""
     return is_typed(left) and is_typed(right) and shape_of(left) == shape_of(right)
+
+
+def inline_branch(node: ir.Node, branch: ir.Graph) -> None:
+    """Put the nodes of the typed `branch` in the place of the If `node`."""
+    graph = node.graph
+    assert graph is not None
+    edit = Editor(graph)
+    results = list(branch.outputs)
+    branch.outputs.clear()
+    for value in list(branch.initializers.values()):
+        assert value.const_value is not None
+        value.replace_all_uses_with(edit.tensor(value.const_value, str(value.name)))
+    inner = list(branch)
+    branch.remove(inner)
+    graph.insert_before(node, inner)
+    for old, new in zip(node.outputs, results, strict=True):
+        copy = edit.node("Identity", [new], before=node, shape=shape_of(new))
+        edit.replace(old, copy)
+    edit.remove(node)

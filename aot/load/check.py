@@ -193,7 +193,7 @@ def _unknown_operator(claimed: Collection[str]) -> Callable[[str, str, dict[str,
     known: dict[tuple[str, str, int], str] = {}
 
     def reason(domain: str, op_type: str, versions: dict[str, int]) -> str:
-        if f"{domain}::{op_type}" in claimed or (domain, op_type) in CONTRIB:
+        if f"{domain}::{op_type}" in claimed or (domain and (domain, op_type) in CONTRIB):
             return ""
         if domain not in versions:
             return f'the model imports no opset for the domain "{domain}"'

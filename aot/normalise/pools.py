@@ -42,6 +42,8 @@ def _is_global(node: ir.Node) -> bool:
     if len(shape) < 3 or len(shape) > 5 or x.dtype is None or x.dtype.numpy().kind != "f":
         return False
     if node.op_type in ("ReduceMean", "ReduceMax"):
+        if len(shape) == 3:
+            return False  # the last axis of a sequence is no space
         axes = array(node.inputs[1]) if len(node.inputs) > 1 else None
         return axes is not None and axes.tolist() == list(range(2, len(shape)))
     if any(is_used(o) for o in node.outputs[1:]) or any(attribute(node, "pads")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape rules of operators onnx has no schema for (onnxruntime's com.microsoft)."""
+"""Shape rules of operators onnx cannot infer: onnxruntime's, and functions of ONNX itself."""
 
 from __future__ import annotations
 
@@ -19,6 +19,10 @@ Rule = Callable[["ir.Node", list[Type | None]], list[Type]]
 
 def _first(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [_need(types, 0)]
+
+
+def _to_float(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    return [(1, _need(types, 0)[1])]
 
 
 def _broadcast(left: int, right: int) -> Rule:
@@ -83,4 +87,7 @@ CONTRIB: dict[tuple[str, str], Rule] = {
     (_MS, "QLinearGlobalAveragePool"): _global_pool,
     (_MS, "QLinearAveragePool"): _pool,
     (_MS, "QLinearConcat"): _concat,
+    ("ai.onnx.ml", "Scaler"): _to_float,
+    ("", "GroupNormalization"): _first,
+    ("", "MeanVarianceNormalization"): _first,
 }

@@ -22,12 +22,16 @@ DATA_DEPENDENT = words(
 
 
 class Control:
-    """If, Loop and Scan: their bodies are swept with the types the node gives them."""
+    """If, Loop and Scan: their bodies are swept with the types the node gives them.
+
+    `taken` collects Ifs of known condition with the branch that runs, inner ones first.
+    """
 
     OPERATORS: ClassVar[frozenset[str]] = frozenset(("If", "Loop", "Scan"))
 
     def __init__(self, sweep: Sweep) -> None:
         self._sweep = sweep
+        self.taken: list[tuple[ir.Node, ir.Graph]] = []
 
     def visit(self, node: ir.Node) -> None:
         """Type the outputs of a control-flow node."""
@@ -44,6 +48,7 @@ class Control:
                 known = lookup(result, self._sweep.facts)
                 if known is not None:
                     self._sweep.facts[value] = known
+            self.taken.append((node, taken))
             return
         for branch in branches:
             self._body(node, branch)

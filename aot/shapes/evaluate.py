@@ -277,6 +277,8 @@ def _reduce(function: Callable[..., Any]) -> Rule:
         data, axes = _need(inputs, 0), _ints(_optional(inputs, 1))
         if not axes and attribute(node, "noop_with_empty_axes", 0):
             return [data]
+        if not data.size:
+            return _by_reference(node, inputs)
         keep = bool(attribute(node, "keepdims", 1))
         result = function(data, axis=tuple(axes) if axes else None, keepdims=keep)
         return [np.asarray(result).astype(data.dtype, copy=False)]

@@ -11,20 +11,41 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from aot.edit import inline_branch
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
 from aot.shapes.checks import problem
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
-from aot.shapes.evaluate import Invalid
-from aot.shapes.known import Facts, propagate
-from aot.shapes.limits import excess
-from aot.shapes.nodes import is_typed, original_name, set_type, shape_of, static_shape, title
+from aot.shapes.evaluate import Invalid, Unknown, evaluate
+from aot.shapes.known import Facts, Known, lookup, propagate
+from aot.shapes.limits import SMALL_ELEMENTS, excess
+from aot.shapes.nodes import (
+    Array,
+    array,
+    ir_dtype,
+    is_typed,
+    original_name,
+    set_type,
+    shape_of,
+    static_shape,
+    title,
+    words,
+)
 from aot.shapes.signatures import type_problem
 from aot.shapes.single import NodeError, infer_node
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
+
+
+EVALUATED = words(
+    "BlackmanWindow Compress HammingWindow HannWindow NonZero NonMaxSuppression Range Unique"
+)
+"""Operators whose result's size is data: known where the data are constants."""
+
+EVALUATED_ELEMENTS = 1 << 20
+"""The most elements an input of theirs may have, and the largest count it may name."""
 
 
 def infer(
@@ -36,11 +57,14 @@ def infer(
 
     `hints` are the types the file declares for the outputs, compared with what is inferred;
     `rules` infers operators onnx does not know.
+    An If of known condition is replaced by its branch: the other one may not even fit.
     Postcondition: every value has a dtype and a static shape.
     """
     sweep = Sweep(model, rules or {})
     sweep.run(model.graph)
     raise_all(sweep.errors)
+    for node, branch in sweep.control.taken:
+        inline_branch(node, branch)
     raise_all(_contradictions(model.graph, hints or {}))
     assert_typed(model)
 
@@ -62,7 +86,7 @@ class Sweep:
         self._rules = {**CONTRIB, **rules}
         self.facts: Facts = {}
         self.errors: list[AotError] = []
-        self._control = Control(self)
+        self.control = Control(self)
 
     def run(self, graph: ir.Graph) -> None:
         """Type the values of `graph`, whose inputs and outer values are typed."""
@@ -82,7 +106,7 @@ class Sweep:
         if reason:
             raise Invalid(reason)
         if node.op_type in Control.OPERATORS and not node.domain:
-            self._control.visit(node)
+            self.control.visit(node)
         elif not all(is_typed(o) for o in node.outputs if o.name):
             self._infer(node)
         for value in node.outputs:
@@ -99,6 +123,8 @@ class Sweep:
         propagate(node, self.facts)
 
     def _infer(self, node: ir.Node) -> None:
+        if node.op_type in EVALUATED and not node.domain and self._evaluated(node):
+            return
         rule = self._rules.get((node.domain, node.op_type))
         if rule is None:
             types = infer_node(node, self.facts, self.model)
@@ -110,6 +136,34 @@ class Sweep:
         for value, found in zip(node.outputs, types, strict=False):
             if found is not None and value.name:
                 set_type(value, *found)
+
+    def _evaluated(self, node: ir.Node) -> bool:
+        """Type a node of constant inputs by what it computes (also where shapes are data)."""
+        inputs: list[Array | None] = []
+        for value in node.inputs:
+            known = lookup(value, self.facts)
+            data = known.data if known is not None and known.full else array(value)
+            if value is not None and (data is None or data.size > EVALUATED_ELEMENTS):
+                return False
+            inputs.append(data)
+        if any(i is not None and _counts_too_much(i) for i in inputs):
+            return False
+        try:
+            results = evaluate(node, inputs)
+        except Unknown:
+            return False
+        for value, result in zip(node.outputs, results, strict=False):
+            if value.name:
+                dtype = value.dtype or ir_dtype(result)
+                set_type(value, int(dtype), result.shape)
+                if result.size <= SMALL_ELEMENTS:
+                    self.facts[value] = Known(result)
+        return True
+
+
+def _counts_too_much(data: Array) -> bool:
+    """Whether a scalar names a size no result should have."""
+    return data.size == 1 and data.dtype.kind in "iuf" and abs(data.item()) > EVALUATED_ELEMENTS
 
 
 def _type(value: ir.Value | None) -> Type | None:

@@ -86,6 +86,13 @@ def set_type(value: ir.Value, dtype: int, shape: tuple[int, ...]) -> None:
     value.shape = ir.Shape(shape)
 
 
+def ir_dtype(data: Array) -> ir.DataType:
+    """onnx_ir's name for an array's element type."""
+    import onnx_ir as ir
+
+    return ir.DataType.from_numpy(data.dtype)
+
+
 def words(text: str) -> frozenset[str]:
     """The names in `text`, which are separated by blanks."""
     return frozenset(text.split())

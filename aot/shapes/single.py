@@ -91,7 +91,7 @@ def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:
 def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:
     import onnx_ir as ir
 
-    if proto is None:
+    if proto is None or proto.WhichOneof("value") is None:
         return None
     if not proto.HasField("tensor_type"):
         kind = str(proto.WhichOneof("value")).replace("_type", "")
