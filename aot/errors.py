@@ -14,6 +14,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
+def one_line(name: str) -> str:
+    """A name of the model as one printable line."""
+    return printable(name).replace("\n", "\\n")
+
+
 class AotError(Exception):
     """The model, target, environment or comparison is at fault (exit code 1)."""
 
