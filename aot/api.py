@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot import build as tree
+from aot.errors import UsageError
 from aot.options import Options
 from aot.target import Target, load_target
 from aot.version import __version__
@@ -78,6 +79,9 @@ def compile(  # the public name, as in the interface
     base = options or Options()
     more["target"] = target or base.target
     more["backends"] = tuple(backends) or base.backends
+    unknown = sorted(set(more) - set(Options.__slots__))
+    if unknown:
+        raise UsageError(f"aot.compile has no option {unknown[0]!r}", hint=f"{Options.__slots__}")
     asked = replace(base, **more)
     temporary = None
     if out is None:

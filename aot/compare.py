@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from aot.errors import one_line
+
 Array = np.ndarray[Any, Any]
 
 
@@ -64,7 +66,9 @@ class Difference:
     def text(self) -> str:
         """One line."""
         numbers = f"max abs {self.max_abs:.3g}, {self.max_ulp} ULP, cosine {self.cosine:.7f}"
-        return f"{self.name}: {numbers}: " + ("ok" if self.passed else f"MISMATCH, {self.reason}")
+        return f"{one_line(self.name)}: {numbers}: " + (
+            "ok" if self.passed else f"MISMATCH, {self.reason}"
+        )
 
     def record(self) -> dict[str, Any]:
         """For --json."""

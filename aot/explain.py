@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from aot.errors import one_line
+
 if TYPE_CHECKING:
     from aot.partition.select import Partition
 
@@ -48,8 +50,8 @@ class Explanation:
         counts: dict[str, int] = {}
         for n in self.lines:
             joined = f" (in {n.root})" if n.root != n.node else ""
-            out.append(f"{n.node} ({n.op_type}): {n.backend}.{n.pattern}{joined}")
-            out += [f"  {r}" for r in n.refusals]
+            out.append(one_line(f"{n.node} ({n.op_type}): {n.backend}.{n.pattern}{joined}"))
+            out += [one_line(f"  {r}") for r in n.refusals]
             counts[n.backend] = counts.get(n.backend, 0) + 1
         total = ", ".join(f"{k} {v}" for k, v in sorted(counts.items()))
         return "\n".join([*out, f"{len(self.lines)} nodes: {total}"])
@@ -80,7 +82,7 @@ def explain(partition: Partition, verbose: bool = False) -> Explanation:
 
 
 def operators() -> list[dict[str, Any]]:
-    """What portable C computes, by operator: attributes understood and fused forms."""
+    """What portable C computes, by operator: attributes, and dtypes of the first input tested."""
     from aot.ops.registry import load_all
     from aot.partition.pattern import OpPat
 
@@ -90,7 +92,10 @@ def operators() -> list[dict[str, Any]]:
             continue
         domain = pattern.graph.domain
         name = f"{domain}.{pattern.graph.op_type}" if domain else pattern.graph.op_type
-        row = rows.setdefault(name, {"op": name, "attributes": [], "cases": 0})
+        row = rows.setdefault(name, {"op": name, "attributes": [], "dtypes": [], "cases": 0})
         row["attributes"] = sorted({*row["attributes"], *pattern.attrs})
-        row["cases"] += sum(1 for _ in pattern.all_cases())
+        cases = list(pattern.all_cases())
+        tested = {str(a.dtype) for c in cases for a in c.inputs[:1] if a is not None}
+        row["dtypes"] = sorted({*row["dtypes"], *tested})
+        row["cases"] += len(cases)
     return [rows[k] for k in sorted(rows)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aot.errors import one_line
 from aot.options import Options
 
 if TYPE_CHECKING:
@@ -42,12 +43,14 @@ class Inspection:
     def text(self) -> str:
         """A few lines to read; the last is the command to type."""
         opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in self.opsets)
-        lines = [f"{self.model}: opset {opsets}" + (f", {self.producer}" if self.producer else "")]
+        by = f", {self.producer}" if self.producer else ""
+        lines = [one_line(f"{self.model}: opset {opsets}{by}")]
         lines += [f"input  {_line(v)}" for v in self.inputs]
         lines += [f"output {_line(v)}" for v in self.outputs]
-        lines.append("operators: " + ", ".join(f"{n} {k}" for k, n in self.operators))
+        operators = ", ".join(f"{n} {k}" for k, n in self.operators)
+        lines.append(one_line(f"operators: {operators}"))
         command = ["aotc", self.model, "-o", "OUT", *self.options]
-        lines.append(("to type: " if self.options else "ready: ") + " ".join(command))
+        lines.append(one_line(("to type: " if self.options else "ready: ") + " ".join(command)))
         return "\n".join(lines)
 
 
@@ -59,7 +62,8 @@ def _value(v: tuple[str, str, tuple[str, ...] | None]) -> dict[str, Any]:
 
 def _line(v: tuple[str, str, tuple[str, ...] | None]) -> str:
     name, dtype, dims = v
-    return f"{name}: {dtype}" + (" of unknown rank" if dims is None else f"[{','.join(dims)}]")
+    shape = " of unknown rank" if dims is None else f"[{','.join(dims)}]"
+    return one_line(f"{name}: {dtype}{shape}")
 
 
 def inspect_model(path: Path, options: Options) -> Inspection:

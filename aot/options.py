@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
-from aot.errors import UsageError
+from aot.errors import UnsupportedError, UsageError
 
 Objective = Literal["latency", "ram", "flash", "energy"]
 Accuracy = Literal["strict", "normal", "fast"]
@@ -35,30 +35,25 @@ class Options:
     TOML file. `backends` are vendors in order of preference, each `NAME` or `NAME:CONFIG`;
     portable C always comes last and is not listed. `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
-    list or a NumPy array, cast to the input's dtype by the loader). `opset` 0 means the lowest
-    that fits. `ram` is a budget in bytes, None without one. `dump_after` is a stage of
-    STAGES or "".
+    list or a NumPy array, cast to the input's dtype by the loader). `ram` is a budget in bytes,
+    None without one. `dump_after` is a stage of STAGES or "".
     """
 
     name: str = ""
     target: str = "host"
     backends: tuple[str, ...] = ()
-    backend_options: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
-    partition: Literal["priority"] = "priority"
-    offload_limit: int | None = None
-    keep: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    partition: str = "priority"
     require_backend: bool = False
     dims: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _EMPTY)
     bindings: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
-    opset: int = 0
     objective: Objective = "latency"
     ram: int | None = None
     accuracy: Accuracy = "normal"
     specialise: Specialise = "hot"
     threads: int = 1
-    io: Literal["caller"] = "caller"
-    weights: Literal["embedded"] = "embedded"
+    io: str = "caller"
+    weights: str = "embedded"
     plan_effort: int = PLAN_EFFORT
     dump_after: str = ""
 
@@ -69,6 +64,15 @@ class Options:
         _one_of("--specialise", self.specialise, get_args(Specialise))
         if self.dump_after:
             _one_of("--dump-after", self.dump_after, STAGES)
+        for option, value, available in (
+            ("--partition", self.partition, "priority"),
+            ("--threads", str(self.threads), "1"),
+            ("--io", self.io, "caller"),
+            ("--weights", self.weights, "embedded"),
+        ):
+            if value != available:
+                what = f"{option} {value} is not available in this version of aotc"
+                raise UnsupportedError(what, hint=f"available: {available}")
         if self.plan_effort < 0:
             raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
         if self.ram is not None and self.ram <= 0:

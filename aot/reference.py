@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import importlib.util
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -28,10 +27,10 @@ class Reference(Protocol):
         """The arrays of `values`; one the reference cannot give is left out."""
 
 
-def open_reference(model: Path, kind: str | None, extra: Sequence[str] = ()) -> Reference:
+def open_reference(model: Path, kind: str | None, extra: Sequence[str], folder: Path) -> Reference:
     """The reference asked for ("ort", "onnx"), else onnxruntime if it is installed and willing.
 
-    `extra` are values inside the graph that will be asked for.
+    `extra` are values inside the graph that will be asked for; `folder` takes temporary files.
     """
     installed = importlib.util.find_spec("onnxruntime") is not None
     if kind == "ort" and not installed:
@@ -43,7 +42,7 @@ def open_reference(model: Path, kind: str | None, extra: Sequence[str] = ()) -> 
     if kind == "onnx" or not installed:
         return OnnxReference(model, extra)
     try:
-        return RuntimeReference(model, extra)
+        return RuntimeReference(model, extra, folder)
     except _Refused as error:
         if kind == "ort":
             raise UnsupportedError(f"onnxruntime refuses the model: {error}") from error
@@ -57,7 +56,7 @@ class _Refused(Exception):
 class RuntimeReference:
     """Onnxruntime: graph optimisation off, one thread."""
 
-    def __init__(self, model: Path, extra: Sequence[str]) -> None:
+    def __init__(self, model: Path, extra: Sequence[str], folder: Path) -> None:
         import onnxruntime as ort
 
         self.name = f"onnxruntime {ort.__version__}"
@@ -66,11 +65,10 @@ class RuntimeReference:
         options.intra_op_num_threads = 1
         options.log_severity_level = 4
         try:
-            with tempfile.TemporaryDirectory(prefix="aotc-ref-") as folder:
-                source = _exposed(model, extra, Path(folder)) if extra else model
-                self._session = ort.InferenceSession(
-                    str(source), options, providers=["CPUExecutionProvider"]
-                )
+            source = _exposed(model, extra, folder) if extra else model
+            self._session = ort.InferenceSession(
+                str(source), options, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:
             raise _Refused(_first_line(error)) from error
         self._outputs = {o.name for o in self._session.get_outputs()}

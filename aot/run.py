@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import tempfile
@@ -131,7 +132,7 @@ def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) ->
 
     With `trace`, the trace program also writes every intermediate tensor to that folder.
     """
-    with tempfile.TemporaryDirectory(prefix="aotc-run-") as folder:
+    with scratch(built.out) as folder:
         arguments: list[str] = []
         for i, array in enumerate(arrays):
             path = Path(folder) / f"i{i}.bin"
@@ -143,6 +144,12 @@ def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) ->
             arguments += ["--trace", str(trace)]
         start(built, arguments, "-trace" if trace is not None else "")
         return [read_raw(Path(folder) / f"o{i}.bin", s) for i, s in enumerate(built.outputs)]
+
+
+def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:
+    """A folder that goes away, inside OUT: nothing is written elsewhere unless OUT is read-only."""
+    inside = os.access(out, os.W_OK | os.X_OK)
+    return tempfile.TemporaryDirectory(prefix=".aotc-", dir=out if inside else None)
 
 
 def read_raw(path: Path, spec: Spec) -> Array:

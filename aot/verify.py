@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,7 @@ from aot.compare import Difference, Tolerance, compare
 from aot.errors import AotError, ModelError
 from aot.options import Options
 from aot.reference import Reference, open_reference
-from aot.run import Built, Spec, execute
+from aot.run import Built, Spec, execute, scratch
 from aot.samples import Sample, random_sample, read_samples
 
 if TYPE_CHECKING:
@@ -101,7 +100,9 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
         progress("build the tracing runner")
         build(built.out, f"{built.name}-trace")
     progress("reference")
-    reference = open_reference(model, request.reference, sorted({*values.values()}))
+    with scratch(built.out) as folder:
+        inner = sorted({*values.values()})
+        reference = open_reference(model, request.reference, inner, Path(folder))
     outputs: list[Difference] = []
     nodes: list[Difference] = []
     for sample in samples:
@@ -210,7 +211,7 @@ class _Comparison:
         """Every value a call leaves, against the reference's value of the same name."""
         theirs = self._references(sorted(set(values.values())))
         found = []
-        with tempfile.TemporaryDirectory(prefix="aotc-trace-") as folder:
+        with scratch(self.built.out) as folder:
             execute(self.built, self.sample.inputs, Path(folder))
             for line in (Path(folder) / "index.jsonl").read_text(encoding="utf-8").splitlines():
                 entry = json.loads(line)

@@ -6,6 +6,7 @@ Nothing heavy is imported here: `--version` and `--help` answer at once.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -20,6 +21,9 @@ _GLOBAL_FLAGS = ("-v", "--verbose", "-q", "--quiet", "--json")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 1 (something is at fault) or 2 (usage)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a name must not fail for want of a character
+            stream.reconfigure(errors="backslashreplace")
     try:
         return _dispatch(arguments)
     except UsageError as error:
@@ -80,11 +84,7 @@ def _command(arguments: list[str]) -> tuple[str, list[str]]:
 
 
 def _fail(message: str, code: int) -> int:
-    text = clip(f"aotc: {message}")
-    try:
-        print(text, file=sys.stderr)
-    except UnicodeEncodeError:
-        print(text.encode("ascii", "backslashreplace").decode("ascii"), file=sys.stderr)
+    print(clip(f"aotc: {message}"), file=sys.stderr)
     return code
 
 

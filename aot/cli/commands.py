@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.cli.compile import Staged, options_of
+from aot.errors import one_line
 
 
 def run_command(name: str, a: argparse.Namespace) -> int:
@@ -35,7 +36,7 @@ def _run(a: argparse.Namespace) -> int:
         results = execute(built, arrays)
     write_outputs(built, results, a.outputs)
     record = [{"name": s.name, "dtype": s.dtype, "shape": list(s.shape)} for s in built.outputs]
-    text = "\n".join(f"{s.name}: {s.dtype}{list(s.shape)}" for s in built.outputs)
+    text = "\n".join(f"{one_line(s.name)}: {s.dtype}{list(s.shape)}" for s in built.outputs)
     _show(a, record, "" if a.outputs else text)
     return 0
 
@@ -144,9 +145,15 @@ def _ops(a: argparse.Namespace) -> int:
 
     rows = operators()
     width = max((len(r["op"]) for r in rows), default=0)
-    lines = [f"{r['op']:<{width}}  {', '.join(r['attributes'])}".rstrip() for r in rows]
+    lines = [f"{r['op']:<{width}}  {_operator(r)}".rstrip() for r in rows]
     _show(a, rows, "\n".join([*lines, f"{len(rows)} operators"]))
     return 0
+
+
+def _operator(row: dict[str, Any]) -> str:
+    """Attributes and tested dtypes of one operator."""
+    attributes = f"({', '.join(row['attributes'])})" if row["attributes"] else ""
+    return f"{' '.join(row['dtypes'])} {attributes}".strip()
 
 
 _COMMANDS = {
