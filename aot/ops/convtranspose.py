@@ -139,7 +139,7 @@ def cases() -> Iterator[Case]:
     yield case(f32(1, 3, 5, 5), f32(3, 8, 2, 2), f32(8), const=const, strides=[2, 2])
     yield case(f32(2, 18, 4, 3), f32(18, 20, 3, 3), f32(20), const=const, strides=[2, 1])
     yield case(f32(1, 4, 5, 7), f32(4, 3, 3, 3), const=const, pads=[1, 1, 1, 1], strides=[3, 2])
-    yield case(f32(1, 3, 4, 4), f32(3, 1, 3, 3), f32(3), const=const, group=3, strides=[2, 2])
+    yield case(f32(1, 3, 4, 4), f32(3, 1, 3, 3), const=const, group=3, strides=[2, 2])
     yield case(f32(1, 4, 9), f32(4, 17, 3), f32(17), const=const, dilations=[2], strides=[2])
     yield case(
         f32(1, 4, 3, 3),
