@@ -105,6 +105,13 @@ def fresh(size: int) -> Array:
     return np.full(size + 1, np.nan, np.float32)[1:]
 
 
+def aligned(size: int) -> Array:
+    """`size` float32 zeros at a 64-byte boundary."""
+    raw = np.zeros(size + 16, np.float32)
+    start = -raw.ctypes.data % 64 // 4
+    return raw[start : start + size]
+
+
 def exact(data: Array) -> Array:
     """A copy of `data`, flat, placed as `fresh` places it."""
     out = fresh(data.size)

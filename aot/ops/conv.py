@@ -101,6 +101,10 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: LowerContext) -> KernelCall:
         return plan.plan_depthwise(s, w, b, c.vlen, act)
     if s.groups == 1 and not m.x.layout.blocked and reads_plain(s, m.x.layout):
         return plan.plan_plain(s, w, b, c.vlen, act)
+    if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
+        outputs = plan.winograd_outputs(s, c.vlen)
+        if outputs:
+            return plan.plan_winograd(s, w, b, c.vlen, act, outputs)
     return plan.plan_blocked(s, w, b, c.vlen, act)
 
 

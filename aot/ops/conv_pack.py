@@ -109,6 +109,7 @@ def pack_winograd(w: Array, m: int, v: int, o: int) -> Array:
     The transform is computed in float64 and rounded once.
     """
     g = _G2 if m == 2 else _G4
-    u = np.einsum("ai,ocij,bj->abco", g, w.astype(np.float64), g).astype(np.float32)
-    points, ic, oc = (m + 2) ** 2, w.shape[1], w.shape[0]
-    return pack_gemm(u.reshape(points * ic, oc), v, o)
+    oc, ic = w.shape[:2]
+    taps = w.astype(np.float64).transpose(2, 3, 1, 0).reshape(9, ic * oc)
+    u = (np.kron(g, g) @ taps).astype(np.float32)
+    return pack_gemm(u.reshape(-1, oc), v, o)

@@ -101,21 +101,24 @@ def tile_pixels(p: int, n: int) -> int:
     return min(s for s in sizes if s >= n)
 
 
-def tile_cost(p: int, o: int, pixels: int, blocks: int, k: int) -> float:
-    """Estimated cycles (one vector FMA each) of a family on a whole layer of `k` products each."""
+def tile_cost(p: int, o: int, pixels: int, blocks: int, k: int, v: int = 16) -> float:
+    """Estimated cycles (one vector FMA each) of a family on a whole layer of `k` products each.
+
+    A tile of few pixels waits for its weights: 16 bytes per cycle from L2.
+    """
     cost = 0.0
     full, rest = divmod(pixels, p)
     for _, size in pack.panel_groups(blocks, o):
         for count, n in ((full, p), (1, rest)):
             if count and n:
-                fma = max(4, tile_pixels(p, n) * size)
-                cost += count * (k * fma + 60 + 2 * fma)
+                fma = tile_pixels(p, n) * size
+                cost += count * (k * max(4, fma, size * v / 4) + 60 + 2 * fma)
     return cost
 
 
 def choose_tile(v: int, pixels: int, blocks: int, k: int) -> tuple[int, int]:
     """The tile family (P, O) with the least estimated time."""
-    return min(TILES[v], key=lambda t: tile_cost(t[0], t[1], pixels, blocks, k))
+    return min(TILES[v], key=lambda t: tile_cost(t[0], t[1], pixels, blocks, k, v))
 
 
 def _strides(s: ConvShape, v: int, x_plain: bool) -> Fields:
@@ -188,6 +191,64 @@ def plan_depthwise(
     }
     weights, bias = pack.pack_depthwise(w, v), pack.pack_bias(b, s.oc, v)
     return KernelCall("aot_dwconv_f32_blocked", weights, bias, fields, instance)
+
+
+WINOGRAD_SCRATCH = 1 << 19  # bytes: what a block of tiles may take (it lives in L2)
+
+
+def winograd_tiles(s: ConvShape, m: int, o: int, v: int) -> int:
+    """Tiles transformed together: a multiple of 14 within the scratch, or all of them."""
+    total = ceil_div(s.oh, m) * ceil_div(s.ow, m)
+    each = 4 * (m + 2) ** 2 * v * (ceil_div(s.ic, v) + o)
+    share = min(WINOGRAD_SCRATCH, s.n * (s.ic + s.oc) * s.oh * s.ow * 4)
+    fits = max(7, share // each)
+    if total <= fits:
+        return total
+    blocks = ceil_div(total, fits // 14 * 14 or fits)
+    even = ceil_div(total, blocks)
+    return min(fits, ceil_div(even, 14) * 14) if fits >= 14 else even
+
+
+def winograd_outputs(s: ConvShape, v: int) -> int:
+    """The M of the F(M,3) that is estimated to beat the direct kernel, 0 if none is.
+
+    Costs in cycles: register tiles, transforms (10 per vector), and a quarter of the time that weights
+    which are not in a cache take to arrive (8 bytes per cycle); F(M,3) has more weights.
+    """
+    fits = s.kh == s.kw == 3 and s.sh == s.sw == s.dh == s.dw == 1
+    if not fits or s.groups > 1 or v == 1 or max(s.pt, s.pl) > 2:
+        return 0
+    planes, vecs = ceil_div(s.ic, v), ceil_div(s.oc, v)
+
+    def cost(points: int, pixels: int, k: int, transforms: int) -> float:
+        tile = choose_tile(v, pixels, vecs, k)
+        products = points * tile_cost(*tile, pixels, vecs, k, v)
+        weights = points * k * vecs * v * 4
+        return products + 10 * transforms + weights / 32
+
+    costs = {0: cost(1, s.oh * s.ow, 9 * s.ic, 0)}
+    for m in (2, 4):
+        tiles, points = ceil_div(s.oh, m) * ceil_div(s.ow, m), (m + 2) ** 2
+        costs[m] = 1.1 * cost(points, tiles, s.ic, points * tiles * (planes + vecs))
+    return min(costs, key=lambda m: (costs[m], m))
+
+
+def plan_winograd(
+    s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT, m: int = 4
+) -> KernelCall:
+    """3x3 stride-1 convolution by F(m,3); w [oc, ic, 3, 3]."""
+    total = ceil_div(s.oh, m) * ceil_div(s.ow, m)
+    p, o = choose_tile(v, total, ceil_div(s.oc, v), s.ic)
+    tiles = winograd_tiles(s, m, o, v)
+    fields = {**s.fields, "tiles": tiles, **_strides(s, v, False), **_act_fields(act)}
+    return KernelCall(
+        "aot_winograd_f32_blocked",
+        pack.pack_winograd(w, m, v, o),
+        pack.pack_bias(b, s.oc, v),
+        fields,
+        {"M": m, "P": p, "O": o, "ACT": act.after},
+        4 * (m + 2) ** 2 * tiles * v * (ceil_div(s.ic, v) + o),
+    )
 
 
 def plan_gemm(
