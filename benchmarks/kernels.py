@@ -25,10 +25,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from kernel_harness import MARCH, RUNTIME, Library, aligned  # noqa: E402
-
 from aot.ops import conv_plan as plan  # noqa: E402
 from aot.ops.conv_plan import Act, ConvShape, KernelCall  # noqa: E402
+from kernel_harness import MARCH, RUNTIME, Library, aligned  # noqa: E402
 
 RELU = Act(1, 0.0, float("inf"))
 PEAK = r"""

@@ -26,11 +26,15 @@ TILES: Mapping[int, tuple[tuple[int, int], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """A fused activation: the kernel's number and its two parameters."""
+    """A fused activation: the kernel's number and its two parameters, rounded to float32."""
 
     kind: int = 0
     alpha: float = 0.0
     beta: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("alpha", "beta"):
+            object.__setattr__(self, name, float(np.float32(getattr(self, name))))
 
     @property
     def after(self) -> int:
@@ -140,8 +144,7 @@ def _strides(s: ConvShape, v: int, x_plain: bool) -> Fields:
 
 
 def _act_fields(act: Act) -> Fields:
-    alpha, beta = (float(np.float32(v)) for v in (act.alpha, act.beta))
-    return {"act": act.kind, "alpha": alpha, "beta": beta}
+    return {"act": act.kind, "alpha": act.alpha, "beta": act.beta}
 
 
 def plan_blocked(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
@@ -212,8 +215,8 @@ def winograd_tiles(s: ConvShape, m: int, o: int, v: int) -> int:
 def winograd_outputs(s: ConvShape, v: int) -> int:
     """The M of the F(M,3) that is estimated to beat the direct kernel, 0 if none is.
 
-    Costs in cycles: register tiles, transforms (10 per vector), and a quarter of the time that weights
-    which are not in a cache take to arrive (8 bytes per cycle); F(M,3) has more weights.
+    Costs in cycles: register tiles, transforms (10 per vector), and a quarter of the time that
+    weights which are not in a cache take to arrive (8 bytes per cycle); F(M,3) has more weights.
     """
     fits = s.kh == s.kw == 3 and s.sh == s.sw == s.dh == s.dw == 1
     if not fits or s.groups > 1 or v == 1 or max(s.pt, s.pl) > 2:
