@@ -305,8 +305,9 @@ def test_wrappers_are_shared_and_specialised() -> None:
         m.call("aot_copy", Arg(f"t{i}", toy.W), Arg("x", toy.R), params={"bytes": 16 - i % 2},
                header="aot_copy.h")  # fmt: skip
     program = m.program(["x"], ["t0", "t1", "t2"])
-    text = bytes(toy.emit(program)["src/net_run.c"]).decode()
-    assert text.count("AOT_NOINLINE static") == 1
+    for how in ("none", "hot"):
+        text = bytes(toy.emit(program, specialise=how)["src/net_run.c"]).decode()
+        assert text.count("AOT_NOINLINE static") == 1
     assert text.count("static const aot_copy_params") == 2
     text = bytes(toy.emit(program, specialise="all")["src/net_run.c"]).decode()
     assert text.count("AOT_NOINLINE static") == 2

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -30,9 +31,9 @@ class _Spelling:
     plan: Plan
     constants: Constants
     headers: Headers
-    specialise: str
     params: dict[tuple[str, str], str] = field(default_factory=dict)
     wrappers: dict[Signature, str] = field(default_factory=dict)
+    fixed: frozenset[int] = frozenset()
     functions: list[str] = field(default_factory=list)
 
 
@@ -44,8 +45,8 @@ def spell_run(
     headers: Headers,
     specialise: str,
 ) -> str:
-    """The whole file. `specialise` "all" makes one function per distinct parameter struct."""
-    s = _Spelling(program, plan, constants, headers, specialise)
+    """The whole file. `specialise` says whose functions know their parameters: see `_fixed`."""
+    s = _Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
     steps = [_step(s, i, call) for i, call in enumerate(program.calls)]
     name = program.name
     includes = [f'#include "kernels/{h}"' for h in headers.direct]
@@ -71,6 +72,26 @@ def spell_run(
         _execute(name, steps),
     ]
     return "\n".join(parts)
+
+
+def _fixed(program: Program, specialise: str) -> frozenset[int]:
+    """Indices of calls whose function is compiled for their very parameters.
+
+    "none": no call, so a function serves all calls of its signature. "hot": where that costs no
+    code, because the signature has one call, or a tenth of the work is done there. "all": each.
+    """
+    if specialise == "all":
+        return frozenset(range(len(program.calls)))
+    if specialise == "none":
+        return frozenset()
+    count = Counter(_signature(c) for c in program.calls)
+    total = sum(c.macs for c in program.calls)
+    hot = (
+        i
+        for i, c in enumerate(program.calls)
+        if count[_signature(c)] == 1 or 0 < total <= 10 * c.macs
+    )
+    return frozenset(hot)
 
 
 def _section(title: str, items: list[str]) -> list[str]:
@@ -144,13 +165,14 @@ def title(program: Program, call: Call) -> str:
 def _step(s: _Spelling, index: int, call: Call) -> str:
     if call.bodies:
         raise UnsupportedError(f"{call.kernel}: control flow is not available in this version")
-    function = _wrapper(s, call)
+    fixed = index in s.fixed
+    function = _wrapper(s, call, fixed)
     arguments = [
         _pointer(s, a) if isinstance(a, Arg) else _value(a)
         for a in call.args
         if isinstance(a, Arg) or not _is_null(a)
     ]
-    if call.params and s.specialise != "all":
+    if call.params and not fixed:
         arguments.append("&" + _params(s, call.params))
     macro = "TRY" if call.status else "STEP"
     head = f"    {ctext.comment(title(s.program, call))}\n"
@@ -211,14 +233,18 @@ def _params(s: _Spelling, params: Params) -> str:
     return s.params.setdefault(key, f"{s.program.name}_p{len(s.params)}")
 
 
-def _wrapper(s: _Spelling, call: Call) -> str:
-    """Name of the function for the call's signature, which is spelled the first time."""
-    fixed = _params(s, call.params) if call.params and s.specialise == "all" else ""
+def _signature(call: Call) -> Signature:
     kinds = tuple(
         a.access.value if isinstance(a, Arg) else "null" if _is_null(a) else ctext.ctype(a.ctype)
         for a in call.args
     )
-    key = (call.kernel, call.header, call.instance, kinds, bool(call.params), call.status, fixed)
+    return (call.kernel, call.header, call.instance, kinds, bool(call.params), call.status)
+
+
+def _wrapper(s: _Spelling, call: Call, specialised: bool) -> str:
+    """Name of the function for the call's signature, which is spelled the first time."""
+    fixed = _params(s, call.params) if call.params and specialised else ""
+    key = (*_signature(call), fixed)
     if key not in s.wrappers:
         kernel = ctext.ident(call.kernel)
         number = len(s.wrappers)

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from elftools.elf.elffile import ELFFile
 
 from abi import toy
 from abi.test_context import arrays, expected
+from aot.resources import cmake
 
 WARNINGS = ["-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion"]
 
@@ -365,6 +367,44 @@ def test_compiled_without_cmake_as_the_readme_says(tmp_path: Path) -> None:
     program = [str(bundle / "example_main.c"), "-o", str(tmp_path / "app")]
     toy.run("gcc", "-O2", *flags, *include, *sources, *program, "-lm")
     assert toy.run(str(tmp_path / "app")) == "big: ok\n"
+
+
+MODEL = """
+import onnx
+from onnx import helper as h
+x, y = (h.make_tensor_value_info(n, 1, [1, {size}]) for n in "xy")
+graph = h.make_graph([h.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+onnx.save(h.make_model(graph, opset_imports=[h.make_opsetid("", 17)], ir_version=9), {path!r})
+"""
+
+
+def make_model(path: Path, size: int) -> None:
+    toy.run(sys.executable, "-c", MODEL.format(size=size, path=str(path)))
+
+
+def test_aot_add_model(tmp_path: Path) -> None:
+    make_model(tmp_path / "relu.onnx", 4)
+    (tmp_path / "main.c").write_text(
+        '#include <stdio.h>\n#include "tvmgen_net.h"\n'
+        'int main(void) { printf("%d\\n", TVMGEN_NET_X_SIZE); return 0; }\n'
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(app C)\nfind_package(aotc REQUIRED)\n"
+        "aot_add_model(net relu.onnx OPTIONS --target x86-64)\n"
+        "aot_add_model(test relu.onnx OPTIONS --target x86-64)\n"
+        "add_executable(app main.c)\ntarget_link_libraries(app PRIVATE aot::net aot::test)\n"
+    )
+    command = f"-DAOTC_COMMAND={sys.executable};-m;aot"
+    toy.configure(tmp_path, tmp_path / "b", command, f"-Daotc_DIR={cmake()}")
+    toy.run("cmake", "--build", str(tmp_path / "b"))
+    assert toy.run(str(tmp_path / "b" / "app")) == "16\n"
+    stamp = tmp_path / "b" / "aot-net" / "compiled-from.txt"
+    before = stamp.stat().st_mtime_ns
+    toy.run("cmake", str(tmp_path / "b"))
+    assert stamp.stat().st_mtime_ns == before
+    make_model(tmp_path / "relu.onnx", 5)
+    toy.run("cmake", "--build", str(tmp_path / "b"))
+    assert toy.run(str(tmp_path / "b" / "app")) == "20\n"
 
 
 # -- The runner -----------------------------------------------------------------------------------
