@@ -78,7 +78,7 @@ class Cover:
         A pattern of varying length competes with the length it has at that place: a match that
         is shorter than its pattern's largest waits until matches of its size are due.
         """
-        patterns = backend.ordered()
+        patterns = backend.patterns
         due = [(-p.size, -p.priority, i, -1) for i, p in enumerate(patterns)]
         heapq.heapify(due)
         while due:
