@@ -177,6 +177,24 @@ def test_a_lowering_that_never_writes_is_refused() -> None:
         lowered(backend)
 
 
+def test_a_pattern_with_two_results_is_one_call_of_its_region() -> None:
+    vendor = Backend("acme")
+
+    @vendor.pattern
+    def both(op, x):
+        return op.Exp(x), op.Neg(x)
+
+    both.lower(lambda c, m: c.call("acme_both", m.y0, m.y1, m.x, c.params(n=1)))
+    rows = [("Exp", "x", "y"), ("Neg", "x", "z")]
+    graph = graph_of(model(rows, {"x": [4]}, {"y": [4], "z": [4]}))
+    partition = select(graph, [vendor])
+    program = lower("net", graph, partition, load_target("x86-64-v4"), Options())
+    check_program(program)
+    (call,) = program.calls
+    assert (call.region, call.writes(), call.reads()) == (0, ("y", "z"), ("x",))
+    assert partition.regions[0].nodes == ("n1_Neg", "n0_Exp")
+
+
 def test_the_checker_rejects_a_read_before_a_write() -> None:
     from dataclasses import replace
 

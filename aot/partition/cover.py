@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from aot.errors import AotError, BackendError
 from aot.partition.graph import read_by
 from aot.partition.match import Match, NodeRef
-from aot.partition.pattern import Results, root_ops
+from aot.partition.pattern import Results, needed_ops, root_ops
 from aot.vendor.backend import Backend, Pattern
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ class Cover:
 
     def _roots(self, pattern: Pattern) -> Sequence[int]:
         """Positions of nodes that may be the pattern's last one."""
+        if not needed_ops(pattern.graph) <= self._kinds.keys():
+            return ()
         found = [self._kinds.get(kind, []) for kind in root_ops(pattern.graph)]
         return found[0] if len(found) == 1 else sorted({i for some in found for i in some})
 

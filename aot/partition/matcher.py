@@ -205,7 +205,7 @@ class _Search:
         if not _fits(pattern, node) or id(node) in self.covered or id(node) in self.taken:
             return
         inputs = _trimmed(node)
-        if not _arity(pattern, len(inputs)):
+        if not _arity(pattern, len(inputs)) or not _promising(pattern, inputs):
             return
         self.bound[key] = self.covered[id(node)] = node
         named = list(zip(pattern.names, node.outputs, strict=False))
@@ -295,6 +295,20 @@ def _arity(pattern: OpPat, given: int) -> bool:
     if pattern.optional < 0:
         return given >= len(pattern.inputs) - 1
     return len(pattern.inputs) - pattern.optional <= given <= len(pattern.inputs)
+
+
+def _promising(pattern: OpPat, inputs: Sequence[ir.Value | None]) -> bool:
+    """Whether each operator right inside `pattern` computes one of `inputs`: a quick refusal."""
+    for inner in pattern.inputs:
+        if not isinstance(inner, OpPat):
+            continue
+        for value in inputs:
+            node = None if value is None else value.producer()
+            if node is not None and node.op_type in inner.kinds:
+                break
+        else:
+            return False
+    return True
 
 
 def _trimmed(node: ir.Node) -> list[ir.Value | None]:

@@ -30,6 +30,7 @@ from aot.partition.terms import (
     Where,
     children,
     names,
+    needed_ops,
     parts,
     result_names,
     root_ops,
@@ -57,6 +58,7 @@ __all__ = [
     "match_at",
     "matches_at",
     "names",
+    "needed_ops",
     "optional",
     "repeat",
     "result_names",
@@ -177,13 +179,13 @@ def typed(
 
 
 def trace(function: Callable[..., Any]) -> Graph:
-    """The pattern graph that `function` describes.
+    """The pattern graph that `function` describes; its parameters with defaults are no wildcards.
 
     Raises TypeError for what can never match as meant: no operator, a name given twice, the same
     result twice, results that share nothing.
     """
-    params = list(inspect.signature(function).parameters)[1:]
-    result = function(Builder(), *[Var(p) for p in params])
+    params = list(inspect.signature(function).parameters.values())[1:]
+    result = function(Builder(), *[Var(p.name) for p in params if p.default is p.empty])
     if isinstance(result, tuple | list):
         result = Results(tuple(result)) if len(result) != 1 else result[0]
     problem = _problem(result)

@@ -140,6 +140,26 @@ def _largest(pattern: Pat | Results | None, known: dict[int, frozenset[int]]) ->
     return known[key]
 
 
+def needed_ops(pattern: Pat | Results) -> frozenset[tuple[str, str]]:
+    """(domain, operator) without which a graph has no match."""
+    return _needed(pattern, {})
+
+
+Kinds = frozenset[tuple[str, str]]
+
+
+def _needed(pattern: Pat | Results | None, known: dict[int, Kinds]) -> Kinds:
+    key = id(pattern)
+    if key not in known:
+        inner = [_needed(c, known) for c in children(pattern)]
+        if isinstance(pattern, Either):
+            known[key] = frozenset.intersection(*inner)
+        else:
+            one = isinstance(pattern, OpPat) and not pattern.others
+            known[key] = Kinds(root_ops(pattern) if one else ()).union(*inner)
+    return known[key]
+
+
 def root_ops(pattern: Pat | Results | None) -> tuple[tuple[str, str], ...]:
     """(domain, operator) of every node that can be the pattern's last one."""
     if isinstance(pattern, OpPat):

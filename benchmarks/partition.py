@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partitioning: random graphs against TVM's two rules, large graphs, and matching speed.
+
+python benchmarks/partition.py [GRAPHS]      # default 2000; 100000 for the published figure
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests")]
+
+from aot.partition.check import check_regions  # noqa: E402
+from aot.partition.regions import merge_regions  # noqa: E402
+from aot.partition.select import select  # noqa: E402
+from partition_graphs import densenet, host, table, tangle, vendor  # noqa: E402
+from region_rules import is_acyclic, offloaded, random_graph, relax_rule, relay_rule  # noqa: E402
+
+
+def fuzz(graphs: int) -> None:
+    gaps: Counter[int] = Counter()
+    cyclic = Counter[str]()
+    fewer, more, took = 0, 0, 0.0
+    for seed in range(graphs):
+        preds, colours = random_graph(seed)
+        began = time.process_time()
+        found = merge_regions(preds, colours)
+        took += time.process_time() - began
+        check_regions(preds, colours, found.region)
+        count = found.certificate.count
+        gaps[found.certificate.gap] += 1
+        for name, rule in (("relax", relax_rule), ("relay", relay_rule)):
+            theirs = rule((preds, colours))
+            if not is_acyclic(preds, theirs):
+                cyclic[name] += 1
+                continue
+            fewer += count < offloaded(theirs, colours)
+            more += count > offloaded(theirs, colours)
+    print(
+        f"{graphs} random graphs (1-4 backends, 5-100 operators), {1e3 * took / graphs:.2f} ms each"
+    )
+    print(f"  cyclic: ours 0, TVM Relax rule {cyclic['relax']}, TVM Relay rule {cyclic['relay']}")
+    print(f"  fewer regions than an acyclic TVM result: {fewer} times, more: {more} times")
+    print(f"  gap to the proven bound: {dict(sorted(gaps.items()))}")
+
+
+def large(nodes: int = 10_000) -> None:
+    print(f"{nodes} nodes, whole selection with matching, regions and the checker, CPU seconds")
+    for count in (1, 2, 4):
+        graph = tangle(nodes, random.Random(count))
+        names = ("Exp", "Sin", "Abs", "Cos")
+        vendors = [vendor(f"v{i}", "Add" if i == 0 else names[i]) for i in range(count)]
+        began = time.process_time()
+        partition = select(graph, [*vendors, host()])
+        took = time.process_time() - began
+        print(f"  {count} backends: {took:.2f} s, {partition.certificate.text()}")
+
+
+def matching() -> None:
+    graph, backends = densenet(), [table(145), host()]
+    times = []
+    for _ in range(5):
+        began = time.process_time()
+        select(graph, backends)
+        times.append(time.process_time() - began)
+    print(f"696 nodes x 150 patterns: {sorted(times)[2]:.3f} s CPU")
+
+
+if __name__ == "__main__":
+    fuzz(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
+    large()
+    matching()
