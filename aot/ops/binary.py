@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise functions of two or more float32 tensors with broadcasting, with a fused clamp."""
+"""Arithmetic of two or more tensors with broadcasting; float32 with a fused clamp."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
+from aot.dtypes import F32, DType
 from aot.lower_context import Handle, LowerContext
-from aot.ops.broadcast import Shape, Space, collapse, operand, stored
+from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, pack, stored
+from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op, portable
-from aot.ops.unary import SPECIAL, bound
+from aot.ops.unary import SPECIAL, edges, emit
 from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
 
-Operand = tuple[ValueRef | Handle, Shape]
 NO_ACT, RELU, CLIP = 0, 1, 2
 HEADER = "aot_binary_f32.h"
 
@@ -38,76 +38,105 @@ def reusable(space: Space, y: Any, operands: Sequence[Operand]) -> list[tuple[An
     return [(y, what) for k, (what, _) in enumerate(operands) if space.covers(k)]
 
 
-def elementwise(
+def combine(
     c: LowerContext,
-    kernel: str,
+    name: str,
+    dtype: DType,
     y: ValueRef | Handle,
     shape: Shape,
     operands: Sequence[Operand],
     act: int = NO_ACT,
     lo: float = 0.0,
     hi: float = 0.0,
+    wide: bool = True,
 ) -> None:
-    """Record a float32 call of two or three operands; `shape` is the result's stored shape."""
+    """Record aot_<name>_<dtype> of two or three operands of `dtype`.
+
+    `shape` is the result's stored shape; `wide` says that its elements are as large as the
+    operands'. Only float32 kernels of aot_binary_f32.h take an activation.
+    """
     space = collapse(shape, [s for _, s in operands])
     names = "abc"[: len(operands)]
     bounds = {"lo": float(np.float32(lo)), "hi": float(np.float32(hi))}
+    header = header_of(name, dtype, HEADER, c.accuracy)
     c.call(
-        kernel,
+        f"aot_{name}_{dtype.short}",
         y,
         *(what for what, _ in operands),
         c.params(**space_fields(space, names), **bounds),
-        instance=instances(space, names) | {"ACT": act},
-        header=HEADER,
-        inplace=reusable(space, y, operands),
+        instance=instances(space, names) | ({"ACT": act} if header == HEADER else {}),
+        header=header,
+        inplace=reusable(space, y, operands) if wide else (),
     )
 
 
-def float_pair(m: Match) -> Iterator[tuple[bool, str]]:
-    """Check: both operands are float32."""
-    for v in (m.a, m.b):
-        yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
+def same_type(m: Match, types: tuple[DType, ...]) -> Iterator[tuple[bool, str]]:
+    """Check: both operands have one type, among `types`."""
+    yield m.a.dtype in types, f"dtype {m.a.dtype} (needs {listing(types)})"
+    yield m.b.dtype is m.a.dtype, f"dtypes {m.a.dtype} and {m.b.dtype} (need to be equal)"
 
 
-def clamp_of(m: Match) -> tuple[int, float, float]:
-    """(ACT, lo, hi) of the Clip whose bounds are m.low and m.high."""
-    return CLIP, bound(m.low, -math.inf), bound(m.high, math.inf)
+def declare(op_type: str, kernel: str, types: tuple[DType, ...] = NUMBERS) -> Pattern:
+    """An operator of two operands of one type."""
+    made = op(op_type, "a b")
+    made.layouts(follow)
+    made.check(lambda m: same_type(m, types))
 
-
-def declare(op_type: str, kernel: str) -> Pattern:
-    """Operator, operator + Relu and operator + Clip on float32."""
-    plain = op(op_type, "a b")
-    with_relu = portable.pattern(_relu_of(op_type))
-    with_clip = portable.pattern(_clip_of(op_type))
-    for made, act in ((plain, NO_ACT), (with_relu, RELU), (with_clip, CLIP)):
-        made.layouts(follow)
-        made.check(float_pair)
-        _lower(made, kernel, act)
-
-    @with_clip.check
-    def constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:
-        for name, value in (("min", m.low), ("max", m.high)):
-            yield value is None or value.is_const, f"{name} is computed at run time"
-
-    @with_relu.cases
-    @with_clip.cases
-    def fused_cases() -> Iterator[Case]:
-        yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1, low=0.5))
-
-    @with_clip.cases
-    def clip_cases() -> Iterator[Case]:
-        bounds = np.array(-0.5, np.float32), np.array(0.75, np.float32)
-        yield case(f32(2, 5, 3, 3), f32(2, 5, 3, 3, low=0.5), *bounds, const=(2, 3))
-
-    return plain
-
-
-def _lower(made: Pattern, kernel: str, act: int) -> None:
     @made.lower
     def to_kernel(c: LowerContext, m: Match) -> None:
-        bounds = clamp_of(m) if act == CLIP else (act, 0.0, 0.0)
         pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
-        elementwise(c, kernel, m.y, stored(m.y), pair, *bounds)
+        combine(c, kernel, m.a.dtype, m.y, stored(m.y), pair)
+
+    @made.cases
+    def type_cases() -> Iterator[Case]:
+        for t in types[1:]:
+            if t.is_float:
+                yield case(f32(3, 7).astype(t.numpy), f32(7, seed=1, low=0.5).astype(t.numpy))
+            elif op_type not in ("Div", "Mod", "Pow", "PRelu"):
+                yield case(edges(t), edges(t)[::-1].copy())
+
+    return made
+
+
+def declare_clamped(op_type: str, kernel: str) -> Pattern:
+    """The operator, and its float32 fusions with Relu and Clip."""
+    for act, made in (
+        (RELU, portable.pattern(_relu_of(op_type))),
+        (CLIP, portable.pattern(_clip_of(op_type))),
+    ):
+        made.layouts(follow)
+        made.check(lambda m: same_type(m, (F32,)))
+        _lower_clamped(made, kernel, act)
+    return declare(op_type, kernel)
+
+
+def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
+    @made.check
+    def constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:
+        for name in ("low", "high") if act == CLIP else ():
+            v = m.values[name]
+            known = v is None or (v.is_const and math.prod(v.shape) == 1)
+            yield known, f"bound {name} is computed at run time"
+
+    @made.lower
+    def to_kernel(c: LowerContext, m: Match) -> None:
+        lo, hi = (_bound(m, "low", -math.inf), _bound(m, "high", math.inf))
+        pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
+        combine(c, kernel, F32, m.y, stored(m.y), pair, act, lo, hi)
+
+    @made.cases
+    def fused_cases() -> Iterator[Case]:
+        if act == RELU:
+            yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1, low=0.5))
+        else:
+            bounds = np.array(-0.5, np.float32), np.array(0.75, np.float32)
+            yield case(f32(2, 5, 3, 3), f32(2, 5, 3, 3, low=0.5), *bounds, const=(2, 3))
+            yield case(f32(7), f32(1, low=0.5), bounds[0], const=(2,))
+
+
+def _bound(m: Match, name: str, default: float) -> float:
+    value = m.values.get(name)
+    return default if value is None else float(np.asarray(value.data).reshape(()))
 
 
 def _relu_of(op_type: str) -> Any:
@@ -126,10 +155,13 @@ def _clip_of(op_type: str) -> Any:
     return pattern
 
 
-add = declare("Add", "aot_add_f32")
-sub = declare("Sub", "aot_sub_f32")
-mul = declare("Mul", "aot_mul_f32")
-div = declare("Div", "aot_div_f32")
+add = declare_clamped("Add", "add")
+sub = declare_clamped("Sub", "sub")
+mul = declare_clamped("Mul", "mul")
+div = declare_clamped("Div", "div")
+declare("BitwiseAnd", "bit_and", INTS)
+declare("BitwiseOr", "bit_or", INTS)
+declare("BitwiseXor", "bit_xor", INTS)
 
 
 @add.cases
@@ -149,6 +181,9 @@ def div_cases() -> Iterator[Case]:
     yield case(f32(3, 7), f32(3, 7, seed=1))
     yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
     yield case(SPECIAL, np.float32(0) * np.ones(1, np.float32))
+    for t in INTS:
+        a = np.array([7, 8, 9, 100, 0], t.np_name)
+        yield case(a, np.array([2, 3, 9, 7, 5], t.np_name))
 
 
 @portable.pattern
@@ -173,7 +208,7 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
     @_made.lower
     def to_muladd(c: LowerContext, m: Match, act: int = _act) -> None:
         operands = [operand(c, v, m.y) for v in (m.a, m.b, m.c)]
-        elementwise(c, "aot_muladd_f32", m.y, stored(m.y), operands, act)
+        combine(c, "muladd", F32, m.y, stored(m.y), operands, act)
 
     @_made.cases
     def muladd_cases() -> Iterator[Case]:
@@ -182,10 +217,7 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
         yield case(f32(3, 7), f32(7), f32(3, 1))
 
 
-prelu = op("PRelu", "a b")
-prelu.layouts(follow)
-prelu.check(float_pair)
-_lower(prelu, "aot_prelu_f32", NO_ACT)
+prelu = declare("PRelu", "prelu", FLOATS)
 
 
 @prelu.cases
@@ -194,55 +226,94 @@ def prelu_cases() -> Iterator[Case]:
     yield case(f32(2, 7), f32(1))
 
 
-def chain(c: LowerContext, m: Match, kernel: str, scale: float | None = None) -> None:
-    """y = x0 ∘ x1 ∘ …, each step on what the steps before made, then times `scale`."""
-    shape = stored(m.y)
-    so_far, so_shape = operand(c, m.xs[0], m.y)
-    for i, x in enumerate(m.xs[1:]):
-        what, own = operand(c, x, m.y)
-        both = np.broadcast_shapes(so_shape, own)
-        last = i == len(m.xs) - 2 and scale is None
-        result = m.y if last else c.temp(both, m.y.dtype)
-        space_shape = shape if last else both
-        elementwise(c, kernel, result, space_shape, [(so_far, so_shape), (what, own)])
-        so_far, so_shape = result, space_shape
-    if scale is not None:
-        n = math.prod(shape)
-        params = c.params(n=n, a=float(np.float32(scale)), b=0.0, c=0.0)
-        c.call(
-            "aot_affine_f32",
-            m.y,
-            so_far,
-            params,
-            header="aot_unary_f32.h",
-            inplace=[(m.y, so_far)],
-        )
+power = op("Pow", "a b")
+power.layouts(follow)
+#: Exponents with a kernel of their own.
+POWERS = {2.0: "square", 3.0: "cube", 0.5: "pow_half", -1.0: "reciprocal"}
 
 
-for _name, _kernel in (("Min", "min"), ("Max", "max"), ("Sum", "add"), ("Mean", "add")):
-    _made = op(_name, "xs*")
-    _made.layouts(follow)
+@power.check
+def power_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.a.dtype in NUMBERS, f"dtype {m.a.dtype} (needs {listing(NUMBERS)})"
+    known = m.b.dtype is m.a.dtype or m.b.is_const
+    yield known, f"{m.a.dtype} to the power of computed {m.b.dtype} (needs one type)"
+    whole = not m.b.is_const or bool(np.all(np.asarray(m.b.data) % 1 == 0))
+    yield m.a.dtype.is_float or whole, f"fractional powers of {m.a.dtype}"
 
-    @_made.check
-    def all_float(m: Match) -> Iterator[tuple[bool, str]]:
-        for x in m.xs:
-            yield x.dtype is F32, f"dtype {x.dtype} (needs float32)"
 
-    @_made.lower
-    def to_chain(
-        c: LowerContext, m: Match, name: str = _name, kernel: str = f"aot_{_kernel}_f32"
-    ) -> None:
-        if len(m.xs) == 1:
-            c.copy(m.y, m.xs[0], math.prod(stored(m.y)) * m.y.dtype.nbytes)
-        else:
-            chain(c, m, kernel, 1 / len(m.xs) if name == "Mean" else None)
+@power.lower
+def power_to_kernel(c: LowerContext, m: Match) -> None:
+    exponent: Operand
+    if m.b.is_const:
+        data = np.asarray(m.b.data)
+        single = float(data.reshape(-1)[0]) if data.size == 1 else 0.0
+        own = POWERS.get(single) if m.a.shape == m.y.shape else None
+        if own and (m.a.dtype.is_float or own == "square"):
+            emit(c, Match((), {"x": m.a, "y": m.y}, {}, {}, ("y",)), own)
+            return
+        exponent = pack(c, data.astype(m.a.dtype.numpy), m.y)
+    else:
+        exponent = operand(c, m.b, m.y)
+    combine(c, "pow", m.a.dtype, m.y, stored(m.y), [operand(c, m.a, m.y), exponent])
 
-    @_made.cases
-    def chain_cases(name: str = _name) -> Iterator[Case]:
-        yield case(f32(2, 5, 3), f32(2, 5, 3, seed=1), f32(2, 5, 3, seed=2))
-        yield case(f32(2, 9, 3), f32(1), const=(1,))
-        yield case(f32(2, 3))
-        yield case(SPECIAL, np.full(1, np.nan, np.float32))
-        if name != "Mean":  # onnx.reference sums a mean in place, which does not broadcast
-            yield case(f32(2, 1, 3), f32(1, 5, 1), f32(2, 1, 1))
-            yield case(np.full(1, 0.5, np.float32), SPECIAL)
+
+@power.cases
+def power_cases() -> Iterator[Case]:
+    yield case(f32(3, 7, low=0.1), f32(3, 7, seed=1))
+    yield case(SPECIAL[:, None], SPECIAL[None, :])
+    for exponent in (2, 3, 0.5, -1, 1.7):
+        yield case(f32(2, 5, 3, low=0.1), np.array(exponent, np.float32), const=(1,))
+    yield case(f32(2, 5, 3), np.array(2, np.int64), const=(1,))
+    yield case(f32(2, 5, 3).astype(np.float64), np.array(2.0), const=(1,))
+    yield case(np.array([1, 2, 3, -4], np.int32), np.array([3, 30, 0, 3], np.int32))
+    yield case(np.array([1, 2, 3, -4], np.int64), np.array(2, np.int64), const=(1,))
+
+
+modulo = op("Mod", "a b", fmod=0)
+modulo.layouts(follow)
+modulo.check(lambda m: same_type(m, NUMBERS))
+
+
+@modulo.lower
+def modulo_to_kernel(c: LowerContext, m: Match) -> None:
+    pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
+    combine(c, "fmod" if m.fmod else "mod", m.a.dtype, m.y, stored(m.y), pair)
+
+
+@modulo.cases
+def modulo_cases() -> Iterator[Case]:
+    for t in INTS:
+        divisor = np.array([3, 2, 7, 5, 9, 11, 13], t.np_name)
+        yield case(edges(t)[:, None], divisor)
+        if t not in UNSIGNED:
+            yield case(edges(t)[:, None], -divisor)
+            yield case(edges(t)[:, None], -divisor, fmod=1)
+    for t in FLOATS:
+        a, b = f32(3, 7).astype(t.numpy), f32(7, low=-0.7, high=0.3, seed=1).astype(t.numpy)
+        yield case(a, b, fmod=1)
+        yield case(np.array([1e30, -5.5, 3e-40, 7], t.np_name), np.array(3, t.np_name), fmod=1)
+
+
+shift = op("BitShift", "a b", direction="")
+shift.layouts(follow)
+
+
+@shift.check
+def shift_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from same_type(m, UNSIGNED)
+    yield m.direction in ("LEFT", "RIGHT"), f"direction {m.direction!r}"
+
+
+@shift.lower
+def shift_to_kernel(c: LowerContext, m: Match) -> None:
+    pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
+    name = "shift_left" if m.direction == "LEFT" else "shift_right"
+    combine(c, name, m.a.dtype, m.y, stored(m.y), pair)
+
+
+@shift.cases
+def shift_cases() -> Iterator[Case]:
+    for t in UNSIGNED:
+        for direction in ("LEFT", "RIGHT"):
+            by = np.array([0, 1, 3, t.bits - 1], t.np_name)
+            yield case(edges(t)[:, None], by, direction=direction)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from aot.lower_context import Handle, LowerContext
 
 Shape = tuple[int, ...]
+Operand = tuple["ValueRef | Handle", Shape]  # what to pass, and its stored shape
 DIMS = 6  # AOT_BROADCAST_DIMS of runtime_c/kernels/aot_broadcast.h
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from aot.dtypes import F32
 from aot.errors import UnsupportedError
 from aot.lower_context import Handle, LowerContext
-from aot.ops.binary import elementwise
+from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
@@ -205,7 +205,7 @@ def batchnorm_to_kernel(c: LowerContext, m: Match) -> None:
     shape = (-1,) + (1,) * (m.x.rank - 2)
     s32, t32 = (pack(c, a.astype(np.float32).reshape(shape), m.y) for a in (s, t))
     operands: list[tuple[ValueRef | Handle, tuple[int, ...]]] = [(m.x, stored(m.x)), s32, t32]
-    elementwise(c, "aot_muladd_f32", m.y, stored(m.y), operands)
+    combine(c, "muladd", F32, m.y, stored(m.y), operands)
 
 
 @batchnorm.cases

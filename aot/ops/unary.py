@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
+from aot.dtypes import F32, DType
 from aot.lower_context import LowerContext
 from aot.ops.broadcast import stored
+from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
 from aot.partition.match import Match
@@ -27,28 +28,49 @@ def elements(m: Match) -> int:
 
 
 def emit(c: LowerContext, m: Match, kernel: str, a: float = 0, b: float = 0, d: float = 0) -> None:
-    """Record one call of a float32 kernel of aot_unary_f32.h."""
-    a, b, d = (float(np.float32(v)) for v in (a, b, d))
-    params = c.params(n=elements(m), a=a, b=b, c=d)
-    c.call(f"aot_{kernel}_f32", m.y, m.x, params, header=HEADER, inplace=[(m.y, m.x)])
+    """Record the kernel for m.x's type; a, b, d are its constants (of integers: bounds)."""
+    dtype: DType = m.x.dtype
+    header = header_of(kernel, dtype, HEADER, c.accuracy)
+    params = c.params(n=elements(m))
+    if header == SCALAR:
+        params = c.params(n=elements(m), lo=_signed(a), hi=_signed(b))
+    elif header != RARE:
+        kind = np.float32 if dtype is F32 else np.float64
+        params = c.params(n=elements(m), a=float(kind(a)), b=float(kind(b)), c=float(kind(d)))
+    same = m.x.dtype.nbytes == m.y.dtype.nbytes
+    c.call(
+        f"aot_{kernel}_{dtype.short}",
+        m.y,
+        m.x,
+        params,
+        header=header,
+        inplace=[(m.y, m.x)] if same else (),
+    )
+
+
+def _signed(value: float) -> int:
+    """The int64 with the bits of an integer bound."""
+    number = int(value)
+    return number - 2**64 if number >= 2**63 else number
 
 
 def declare(
     op_type: str,
     kernel: str,
     constants: Constants | None = None,
-    domain: str = "",
+    types: tuple[DType, ...] = FLOATS,
     samples: Mapping[str, Any] | None = None,
     low: float = -4.0,
+    high: float = 4.0,
     **attrs: Any,
 ) -> Pattern:
-    """An operator computed by one float32 kernel; `samples` are attributes for its test."""
-    made = op(op_type, "x", domain=domain, **attrs)
+    """An operator computed by one kernel; `samples` are attributes for its test."""
+    made = op(op_type, "x", **attrs)
     made.layouts(follow)
 
     @made.check
-    def float_only(m: Match) -> Iterator[tuple[bool, str]]:
-        yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    def known_type(m: Match) -> Iterator[tuple[bool, str]]:
+        yield m.x.dtype in types, f"dtype {m.x.dtype} (needs {listing(types)})"
 
     @made.lower
     def to_kernel(c: LowerContext, m: Match) -> None:
@@ -56,23 +78,46 @@ def declare(
 
     @made.cases
     def cases() -> Iterator[Case]:
-        yield case(f32(2, 3, 7, low=low, high=4.0), **(samples or {}))
-        yield case(f32(1, 5, 3, 3, low=low, high=4.0))
+        for t in types:
+            if t.is_float:
+                x = f32(1, 5, 3, 3, low=low, high=high).astype(t.numpy)
+                yield case(x, **(samples or {}))
+            else:
+                yield case(edges(t), **(samples or {}))
+        if F32 in types:
+            yield case(f32(2, 3, 7, low=low, high=high), **(samples or {}))
 
     return made
+
+
+def edges(t: DType) -> np.ndarray[Any, Any]:
+    """Small and extreme integers of a type, 19 of them."""
+    info = np.iinfo(t.np_name)
+    values = [0, 1, 2, 3, 5, 7, info.min, info.min + 1, info.max, info.max - 1, 100]
+    values += [-v if info.min else v for v in (1, 2, 3, 5, 7, 11, 13, 100)]
+    return np.array(values, t.np_name)
 
 
 SPECIAL = np.array(
     [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 3.5, np.inf, -np.inf, np.nan, 1e-40, 90.0, -110.0], np.float32
 )
 
-for _name in ("Abs", "Neg", "Sigmoid", "Tanh", "Erf", "Floor", "Ceil", "Round", "Sign"):
+for _name in ("Abs", "Sign"):
+    declare(_name, _name.lower(), types=NUMBERS)
+declare("Neg", "neg", types=FLOATS + SIGNED)
+declare("BitwiseNot", "bit_not", types=INTS)
+for _name in ("Sigmoid", "Tanh", "Erf", "Floor", "Ceil", "Round"):
     declare(_name, _name.lower())
+for _name in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh"):
+    declare(_name, _name.lower())
+for _name in ("Asin", "Acos", "Atanh"):
+    declare(_name, _name.lower(), low=-0.99, high=0.99)
+declare("Acosh", "acosh", low=1.0, high=50.0)
 for _name in ("Exp", "Softplus", "Softsign", "Mish"):
     declare(_name, _name.lower())
 for _name in ("Sqrt", "Log", "Reciprocal"):
     declare(_name, _name.lower(), low=0.125)
-relu = declare("Relu", "relu")
+relu = declare("Relu", "relu", types=FLOATS + SIGNED)
 declare("LeakyRelu", "leaky_relu", lambda m: (m.alpha, 0, 0), samples={"alpha": 0.3}, alpha=0.01)
 declare("Elu", "elu", lambda m: (m.alpha, 1, 1), samples={"alpha": 2.0}, alpha=1.0)
 declare(
@@ -83,7 +128,9 @@ declare(
     alpha=1.67326319217681884765625,
     gamma=1.05070102214813232421875,
 )
-declare("Celu", "elu", lambda m: (m.alpha, 1, 1 / m.alpha), samples={"alpha": 2.0}, alpha=1.0)
+celu = declare(
+    "Celu", "elu", lambda m: (m.alpha, 1, 1 / m.alpha), samples={"alpha": 2.0}, alpha=1.0
+)
 declare(
     "HardSigmoid",
     "hard_sigmoid",
@@ -110,13 +157,19 @@ declare(
     lambd=0.5,
 )
 
+
+@celu.check
+def celu_divides(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.alpha != 0, "alpha 0 (the definition divides by it)"
+
+
 gelu = op("Gelu", "x", approximate="none")
 gelu.layouts(follow)
 
 
 @gelu.check
 def gelu_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
     known = ("none", "tanh")
     yield m.approximate in known, f"approximate {m.approximate!r} (needs none or tanh)"
 
@@ -132,35 +185,53 @@ def gelu_cases() -> Iterator[Case]:
     yield case(f32(2, 37, low=-5.0, high=5.0), approximate="tanh")
 
 
-clip = op("Clip", "x low? high?")
-clip.layouts(follow)
-
-
-def bound(value: Any, default: float) -> float:
-    """The number in a constant bound, or `default` if it is absent."""
-    return default if value is None else float(np.asarray(value.data).reshape(()))
-
-
-@clip.check
-def clip_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
-    for name, value in (("min", m.low), ("max", m.high)):
-        yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
-
-
-@clip.lower
-def clip_to_kernel(c: LowerContext, m: Match) -> None:
-    emit(c, m, "clip", bound(m.low, -math.inf), bound(m.high, math.inf))
-
-
-@clip.cases
-def clip_cases() -> Iterator[Case]:
-    zero, six = np.float32(0.0), np.float32(1.5)
-    yield case(f32(3, 11), np.array(zero), np.array(six), const=(1, 2))
-    yield case(f32(3, 11), None, np.array(six), const=(2,))
-    yield case(SPECIAL, np.array(np.float32(-1)), const=(1,))
-
-
 @relu.cases
 def special_cases() -> Iterator[Case]:
     yield case(SPECIAL)
+
+
+isnan = op("IsNaN", "x")
+isinf = op("IsInf", "x", detect_negative=1, detect_positive=1)
+
+
+@isnan.check
+@isinf.check
+def floats_only(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
+
+
+@isnan.lower
+def isnan_to_kernel(c: LowerContext, m: Match) -> None:
+    emit(c, m, "isnan")
+
+
+@isinf.lower
+def isinf_to_kernel(c: LowerContext, m: Match) -> None:
+    emit(c, m, "isinf", m.detect_negative, m.detect_positive)
+
+
+@isnan.cases
+@isinf.cases
+def classify_cases() -> Iterator[Case]:
+    yield case(SPECIAL)
+    yield case(SPECIAL.astype(np.float64))
+
+
+@isinf.cases
+def one_sided_cases() -> Iterator[Case]:
+    yield case(SPECIAL, detect_negative=0)
+    yield case(SPECIAL, detect_positive=0)
+
+
+logical_not = op("Not", "x")
+logical_not.layouts(follow)
+
+
+@logical_not.lower
+def not_to_kernel(c: LowerContext, m: Match) -> None:
+    emit(c, m, "not")
+
+
+@logical_not.cases
+def not_cases() -> Iterator[Case]:
+    yield case(np.array([True, False, True]))

@@ -58,12 +58,19 @@ AOT_INLINE aot_vf aot_vsign_lanes(aot_vf x) {
     return aot_vselect(aot_vlt(x, zero), -one, y);
 }
 
+/* x to the power 1/2, which differs from the square root at -0 and -inf. */
+AOT_INLINE aot_vf aot_vpow_half_lanes(aot_vf x) {
+    const aot_vf inf = aot_vset1((float)INFINITY);
+    return aot_vselect(aot_veq(x, -inf), inf, aot_vsqrt_lanes(x + 0.0F));
+}
+
 AOT_UNARY_F32(abs, aot_vabs(x))
 AOT_UNARY_F32(neg, -x)
 AOT_UNARY_F32(reciprocal, 1.0F / x)
 AOT_UNARY_F32(square, x *x)
 AOT_UNARY_F32(cube, x *x *x)
 AOT_UNARY_F32(sqrt, aot_vsqrt_lanes(x))
+AOT_UNARY_F32(pow_half, aot_vpow_half_lanes(x))
 AOT_UNARY_F32(rsqrt, 1.0F / aot_vsqrt_lanes(x))
 AOT_UNARY_F32(exp, aot_vexp(x))
 AOT_UNARY_F32(log, aot_vlog(x))

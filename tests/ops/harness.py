@@ -33,12 +33,12 @@ from aot.ops.registry import Case, load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.partition.pattern import Either, OpPat, Pat, Var  # noqa: E402
 from aot.partition.select import Selected, select  # noqa: E402
-from aot.program import Arg, Call, Program, Role  # noqa: E402
+from aot.program import Arg, Call, Program, Role, Scalar  # noqa: E402
 from aot.target import Target  # noqa: E402
 
 FLAGS = {1: [], 4: [], 8: ["-mavx2", "-mfma"], 16: ["-mavx512f", "-mavx512dq", "-mfma"]}
 WARN = "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror"
-BATCH = 40
+BATCH = 100
 
 
 @dataclass
@@ -52,6 +52,12 @@ class Job:
     program: Program | None = None
     error: str = ""
     fused: bool = False
+
+
+def has_floats(job: Job) -> bool:
+    """Whether a float32 tensor goes in or comes out."""
+    given = [a for a in job.case.inputs if a is not None]
+    return any(a.dtype == np.float32 for a in [*given, *job.want])
 
 
 def single(graph: Pat) -> bool:
@@ -259,7 +265,35 @@ def inplace_choice(program: Program) -> dict[str, str]:
     return chosen
 
 
-def case_text(index: int, program: Program) -> list[str]:
+@dataclass
+class Wrappers:
+    """One function per kernel and instance constants, as in a bundle: little for gcc to compile."""
+
+    names: dict[tuple, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+    def name(self, call: Call) -> str:
+        """The function to call; the first use defines it."""
+        kinds = [a.ctype if isinstance(a, Scalar) else "unsigned char *" for a in call.args]
+        key = (call.kernel, call.instance, tuple(kinds), call.params and call.params.ctype)
+        if key not in self.names:
+            self.names[key] = f"k{len(self.names)}"
+            if call.params:
+                kinds.append(f"const {call.params.ctype} *")
+            given = ", ".join(f"{kind} a{i}" for i, kind in enumerate(kinds))
+            passed = [
+                f"(void *)a{i}" if kind == "unsigned char *" else f"a{i}"
+                for i, kind in enumerate(kinds)
+            ]
+            passed += [str(v) for _, v in call.instance]
+            self.lines.append(
+                f"static __attribute__((noinline)) void {self.names[key]}({given}) {{"
+            )
+            self.lines.append(f"    {call.kernel}({', '.join(passed)});\n}}")
+        return self.names[key]
+
+
+def case_text(index: int, program: Program, wrappers: Wrappers) -> list[str]:
     """C of one case: read inputs, run, write outputs."""
     lines = [f"static void case_{index}(int inplace) {{", "    (void)inplace;"]
     chosen = inplace_choice(program)
@@ -279,16 +313,13 @@ def case_text(index: int, program: Program) -> list[str]:
         lines.append(f"    (void)t_{name};")
     for k, call in enumerate(program.calls):
         args = [
-            f"(void *)(t_{a.tensor} + {a.offset})"
-            if isinstance(a, Arg)
-            else f"({a.ctype}){a.value}"
+            f"t_{a.tensor} + {a.offset}" if isinstance(a, Arg) else f"({a.ctype}){a.value}"
             for a in call.args
         ]
         if call.params:
-            lines.append("    " + params_text(call, f"p{k}"))
-            args.append(f"&p{k}")
-        args += [str(v) for _, v in call.instance]
-        lines.append(f"    {call.kernel}({', '.join(args)});")
+            lines.insert(0, params_text(call, f"p{index}_{k}"))
+            args.append(f"&p{index}_{k}")
+        lines.append(f"    {wrappers.name(call)}({', '.join(args)});")
     lines += [f"    put(t_{n}, {program.tensors[n].nbytes});" for n in program.outputs]
     lines += ["    drop();", "}"]
     return lines
@@ -300,39 +331,43 @@ SUPPORT = """
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-static FILE *in_file, *out_file;
-static void *blocks[4096];
-static int used;
+static FILE *in_file_, *out_file_;
+static void *blocks_[4096];
+static int used_;
 static unsigned char *take(size_t n, int kind, size_t elem) {
     void *p = NULL;
     /* kind 1, 2: the caller's, so only element-aligned; 3: constant */
     const size_t off = kind == 1 || kind == 2 ? elem : 0;
-    if (posix_memalign(&p, 64, n + off) != 0 || used == 4096) abort();
-    blocks[used++] = p;
+    if (posix_memalign(&p, 64, n + off) != 0 || used_ == 4096) abort();
+    blocks_[used_++] = p;
     memset(p, 0xFF, n + off);
-    if ((kind == 1 || kind == 3) && n && fread((char *)p + off, 1, n, in_file) != n) abort();
+    if ((kind == 1 || kind == 3) && n && fread((char *)p + off, 1, n, in_file_) != n) abort();
     return (unsigned char *)p + off;
 }
 static void put(const unsigned char *p, size_t n) {
-    if (n && fwrite(p, 1, n, out_file) != n) abort();
+    if (n && fwrite(p, 1, n, out_file_) != n) abort();
 }
-static void drop(void) { while (used) free(blocks[--used]); }
+static void drop(void) { while (used_) free(blocks_[--used_]); }
 """
 
 
 def batch_text(jobs: list[Job]) -> str:
     """One C file that runs every job in turn, separate buffers first, then in place."""
     headers = sorted({c.header for j in jobs for c in j.program.calls})
-    lines = [SUPPORT, *[f'#include "{h}"' for h in headers]]
+    wrappers, bodies = Wrappers(), []
     for i, job in enumerate(jobs):
-        lines += [f"/* {job.label} */", *case_text(i, job.program)]
+        bodies += [f"/* {job.label} */", *case_text(i, job.program, wrappers)]
+    # Constants are written as doubles whatever the field's type.
+    pragma = '#pragma GCC diagnostic ignored "-Wfloat-conversion"'
+    includes = [f'#include "{h}"' for h in headers]
+    lines = [SUPPORT, *includes, *wrappers.lines, pragma, *bodies]
     lines.append("int main(int argc, char **argv) {")
-    lines.append('    if (argc != 3) return 2;\n    out_file = fopen(argv[2], "wb");')
+    lines.append('    if (argc != 3) return 2;\n    out_file_ = fopen(argv[2], "wb");')
     lines.append("    for (int k = 0; k < 2; ++k) {")
-    lines.append('        in_file = fopen(argv[1], "rb"); if (!in_file || !out_file) return 2;')
+    lines.append('        in_file_ = fopen(argv[1], "rb"); if (!in_file_ || !out_file_) return 2;')
     for i, job in enumerate(jobs):
         lines.append(f'        fprintf(stderr, "%s\\n", "{job.label}"); case_{i}(k);')
-    lines.append("        fclose(in_file);\n    }\n    return fclose(out_file);\n}")
+    lines.append("        fclose(in_file_);\n    }\n    return fclose(out_file_);\n}")
     return "\n".join(lines)
 
 

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clip, with constant bounds in one pass, with computed ones as a maximum and a minimum."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import DType
+from aot.lower_context import LowerContext
+from aot.ops.binary import combine
+from aot.ops.broadcast import Operand, operand, stored
+from aot.ops.kernels import NUMBERS, listing
+from aot.ops.layouts import follow
+from aot.ops.registry import Case, case, f32, op
+from aot.ops.unary import SPECIAL, edges, emit
+from aot.partition.match import Match
+
+clip = op("Clip", "x low? high?")
+clip.layouts(follow)
+
+
+@clip.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype in NUMBERS, f"dtype {m.x.dtype} (needs {listing(NUMBERS)})"
+    for name, value in (("min", m.low), ("max", m.high)):
+        yield (
+            value is None or math.prod(value.shape) == 1,
+            f"{name} has {value and math.prod(value.shape)} elements (needs 1)",
+        )
+
+
+@clip.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    bounds = [v for v in (m.low, m.high) if v is not None]
+    if all(v.is_const for v in bounds):
+        low, high = limits(m.x.dtype)
+        emit(c, m, "clip", number(m.low, low), number(m.high, high))
+        return
+    so_far: Operand = operand(c, m.x, m.y)
+    todo = [(k, v) for k, v in (("max", m.low), ("min", m.high)) if v is not None]
+    for i, (kernel, value) in enumerate(todo):
+        last = i == len(todo) - 1
+        result = m.y if last else c.temp(stored(m.y), m.y.dtype)
+        combine(c, kernel, m.x.dtype, result, stored(m.y), [so_far, operand(c, value, m.y)])
+        so_far = (result, stored(m.y))
+
+
+def limits(dtype: DType) -> tuple[float, float]:
+    """The bounds that leave every value of a type alone."""
+    if dtype.is_float:
+        return -math.inf, math.inf
+    info = np.iinfo(dtype.np_name)
+    return int(info.min), int(info.max)
+
+
+def number(value: Any, default: float) -> float:
+    """The number in a constant bound, or `default` if it is absent."""
+    if value is None:
+        return default
+    found: float = np.asarray(value.data).reshape(()).item()
+    return found
+
+
+@clip.cases
+def cases() -> Iterator[Case]:
+    zero, some = np.array(0, np.float32), np.array(1.5, np.float32)
+    yield case(f32(3, 11), zero, some, const=(1, 2))
+    yield case(f32(3, 11), None, some, const=(2,))
+    yield case(f32(2, 5, 3), zero, const=(1,))
+    yield case(SPECIAL, np.array(-1, np.float32), const=(1,))
+    yield case(f32(2, 5, 3), zero, some)
+    yield case(f32(2, 5, 3), zero, some, const=(2,))
+    yield case(f32(2, 5, 3).astype(np.float64), np.array(0.5), const=(1,))
+    for t in NUMBERS[2:]:
+        yield case(edges(t), np.array(2, t.np_name), np.array(100, t.np_name), const=(1, 2))
+        yield case(edges(t), np.array(3, t.np_name))

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comparisons, logic of booleans, Where and Cast."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import BF16, BOOL, F16, F32, F64, S32, S64, U8, DType
+from aot.lower_context import LowerContext
+from aot.ops.binary import combine, instances, reusable, same_type, space_fields
+from aot.ops.broadcast import collapse, operand, stored
+from aot.ops.kernels import INTS, NUMBERS
+from aot.ops.layouts import follow
+from aot.ops.registry import Case, case, f32, ints, op
+from aot.ops.unary import SPECIAL, edges, elements
+from aot.partition.match import Match
+
+TRUTH = np.array([[True, False], [True, True]])
+ORDERED = NUMBERS
+EQUATABLE = (*NUMBERS, BOOL)
+
+for _name, _kernel, _types in (
+    ("Equal", "equal", EQUATABLE),
+    ("Less", "less", ORDERED),
+    ("LessOrEqual", "less_equal", ORDERED),
+    ("Greater", "greater", ORDERED),
+    ("GreaterOrEqual", "greater_equal", ORDERED),
+    ("And", "and", (BOOL,)),
+    ("Or", "or", (BOOL,)),
+    ("Xor", "xor", (BOOL,)),
+):
+    _made = op(_name, "a b")
+    _made.layouts(follow)
+
+    @_made.check
+    def known_types(m: Match, types: tuple[DType, ...] = _types) -> Iterator[tuple[bool, str]]:
+        yield from same_type(m, types)
+
+    @_made.lower
+    def to_kernel(c: LowerContext, m: Match, kernel: str = _kernel) -> None:
+        pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
+        wide = m.a.dtype.nbytes == m.y.dtype.nbytes
+        combine(c, kernel, m.a.dtype, m.y, stored(m.y), pair, wide=wide)
+
+    @_made.cases
+    def cases(types: tuple[DType, ...] = _types) -> Iterator[Case]:
+        for t in types:
+            if t.is_float:
+                special = SPECIAL.astype(t.numpy)
+                yield case(special[:, None], special)
+            elif t is BOOL:
+                yield case(TRUTH, np.array([False, True]))
+            else:
+                yield case(edges(t)[:, None], edges(t))
+        if F32 in types:
+            yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
+
+
+where = op("Where", "cond a b")
+where.layouts(follow)
+
+
+@where.check
+def where_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.cond.dtype is BOOL, f"condition of dtype {m.cond.dtype}"
+    yield m.a.dtype is m.b.dtype, f"dtypes {m.a.dtype} and {m.b.dtype} (need to be equal)"
+
+
+@where.lower
+def where_to_kernel(c: LowerContext, m: Match) -> None:
+    operands = [operand(c, v, m.y) for v in (m.cond, m.a, m.b)]
+    space = collapse(stored(m.y), [s for _, s in operands])
+    pairs = reusable(space, m.y, operands)
+    c.call(
+        f"aot_where_{m.y.dtype.nbytes * 8}",
+        m.y,
+        *(what for what, _ in operands),
+        c.params(**space_fields(space, "abc"), lo=0.0, hi=0.0),
+        instance=instances(space, "abc"),
+        header="aot_where.h",
+        inplace=[p for p in pairs if p[1] is not m.cond],
+    )
+
+
+@where.cases
+def where_cases() -> Iterator[Case]:
+    yield case(f32(2, 5, 3) > 0, f32(2, 5, 3, seed=1), f32(2, 5, 3, seed=2))
+    yield case(np.array([[[True]]]), np.array(-1, np.float32), f32(1, 7, 9), const=(1,))
+    yield case(f32(2, 1, 5) > 0, ints(3, 1), ints(2, 1, 1, seed=1))
+    yield case(TRUTH, TRUTH, ~TRUTH)
+    yield case(f32(7) > 0, ints(7, dtype="int16"), ints(7, dtype="int16", seed=1))
+
+
+cast = op("Cast", "x", to=0, saturate=1, round_mode="up")
+cast_like = op("CastLike", "x like", saturate=1, round_mode="up")
+CASTABLE = (*NUMBERS, BOOL, F16, BF16)
+NARROW = (F16, BF16)
+
+
+@cast.check
+@cast_like.check
+def cast_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    for t in (m.x.dtype, m.y.dtype):
+        yield t in CASTABLE, f"dtype {t}"
+    rounded_once = m.y.dtype not in NARROW or m.x.dtype in (F32, *NARROW)
+    yield rounded_once, f"{m.x.dtype} to {m.y.dtype} (go by way of float32)"
+
+
+@cast.lower
+@cast_like.lower
+def cast_to_kernel(c: LowerContext, m: Match) -> None:
+    if m.x.dtype is m.y.dtype and m.x.layout == m.y.layout:
+        c.view(m.y, m.x)
+        return
+    same = m.x.dtype.nbytes == m.y.dtype.nbytes
+    c.call(
+        f"aot_cast_{m.x.dtype.short}_{m.y.dtype.short}",
+        m.y,
+        m.x,
+        c.params(n=elements(m)),
+        header="aot_cast.h",
+        inplace=[(m.y, m.x)] if same else (),
+    )
+
+
+cast.layouts(follow)
+
+
+@cast.cases
+def cast_cases() -> Iterator[Case]:
+    small = np.array([[[0, 1, 2.5, 3.5, 100.7, 5.999]]])
+    for source in (F32, F64):
+        for t in CASTABLE:
+            if t is not source and (t not in NARROW or source is F32):
+                yield case(small.astype(source.np_name), to=t.onnx)
+    for source in INTS:
+        for t in (*NUMBERS, BOOL):
+            if t is not source:
+                yield case(edges(source), to=t.onnx)
+    for t in (F32, U8, S64):
+        yield case(TRUTH, to=t.onnx)
+    half = np.array([0.0, -0.0, 1.5, 6e-8, 5e-5, 65504, np.inf, np.nan, -2.25], np.float16)
+    for t in (F32, F64, S32, BOOL):
+        yield case(half[: 7 if t is BOOL else 5] if t is not F32 else half, to=t.onnx)
+    tricky = np.array([65519, 65520, 2.98e-8, 2.99e-8, 6.1e-5, 6.09e-5, 1e-40], np.float32)
+    for t in NARROW:
+        yield case(np.concatenate([SPECIAL, tricky, f32(50, low=-1e-4, high=1e-4)]), to=t.onnx)
+
+
+@cast_like.cases
+def cast_like_cases() -> Iterator[Case]:
+    yield case(f32(2, 3), ints(1))

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Min, Max, Sum and Mean of any number of tensors: a chain of steps on two."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import F32
+from aot.lower_context import LowerContext
+from aot.ops.binary import combine
+from aot.ops.broadcast import Operand, operand, stored
+from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
+from aot.ops.layouts import follow
+from aot.ops.registry import Case, case, f32, op
+from aot.ops.unary import HEADER, SPECIAL, edges
+from aot.partition.match import Match
+
+
+def chain(c: LowerContext, m: Match, kernel: str, scale: float | None = None) -> None:
+    """y = x0 ∘ x1 ∘ …, each step on what the steps before made, then times `scale`."""
+    so_far: Operand = operand(c, m.xs[0], m.y)
+    for i, x in enumerate(m.xs[1:]):
+        own = operand(c, x, m.y)
+        last = i == len(m.xs) - 2 and scale is None
+        shape = stored(m.y) if last else tuple(np.broadcast_shapes(so_far[1], own[1]))
+        result = m.y if last else c.temp(shape, m.y.dtype)
+        combine(c, kernel, m.y.dtype, result, shape, [so_far, own])
+        so_far = (result, shape)
+    if scale is None:
+        return
+    kind = np.float32 if m.y.dtype is F32 else np.float64
+    params = c.params(n=math.prod(stored(m.y)), a=float(kind(scale)), b=0.0, c=0.0)
+    c.call(
+        f"aot_affine_{m.y.dtype.short}",
+        m.y,
+        so_far[0],
+        params,
+        header=header_of("affine", m.y.dtype, HEADER, c.accuracy),
+        inplace=[(m.y, so_far[0])],
+    )
+
+
+for _name, _kernel in (("Min", "min"), ("Max", "max"), ("Sum", "add"), ("Mean", "add")):
+    _made = op(_name, "xs*")
+    _made.layouts(follow)
+    _types = NUMBERS if _name in ("Min", "Max") else FLOATS
+
+    @_made.check
+    def known_types(m: Match, types: tuple[object, ...] = _types) -> Iterator[tuple[bool, str]]:
+        for x in m.xs:
+            yield x.dtype in types, f"dtype {x.dtype} (needs {listing(types)})"  # type: ignore[arg-type]
+
+    @_made.lower
+    def to_chain(c: LowerContext, m: Match, name: str = _name, kernel: str = _kernel) -> None:
+        if len(m.xs) == 1:
+            c.copy(m.y, m.xs[0], math.prod(stored(m.y)) * m.y.dtype.nbytes)
+        else:
+            chain(c, m, kernel, 1 / len(m.xs) if name == "Mean" else None)
+
+    @_made.cases
+    def cases(name: str = _name) -> Iterator[Case]:
+        yield case(f32(2, 5, 3), f32(2, 5, 3, seed=1), f32(2, 5, 3, seed=2))
+        yield case(f32(2, 9, 3), f32(1), const=(1,))
+        yield case(f32(2, 3))
+        yield case(f32(2, 3).astype(np.float64), f32(2, 3, seed=1).astype(np.float64))
+        yield case(SPECIAL, np.full(1, np.nan, np.float32))
+        if name != "Mean":  # onnx.reference sums a mean in place, which does not broadcast
+            yield case(f32(2, 1, 3), f32(1, 5, 1), f32(2, 1, 1))
+            yield case(np.full(1, 0.5, np.float32), SPECIAL)
+        if name in ("Min", "Max"):
+            for t in NUMBERS[2:]:
+                yield case(edges(t), edges(t)[::-1].copy())

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Conversion between element types: aot_cast_<from>_<to>(y, x, p), p->n elements of any layout.
+ *
+ * Types: f32 f64 s8 s16 s32 s64 u8 u16 u32 u64, b8 (bytes, anything but 0 is true, written as 0
+ * and 1), f16 and bf16 (as bits, rounded to nearest even).
+ * Float to integer truncates towards zero; out of range saturates, NaN gives 0. Integer to narrower
+ * integer keeps the low bits. y may be x where both types have one size. No scratch.
+ */
+#ifndef AOT_CAST_H
+#define AOT_CAST_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "aot/port.h"
+
+typedef struct aot_cast_params {
+    int64_t n;
+} aot_cast_params;
+
+AOT_INLINE uint32_t aot_cast_bits(float x) {
+    uint32_t u;
+    memcpy(&u, &x, sizeof u);
+    return u;
+}
+AOT_INLINE float aot_cast_float(uint32_t u) {
+    float x;
+    memcpy(&x, &u, sizeof x);
+    return x;
+}
+
+/* u without its lowest `by` bits (1..31), rounded to nearest even. */
+AOT_INLINE uint32_t aot_cast_round(uint32_t u, uint32_t by) {
+    const uint32_t odd = (u >> by) & 1U;
+    return (u + ((UINT32_C(1) << (by - 1U)) - 1U) + odd) >> by;
+}
+
+AOT_INLINE float aot_cast_from_f16(uint16_t h) {
+    const uint32_t sign = ((uint32_t)h & 0x8000U) << 16, mag = (uint32_t)h & 0x7FFFU;
+    /* Scaled by 2^112: exact, subnormals included. */
+    const float scaled = aot_cast_float(mag << 13) * 5.192296858534828e33F;
+    const uint32_t bits = mag >= 0x7C00U ? 0x7F800000U | (mag << 13) : aot_cast_bits(scaled);
+    return aot_cast_float(sign | bits);
+}
+AOT_INLINE uint16_t aot_cast_to_f16(float x) {
+    const uint32_t u = aot_cast_bits(x), sign = (u >> 16) & 0x8000U, mag = u & 0x7FFFFFFFU;
+    uint32_t h;
+    if (mag > 0x7F800000U) {
+        h = 0x7E00U; /* NaN */
+    } else if (mag >= 0x477FF000U) {
+        h = 0x7C00U; /* beyond 65504 and a half step: infinity */
+    } else if (mag >= 0x38800000U) {
+        h = aot_cast_round(mag - 0x38000000U, 13);
+    } else if (mag < 0x33000000U) {
+        h = 0; /* below half of the smallest subnormal */
+    } else {
+        h = aot_cast_round((mag & 0x7FFFFFU) | 0x800000U, 126U - (mag >> 23));
+    }
+    return (uint16_t)(sign | h);
+}
+AOT_INLINE float aot_cast_from_bf16(uint16_t h) { return aot_cast_float((uint32_t)h << 16); }
+AOT_INLINE uint16_t aot_cast_to_bf16(float x) {
+    const uint32_t u = aot_cast_bits(x);
+    if ((u & 0x7FFFFFFFU) > 0x7F800000U) {
+        return (uint16_t)((u >> 16) | 0x40U);
+    }
+    return (uint16_t)aot_cast_round(u, 16);
+}
+
+#define AOT_CAST(FROM, TO, TX, TY, EXPR)                                                      \
+    typedef aot_cast_params aot_cast_##FROM##_##TO##_params;                                  \
+    AOT_INLINE void aot_cast_##FROM##_##TO(TY *y, const TX *in, const aot_cast_params *p) {   \
+        const ptrdiff_t n = (ptrdiff_t)p->n;                                                  \
+        ptrdiff_t i;                                                                          \
+        for (i = 0; i < n; ++i) {                                                             \
+            const TX x = in[i];                                                               \
+            y[i] = (TY)(EXPR);                                                                \
+        }                                                                                     \
+    }
+
+/* Towards zero, limited to the integer's range; NaN gives 0. */
+#define AOT_CAST_LIMIT(SHORT, T, LO, HI, BELOW, ABOVE)                     \
+    AOT_INLINE T aot_cast_##SHORT(double v) {                              \
+        if (v > BELOW && v < ABOVE) {                                      \
+            return (T)v;                                                   \
+        }                                                                  \
+        return v >= ABOVE ? HI : v <= BELOW ? LO : 0;                      \
+    }
+AOT_CAST_LIMIT(s8, int8_t, INT8_MIN, INT8_MAX, -129.0, 128.0)
+AOT_CAST_LIMIT(s16, int16_t, INT16_MIN, INT16_MAX, -32769.0, 32768.0)
+AOT_CAST_LIMIT(s32, int32_t, INT32_MIN, INT32_MAX, -2147483649.0, 2147483648.0)
+AOT_CAST_LIMIT(s64, int64_t, INT64_MIN, INT64_MAX, -9223372036854775808.0, 9223372036854775808.0)
+AOT_CAST_LIMIT(u8, uint8_t, 0, UINT8_MAX, -1.0, 256.0)
+AOT_CAST_LIMIT(u16, uint16_t, 0, UINT16_MAX, -1.0, 65536.0)
+AOT_CAST_LIMIT(u32, uint32_t, 0, UINT32_MAX, -1.0, 4294967296.0)
+AOT_CAST_LIMIT(u64, uint64_t, 0, UINT64_MAX, -1.0, 18446744073709551616.0)
+
+/* From floating point; VALUE is x as a float or double. */
+#define AOT_CAST_FLOAT(FROM, TX, VALUE)                                                       \
+    AOT_CAST(FROM, s8, TX, int8_t, aot_cast_s8((double)(VALUE)))                              \
+    AOT_CAST(FROM, s16, TX, int16_t, aot_cast_s16((double)(VALUE)))                           \
+    AOT_CAST(FROM, s32, TX, int32_t, aot_cast_s32((double)(VALUE)))                           \
+    AOT_CAST(FROM, s64, TX, int64_t, aot_cast_s64((double)(VALUE)))                           \
+    AOT_CAST(FROM, u8, TX, uint8_t, aot_cast_u8((double)(VALUE)))                             \
+    AOT_CAST(FROM, u16, TX, uint16_t, aot_cast_u16((double)(VALUE)))                          \
+    AOT_CAST(FROM, u32, TX, uint32_t, aot_cast_u32((double)(VALUE)))                          \
+    AOT_CAST(FROM, u64, TX, uint64_t, aot_cast_u64((double)(VALUE)))                          \
+    AOT_CAST(FROM, f64, TX, double, (double)(VALUE))
+
+AOT_CAST_FLOAT(f32, float, x)
+AOT_CAST(f32, f32, float, float, x)
+AOT_CAST(f32, b8, float, uint8_t, (aot_cast_bits(x) & 0x7FFFFFFFU) != 0)
+AOT_CAST(f32, f16, float, uint16_t, aot_cast_to_f16(x))
+AOT_CAST(f32, bf16, float, uint16_t, aot_cast_to_bf16(x))
+AOT_CAST_FLOAT(f64, double, x)
+AOT_CAST(f64, f32, double, float, (float)x)
+AOT_CAST(f64, b8, double, uint8_t, x < 0.0 || x > 0.0 || !(x <= 0.0))
+AOT_CAST_FLOAT(f16, uint16_t, aot_cast_from_f16(x))
+AOT_CAST(f16, f32, uint16_t, float, aot_cast_from_f16(x))
+AOT_CAST(f16, bf16, uint16_t, uint16_t, aot_cast_to_bf16(aot_cast_from_f16(x)))
+AOT_CAST(f16, b8, uint16_t, uint8_t, (x & 0x7FFFU) != 0)
+AOT_CAST_FLOAT(bf16, uint16_t, aot_cast_from_bf16(x))
+AOT_CAST(bf16, f32, uint16_t, float, aot_cast_from_bf16(x))
+AOT_CAST(bf16, f16, uint16_t, uint16_t, aot_cast_to_f16(aot_cast_from_bf16(x)))
+AOT_CAST(bf16, b8, uint16_t, uint8_t, (x & 0x7FFFU) != 0)
+
+#define AOT_CAST_INT(FROM, TX)                                                                \
+    AOT_CAST(FROM, f32, TX, float, (float)x)                                                  \
+    AOT_CAST(FROM, f64, TX, double, (double)x)                                                \
+    AOT_CAST(FROM, b8, TX, uint8_t, x != 0)                                                   \
+    AOT_CAST(FROM, s8, TX, int8_t, (uint64_t)x)                                               \
+    AOT_CAST(FROM, s16, TX, int16_t, (uint64_t)x)                                             \
+    AOT_CAST(FROM, s32, TX, int32_t, (uint64_t)x)                                             \
+    AOT_CAST(FROM, s64, TX, int64_t, (uint64_t)x)                                             \
+    AOT_CAST(FROM, u8, TX, uint8_t, (uint64_t)x)                                              \
+    AOT_CAST(FROM, u16, TX, uint16_t, (uint64_t)x)                                            \
+    AOT_CAST(FROM, u32, TX, uint32_t, (uint64_t)x)                                            \
+    AOT_CAST(FROM, u64, TX, uint64_t, (uint64_t)x)
+AOT_CAST_INT(s8, int8_t)
+AOT_CAST_INT(s16, int16_t)
+AOT_CAST_INT(s32, int32_t)
+AOT_CAST_INT(s64, int64_t)
+AOT_CAST_INT(u8, uint8_t)
+AOT_CAST_INT(u16, uint16_t)
+AOT_CAST_INT(u32, uint32_t)
+AOT_CAST_INT(u64, uint64_t)
+
+/* Booleans count as 0 and 1 even if the caller's bytes hold another truth. */
+#define AOT_CAST_BOOL(TO, TY) AOT_CAST(b8, TO, uint8_t, TY, x != 0)
+AOT_CAST_BOOL(b8, uint8_t)
+AOT_CAST_BOOL(s8, int8_t)
+AOT_CAST_BOOL(s16, int16_t)
+AOT_CAST_BOOL(s32, int32_t)
+AOT_CAST_BOOL(s64, int64_t)
+AOT_CAST_BOOL(u8, uint8_t)
+AOT_CAST_BOOL(u16, uint16_t)
+AOT_CAST_BOOL(u32, uint32_t)
+AOT_CAST_BOOL(u64, uint64_t)
+AOT_CAST_BOOL(f32, float)
+AOT_CAST_BOOL(f64, double)
+
+#endif /* AOT_CAST_H */
