@@ -87,7 +87,7 @@ def partition_model(
     model = normalise(model, load_options)
     watch("normalise", lambda: model_text(model))
     progress("partition")
-    partition = select(model.graph, backends)
+    partition = select(model.graph, backends, options.offload_limit)
     watch("partition", partition.text)
     return model, partition
 
