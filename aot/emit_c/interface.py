@@ -85,13 +85,12 @@ def expected(program: Program) -> str:
     return "\n".join(f"    {row}," for row in rows or ['""'])
 
 
-def sizes(program: Program) -> str:
-    """`#define TVMGEN_NET_X_SIZE 12`, one per tensor."""
-    upper = program.name.upper()
-    return "\n".join(
-        f"#define TVMGEN_{upper}_{ctext.ident(t.name).upper()}_SIZE {t.nbytes}"
-        for t in inputs(program) + outputs(program)
-    )
+def sizes(program: Program, arena_bytes: int) -> str:
+    """`#define TVMGEN_NET_X_SIZE 12`, one per tensor, and the workspace's."""
+    found = {ctext.ident(t.name).upper(): t.nbytes for t in inputs(program) + outputs(program)}
+    found.setdefault("WORKSPACE", arena_bytes)  # a tensor of that name goes first
+    prefix = f"#define TVMGEN_{program.name.upper()}"
+    return "\n".join(f"{prefix}_{name}_SIZE {nbytes}" for name, nbytes in found.items())
 
 
 def members(tensors: Sequence[Tensor]) -> str:

@@ -135,7 +135,7 @@ def _values(
         "calls": len(program.calls),
         "inputs": len(ins),
         "outputs": len(outs),
-        "sizes": interface.sizes(program),
+        "sizes": interface.sizes(program, plan.arena_bytes),
         "input_members": interface.members(ins),
         "output_members": interface.members(outs),
         "gather": interface.gather(program),

@@ -16,6 +16,8 @@ from elftools.elf.elffile import ELFFile
 
 from abi import toy
 from abi.test_context import arrays, expected
+from aot.dtypes import BOOL, F16
+from aot.program import Arg, Program, Role
 from aot.resources import cmake
 
 WARNINGS = ["-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion"]
@@ -58,6 +60,43 @@ def test_sanitizers(compiler: str, tmp_path: Path) -> None:
     check(run_mixed(out / "bin" / "mixed", tmp_path))
     toy.run("cmake", "--build", str(out), "--target", "mixed-trace")
     check(run_mixed(out / "bin" / "mixed-trace", tmp_path))
+
+
+def no_inputs():
+    m = toy.Maker("odd")
+    m.tensor("y", (2,), Role.OUTPUT)
+    m.const("c", np.arange(2, dtype=np.float32))
+    m.call("aot_copy", Arg("y", toy.W), Arg("c", toy.R), params={"bytes": 8}, header="aot_copy.h")
+    return m.program([], ["y"])
+
+
+def no_elements():
+    m = toy.Maker("odd")
+    m.tensor("workspace", (0, 3), Role.INPUT)
+    m.tensor("flag", (), Role.INPUT, BOOL)
+    m.tensor("t", (0, 3), Role.TEMP)
+    m.tensor("y", (0, 3), Role.OUTPUT)
+    m.tensor("z", (), Role.OUTPUT, F16)
+    m.const("c", np.array(1.5, np.float16))
+    for y, x, size in (("t", "workspace", 0), ("y", "t", 0), ("z", "c", 2)):
+        m.call("aot_copy", Arg(y, toy.W), Arg(x, toy.R), params={"bytes": size},
+               header="aot_copy.h")  # fmt: skip
+    return m.program(["workspace", "flag"], ["y", "z"])
+
+
+@pytest.mark.parametrize("program", [no_inputs(), no_elements()], ids=["inputs", "elements"])
+def test_nothing_to_compute_with(program: Program, tmp_path: Path) -> None:
+    """No arena, no inputs, no elements: C has no arrays of size 0."""
+    flags = "-fsanitize=address,undefined -fno-sanitize-recover=all"
+    out = toy.build(program, tmp_path, cflags=flags)
+    toy.run(str(out / "bin" / "odd"), "--fill", "1")
+    toy.run("cmake", "--build", str(out), "--target", "odd-trace")
+    toy.run(str(out / "bin" / "odd-trace"), "--fill", "1", "--profile", "1")
+    source, library = str(out / "bundle" / "example_main.c"), str(out / "lib" / "libodd.a")
+    include = f"-I{out / 'bundle' / 'include'}"
+    command = ["gcc", "-std=c99", *WARNINGS, "-Werror", *flags.split(), include, source, library]
+    toy.run(*command, "-o", str(tmp_path / "app"))
+    assert toy.run(str(tmp_path / "app")) == "odd: ok\n"
 
 
 def test_clang_builds_the_weights_file(tmp_path: Path) -> None:
@@ -483,8 +522,6 @@ def test_trace_and_profile(mixed_out: Path, tmp_path: Path) -> None:
 
 
 def test_a_kernel_that_fails_ends_the_run(tmp_path: Path) -> None:
-    from aot.program import Arg, Role
-
     m = toy.Maker("net")
     m.tensor("x", (1,), Role.INPUT)
     m.tensor("t", (1,), Role.TEMP)
