@@ -88,6 +88,8 @@ def gather_cases() -> Iterator[Case]:
     yield case(f32(3, 6), np.array([[0, 2], [5, -6]], np.int32), axis=-1)
     yield case(f32(139, 8), ints(1, 48, low=0, high=139), const=(0,))
     yield case(ints(5, 3, dtype="int8"), i64(4, 3, 2), const=(1,))
+    x = f32(4, 5)
+    yield case(x, i64(9, -9, 4, 2**40), expected=(x[[3, 0, 3, 3]],))
 
 
 @gather_elements.check
@@ -155,3 +157,5 @@ def nd_cases() -> Iterator[Case]:
     yield case(f32(3, 4, 2), np.array([[0, 1], [2, -1], [1, 3]]))
     yield case(f32(3, 4, 2), np.array([[[0], [2]], [[1], [1]]]))
     yield case(f32(2, 3, 4), np.array([[[1], [2]], [[0], [-1]]]), batch_dims=1)
+    x = f32(3, 4)
+    yield case(x, np.array([[7, -9], [-4, 2]]), expected=(x[[2, 0], [0, 2]],))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -30,12 +30,30 @@ def before_of(m: Match) -> list[int]:
     return before
 
 
+def merged(
+    y: Sequence[int], x: Sequence[int], before: Sequence[int], constant: bool
+) -> tuple[list[int], list[int], list[int]]:
+    """Shapes of y and x and the front padding in the fewest axes, so that rows are long.
+
+    An axis that keeps all its elements joins the one before it, if that one does too or if whole
+    rows of it are added (a constant does not care where it is copied from).
+    """
+    ys, xs, fronts = [y[0]], [x[0]], [before[0]]
+    for extent, own, front in zip(y[1:], x[1:], before[1:], strict=True):
+        alone = extent == own and front == 0
+        if alone and (constant or (ys[-1] == xs[-1] and fronts[-1] == 0)):
+            ys[-1], xs[-1], fronts[-1] = ys[-1] * extent, xs[-1] * own, fronts[-1] * extent
+        else:
+            ys, xs, fronts = [*ys, extent], [*xs, own], [*fronts, front]
+    return ys, xs, fronts
+
+
 @pad.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.mode in MODES, f"mode {m.mode!r} (needs one of {', '.join(MODES)})"
     yield m.pads.is_const, "pads are computed at run time (needs a constant)"
     yield m.axes is None or m.axes.is_const, "axes are computed at run time (needs a constant)"
-    yield m.x.rank <= 7, f"rank {m.x.rank} (at most 7)"
+    yield 1 <= m.x.rank <= 7, f"rank {m.x.rank} (needs 1 to 7)"
     empty = 0 in m.x.shape and m.mode != "constant"
     yield not empty, f"mode {m.mode!r} of an empty tensor {list(m.x.shape)}"
 
@@ -51,12 +69,11 @@ def spatial_only(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 @pad.lower
 def to_kernel(c: LowerContext, m: Match) -> None:
-    shape, source, before = stored(m.y), stored(m.x), before_of(m)
-    if math.prod(shape) == 0:
+    if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return
-    if m.x.layout.blocked:
-        before = [*before, 0]
+    before = before_of(m) + [0] * (len(stored(m.x)) - m.x.rank)
+    shape, source, before = merged(stored(m.y), stored(m.x), before, m.mode == "constant")
     value = m.value if m.value is not None else c.const(np.zeros(1, m.x.dtype.numpy), "zero")
     params = c.params(
         dims=padded(shape, 1),
@@ -82,3 +99,5 @@ def cases() -> Iterator[Case]:
     yield case(f32(2, 5), i64(3, 2, 1, 9), const=(1,), mode="wrap")
     yield case(ints(2, 3, dtype="int64"), i64(2, 1), np.array(7), i64(-1), const=(1, 2, 3))
     yield case(f32(3, 4), i64(1, 1, 1, 1), half, const=(1,))
+    yield case(f32(1, 5, 4, 3), i64(0, 0, 0, 0, 0, 0, 3, 0), const=(1,))
+    yield case(f32(2, 3, 4, 3), i64(0, 0, 2, 0, 0, 0, 1, 0), const=(1,), mode="reflect")

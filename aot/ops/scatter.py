@@ -127,4 +127,6 @@ def nd_cases() -> Iterator[Case]:
     for reduction in REDUCTIONS[1:]:
         twice = np.array([[0, 1], [2, 3], [0, 1]])
         yield case(f32(3, 4), twice, f32(3, seed=1), reduction=reduction)
+    x = f32(3, 4)
+    yield case(x, np.array([[3], [-4]]), f32(2, 4, seed=1), expected=(x,))
     yield case(ints(3, 4, dtype="int32"), rows, ints(2, 4, dtype="int32"), reduction="max")
