@@ -33,7 +33,8 @@ class Options:
 
     `name` is the C prefix asked for ("" = from the file name). `target` is a name or the path of a
     TOML file. `backends` are vendors in order of preference, each `NAME` or `NAME:CONFIG`;
-    portable C always comes last and is not listed. `dims` pins symbolic dimensions by name,
+    portable C always comes last and is not listed; `offload_limit` leaves them that many regions,
+    the first in the order they run. `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
     list or a NumPy array, cast to the input's dtype by the loader). `ram` is a budget in bytes,
     None without one. `dump_after` is a stage of STAGES or "".
@@ -43,6 +44,7 @@ class Options:
     target: str = "host"
     backends: tuple[str, ...] = ()
     partition: str = "priority"
+    offload_limit: int | None = None
     require_backend: bool = False
     dims: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _EMPTY)

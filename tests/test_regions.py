@@ -15,10 +15,12 @@ import pytest
 from onnx import TensorProto, helper
 
 from aot.errors import InternalError
+from aot.options import Options
 from aot.partition.check import check_partition, check_regions
 from aot.partition.graph import dependencies
 from aot.partition.regions import merge_regions, quotient_order
 from aot.partition.select import Partition, select
+from aot.pipeline import partition_model
 from aot.vendor.backend import Backend
 from graphs import model
 from partition_graphs import densenet, host, table, tangle, typed_graph, vendor
@@ -183,6 +185,16 @@ def test_offload_limit_keeps_the_first_regions() -> None:
     assert "3 regions (the fewest possible), the first 2 offloaded" in limited.text()
     assert not select(graph, backends, offload_limit=0).regions
     assert select(graph, backends, offload_limit=3).text() == whole.text()
+
+
+def test_offload_limit_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    backends = [vendor("acme", "Exp"), host()]
+    monkeypatch.setattr("aot.vendor.find.backends_for", lambda *names: backends)
+    rows = [("Exp", "x", "a"), ("Neg", "a", "b"), ("Exp", "b", "y")]
+    proto = model(rows, {"x": [4]}, {"y": [4]})
+    for limit, kept in ((None, 2), (1, 1), (0, 0)):
+        _, partition = partition_model(proto, Options(offload_limit=limit))
+        assert len(partition.regions) == kept
 
 
 def test_values_read_in_a_subgraph_are_edges() -> None:

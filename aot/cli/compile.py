@@ -58,6 +58,7 @@ def options_of(a: argparse.Namespace) -> Options:
         name=given.get("name", ""),
         target=given.get("target", "host"),
         backends=_backends(given.get("backend", [])),
+        offload_limit=given.get("offload_limit"),
         require_backend=given.get("require_backend", False),
         dims=_once("--dim", given.get("dim", [])),
         input_shapes=_once("--input-shape", given.get("input_shape", [])),

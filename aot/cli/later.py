@@ -16,7 +16,6 @@ from aot.errors import UnsupportedError
 #: Options: name -> (metavar or "" for a flag, what it will do).
 OPTIONS = {
     "--backend-option": ("A.KEY=V", "an option of a backend"),
-    "--offload-limit": ("N", "give only the first N regions to backends"),
     "--keep": ("NODE=BACKEND", "give a node to a backend"),
     "--opset": ("N", "the opset that `partition` writes"),
     "--state": ("IN=OUT", "keep a pair of tensors in the context between runs"),

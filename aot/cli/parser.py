@@ -52,6 +52,12 @@ def compile_parser() -> Parser:
     p.add_argument("--name", metavar="NAME", default="", help="C prefix (from the file name)")
     _target(p)
     _backends(p)
+    p.add_argument(
+        "--offload-limit",
+        metavar="N",
+        type=count,
+        help="give backends only the first N regions in the order they run",
+    )
     p.add_argument("--require-backend", action="store_true", help="fail if portable C is used")
     _pins(p)
     _quality(p)
@@ -205,7 +211,11 @@ def _verify(p: Parser) -> None:
     p.add_argument("out", metavar="OUT", help="a built OUT")
     p.add_argument("--inputs", metavar="F.npz", help="keys NAME, or s<k>/NAME for sample k")
     p.add_argument("--reference", choices=("ort", "onnx"), help="onnxruntime, else onnx.reference")
-    p.add_argument("--per-node", action="store_true", help="compare after every call")
+    p.add_argument(
+        "--per-node",
+        action="store_true",
+        help="compare after every call too, at ten times the tolerance of outputs",
+    )
     p.add_argument("--model", metavar="M", help="the model (remembered in OUT/aotc.json)")
     p.add_argument("--rtol", metavar="R", type=float, help="relative tolerance")
     p.add_argument("--atol-of-max", metavar="A", type=float, help="tolerance relative to max|ref|")
