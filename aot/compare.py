@@ -15,12 +15,17 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """|a − b| ≤ rtol·|b| + of_max·max|b| + atol for floats; None = by dtype. `lsb` for integers."""
+    """|a − b| ≤ rtol·|b| + of_max·max|b| + atol for floats; None = by dtype. `lsb` for integers.
+
+    `slack` widens the defaults: values inside a network may lose digits (a variance as the
+    difference of large sums) that its outputs do not show.
+    """
 
     rtol: float | None = None
     of_max: float | None = None
     atol: float = 1e-6
     lsb: int | None = None
+    slack: float = 1.0
 
     @staticmethod
     def asked(rtol: float | None, of_max: float | None, lsb: int | None) -> Tolerance:
@@ -29,7 +34,7 @@ class Tolerance:
 
     def bounds(self, dtype: str, accuracy: str = "normal") -> tuple[float, float, float]:
         """(rtol, of_max, atol) for a float dtype."""
-        rtol, of_max = _BY_DTYPE.get(dtype, (1e-3, 1e-4))
+        rtol, of_max = (x * self.slack for x in _BY_DTYPE.get(dtype, (1e-3, 1e-4)))
         if accuracy == "fast":
             rtol, of_max = max(rtol, 0.0), max(of_max, 1e-2)
         atol = 0.0 if dtype == "float64" else self.atol

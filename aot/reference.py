@@ -111,7 +111,10 @@ class OnnxReference:
         try:
             results = self._evaluator.run(wanted, feeds)
         except Exception as error:
-            raise AotError(f"onnx.reference cannot run the model: {_first_line(error)}") from error
+            raise AotError(
+                f"onnx.reference cannot run the model: {_first_line(error)}",
+                hint="pip install 'aotc[verify]' and --reference ort compare with onnxruntime",
+            ) from error
         return dict(zip(wanted, results, strict=True))
 
 
