@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aot.errors import BackendError
+from aot.errors import AotError, BackendError
 from aot.layout import PLAIN, Layout
 from aot.partition.match import ValueRef
 from aot.partition.select import Partition, Selected
@@ -40,7 +40,7 @@ def assign_layouts(partition: Partition, vlen: int) -> LayoutPlan:
         incoming = {
             name: produced.get(v.name, PLAIN) for name, v in match.values.items() if v is not None
         }
-        wanted = selected.pattern.choose_layouts(match, incoming, vlen)
+        wanted = _wanted(selected, incoming, vlen)
         layouts = {name: wanted.get(name, PLAIN) for name in match.values}
         for name in match.output_names:
             value = match.values[name]
@@ -49,6 +49,20 @@ def assign_layouts(partition: Partition, vlen: int) -> LayoutPlan:
                 produced[value.name] = layouts[name]
         items.append(Placed(selected, layouts))
     return LayoutPlan(tuple(items), produced)
+
+
+def _wanted(selected: Selected, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    try:
+        return selected.pattern.choose_layouts(selected.match, incoming, vlen)
+    except AotError:
+        raise
+    except Exception as error:
+        raise BackendError(
+            f"{selected.backend}.{selected.pattern.name}: its layout rule raised "
+            f"{type(error).__name__}: {error}",
+            f"node {selected.match.root.onnx_name} ({selected.match.root.op_type})",
+            "this is a defect of the backend, not of the model",
+        ) from error
 
 
 def _legal(selected: Selected, value: ValueRef, layout: Layout) -> None:

@@ -195,6 +195,14 @@ def test_a_pattern_with_two_results_is_one_call_of_its_region() -> None:
     assert partition.regions[0].nodes == ("n1_Neg", "n0_Exp")
 
 
+def test_a_raising_layout_rule_is_the_backends_fault() -> None:
+    backend = small_backend()
+    backend.patterns[1].layouts(lambda m, incoming, v: {"x": incoming["nothing"]})
+    with pytest.raises(BackendError, match=r"c\.conv: its layout rule raised KeyError") as caught:
+        lowered(backend)
+    assert "n0_Conv (Conv)" in caught.value.where
+
+
 def test_the_checker_rejects_a_read_before_a_write() -> None:
     from dataclasses import replace
 
