@@ -43,16 +43,17 @@ def fits(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
 
 
 def layouts_of(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
-    """Blocked where one group lets a vector hold output channels."""
+    """Blocked where one group lets a vector hold output channels, and they fill half of it."""
     if v == 1 or int(node.attr("group", 1)) != 1:
         return {}
-    return {"x": blocked(v), "y": blocked(v)}
+    few = 2 * m.y.shape[1] < v
+    return {"x": blocked(v)} if few else {"x": blocked(v), "y": blocked(v)}
 
 
 def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
     """One call; the output shape tells what output_padding added."""
     groups = int(node.attr("group", 1))
-    v = m.y.layout.block or 1
+    v = m.x.layout.block or 1
     rank = m.x.rank - 2
     lead = 3 - rank
 
@@ -84,7 +85,7 @@ def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
             alpha=act.alpha,
             beta=act.beta,
         ),
-        instance={"V": v},
+        instance={"V": v, "YV": m.y.layout.block or 1},
         macs=math.prod(m.x.shape) * math.prod(m.w.shape[1:]),
     )
 
@@ -137,6 +138,7 @@ for _fused in fuse("convtranspose", ("x", "w", "b"), _transposed):
 def cases() -> Iterator[Case]:
     const = (1, 2)
     yield case(f32(1, 3, 5, 5), f32(3, 8, 2, 2), f32(8), const=const, strides=[2, 2])
+    yield case(f32(1, 3, 1, 1), f32(3, 2, 1, 1), f32(2), const=const)
     yield case(f32(2, 18, 4, 3), f32(18, 20, 3, 3), f32(20), const=const, strides=[2, 1])
     yield case(f32(1, 4, 5, 7), f32(4, 3, 3, 3), const=const, pads=[1, 1, 1, 1], strides=[3, 2])
     yield case(f32(1, 3, 4, 4), f32(3, 1, 3, 3), const=const, group=3, strides=[2, 2])

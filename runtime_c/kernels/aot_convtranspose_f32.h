@@ -5,7 +5,7 @@
  *   x  input, plain [N][C][D][H][W] or, with V > 1, blocked [N][C/V][D][H][W][V]
  *   w  [group][blocks of V output channels][kd][kh][kw][C/group][V], zero padded
  *   b  one float per output channel, padded to whole blocks per group; never NULL
- *   y  like x. V > 1 needs one group.
+ *   y  plain, or blocked like x with YV = V. V > 1 needs one group.
  * Runs of T output columns of the same phase share their weights. No scratch, never in place.
  */
 #ifndef AOT_CONVTRANSPOSE_F32_H
@@ -71,16 +71,18 @@ AOT_INLINE void aot_convtranspose_f32_tap(aot_vf *acc, const float *x, const flo
     }
 }
 
-/* One block of output channels of one image, blocked layout. */
+/* One block of output channels (`lanes` real ones) of one image, from a blocked input; output
+ * pixels are `ystep` floats apart, its channels `ylane`. */
 AOT_INLINE void aot_convtranspose_f32_block(float *y, const float *x, const float *w,
-                                            const float *b,
+                                            const float *b, int32_t lanes, ptrdiff_t ystep,
+                                            ptrdiff_t ylane,
                                             const aot_convtranspose_f32_params *p) {
     const int32_t v = AOT_VLEN, sw = p->stride[2], ow = p->out[2], step = AOT_CONVTRANSPOSE_T;
     const ptrdiff_t row = (ptrdiff_t)p->in[2] * v;
     const ptrdiff_t plane = row * p->in[0] * p->in[1];
     for (int32_t od = 0; od < p->out[0]; od++) {
         for (int32_t oh = 0; oh < p->out[1]; oh++) {
-            float *yr = y + ((ptrdiff_t)od * p->out[1] + oh) * ow * v;
+            float *yr = y + ((ptrdiff_t)od * p->out[1] + oh) * ow * ystep;
             for (int32_t phase = 0; phase < sw && phase < ow; phase++) {
                 for (int32_t o = phase; o < ow; o += step * sw) {
                     const int32_t left = (ow - o + sw - 1) / sw;
@@ -111,8 +113,15 @@ AOT_INLINE void aot_convtranspose_f32_block(float *y, const float *x, const floa
                         }
                     }
                     for (int32_t t = 0; t < columns; t++) {
-                        aot_vstore(yr + (ptrdiff_t)(o + t * sw) * v,
-                                   aot_conv_act_f32(acc[t], p->act, p->alpha, p->beta));
+                        const aot_vf r = aot_conv_act_f32(acc[t], p->act, p->alpha, p->beta);
+                        float *to = yr + (o + t * sw) * ystep;
+                        if (ystep > 1) {
+                            aot_vstore(to, r);
+                            continue;
+                        }
+                        for (int32_t lane = 0; lane < lanes; lane++) {
+                            to[lane * ylane] = aot_vlane(r, lane);
+                        }
                     }
                 }
             }
@@ -147,9 +156,9 @@ AOT_INLINE float aot_convtranspose_f32_one(const float *x, const float *w, float
     return acc;
 }
 
-/* V: 1 for plain layout, AOT_VLEN for blocked. */
+/* V, YV: 1 where x, y are plain, AOT_VLEN where they are blocked; YV > 1 needs V > 1. */
 AOT_INLINE void aot_convtranspose_f32(float *y, const float *x, const float *w, const float *b,
-                                      const aot_convtranspose_f32_params *p, int V) {
+                                      const aot_convtranspose_f32_params *p, int V, int YV) {
     const int32_t taps = p->kernel[0] * p->kernel[1] * p->kernel[2];
     const ptrdiff_t in = (ptrdiff_t)p->in[0] * p->in[1] * p->in[2];
     const ptrdiff_t out = (ptrdiff_t)p->out[0] * p->out[1] * p->out[2];
@@ -158,15 +167,19 @@ AOT_INLINE void aot_convtranspose_f32(float *y, const float *x, const float *w, 
         const int32_t out_blocks = (p->oc + V - 1) / V, in_blocks = (p->ic + V - 1) / V;
         for (int32_t n = 0; n < p->n; n++) {
             for (int32_t ob = 0; ob < out_blocks; ob++) {
-                aot_convtranspose_f32_block(y + (n * out_blocks + ob) * out * V,
-                                            x + n * in_blocks * in * V,
-                                            w + (ptrdiff_t)ob * taps * p->ic * V, b + ob * V, p);
+                const int32_t left = p->oc - ob * V;
+                float *yb = y + (YV > 1 ? (n * out_blocks + ob) * out * V
+                                        : ((ptrdiff_t)n * p->oc + (ptrdiff_t)ob * V) * out);
+                aot_convtranspose_f32_block(yb, x + n * in_blocks * in * V,
+                                            w + (ptrdiff_t)ob * taps * p->ic * V, b + ob * V,
+                                            left < V ? left : V, YV, YV > 1 ? 1 : out, p);
             }
         }
         return;
     }
 #else
     (void)V;
+    (void)YV;
 #endif
     const int32_t ic = p->ic / p->group, oc = p->oc / p->group;
     for (int32_t n = 0; n < p->n; n++) {
