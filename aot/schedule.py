@@ -23,7 +23,9 @@ from aot.memory.live import ARENA_ROLES, Use, Uses, uses_of
 from aot.program import Program, Role, Tensor
 
 #: Evaluations of (state, ready call) spent at most, by the exact search and by the beam each.
-EFFORT = 100_000
+EFFORT = 50_000
+#: Ready calls that the beam looks at from either end once its effort is used up.
+FEW = 40
 
 #: The calls of an order, last first: (call, the ones before).
 Path = tuple[int, "Path | None"] | None
@@ -38,7 +40,7 @@ def schedule(program: Program, effort: int = EFFORT) -> Program:
     found = _exact(graph, bound, peak, effort)
     if found.order is None and found.proven:
         return _finish(program, program, graph, peak)
-    order = found.order or _beam(graph, peak, max(2, effort // (4 * len(program.calls))), effort)
+    order = found.order or _beam(graph, peak, effort)
     if order is None:
         return _finish(program, program, graph, -1)
     other = replace(program, calls=tuple(program.calls[v] for v in order))
@@ -124,7 +126,7 @@ class _Graph:
         return step, state.live + new - dead
 
     def after(self, state: _State, v: int, step: int, live: int) -> _State:
-        """The state that follows when call v comes next."""
+        """The state that follows when call v, which needs `step` bytes, comes next."""
         done = state.done | 1 << v
         ready = [w for w in state.ready if w != v]
         ready += [w for w in self.succs[v] if not self.preds[w] & ~done]
@@ -152,10 +154,15 @@ class _Graph:
             needs.append(sum(self.size[r] for r in roots) + self.scratch[v] - saved)
         return max(needs)
 
-    def harmless(self, state: _State, v: int) -> bool:
-        """Whether call v next raises neither the peak nor the live bytes."""
-        step, live = self.evaluate(state, v)
-        return step <= state.peak and live <= state.live
+    def choices(self, state: _State, ready: Sequence[int]) -> list[tuple[int, int, int]]:
+        """(call, bytes during it, bytes after it) for `ready`; a call that costs nothing alone."""
+        found = []
+        for v in ready:
+            step, live = self.evaluate(state, v)
+            if step <= state.peak and live <= state.live:
+                return [(v, step, live)]
+            found.append((v, step, live))
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,39 +175,34 @@ class _Found:
 
 def _exact(graph: _Graph, bound: int, upper: int, effort: int) -> _Found:
     """The best order with a peak below `upper`, unless `effort` evaluations are used up."""
-    n = len(graph.preds)
-    full = (1 << n) - 1
-    start = graph.start(bound)
-    heap = [(start.peak, 0, 0, start)]
-    seen = {0: start.peak}
+    full = (1 << len(graph.preds)) - 1
+    state = graph.start(bound)
+    heap: list[tuple[int, int, int, _State, int, int]] = []
+    seen = {0: bound}
     closed: set[int] = set()
     pushed = steps = 0
-    while heap:
-        state = heapq.heappop(heap)[3]
-        if state.done in closed:
-            continue
-        closed.add(state.done)
-        before = state.done
-        state, spent = _take_harmless(graph, state)
-        steps += spent
-        if state.done == full:
-            return _Found(state.order(), True)
-        if state.done != before and state.done in closed:
-            continue
-        closed.add(state.done)
-        for v in state.ready:
-            steps += 1
-            step, live = graph.evaluate(state, v)
-            peak = max(state.peak, step)
-            done = state.done | 1 << v
-            if peak < upper and seen.get(done, upper) > peak:
-                seen[done] = peak
-                pushed += 1
-                following = graph.after(state, v, step, live)
-                heapq.heappush(heap, (peak, -done.bit_count(), pushed, following))
-        if steps > effort:
-            return _Found(None, False)
-    return _Found(None, True)
+    while True:
+        if state.done not in closed:
+            closed.add(state.done)
+            before = state.done
+            state, spent = _take_harmless(graph, state)
+            steps += spent
+            if state.done == full:
+                return _Found(state.order(), True)
+            known = state.done != before and state.done in closed
+            closed.add(state.done)
+            for v in () if known else state.ready:
+                step, live = graph.evaluate(state, v)
+                peak, done = max(state.peak, step), state.done | 1 << v
+                if peak < upper and seen.get(done, upper) > peak:
+                    seen[done] = peak
+                    pushed += 1
+                    heapq.heappush(heap, (peak, -done.bit_count(), pushed, state, v, live))
+            steps += len(state.ready)
+        if not heap or steps > effort:
+            return _Found(None, not heap)
+        peak, _, _, parent, v, live = heapq.heappop(heap)
+        state = graph.after(parent, v, peak, live)
 
 
 def _take_harmless(graph: _Graph, state: _State) -> tuple[_State, int]:
@@ -219,23 +221,30 @@ def _take_harmless(graph: _Graph, state: _State) -> tuple[_State, int]:
     return state, spent
 
 
-def _beam(graph: _Graph, upper: int, width: int, effort: int) -> list[int] | None:
-    """A good order with a peak below `upper`, None if the beam meets none."""
+def _beam(graph: _Graph, upper: int, effort: int) -> list[int] | None:
+    """A good order with a peak below `upper`, None if the beam meets none.
+
+    The beam is as wide as the evaluations left allow, at least one state.
+    """
     states = [graph.start(graph.bound())]
-    for _ in graph.preds:
-        best: dict[int, _State] = {}
+    for level in range(len(graph.preds)):
+        best: dict[int, tuple[int, int, _State, int]] = {}
+        spent = 0
         for state in states:
-            free = next((v for v in state.ready if graph.harmless(state, v)), None)
-            for v in state.ready if free is None else (free,):
-                effort -= 1
-                step, live = graph.evaluate(state, v)
+            ready = state.ready
+            if not effort and len(ready) > 2 * FEW:
+                ready = ready[:FEW] + ready[-FEW:]
+            spent += len(ready)
+            for v, step, live in graph.choices(state, ready):
                 done, peak = state.done | 1 << v, max(state.peak, step)
                 known = best.get(done)
-                if peak < upper and (known is None or (peak, live) < (known.peak, known.live)):
-                    best[done] = graph.after(state, v, step, live)
-        if effort < 0:
-            width = 1
-        states = sorted(best.values(), key=lambda s: (s.peak, s.live))[:width]
+                if peak < upper and (known is None or (peak, live) < known[:2]):
+                    best[done] = (peak, live, state, v)
+        effort = max(0, effort - spent)
+        each = 1 + spent // max(1, len(states))
+        width = max(1, effort // (each * (len(graph.preds) - level)))
+        chosen = sorted(best.values(), key=lambda s: s[:2])[:width]
+        states = [graph.after(state, v, peak, live) for peak, live, state, v in chosen]
     return states[0].order() if states else None
 
 

@@ -67,7 +67,7 @@ def chain(sizes: Sequence[int], inplace: bool) -> Program:
 
 
 def random_program(seed: int, calls: int, views: bool = True) -> Program:
-    """A DAG with residual adds, in-place permissions, scratch, views and concatenations as views."""
+    """A DAG with in-place permissions, scratch, views and concatenations as views."""
     r = random.Random(seed)
     m = Maker()
     known = [m.tensor("x", 64 * r.randint(1, 8), Role.INPUT)]

@@ -60,10 +60,11 @@ def _place_fixed(p: Problem, offsets: list[int]) -> None:
 
 
 def _lowest(p: Problem, i: int, offsets: list[int]) -> int:
-    size, lowest = p.size[i], 0
+    size, align, lowest = p.size[i], p.align[i], 0
     taken = sorted([(offsets[j], p.size[j]) for j in p.near[i] if offsets[j] >= 0])
     for offset, other in taken:
         if lowest + size <= offset:
             break
-        lowest = max(lowest, p.settle(i, offset + other))
+        if offset + other > lowest:
+            lowest = -(-(offset + other) // align) * align
     return lowest

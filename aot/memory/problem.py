@@ -34,8 +34,9 @@ class Problem:
     """Buffers 0..n-1 of whole units, and the maximal sets of them that are live together.
 
     `first[i]..last[i]` (half-open) are the sections that buffer i is live in; `live[t]` lists the
-    buffers of section t in ascending order; `near[i]` those that overlap buffer i in time. A
-    section is a maximal clique: times whose live set is part of another's are left out.
+    buffers of section t in ascending order, `totals[t]` is the sum of their sizes; `near[i]` lists
+    the buffers that overlap buffer i in time. A section is a maximal clique: times whose live set
+    is part of another's are left out.
     """
 
     unit: int
@@ -47,11 +48,7 @@ class Problem:
     last: list[int]
     live: list[list[int]]
     near: list[list[int]]
-
-    @property
-    def totals(self) -> list[int]:
-        """Units live in each section."""
-        return [sum(self.size[i] for i in live) for live in self.live]
+    totals: list[int]
 
     @property
     def bound(self) -> int:
@@ -75,21 +72,35 @@ def problem_of(buffers: Sequence[Buffer]) -> Problem:
         _check(b)
     unit = math.gcd(*(b.align for b in buffers)) if buffers else 1
     first, last, live = _sections(buffers)
-    near: list[set[int]] = [set() for _ in buffers]
-    for members in live:
-        for i in members:
-            near[i].update(members)
+    size = [-(-b.size // unit) for b in buffers]
     return Problem(
         unit,
-        [-(-b.size // unit) for b in buffers],
+        size,
         [b.align // unit for b in buffers],
         [b.end - b.start for b in buffers],
         [None if b.fixed is None else b.fixed // unit for b in buffers],
         first,
         last,
         live,
-        [sorted(s - {i}) for i, s in enumerate(near)],
+        _neighbours(first, live),
+        [sum([size[i] for i in members]) for members in live],
     )
+
+
+def _neighbours(first: Sequence[int], live: Sequence[Sequence[int]]) -> list[list[int]]:
+    """Each pair that shares a section meets in the section where the later one appears."""
+    near: list[list[int]] = [[] for _ in first]
+    for t, members in enumerate(live):
+        new = [i for i in members if first[i] == t]
+        old = [i for i in members if first[i] < t]
+        for i in new:
+            near[i] += old
+            near[i] += [j for j in new if j != i]
+        for i in old:
+            near[i] += new
+    for found in near:
+        found.sort()
+    return near
 
 
 def _check(b: Buffer) -> None:

@@ -33,7 +33,7 @@ VARIANTS = (
     ("WAT", False),
     ("WAT", True),
 )
-FIRST_BUDGET = 500
+FIRST_BUDGET = 4000
 _NEVER = 1 << 62
 
 
@@ -83,6 +83,11 @@ def _deep_recursion(depth: int) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
+def _crossings(p: Problem) -> list[int]:
+    """For every section the buffers that are live in it and in the one before."""
+    return [sum([p.first[i] < t for i in live]) if t else 0 for t, live in enumerate(p.live)]
+
+
 class _Search:
     """One depth-first search. All state is undone through `trail`.
 
@@ -99,12 +104,9 @@ class _Search:
         self.aligned = any(a != 1 for a in p.align)
         self.placed = [False] * n
         self.support, self.low, self.rank = [0] * n, [0] * n, [0] * n
-        self.rest = p.totals
+        self.rest = p.totals[:]
         self.floor = [0] * len(p.live)
-        self.cross = [0] * len(p.live)
-        for i in range(n):
-            for t in range(p.first[i] + 1, p.last[i]):
-                self.cross[t] += 1
+        self.cross = _crossings(p)
         self.trail: list[tuple[int, list[tuple[int, int, int]], list[int], int]] = []
 
     def run(self) -> bool:
@@ -161,9 +163,9 @@ class _Search:
         """Place all of `items`, which are connected; on failure nothing of it remains."""
         begin = len(self.trail)
         placed = self.placed
-        self.steps += len(items) >> 6
+        self.steps += len(items) >> 3
         for o, _, i in self._candidates(items):
-            self.steps += 1
+            self.steps += 3 + (len(self.p.near[i]) >> 2)
             if self.steps > self.budget:
                 raise OutOfSteps
             mark = len(self.trail)
