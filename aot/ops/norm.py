@@ -279,3 +279,42 @@ def lrn_cases() -> Iterator[Case]:
     # As many samples as channels: onnx.reference mistakes one for the other.
     yield case(f32(7, 7, 5, 5), size=3)
     yield case(f32(5, 5, 3, 19), size=4, alpha=0.1, beta=0.5, bias=2.0)
+
+
+mvn = op("MeanVarianceNormalization", "x", axes=(0, 2, 3))
+mvn.check(all_float)
+
+
+@mvn.check
+def mvn_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    axes = sorted(a % m.x.rank for a in m.axes)
+    last = axes == list(range(m.x.rank - len(axes), m.x.rank))
+    yield (
+        last or _all_but_channels(m, axes),
+        f"axes {list(m.axes)} of {m.x.shape} (needs the last axes, or all but the channels)",
+    )
+
+
+def _all_but_channels(m: Match, axes: list[int]) -> bool:
+    return axes == [0, *range(2, m.x.rank)]
+
+
+@mvn.lower
+def mvn_to_kernel(c: LowerContext, m: Match) -> None:
+    axes = sorted(a % m.x.rank for a in m.axes)
+    # (x - E[x]) / (sqrt(E[x^2] - E[x]^2) + 1e-9): the last term only guards against 0 / 0.
+    channelwise = _all_but_channels(m, axes) and axes[0] == 0
+    first = 2 if channelwise else axes[0] if axes else m.x.rank
+    params = c.params(
+        n=m.x.shape[0] if channelwise else 1,
+        groups=m.x.shape[1] if channelwise else math.prod(m.x.shape[:first]),
+        s=math.prod(m.x.shape[first:]),
+    )
+    c.call("aot_mvn_f32", m.y, m.x, params, header=HEADER, inplace=[(m.y, m.x)])
+
+
+@mvn.cases
+def mvn_cases() -> Iterator[Case]:
+    yield case(f32(2, 3, 5, 7))
+    yield case(f32(2, 3, 5, 7), axes=[2, 3])
+    yield case(f32(2, 3, 35), axes=[-1])

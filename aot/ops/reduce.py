@@ -9,11 +9,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aot.dtypes import F32
+from aot.dtypes import F32, F64, S8, S32, S64, U8, U32, U64
+from aot.errors import UnsupportedError
 from aot.layout import Layout
 from aot.lower_context import Handle, LowerContext
 from aot.ops.broadcast import Shape, stored
-from aot.ops.registry import Case, case, f32, full, i64, op
+from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
+from aot.ops.registry import Case, case, f32, full, i64, ints, op
+from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
 from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
@@ -90,9 +93,15 @@ def declare(op_type: str) -> Pattern:
     kind = KINDS[op_type]
     made.layouts(spatial)
 
+    types = NUMBERS
+    if kind.kernel == "logsumexp":
+        types = (F32,)
+    elif kind.finish == LOG:
+        types = FLOATS
+
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
-        yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+        yield m.x.dtype in types, f"dtype {m.x.dtype} (needs {listing(types)})"
         known = m.axes is None or m.axes.is_const or m.axes.shape == (0,)
         yield known, "axes are computed at run time (need a constant)"
         copied = known and not axes_of(m)
@@ -112,6 +121,13 @@ def declare(op_type: str) -> Pattern:
         yield case(f32(3, 4, 21, low=low), i64(1), const=(1,), keepdims=0)
         yield case(f32(3, 4, 5, low=low), i64(-1, 0), const=(1,))
         yield case(f32(3, 4, 5, low=low), keepdims=0)
+        if F64 in types:
+            yield case(f32(3, 4, 5, low=low).astype(np.float64), i64(1), const=(1,))
+        for t in (S32, S64, U32, U64, S8, U8):
+            small = t.nbytes == 1 or (t.nbytes == 4 and op_type == "ReduceSumSquare")
+            if t in types and (not small or kind.kernel in ("max", "min")):
+                x = ints(3, 4, 5, low=-5 if t in SIGNED else 0, dtype=t.np_name)
+                yield case(x, i64(1), const=(1,))
 
     return made
 
@@ -125,20 +141,27 @@ def reduce(
     if not todo:
         c.copy(y, x, math.prod(shape) * x.dtype.nbytes)
         return
-    count = float(math.prod(a for _, a, _ in todo))
+    if c.accuracy == "strict" and x.dtype is F64 and kind.finish == LOG:
+        raise UnsupportedError(
+            "float64 logarithms need the C library, whose last bits differ between systems",
+            hint="use --accuracy normal, or float32",
+        )
+    header = "aot_reduce_f32.h" if x.dtype is F32 else "aot_reduce.h"
+    count: float | int = math.prod(a for _, a, _ in todo)
+    count = float(np.float32(count)) if x.dtype is F32 else count
     so_far: ValueRef | Handle = x
     for i, (outer, axis, inner) in enumerate(todo):
         last = i == len(todo) - 1
         result = y if last else c.temp((outer * inner,), x.dtype)
-        params = c.params(outer=outer, axis=axis, inner=inner, count=float(np.float32(count)))
+        params = c.params(outer=outer, axis=axis, inner=inner, count=count)
         instance = {"MAP": kind.map if i == 0 else X, "FINISH": kind.finish if last else AS_IS}
         c.call(
-            f"aot_reduce_{kind.kernel}_f32",
+            f"aot_reduce_{kind.kernel}_{x.dtype.short}",
             result,
             so_far,
             params,
             instance={} if kind.kernel == "logsumexp" else instance,
-            header="aot_reduce_f32.h",
+            header=header,
         )
         so_far = result
 
@@ -160,3 +183,70 @@ for _name in KINDS:
             yield case(full((1, 70001), 0.1), i64(1), const=(1,), rtol=1e-6)
             yield case(full((70001, 3), 0.125), i64(0), const=(1,), rtol=1e-6)
             yield case(f32(2, 0, 3), i64(1), const=(1,))
+
+
+for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
+    _arg = op(_name, "x", axis=0, keepdims=1, select_last_index=0)
+
+    @_arg.check
+    def arg_supported(m: Match) -> Iterator[tuple[bool, str]]:
+        yield m.x.dtype in NUMBERS, f"dtype {m.x.dtype} (needs {listing(NUMBERS)})"
+        yield m.x.rank > 0 and m.x.shape[m.axis] > 0, f"axis {m.axis} of shape {m.x.shape}"
+
+    @_arg.lower
+    def arg_to_kernel(c: LowerContext, m: Match, least: int = _min) -> None:
+        outer, axis, inner = split_at(m.x.shape, m.axis)
+        c.call(
+            f"aot_arg_{m.x.dtype.short}",
+            m.y,
+            m.x,
+            c.params(outer=outer, axis=axis, inner=inner, count=axis),
+            instance={"MIN": least, "LAST": m.select_last_index},
+            header="aot_reduce.h",
+        )
+
+    @_arg.cases
+    def arg_cases() -> Iterator[Case]:
+        yield case(f32(3, 4, 5), axis=1)
+        yield case(f32(3, 17), axis=-1, keepdims=0)
+        yield case(SPECIAL)
+        for last in (0, 1):
+            yield case(ints(3, 9, low=0, high=3), axis=1, select_last_index=last)
+            yield case(np.round(f32(3, 9)), axis=1, select_last_index=last)
+            yield case(np.array([1, np.nan, 2, np.nan]), select_last_index=last)
+        for t in ("int8", "uint8", "int32", "uint64"):
+            yield case(ints(3, 9, low=0, dtype=t), axis=1)
+
+
+cumsum = op("CumSum", "x axis", exclusive=0, reverse=0)
+
+
+@cumsum.check
+def cumsum_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    types = (F32, F64, S32, S64, U32, U64)
+    yield m.x.dtype in types, f"dtype {m.x.dtype} (needs {listing(types)})"
+    yield m.axis.is_const, "the axis is computed at run time (needs a constant)"
+
+
+@cumsum.lower
+def cumsum_to_kernel(c: LowerContext, m: Match) -> None:
+    outer, axis, inner = split_at(m.x.shape, int(np.asarray(m.axis.data).reshape(())))
+    c.call(
+        f"aot_cumsum_{m.x.dtype.short}",
+        m.y,
+        m.x,
+        c.params(outer=outer, axis=axis, inner=inner, count=axis),
+        instance={"EXCLUSIVE": m.exclusive, "REVERSE": m.reverse},
+        header="aot_reduce.h",
+        inplace=[(m.y, m.x)],
+    )
+
+
+@cumsum.cases
+def cumsum_cases() -> Iterator[Case]:
+    for exclusive in (0, 1):
+        for reverse in (0, 1):
+            axis = np.array(1 - 2 * reverse)
+            yield case(f32(2, 5, 3), axis, const=(1,), exclusive=exclusive, reverse=reverse)
+    yield case(ints(7, dtype="int32"), np.array(0), const=(1,))
+    yield case(ints(7, dtype="uint64", low=0), np.array(0), const=(1,))

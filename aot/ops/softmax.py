@@ -8,8 +8,10 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.dtypes import F32
+from aot.dtypes import F64
+from aot.errors import UnsupportedError
 from aot.lower_context import LowerContext
+from aot.ops.kernels import FLOATS, listing
 from aot.ops.registry import Case, case, f32, full, op
 from aot.partition.match import Match
 
@@ -25,13 +27,25 @@ for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
 
     @_made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
-        yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+        yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
 
     @_made.lower
     def to_kernel(c: LowerContext, m: Match, log: int = _log) -> None:
         outer, axis, inner = split_at(m.x.shape, m.axis)
+        if m.x.dtype is F64 and c.accuracy == "strict":
+            raise UnsupportedError(
+                "float64 exp needs the C library, whose last bits differ between systems",
+                hint="use --accuracy normal, or float32",
+            )
         params = c.params(outer=outer, axis=axis, inner=inner)
-        c.call("aot_softmax_f32", m.y, m.x, params, instance={"LOG": log}, inplace=[(m.y, m.x)])
+        c.call(
+            f"aot_softmax_{m.x.dtype.short}",
+            m.y,
+            m.x,
+            params,
+            instance={"LOG": log},
+            inplace=[(m.y, m.x)],
+        )
 
     @_made.cases
     def cases() -> Iterator[Case]:
@@ -40,4 +54,5 @@ for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
         yield case(f32(2, 5, 3, 19), axis=-3)
         yield case(f32(5, 16), axis=0)
         yield case(full((2, 5), 3e38))
+        yield case(f32(2, 5, 3).astype(np.float64), axis=1)
         yield case(np.array([[-np.inf, 0, 1], [-np.inf] * 3, [np.nan, 0, 1]], np.float32))

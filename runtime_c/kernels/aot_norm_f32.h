@@ -115,6 +115,32 @@ AOT_INLINE void aot_groupnorm_f32(float *y, const float *x, const float *scale, 
     }
 }
 
+/* y = (x - mean) / (deviation + 1e-9), statistics per group over all n.
+ * y, x: [n, groups, s]. */
+typedef struct aot_mvn_f32_params {
+    int64_t n, groups, s;
+} aot_mvn_f32_params;
+
+AOT_INLINE void aot_mvn_f32(float *y, const float *x, const aot_mvn_f32_params *p) {
+    const ptrdiff_t s = (ptrdiff_t)p->s, step = (ptrdiff_t)p->groups * s, n = (ptrdiff_t)p->n;
+    const float count = (float)p->n * (float)p->s;
+    ptrdiff_t g, i;
+    for (g = 0; g < (ptrdiff_t)p->groups; ++g, x += s, y += s) {
+        float mean = 0.0F, spread = 0.0F;
+        for (i = 0; i < n; ++i) {
+            mean += aot_reduce_sum_row(x + i * step, s, 0);
+        }
+        mean /= count;
+        for (i = 0; i < n; ++i) {
+            spread += aot_norm_spread(x + i * step, s, mean);
+        }
+        spread = 1.0F / (sqrtf(spread / count) + 1e-9F);
+        for (i = 0; i < n; ++i) {
+            aot_norm_line(y + i * step, x + i * step, s, mean, spread, 0.0F);
+        }
+    }
+}
+
 /* y = x / |x|_P along an axis; a line whose norm is 0 gives 0.
  * y, x: [outer, axis, inner]. P: 1 or 2. */
 typedef struct aot_lpnorm_f32_params {

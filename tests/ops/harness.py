@@ -433,7 +433,7 @@ def first_errors(text: str) -> str:
 def input_bytes(job: Job) -> bytes:
     """Inputs and constants in the order case_text takes them."""
     program = job.program
-    fed = dict(zip(program.inputs, feeds_of_program(job), strict=True))
+    fed = dict(zip(program.inputs, feeds(job.model, job.case).values(), strict=True))
     parts = []
     for name, t in program.tensors.items():
         if t.view is None and t.role is Role.INPUT:
@@ -441,10 +441,6 @@ def input_bytes(job: Job) -> bytes:
         elif t.view is None and t.role is Role.CONST:
             parts.append(np.ascontiguousarray(program.consts[name]).tobytes())
     return b"".join(parts)
-
-
-def feeds_of_program(job: Job) -> list[np.ndarray]:
-    return list(feeds(job.model, job.case).values())
 
 
 def difference(got: np.ndarray, want: np.ndarray, case: Case) -> str:

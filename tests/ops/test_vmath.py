@@ -42,16 +42,19 @@ def build(folder: Path, vlen: int, contract: str) -> ctypes.CDLL:
             f"void s_{name}(float *y, const float *x, size_t n) {{ for (size_t i = 0; i < n;"
             f" ++i) y[i] = aot_s{name}(x[i]); }}"
         )
+    return compiled("\n".join(text), folder, vlen, contract)
+
+
+def compiled(text: str, folder: Path, vlen: int, contract: str) -> ctypes.CDLL:
     source = folder / "vmath.c"
-    source.write_text("\n".join(text))
+    source.write_text(text)
     library = folder / f"vmath{vlen}{contract}.so"
-    warn = "-Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror -pedantic".split()
-    subprocess.run(
-        [shutil.which("cc") or "cc", "-std=c99", "-O2", "-shared", "-fPIC", *warn, *FLAGS[vlen]]
-        + [f"-ffp-contract={contract}", f"-DAOT_VLEN={vlen}", f"-I{ROOT}/runtime_c/include"]
-        + [f"-I{ROOT}/runtime_c/kernels", str(source), "-o", str(library)],
-        check=True,
-    )
+    warn = "-Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror -pedantic"
+    flags = ["-std=c99", "-O2", "-shared", "-fPIC", *warn.split(" "), *FLAGS[vlen]]
+    flags += [f"-ffp-contract={contract}", f"-DAOT_VLEN={vlen}"]
+    flags += [f"-I{ROOT}/runtime_c/include", f"-I{ROOT}/runtime_c/kernels"]
+    compiler = shutil.which("cc") or "cc"
+    subprocess.run([compiler, *flags, str(source), "-o", str(library), "-lm"], check=True)
     return ctypes.CDLL(str(library))
 
 
@@ -107,3 +110,44 @@ def test_ulp(vlen, contract, tmp_path):
         if contract == "off":
             same = (twin.view(np.int32) == got.view(np.int32)) | (np.isnan(twin) & np.isnan(got))
             assert same.all(), f"{name}: lane and scalar differ at {x[~same][:3]}"
+
+
+RARE = {
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+}
+
+
+def test_rare_functions(tmp_path):
+    text = ['#include "aot_rare_f32.h"']
+    for name in RARE:
+        text.append(
+            f"void r_{name}(float *y, const float *x, size_t n)"
+            f" {{ aot_rare_params p; p.n = (int64_t)n; aot_{name}_f32(y, x, &p); }}"
+        )
+    text.append(
+        "void r_pow(float *y, const float *x, size_t n) { size_t i;"
+        " for (i = 0; i < n; ++i) y[i] = (float)aot_rare_pow(x[i], x[n - 1 - i]); }"
+    )
+    lib = compiled("\n".join(text), tmp_path, 1, "off")
+    x = sweep()[::2].copy()
+    with np.errstate(all="ignore"):
+        wide = x.astype(np.float64)
+        for name, reference in RARE.items():
+            apart = ulps(call(lib, f"r_{name}", x), reference(wide))
+            worst = int(np.argmax(apart))
+            print(f"{name}: {apart[worst]:.3f} ULP at {x[worst]!r}")
+            assert apart[worst] <= 0.6, f"{name}({x[worst]!r})"
+        x = np.concatenate([x[x > 0], np.linspace(-30, 30, 241, dtype=np.float32)])
+        np.random.default_rng(0).shuffle(x)
+        apart = ulps(call(lib, "r_pow", x), np.power(x.astype(np.float64), x[::-1]))
+        assert apart.max() <= 0.6, x[np.argmax(apart)]
