@@ -96,6 +96,8 @@ def conv_case(
         r = values(*out)
         want = want + r
         y = blocked(r, v)
+    # Rounding is relative to the sum, which a clamp may hide: judge by its size, not the result's.
+    scale = 1.0 + float(np.max(np.abs(want)))
     want = activate(want, act)
     scratch = fresh(call.scratch // 4) if call.scratch else None
     arrays = [y, exact(x) if plain else blocked(x, v), exact(call.weights), exact(call.bias)]
@@ -103,7 +105,6 @@ def conv_case(
         arrays.append(y if residual else None)
     if call.scratch is not None:
         arrays.append(scratch)
-    scale = 1.0 + float(np.max(np.abs(want)))
 
     def check() -> float:
         return float(np.max(np.abs(unblocked(y, out, v) - want))) / scale
@@ -237,13 +238,18 @@ def all_cases(v: int) -> list[Prepared]:
     return [*conv_cases(v), *gemm_cases(v), *matmul_cases(v)]
 
 
+def limit(call: KernelCall) -> float:
+    """Error allowed relative to the largest sum; only F(4,3) rounds worse than a plain sum."""
+    return 1e-5 if call.instance.get("M") == 4 else 2e-6
+
+
 def main(v: int, folder: Path, flags: list[str]) -> int:
     cases = all_cases(v)
     library = Library(folder, v, [c.signature for c in cases], flags)
     for case in cases:
         library.bind(case.signature, case.arrays, case.call.fields)()
         error = case.check()
-        if not error < (2e-5 if "winograd" in case.call.kernel else 2e-6):
+        if not error < limit(case.call):
             print(f"error {error:.3g}: {case.label}")
             return 1
     print(f"{len(cases)} cases right")
