@@ -100,7 +100,7 @@ def chains(seed: int, colours: int, count: int, length: int) -> Graph:
 def test_chains_that_defeat_the_bound_are_solved_exactly() -> None:
     above = 0
     for seed in range(60):
-        graph = chains(seed, 2 + seed % 3, 3, 4)
+        graph = chains(seed, 2 + seed % 3, 4, 5)
         count = proven(graph)
         assert count == fewest_by_orders(graph)
         found = merge_regions(*graph).certificate
@@ -108,6 +108,26 @@ def test_chains_that_defeat_the_bound_are_solved_exactly() -> None:
         assert found.optimal
         above += greedy.count > count or greedy.lower_bound < count
     assert above, "no chain defeats the greedy choice"
+
+
+def test_few_offloaded_vertices_in_a_large_graph_are_solved_exactly() -> None:
+    """Two vendors in chains of portable work: 14 vertices among 8000, greedy is not enough."""
+    r = random.Random(5)
+    for _ in range(4):
+        small = chains(r.randrange(1000), 3, 4, 4)
+        preds: list[tuple[int, ...]] = [()]
+        colours = [-1]
+        place = {}
+        for v, before in enumerate(small[0]):
+            last = place[before[0]] if before else 0
+            for _ in range(500 if small[1][v] < 0 else 1):
+                preds.append((last,))
+                colours.append(small[1][v])
+                last = len(preds) - 1
+            place[v] = last
+        found = merge_regions(preds, colours).certificate
+        assert found.optimal
+        assert found.count == fewest_by_orders(small)
 
 
 def test_a_large_tangle_states_its_gap() -> None:

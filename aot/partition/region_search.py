@@ -43,6 +43,68 @@ class State(NamedTuple):
         return self.length + sum(self.chains)
 
 
+def topological(after: Sequence[Sequence[int]]) -> list[int]:
+    """Vertices in a topological order. Raises InternalError if there is a cycle."""
+    waiting = [0] * len(after)
+    for users in after:
+        for s in users:
+            waiting[s] += 1
+    order = [v for v, n in enumerate(waiting) if not n]
+    for v in order:
+        for s in after[v]:
+            waiting[s] -= 1
+            if not waiting[s]:
+                order.append(s)
+    if len(order) != len(after):
+        raise InternalError("regions of a graph that has a cycle")
+    return order
+
+
+def condensed(
+    preds: Sequence[Sequence[int]], colours: Sequence[int]
+) -> tuple[list[list[int]], list[int], list[int]]:
+    """The same problem with at most one colourless vertex before each coloured one.
+
+    Returns (preds, colours, the given vertex of each coloured vertex); those come first. All that
+    matters of colourless vertices is which coloured ones reach which others through them. The
+    problem is returned as it is, coloured vertices first, where that takes too many edges.
+    """
+    after: list[list[int]] = [[] for _ in preds]
+    for v, before in enumerate(preds):
+        for p in before:
+            after[p].append(v)
+    coloured = [v for v, c in enumerate(colours) if c >= 0]
+    place = {v: i for i, v in enumerate(coloured)}
+    reaching: list[frozenset[int]] = [frozenset()] * len(preds)
+    edges, most = 0, 20 * len(preds) + 1000
+    made: list[list[int]] = [[] for _ in coloured]
+    tints = [colours[v] for v in coloured]
+    for v in topological(after):
+        through = [reaching[p] for p in preds[v] if colours[p] < 0]
+        direct = [place[p] for p in preds[v] if colours[p] >= 0]
+        if colours[v] < 0:
+            reaching[v] = frozenset(direct).union(*through)
+            edges += len(reaching[v])
+            continue
+        made[place[v]] = direct
+        behind = sorted(frozenset[int]().union(*through))
+        if behind:
+            made[place[v]] = [*direct, len(made)]
+            made.append(behind)
+            tints.append(-1)
+            edges += len(behind)
+        if edges > most:
+            others = [v for v, c in enumerate(colours) if c < 0]
+            place.update((v, len(coloured) + i) for i, v in enumerate(others))
+            every = [*coloured, *others]
+            return (
+                [[place[p] for p in preds[v]] for v in every],
+                [colours[v] for v in every],
+                coloured,
+            )
+    return made, tints, coloured
+
+
 class Ways:
     """The graph as the search needs it: predecessors as bit sets, chains per colour.
 
@@ -68,7 +130,7 @@ class Ways:
         # best[v][c]: stretches of c on the best path from v on; open[v]: colours whose longest
         # path begins with v itself, so that a predecessor of that colour adds nothing.
         best: list[list[int]] = [[]] * self.size
-        for v in reversed(self._topological()):
+        for v in reversed(topological(self.after)):
             own = self.colours[v]
             most = [0] * self.count
             for s in self.after[v]:
@@ -82,18 +144,6 @@ class Ways:
                 marks[most[own] - 1] |= 1 << v
             best[v] = most
         return levels
-
-    def _topological(self) -> list[int]:
-        waiting = [n.bit_count() for n in self.needs]
-        order = [v for v in range(self.size) if not waiting[v]]
-        for v in order:
-            for s in self.after[v]:
-                waiting[s] -= 1
-                if not waiting[s]:
-                    order.append(s)
-        if len(order) != self.size:
-            raise InternalError("regions of a graph that has a cycle")
-        return order
 
     def start(self) -> State:
         """Nothing computed but the colourless vertices that need no region."""

@@ -17,11 +17,14 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aot.partition.region_search import State, Ways, beam, exact
+from aot.partition.region_search import State, Ways, beam, condensed, exact
 
 #: Vertices the search may compute (a million take about a second).
 EFFORT = 600_000
 WIDTHS = (1, 8, 64, 256)
+#: Offloaded vertices up to which the minimum is found whatever it takes.
+SMALL = 14
+NO_LIMIT = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,11 @@ def merge_regions(
     """
     palette = {c: i for i, c in enumerate(sorted({c for c in colours if c >= 0}))}
     dense = [palette.get(c, -1) for c in colours]
-    region, bound = _fewest(preds, dense, effort)
+    fewer, tints, coloured = condensed(preds, dense)
+    found, bound = _fewest(fewer, tints, effort, len(coloured) <= SMALL)
+    region = [-1] * len(preds)
+    for v, r in zip(coloured, found, strict=False):
+        region[v] = r
     order = quotient_order(preds, region)
     names: dict[int, int] = {}
     for v in order:
@@ -78,9 +85,9 @@ def merge_regions(
 
 
 def _fewest(
-    preds: Sequence[Sequence[int]], colours: Sequence[int], effort: int
+    preds: Sequence[Sequence[int]], colours: Sequence[int], effort: int, small: bool
 ) -> tuple[list[int], int]:
-    """(region of every vertex, proven lower bound)."""
+    """(region of every vertex, proven lower bound = their number if `small`)."""
     forward = Ways(preds, colours)
     bound = forward.start().bound
     best = beam(forward, 1, len(preds) + 1)
@@ -90,7 +97,7 @@ def _fewest(
     backward = Ways(forward.after, colours)
     best, winner = _either_end(forward, backward, WIDTHS[1], best, forward)
     if best.length > bound:
-        proof = exact(forward, best.length, effort // 4)
+        proof = exact(forward, best.length, NO_LIMIT if small else effort // 4)
         bound = max(bound, proof.bound)
         if proof.best is not None:
             best, winner = proof.best, forward
