@@ -567,3 +567,42 @@ def test_recursive_functions_and_function_bombs_are_refused():
     start = time.perf_counter()
     refused(with_functions(bombs, [node("F31", ["x"], ["y"], domain="my")]), str(1 << 31))
     assert time.perf_counter() - start < 5
+
+
+# Bytes
+
+
+def test_names_that_are_no_text_are_refused():
+    data = relu().SerializeToString().replace(b"Relu", b"Re\xfflu"[:4])
+    refused(data, "UTF-8")
+
+
+@pytest.mark.parametrize("equation", ["-", "i->-", "a->b->c", "i.j", "i;j"])
+def test_malformed_equations_are_refused_before_inference_sees_them(equation):
+    built = model(
+        [node("Einsum", ["x"], ["y"], equation=equation, name="e")],
+        [info("x", (2,))],
+        [info("y", None)],
+    )
+    refused(built, "e (Einsum)", "malformed")
+
+
+def test_flipped_bytes_never_escape_as_other_errors():
+    rng = np.random.default_rng(11)
+    whole = model(
+        [node("Conv", ["x", "w"], ["c"]), node("Softmax", ["c"], ["y"], axis=1)],
+        [info("x", (1, 3, 4, 4))],
+        [info("y", None)],
+        {"w": np.ones((2, 3, 1, 1), np.float32)},
+        opset=12,
+    ).SerializeToString()
+    outcomes = {"loaded": 0, "refused": 0}
+    for _ in range(300):
+        data = bytearray(whole)
+        data[rng.integers(len(data))] = rng.integers(256)
+        try:
+            normalise(load(bytes(data)))
+            outcomes["loaded"] += 1
+        except AotError:
+            outcomes["refused"] += 1
+    assert outcomes["refused"] > 50 and outcomes["loaded"] > 5

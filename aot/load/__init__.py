@@ -80,8 +80,8 @@ def _to_ir(light: onnx.ModelProto) -> ir.Model:
 
     try:
         model: ir.Model = ir.from_proto(light)
-    except (ValueError, TypeError, KeyError) as e:
-        text = " ".join(str(e).split())[:300]
+    except Exception as e:  # onnx_ir wraps whatever it meets
+        text = " ".join(str(e.__cause__ or e).split())[:300]
         raise ModelError(f"not valid ONNX: {text}") from None
     return model
 

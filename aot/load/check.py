@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
 from aot.load.external import is_external
+from aot.load.strings import check_strings
 from aot.load.tensors import check_tensor, element_count
 from aot.shapes.contrib import CONTRIB
 
@@ -34,14 +35,16 @@ def node_title(node: onnx.NodeProto, index: int | None = None) -> str:
 def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
     """Raise the errors of the graph's structure, all of a kind at once."""
     graph = model.graph
+    raise_all(_depth_errors(graph, 0))
+    check_strings(model)
     if not graph.node:
         raise ModelError("the graph is empty (0 nodes)", f'graph "{graph.name}"')
     if not graph.output:
         raise ModelError("the graph has no outputs", f'graph "{graph.name}"')
-    raise_all(_depth_errors(graph, 0))
     raise_all(_tensor_errors(model))
     raise_all(_scope_errors(graph, frozenset()))
     raise_all(_operator_errors(model, claimed))
+    raise_all(_einsum_errors(model))
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -183,6 +186,26 @@ def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterat
                 if reason:
                     where = f"function {function.domain}.{function.name}"
                     yield UnsupportedError(f"{node_title(node, index)}: {reason}", where)
+
+
+def _einsum_errors(model: onnx.ModelProto) -> Iterator[AotError]:
+    """Equations onnx's inference would never return from."""
+    bodies = [graph.node for graph in all_graphs(model.graph)]
+    bodies += [function.node for function in model.functions]
+    for index, node in enumerate(n for nodes in bodies for n in nodes):
+        if node.op_type == "Einsum" and not node.domain:
+            for attribute in node.attribute:
+                text = attribute.s.decode("utf-8", "replace")
+                if attribute.name == "equation" and not _is_equation(text):
+                    what = f'{node_title(node, index)}: the equation "{text[:80]}" is malformed'
+                    yield ModelError(what)
+
+
+def _is_equation(text: str) -> bool:
+    left, arrow, right = text.replace(" ", "").partition("->")
+    terms = [*left.split(","), right] if arrow else left.split(",")
+    letters = [term.replace("...", "", 1) for term in terms]
+    return all(not part or (part.isascii() and part.isalpha()) for part in letters)
 
 
 def _domain(domain: str) -> str:

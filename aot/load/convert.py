@@ -54,11 +54,28 @@ def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
 
     version = standard_opset(model)
     try:
-        return version_converter.convert_version(model, target)
+        converted = version_converter.convert_version(model, target)
     except Exception as e:  # onnx raises RuntimeError and its own ConvertError
         text = " ".join(str(e).split())[:400]
         what = f"the model cannot be brought from opset {version} to {target}: {text}"
         raise ModelError(what, hint="export the model with a newer opset") from None
+    _forget_old_shapes(converted)
+    return converted
+
+
+def _forget_old_shapes(model: onnx.ModelProto) -> None:
+    """Drop the shapes that the converter inferred by the rules of the old opset.
+
+    Before opset 22 they count pooling windows that start behind the input (ceil_mode). What nodes
+    of other domains give stays: nobody else knows it.
+    """
+    known = {o for n in model.graph.node if n.domain in ("", "ai.onnx") for o in n.output}
+    kept = [v for v in model.graph.value_info if v.name not in known]
+    del model.graph.value_info[:]
+    model.graph.value_info.extend(kept)
+    for value in model.graph.output:
+        if value.name in known and value.type.HasField("tensor_type"):
+            value.type.tensor_type.ClearField("shape")
 
 
 def _has_old_resize(model: onnx.ModelProto) -> bool:
