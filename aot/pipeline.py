@@ -50,11 +50,11 @@ def _unwatched(_stage: str, _text: Callable[[], str]) -> None:
 def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
     """What the user and the backends ask of the loader: pins, claims, shape rules."""
     from aot.load import LoadOptions
-    from aot.partition.pattern import root_ops
+    from aot.partition.pattern import all_ops, root_ops
     from aot.vendor.infer import rule_of
 
     patterns = [p for b in backends for p in b.patterns]
-    claimed = {f"{d}::{o}" for p in patterns for d, o in root_ops(p.graph) if d}
+    claimed = {f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph) if d}
     rules = {k: rule_of(p) for p in patterns if p.inference for k in root_ops(p.graph)}
     return LoadOptions(
         dims=options.dims,

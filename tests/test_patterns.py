@@ -9,10 +9,13 @@ from pathlib import Path
 import numpy as np
 import onnx_ir as ir
 import pytest
+from onnx import helper
 
 from aot.errors import BackendError
+from aot.options import Options
 from aot.partition.pattern import either, match_at, repeat, trace
 from aot.partition.select import select
+from aot.pipeline import partition_model
 from aot.vendor.backend import Backend
 from graphs import model
 
@@ -297,6 +300,22 @@ def test_a_pattern_function_that_raises_at_a_node_names_it() -> None:
     with pytest.raises(BackendError, match=r"acme\.odd: its pattern raised TypeError") as caught:
         select(graph, [backend])
     assert "n0_Gemm (Gemm)" in caught.value.where
+
+
+def test_a_function_of_the_model_is_a_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pattern that names a function keeps it from being inlined."""
+    body = [helper.make_node("Sigmoid", ["x"], ["s"]), helper.make_node("Mul", ["x", "s"], ["y"])]
+    opset = helper.make_opsetid("", 21)
+    gate = helper.make_function("com.acme", "Gate", ["x"], ["y"], body, [opset])
+    rows = [("com.acme.Gate", "x", "g"), ("Relu", "g", "y")]
+    proto = model(rows, {"x": [4]}, {"y": [4]}, domains=["com.acme"])
+    proto.functions.append(gate)
+    backend = Backend("acme")
+    backend.pattern(lambda op, x: op.Relu(op.domain("com.acme").Gate(x))).name = "gate"
+    monkeypatch.setattr("aot.vendor.find.backends_for", lambda *names: [backend])
+    _, partition = partition_model(proto, Options())
+    (taken,) = partition.items
+    assert [n.op_type for n in taken.match.nodes] == ["Relu", "Gate"]
 
 
 def chosen(graph, *functions, priority=0) -> list[str]:

@@ -160,6 +160,12 @@ def _needed(pattern: Pat | Results | None, known: dict[int, Kinds]) -> Kinds:
     return known[key]
 
 
+def all_ops(pattern: Pat | Results) -> tuple[tuple[str, str], ...]:
+    """(domain, operator) of every node that a match can hold."""
+    found = (k for p in parts(pattern) if isinstance(p, OpPat) for k in root_ops(p))
+    return tuple(dict.fromkeys(found))
+
+
 def root_ops(pattern: Pat | Results | None) -> tuple[tuple[str, str], ...]:
     """(domain, operator) of every node that can be the pattern's last one."""
     if isinstance(pattern, OpPat):
