@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from aot.errors import AotError, InternalError, UsageError, clip
+from aot.lazy import defer_symbolic
 from aot.version import __version__
 
 #: Options that may stand before a subcommand.
@@ -21,6 +22,7 @@ _GLOBAL_FLAGS = ("-v", "--verbose", "-q", "--quiet", "--json")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 1 (something is at fault) or 2 (usage)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    defer_symbolic()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name must not fail for want of a character
             stream.reconfigure(errors="backslashreplace")

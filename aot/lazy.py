@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules that a dependency imports but a compilation never uses: loaded on first access only."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from types import ModuleType
+from typing import Any
+
+
+class _Deferred(ModuleType):
+    """Stands in `sys.modules` until an attribute is asked for."""
+
+    def __getattr__(self, name: str) -> Any:
+        if sys.modules.get(self.__name__) is self:
+            del sys.modules[self.__name__]
+        real = importlib.import_module(self.__name__)
+        self.__dict__.update(real.__dict__)
+        return getattr(real, name)
+
+
+def defer_symbolic() -> None:
+    """Keep onnx_ir from loading sympy, which it needs for arithmetic on symbolic dimensions only.
+
+    That takes longer than compiling a small model; dimensions are pinned before onnx_ir sees them.
+    """
+    defer("sympy")
+    defer("onnx_ir._symbolic_shapes")
+
+
+def defer(name: str) -> None:
+    """Make `import NAME` return at once; the module is executed when an attribute is read.
+
+    Does nothing if the module is loaded or absent.
+    (importlib's LazyLoader does not do: before Python 3.12 the import statement itself wakes it.)
+    """
+    if name in sys.modules:
+        return
+    # The spec of a submodule would execute its package: do without.
+    spec = None if "." in name else importlib.util.find_spec(name)
+    if spec is None and "." not in name:
+        return
+    stand_in = _Deferred(name)
+    stand_in.__spec__ = spec
+    sys.modules[name] = stand_in
