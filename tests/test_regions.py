@@ -18,6 +18,7 @@ from aot.errors import InternalError
 from aot.options import Options
 from aot.partition.check import check_partition, check_regions
 from aot.partition.graph import dependencies
+from aot.partition.region_search import condensed
 from aot.partition.regions import merge_regions, quotient_order
 from aot.partition.select import Partition, select
 from aot.pipeline import partition_model
@@ -128,6 +129,17 @@ def test_few_offloaded_vertices_in_a_large_graph_are_solved_exactly() -> None:
         found = merge_regions(preds, colours).certificate
         assert found.optimal
         assert found.count == fewest_by_orders(small)
+
+
+def test_portable_vertices_that_reach_much_are_not_condensed() -> None:
+    """A chain of portable vertices, each after one more offloaded one and before another."""
+    n = 300
+    preds: list[tuple[int, ...]] = [() for _ in range(n)]
+    preds += [(i, n + i - 1) if i else (0,) for i in range(n)]
+    preds += [(n + i,) for i in range(n)]
+    colours = [0] * n + [-1] * n + [1] * n
+    assert len(condensed(preds, colours)[0]) == 3 * n
+    assert proven((preds, colours)) == 2
 
 
 def test_a_large_tangle_states_its_gap() -> None:

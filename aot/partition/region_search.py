@@ -94,15 +94,17 @@ def condensed(
             tints.append(-1)
             edges += len(behind)
         if edges > most:
-            others = [v for v, c in enumerate(colours) if c < 0]
-            place.update((v, len(coloured) + i) for i, v in enumerate(others))
-            every = [*coloured, *others]
-            return (
-                [[place[p] for p in preds[v]] for v in every],
-                [colours[v] for v in every],
-                coloured,
-            )
+            return _coloured_first(preds, colours, coloured)
     return made, tints, coloured
+
+
+def _coloured_first(
+    preds: Sequence[Sequence[int]], colours: Sequence[int], coloured: list[int]
+) -> tuple[list[list[int]], list[int], list[int]]:
+    every = [*coloured, *(v for v, c in enumerate(colours) if c < 0)]
+    place = {v: i for i, v in enumerate(every)}
+    moved = [[place[p] for p in preds[v]] for v in every]
+    return moved, [colours[v] for v in every], coloured
 
 
 class Ways:
