@@ -11,11 +11,11 @@ import numpy as np
 
 from aot.dtypes import F32, DType
 from aot.lower_context import Handle, LowerContext
-from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, pack, stored
+from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op, portable
-from aot.ops.unary import SPECIAL, edges, emit
+from aot.ops.unary import SPECIAL, edges
 from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
 
@@ -226,49 +226,6 @@ def prelu_cases() -> Iterator[Case]:
     yield case(f32(2, 7), f32(1))
 
 
-power = op("Pow", "a b")
-power.layouts(follow)
-#: Exponents with a kernel of their own.
-POWERS = {2.0: "square", 3.0: "cube", 0.5: "pow_half", -1.0: "reciprocal"}
-
-
-@power.check
-def power_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.a.dtype in NUMBERS, f"dtype {m.a.dtype} (needs {listing(NUMBERS)})"
-    known = m.b.dtype is m.a.dtype or m.b.is_const
-    yield known, f"{m.a.dtype} to the power of computed {m.b.dtype} (needs one type)"
-    whole = not m.b.is_const or bool(np.all(np.asarray(m.b.data) % 1 == 0))
-    yield m.a.dtype.is_float or whole, f"fractional powers of {m.a.dtype}"
-
-
-@power.lower
-def power_to_kernel(c: LowerContext, m: Match) -> None:
-    exponent: Operand
-    if m.b.is_const:
-        data = np.asarray(m.b.data)
-        single = float(data.reshape(-1)[0]) if data.size == 1 else 0.0
-        own = POWERS.get(single) if m.a.shape == m.y.shape else None
-        if own and (m.a.dtype.is_float or own == "square"):
-            emit(c, Match((), {"x": m.a, "y": m.y}, {}, {}, ("y",)), own)
-            return
-        exponent = pack(c, data.astype(m.a.dtype.numpy), m.y)
-    else:
-        exponent = operand(c, m.b, m.y)
-    combine(c, "pow", m.a.dtype, m.y, stored(m.y), [operand(c, m.a, m.y), exponent])
-
-
-@power.cases
-def power_cases() -> Iterator[Case]:
-    yield case(f32(3, 7, low=0.1), f32(3, 7, seed=1))
-    yield case(SPECIAL[:, None], SPECIAL[None, :])
-    for exponent in (2, 3, 0.5, -1, 1.7):
-        yield case(f32(2, 5, 3, low=0.1), np.array(exponent, np.float32), const=(1,))
-    yield case(f32(2, 5, 3), np.array(2, np.int64), const=(1,))
-    yield case(f32(2, 5, 3).astype(np.float64), np.array(2.0), const=(1,))
-    yield case(np.array([1, 2, 3, -4], np.int32), np.array([3, 30, 0, 3], np.int32))
-    yield case(np.array([1, 2, 3, -4], np.int64), np.array(2, np.int64), const=(1,))
-
-
 modulo = op("Mod", "a b", fmod=0)
 modulo.layouts(follow)
 modulo.check(lambda m: same_type(m, NUMBERS))
@@ -300,7 +257,7 @@ shift.layouts(follow)
 
 @shift.check
 def shift_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield from same_type(m, UNSIGNED)
+    yield from same_type(m, INTS)
     yield m.direction in ("LEFT", "RIGHT"), f"direction {m.direction!r}"
 
 
@@ -313,7 +270,7 @@ def shift_to_kernel(c: LowerContext, m: Match) -> None:
 
 @shift.cases
 def shift_cases() -> Iterator[Case]:
-    for t in UNSIGNED:
+    for t in INTS:
+        by = [0, 1, 3, t.bits - 1, t.bits] + ([] if t in UNSIGNED else [-1])
         for direction in ("LEFT", "RIGHT"):
-            by = np.array([0, 1, 3, t.bits - 1], t.np_name)
-            yield case(edges(t)[:, None], by, direction=direction)
+            yield case(edges(t)[:, None], np.array(by, t.np_name), direction=direction)

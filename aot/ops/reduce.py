@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aot.dtypes import F32, F64, S8, S32, S64, U8, U32, U64
+from aot.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.errors import UnsupportedError
 from aot.layout import Layout
 from aot.lower_context import Handle, LowerContext
@@ -94,10 +94,10 @@ def declare(op_type: str) -> Pattern:
     made.layouts(spatial)
 
     types = NUMBERS
-    if kind.kernel == "logsumexp":
-        types = (F32,)
-    elif kind.finish == LOG:
+    if kind.kernel == "logsumexp" or kind.finish == LOG:
         types = FLOATS
+    elif kind.kernel in ("max", "min"):
+        types = (*NUMBERS, BOOL)
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
@@ -141,7 +141,11 @@ def reduce(
     if not todo:
         c.copy(y, x, math.prod(shape) * x.dtype.nbytes)
         return
-    if c.accuracy == "strict" and x.dtype is F64 and kind.finish == LOG:
+    if (
+        c.accuracy == "strict"
+        and x.dtype is F64
+        and (kind.finish == LOG or kind.kernel == "logsumexp")
+    ):
         raise UnsupportedError(
             "float64 logarithms need the C library, whose last bits differ between systems",
             hint="use --accuracy normal, or float32",
@@ -175,6 +179,12 @@ for _name in KINDS:
             yield case(SPECIAL.reshape(1, -1), i64(1), const=(1,))
             yield case(np.where(np.isnan(SPECIAL), 3, SPECIAL).reshape(1, -1), i64(0), const=(1,))
             yield case(f32(2, 3), np.array([], np.int64), const=(1,), noop_with_empty_axes=1)
+
+    if _name in ("ReduceMax", "ReduceMin"):
+
+        @_made.cases
+        def bool_case() -> Iterator[Case]:
+            yield case(f32(3, 4, 2) > 0, i64(1), const=(1,))
 
     if _name == "ReduceSum":
 
@@ -216,6 +226,27 @@ for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
             yield case(np.array([1, np.nan, 2, np.nan]), select_last_index=last)
         for t in ("int8", "uint8", "int32", "uint64"):
             yield case(ints(3, 9, low=0, dtype=t), axis=1)
+
+
+hardmax = op("Hardmax", "x", axis=-1)
+
+
+@hardmax.check
+def hardmax_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
+
+
+@hardmax.lower
+def hardmax_to_kernel(c: LowerContext, m: Match) -> None:
+    outer, axis, inner = split_at(m.x.shape, m.axis)
+    params = c.params(outer=outer, axis=axis, inner=inner, count=axis)
+    c.call(f"aot_hardmax_{m.x.dtype.short}", m.y, m.x, params, header="aot_reduce.h")
+
+
+@hardmax.cases
+def hardmax_cases() -> Iterator[Case]:
+    yield case(np.round(f32(3, 9)))
+    yield case(f32(2, 5, 3).astype(np.float64), axis=1)
 
 
 cumsum = op("CumSum", "x axis", exclusive=0, reverse=0)

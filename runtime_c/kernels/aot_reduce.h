@@ -85,6 +85,30 @@ AOT_REDUCE(max, f64, double, -(double)INFINITY, a > b || isnan(a) ? a : b, AOT_R
 AOT_REDUCE(min, f64, double, (double)INFINITY, a < b || isnan(a) ? a : b, AOT_REDUCE_F64_MAP,
            AOT_REDUCE_F64_END)
 
+AOT_REDUCE(max, b8, uint8_t, 0, a | b, x != 0, a)
+AOT_REDUCE(min, b8, uint8_t, 1, a &b, x != 0, a)
+
+/* y = log(sum(exp(x))) of float64, by way of the maximum. */
+typedef aot_reduce_params aot_reduce_logsumexp_f64_params;
+
+AOT_INLINE void aot_reduce_logsumexp_f64(double *y, const double *x, const aot_reduce_params *p) {
+    const ptrdiff_t axis = (ptrdiff_t)p->axis, inner = (ptrdiff_t)p->inner;
+    ptrdiff_t o, j, i;
+    for (o = 0; o < (ptrdiff_t)p->outer; ++o, x += axis * inner, y += inner) {
+        for (j = 0; j < inner; ++j) {
+            double top = -(double)INFINITY, sum = 0.0;
+            for (i = 0; i < axis; ++i) {
+                top = x[i * inner + j] > top ? x[i * inner + j] : top;
+            }
+            top = fabs(top) < (double)INFINITY ? top : 0.0;
+            for (i = 0; i < axis; ++i) {
+                sum += exp(x[i * inner + j] - top);
+            }
+            y[j] = log(sum) + top;
+        }
+    }
+}
+
 /* Index along the axis of the largest (MIN 0) or smallest (MIN 1) element; of equal ones the first
  * (LAST 0) or last (LAST 1); NaN beats every number. An empty axis gives 0. */
 #define AOT_ARG(SHORT, T, IS_NAN)                                                             \
@@ -117,6 +141,29 @@ AOT_REDUCE(min, f64, double, (double)INFINITY, a < b || isnan(a) ? a : b, AOT_RE
         }                                                                                     \
     }
 
+/* 1 at the first largest element along the axis, 0 elsewhere. y: like x, may not be x. */
+#define AOT_HARDMAX(SHORT, T)                                                                 \
+    typedef aot_reduce_params aot_hardmax_##SHORT##_params;                                   \
+    AOT_INLINE void aot_hardmax_##SHORT(T *y, const T *x, const aot_reduce_params *p) {       \
+        const ptrdiff_t axis = (ptrdiff_t)p->axis, inner = (ptrdiff_t)p->inner;               \
+        ptrdiff_t o, i, j;                                                                    \
+        for (o = 0; o < (ptrdiff_t)p->outer; ++o, x += axis * inner, y += axis * inner) {     \
+            for (j = 0; j < inner; ++j) {                                                     \
+                ptrdiff_t best = 0;                                                           \
+                for (i = 0; i < axis; ++i) {                                                  \
+                    y[i * inner + j] = 0;                                                     \
+                    best = aot_arg_##SHORT##_beats(x[i * inner + j], x[best * inner + j], 0,  \
+                                                   0)                                         \
+                               ? i                                                            \
+                               : best;                                                        \
+                }                                                                             \
+                if (axis > 0) {                                                               \
+                    y[best * inner + j] = 1;                                                  \
+                }                                                                             \
+            }                                                                                 \
+        }                                                                                     \
+    }
+
 #define AOT_ARG_NEVER(v) 0
 AOT_ARG(s8, int8_t, AOT_ARG_NEVER)
 AOT_ARG(s16, int16_t, AOT_ARG_NEVER)
@@ -128,6 +175,8 @@ AOT_ARG(u32, uint32_t, AOT_ARG_NEVER)
 AOT_ARG(u64, uint64_t, AOT_ARG_NEVER)
 AOT_ARG(f32, float, isnan)
 AOT_ARG(f64, double, isnan)
+AOT_HARDMAX(f32, float)
+AOT_HARDMAX(f64, double)
 
 /* Running sums along the axis. EXCLUSIVE: an element's own value does not count; REVERSE: from the
  * end. float32 is added up in double, integers wrap. y may be x. */

@@ -6,7 +6,8 @@
  * aot_<name>_<type>(y, a, b, p, IA, IB): broadcasting as aot_broadcast.h says; y may be an operand
  * that is not broadcast. Comparisons also exist for f32; they and the logical operators write bytes
  * 0 and 1.
- * Nothing is undefined: integers wrap, x / 0 and x mod 0 are 0, shifts by the width or more give 0.
+ * Nothing is undefined: integers wrap, x / 0 and x mod 0 are 0, shifts by
+ * a negative number or by the width or more push every bit out.
  * No scratch.
  */
 #ifndef AOT_SCALAR_H
@@ -79,6 +80,12 @@ AOT_INLINE int64_t aot_scalar_mod(int64_t x, int64_t z, int FMOD) {
     return !FMOD && r != 0 && (r < 0) != (z < 0) ? r + z : r;
 }
 
+/* x shifted right with its sign; shifting all bits out leaves the sign. */
+AOT_INLINE int64_t aot_scalar_shift_right(int64_t x, int64_t z, int BITS) {
+    const int by = z < 0 || z >= BITS ? BITS - 1 : (int)z;
+    return x < 0 ? ~(~x >> by) : x >> by;
+}
+
 #define AOT_SCALAR_COMPARE(SHORT, T)                                                          \
     AOT_SCALAR2(equal, SHORT, uint8_t, T, x == z)                                             \
     AOT_SCALAR2(less, SHORT, uint8_t, T, x < z)                                               \
@@ -102,13 +109,15 @@ AOT_INLINE int64_t aot_scalar_mod(int64_t x, int64_t z, int FMOD) {
     AOT_SCALAR1(square, SHORT, T, T, (uint64_t)x *(uint64_t)x)                                \
     AOT_SCALAR1(copy, SHORT, T, T, x)
 
-#define AOT_SCALAR_SIGNED(SHORT, T)                                                           \
+#define AOT_SCALAR_SIGNED(SHORT, T, BITS)                                                     \
     AOT_SCALAR_INT(SHORT, T)                                                                  \
     AOT_SCALAR2(div, SHORT, T, T, z == 0 ? 0 : z == -1 ? (T)(0U - (uint64_t)x) : x / z)       \
     AOT_SCALAR2(mod, SHORT, T, T, aot_scalar_mod(x, z, 0))                                    \
     AOT_SCALAR2(fmod, SHORT, T, T, aot_scalar_mod(x, z, 1))                                   \
     AOT_SCALAR2(pow, SHORT, T, T, aot_scalar_pow((uint64_t)x, (int64_t)z, x == -1))           \
     AOT_SCALAR2(prelu, SHORT, T, T, x < 0 ? (uint64_t)x * (uint64_t)z : (uint64_t)x)          \
+    AOT_SCALAR2(shift_left, SHORT, T, T, z < 0 || z >= BITS ? 0U : (uint64_t)x << z)          \
+    AOT_SCALAR2(shift_right, SHORT, T, T, aot_scalar_shift_right(x, z, BITS))                 \
     AOT_SCALAR1(abs, SHORT, T, T, x < 0 ? 0U - (uint64_t)x : (uint64_t)x)                     \
     AOT_SCALAR1(sign, SHORT, T, T, (x > 0) - (x < 0))                                         \
     AOT_SCALAR1(relu, SHORT, T, T, x > 0 ? x : 0)                                             \
@@ -131,10 +140,10 @@ AOT_INLINE int64_t aot_scalar_mod(int64_t x, int64_t z, int FMOD) {
                     ((uint64_t)p->lo < (uint64_t)p->hi ? (uint64_t)p->lo : (uint64_t)p->hi) : \
                     x > (uint64_t)p->hi ? (uint64_t)p->hi : x)
 
-AOT_SCALAR_SIGNED(s8, int8_t)
-AOT_SCALAR_SIGNED(s16, int16_t)
-AOT_SCALAR_SIGNED(s32, int32_t)
-AOT_SCALAR_SIGNED(s64, int64_t)
+AOT_SCALAR_SIGNED(s8, int8_t, 8)
+AOT_SCALAR_SIGNED(s16, int16_t, 16)
+AOT_SCALAR_SIGNED(s32, int32_t, 32)
+AOT_SCALAR_SIGNED(s64, int64_t, 64)
 AOT_SCALAR_UNSIGNED(u8, uint8_t, 8)
 AOT_SCALAR_UNSIGNED(u16, uint16_t, 16)
 AOT_SCALAR_UNSIGNED(u32, uint32_t, 32)

@@ -55,6 +55,18 @@ AOT_INLINE void aot_softmax_row(float *y, const float *x, ptrdiff_t n, int LOG) 
     }
 }
 
+/* A whole vector where `lanes` (a constant of the caller) says so, else part of one. */
+AOT_INLINE aot_vf aot_softmax_load(const float *p, int lanes) {
+    return lanes == AOT_VLEN ? aot_vload(p) : aot_vload_n(p, lanes, 0.0F);
+}
+AOT_INLINE void aot_softmax_store(float *p, aot_vf v, int lanes) {
+    if (lanes == AOT_VLEN) {
+        aot_vstore(p, v);
+    } else {
+        aot_vstore_n(p, v, lanes);
+    }
+}
+
 /* Up to V neighbouring lines of `n` elements `step` apart. */
 AOT_INLINE void aot_softmax_cols(float *y, const float *x, ptrdiff_t n, ptrdiff_t step, int lanes,
                                  int LOG) {
@@ -62,14 +74,14 @@ AOT_INLINE void aot_softmax_cols(float *y, const float *x, ptrdiff_t n, ptrdiff_
     aot_vf sums = aot_vzero(), scale;
     ptrdiff_t i;
     for (i = 0; i < n; ++i) {
-        const aot_vf d = aot_vload_n(x + i * step, lanes, 0.0F) - top, e = aot_vexp(d);
+        const aot_vf d = aot_softmax_load(x + i * step, lanes) - top, e = aot_vexp(d);
         sums = sums + e;
-        aot_vstore_n(y + i * step, LOG ? d : e, lanes);
+        aot_softmax_store(y + i * step, LOG ? d : e, lanes);
     }
     scale = LOG ? aot_vlog(sums) : 1.0F / sums;
     for (i = 0; i < n; ++i) {
-        const aot_vf v = aot_vload_n(y + i * step, lanes, 0.0F);
-        aot_vstore_n(y + i * step, LOG ? v - scale : v * scale, lanes);
+        const aot_vf v = aot_softmax_load(y + i * step, lanes);
+        aot_softmax_store(y + i * step, LOG ? v - scale : v * scale, lanes);
     }
 }
 

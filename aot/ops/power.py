@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pow: frequent exponents have kernels of their own, mixed types are computed in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import F64, DType
+from aot.lower_context import Handle, LowerContext
+from aot.ops.binary import combine
+from aot.ops.broadcast import Operand, operand, pack, stored
+from aot.ops.kernels import NUMBERS, listing
+from aot.ops.layouts import follow
+from aot.ops.registry import Case, case, f32, ints, op
+from aot.ops.unary import SPECIAL, emit
+from aot.partition.match import Match, ValueRef
+
+power = op("Pow", "a b")
+power.layouts(follow)
+#: Exponents with a kernel of their own.
+POWERS = {2.0: "square", 3.0: "cube", 0.5: "pow_half", -1.0: "reciprocal"}
+
+
+@power.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    for v in (m.a, m.b):
+        yield v.dtype in NUMBERS, f"dtype {v.dtype} (needs {listing(NUMBERS)})"
+    if m.b.is_const and m.a.dtype in NUMBERS:
+        data = np.asarray(m.b.data)
+        same = np.array_equal(data.astype(m.a.dtype.numpy).astype(data.dtype), data)
+        yield same, f"exponents that {m.a.dtype} cannot hold"
+
+
+@power.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    base = operand(c, m.a, m.y)
+    if m.b.is_const:
+        data = np.asarray(m.b.data)
+        single = float(data.reshape(-1)[0]) if data.size == 1 else 0.0
+        own = POWERS.get(single) if m.a.shape == m.y.shape else None
+        if own and (m.a.dtype.is_float or own == "square"):
+            emit(c, Match((), {"x": m.a, "y": m.y}, {}, {}, ("y",)), own)
+            return
+        pair = [base, pack(c, data.astype(m.a.dtype.numpy), m.y)]
+        combine(c, "pow", m.a.dtype, m.y, stored(m.y), pair)
+    elif m.a.dtype is m.b.dtype:
+        pair = [base, operand(c, m.b, m.y)]
+        combine(c, "pow", m.a.dtype, m.y, stored(m.y), pair)
+    else:
+        pair = [widen(c, base, m.a.dtype), widen(c, operand(c, m.b, m.y), m.b.dtype)]
+        wide = c.temp(stored(m.y), F64)
+        combine(c, "pow", F64, wide, stored(m.y), pair)
+        convert(c, m.y, m.y.dtype, wide, F64, math.prod(stored(m.y)))
+
+
+def widen(c: LowerContext, given: Operand, dtype: DType) -> Operand:
+    """The operand as float64, which holds every 53-bit integer and so every sensible exponent."""
+    if dtype is F64:
+        return given
+    wide = c.temp(given[1], F64)
+    convert(c, wide, F64, given[0], dtype, math.prod(given[1]))
+    return wide, given[1]
+
+
+def convert(
+    c: LowerContext, y: ValueRef | Handle, to: DType, x: ValueRef | Handle, of: DType, n: int
+) -> None:
+    """Record the conversion of `n` elements from type `of` to type `to`."""
+    kernel = f"aot_cast_{of.short}_{to.short}"
+    if of is to:
+        c.copy(y, x, n * to.nbytes)
+    else:
+        c.call(kernel, y, x, c.params(n=n), header="aot_cast.h")
+
+
+@power.cases
+def cases() -> Iterator[Case]:
+    yield case(f32(3, 7, low=0.1), f32(3, 7, seed=1))
+    yield case(SPECIAL[:, None], SPECIAL[None, :])
+    for exponent in (2, 3, 0.5, -1, 1.7):
+        yield case(f32(2, 5, 3, low=0.1), np.array(exponent, np.float32), const=(1,))
+    yield case(f32(2, 5, 3), np.array(2, np.int64), const=(1,))
+    yield case(f32(2, 5, 3).astype(np.float64), np.array(2.0), const=(1,))
+    yield case(np.array([1, 2, 3, -4], np.int32), np.array([3, 30, 0, 3], np.int32))
+    yield case(np.array([1, 2, 3, -4], np.int64), np.array(2, np.int64), const=(1,))
+    yield case(f32(2, 5, 3, low=0.1), ints(3, low=-3, high=4))
+    yield case(ints(2, 5, low=1, dtype="int32"), f32(5, low=0.1))
