@@ -47,7 +47,9 @@ AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w,
         const int32_t count = p->steps - s0 < p->chunk ? p->steps - s0 : p->chunk;
         const int32_t first = aot_rnn_first(p, s0, count);
         aot_rnn_inputs(gates, x, w, bias, p, first, count);
-        for (int32_t s = s0; s < s0 + count; ++s)
+        for (int32_t s = s0; s < s0 + count; ++s) {
+            /* May spill zeros of its padding past 2 * Hp: weights there are 0. */
+            aot_rnn_recur(gates, h, hp, r, lens, p, s, first, two);
             for (int32_t b = 0; b < p->batch; ++b) {
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 float *state = h + b * hp;
@@ -60,8 +62,6 @@ AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w,
                 const int32_t t = aot_rnn_time(p, s, length);
                 float *g = gates + ((int64_t)(t - first) * p->batch + b) * row;
                 float *z = g, *reset = g + hp, *candidate = g + 2 * hp;
-                /* The product may spill zeros of its padding past 2 * Hp: weights there are 0. */
-                aot_rnn_product(g, row, state, hp, r, 1, p->hidden, two);
                 aot_gru_gates(z, reset, rh, state, p, hp);
                 memcpy(n, rbias, (size_t)one * sizeof(float));
                 aot_rnn_product(n, one, p->coupled ? state : rh, hp, r_candidate, 1, p->hidden,
@@ -77,6 +77,7 @@ AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w,
                     memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, state,
                            (size_t)p->hidden * sizeof(float));
             }
+        }
     }
     aot_rnn_end(yh, h, p, hp);
 }
@@ -96,7 +97,8 @@ AOT_INLINE void aot_simple_rnn_f32(float *y, float *yh, const float *x, const fl
         const int32_t count = p->steps - s0 < p->chunk ? p->steps - s0 : p->chunk;
         const int32_t first = aot_rnn_first(p, s0, count);
         aot_rnn_inputs(gates, x, w, bias, p, first, count);
-        for (int32_t s = s0; s < s0 + count; ++s)
+        for (int32_t s = s0; s < s0 + count; ++s) {
+            aot_rnn_recur(gates, h, hp, r, lens, p, s, first, row);
             for (int32_t b = 0; b < p->batch; ++b) {
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 float *state = h + b * hp;
@@ -107,14 +109,14 @@ AOT_INLINE void aot_simple_rnn_f32(float *y, float *yh, const float *x, const fl
                     continue;
                 }
                 const int32_t t = aot_rnn_time(p, s, length);
-                float *g = gates + ((int64_t)(t - first) * p->batch + b) * row;
-                aot_rnn_product(g, row, state, hp, r, 1, p->hidden, row);
+                const float *g = gates + ((int64_t)(t - first) * p->batch + b) * row;
                 for (int64_t i = 0; i < hp; i += AOT_VLEN)
                     aot_vstore(state + i, aot_rnn_gate(aot_vload(g + i), p, 0));
                 if (y)
                     memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, state,
                            (size_t)p->hidden * sizeof(float));
             }
+        }
     }
     aot_rnn_end(yh, h, p, hp);
 }

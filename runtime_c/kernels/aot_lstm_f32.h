@@ -48,7 +48,8 @@ AOT_INLINE void aot_lstm_f32(float *y, float *yh, float *yc, const float *x, con
         const int32_t count = p->steps - s0 < p->chunk ? p->steps - s0 : p->chunk;
         const int32_t first = aot_rnn_first(p, s0, count);
         aot_rnn_inputs(gates, x, w, bias, p, first, count);
-        for (int32_t s = s0; s < s0 + count; ++s)
+        for (int32_t s = s0; s < s0 + count; ++s) {
+            aot_rnn_recur(gates, h, hp, r, lens, p, s, first, row);
             for (int32_t b = 0; b < p->batch; ++b) {
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 if (s >= length) {
@@ -59,12 +60,12 @@ AOT_INLINE void aot_lstm_f32(float *y, float *yh, float *yc, const float *x, con
                 }
                 const int32_t t = aot_rnn_time(p, s, length);
                 float *g = gates + ((int64_t)(t - first) * p->batch + b) * row;
-                aot_rnn_product(g, row, h + b * hp, hp, r, 1, p->hidden, row);
                 aot_lstm_cell(h + b * hp, c + b * hp, g, peep, p, hp);
                 if (y)
                     memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, h + b * hp,
                            (size_t)p->hidden * sizeof(float));
             }
+        }
     }
     aot_rnn_end(yh, h, p, hp);
     aot_rnn_end(yc, c, p, hp);

@@ -189,4 +189,23 @@ AOT_INLINE int32_t aot_rnn_time(const aot_rnn_f32_params *p, int32_t s, int32_t 
     return p->reverse ? length - 1 - s : s;
 }
 
+/* The first `columns` gates of step s += h * r: all batches at once when they walk together. */
+AOT_INLINE void aot_rnn_recur(float *gates, const float *h, int64_t hp, const float *r,
+                              const int32_t *lens, const aot_rnn_f32_params *p, int32_t s,
+                              int32_t first, int64_t columns) {
+    const int64_t row = p->row;
+    if (!lens) {
+        const int64_t at = aot_rnn_time(p, s, p->steps) - first;
+        aot_rnn_product(gates + at * p->batch * row, row, h, hp, r, p->batch, p->hidden, columns);
+        return;
+    }
+    for (int32_t b = 0; b < p->batch; ++b) {
+        const int32_t length = aot_rnn_length(lens, b, p->steps);
+        const int64_t at = aot_rnn_time(p, s, length) - first;
+        if (s < length)
+            aot_rnn_product(gates + (at * p->batch + b) * row, row, h + b * hp, hp, r, 1, p->hidden,
+                            columns);
+    }
+}
+
 #endif
