@@ -19,6 +19,8 @@ from aot.program import FieldValue
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _HEADER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.h\Z")
+_SOURCE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.[chS]\Z")
+_TARGET = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*(::[A-Za-z0-9_.-]+)?\Z")
 _PLAIN = frozenset(
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _.,:;()[]{}<>=+-*/|&#@!'~^$"
 )
@@ -40,6 +42,20 @@ def header_name(name: str) -> str:
     """`name`, which must be the plain name of a header file."""
     if not _HEADER.match(name):
         raise InternalError(f"{name!r} is not the name of a header")
+    return name
+
+
+def source_name(name: str) -> str:
+    """`name`, which must be the plain name of a C source or header."""
+    if not _SOURCE.match(name):
+        raise InternalError(f"{name!r} is not the name of a C file")
+    return name
+
+
+def cmake_target(name: str) -> str:
+    """`name`, which must be the name of a CMake target such as `acme::npu`."""
+    if not _TARGET.match(name):
+        raise InternalError(f"{name!r} is not the name of a CMake target")
     return name
 
 

@@ -13,6 +13,7 @@ from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.render import render
 from aot.emit_c.run_order import spell_run
 from aot.emit_c.trace import spell_trace
+from aot.emit_c.vendors import Vendors, spell_cmake, vendors_of
 from aot.emit_c.write import File
 from aot.errors import TargetError
 from aot.program import Program
@@ -46,7 +47,8 @@ def emit_c(
         manifest = manifests.manifest_of(program, plan, target, None, options)
     constants = place_constants(program, target.byte_order)
     headers = kernels.collect(c.header or f"{c.kernel}.h" for c in program.calls)
-    values = _values(program, plan, target, options, constants, headers.math)
+    vendors = vendors_of(program, options.backends)
+    values = _values(program, plan, target, options, constants, headers.math, vendors)
     files: dict[str, File] = {
         f"src/{name}_run.c": spell_run(
             program, plan, target, constants, headers, options.specialise
@@ -56,11 +58,13 @@ def emit_c(
         **{path: render(template, values) for path, template in _rendered(name, constants).items()},
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
         **_copied(target),
+        **vendors.files,
     }
     if constants.blob is not None:
         files[f"src/{name}_weights.bin"] = constants.blob
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
     files = {path: files[path] for path in sorted(files)}
+    manifest["libraries"] = list(vendors.links)
     manifest["sources"] = manifests.sources_of(files)
     files["manifest.json"] = manifests.dump(manifest)
     return files
@@ -112,6 +116,7 @@ def _values(
     options: Options,
     constants: Constants,
     math: bool,
+    vendors: Vendors,
 ) -> dict[str, object]:
     name = program.name
     sources = [f"src/{name}.c", f"src/{name}_run.c"]
@@ -143,7 +148,8 @@ def _values(
         "sources": " ".join(sources),
         "options": " ".join(_cmake_argument(f) for f in flags),
         "weights": _cmake_weights(name) if constants.blob else "",
-        "libm": _cmake_libm(name, math),
+        "libm": "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>" if math else "",
+        "vendors": spell_cmake(name, vendors),
         "bytes": constants.blob.nbytes if constants.blob else 0,
         **interface.example(program),
     }
@@ -191,14 +197,3 @@ else()
     OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{name}_weights.bin")
 endif()
 """
-
-
-def _cmake_libm(name: str, math: bool) -> str:
-    if not math:
-        return f"set(libm_{name})"
-    return f"""\
-set(libm_{name})
-if(UNIX)
-  set(libm_{name} m)
-  target_link_libraries({name} PUBLIC m)
-endif()"""

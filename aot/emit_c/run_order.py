@@ -137,8 +137,7 @@ def _execute(name: str, steps: list[str]) -> str:
     return "\n".join(
         [
             f"aot_status {name}_execute(unsigned char *arena, const unsigned char *const *in,",
-            f"{' ' * (len(name) + 20)}unsigned char *const *out)",
-            "{",
+            f"{' ' * (len(name) + 20)}unsigned char *const *out) {{",
             "    (void)arena;",
             "    (void)in;",
             "    (void)out;",
@@ -272,8 +271,7 @@ def _function(name: str, call: Call, fixed: str) -> str:
     note = ", ".join(f"{k} = {v}" for k, v in call.instance)
     lines = [ctext.comment(f"{call.kernel}: {note}")] if note else []
     head = f"AOT_NOINLINE static {result} {name}"
-    lines.append(ctext.call(head, declared or ["void"], indent="", tail=""))
-    lines.append("{")
+    lines.append(ctext.call(head, declared or ["void"], indent="", tail=" {"))
     lines.append(ctext.call(("return " if call.status else "") + call.kernel, passed))
     lines.append("}\n")
     return "\n".join(lines)

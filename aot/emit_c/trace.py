@@ -60,8 +60,7 @@ static const int32_t {name}_first_write[] = {{
 {ctext.wrap([str(f) for f in first])}
 }};
 
-static void {name}_trace(int32_t call, unsigned char *arena, unsigned char *const *out)
-{{
+static void {name}_trace(int32_t call, unsigned char *arena, unsigned char *const *out) {{
     int32_t i;
     if ({name}_trace_fn == NULL)
         return;

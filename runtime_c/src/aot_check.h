@@ -21,8 +21,7 @@ typedef struct aot_spec {
 } aot_spec;
 
 /* Strides of a tensor that is compact and row-major; those of axes of extent 1 do not matter. */
-static inline int aot_is_compact(const DLTensor *t)
-{
+static inline int aot_is_compact(const DLTensor *t) {
     int64_t expected = 1;
     int32_t i;
     if (t->strides == NULL)
@@ -39,8 +38,7 @@ static inline int aot_is_compact(const DLTensor *t)
 
 /* Whether `t` is what `spec` says; nothing it points to but shape and strides is read. */
 static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spec,
-                                          const int64_t *extents)
-{
+                                          const int64_t *extents) {
     int32_t i;
     if (t == NULL)
         return AOT_NULL;
@@ -67,14 +65,12 @@ static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spe
 }
 
 /* Address of the first element of a checked tensor. */
-static inline void *aot_tensor_data(const DLTensor *t, const aot_spec *spec)
-{
+static inline void *aot_tensor_data(const DLTensor *t, const aot_spec *spec) {
     return spec->bytes > 0 ? (void *)((unsigned char *)t->data + (size_t)t->byte_offset) : t->data;
 }
 
 /* Whether the elements at `p` can be accessed. */
-static inline aot_status aot_check_pointer(const void *p, const aot_spec *spec)
-{
+static inline aot_status aot_check_pointer(const void *p, const aot_spec *spec) {
     if (spec->bytes == 0)
         return AOT_OK;
     if (p == NULL)
@@ -83,8 +79,7 @@ static inline aot_status aot_check_pointer(const void *p, const aot_spec *spec)
 }
 
 /* Whether na bytes at a and nb bytes at b have one in common. */
-static inline int aot_overlap(const void *a, size_t na, const void *b, size_t nb)
-{
+static inline int aot_overlap(const void *a, size_t na, const void *b, size_t nb) {
     const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
     return na > 0 && nb > 0 && (x < y ? y - x < na : x - y < nb);
 }

@@ -30,6 +30,25 @@ def expected(ins: list[np.ndarray]) -> list[np.ndarray]:
     return [total, s.reshape(-1)[4:].reshape(1, 2), count]
 
 
+def run_mixed(program: Path, folder: Path, *options: str) -> list[np.ndarray]:
+    ins, outs = arrays()
+    for i, a in enumerate(ins):
+        a.tofile(folder / f"in{i}.bin")
+    command = [str(program), *options]
+    for i in range(2):
+        command += ["--input", f"{i}={folder / f'in{i}.bin'}"]
+    for i in range(3):
+        command += ["--output", f"{i}={folder / f'out{i}.bin'}"]
+    toy.run(*command)
+    files = [folder / f"out{i}.bin" for i in range(3)]
+    return [np.fromfile(f, a.dtype).reshape(a.shape) for f, a in zip(files, outs, strict=True)]
+
+
+def check(outs: list[np.ndarray]) -> None:
+    for got, want in zip(outs, expected(arrays()[0]), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
 @pytest.fixture
 def lib(mixed_out: Path) -> Library:
     return Library(mixed_out, "mixed")

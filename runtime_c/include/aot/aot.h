@@ -31,8 +31,7 @@ typedef enum aot_status {
 } aot_status;
 
 /* One sentence in English; never NULL. */
-static inline const char *aot_status_text(aot_status status)
-{
+static inline const char *aot_status_text(aot_status status) {
     switch (status) {
     case AOT_OK:
         return "ok";

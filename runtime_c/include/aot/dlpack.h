@@ -113,7 +113,7 @@ typedef struct aot_dlpack_align {
     char first;
     uint64_t value;
 } aot_dlpack_align;
-#define AOT_DL_PICK(on64, on32, on386) \
+#define AOT_DL_PICK(on64, on32, on386)                                                             \
     (sizeof(void *) == 8 ? (on64) : offsetof(aot_dlpack_align, value) == 8 ? (on32) : (on386))
 AOT_STATIC_ASSERT(sizeof(DLDevice) == 8, dl_device_size);
 AOT_STATIC_ASSERT(sizeof(DLDataType) == 4, dl_dtype_size);

@@ -50,8 +50,7 @@ typedef struct options {
     int info;
 } options;
 
-static void die(int code, const char *format, ...)
-{
+static void die(int code, const char *format, ...) {
     va_list list;
     va_start(list, format);
     fprintf(stderr, "%s: ", MODEL_NAME);
@@ -61,10 +60,10 @@ static void die(int code, const char *format, ...)
     exit(code);
 }
 
-/* -- Command line ------------------------------------------------------------------------------- */
+/* -- Command line -------------------------------------------------------------------------------
+ */
 
-static long integer(const char *option, const char *text, long least)
-{
+static long integer(const char *option, const char *text, long least) {
     char *end;
     long value;
     errno = 0;
@@ -74,8 +73,7 @@ static long integer(const char *option, const char *text, long least)
     return value;
 }
 
-static void file_option(const char *option, const char *text, const char **files, int count)
-{
+static void file_option(const char *option, const char *text, const char **files, int count) {
     char *end;
     const long index = strtol(text, &end, 10);
     if (end == text || *end != '=' || end[1] == '\0')
@@ -85,8 +83,7 @@ static void file_option(const char *option, const char *text, const char **files
     files[index] = end + 1;
 }
 
-static void value_option(options *o, const char *name, const char *value)
-{
+static void value_option(options *o, const char *name, const char *value) {
     if (strcmp(name, "--input") == 0) {
         file_option(name, value, o->input, MODEL_INPUTS);
     } else if (strcmp(name, "--output") == 0) {
@@ -107,8 +104,7 @@ static void value_option(options *o, const char *name, const char *value)
     }
 }
 
-static void parse(options *o, int argc, char **argv)
-{
+static void parse(options *o, int argc, char **argv) {
     int i;
     memset(o, 0, sizeof *o);
     o->warmup = 1;
@@ -130,14 +126,14 @@ static void parse(options *o, int argc, char **argv)
         die(2, "only one of --repeat, --trace and --profile at a time");
 }
 
-/* -- Memory and files --------------------------------------------------------------------------- */
+/* -- Memory and files ---------------------------------------------------------------------------
+ */
 
 static void *blocks[2 * IN + 2 * OUT + 8];
 static size_t block_count;
 
 /* Zeroed memory for `bytes` bytes at a multiple of `align`, which lives until `free_memory`. */
-static void *memory(size_t align, size_t bytes)
-{
+static void *memory(size_t align, size_t bytes) {
     void *p = NULL;
     const size_t huge = (size_t)2 << 20; /* the pages that Linux may use for large blocks */
     const size_t least = align < sizeof(void *) ? sizeof(void *) : align;
@@ -153,14 +149,12 @@ static void *memory(size_t align, size_t bytes)
     return p;
 }
 
-static void free_memory(void)
-{
+static void free_memory(void) {
     while (block_count > 0)
         free(blocks[--block_count]);
 }
 
-static void read_file(const char *path, void *data, size_t bytes)
-{
+static void read_file(const char *path, void *data, size_t bytes) {
     FILE *f = fopen(path, "rb");
     size_t got;
     int more;
@@ -173,8 +167,7 @@ static void read_file(const char *path, void *data, size_t bytes)
         die(1, "%s has %s bytes than the %zu of the tensor", path, more ? "more" : "fewer", bytes);
 }
 
-static void write_file(const char *path, const void *data, size_t bytes)
-{
+static void write_file(const char *path, const void *data, size_t bytes) {
     FILE *f = fopen(path, "wb");
     if (f == NULL)
         die(1, "cannot write %s: %s", path, strerror(errno));
@@ -183,8 +176,7 @@ static void write_file(const char *path, const void *data, size_t bytes)
 }
 
 /* Values that every model accepts: floats in [-1, 1), integers 0 or 1. */
-static void fill(unsigned char *data, const aot_spec *spec, uint64_t *state)
-{
+static void fill(unsigned char *data, const aot_spec *spec, uint64_t *state) {
     const size_t element = spec->align;
     size_t i;
     memset(data, 0, spec->bytes);
@@ -212,31 +204,28 @@ static void fill(unsigned char *data, const aot_spec *spec, uint64_t *state)
     }
 }
 
-/* -- Timing ------------------------------------------------------------------------------------- */
+/* -- Timing -------------------------------------------------------------------------------------
+ */
 
-static int64_t now(clockid_t clock)
-{
+static int64_t now(clockid_t clock) {
     struct timespec t;
     if (clock_gettime(clock, &t) != 0)
         die(1, "clock_gettime: %s", strerror(errno));
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-static int ascending(const void *a, const void *b)
-{
+static int ascending(const void *a, const void *b) {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x > y) - (x < y);
 }
 
 /* Sorts. */
-static int64_t median(int64_t *values, size_t count)
-{
+static int64_t median(int64_t *values, size_t count) {
     qsort(values, count, sizeof values[0], ascending);
     return count % 2 == 1 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
-static void print_list(const char *name, const int64_t *values, long count)
-{
+static void print_list(const char *name, const int64_t *values, long count) {
     long i;
     printf("\"%s\":[", name);
     for (i = 0; i < count; ++i)
@@ -244,14 +233,14 @@ static void print_list(const char *name, const int64_t *values, long count)
     printf("]");
 }
 
-static void print_summary(const char *name, int64_t *values, long count)
-{
+static void print_summary(const char *name, int64_t *values, long count) {
     const int64_t middle = median(values, (size_t)count);
     printf(",\"%s_median_ns\":%" PRId64 ",\"%s_min_ns\":%" PRId64 ",\"%s_max_ns\":%" PRId64, name,
            middle, name, values[0], name, values[count - 1]);
 }
 
-/* -- Running ------------------------------------------------------------------------------------ */
+/* -- Running ------------------------------------------------------------------------------------
+ */
 
 typedef struct state {
     model_context context;
@@ -261,8 +250,7 @@ typedef struct state {
     DLTensor *outputs[OUT];
 } state;
 
-static DLTensor tensor(const aot_spec *spec)
-{
+static DLTensor tensor(const aot_spec *spec) {
     DLTensor t;
     int64_t stride = 1;
     int64_t *extents = (int64_t *)memory(64, 2 * (size_t)spec->ndim * sizeof(int64_t));
@@ -284,8 +272,7 @@ static DLTensor tensor(const aot_spec *spec)
     return t;
 }
 
-static void prepare(state *s, const options *o)
-{
+static void prepare(state *s, const options *o) {
     uint64_t seed = (uint64_t)o->seed;
     aot_status status;
     int i;
@@ -303,21 +290,19 @@ static void prepare(state *s, const options *o)
         s->out[i] = tensor(&model_output_specs[i]);
         s->outputs[i] = &s->out[i];
     }
-    status = model_init(&s->context, memory(MODEL_ARENA_ALIGN, MODEL_ARENA_BYTES),
-                        MODEL_ARENA_BYTES);
+    status =
+        model_init(&s->context, memory(MODEL_ARENA_ALIGN, MODEL_ARENA_BYTES), MODEL_ARENA_BYTES);
     if (status != AOT_OK)
         die(1, "init: %s", aot_status_text(status));
 }
 
-static void run(state *s)
-{
+static void run(state *s) {
     const aot_status status = model_run(&s->context, s->inputs, s->outputs);
     if (status != AOT_OK)
         die(1, "run: %s", aot_status_text(status));
 }
 
-static void repeat(state *s, const options *o)
-{
+static void repeat(state *s, const options *o) {
     const size_t size = (size_t)o->repeat * sizeof(int64_t);
     int64_t *cpu = (int64_t *)memory(64, size), *wall = (int64_t *)memory(64, size);
     long i;
@@ -339,8 +324,7 @@ static void repeat(state *s, const options *o)
     printf("}\n");
 }
 
-static void info(void)
-{
+static void info(void) {
     int i;
     printf("{\"name\":\"%s\",\"arena_bytes\":%zu,\"inputs\":[", MODEL_NAME,
            (size_t)MODEL_ARENA_BYTES);
@@ -360,8 +344,7 @@ typedef struct dumping {
 } dumping;
 
 static void dump(void *user, int32_t call, int32_t k, const char *name, const void *data,
-                 size_t bytes)
-{
+                 size_t bytes) {
     const dumping *d = (const dumping *)user;
     char path[4096];
     if (k < 0)
@@ -376,8 +359,7 @@ static void dump(void *user, int32_t call, int32_t k, const char *name, const vo
             call, k, name, bytes, call, k);
 }
 
-static void trace(state *s, const options *o)
-{
+static void trace(state *s, const options *o) {
     dumping d;
     char path[4096];
     d.folder = o->trace;
@@ -402,8 +384,7 @@ typedef struct profiling {
 } profiling;
 
 static void stamp(void *user, int32_t call, int32_t k, const char *name, const void *data,
-                  size_t bytes)
-{
+                  size_t bytes) {
     profiling *p = (profiling *)user;
     (void)name;
     (void)data;
@@ -414,8 +395,7 @@ static void stamp(void *user, int32_t call, int32_t k, const char *name, const v
     p->last = now(CLOCK_MONOTONIC);
 }
 
-static void profile(state *s, const options *o)
-{
+static void profile(state *s, const options *o) {
     profiling p;
     int i;
     p.runs = o->profile;
@@ -438,22 +418,19 @@ static void profile(state *s, const options *o)
 
 #else
 
-static void trace(state *s, const options *o)
-{
+static void trace(state *s, const options *o) {
     (void)s;
     (void)o;
 }
 
-static void profile(state *s, const options *o)
-{
+static void profile(state *s, const options *o) {
     (void)s;
     (void)o;
 }
 
 #endif
 
-int main(int argc, char **argv)
-{
+int main(int argc, char **argv) {
     static state s;
     options o;
     int i;

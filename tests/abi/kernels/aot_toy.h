@@ -16,8 +16,7 @@ typedef struct aot_toy_dense_params {
 
 /* y[n] = scale * (x[k] . w[n][k]) + b[n], clamped at 0 when RELU; b may be NULL. */
 AOT_INLINE void aot_toy_dense(float *y, const float *x, const float *w, const float *b,
-                              const aot_toy_dense_params *p, int RELU)
-{
+                              const aot_toy_dense_params *p, int RELU) {
     for (int32_t i = 0; i < p->n; ++i) {
         float sum = 0.0F;
         for (int32_t j = 0; j < p->k; ++j)
@@ -35,8 +34,7 @@ typedef struct aot_toy_sum_params {
 
 /* y[n] = min(a + b + bias[0] + bias[1], limit); y may be a. scratch: n doubles. */
 AOT_INLINE aot_status aot_toy_sum(float *y, const float *a, const float *b, void *scratch,
-                                  const aot_toy_sum_params *p)
-{
+                                  const aot_toy_sum_params *p) {
     double *t = (double *)scratch;
     if (p->n < 0)
         return AOT_VENDOR;
@@ -48,11 +46,12 @@ AOT_INLINE aot_status aot_toy_sum(float *y, const float *a, const float *b, void
 }
 
 /* y = x + add, for one int64. */
-AOT_INLINE void aot_toy_count(int64_t *y, const int64_t *x, int64_t add) { *y = *x + add; }
+AOT_INLINE void aot_toy_count(int64_t *y, const int64_t *x, int64_t add) {
+    *y = *x + add;
+}
 
 /* Fails on purpose. */
-AOT_INLINE aot_status aot_toy_fail(float *y, const float *x)
-{
+AOT_INLINE aot_status aot_toy_fail(float *y, const float *x) {
     (void)y;
     (void)x;
     return AOT_VENDOR;

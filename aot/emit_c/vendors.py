@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""C files and libraries that the vendors of a program's calls bring along."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.emit_c import ctext
+from aot.errors import BackendError
+from aot.program import Program
+from aot.vendor.backend import Backend
+from aot.vendor.find import backends_for
+
+
+@dataclass(frozen=True, slots=True)
+class Vendors:
+    """`files` by their path in the bundle, `sources` of them to compile, CMake targets to link."""
+
+    files: dict[str, bytes]
+    sources: tuple[str, ...]
+    links: tuple[str, ...]
+
+
+def vendors_of(program: Program, names: tuple[str, ...]) -> Vendors:
+    """What the backends called `names` add, as far as they have calls in `program`."""
+    used = {call.backend for call in program.calls}
+    if used <= {"c"}:
+        return Vendors({}, (), ())
+    backends = [b for b in backends_for(names) if b.name in used and b.name != "c"]
+    files: dict[str, bytes] = {}
+    for backend in backends:
+        for name in backend.sources:
+            path = f"src/vendor/{ctext.ident(backend.name)}/{ctext.source_name(name)}"
+            files[path] = _read(backend, name)
+    sources = tuple(p for p in files if p.endswith(".c"))
+    links = tuple(ctext.cmake_target(b.link) for b in backends if b.link)
+    return Vendors(files, sources, links)
+
+
+def _read(backend: Backend, name: str) -> bytes:
+    folder = backend.folder or next((p.folder for p in backend.patterns if p.folder), None)
+    if folder is None or not (folder / name).is_file():
+        raise BackendError(f"backend {backend.name}: its source {name} does not exist", str(folder))
+    return (folder / name).read_bytes()
+
+
+def spell_cmake(name: str, vendors: Vendors) -> str:
+    """CMake that builds the vendors' sources as a library of their own and links everything.
+
+    They are the vendor's symbols, not the model's, so they stay out of the model's archive.
+    """
+    text = ""
+    if vendors.sources:
+        text += f"""
+add_library({name}-vendors STATIC {_listed(vendors.sources)})
+aot_options_{name}({name}-vendors)
+target_include_directories({name}-vendors PRIVATE src/kernels)
+set_target_properties({name}-vendors PROPERTIES OUTPUT_NAME {name}_vendors)
+list(APPEND installed {name}-vendors)
+list(APPEND linked_{name} {name}-vendors)
+"""
+    if vendors.links:
+        text += f"list(APPEND linked_{name} {_listed(vendors.links)})\n"
+    return text
+
+
+def _listed(items: Sequence[str]) -> str:
+    return " ".join(items)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program bin/NAME and its trace build."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from abi import toy
+from abi.test_context import check, run_mixed
+from aot.program import Arg, Role
+
+
+def refused(program: Path, *options: str) -> tuple[int, str]:
+    done = subprocess.run([str(program), *options], capture_output=True, text=True)
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+    return done.returncode, done.stderr
+
+
+def test_runner_runs_and_times(mixed_out: Path, tmp_path: Path) -> None:
+    program = mixed_out / "bin" / "mixed"
+    check(run_mixed(program, tmp_path))
+    check(run_mixed(program, tmp_path, "--repeat", "3", "--warmup", "0"))
+    timing = json.loads(toy.run(str(program), "--fill", "7", "--repeat", "5"))
+    assert timing["runs"] == len(timing["cpu_ns"]) == len(timing["wall_ns"]) == 5
+    for clock in ("cpu", "wall"):
+        times = sorted(timing[f"{clock}_ns"])
+        assert timing[f"{clock}_min_ns"] == times[0] >= 0
+        assert timing[f"{clock}_median_ns"] == times[2]
+        assert timing[f"{clock}_max_ns"] == times[-1]
+    assert json.loads(toy.run(str(program), "--info")) == {
+        "name": "mixed", "arena_bytes": 128, "inputs": [24, 8], "outputs": [24, 8, 8],
+    }  # fmt: skip
+
+
+def test_runner_refuses(mixed_out: Path, tmp_path: Path) -> None:
+    program = mixed_out / "bin" / "mixed"
+    (tmp_path / "short").write_bytes(bytes(23))
+    (tmp_path / "long").write_bytes(bytes(25))
+    for options, code, words in (
+        ((), 2, "input 0 is missing"),
+        (("--input", "0=/nonexistent", "--fill", "1"), 1, "cannot open /nonexistent"),
+        (("--input", f"0={tmp_path / 'short'}", "--fill", "1"), 1, "fewer bytes than the 24"),
+        (("--input", f"0={tmp_path / 'long'}", "--fill", "1"), 1, "more bytes than the 24"),
+        (("--input", "2=x"), 2, "there are 2"),
+        (("--input", "x"), 2, "write I=FILE"),
+        (("--output", "-1=x"), 2, "there are 3"),
+        (("--repeat", "0"), 2, "not an integer from 1 on"),
+        (("--repeat", "1x"), 2, "not an integer"),
+        (("--repeat",), 2, "needs a value"),
+        (("--frobnicate", "1"), 2, "unknown option --frobnicate"),
+        (("file",), 2, "unexpected argument file"),
+        (("--trace", "."), 2, "need the program mixed-trace"),
+        (("--profile", "1"), 2, "need the program mixed-trace"),
+        (("--fill", "1", "--output", "0=/nonexistent/y"), 1, "cannot write /nonexistent/y"),
+    ):
+        got, text = refused(program, *options)
+        assert (got, words in text) == (code, True), (options, got, text)
+
+
+def test_trace_and_profile(mixed_out: Path, tmp_path: Path) -> None:
+    toy.run("cmake", "--build", str(mixed_out), "--target", "mixed-trace")
+    program = mixed_out / "bin" / "mixed-trace"
+    manifest = json.loads((mixed_out / "bundle" / "manifest.json").read_text())
+    (tmp_path / "dump").mkdir()
+    outs = run_mixed(program, tmp_path, "--trace", str(tmp_path / "dump"))
+    check(outs)
+    lines = (tmp_path / "dump" / "index.jsonl").read_text().splitlines()
+    index = [json.loads(line) for line in lines]
+    declared = [
+        (n["call"], k, w["tensor"], w["nbytes"])
+        for n in manifest["nodes"]
+        for k, w in enumerate(n["writes"])
+    ]
+    assert [(e["call"], e["k"], e["tensor"], e["bytes"]) for e in index] == declared
+    values = {e["tensor"]: (tmp_path / "dump" / e["file"]).read_bytes() for e in index}
+    assert values["sum_out"] == outs[0].tobytes()
+    assert values["s"][16:] == outs[1].tobytes()
+    assert values["count"] == outs[2].tobytes()
+    profile = json.loads(toy.run(str(program), "--fill", "1", "--profile", "3"))
+    assert [c["call"] for c in profile["calls"]] == [0, 1, 2, 3]
+    assert all(c["wall_median_ns"] >= 0 for c in profile["calls"])
+
+
+def test_a_kernel_that_fails_ends_the_run(tmp_path: Path) -> None:
+    m = toy.Maker("net")
+    m.tensor("x", (1,), Role.INPUT)
+    m.tensor("t", (1,), Role.TEMP)
+    m.tensor("y", (1,), Role.OUTPUT)
+    m.call("aot_toy_fail", Arg("t", toy.W), Arg("x", toy.R), status=True)
+    m.call("aot_copy", Arg("y", toy.W), Arg("t", toy.R), params={"bytes": 4}, header="aot_copy.h")
+    out = toy.build(m.program(["x"], ["y"]), tmp_path)
+    code, text = refused(out / "bin" / "net", "--fill", "1")
+    assert code == 1
+    assert "a vendor library reported an error" in text
