@@ -119,16 +119,19 @@ def _trace_macros(name: str) -> str:
 #ifdef AOT_TRACE
 #include "{name}_trace.h"
 #else
-#define TRACE(index) ((void)0)
+#define BEFORE(index) ((void)0)
+#define AFTER(index) ((void)0)
 #endif
 #define STEP(index, call) \\
-    do {{ call; TRACE(index); }} while (0)
+    do {{ BEFORE(index); call; AFTER(index); }} while (0)
 #define TRY(index, call) \\
     do {{ \\
-        const aot_status status_ = call; \\
+        aot_status status_; \\
+        BEFORE(index); \\
+        status_ = call; \\
         if (status_ != AOT_OK) \\
             return status_; \\
-        TRACE(index); \\
+        AFTER(index); \\
     }} while (0)
 """
 

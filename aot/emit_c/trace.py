@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
@@ -40,41 +40,68 @@ def last_writers(program: Program) -> dict[str, int]:
 
 def spell_trace(program: Program, plan: Plan) -> str:
     """`src/NAME_trace.h`, compiled into the trace build only."""
-    rows, first = [], [0]
+    rows: list[str] = []
+    parts: list[str] = []
+    first_row, first_part = ["0"], ["0"]
     for call in program.calls:
         rows += [_row(program, plan, tensor) for _, tensor in writes(program, call)]
-        first.append(len(rows))
+        parts += _parts(program, plan, call)
+        first_row.append(str(len(rows)))
+        first_part.append(str(len(parts)))
     name = program.name
     return f"""\
 /* SPDX-License-Identifier: MIT-0 */
-/* {name}: what each call writes, for the trace build. */
+/* {name}: what each call writes and what of the arena it may touch, for the trace build. */
 #include "aot_trace.h"
 
 aot_trace_fn *{name}_trace_fn;
 void *{name}_trace_user;
 
-static const aot_trace_write {name}_writes[] = {{
-{ctext.wrap(rows or ['{0, 0, 0, ""}'])}
-}};
-static const int32_t {name}_first_write[] = {{
-{ctext.wrap([str(f) for f in first])}
-}};
+{_table("aot_trace_write", f"{name}_writes", rows or ['{0, 0, 0, ""}'])}
+{_table("int32_t", f"{name}_first_write", first_row)}
+{_table("aot_trace_part", f"{name}_parts", parts or ["{0, 0}"])}
+{_table("int32_t", f"{name}_first_part", first_part)}
 
-static void {name}_trace(int32_t call, unsigned char *arena, unsigned char *const *out) {{
+static void {name}_before(int32_t call, unsigned char *arena) {{
     int32_t i;
-    if ({name}_trace_fn == NULL)
-        return;
-    for (i = {name}_first_write[call]; i < {name}_first_write[call + 1]; ++i) {{
-        const aot_trace_write *w = &{name}_writes[i];
-        const unsigned char *base = w->output < 0 ? arena : out[w->output];
-        {name}_trace_fn({name}_trace_user, call, i - {name}_first_write[call], w->tensor,
-                        base + w->offset, w->bytes);
-    }}
-    if ({name}_first_write[call] == {name}_first_write[call + 1])
-        {name}_trace_fn({name}_trace_user, call, -1, NULL, NULL, 0);
+    AOT_TRACE_CLOSE(arena, {plan.arena_bytes});
+    for (i = {name}_first_part[call]; i < {name}_first_part[call + 1]; ++i)
+        AOT_TRACE_OPEN(arena + {name}_parts[i].offset, {name}_parts[i].bytes);
 }}
-#define TRACE(index) {name}_trace(index, arena, out)
+
+static void {name}_after(int32_t call, unsigned char *arena, unsigned char *const *out) {{
+    int32_t i;
+    if ({name}_trace_fn != NULL) {{
+        for (i = {name}_first_write[call]; i < {name}_first_write[call + 1]; ++i) {{
+            const aot_trace_write *w = &{name}_writes[i];
+            const unsigned char *base = w->output < 0 ? arena : out[w->output];
+            {name}_trace_fn({name}_trace_user, call, i - {name}_first_write[call], w->tensor,
+                            base + w->offset, w->bytes);
+        }}
+        if ({name}_first_write[call] == {name}_first_write[call + 1])
+            {name}_trace_fn({name}_trace_user, call, -1, NULL, NULL, 0);
+    }}
+    AOT_TRACE_OPEN(arena, {plan.arena_bytes});
+}}
+#define BEFORE(index) {name}_before(index, arena)
+#define AFTER(index) {name}_after(index, arena, out)
 """
+
+
+def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
+    return f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};"
+
+
+def _parts(program: Program, plan: Plan, call: Call) -> list[str]:
+    """The places of the call's arguments in the arena."""
+    found: dict[str, None] = {}
+    for arg in call.pointers():
+        tensor = program.tensors[arg.tensor]
+        owner = program.tensors[program.base(arg.tensor)[0]]
+        offset = arena_offset(program, plan, arg.tensor)
+        if owner.role in (Role.TEMP, Role.SCRATCH) and offset is not None:
+            found[f"{{{offset}, {tensor.nbytes}}}"] = None
+    return list(found)
 
 
 def _row(program: Program, plan: Plan, tensor: Tensor) -> str:

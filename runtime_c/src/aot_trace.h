@@ -19,4 +19,28 @@ typedef struct aot_trace_write {
     const char *tensor;
 } aot_trace_write;
 
+/* A part of the arena that a call may touch. */
+typedef struct aot_trace_part {
+    size_t offset;
+    size_t bytes;
+} aot_trace_part;
+
+/* With AddressSanitizer the trace build also guards the arena: outside the tensors of the call
+ * under way it is poisoned, so that a kernel which leaves them is stopped where it does. */
+#if defined(__SANITIZE_ADDRESS__)
+#define AOT_TRACE_GUARD 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define AOT_TRACE_GUARD 1
+#endif
+#endif
+#ifdef AOT_TRACE_GUARD
+#include <sanitizer/asan_interface.h>
+#define AOT_TRACE_CLOSE(p, n) __asan_poison_memory_region((p), (n))
+#define AOT_TRACE_OPEN(p, n) __asan_unpoison_memory_region((p), (n))
+#else
+#define AOT_TRACE_CLOSE(p, n) ((void)(p))
+#define AOT_TRACE_OPEN(p, n) ((void)(p))
+#endif
+
 #endif /* AOT_TRACE_H */

@@ -7,9 +7,11 @@ import json
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from abi import toy
 from abi.test_context import check, run_mixed
-from aot.program import Arg, Role
+from aot.program import Arg, Role, Scalar
 
 
 def refused(program: Path, *options: str) -> tuple[int, str]:
@@ -95,3 +97,29 @@ def test_a_kernel_that_fails_ends_the_run(tmp_path: Path) -> None:
     code, text = refused(out / "bin" / "net", "--fill", "1")
     assert code == 1
     assert "a vendor library reported an error" in text
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+def test_trace_build_guards_the_arena(compiler: str, tmp_path: Path) -> None:
+    """With AddressSanitizer a kernel that reads a neighbour of its tensor is stopped."""
+    toy.needs(compiler)
+    m = toy.Maker("net")
+    m.tensor("x", (16,), Role.INPUT)
+    m.tensor("t", (16,), Role.TEMP)
+    m.tensor("u", (16,), Role.TEMP)
+    m.tensor("y", (1,), Role.OUTPUT)
+    for t in ("t", "u"):
+        m.call(
+            "aot_copy", Arg(t, toy.W), Arg("x", toy.R), params={"bytes": 64}, header="aot_copy.h"
+        )
+    m.call("aot_toy_overread", Arg("y", toy.W), Arg("t", toy.R), Scalar(16, "int32_t"))
+    flags = "-fsanitize=address -g"
+    program = m.program(["x"], ["y"])
+    out = toy.build(program, tmp_path, compiler=compiler, cflags=flags)
+    toy.run("cmake", "--build", str(out), "--target", "net-trace")
+    toy.run(str(out / "bin" / "net"), "--fill", "1")
+    command = [str(out / "bin" / "net-trace"), "--fill", "1"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode != 0
+    assert "use-after-poison" in done.stderr
+    assert "aot_toy_overread" in done.stderr

@@ -50,6 +50,14 @@ AOT_INLINE void aot_toy_count(int64_t *y, const int64_t *x, int64_t add) {
     *y = *x + add;
 }
 
+/* y = x, but reads one element too many. */
+AOT_INLINE void aot_toy_overread(float *y, const float *x, int32_t n) {
+    float sum = 0.0F;
+    for (int32_t i = 0; i <= n; ++i)
+        sum += x[i];
+    y[0] = sum;
+}
+
 /* Fails on purpose. */
 AOT_INLINE aot_status aot_toy_fail(float *y, const float *x) {
     (void)y;
