@@ -230,7 +230,7 @@ AOT_INLINE double aot_rare_atanh(double x) {
 /* x^y with the special cases of C99's pow. */
 static inline double aot_rare_pow(float x, float y) {
     const double m = fabs((double)x), a = fabs((double)y);
-    const int whole = a >= 8388608.0 || (double)(int)a >= a;
+    const int whole = !(a < 8388608.0) || (double)(int)a >= a;
     const int odd = whole && a < 16777216.0 && ((int)a & 1) != 0;
     const int minus = (aot_rare_float_bits(x) >> 31) != 0 && odd;
     double r;

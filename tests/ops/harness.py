@@ -38,6 +38,7 @@ from aot.target import Target  # noqa: E402
 
 FLAGS = {1: [], 4: [], 8: ["-mavx2", "-mfma"], 16: ["-mavx512f", "-mavx512dq", "-mfma"]}
 WARN = "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror"
+SANITIZE = ["-fsanitize=address,undefined", "-fsanitize=float-cast-overflow"]
 BATCH = 100
 
 
@@ -367,7 +368,7 @@ def batch_text(jobs: list[Job]) -> str:
     lines.append('        in_file_ = fopen(argv[1], "rb"); if (!in_file_ || !out_file_) return 2;')
     for i, job in enumerate(jobs):
         lines.append(f'        fprintf(stderr, "%s\\n", "{job.label}"); case_{i}(k);')
-    lines.append("        fclose(in_file_);\n    }\n    return fclose(out_file_);\n}")
+    lines.append("        fclose(in_file_);\n    }\n    return fclose(out_file_);\n}\n")
     return "\n".join(lines)
 
 
@@ -378,7 +379,7 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
     source = stem.with_suffix(".c")
     source.write_text(text)
     built = subprocess.run(
-        [compiler, *WARN.split(), "-O1", "-fsanitize=address,undefined", *FLAGS[vlen]]
+        [compiler, *WARN.split(), "-O1", *SANITIZE, *FLAGS[vlen]]
         + ["-fno-sanitize-recover=all", "-ffp-contract=off", "-D_POSIX_C_SOURCE=200112L"]
         + [f"-DAOT_VLEN={vlen}", f"-I{ROOT}/runtime_c/include", f"-I{ROOT}/runtime_c/kernels"]
         + [str(source), "-o", str(stem), "-lm"],
@@ -387,7 +388,7 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
         check=False,
     )
     if built.returncode:
-        split_or_blame(jobs, vlen, folder, "build: " + first_errors(built.stderr))
+        split_or_blame(jobs, vlen, folder, compiler, "build: " + first_errors(built.stderr))
         return
     (folder / "in.bin").write_bytes(b"".join(input_bytes(j) for j in jobs))
     ran = subprocess.run(
@@ -398,7 +399,7 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
         env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
     )
     if ran.returncode:
-        split_or_blame(jobs, vlen, folder, "run: " + first_errors(ran.stderr))
+        split_or_blame(jobs, vlen, folder, compiler, "run: " + first_errors(ran.stderr))
         return
     data = (folder / "out.bin").read_bytes()
     at = 0
@@ -415,14 +416,14 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
     assert at == len(data)
 
 
-def split_or_blame(jobs: list[Job], vlen: int, folder: Path, why: str) -> None:
+def split_or_blame(jobs: list[Job], vlen: int, folder: Path, compiler: str, why: str) -> None:
     """Halve a batch that does not build or run until the culprit is alone."""
     if len(jobs) == 1:
         jobs[0].error = why
         return
     half = len(jobs) // 2
     for part in (jobs[:half], jobs[half:]):
-        run_batch(part, vlen, folder)
+        run_batch(part, vlen, folder, compiler)
 
 
 def first_errors(text: str) -> str:
@@ -464,13 +465,13 @@ def difference(got: np.ndarray, want: np.ndarray, case: Case) -> str:
     return f"{where}: {got[where]!r}, expected {want[where]!r}; {int(bad.sum())} of {bad.size}"
 
 
-def run(jobs: list[Job], vlen: int, block: bool, folder: Path) -> list[str]:
+def run(jobs: list[Job], vlen: int, block: bool, folder: Path, compiler: str = "gcc") -> list[str]:
     """Compile and run copies of `jobs`; the failures, one line each."""
     own = [replace(j, program=None) for j in jobs]
     compile_jobs(own, vlen, block)
     ready = [j for j in own if j.program is not None and not j.error]
     for i in range(0, len(ready), BATCH):
-        run_batch(ready[i : i + BATCH], vlen, folder)
+        run_batch(ready[i : i + BATCH], vlen, folder, compiler)
     return [f"{j.label}: {j.error}" for j in own if j.error]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every case that every operator of portable C declares, sanitised, against onnx.reference."""
 
+import shutil
 from functools import cache
 from pathlib import Path
 
@@ -14,13 +15,18 @@ def jobs() -> list[harness.Job]:
     return harness.collect()
 
 
-@pytest.mark.parametrize(("vlen", "block"), [(1, False), (4, True), (8, False), (16, True)])
-def test_all_cases(vlen: int, block: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("vlen", "block", "compiler"),
+    [(1, False, "gcc"), (4, True, "gcc"), (8, True, "clang"), (16, False, "gcc")],
+)
+def test_all_cases(vlen: int, block: bool, compiler: str, tmp_path: Path) -> None:
     if not runnable(vlen):
         pytest.skip(f"this CPU has no vectors of {vlen} floats")
+    if not shutil.which(compiler):
+        pytest.skip(f"{compiler} is not installed")
     # Types without vector kernels need no second width.
     chosen = [j for j in jobs() if vlen < 8 or harness.has_floats(j)]
-    failures = harness.run(chosen, vlen, block, tmp_path)
+    failures = harness.run(chosen, vlen, block, tmp_path, compiler)
     assert not failures, "\n".join(failures)
 
 
