@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from abi import toy
+from aot import resources
 from aot.dtypes import F32
 from aot.emit_c import bundle_name, ctext
 from aot.emit_c.constants import place_constants
@@ -395,3 +396,16 @@ def test_manifest_says_what_each_call_writes() -> None:
     assert manifest["memory"]["arena_bytes"] == 128
     assert manifest["memory"]["io_bytes"] == 24 + 8 + 24 + 8 + 8
     assert manifest["memory"]["constants_bytes"] == 24
+
+
+def test_resources_of_a_wheel_and_a_checkout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(resources, "_PACKAGE", tmp_path / "aot")
+    for folder in ("aot/_data/cmake", "cmake", "runtime_c"):
+        (tmp_path / folder).mkdir(parents=True)
+    find = resources.folder.__wrapped__
+    assert find("cmake") == tmp_path / "aot" / "_data" / "cmake"
+    assert find("runtime_c") == tmp_path / "runtime_c"
+    with pytest.raises(InternalError, match="lacks its folder none/"):
+        find("none")
