@@ -6,7 +6,7 @@ ready call that raises neither the peak nor the live bytes is taken alone, and n
 reaches the best order known is followed. Beyond the step budget a beam search gives a good order.
 The program's own order wins ties.
 
-Memory model: roots of the arena live from first to last use, scratch during its call; a permitted
+Memory model: bytes of the arena live from first to last use, scratch during its call; a permitted
 in-place result takes no space beside an operand that dies. The alias decision of the planner
 (aot/memory/alias.py) can differ in corner cases, so orders are compared by its count of live bytes
 and "optimal" is only claimed where both agree.
@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aot.memory.alias import decide
-from aot.memory.live import ARENA_ROLES, Use, Uses, uses_of
+from aot.memory.live import Use, Uses, segments, uses_of
 from aot.program import Program, Role, Tensor
 
 #: Evaluations of (state, ready call) spent at most, by the exact search and by the beam each.
@@ -61,9 +61,8 @@ def _live_bytes(program: Program) -> int:
     """The most bytes live at one time with the planner's own aliases."""
     live = [0] * (len(program.calls) + 1)
     for group in decide(program).groups:
-        size = -(-group.size // group.align) * group.align
-        for t in range(group.start, group.end):
-            live[t] += size
+        for t, height in enumerate(group.heights, group.start):
+            live[t] += height
     return max(live)
 
 
@@ -87,22 +86,35 @@ class _State:
 
 
 @dataclass(frozen=True, slots=True)
+class _Reuse:
+    """A result may lie on an operand: `saved` bytes, if no call of the set `before` is done yet
+    (they touch the result) and none of `after` is left (they touch the operand's root).
+    """
+
+    result: str
+    operand: str
+    before: int
+    after: int
+    saved: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Graph:
     """Calls 0..n-1; sets of calls are bit sets.
 
-    `preds[v]` must precede call v; `users[r]` touch root r of `size[r]` bytes; call v touches
-    `roots[v]`, needs `scratch[v]` bytes besides, and may put a root over another as `reuse[v]`
-    (result, operand) permits. `faithful`: in-place results never reach into a root that several
-    calls write, and no call has two of them, so that the model never overestimates.
+    `preds[v]` must precede call v; `users[r]` touch segment r of `size[r]` bytes; call v touches
+    the segments `parts[v]`, needs `scratch[v]` bytes besides, and may put results over operands as
+    `reuse[v]` permits. `faithful`: no call has several results to put in place, so that the model
+    never overestimates.
     """
 
     preds: list[int]
     succs: list[list[int]]
     users: list[int]
     size: list[int]
-    roots: list[list[int]]
+    parts: list[list[int]]
     scratch: list[int]
-    reuse: list[list[tuple[int, int]]]
+    reuse: list[list[_Reuse]]
     faithful: bool
 
     def evaluate(self, state: _State, v: int) -> tuple[int, int]:
@@ -110,19 +122,19 @@ class _Graph:
         done, size, users = state.done, self.size, self.users
         left = ~(done | 1 << v)
         new = dead = 0
-        for r in self.roots[v]:
+        for r in self.parts[v]:
             u = users[r]
             if not u & done:
                 new += size[r]
             if not u & left:
                 dead += size[r]
         step = state.live + new + self.scratch[v]
-        taken: list[int] = []
-        for o, i in self.reuse[v]:
-            fresh = not users[o] & done and not users[i] & left
-            if fresh and o not in taken and i not in taken:
-                taken += [o, i]
-                step -= size[o]
+        taken: list[str] = []
+        for reuse in self.reuse[v]:
+            free = not reuse.before & done and not reuse.after & left
+            if free and reuse.result not in taken and reuse.operand not in taken:
+                taken += [reuse.result, reuse.operand]
+                step -= reuse.saved
         return step, state.live + new - dead
 
     def after(self, state: _State, v: int, step: int, live: int) -> _State:
@@ -146,12 +158,11 @@ class _Graph:
         return state.peak
 
     def bound(self) -> int:
-        """What some call needs in every order: its own roots and scratch."""
+        """What some call needs in every order: its own segments and scratch."""
         needs = [0]
-        for v, roots in enumerate(self.roots):
-            results = {o: self.size[o] for o, _ in self.reuse[v]}
-            saved = sum(results.values())
-            needs.append(sum(self.size[r] for r in roots) + self.scratch[v] - saved)
+        for v, parts in enumerate(self.parts):
+            saved = sum({r.result: r.saved for r in self.reuse[v]}.values())
+            needs.append(sum(self.size[r] for r in parts) + self.scratch[v] - saved)
         return max(needs)
 
     def choices(self, state: _State, ready: Sequence[int]) -> list[tuple[int, int, int]]:
@@ -251,65 +262,57 @@ def _beam(graph: _Graph, upper: int, effort: int) -> list[int] | None:
 def _graph(program: Program) -> _Graph:
     uses = uses_of(program)
     n = len(program.calls)
-    names = [r for r in uses.by_root if program.tensors[r].role is Role.TEMP]
-    index = {r: k for k, r in enumerate(names)}
-    roots: list[list[int]] = [[] for _ in range(n)]
-    users = [0] * len(names)
+    parts: list[list[int]] = [[] for _ in range(n)]
+    users: list[int] = []
+    size: list[int] = []
     scratch = [0] * n
     for root, found in uses.by_root.items():
         tensor = program.tensors[root]
-        if tensor.role not in ARENA_ROLES:
+        stored = -(-tensor.nbytes // tensor.align) * tensor.align
+        if tensor.role is Role.SCRATCH:
+            scratch[found[0].call] += stored
+        if tensor.role is not Role.TEMP:
             continue
-        for v in dict.fromkeys(u.call for u in found):
-            if root in index:
-                users[index[root]] |= 1 << v
-                roots[v].append(index[root])
-            else:
-                scratch[v] += _stored(tensor)
-    reuse = [_reuse(program, uses, index, v) for v in range(n)]
+        for begin, end, _, _ in segments(found, tensor.nbytes):
+            calls = dict.fromkeys(u.call for u in found if u.meets(begin, end))
+            for v in calls:
+                parts[v].append(len(users))
+            users.append(sum(1 << v for v in calls))
+            size.append((stored if end == tensor.nbytes else end) - begin)
+    reuse = [_reuse(program, uses, v) for v in range(n)]
     preds = _dependences(uses, n)
-    return _Graph(
-        preds,
-        _reversed(preds),
-        users,
-        [_stored(program.tensors[r]) for r in names],
-        roots,
-        scratch,
-        reuse,
-        _faithful(uses, names, reuse),
-    )
+    faithful = all(len({r.result for r in found}) < 2 for found in reuse)
+    return _Graph(preds, _reversed(preds), users, size, parts, scratch, reuse, faithful)
 
 
-def _stored(tensor: Tensor) -> int:
-    """Bytes in the arena."""
-    return -(-tensor.nbytes // tensor.align) * tensor.align
-
-
-def _faithful(uses: Uses, names: Sequence[str], reuse: Sequence[Sequence[tuple[int, int]]]) -> bool:
-    for pairs in reuse:
-        if len({o for o, _ in pairs}) > 1:
-            return False
-        for o, _ in pairs:
-            if len({u.call for u in uses.by_root[names[o]] if u.writes}) > 1:
-                return False
-    return True
-
-
-def _reuse(program: Program, uses: Uses, index: dict[str, int], v: int) -> list[tuple[int, int]]:
-    """(result, operand) roots that call v may put at one address once the operand dies."""
+def _reuse(program: Program, uses: Uses, v: int) -> list[_Reuse]:
+    """What call v may put in place, in whatever order the calls run."""
     own = uses.root_of[v]
     found = []
     for out, inp in program.calls[v].inplace:
         if out not in own or inp not in own:
             continue
         (above, o), (below, i) = own[out], own[inp]
-        if above == below or above not in index or below not in index:
+        roles = {program.tensors[above].role, program.tensors[below].role}
+        if above == below or roles != {Role.TEMP} or o.end - o.begin > i.end - i.begin:
             continue
         reads = [u for root, u in own.values() if root == below]
-        alone = all(u.begin == i.begin and not u.writes for u in reads)
-        if alone and o.end - o.begin <= i.end - i.begin:
-            found.append((index[above], index[below]))
+        if all(u.begin == i.begin and not u.writes for u in reads):
+            before = {u.call for u in uses.by_root[above] if u.meets(o.begin, o.end)}
+            after = {u.call for u in uses.by_root[below]}
+            saved = _saved(program.tensors[above], o)
+            found.append(_Reuse(f"{above}+{o.begin}", below, _set(before), _set(after), saved))
     return found
+
+
+def _saved(tensor: Tensor, use: Use) -> int:
+    """Bytes of the arena that `use` of a root stands for."""
+    end = -(-use.end // tensor.align) * tensor.align if use.end == tensor.nbytes else use.end
+    return end - use.begin
+
+
+def _set(calls: set[int]) -> int:
+    return sum(1 << v for v in sorted(calls))
 
 
 def _dependences(uses: Uses, n: int) -> list[int]:

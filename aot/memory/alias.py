@@ -5,7 +5,8 @@ A call's `inplace` pairs are permissions. Using one puts the root of the result 
 operand into one group at a fixed distance, so that both arguments are the same address. That is
 legal when the operand's root dies at the call, the result is no larger, and no live byte of one
 root lies on a live byte of the other. Permissions that compete are decided together: per call all
-combinations are compared by (peak, sum over time) of the live bytes.
+combinations are compared by (peak, sum over time) of the live bytes. A group is live up to its
+highest live byte, so a concatenation grows with its parts.
 """
 
 from __future__ import annotations
@@ -13,21 +14,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from aot.memory.live import ARENA_ROLES, Uses, uses_of
+from aot.memory.live import ARENA_ROLES, Uses, heights, uses_of
 from aot.memory.problem import Buffer
 from aot.program import Call, Program, Role
 
 #: Combinations of one call's permissions that are compared at most.
 MOST_COMBINATIONS = 64
-#: Decisions at the peak that are dropped on trial once all are made.
-MOST_RETRIALS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Group:
     """Roots that share a buffer of `size` bytes, live in steps [start, end).
 
-    `members` are (root, byte offset in the buffer), `align` fits them all.
+    `members` are (root, byte offset in the buffer), `align` fits them all. `heights` are the live
+    bytes from the buffer's start, one entry per step, rounded up to `align`.
     """
 
     members: tuple[tuple[str, int], ...]
@@ -35,11 +35,14 @@ class Group:
     start: int
     end: int
     align: int
+    heights: tuple[int, ...]
 
     @property
     def buffer(self) -> Buffer:
         """The group as the packer sees it, under the name of its first root."""
-        return Buffer(self.members[0][0], self.size, self.start, self.end, self.align)
+        size = max(self.heights)
+        varying = self.heights if min(self.heights) < size else ()
+        return Buffer(self.members[0][0], size, self.start, self.end, self.align, heights=varying)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,22 +68,26 @@ class Aliases:
     inplace: tuple[Sharing, ...]
 
 
-def decide(program: Program) -> Aliases:
-    """Groups and in-place decisions of `program` that need the least memory found."""
+def decide(program: Program, even: bool = False) -> Aliases:
+    """Groups and in-place decisions of `program` that keep the fewest bytes live.
+
+    `even` only lets roots of one size share: the groups are then easier to pack.
+    """
     uses = uses_of(program)
-    options = [found for _, found in _options(program, uses) if found]
+    options = list(_options(program, uses))
+    if even:
+        size = {root: program.tensors[root].nbytes for root in uses.by_root}
+        options = [[s for s in o if size[s.above] == size[s.below]] for o in options]
     best = _decide(program, uses, options)
-    for sharing in best.doubtful()[:MOST_RETRIALS]:
-        without = _decide(program, uses, [[s for s in o if s != sharing] for o in options])
-        if without.cost() < best.cost():
-            best = without
     return Aliases(tuple(best.groups()), tuple(best.used))
 
 
-def _options(program: Program, uses: Uses) -> Iterator[tuple[int, list[Sharing]]]:
+def _options(program: Program, uses: Uses) -> Iterator[list[Sharing]]:
+    """The usable permissions of each call that has any."""
     for step, call in enumerate(program.calls):
         found = [_sharing(program, uses, step, call, o, i) for o, i in call.inplace]
-        yield step, [s for s in found if s is not None]
+        if any(found):
+            yield [s for s in found if s is not None]
 
 
 def _sharing(
@@ -143,17 +150,21 @@ class _Decision:
         self.used: list[Sharing] = []
         self.live = [0] * len(program.calls)
         self.group_of: dict[str, Group] = {}
+        self.heights: dict[str, list[int]] = {}
         self.ranges = {r: (u[0].call, u[-1].call + 1) for r, u in uses.by_root.items()}
         for root, (start, end) in self.ranges.items():
             tensor = self.tensors[root]
             if tensor.role in ARENA_ROLES:
-                self._add(Group(((root, 0),), tensor.nbytes, start, end, tensor.align))
+                own = heights(uses.by_root[root], tensor.nbytes)
+                self.heights[root] = own
+                size, align = tensor.nbytes, tensor.align
+                high = tuple([-(-h // align) * align for h in own])
+                self._add(Group(((root, 0),), size, start, end, align, high))
 
     def _add(self, group: Group, sign: int = 1) -> None:
-        size = sign * -(-group.size // group.align) * group.align
         live = self.live
-        for t in range(group.start, group.end):
-            live[t] += size
+        for t, height in enumerate(group.heights, group.start):
+            live[t] += sign * height
         if sign > 0:
             for root, _ in group.members:
                 self.group_of[root] = group
@@ -220,22 +231,13 @@ class _Decision:
             return None
         size = max(a.size, b.size + shift) - lowest
         start, end = min(a.start, b.start), max(a.end, b.end)
-        return Group(members, size, start, end, max(a.align, b.align))
-
-    def doubtful(self) -> list[Sharing]:
-        """Used permissions whose operand outsizes the result, in a group that is live at the peak.
-
-        Only these may cost memory: the group keeps the operand's size for the result's life.
-        """
-        peak = max(self.live, default=0)
-        top = [t for t, n in enumerate(self.live) if n == peak]
-        found = []
-        for s in self.used:
-            group = self.group_of[s.above]
-            uneven = self.tensors[s.below].nbytes != self.tensors[s.above].nbytes
-            if uneven and any(group.start <= t < group.end for t in top):
-                found.append(s)
-        return found
+        align = max(a.align, b.align)
+        high = [0] * (end - start)
+        for root, offset in members:
+            for t, height in enumerate(self.heights[root], self.ranges[root][0] - start):
+                high[t] = max(high[t], offset + height)
+        stored = tuple([-(-h // align) * align for h in high])
+        return Group(members, size, start, end, align, stored)
 
     def groups(self) -> list[Group]:
         """All groups, each once, in the order their first root is first used."""

@@ -54,17 +54,27 @@ def _place_fixed(p: Problem, offsets: list[int]) -> None:
         if offset is None:
             continue
         for j in p.near[i]:
-            if 0 <= offsets[j] < offset + p.size[i] and offset < offsets[j] + p.size[j]:
+            if 0 <= offsets[j] < offset + p.above(i, j) and offset < offsets[j] + p.above(j, i):
                 raise ValueError(f"fixed buffers {j} and {i} overlap")
         offsets[i] = offset
 
 
 def _lowest(p: Problem, i: int, offsets: list[int]) -> int:
-    size, align, lowest = p.size[i], p.align[i], 0
-    taken = sorted([(offsets[j], p.size[j]) for j in p.near[i] if offsets[j] >= 0])
-    for offset, other in taken:
-        if lowest + size <= offset:
+    """The least offset that lies in no forbidden range; each placed neighbour forbids one."""
+    align, lowest = p.align[i], 0
+    reach, size = p.reach, p.size
+    own = reach[i]
+    forbidden = []
+    for j in p.near[i]:
+        offset = offsets[j]
+        if offset >= 0:
+            other = reach[j]
+            below = offset - (size[i] if own is None else own[j])
+            forbidden.append((below, offset + (size[j] if other is None else other[i])))
+    forbidden.sort()
+    for below, top in forbidden:
+        if lowest <= below:
             break
-        if offset + other > lowest:
-            lowest = -(-(offset + other) // align) * align
+        if top > lowest:
+            lowest = -(-top // align) * align
     return lowest

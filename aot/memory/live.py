@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from aot.program import Access, Arg, Program, Role
 
@@ -59,3 +61,30 @@ def uses_of(program: Program) -> Uses:
             own[index] = root, use
         root_of.append(own)
     return Uses(by_root, root_of)
+
+
+def segments(uses: Sequence[Use], nbytes: int) -> list[tuple[int, int, int, int]]:
+    """The bytes of one root cut where its uses begin and end: (begin, end, first, last call).
+
+    A segment is live from the first call that touches it to the last; bytes that no call touches
+    are in none.
+    """
+    if all(u.begin == 0 and u.end == nbytes for u in uses):
+        return [(0, nbytes, uses[0].call, uses[-1].call)]
+    cuts = sorted({u.begin for u in uses} | {u.end for u in uses})
+    found = []
+    for begin, end in pairwise(cuts):
+        calls = [u.call for u in uses if u.meets(begin, end)]
+        if calls:
+            found.append((begin, end, calls[0], calls[-1]))
+    return found
+
+
+def heights(uses: Sequence[Use], nbytes: int) -> list[int]:
+    """For every call from a root's first use to its last, the end of its highest live segment."""
+    first = uses[0].call
+    found = [0] * (uses[-1].call + 1 - first)
+    for _, end, start, stop in segments(uses, nbytes):
+        for t in range(start - first, stop + 1 - first):
+            found[t] = max(found[t], end)
+    return found if max(found) == nbytes else [nbytes] * len(found)

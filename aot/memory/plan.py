@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from aot.errors import UnsupportedError
 from aot.memory.alias import Aliases, Sharing, decide
 from aot.memory.live import uses_of
-from aot.memory.pack import EFFORT, pack
+from aot.memory.pack import EFFORT, Packing, pack
 from aot.program import Program, Role
 from aot.target import Target
 
@@ -77,8 +77,7 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
                 f"{call.kernel}: memory of sub-programs is not planned in this version",
                 " + ".join(call.origin.nodes),
             )
-    aliases = decide(program)
-    packing = pack([g.buffer for g in aliases.groups], effort)
+    aliases, packing = _smallest(program, effort)
     roots = {
         root: packing.offsets[group.members[0][0]] + offset
         for group in aliases.groups
@@ -98,6 +97,20 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
     )
 
 
+def _smallest(program: Program, effort: int) -> tuple[Aliases, Packing]:
+    """Aliases that keep the fewest bytes live; simpler ones if those pack into less."""
+    aliases = decide(program)
+    packing = pack([g.buffer for g in aliases.groups], effort)
+    if packing.height > packing.lower_bound:
+        simple = decide(program, even=True)
+        if simple == aliases:
+            return aliases, packing
+        other = pack([g.buffer for g in simple.groups], effort)
+        if (other.height, not other.optimal) < (packing.height, not packing.optimal):
+            return simple, other
+    return aliases, packing
+
+
 def _placements(program: Program, roots: Mapping[str, int]) -> dict[str, Place]:
     """Places of roots and of the views of them, in the order of the program's tensors."""
     found: dict[str, Place] = {}
@@ -112,9 +125,9 @@ def logical_bound(program: Program, aliases: Aliases) -> int:
     """The most bytes of elements live at one time: see `Plan`.
 
     Tensors that hold the same ONNX value in several layouts count once, as do the members of one
-    in-place group; each counts as its largest, from its first use to its last.
+    in-place group; at every step the largest counts, at most to its highest live byte.
     """
-    spans: dict[str, tuple[int, int, int]] = {}
+    spans: dict[str, dict[int, int]] = {}
     leader: dict[str, str] = {}
     for group in aliases.groups:
         roots = [r for r, _ in group.members if program.tensors[r].role is Role.TEMP]
@@ -122,17 +135,17 @@ def logical_bound(program: Program, aliases: Aliases) -> int:
             continue
         keys = [program.tensors[r].onnx_name or f"\0{r}" for r in roots]
         size = max(program.tensors[r].logical_nbytes for r in roots)
-        span = (size, group.start, group.end)
+        span = {t: min(size, h) for t, h in enumerate(group.heights, group.start)}
         merged = dict.fromkeys(_leader(leader, k) for k in keys)
         first = next(iter(merged))
         for key in merged:
-            old = spans.pop(key, span)
-            span = max(span[0], old[0]), min(span[1], old[1]), max(span[2], old[2])
+            for t, size in spans.pop(key, {}).items():
+                span[t] = max(span.get(t, 0), size)
             leader[key] = first
         spans[first] = span
     live = [0] * (len(program.calls) + 1)
-    for size, start, end in spans.values():
-        for t in range(start, end):
+    for span in spans.values():
+        for t, size in span.items():
             live[t] += size
     return max(live)
 

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 class Buffer:
     """`size` bytes, live in the half-open range of steps [start, end).
 
-    `align` is the alignment of the offset in bytes; `fixed` an offset that is imposed.
+    `align` is the alignment of the offset in bytes; `fixed` an offset that is imposed. A buffer
+    that is not always live to its full height says so in `heights`: its first `heights[k]` bytes
+    are live at step start + k (one entry per step, none above `size`).
     """
 
     name: str
@@ -27,16 +29,19 @@ class Buffer:
     end: int
     align: int = 64
     fixed: int | None = None
+    heights: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Buffers 0..n-1 of whole units, and the maximal sets of them that are live together.
+    """Buffers 0..n-1 of whole units, and the sets of them that are live together.
 
-    `first[i]..last[i]` (half-open) are the sections that buffer i is live in; `live[t]` lists the
-    buffers of section t in ascending order, `totals[t]` is the sum of their sizes; `near[i]` lists
-    the buffers that overlap buffer i in time. A section is a maximal clique: times whose live set
-    is part of another's are left out.
+    A section is a time at which no buffer starts or grows before one ends or shrinks; other times
+    need no more than one of these. `first[i]..last[i]` (half-open) are the sections that buffer i
+    is live in; `live[t]` lists the buffers of section t in ascending order, `totals[t]` is the sum
+    of their heights there; `near[i]` lists the buffers that overlap buffer i in time.
+    `profile[i]` are the heights of buffer i by section, None where it is `size[i]` in all of them;
+    `reach[i]` is then its greatest height while buffer j is live.
     """
 
     unit: int
@@ -49,6 +54,8 @@ class Problem:
     live: list[list[int]]
     near: list[list[int]]
     totals: list[int]
+    profile: list[list[int] | None]
+    reach: list[dict[int, int] | None]
 
     @property
     def bound(self) -> int:
@@ -59,6 +66,11 @@ class Problem:
     def height(self, offsets: Sequence[int]) -> int:
         """The top of the highest buffer, in units."""
         return max((o + s for o, s in zip(offsets, self.size, strict=True)), default=0)
+
+    def above(self, i: int, j: int) -> int:
+        """Units that buffer j must lie above the offset of buffer i to lie on it."""
+        reach = self.reach[i]
+        return self.size[i] if reach is None else reach[j]
 
     def settle(self, i: int, offset: int) -> int:
         """The lowest offset at or above `offset` that buffer i's alignment admits."""
@@ -71,20 +83,87 @@ def problem_of(buffers: Sequence[Buffer]) -> Problem:
     for b in buffers:
         _check(b)
     unit = math.gcd(*(b.align for b in buffers)) if buffers else 1
-    first, last, live = _sections(buffers)
-    size = [-(-b.size // unit) for b in buffers]
+    sections = _Sections(buffers, unit)
+    first, last, live, profile = sections.first, sections.last, sections.live, sections.profile
+    near = _neighbours(first, live)
     return Problem(
         unit,
-        size,
+        [-(-b.size // unit) for b in buffers],
         [b.align // unit for b in buffers],
         [b.end - b.start for b in buffers],
         [None if b.fixed is None else b.fixed // unit for b in buffers],
         first,
         last,
         live,
-        _neighbours(first, live),
-        [sum([size[i] for i in members]) for members in live],
+        near,
+        sections.totals,
+        profile,
+        [_reach(i, first, last, near[i], h) for i, h in enumerate(profile)],
     )
+
+
+def _check(b: Buffer) -> None:
+    if b.size <= 0 or b.end <= b.start or b.align <= 0:
+        raise ValueError(f"buffer {b.name}: size {b.size}, live [{b.start}, {b.end}), {b.align}")
+    if b.fixed is not None and (b.fixed < 0 or b.fixed % b.align):
+        raise ValueError(f"buffer {b.name}: fixed at {b.fixed}, alignment {b.align}")
+    if b.heights and (len(b.heights) != b.end - b.start or max(b.heights) != b.size):
+        raise ValueError(f"buffer {b.name}: {len(b.heights)} heights up to {max(b.heights)}")
+
+
+class _Sections:
+    """Sections by one sweep: one is complete whenever an end or a loss follows a start or growth.
+
+    Heights of zero count as one unit, so that a buffer is in every section of its life.
+    """
+
+    def __init__(self, buffers: Sequence[Buffer], unit: int) -> None:
+        n = len(buffers)
+        self.first, self.last = [0] * n, [0] * n
+        self.live: list[list[int]] = []
+        self.totals: list[int] = []
+        self.profile: list[list[int] | None] = [
+            [] if len(set(b.heights)) > 1 else None for b in buffers
+        ]
+        now: dict[int, int] = {}
+        grown = False
+        for _, grows, i, height in _changes(buffers, unit):
+            if not grows and grown:
+                self._complete(now)
+            if not height:
+                self.last[i] = len(self.live)
+                del now[i]
+            else:
+                if i not in now:
+                    self.first[i] = len(self.live)
+                now[i] = height
+            grown = bool(grows)
+        for i, heights in enumerate(self.profile):
+            if heights is not None and min(heights) == -(-buffers[i].size // unit):
+                self.profile[i] = None
+
+    def _complete(self, now: dict[int, int]) -> None:
+        self.live.append(sorted(now))
+        self.totals.append(sum(now.values()))
+        for i, height in now.items():
+            heights = self.profile[i]
+            if heights is not None:
+                heights.append(height)
+
+
+def _changes(buffers: Sequence[Buffer], unit: int) -> list[tuple[int, int, int, int]]:
+    """(step, grows, buffer, height from there on) in order, losses before gains; 0 = its end."""
+    found = []
+    for i, b in enumerate(buffers):
+        found.append((b.end, 0, i, 0))
+        before = 0
+        for k, size in enumerate(b.heights or (b.size,)):
+            height = max(1, -(-size // unit))
+            if height != before:
+                found.append((b.start + k, int(height > before), i, height))
+                before = height
+    found.sort()
+    return found
 
 
 def _neighbours(first: Sequence[int], live: Sequence[Sequence[int]]) -> list[list[int]]:
@@ -103,31 +182,15 @@ def _neighbours(first: Sequence[int], live: Sequence[Sequence[int]]) -> list[lis
     return near
 
 
-def _check(b: Buffer) -> None:
-    if b.size <= 0 or b.end <= b.start or b.align <= 0:
-        raise ValueError(f"buffer {b.name}: size {b.size}, live [{b.start}, {b.end}), {b.align}")
-    if b.fixed is not None and (b.fixed < 0 or b.fixed % b.align):
-        raise ValueError(f"buffer {b.name}: fixed at {b.fixed}, alignment {b.align}")
-
-
-def _sections(buffers: Sequence[Buffer]) -> tuple[list[int], list[int], list[list[int]]]:
-    """Sections by one sweep: the live set is maximal whenever an end follows a start."""
-    events = sorted(
-        [(b.end, 0, i) for i, b in enumerate(buffers)]
-        + [(b.start, 1, i) for i, b in enumerate(buffers)]
-    )
-    first, last = [0] * len(buffers), [0] * len(buffers)
-    live: list[list[int]] = []
-    now: set[int] = set()
-    grown = False
-    for _, starts, i in events:
-        if starts:
-            first[i] = len(live)
-            now.add(i)
-        else:
-            if grown:
-                live.append(sorted(now))
-            last[i] = len(live)
-            now.remove(i)
-        grown = bool(starts)
-    return first, last, live
+def _reach(
+    i: int,
+    first: Sequence[int],
+    last: Sequence[int],
+    near: Sequence[int],
+    heights: Sequence[int] | None,
+) -> dict[int, int] | None:
+    """The greatest height of buffer i in the sections it shares with each neighbour."""
+    if heights is None:
+        return None
+    a = first[i]
+    return {j: max(heights[max(a, first[j]) - a : last[j] - a]) for j in near}

@@ -2,7 +2,8 @@
 """Exact search: does a packing of at most `capacity` units exist?
 
 Depth first over settled packings (every buffer rests on the floor or on another). Buffers are
-placed in ascending order of (offset, rank). What prunes:
+placed in ascending order of (offset, rank). A buffer whose height varies in time stands on its
+full width and raises each neighbour by its greatest height beside it. What prunes:
 
 - section bound: the lowest offset any unplaced buffer of a section can have plus the units it
   still has to hold must fit under the capacity;
@@ -205,11 +206,14 @@ class _Search:
         p, low, support, placed, floor = self.p, self.low, self.support, self.placed, self.floor
         size, top = p.size[i], o + p.size[i]
         a, b = p.first[i], p.last[i]
+        reach = p.reach[i]
         begin, end = a, b
         placed[i] = True
         raised: list[tuple[int, int, int]] = []
         free = True
         for j in p.near[i]:
+            if reach is not None:
+                top = o + reach[j]
             if not placed[j] and support[j] < top:
                 x = low[j]
                 raised.append((j, x, support[j]))
@@ -221,14 +225,16 @@ class _Search:
                     begin, end = min(begin, p.first[j]), max(end, p.last[j])
         self.trail.append((i, raised, floor[begin:end], begin))
         rest = self.rest
-        for t in range(a, b):
-            rest[t] -= size
-            if floor[t] < top:
-                floor[t] = top
+        for t, height in enumerate(p.profile[i] or [size] * (b - a), a):
+            rest[t] -= height
+            if floor[t] < o + height:
+                floor[t] = o + height
         for t in range(a + 1, b):
             self.cross[t] -= 1
         if free:
             return True, True
+        if reach is not None:
+            return False, self._lift(begin, end, o + size)
         return False, self._lift(begin, a, top) and self._lift(b, end, top)
 
     def _lift(self, begin: int, end: int, top: int) -> bool:
@@ -258,7 +264,7 @@ class _Search:
         """Buffer i does not rest at `o`: raise it; False if its sections no longer fit."""
         p, low, placed = self.p, self.low, self.placed
         a, b = p.first[i], p.last[i]
-        seat = min([low[k] + p.size[k] for k in p.near[i] if not placed[k]])
+        seat = min([low[k] + p.above(k, i) for k in p.near[i] if not placed[k]])
         seat = p.settle(i, max(seat, o + 1))
         self.trail.append((-1, [(i, o, self.support[i])], self.floor[a:b], a))
         low[i] = seat
@@ -276,7 +282,7 @@ class _Search:
                 continue
             self.placed[i] = False
             a, b, size = p.first[i], p.last[i], p.size[i]
-            for t in range(a, b):
-                self.rest[t] += size
+            for t, height in enumerate(p.profile[i] or [size] * (b - a), a):
+                self.rest[t] += height
             for t in range(a + 1, b):
                 self.cross[t] += 1
