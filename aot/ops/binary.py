@@ -170,6 +170,7 @@ declare("BitwiseXor", "bit_xor", INTS)
 def pair_cases() -> Iterator[Case]:
     yield case(f32(3, 7), f32(3, 7, seed=1))
     yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
+    yield case(f32(2, 5, 3, 3), f32(2, 1, 3, 3))
     yield case(f32(1, 5, 3, 3), f32(5, 1, 1), const=(1,))
     yield case(np.float32(2) * f32(2, 9, 2, 4), f32(1), const=(0,))
     yield case(f32(2, 3, 1, 5), f32(2, 1, 4, 5))

@@ -8,31 +8,22 @@ from aot.partition.match import Match, ValueRef
 
 
 def follow(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Elementwise: results and full-size operands take the layout of a blocked operand.
+    """Elementwise: results and operands with channels take the layout of a blocked operand.
 
-    Constants are packed by the lowering. Everything stays plain if an operand that varies along
-    channels cannot be blocked.
+    Operands broadcast along channels are read plain, constants are packed by the lowering.
+    Everything stays plain if an operand with channels lacks the leading axes.
     """
-    inputs = list(m.inputs())
-    found = [incoming[name] for name, v in inputs if not v.is_const and incoming[name].blocked]
     outputs = list(m.outputs())
-    if not found or not outputs or not can_block(outputs[0].shape):
+    y = outputs[0]
+    if not can_block(y.shape) or any(o.shape != y.shape for o in outputs):
         return {}
-    y, layout = outputs[0], found[0]
-    if any(o.shape != y.shape for o in outputs):
+    inputs = [(name, v) for name, v in m.inputs() if not v.is_const and _has_channels(v, y)]
+    found = [incoming[name] for name, _ in inputs if incoming[name].blocked]
+    if not found or any(v.rank != y.rank for _, v in inputs):
         return {}
-    wanted = {name: layout for name in m.output_names if m.values[name] is not None}
-    for name, value in inputs:
-        if value.is_const:
-            continue
-        if _has_channels(value, y):
-            if value.rank != y.rank:
-                return {}
-            wanted[name] = layout
-    # A blocked operand whose channels are broadcast has to be converted: not worth following.
-    if any(incoming[name].blocked and name not in wanted for name, v in inputs if not v.is_const):
-        return {}
-    return wanted
+    names = [name for name, _ in inputs]
+    names += [name for name in m.output_names if m.values[name] is not None]
+    return dict.fromkeys(names, found[0])
 
 
 def _has_channels(value: ValueRef, y: ValueRef) -> bool:
