@@ -177,7 +177,8 @@ def _rank(x: Array, word: Any) -> Array:
     """Floats as integers in the same order, -0 and +0 alike."""
     bits = np.ascontiguousarray(x).view(word).astype(np.int64)
     low = np.int64(np.iinfo(word).min)
-    return np.where(bits < 0, low - bits, bits)
+    ranks: Array = np.where(bits < 0, low - bits, bits)
+    return ranks
 
 
 def _extremes(a: Array, b: Array) -> list[tuple[int, int]]:

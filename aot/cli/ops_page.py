@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""docs/operators.md, written from the declarations: `python -m aot.cli.ops_page`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+_HEAD = """\
+# Operators
+
+Written by `make docs` from the declarations in `aot/ops/`; do not edit.
+
+What portable C computes after normalisation, which rewrites many more: operators that ONNX defines by
+others are expanded, constants are folded, sequences of nodes that spell a normalisation or an
+activation are recognised. *Types* are those of the first input that tests cover; `aotc explain MODEL`
+says for your model who computes which node, or why nobody does. A node that moves data without looking
+at it takes every type.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    from aot.explain import operators
+
+    rows = operators()
+    table = ["| operator | types tested | attributes | cases |", "|---|---|---|---|"]
+    table += [_row(r) for r in rows]
+    return "\n".join([_HEAD, *table, "", f"{len(rows)} operators.", ""])
+
+
+def _row(row: dict[str, Any]) -> str:
+    attributes = ", ".join(f"`{a}`" for a in row["attributes"])
+    return f"| {row['op']} | {', '.join(row['dtypes'])} | {attributes} | {row['cases']} |"
+
+
+if __name__ == "__main__":
+    (Path(__file__).parents[2] / "docs" / "operators.md").write_text(page(), encoding="utf-8")
