@@ -27,16 +27,16 @@
 
 #ifdef AOT_TRACE
 #include "aot_trace.h"
-extern aot_trace_fn *model_trace_fn;
-extern void *model_trace_user;
+extern aot_trace_fn *aot_model_trace_fn;
+extern void *aot_model_trace_user;
 #define HAS_TRACE 1
 #else
 #define HAS_TRACE 0
 #endif
 
-#define IN (MODEL_INPUTS > 0 ? MODEL_INPUTS : 1)
-#define OUT (MODEL_OUTPUTS > 0 ? MODEL_OUTPUTS : 1)
-#define CALLS (MODEL_CALLS > 0 ? MODEL_CALLS : 1)
+#define IN (AOT_MODEL_INPUTS > 0 ? AOT_MODEL_INPUTS : 1)
+#define OUT (AOT_MODEL_OUTPUTS > 0 ? AOT_MODEL_OUTPUTS : 1)
+#define CALLS (AOT_MODEL_CALLS > 0 ? AOT_MODEL_CALLS : 1)
 
 typedef struct options {
     const char *input[IN];
@@ -53,7 +53,7 @@ typedef struct options {
 static void die(int code, const char *format, ...) {
     va_list list;
     va_start(list, format);
-    fprintf(stderr, "%s: ", MODEL_NAME);
+    fprintf(stderr, "%s: ", AOT_MODEL_NAME);
     vfprintf(stderr, format, list);
     fputc('\n', stderr);
     va_end(list);
@@ -85,9 +85,9 @@ static void file_option(const char *option, const char *text, const char **files
 
 static void value_option(options *o, const char *name, const char *value) {
     if (strcmp(name, "--input") == 0) {
-        file_option(name, value, o->input, MODEL_INPUTS);
+        file_option(name, value, o->input, AOT_MODEL_INPUTS);
     } else if (strcmp(name, "--output") == 0) {
-        file_option(name, value, o->output, MODEL_OUTPUTS);
+        file_option(name, value, o->output, AOT_MODEL_OUTPUTS);
     } else if (strcmp(name, "--repeat") == 0) {
         o->repeat = integer(name, value, 1);
     } else if (strcmp(name, "--warmup") == 0) {
@@ -121,7 +121,7 @@ static void parse(options *o, int argc, char **argv) {
         ++i;
     }
     if (!HAS_TRACE && (o->trace != NULL || o->profile > 0))
-        die(2, "--trace and --profile need the program %s-trace", MODEL_NAME);
+        die(2, "--trace and --profile need the program %s-trace", AOT_MODEL_NAME);
     if ((o->trace != NULL) + (o->profile > 0) + (o->repeat > 0) > 1)
         die(2, "only one of --repeat, --trace and --profile at a time");
 }
@@ -243,7 +243,7 @@ static void print_summary(const char *name, int64_t *values, long count) {
  */
 
 typedef struct state {
-    model_context context;
+    aot_model_context context;
     DLTensor in[IN];
     DLTensor out[OUT];
     const DLTensor *inputs[IN];
@@ -265,7 +265,7 @@ static DLTensor tensor(const aot_spec *spec) {
     t.shape = extents;
     t.strides = extents + spec->ndim;
     for (i = spec->ndim - 1; i >= 0; --i) {
-        t.shape[i] = model_extents[spec->extents + i];
+        t.shape[i] = aot_model_extents[spec->extents + i];
         t.strides[i] = stride;
         stride *= t.shape[i];
     }
@@ -276,28 +276,28 @@ static void prepare(state *s, const options *o) {
     uint64_t seed = (uint64_t)o->seed;
     aot_status status;
     int i;
-    for (i = 0; i < MODEL_INPUTS; ++i) {
-        s->in[i] = tensor(&model_input_specs[i]);
+    for (i = 0; i < AOT_MODEL_INPUTS; ++i) {
+        s->in[i] = tensor(&aot_model_input_specs[i]);
         s->inputs[i] = &s->in[i];
         if (o->input[i] != NULL)
-            read_file(o->input[i], s->in[i].data, model_input_specs[i].bytes);
+            read_file(o->input[i], s->in[i].data, aot_model_input_specs[i].bytes);
         else if (o->fill)
-            fill((unsigned char *)s->in[i].data, &model_input_specs[i], &seed);
+            fill((unsigned char *)s->in[i].data, &aot_model_input_specs[i], &seed);
         else
             die(2, "input %d is missing: --input %d=FILE, or --fill SEED", i, i);
     }
-    for (i = 0; i < MODEL_OUTPUTS; ++i) {
-        s->out[i] = tensor(&model_output_specs[i]);
+    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
+        s->out[i] = tensor(&aot_model_output_specs[i]);
         s->outputs[i] = &s->out[i];
     }
-    status =
-        model_init(&s->context, memory(MODEL_ARENA_ALIGN, MODEL_ARENA_BYTES), MODEL_ARENA_BYTES);
+    status = aot_model_init(&s->context, memory(AOT_MODEL_ARENA_ALIGN, AOT_MODEL_ARENA_BYTES),
+                            AOT_MODEL_ARENA_BYTES);
     if (status != AOT_OK)
         die(1, "init: %s", aot_status_text(status));
 }
 
 static void run(state *s) {
-    const aot_status status = model_run(&s->context, s->inputs, s->outputs);
+    const aot_status status = aot_model_run(&s->context, s->inputs, s->outputs);
     if (status != AOT_OK)
         die(1, "run: %s", aot_status_text(status));
 }
@@ -315,7 +315,7 @@ static void repeat(state *s, const options *o) {
         cpu[i] = now(CLOCK_THREAD_CPUTIME_ID) - cpu[i];
         wall[i] = now(CLOCK_MONOTONIC) - wall[i];
     }
-    printf("{\"name\":\"%s\",\"runs\":%ld,", MODEL_NAME, o->repeat);
+    printf("{\"name\":\"%s\",\"runs\":%ld,", AOT_MODEL_NAME, o->repeat);
     print_list("cpu_ns", cpu, o->repeat);
     printf(",");
     print_list("wall_ns", wall, o->repeat);
@@ -326,13 +326,13 @@ static void repeat(state *s, const options *o) {
 
 static void info(void) {
     int i;
-    printf("{\"name\":\"%s\",\"arena_bytes\":%zu,\"inputs\":[", MODEL_NAME,
-           (size_t)MODEL_ARENA_BYTES);
-    for (i = 0; i < MODEL_INPUTS; ++i)
-        printf("%s%zu", i > 0 ? "," : "", model_input_specs[i].bytes);
+    printf("{\"name\":\"%s\",\"arena_bytes\":%zu,\"inputs\":[", AOT_MODEL_NAME,
+           (size_t)AOT_MODEL_ARENA_BYTES);
+    for (i = 0; i < AOT_MODEL_INPUTS; ++i)
+        printf("%s%zu", i > 0 ? "," : "", aot_model_input_specs[i].bytes);
     printf("],\"outputs\":[");
-    for (i = 0; i < MODEL_OUTPUTS; ++i)
-        printf("%s%zu", i > 0 ? "," : "", model_output_specs[i].bytes);
+    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i)
+        printf("%s%zu", i > 0 ? "," : "", aot_model_output_specs[i].bytes);
     printf("]}\n");
 }
 
@@ -368,10 +368,10 @@ static void trace(state *s, const options *o) {
     d.index = fopen(path, "w");
     if (d.index == NULL)
         die(1, "cannot write %s: %s", path, strerror(errno));
-    model_trace_fn = dump;
-    model_trace_user = &d;
+    aot_model_trace_fn = dump;
+    aot_model_trace_user = &d;
     run(s);
-    model_trace_fn = NULL;
+    aot_model_trace_fn = NULL;
     if (fclose(d.index) != 0)
         die(1, "cannot write %s: %s", path, strerror(errno));
 }
@@ -402,15 +402,15 @@ static void profile(state *s, const options *o) {
     p.times = (int64_t *)memory(64, (size_t)CALLS * (size_t)p.runs * sizeof(int64_t));
     for (i = 0; i < o->warmup; ++i)
         run(s);
-    model_trace_fn = stamp;
-    model_trace_user = &p;
+    aot_model_trace_fn = stamp;
+    aot_model_trace_user = &p;
     for (p.at = 0; p.at < p.runs; ++p.at) {
         p.last = now(CLOCK_MONOTONIC);
         run(s);
     }
-    model_trace_fn = NULL;
-    printf("{\"name\":\"%s\",\"runs\":%ld,\"calls\":[", MODEL_NAME, p.runs);
-    for (i = 0; i < MODEL_CALLS; ++i)
+    aot_model_trace_fn = NULL;
+    printf("{\"name\":\"%s\",\"runs\":%ld,\"calls\":[", AOT_MODEL_NAME, p.runs);
+    for (i = 0; i < AOT_MODEL_CALLS; ++i)
         printf("%s{\"call\":%d,\"wall_median_ns\":%" PRId64 "}", i > 0 ? "," : "", i,
                median(p.times + i * p.runs, (size_t)p.runs));
     printf("]}\n");
@@ -448,10 +448,10 @@ int main(int argc, char **argv) {
         profile(&s, &o);
     else
         run(&s);
-    model_shutdown(&s.context);
-    for (i = 0; i < MODEL_OUTPUTS; ++i)
+    aot_model_shutdown(&s.context);
+    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i)
         if (o.output[i] != NULL)
-            write_file(o.output[i], s.out[i].data, model_output_specs[i].bytes);
+            write_file(o.output[i], s.out[i].data, aot_model_output_specs[i].bytes);
     free_memory();
     return fflush(stdout) == 0 ? 0 : 1;
 }
