@@ -50,7 +50,8 @@ class Explanation:
         counts: dict[str, int] = {}
         for n in self.lines:
             joined = f" (in {n.root})" if n.root != n.node else ""
-            out.append(one_line(f"{n.node} ({n.op_type}): {n.backend}.{n.pattern}{joined}"))
+            taken = "no backend" if n.backend == "none" else f"{n.backend}.{n.pattern}{joined}"
+            out.append(one_line(f"{n.node} ({n.op_type}): {taken}"))
             out += [one_line(f"  {r}") for r in n.refusals]
             counts[n.backend] = counts.get(n.backend, 0) + 1
         total = ", ".join(f"{k} {v}" for k, v in sorted(counts.items()))
@@ -59,9 +60,10 @@ class Explanation:
 
 def explain(partition: Partition, verbose: bool = False) -> Explanation:
     """The explanation of `partition`; portable C's own refusals only if `verbose`."""
+    nobody = {n.name for s in partition.items if s.backend == "none" for n in s.match.nodes}
     refused: dict[str, list[str]] = {}
     for r in partition.refusals:
-        if r.backend != "c" or verbose:
+        if r.backend != "c" or verbose or r.node in nobody:
             line = f"{r.backend}.{r.pattern} refused: {r.reason}"
             refused.setdefault(r.node, []).append(line)
     lines = []

@@ -75,6 +75,9 @@ class Options:
             if value != available:
                 what = f"{option} {value} is not available in this version of aotc"
                 raise UnsupportedError(what, hint=f"available: {available}")
+        if self.objective == "energy":
+            what = "--objective energy is not available in this version of aotc"
+            raise UnsupportedError(what, hint="available: latency, ram, flash")
         if self.plan_effort < 0:
             raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
         if self.ram is not None and self.ram <= 0:

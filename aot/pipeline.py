@@ -71,8 +71,12 @@ def partition_model(
     options: Options,
     progress: Progress = _silent,
     watch: Watch = _unwatched,
+    survey: bool = False,
 ) -> tuple[ir.Model, Partition]:
-    """The front half: the normalised model and who computes which node."""
+    """The front half: the normalised model and who computes which node.
+
+    With `survey` a node that nobody takes is reported in the partition instead of an error.
+    """
     from aot.load import load, model_text
     from aot.normalise import normalise
     from aot.partition.select import select
@@ -87,7 +91,7 @@ def partition_model(
     model = normalise(model, load_options)
     watch("normalise", lambda: model_text(model))
     progress("partition")
-    partition = select(model.graph, backends, options.offload_limit)
+    partition = select(model.graph, backends, options.offload_limit, survey)
     watch("partition", partition.text)
     return model, partition
 

@@ -221,3 +221,19 @@ def test_physical_layout_round_trip() -> None:
     assert same_bytes((1, 5, 1, 1), blocked(4), PLAIN)
     assert not same_bytes((2, 5, 1, 1), blocked(4), PLAIN)
     assert not same_bytes((1, 8, 2, 1), blocked(4), PLAIN)
+
+
+def test_a_survey_names_what_nobody_takes() -> None:
+    from aot.explain import explain
+
+    backend = small_backend()
+
+    @backend.patterns[1].check
+    def narrow(m):
+        yield m.w.shape[0] <= 8, f"{m.w.shape[0]} output channels (needs at most 8)"
+
+    partition = select(conv_net(), [backend], survey=True)
+    text = explain(partition).text()
+    assert "n0_Conv (Conv): no backend\n  c.conv refused: 16 output channels" in text
+    assert "n1_Relu (Relu): c.relu" in text
+    assert text.endswith("5 nodes: c 4, none 1")

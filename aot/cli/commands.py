@@ -87,7 +87,7 @@ def _explain(a: argparse.Namespace) -> int:
     from aot.pipeline import partition_model
 
     with Staged(a.verbose, a.quiet) as progress:
-        _, partition = partition_model(Path(a.model), options_of(a), progress)
+        _, partition = partition_model(Path(a.model), options_of(a), progress, survey=True)
     report = explain(partition, verbose=a.verbose)
     _show(a, report.record(), report.text())
     return 0

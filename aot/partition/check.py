@@ -72,7 +72,7 @@ def _once(graph: ir.Graph, items: Sequence[Selected]) -> None:
 def _supported(items: Sequence[Selected]) -> None:
     owner: dict[int, str] = {}
     for s in items:
-        if s.backend != s.pattern.backend or (s.region >= 0) != (s.backend != "c"):
+        if s.backend != s.pattern.backend or (s.region >= 0) != (s.backend not in ("c", "none")):
             raise InternalError(f"{s.name}: {s.pattern.backend}.{s.pattern.name} in {s.region}")
         if s.region < 0:
             continue

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, UnsupportedError, raise_all
@@ -15,6 +16,7 @@ from aot.partition.check import check_partition
 from aot.partition.cover import PORTABLE, Cover, Refusal
 from aot.partition.graph import dependencies
 from aot.partition.match import Match, NodeRef
+from aot.partition.pattern import OpPat, Var
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.vendor.backend import Backend, Pattern
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Partition", "Refusal", "Region", "Selected", "select"]
 
+NOBODY = "none"
 
 NO_REGIONS = RegionCertificate(0, 0, True, ())
 
@@ -93,18 +96,25 @@ class Partition:
 
 
 def select(
-    graph: ir.Graph, backends: Sequence[Backend], offload_limit: int | None = None
+    graph: ir.Graph,
+    backends: Sequence[Backend],
+    offload_limit: int | None = None,
+    survey: bool = False,
 ) -> Partition:
     """Cover `graph` with matches of `backends`, the first named winning.
 
     `offload_limit` keeps only that many regions, the first in the order they run; what the others
-    held goes to portable C. Precondition: the graph is normalised and topologically sorted.
+    held goes to portable C. With `survey` a node that no backend takes is given to the backend
+    `none`, and every reason is kept: for reading, not for lowering.
+    Precondition: the graph is normalised and topologically sorted.
     Raises UnsupportedError that gathers every node no backend takes, with the reasons, and
     BackendError naming vendor, pattern and node when a backend's code raises.
     """
     cover = Cover(graph)
     for backend in backends:
         cover.take(backend)
+    if survey:
+        cover.take(_nobody(cover.missing()))
     raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
     chosen, regions, certificate = _with_regions(cover, backends)
     if offload_limit is not None and offload_limit < certificate.count:
@@ -118,11 +128,24 @@ def select(
         chosen, regions = _renumbered(cover, chosen, regions, offload_limit)
     order = quotient_order(dependencies([m for _, m in chosen]), regions)
     items = [Selected(p, m, p.backend, r) for (p, m), r in zip(chosen, regions, strict=True)]
-    taken = {n.name for s in items if s.backend != PORTABLE for n in s.match.nodes}
-    kept = [r for r in cover.refusals if r.backend != PORTABLE and r.node not in taken]
+    taken = {n.name for s in items if s.backend not in (PORTABLE, NOBODY) for n in s.match.nodes}
+    open_ = {n.name for s in items if s.backend == NOBODY for n in s.match.nodes}
+    kept = [
+        r
+        for r in cover.refusals
+        if r.node not in taken and (r.backend != PORTABLE or r.node in open_)
+    ]
     partition = Partition(tuple(items[i] for i in order), tuple(kept), certificate)
     check_partition(graph, partition)
     return partition
+
+
+def _nobody(nodes: Sequence[ir.Node]) -> Backend:
+    """A backend that takes what is left, so that a survey covers every node."""
+    kinds = sorted({(n.domain, n.op_type) for n in nodes})
+    graphs = [OpPat(op, domain, (Var("xs"),), (), (), -1) for domain, op in kinds]
+    patterns = [Pattern(g.op_type, g, NOBODY, outputs=()) for g in graphs]
+    return Backend(NOBODY, folder=Path(__file__).parent, patterns=patterns)
 
 
 Chosen = list[tuple[Pattern, Match]]
