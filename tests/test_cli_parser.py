@@ -83,7 +83,12 @@ def test_usage_error_is_one_class() -> None:
 
 def later_command_lines() -> list[list[str]]:
     options = [[name, "VALUE"] for name in LATER_OPTIONS]
-    options += [["--threads", "2"], ["--io", "arena"], ["--weights", "blob"]]
+    options += [
+        ["--threads", "2"],
+        ["--io", "arena"],
+        ["--weights", "blob"],
+        ["--objective", "energy"],
+    ]
     options += [["--weights", "section=.w"], ["--partition", "cost"], ["--dim", "n=1..64"]]
     options += [["--backend", "dnnl"], ["--backend", "accel_sim:64"], ["--target", "cortex-m4"]]
     lines = [["m.onnx", "-o", "out", *o] for o in options]
