@@ -17,6 +17,7 @@ from aot.cli import main
 from aot.errors import AotError
 from aot.npz import read_npz
 from graphs import model
+from needs import need_module
 
 SHAPE = (2, 5, 3)
 
@@ -127,7 +128,7 @@ def test_run_refuses_wrong_files(
 @pytest.mark.parametrize("reference", ["ort", "onnx"])
 def test_verify_passes(reference: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if reference == "ort":
-        pytest.importorskip("onnxruntime")
+        need_module("onnxruntime")
     assert main(["verify", str(folder / "out"), "--reference", reference, "--per-node"]) == 0
     text = capsys.readouterr().out
     assert text.splitlines()[-1] == "ok"

@@ -10,11 +10,13 @@ import numpy as np
 import onnx
 import pytest
 
+from needs import need_module
+
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"
 
 
 def test_committed_accuracy_is_true() -> None:
-    session = pytest.importorskip("onnxruntime").InferenceSession(str(DIGITS / "digits.onnx"))
+    session = need_module("onnxruntime").InferenceSession(str(DIGITS / "digits.onnx"))
     samples = np.load(DIGITS / "digits_test.npz")
     images = (samples["pixels"] / np.float32(16)).astype(np.float32)[:, None, None]
     guesses = [session.run(None, {"image": i})[0].argmax() for i in images]

@@ -15,18 +15,19 @@ from elftools.elf.elffile import ELFFile
 
 from abi import toy
 from abi.test_context import check, run_mixed
-from abi.toy import WARNINGS, needs
+from abi.toy import WARNINGS
 from aot.dtypes import BOOL, F16
 from aot.emit_c import vendors
 from aot.program import Arg, Program, Role
 from aot.vendor.backend import Backend
+from needs import need, need_module
 
 # -- Compilers and sanitizers ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_sanitizers(compiler: str, tmp_path: Path) -> None:
-    needs(compiler)
+    need(compiler)
     flags = "-fsanitize=address,undefined -fno-sanitize-recover=all"
     out = toy.build(toy.mixed(), tmp_path / "out", compiler=compiler, cflags=flags)
     check(run_mixed(out / "bin" / "mixed", tmp_path))
@@ -72,7 +73,7 @@ def test_nothing_to_compute_with(program: Program, tmp_path: Path) -> None:
 
 
 def test_clang_builds_the_weights_file(tmp_path: Path) -> None:
-    needs("clang")
+    need("clang")
     out = toy.build(toy.mlp("big", hidden=1024), tmp_path, compiler="clang")
     toy.run(str(out / "bin" / "big"), "--fill", "1")
 
@@ -80,7 +81,7 @@ def test_clang_builds_the_weights_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compiler", ["g++", "clang++"])
 @pytest.mark.parametrize("standard", ["c++17", "c++20"])
 def test_headers_are_cxx(compiler: str, standard: str, tmp_path: Path) -> None:
-    needs(compiler)
+    need(compiler)
     for path, content in toy.emit(toy.mixed()).items():
         if path.startswith("include/"):
             place = tmp_path / path
@@ -99,7 +100,7 @@ def test_headers_are_cxx(compiler: str, standard: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first", ["theirs", "ours"])
 def test_lives_with_the_official_dlpack_header(first: str, tmp_path: Path) -> None:
-    tvm_ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
+    tvm_ffi = need_module("tvm_ffi")
     root = Path(tvm_ffi.__file__).parent
     official = next(root.rglob("dlpack/dlpack.h"), None)
     assert official is not None
@@ -125,7 +126,7 @@ LAYOUTS = [
 @pytest.mark.parametrize(("compiler", "flags"), LAYOUTS, ids=lambda v: "".join(v)[:30])
 def test_dlpack_layouts(compiler: str, flags: list[str], tmp_path: Path) -> None:
     """The static assertions of aot/dlpack.h hold on every ABI a compiler here knows."""
-    needs(compiler)
+    need(compiler)
     source = tmp_path / "t.c"
     source.write_text('#include "aot/dlpack.h"\n')
     command = [compiler, "-std=c99", *flags, f"-I{toy.RUNTIME / 'include'}", "-fsyntax-only"]

@@ -15,6 +15,7 @@ import pytest
 from abi import loader as L
 from abi.loader import DLTensor, Library, dl
 from abi.test_context import arrays, expected
+from needs import need_module
 
 
 @pytest.fixture
@@ -144,7 +145,7 @@ print("ok")
 
 @pytest.fixture(scope="module")
 def tvm_ffi() -> None:
-    pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
+    need_module("tvm_ffi")
 
 
 def test_tvm_ffi_loaded_first(mixed_out: Path, tvm_ffi: None) -> None:

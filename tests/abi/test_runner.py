@@ -12,6 +12,7 @@ import pytest
 from abi import toy
 from abi.test_context import check, run_mixed
 from aot.program import Arg, Role, Scalar
+from needs import need
 
 
 def refused(program: Path, *options: str) -> tuple[int, str]:
@@ -102,7 +103,7 @@ def test_a_kernel_that_fails_ends_the_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 def test_trace_build_guards_the_arena(compiler: str, tmp_path: Path) -> None:
     """With AddressSanitizer a kernel that reads a neighbour of its tensor is stopped."""
-    toy.needs(compiler)
+    need(compiler)
     m = toy.Maker("net")
     m.tensor("x", (16,), Role.INPUT)
     m.tensor("t", (16,), Role.TEMP)

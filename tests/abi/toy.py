@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from aot.dtypes import F32, S64, U8, DType
 from aot.emit_c import emit_c, write_bundle
@@ -209,11 +207,3 @@ def run(*command: str, **kw: object) -> str:
 
 
 WARNINGS = ["-pedantic", "-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Wdouble-promotion"]
-
-
-def needs(tool: str) -> str:
-    """The path of a program; skips the test where it is not installed."""
-    found = shutil.which(tool)
-    if found is None:
-        pytest.skip(f"{tool} is not installed")
-    return found

@@ -33,6 +33,7 @@ from aot.ops.registry import Case, load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.partition.pattern import Either, OpPat, Pat, Var  # noqa: E402
 from aot.partition.select import Selected, select  # noqa: E402
+from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.program import Arg, Call, Program, Role, Scalar  # noqa: E402
 from aot.target import Target  # noqa: E402
 
@@ -181,8 +182,8 @@ def compile_jobs(jobs: list[Job], vlen: int, block: bool) -> None:
             if job.model is None:
                 continue
             try:
-                model = normalise(load(job.model))
                 backends = [load_all()]
+                model = normalise(load(job.model, load_options(Options(), backends)))
                 partition = select(model.graph, backends)
                 if job.fused and not any(label_of(s) in job.label for s in partition.items):
                     job.error = "not matched: " + partition.text().strip()

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every case that every operator of portable C declares, sanitised, against onnx.reference."""
 
-import shutil
 from functools import cache
 from pathlib import Path
 
 import harness
 import pytest
 from test_vmath import runnable
+
+from needs import need
 
 
 @cache
@@ -22,8 +23,7 @@ def jobs() -> list[harness.Job]:
 def test_all_cases(vlen: int, block: bool, compiler: str, tmp_path: Path) -> None:
     if not runnable(vlen):
         pytest.skip(f"this CPU has no vectors of {vlen} floats")
-    if not shutil.which(compiler):
-        pytest.skip(f"{compiler} is not installed")
+    need(compiler)
     # Types without vector kernels need no second width.
     chosen = [j for j in jobs() if vlen < 8 or harness.has_floats(j)]
     failures = harness.run(chosen, vlen, block, tmp_path, compiler)

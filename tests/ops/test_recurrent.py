@@ -13,6 +13,7 @@ from onnx import helper
 from test_vmath import runnable
 
 from aot.ops.registry import case, f32, load_all
+from needs import need_module
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 LENGTHS = np.array([3, 5, 1], np.int32)
@@ -47,7 +48,7 @@ def forms() -> list[tuple[str, dict[str, Any], bool]]:
 
 def job(kind: str, attrs: dict[str, Any], lengths: bool) -> harness.Job:
     """A case of the operator with what onnxruntime computes as the expectation."""
-    ort = pytest.importorskip("onnxruntime")
+    ort = need_module("onnxruntime")
     directions = 2 if attrs.get("direction") == "bidirectional" else 1
     x, w, r, b, h0 = arrays(kind, directions, bool(attrs.get("layout")))
     given = [x, w, r, b, LENGTHS if lengths else None, h0]

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every block of the documentation is executed; generated pages are current; links lead somewhere.
+
+Blocks: ```LANG file=PATH is written to PATH; ```console runs each `$ command` and compares what it
+prints. `…` on a line of its own skips lines. Numbers may differ (other CPUs have other plans), so
+every run of digits compares equal; all other text is compared as it is, line by line, in order.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from aot.cli import docs as cli_docs
+from aot.cli import ops_page
+
+ROOT = Path(__file__).resolve().parents[1]
+EXECUTED = ("README.md", "docs/new-operator.md", "docs/new-backend.md", "docs/bundle.md")
+PAGES = sorted(
+    p.relative_to(ROOT).as_posix()
+    for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"))
+    if not p.name.startswith(".")
+)
+# What stands for commands that set up a machine.
+INSTEAD = {"make demo": "python examples/digits/demo.py out/demo"}
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, the word after it, its text, the line it starts at."""
+
+    language: str
+    note: str
+    text: str
+    line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    head: re.Match[str] | None = None
+    body: list[str] = []
+    for number, line in enumerate((ROOT / page).read_text().splitlines(), 1):
+        fence = re.fullmatch(r"```(\w*) ?(\S*)", line)
+        if fence and head is None:
+            head, body = fence, []
+        elif line == "```" and head is not None:
+            yield Block(head[1], head[2], "\n".join(body) + "\n", number - len(body) - 1)
+            head = None
+        elif head is not None:
+            body.append(line)
+    assert head is None, f"{page}: a block is not closed"
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """(command, lines it prints) of a console block."""
+    command, printed = "", []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            if command:
+                yield command, printed
+            command, printed = line[2:], []
+        else:
+            printed.append(line)
+    yield command, printed
+
+
+class Folder:
+    """Where a page is executed: an empty folder with the example and a shell that has aotc."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+        for name in ("examples", "tests"):
+            (path / name).symlink_to(ROOT / name)
+        programs = path / "programs"
+        programs.mkdir()
+        for name, words in (("aotc", "-m aot"), ("python", "")):
+            (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
+            (programs / name).chmod(0o755)
+        where = f"{programs}:{os.environ['PATH']}"
+        self.env = {**os.environ, "PATH": where, "PYTHONPATH": f"{path}:{ROOT}"}
+        self.env.pop("CMAKE_GENERATOR", None)
+
+    def write(self, name: str, text: str) -> None:
+        (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.path / name).write_text(text)
+
+    def run(self, command: str) -> str:
+        if command == "pip install -e .":
+            self.install()
+            return ""
+        words = ["bash", "-c", "set -e; " + INSTEAD.get(command, command)]
+        done = subprocess.run(words, cwd=self.path, env=self.env, capture_output=True, text=True)
+        assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def install(self) -> None:
+        """What pip leaves behind for an editable package: its metadata, on the path."""
+        project = tomllib.loads((self.path / "pyproject.toml").read_text())["project"]
+        name = project["name"].replace("-", "_")
+        version = project["version"]
+        assert (self.path / name / "__init__.py").is_file(), "hatchling would find no package"
+        lines = []
+        for group, entries in project["entry-points"].items():
+            lines += [f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())]
+        info = f"{name}-{version}.dist-info"
+        self.write(f"{info}/entry_points.txt", "\n".join(lines) + "\n")
+        head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
+        self.write(f"{info}/METADATA", head)
+
+
+def plain(line: str) -> str:
+    """A line without what differs between machines."""
+    line = re.sub(r"x86-64(-v\d)?", "x86-64", line.rstrip())
+    return re.sub(r"\d+([.,]\d+)*(e[-+]\d+)?", "N", line)
+
+
+def expect(command: str, printed: str, expected: list[str]) -> None:
+    """Each expected line follows the one before it, at once or, after `…`, later."""
+    if not any(line.strip() for line in expected):
+        return
+    got = [plain(s) for s in printed.splitlines()]
+    at, skip = 0, False
+    for line in expected:
+        if line == "…":
+            skip = True
+            continue
+        wanted = plain(line)
+        if skip and wanted in got[at:]:
+            at += got[at:].index(wanted)
+        assert at < len(got) and got[at] == wanted, f"$ {command}\n{line}\nnot in\n{printed}"
+        at, skip = at + 1, False
+    assert skip or at == len(got), f"$ {command} prints more than the page shows:\n{printed}"
+
+
+def test_the_comparison_sees_differences() -> None:
+    expect("c", "a 1\nb\nc\n", ["a 2", "…", "c"])
+    for shown in (["a"], ["…", "d"], ["a 1", "c"], ["a 1", "b"], ["c", "…", "b"]):
+        with pytest.raises(AssertionError):
+            expect("c", "a 1\nb\nc\n", shown)
+
+
+@pytest.mark.parametrize("page", EXECUTED)
+def test_page(page: str, tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "work")
+    for block in blocks(page):
+        where = f"{page}:{block.line}"
+        if block.note.startswith("file="):
+            folder.write(block.note.removeprefix("file="), block.text)
+        elif block.language == "console":
+            for command, expected in commands(block.text):
+                expect(f"{where}: {command}", folder.run(command), expected)
+        elif block.note == "torch":
+            compile(block.text, where, "exec")  # torch is far too large for a test
+        else:
+            assert block.language == "sh", f"{where}: a block that no test executes"
+            for line in block.text.splitlines():
+                assert f"\n{line.split('#')[0].strip().split()[1]}:" in makefile(), where
+
+
+def makefile() -> str:
+    return (ROOT / "Makefile").read_text()
+
+
+def test_the_two_commands_come_first() -> None:
+    first = next(blocks("README.md")).text.splitlines()
+    assert [line.split("#")[0].strip() for line in first] == ["make demo", "make test"]
+
+
+def test_generated_pages_are_current() -> None:
+    for name, page in (("cli.md", cli_docs.page()), ("operators.md", ops_page.page())):
+        assert (ROOT / "docs" / name).read_text() == page, f"docs/{name}: run make docs"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_files_exist(page: str) -> None:
+    text = (ROOT / page).read_text()
+    prose = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", re.sub(r"`[^`]*`", "", prose)):
+        if "://" not in target:
+            assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+    tops = "aot|runtime_c|tests|docs|examples|benchmarks|cmake"
+    for name in re.findall(rf"`((?:{tops})/[^`\s]*)`", prose):
+        if not re.search(r"[<>{}]|NAME|aot/port\.h", name):  # a pattern, a path in a bundle
+            found = (
+                list(ROOT.glob(name.rstrip("/"))) or (ROOT / "runtime_c/include" / name).exists()
+            )
+            assert found, f"{page} names {name}"
+
+
+def test_make_help_lists_every_target() -> None:
+    targets = re.findall(r"^([a-z]+):", makefile(), flags=re.MULTILINE)
+    listed = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True)
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == targets
+    assert shutil.which("make")
