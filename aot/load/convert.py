@@ -15,6 +15,9 @@ MIN_IR_VERSION = 8
 RESIZE_CHANGE = 10
 OLD_RESIZE = {"coordinate_transformation_mode": b"asymmetric", "nearest_mode": b"floor"}
 
+# Before opset 7 the slopes of PRelu belong to axis 1, since then to the last one.
+SLOPES_CHANGE = 7
+
 
 def canonical_opset() -> int:
     """The newest opset the installed onnx knows."""
@@ -44,6 +47,8 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
     if version <= RESIZE_CHANGE and _has_old_resize(model):
         model = _convert(model, RESIZE_CHANGE + 1) if version < RESIZE_CHANGE + 1 else model
         _keep_old_resize(model)
+    if version < SLOPES_CHANGE:
+        _spread_slopes(model)
     model = _convert(model, target)
     _restore_metadata(model, metadata)
     return model
@@ -76,6 +81,33 @@ def _forget_old_shapes(model: onnx.ModelProto) -> None:
     for value in model.graph.output:
         if value.name in known and value.type.HasField("tensor_type"):
             value.type.tensor_type.ClearField("shape")
+
+
+def _spread_slopes(model: onnx.ModelProto) -> None:
+    """Give the slopes of every PRelu axes of extent 1 behind the channels.
+
+    Before: y = PRelu(x, s[C])      After: y = PRelu(x, Unsqueeze(s, axes=[1, 2 … rank(x) - 2]))
+    """
+    from onnx import helper, shape_inference
+
+    if not any(n.op_type == "PRelu" for n in model.graph.node):
+        return
+    typed = shape_inference.infer_shapes(model).graph
+    every = [*typed.input, *typed.value_info, *typed.output]
+    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in every}
+    ranks.update((t.name, len(t.dims)) for t in typed.initializer)
+    nodes = []
+    for node in model.graph.node:
+        if node.op_type == "PRelu":
+            rank, slopes = ranks.get(node.input[0], 0), node.input[1]
+            if rank > 2 and ranks.get(slopes) == 1:
+                node.input[1] = f"{node.output[0]}_slopes"
+                spread = list(range(1, rank - 1))
+                made = helper.make_node("Unsqueeze", [slopes], [node.input[1]], axes=spread)
+                nodes.append(made)
+        nodes.append(node)
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
 
 
 def _has_old_resize(model: onnx.ModelProto) -> bool:

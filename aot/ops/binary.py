@@ -221,6 +221,17 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
 prelu = declare("PRelu", "prelu", FLOATS)
 
 
+@prelu.check
+def slopes_fit(m: Match) -> Iterator[tuple[bool, str]]:
+    spread = np.broadcast_shapes(m.a.shape, m.b.shape) if _agree(m.a.shape, m.b.shape) else None
+    yield spread == m.a.shape, f"slopes {list(m.b.shape)} do not fit {list(m.a.shape)}"
+
+
+def _agree(a: Shape, b: Shape) -> bool:
+    pairs = zip(reversed(a), reversed(b), strict=False)
+    return all(p == q or 1 in (p, q) for p, q in pairs)
+
+
 @prelu.cases
 def prelu_cases() -> Iterator[Case]:
     yield case(f32(2, 5, 3, 3), f32(5, 1, 1), const=(1,))

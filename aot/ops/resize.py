@@ -46,7 +46,10 @@ resize = op(
 
 @dataclass(frozen=True, slots=True)
 class AxisPlan:
-    """One resized axis: extents, the factor between them, and the region to crop (0..1)."""
+    """One resized axis: extents, the factor between them, and the region to crop (0..1).
+
+    `given`: the model says the factor, not the size.
+    """
 
     axis: int
     source: int
@@ -54,6 +57,7 @@ class AxisPlan:
     scale: float
     start: float = 0.0
     end: float = 1.0
+    given: bool = False
 
 
 def _values(value: Any) -> list[float]:
@@ -76,7 +80,7 @@ def plans(m: Match) -> list[AxisPlan]:
     found = []
     for i, axis in enumerate(axes):
         start, end = (roi[i], roi[i + len(axes)]) if cropped else (0.0, 1.0)
-        plan = AxisPlan(axis, m.x.shape[axis], m.y.shape[axis], scales[i], start, end)
+        plan = AxisPlan(axis, m.x.shape[axis], m.y.shape[axis], scales[i], start, end, not sizes)
         if plan.source != plan.result or plan.scale != 1 or (start, end) != (0.0, 1.0):
             found.append(plan)
     return found
@@ -86,7 +90,9 @@ def positions(p: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
     """Where each output lies on the input's axis (float64)."""
     i = np.arange(p.result, dtype=np.float64)
     if transform == "align_corners":
-        return i * ((p.source - 1) / max(1, p.result - 1))
+        # As onnx's tests have it: the last position of the size before it is rounded down.
+        last = p.scale * p.source - 1 if p.given else p.result - 1
+        return i * ((p.source - 1) / last) if p.result > 1 else i * 0.0
     if transform == "asymmetric":
         return i / p.scale
     if transform == "tf_half_pixel_for_nn":
@@ -281,6 +287,10 @@ def cases() -> Iterator[Case]:
     )
     for rounding in ROUNDING:
         yield case(x, none, odd, const=(2,), nearest_mode=rounding)
+    for mode in MODES:
+        yield case(
+            x, none, odd, const=(2,), mode=mode, coordinate_transformation_mode="align_corners"
+        )
     yield case(x, none, odd, const=(2,), mode="cubic", exclude_outside=1, cubic_coeff_a=-0.5)
     yield case(x, none, _scaled(1, 1, 0.4, 0.6), const=(2,), mode="linear", antialias=1)
     yield case(x, none, _scaled(1, 1, 0.4, 0.6), const=(2,), mode="cubic", antialias=1)

@@ -17,7 +17,7 @@ from aot.partition.match import Match, ValueRef
 
 transpose = op("Transpose", "x", perm=None)
 depth_to_space = op("DepthToSpace", "x", blocksize=1, mode="DCR")
-space_to_depth = op("SpaceToDepth", "x", blocksize=1)
+space_to_depth = op("SpaceToDepth", "x", blocksize=1, mode="DCR")
 
 
 def permute(c: LowerContext, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:
@@ -129,6 +129,7 @@ def shuffle_cases() -> Iterator[Case]:
 
 
 @depth_to_space.check
+@space_to_depth.check
 def depth_mode(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.mode in ("DCR", "CRD"), f"mode {m.mode!r} (needs DCR or CRD)"
     yield m.x.rank == 4, f"rank {m.x.rank} (needs 4)"
@@ -150,18 +151,17 @@ def depth_cases() -> Iterator[Case]:
     yield case(f32(1, 18, 2, 3), blocksize=3, mode="CRD")
 
 
-@space_to_depth.check
-def space_rank(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.rank == 4, f"rank {m.x.rank} (needs 4)"
-
-
 @space_to_depth.lower
 def space_to_kernel(c: LowerContext, m: Match) -> None:
     n, ch, h, w = m.x.shape
     b = m.blocksize
-    permute(c, m.y, m.x, (n, ch, h // b, b, w // b, b), (0, 3, 5, 1, 2, 4))
+    order = (0, 3, 5, 1, 2, 4) if m.mode == "DCR" else (0, 1, 3, 5, 2, 4)
+    permute(c, m.y, m.x, (n, ch, h // b, b, w // b, b), order)
 
 
 @space_to_depth.cases
 def space_cases() -> Iterator[Case]:
     yield case(f32(2, 3, 4, 6), blocksize=2)
+    x = f32(2, 3, 4, 6)
+    crd = x.reshape(2, 3, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(2, 12, 2, 3)
+    yield case(x, blocksize=2, mode="CRD", expected=(crd,))

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot import dtypes
 from aot.dtypes import DType
-from aot.errors import InternalError
+from aot.errors import InternalError, UnsupportedError
 from aot.layout import PLAIN, Layout
 from aot.partition.matcher import Binding, attribute
 
@@ -56,9 +56,8 @@ class ValueRef:
         """The element type."""
         d = dtypes.from_onnx(int(self.ir.dtype)) if self.ir.dtype is not None else None
         if d is None:
-            raise InternalError(
-                f"value {self.name} has no element type aotc knows: {self.ir.dtype}"
-            )
+            kind = "no element type" if self.ir.dtype is None else self.ir.dtype.name.lower()
+            raise UnsupportedError(f'"{self.onnx_name}" has the element type {kind}')
         return d
 
     @property
