@@ -84,18 +84,25 @@ def shape(ic: int, oc: int, h: int, w: int, **rest: Any) -> ConvShape:
 
 
 def conv_case(
-    s: ConvShape, v: int, planner: Callable[..., KernelCall], act: Act, residual: bool, plain: bool
+    s: ConvShape,
+    v: int,
+    planner: Callable[..., KernelCall],
+    act: Act,
+    residual: bool,
+    plain: bool,
+    y_plain: bool = False,
 ) -> Prepared:
     x, w = values(s.n, s.ic, s.ih, s.iw), values(s.oc, s.ic // s.groups, s.kh, s.kw)
     b = values(s.oc)
-    call = planner(s, w, b, v, act)
+    call = planner(s, w, b, v, act, **({"y_plain": True} if y_plain else {}))
     want = conv(x, w, b, s)
     out = (s.n, s.oc, s.oh, s.ow)
-    y = fresh(s.n * -(-s.oc // v) * v * s.oh * s.ow)
+    lanes = 1 if y_plain else v
+    y = fresh(s.n * -(-s.oc // lanes) * lanes * s.oh * s.ow)
     if residual:  # in place
         r = values(*out)
         want = want + r
-        y = blocked(r, v)
+        y = blocked(r, lanes)
     # Rounding is relative to the sum, which a clamp may hide: judge by its size, not the result's.
     scale = 1.0 + float(np.max(np.abs(want)))
     want = activate(want, act)
@@ -107,7 +114,7 @@ def conv_case(
         arrays.append(scratch)
 
     def check() -> float:
-        return float(np.max(np.abs(unblocked(y, out, v) - want))) / scale
+        return float(np.max(np.abs(unblocked(y, out, lanes) - want))) / scale
 
     label = f"{call.kernel} {call.instance} {s} {act} residual={residual}"
     return Prepared(call, tuple(arrays), check, label)
@@ -146,6 +153,13 @@ def image_shapes() -> Iterator[ConvShape]:
     yield shape(2, 8, 12, 40, kh=3, kw=3, pt=1, pl=1, pb=1, pr=1)
 
 
+def signal_shapes() -> Iterator[ConvShape]:
+    """Long sums, which have runs."""
+    yield shape(1, 17, 1, 700, kh=1, kw=300, sw=4)
+    yield shape(2, 3, 1, 230, kh=1, kw=193, pl=20, pr=96)
+    yield shape(1, 40, 9, 420, kh=2, kw=100, dw=2, sw=3, pt=1, pl=5, pr=7)
+
+
 def depthwise_shapes() -> Iterator[ConvShape]:
     same = {"kh": 3, "kw": 3, "pt": 1, "pl": 1, "pb": 1, "pr": 1}
     yield shape(16, 16, 7, 7, groups=16, **same)
@@ -172,6 +186,9 @@ def winograd_shapes() -> Iterator[ConvShape]:
 def conv_cases(v: int) -> Iterator[Prepared]:
     for i, s in enumerate([*direct_shapes(), *grouped_shapes()]):
         yield conv_case(s, v, plan.plan_blocked, ACTS[i % 5], i % 3 == 1, plain=False)
+        if i % 2:
+            act = ACTS[(i + 2) % 5]
+            yield conv_case(s, v, plan.plan_blocked, act, i % 3 == 0, plain=False, y_plain=True)
     for i, s in enumerate(depthwise_shapes()):
         yield conv_case(s, v, plan.plan_depthwise, ACTS[i % 5], False, plain=False)
     for i, s in enumerate(winograd_shapes()):
@@ -180,6 +197,9 @@ def conv_cases(v: int) -> Iterator[Prepared]:
             yield conv_case(s, v, planner, ACTS[(i + m) % 5], i % 2 == 1, plain=False)
     for i, s in enumerate(image_shapes()):
         yield conv_case(s, v, plan.plan_plain, ACTS[i % 3], i % 3 == 2, plain=True)
+        yield conv_case(s, v, plan.plan_plain, ACTS[i % 5], i % 3 == 1, plain=True, y_plain=True)
+    for i, s in enumerate(signal_shapes()):
+        yield conv_case(s, v, plan.plan_plain, ACTS[i], False, plain=True, y_plain=i == 1)
 
 
 def gemm_cases(v: int) -> Iterator[Prepared]:

@@ -15,6 +15,7 @@ from aot.lower_context import LowerContext
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
+from aot.ops.layouts import narrow
 from aot.ops.registry import Case, case, f32, op
 from aot.partition.match import Match, NodeRef
 
@@ -66,9 +67,23 @@ def packed(m: Match) -> bool:
     )
 
 
-def reads_plain(s: ConvShape, incoming: Layout) -> bool:
-    """Whether a plain input is read as it is: short runs of channels, longer ones of columns."""
-    return not incoming.blocked and s.groups == 1 and s.dw == 1 and s.kw >= min(s.ic, 8) > 0
+def reads_plain(s: ConvShape, incoming: Layout, v: int) -> bool:
+    """Whether a plain input is read as it is: few channels, or shorter runs than of columns."""
+    if incoming.blocked or s.groups > 1:
+        return False
+    return narrow(s.ic, v) or (s.dw == 1 and s.kw >= min(s.ic, 8))
+
+
+def writes_plain(m: Match, s: ConvShape, v: int) -> bool:
+    """Whether few result channels are stored plain; a depthwise convolution needs them blocked."""
+    if not narrow(s.oc, v) or (s.depthwise and m.values.get("r") is None):
+        return False
+    return not any(_is_depthwise(use.node, s.oc) for use in m.y.ir.uses())
+
+
+def _is_depthwise(node: Any, channels: int) -> bool:
+    group = node.attributes.get("group") if node.op_type == "Conv" else None
+    return group is not None and group.as_int() == channels > 1
 
 
 def shapes_agree(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
@@ -81,13 +96,14 @@ def shapes_agree(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
 
 
 def layouts_of(m: Match, node: NodeRef, incoming: dict[str, Layout], v: int) -> dict[str, Layout]:
-    """Blocked results; the input too unless its few channels are better read plain."""
+    """Blocked input and result, except where few channels are better left plain."""
     if not packed(m) or v == 1:
         return {}
-    x = PLAIN if reads_plain(conv_shape(m, node), incoming["x"]) else blocked(v)
-    wanted = {"x": x, "y": blocked(v)}
+    s = conv_shape(m, node)
+    y = PLAIN if writes_plain(m, s, v) else blocked(v)
+    wanted = {"x": PLAIN if reads_plain(s, incoming["x"], v) else blocked(v), "y": y}
     if "r" in m.values:
-        wanted["r"] = blocked(v)
+        wanted["r"] = y
     return wanted
 
 
@@ -96,16 +112,16 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: LowerContext) -> KernelCall:
     s = conv_shape(m, node)
     w = np.asarray(m.w.data).reshape(s.oc, s.ic // s.groups, s.kh, s.kw)
     b = None if m.b is None else np.asarray(m.b.data)
-    residual = m.values.get("r") is not None
-    if s.depthwise and not residual:
+    y_plain = not m.y.layout.blocked
+    if s.depthwise and m.values.get("r") is None:
         return plan.plan_depthwise(s, w, b, c.vlen, act)
-    if s.groups == 1 and not m.x.layout.blocked and reads_plain(s, m.x.layout):
-        return plan.plan_plain(s, w, b, c.vlen, act)
+    if reads_plain(s, m.x.layout, c.vlen):
+        return plan.plan_plain(s, w, b, c.vlen, act, y_plain)
     if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
-        outputs = plan.winograd_outputs(s, c.vlen)
+        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen)
         if outputs:
             return plan.plan_winograd(s, w, b, c.vlen, act, outputs)
-    return plan.plan_blocked(s, w, b, c.vlen, act)
+    return plan.plan_blocked(s, w, b, c.vlen, act, y_plain)
 
 
 def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:

@@ -125,10 +125,10 @@ def choose_tile(v: int, pixels: int, blocks: int, k: int) -> tuple[int, int]:
     return min(TILES[v], key=lambda t: tile_cost(t[0], t[1], pixels, blocks, k, v))
 
 
-def _strides(s: ConvShape, v: int, x_plain: bool) -> Fields:
-    lanes = 1 if x_plain else v
+def _strides(s: ConvShape, v: int, x_plain: bool, y_plain: bool = False) -> Fields:
+    lanes, y_lanes = 1 if x_plain else v, 1 if y_plain else v
     x_plane = s.ih * s.iw * lanes
-    y_plane = s.oh * s.ow * v
+    y_plane = s.oh * s.ow * y_lanes
     in_planes = s.ic if x_plain else ceil_div(s.ic, v)
     return {
         "y0": 0,
@@ -139,7 +139,7 @@ def _strides(s: ConvShape, v: int, x_plain: bool) -> Fields:
         "x_plane": x_plane,
         "x_batch": x_plane * in_planes,
         "y_plane": y_plane,
-        "y_batch": y_plane * ceil_div(s.oc, v),
+        "y_batch": y_plane * ceil_div(s.oc, y_lanes),
     }
 
 
@@ -147,37 +147,46 @@ def _act_fields(act: Act) -> Fields:
     return {"act": act.kind, "alpha": act.alpha, "beta": act.beta}
 
 
-def plan_blocked(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
+def plan_blocked(
+    s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT, y_plain: bool = False
+) -> KernelCall:
     """Direct convolution of a blocked tensor; w [oc, ic / groups, kh, kw]."""
     k = s.kh * s.kw * s.ic // s.groups
     p, o = choose_tile(v, s.oh * s.ow, ceil_div(s.oc, v), k)
     if s.groups > 1 and v > 1:  # a panel that touches two groups computes zeros
         while o > 1 and (s.oc // s.groups) % (o * v):
             o //= 2
-    fields = {**s.fields, "groups": s.groups, **_strides(s, v, False), **_act_fields(act)}
+    fields = {**s.fields, "groups": s.groups, **_strides(s, v, False, y_plain)}
+    fields |= _act_fields(act)
     return KernelCall(
         "aot_conv_f32_blocked",
         pack.pack_blocked(w, s.groups, v, o),
         pack.pack_bias(b, s.oc, v),
         fields,
-        {"P": p, "O": o, "ACT": act.after},
+        {"P": p, "O": o, "YV": 1 if y_plain else v, "ACT": act.after},
     )
 
 
-def plan_plain(s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT) -> KernelCall:
-    """Convolution of a plain tensor into a blocked one; groups must be 1."""
+RUN, LONG = 8, 192  # of few channels: products in a run, and products that a sum with runs has
+
+
+def plan_plain(
+    s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT, y_plain: bool = False
+) -> KernelCall:
+    """Convolution of a plain tensor, usually into a blocked one; groups must be 1."""
     blocks, k = ceil_div(s.oc, v), s.kh * s.kw * s.ic
     p, o = choose_tile(v, s.ow, blocks, k)  # a tile stays in its row
     bottom = (s.oh - 1) * s.sh + (s.kh - 1) * s.dh + 1
     right = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
     padded = s.pt > 0 or s.pl > 0 or bottom > s.ih or right > s.iw
     width = (min(p, s.ow) - 1) * s.sw + (s.kw - 1) * s.dw + 1
+    run = RUN if s.ic <= 2 and k >= LONG else 0  # filters of signals cancel
     return KernelCall(
         "aot_conv_f32_plain",
         pack.pack_plain(w, v, o),
         pack.pack_bias(b, s.oc, v),
-        {**s.fields, **_strides(s, v, True), **_act_fields(act)},
-        {"P": p, "O": o, "ACT": act.after},
+        {**s.fields, **_strides(s, v, True, y_plain), **_act_fields(act)},
+        {"P": p, "O": o, "RUN": run, "YV": 1 if y_plain else v, "ACT": act.after},
         4 * s.ic * s.kh * width if padded else 0,
     )
 

@@ -7,6 +7,11 @@ from aot.layout import Layout, can_block
 from aot.partition.match import Match, ValueRef
 
 
+def narrow(channels: int, v: int) -> bool:
+    """Whether blocking would store over 1.5 times the channels: such tensors stay plain."""
+    return 3 * channels < 2 * v
+
+
 def follow(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Elementwise: results and operands with channels take the layout of a blocked operand.
 

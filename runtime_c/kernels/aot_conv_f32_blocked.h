@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Convolution of blocked tensors: any kernel, stride, dilation, padding, groups.
  *
- * V = AOT_VLEN. x [n][ceil(ic/V)][ih][iw][V], y [n][ceil(oc/V)][oh][ow][V], r as y.
+ * V = AOT_VLEN. x [n][ceil(ic/V)][ih][iw][V], y [n][ceil(oc/V)][oh][ow][V] or, with YV = 1, plain
+ * [n][oc][oh][ow], r as y.
  * Output channels go in groups of O vectors (the last ones 2 or 1); w holds one panel per group:
- * [kh][kw][kc][O * V], kc the input channels of every convolution group that the panel touches, from
- * a multiple of V on (zero weights where input and output channel are not connected).
- * bias [ceil(oc/V) * V], pad lanes zero.
+ * [kh][kw][kc][O * V], kc the input channels of every convolution group that the panel touches,
+ * from a multiple of V on (zero weights where input and output channel are not connected). bias
+ * [ceil(oc/V) * V], pad lanes zero.
  *
  * y = act(conv(x) + bias + r). Rows y0..y1-1 of the output are computed. x points at image row
  * x_row0, y and r at output row y_row0, so a caller may hold only a part of the image.
@@ -77,8 +78,9 @@ AOT_INLINE void aot_conv_f32_pixels(aot_tile_f32_job *j, const aot_conv_f32_bloc
 
 /* All pixels of one group of output blocks. */
 AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_blocked_params *p,
-                                   float *y, const float *r, const float *next, int32_t o, int P,
-                                   int O, int ACT) {
+                                   float *y, const float *r, const float *next, int32_t o,
+                                   int32_t cols, int P, int O, int YV, int ACT) {
+    float edge[AOT_TILE_EDGE];
     const int flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 &&
                      p->pl == 0 && p->iw == p->ow && p->x_row == p->iw * AOT_VLEN;
     const int32_t taps = p->kh * p->kw * j->kc;
@@ -91,7 +93,7 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
         const int32_t left = end - q;
         const int32_t n = left < P ? left : P;
         const int32_t size = aot_tile_f32_size(P, n);
-        const ptrdiff_t at = (ptrdiff_t)(q - base) * AOT_VLEN;
+        const ptrdiff_t at = (ptrdiff_t)(q - base) * YV;
         j->n = n;
         if (flat) {
             const ptrdiff_t x0 = ((ptrdiff_t)q - (ptrdiff_t)p->x_row0 * p->ow) * AOT_VLEN;
@@ -107,22 +109,29 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
                 ++oy;
             }
         }
-        j->y = y + at;
-        j->r = r != NULL ? r + at : NULL;
+        j->y = YV == AOT_VLEN ? y + at : edge;
+        j->r = r == NULL ? NULL : YV == AOT_VLEN ? r + at : edge;
+        if (YV != AOT_VLEN && r != NULL) {
+            aot_tile_f32_gather(edge, r + at, (ptrdiff_t)p->y_plane, n, cols, P);
+        }
         j->next = next != NULL && ahead < (ptrdiff_t)taps * o * AOT_VLEN ? next + ahead : NULL;
         ahead += (ptrdiff_t)taps * 8;
-        aot_tile_f32_run(j, o, P, O);
+        aot_tile_f32_run(j, o, P, O, 0);
         if (ACT != 0) {
             aot_conv_act_f32_tile(j->y, n, AOT_VLEN, o, j->y_block, p->act, p->alpha, p->beta);
+        }
+        if (YV != AOT_VLEN) {
+            aot_tile_f32_scatter(y + at, (ptrdiff_t)p->y_plane, edge, n, cols, P);
         }
         q += n;
     }
 }
 
-/* Instance: P, O the tile family (aot_tile_f32_run); ACT 0 if act is NONE or CLAMP. */
+/* Instance: P, O the tile family (aot_tile_f32_run); YV = V for a blocked y, 1 for a plain one;
+ * ACT 0 if act is NONE or CLAMP. */
 AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, const float *bias,
                                      const float *r, const aot_conv_f32_blocked_params *p, int P,
-                                     int O, int ACT) {
+                                     int O, int YV, int ACT) {
     const int32_t vecs = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
     aot_tile_f32_job j;
     int32_t image, b, o;
@@ -137,7 +146,7 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
     j.xb = (ptrdiff_t)p->dw * AOT_VLEN;
     j.xstep = (ptrdiff_t)p->x_plane;
     j.y_pixel = AOT_VLEN;
-    j.y_block = (ptrdiff_t)p->y_plane;
+    j.y_block = YV == AOT_VLEN ? (ptrdiff_t)p->y_plane : P * AOT_VLEN;
     j.clamp = p->act == AOT_ACT_CLAMP;
     j.lo = p->alpha;
     j.hi = p->beta;
@@ -145,7 +154,8 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
         const float *panel = w;
         const float *xi = x + image * p->x_batch;
         for (b = 0; b < vecs; b += o) {
-            const ptrdiff_t at = (ptrdiff_t)(image * p->y_batch + b * p->y_plane);
+            const ptrdiff_t at = (ptrdiff_t)(image * p->y_batch + b * p->y_plane * (AOT_VLEN / YV));
+            const int32_t rest = p->oc - b * AOT_VLEN;
             int32_t first;
             ptrdiff_t size;
             o = aot_tile_f32_group(b, vecs, O);
@@ -156,7 +166,8 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
             j.w = panel;
             j.bias = bias + b * AOT_VLEN;
             aot_conv_f32_group(&j, p, y + at, r != NULL ? r + at : NULL,
-                               b + o < vecs ? panel + size : NULL, o, P, O, ACT);
+                               b + o < vecs ? panel + size : NULL, o,
+                               rest < o * AOT_VLEN ? rest : o * AOT_VLEN, P, O, YV, ACT);
             panel += size;
         }
     }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolution of a plain tensor with few channels (an image, sound) into a blocked one; groups = 1.
+/* Convolution of a plain tensor with few channels (an image, sound); groups = 1.
  *
- * V = AOT_VLEN. x [n][ic][ih][iw], y [n][ceil(oc/V)][oh][ow][V], r as y.
- * w: one panel per group of O vectors of output channels, [ic][kh][kw][O * V]; bias [ceil(oc/V) * V].
+ * V = AOT_VLEN. x [n][ic][ih][iw], y [n][ceil(oc/V)][oh][ow][V] or, with YV = 1, plain, r as y.
+ * w: one panel per group of O vectors of output channels, [ic][kh][kw][O * V]; bias [ceil(oc/V) *
+ * V].
  *
- * Tiles inside the image read x itself; the window of a tile at the border is copied to scratch with
- * its zeros. Scratch, in floats (none needed, and NULL, without padding):
- * ic * kh * ((P - 1) * sw + (kw - 1) * dw + 1).
- * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y and r at output row
- * y_row0. In place: y may be r.
+ * Tiles inside the image read x itself; the window of a tile at the border is copied to scratch
+ * with its zeros. Scratch, in floats (none needed, and NULL, without padding): ic * kh * ((P - 1) *
+ * sw + (kw - 1) * dw + 1). Rows y0..y1-1 of the output are computed; x points at image row x_row0,
+ * y and r at output row y_row0. In place: y may be r.
  */
 #ifndef AOT_CONV_F32_PLAIN_H
 #define AOT_CONV_F32_PLAIN_H
@@ -54,9 +54,10 @@ AOT_INLINE void aot_conv_f32_plain_window(float *d, const float *x,
 
 /* Pixels ox..ox+n-1 of output row oy, every output channel; y, r at this image's first pixel. */
 AOT_INLINE void aot_conv_f32_plain_tile(aot_tile_f32_job *j, const aot_conv_f32_plain_params *p,
-                                        float *y, const float *x, const float *w,
-                                        const float *bias, const float *r, float *window,
-                                        int32_t oy, int32_t ox, int32_t n, int P, int O, int ACT) {
+                                        float *y, const float *x, const float *w, const float *bias,
+                                        const float *r, float *window, int32_t oy, int32_t ox,
+                                        int32_t n, int P, int O, int RUN, int YV, int ACT) {
+    float edge[AOT_TILE_EDGE];
     const int32_t vecs = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
     const int32_t size = aot_tile_f32_size(P, n);
     const int32_t iy = oy * p->sh - p->pt, ix = ox * p->sw - p->pl;
@@ -80,34 +81,50 @@ AOT_INLINE void aot_conv_f32_plain_tile(aot_tile_f32_job *j, const aot_conv_f32_
     j->n = n;
     j->w = w;
     for (b = 0; b < vecs; b += o) {
-        const ptrdiff_t at = (ptrdiff_t)(b * p->y_plane) +
-                             ((ptrdiff_t)(oy - p->y_row0) * p->ow + ox) * AOT_VLEN;
+        const int32_t left = p->oc - b * AOT_VLEN;
+        const ptrdiff_t at = (ptrdiff_t)(b * p->y_plane) * (AOT_VLEN / YV) +
+                             ((ptrdiff_t)(oy - p->y_row0) * p->ow + ox) * YV;
+        int32_t cols;
         o = aot_tile_f32_group(b, vecs, O);
+        cols = left < o * AOT_VLEN ? left : o * AOT_VLEN;
         j->bias = bias + b * AOT_VLEN;
-        j->y = y + at;
-        j->r = r != NULL ? r + at : NULL;
-        aot_tile_f32_run(j, o, P, O);
+        j->y = YV == AOT_VLEN ? y + at : edge;
+        j->r = r == NULL ? NULL : YV == AOT_VLEN ? r + at : edge;
+        if (YV != AOT_VLEN && r != NULL) {
+            aot_tile_f32_gather(edge, r + at, (ptrdiff_t)p->y_plane, n, cols, P);
+        }
+        aot_tile_f32_run(j, o, P, O, RUN);
         if (ACT != 0) {
             aot_conv_act_f32_tile(j->y, n, AOT_VLEN, o, j->y_block, p->act, p->alpha, p->beta);
+        }
+        if (YV != AOT_VLEN) {
+            aot_tile_f32_scatter(y + at, (ptrdiff_t)p->y_plane, edge, n, cols, P);
         }
         j->w += (ptrdiff_t)p->ic * p->kh * p->kw * o * AOT_VLEN;
     }
 }
 
-/* Instance: P, O the tile family (aot_tile_f32_run); ACT 0 if act is NONE or CLAMP. */
+/* Instance: P, O the tile family (aot_tile_f32_run); RUN the products in a run, 0 for one
+ * run; YV = V for a blocked y, 1 for a plain one; ACT 0 if act is NONE or CLAMP. */
 AOT_INLINE void aot_conv_f32_plain(float *y, const float *x, const float *w, const float *bias,
                                    const float *r, void *scratch,
-                                   const aot_conv_f32_plain_params *p, int P, int O, int ACT) {
+                                   const aot_conv_f32_plain_params *p, int P, int O, int RUN,
+                                   int YV, int ACT) {
     aot_tile_f32_job j;
     int32_t image, oy, ox;
     memset(&j, 0, sizeof j);
     j.na = p->ic;
     j.nb = p->kh;
     j.kc = p->kw;
-    j.kblk = p->dw == 1 || AOT_VLEN == 1 ? p->kw : 1;
+    j.kblk = RUN != 0 && RUN < p->kw ? RUN : p->kw;
     j.xstep = p->dw;
+    if (AOT_VLEN > 1) {
+        j.kblk = p->dw == 1 ? j.kblk : 1;
+        j.xstep = j.kblk * p->dw;
+    }
+    j.run = RUN;
     j.y_pixel = AOT_VLEN;
-    j.y_block = (ptrdiff_t)p->y_plane;
+    j.y_block = YV == AOT_VLEN ? (ptrdiff_t)p->y_plane : P * AOT_VLEN;
     j.clamp = p->act == AOT_ACT_CLAMP;
     j.lo = p->alpha;
     j.hi = p->beta;
@@ -118,7 +135,7 @@ AOT_INLINE void aot_conv_f32_plain(float *y, const float *x, const float *w, con
                 const int32_t n = p->ow - ox < P ? p->ow - ox : P;
                 aot_conv_f32_plain_tile(&j, p, y + at, x + image * p->x_batch, w, bias,
                                         r != NULL ? r + at : NULL, (float *)scratch, oy, ox, n, P,
-                                        O, ACT);
+                                        O, RUN, YV, ACT);
             }
         }
     }

@@ -66,7 +66,7 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
             memset(edge, 0, sizeof edge);
             aot_gemm_f32_copy(edge, j->y_pixel, r, g->y_row, n, g->cols);
         }
-        aot_tile_f32_run(j, o, P, O);
+        aot_tile_f32_run(j, o, P, O, 1);
         if (ACT != 0) {
             aot_conv_act_f32_tile(j->y, n, j->y_pixel, o, AOT_VLEN, g->act, g->alpha, g->beta);
         }
@@ -77,53 +77,65 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
     }
 }
 
+enum { AOT_GEMM_RUN = 128 }; /* products summed up before they are added to a total */
+
 #define AOT_GEMV_AHEAD 2048 /* floats: 8 KiB, covers the latency of DRAM at its bandwidth */
 
-/* One row times one panel of 4 vectors: two accumulators per vector, weights prefetched. */
+/* One row times one panel of 4 vectors: two accumulators per vector and one for
+ * the sums of earlier runs, weights prefetched. */
 AOT_UNUSED AOT_NOINLINE static void aot_gemv_f32_panel(float *y, const float *x, const float *w,
                                                        const float *bias, int32_t k) {
-    aot_vf a0 = aot_vload(bias), a1 = aot_vload(bias + AOT_VLEN);
-    aot_vf a2 = aot_vload(bias + 2 * AOT_VLEN), a3 = aot_vload(bias + 3 * AOT_VLEN);
-    aot_vf b0 = aot_vzero(), b1 = aot_vzero(), b2 = aot_vzero(), b3 = aot_vzero();
+    aot_vf t0 = aot_vload(bias), t1 = aot_vload(bias + AOT_VLEN);
+    aot_vf t2 = aot_vload(bias + 2 * AOT_VLEN), t3 = aot_vload(bias + 3 * AOT_VLEN);
     int32_t i = 0;
-    for (; i + 2 <= k; i += 2, w += 8 * AOT_VLEN) {
-        const float s = x[i], t = x[i + 1];
-        AOT_PREFETCH(w + AOT_GEMV_AHEAD);
-        a0 += aot_vload(w) * s;
+    while (i < k) {
+        const int32_t end = k - i < AOT_GEMM_RUN ? k : i + AOT_GEMM_RUN;
+        aot_vf a0 = aot_vzero(), a1 = aot_vzero(), a2 = aot_vzero(), a3 = aot_vzero();
+        aot_vf b0 = aot_vzero(), b1 = aot_vzero(), b2 = aot_vzero(), b3 = aot_vzero();
+        for (; i + 2 <= end; i += 2, w += 8 * AOT_VLEN) {
+            const float s = x[i], t = x[i + 1];
+            AOT_PREFETCH(w + AOT_GEMV_AHEAD);
+            a0 += aot_vload(w) * s;
 #if AOT_VLEN >= 8
-        AOT_PREFETCH(w + AOT_GEMV_AHEAD + 2 * AOT_VLEN);
+            AOT_PREFETCH(w + AOT_GEMV_AHEAD + 2 * AOT_VLEN);
 #endif
 #if AOT_VLEN == 16
-        AOT_PREFETCH(w + AOT_GEMV_AHEAD + 1 * AOT_VLEN);
-        AOT_PREFETCH(w + AOT_GEMV_AHEAD + 3 * AOT_VLEN);
-        AOT_PREFETCH(w + AOT_GEMV_AHEAD + 5 * AOT_VLEN);
-        AOT_PREFETCH(w + AOT_GEMV_AHEAD + 7 * AOT_VLEN);
+            AOT_PREFETCH(w + AOT_GEMV_AHEAD + 1 * AOT_VLEN);
+            AOT_PREFETCH(w + AOT_GEMV_AHEAD + 3 * AOT_VLEN);
+            AOT_PREFETCH(w + AOT_GEMV_AHEAD + 5 * AOT_VLEN);
+            AOT_PREFETCH(w + AOT_GEMV_AHEAD + 7 * AOT_VLEN);
 #endif
-        a1 += aot_vload(w + 1 * AOT_VLEN) * s;
-        a2 += aot_vload(w + 2 * AOT_VLEN) * s;
-        a3 += aot_vload(w + 3 * AOT_VLEN) * s;
+            a1 += aot_vload(w + 1 * AOT_VLEN) * s;
+            a2 += aot_vload(w + 2 * AOT_VLEN) * s;
+            a3 += aot_vload(w + 3 * AOT_VLEN) * s;
 #if AOT_VLEN >= 4
-        AOT_PREFETCH(w + AOT_GEMV_AHEAD + 4 * AOT_VLEN);
+            AOT_PREFETCH(w + AOT_GEMV_AHEAD + 4 * AOT_VLEN);
 #endif
 #if AOT_VLEN >= 8
-        AOT_PREFETCH(w + AOT_GEMV_AHEAD + 6 * AOT_VLEN);
+            AOT_PREFETCH(w + AOT_GEMV_AHEAD + 6 * AOT_VLEN);
 #endif
-        b0 += aot_vload(w + 4 * AOT_VLEN) * t;
-        b1 += aot_vload(w + 5 * AOT_VLEN) * t;
-        b2 += aot_vload(w + 6 * AOT_VLEN) * t;
-        b3 += aot_vload(w + 7 * AOT_VLEN) * t;
+            b0 += aot_vload(w + 4 * AOT_VLEN) * t;
+            b1 += aot_vload(w + 5 * AOT_VLEN) * t;
+            b2 += aot_vload(w + 6 * AOT_VLEN) * t;
+            b3 += aot_vload(w + 7 * AOT_VLEN) * t;
+        }
+        if (i < end) {
+            const float s = x[i];
+            a0 += aot_vload(w) * s;
+            a1 += aot_vload(w + 1 * AOT_VLEN) * s;
+            a2 += aot_vload(w + 2 * AOT_VLEN) * s;
+            a3 += aot_vload(w + 3 * AOT_VLEN) * s;
+            ++i;
+        }
+        t0 += a0 + b0;
+        t1 += a1 + b1;
+        t2 += a2 + b2;
+        t3 += a3 + b3;
     }
-    if (i < k) {
-        const float s = x[i];
-        a0 += aot_vload(w) * s;
-        a1 += aot_vload(w + 1 * AOT_VLEN) * s;
-        a2 += aot_vload(w + 2 * AOT_VLEN) * s;
-        a3 += aot_vload(w + 3 * AOT_VLEN) * s;
-    }
-    aot_vstore(y, a0 + b0);
-    aot_vstore(y + AOT_VLEN, a1 + b1);
-    aot_vstore(y + 2 * AOT_VLEN, a2 + b2);
-    aot_vstore(y + 3 * AOT_VLEN, a3 + b3);
+    aot_vstore(y, t0);
+    aot_vstore(y + AOT_VLEN, t1);
+    aot_vstore(y + 2 * AOT_VLEN, t2);
+    aot_vstore(y + 3 * AOT_VLEN, t3);
 }
 
 /* A group of 4 vectors of columns for a single row: y[i] = act(product + r[i]). */
@@ -152,8 +164,9 @@ AOT_INLINE void aot_gemm_f32_job(aot_tile_f32_job *j, int32_t k, int32_t act, fl
     j->na = 1;
     j->nb = 1;
     j->kc = k;
-    j->kblk = k;
-    j->xstep = 1;
+    j->kblk = k < AOT_GEMM_RUN ? k : AOT_GEMM_RUN;
+    j->xstep = AOT_VLEN == 1 ? 1 : j->kblk;
+    j->run = AOT_GEMM_RUN;
     j->clamp = act == AOT_ACT_CLAMP;
     j->lo = lo;
     j->hi = hi;

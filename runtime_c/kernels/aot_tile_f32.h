@@ -6,11 +6,15 @@
  *     y[p][o] = act(bias[o] + r[p][o] + sum over a, b, c of x[p, a, b, c] * w[a][b][c][o])
  *
  * x is addressed by one offset per pixel plus a loop nest: `na` steps of `xa` floats, `nb` steps of
- * `xb`, and `kc` channels in blocks of `kblk` contiguous floats `xstep` apart (with AOT_VLEN 1 there
- * is one block and `xstep` is the distance of its elements). So a blocked KxK convolution has
- * (a, b, c) = (kernel row, kernel column, channel), a convolution of a plain tensor
- * (channel, kernel row, kernel column), a matrix product (1, 1, k).
- * w is a packed panel read straight through: [na][nb][kc][O * V].
+ * `xb`, and `kc` channels in blocks of `kblk` contiguous floats `xstep` apart (with AOT_VLEN 1
+ * there `xstep` is the distance of two channels). So a blocked KxK convolution has (a, b, c) =
+ * (kernel row, kernel column, channel), a convolution of a plain tensor (channel, kernel row,
+ * kernel column), a matrix product (1, 1, k). w is a packed panel read straight through:
+ * [na][nb][kc][O * V].
+ *
+ * Rounding: a sum of hundreds of products that cancel (spectra) loses digits in one accumulator.
+ * The tiles with RUNS start again from zero after about `run` products, add the runs to a total and
+ * keep what that rounds away.
  *
  * An `edge` tile has pixels whose taps fall outside the image: those read zeros instead.
  * Accumulators are scalars with explicit names (arrays would live in memory); instances of the
@@ -26,23 +30,24 @@
 #define AOT_TILE_MAX_P 14
 
 typedef struct {
-    const float *x;     /* the image */
-    const float *w;     /* panel, 4-byte aligned at least */
-    const float *bias;  /* O * V floats */
-    float *y;           /* first pixel, first block */
-    const float *r;     /* added before the activation, laid out as y (may be y); or NULL */
-    const float *next;  /* weights to prefetch, or NULL */
+    const float *x;    /* the image */
+    const float *w;    /* panel, 4-byte aligned at least */
+    const float *bias; /* O * V floats */
+    float *y;          /* first pixel, first block */
+    const float *r;    /* added before the activation, laid out as y (may be y); or NULL */
+    const float *next; /* weights to prefetch, or NULL */
     ptrdiff_t off[AOT_TILE_MAX_P]; /* of each pixel from x, in floats, at a = b = c = 0 */
     int32_t row[AOT_TILE_MAX_P];   /* image row and column of it; read in edge tiles only */
     int32_t col[AOT_TILE_MAX_P];
-    int32_t rows, cols;     /* size of the image, for edge tiles */
-    int32_t da, db;         /* rows per step of a, columns per step of b, for edge tiles */
+    int32_t rows, cols; /* size of the image, for edge tiles */
+    int32_t da, db;     /* rows per step of a, columns per step of b, for edge tiles */
     int32_t na, nb, kc, kblk;
+    int32_t run; /* products in a run, in tiles that have runs */
     ptrdiff_t xa, xb, xstep;
     ptrdiff_t y_pixel, y_block; /* floats from pixel to pixel, from block to block */
-    int32_t n;              /* pixels to store, 1..P; the offsets of the others repeat a valid one */
+    int32_t n; /* pixels to store, 1..P; the offsets of the others repeat a valid one */
     int32_t edge;
-    int32_t clamp;          /* whether to limit to lo..hi */
+    int32_t clamp; /* whether to limit to lo..hi */
     float lo, hi;
 } aot_tile_f32_job;
 
@@ -64,53 +69,13 @@ static const float aot_tile_f32_zeros[16] = {0.0F};
 #define AOT_T_Q4(M, p) AOT_T_Q2(M, p) M(p, 2) M(p, 3)
 #define AOT_T_CAT2(a, b) a##b
 #define AOT_T_CAT(a, b) AOT_T_CAT2(a, b)
-#define AOT_T_NAME2(p, o) aot_tile_f32_##p##x##o
-#define AOT_T_NAME(p, o) AOT_T_NAME2(p, o)
+#define AOT_T_NAME2(p, o, runs) aot_tile_f32_##p##x##o##_##runs
+#define AOT_T_NAME(p, o, runs) AOT_T_NAME2(p, o, runs)
 
-#define AOT_TILE_O 1
-#define AOT_TILE_P 1
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 2
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 3
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 4
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 6
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 7
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 14
-#include "aot_tile_f32_body.h"
-#undef AOT_TILE_O
-#define AOT_TILE_O 2
-#define AOT_TILE_P 1
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 2
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 3
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 4
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 6
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 7
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 14
-#include "aot_tile_f32_body.h"
-#undef AOT_TILE_O
-#define AOT_TILE_O 4
-#define AOT_TILE_P 1
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 2
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 3
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 4
-#include "aot_tile_f32_body.h"
-#define AOT_TILE_P 6
-#include "aot_tile_f32_body.h"
-#undef AOT_TILE_O
+#define AOT_TILE_RUNS 0
+#include "aot_tile_f32_set.h"
+#define AOT_TILE_RUNS 1
+#include "aot_tile_f32_set.h"
 
 /* The most pixels a tile function takes when `n` are left: a smaller one wastes fewer. */
 AOT_INLINE int32_t aot_tile_f32_size(int P, int32_t n) {
@@ -123,26 +88,35 @@ AOT_INLINE int32_t aot_tile_f32_size(int P, int32_t n) {
     return n > 2 ? 4 : n > 1 ? 2 : 1;
 }
 
-#define AOT_T_RUN(p)                                                                           \
-    do {                                                                                       \
-        if (o == 1) {                                                                          \
-            AOT_T_NAME(p, 1)(j);                                                               \
-        } else {                                                                               \
-            AOT_T_NAME(p, 2)(j);                                                               \
-        }                                                                                      \
+#define AOT_T_CALL(p, o)                                                                           \
+    do {                                                                                           \
+        if (RUNS != 0) {                                                                           \
+            AOT_T_NAME(p, o, 1)(j);                                                                \
+        } else {                                                                                   \
+            AOT_T_NAME(p, o, 0)(j);                                                                \
+        }                                                                                          \
     } while (0)
-#define AOT_T_RUN4(p)                                                                          \
-    do {                                                                                       \
-        if (o == 4) {                                                                          \
-            AOT_T_NAME(p, 4)(j);                                                               \
-        } else {                                                                               \
-            AOT_T_RUN(p);                                                                      \
-        }                                                                                      \
+#define AOT_T_RUN(p)                                                                               \
+    do {                                                                                           \
+        if (o == 1) {                                                                              \
+            AOT_T_CALL(p, 1);                                                                      \
+        } else {                                                                                   \
+            AOT_T_CALL(p, 2);                                                                      \
+        }                                                                                          \
+    } while (0)
+#define AOT_T_RUN4(p)                                                                              \
+    do {                                                                                           \
+        if (o == 4) {                                                                              \
+            AOT_T_CALL(p, 4);                                                                      \
+        } else {                                                                                   \
+            AOT_T_RUN(p);                                                                          \
+        }                                                                                          \
     } while (0)
 
 /* Run a tile of family (P, O) on j->n pixels and `o` blocks (O or a smaller power of two).
- * Families: 14x2, 6x4, 6x2, 4x4, 4x2. P and O must be compile-time constants. */
-AOT_INLINE void aot_tile_f32_run(const aot_tile_f32_job *j, int32_t o, int P, int O) {
+ * Families: 14x2, 6x4, 6x2, 4x4, 4x2. P, O and RUNS must be compile-time
+ * constants. */
+AOT_INLINE void aot_tile_f32_run(const aot_tile_f32_job *j, int32_t o, int P, int O, int RUNS) {
     const int32_t p = aot_tile_f32_size(P, j->n);
     if (P == 14) {
         if (p == 14) {
@@ -196,6 +170,32 @@ AOT_INLINE int32_t aot_tile_f32_group(int32_t b, int32_t vecs, int O) {
         o /= 2;
     }
     return o;
+}
+
+#define AOT_TILE_EDGE (AOT_TILE_MAX_P * 2 * AOT_VLEN) /* floats of the largest tile, 28 vectors */
+
+/* A tile [o][P][V] of `cols` channels and `n` pixels to or from a plain tensor, whose channels are
+ * `plane` floats apart. */
+AOT_INLINE void aot_tile_f32_scatter(float *y, ptrdiff_t plane, const float *tile, int32_t n,
+                                     int32_t cols, int P) {
+    int32_t c, i;
+    for (c = 0; c < cols; ++c) {
+        const float *s = tile + (ptrdiff_t)(c / AOT_VLEN) * P * AOT_VLEN + c % AOT_VLEN;
+        for (i = 0; i < n; ++i) {
+            y[c * plane + i] = s[(ptrdiff_t)i * AOT_VLEN];
+        }
+    }
+}
+AOT_INLINE void aot_tile_f32_gather(float *tile, const float *r, ptrdiff_t plane, int32_t n,
+                                    int32_t cols, int P) {
+    int32_t c, i;
+    memset(tile, 0, AOT_TILE_EDGE * sizeof(float));
+    for (c = 0; c < cols; ++c) {
+        float *d = tile + (ptrdiff_t)(c / AOT_VLEN) * P * AOT_VLEN + c % AOT_VLEN;
+        for (i = 0; i < n; ++i) {
+            d[(ptrdiff_t)i * AOT_VLEN] = r[c * plane + i];
+        }
+    }
 }
 
 #endif /* AOT_TILE_F32_H */

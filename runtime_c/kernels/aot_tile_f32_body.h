@@ -40,6 +40,24 @@
         ++k;                      \
     }
 
+/* A run of k is over: its sums join `sum`, what that rounds away joins `lost`. */
+#define AOT_T_AT(p, o) (((p) * AOT_TILE_O + (o)) * AOT_VLEN)
+#define AOT_T_FLUSH(p, o)                                                        \
+    {                                                                            \
+        const aot_vf old = aot_vload(sum + AOT_T_AT(p, o));                      \
+        const aot_vf all = old + a##p##_##o;                                     \
+        const aot_vf part = all - old;                                           \
+        const aot_vf off = (old - (all - part)) + (a##p##_##o - part);           \
+        aot_vstore(sum + AOT_T_AT(p, o), all);                                   \
+        aot_vstore(lost + AOT_T_AT(p, o), aot_vload(lost + AOT_T_AT(p, o)) + off); \
+        a##p##_##o = aot_vzero();                                                \
+    }
+#define AOT_T_FLUSHES(p) AOT_T_EACH_Q(AOT_T_FLUSH, p)
+#define AOT_T_TOTAL(p, o)                                                        \
+    a##p##_##o += aot_vload(lost + AOT_T_AT(p, o));                              \
+    a##p##_##o += aot_vload(sum + AOT_T_AT(p, o));
+#define AOT_T_TOTALS(p) AOT_T_EACH_Q(AOT_T_TOTAL, p)
+
 #define AOT_T_ADD(p, o) a##p##_##o += aot_vload(j->r + (p) * j->y_pixel + (o) * j->y_block);
 #define AOT_T_ADDS(p)                 \
     if ((p) < j->n) {                 \
@@ -53,13 +71,19 @@
         AOT_T_EACH_Q(AOT_T_STORE, p)  \
     }
 
-AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O)(const aot_tile_f32_job *j) {
+AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O, AOT_TILE_RUNS)(
+    const aot_tile_f32_job *j) {
     const float *w = j->w;
     const float *pf = j->next != NULL ? j->next : w;
     const ptrdiff_t pf_step = j->next != NULL ? 16 : 0;
     const float *xs[AOT_TILE_P];
     ptrdiff_t st[AOT_TILE_P];
     int32_t a, b, p;
+#if AOT_TILE_RUNS
+    float sum[AOT_TILE_P * AOT_T_W], lost[AOT_TILE_P * AOT_T_W];
+    int32_t since = 0;
+    int flushed = 0;
+#endif
     AOT_T_EACH_O(AOT_T_BIAS)
     AOT_T_EACH_P(AOT_T_ACCS)
     for (a = 0; a < j->na; ++a) {
@@ -84,6 +108,18 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O)(const aot
                 const int32_t n = left < j->kblk ? left : j->kblk;
                 int32_t k = 0;
                 AOT_T_EACH_P(AOT_T_PTR)
+#if AOT_TILE_RUNS
+                if (since + n > j->run && since > 0) {
+                    if (!flushed) {
+                        memset(sum, 0, sizeof sum);
+                        memset(lost, 0, sizeof lost);
+                        flushed = 1;
+                    }
+                    AOT_T_EACH_P(AOT_T_FLUSHES)
+                    since = 0;
+                }
+                since += n;
+#endif
                 while (k + 2 <= n) {
                     AOT_PREFETCH(pf);
                     pf += pf_step;
@@ -96,12 +132,17 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O)(const aot
                 left -= n;
                 if (left > 0) {
                     for (p = 0; p < AOT_TILE_P; ++p) {
-                        xs[p] += st[p];
+                        xs[p] += AOT_VLEN == 1 ? n * st[p] : st[p];
                     }
                 }
             }
         }
     }
+#if AOT_TILE_RUNS
+    if (flushed) {
+        AOT_T_EACH_P(AOT_T_TOTALS)
+    }
+#endif
     if (j->r != NULL) {
         AOT_T_EACH_P(AOT_T_ADDS)
     }
@@ -126,6 +167,11 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O)(const aot
 #undef AOT_T_FMA
 #undef AOT_T_PIXEL
 #undef AOT_T_STEP
+#undef AOT_T_AT
+#undef AOT_T_FLUSH
+#undef AOT_T_FLUSHES
+#undef AOT_T_TOTAL
+#undef AOT_T_TOTALS
 #undef AOT_T_ADD
 #undef AOT_T_ADDS
 #undef AOT_T_CLAMP

@@ -162,8 +162,8 @@ AOT_INLINE void aot_winograd_f32_outputs(float *y, const float *r, const float *
         int32_t ty = first / across, tx = first % across;
         for (t = 0; t < count; ++t) {
             const int32_t oy = p->y0 + ty * M, ox = tx * M;
-            const ptrdiff_t at = (ptrdiff_t)(b * p->y_plane) +
-                                 ((ptrdiff_t)(oy - p->y_row0) * p->ow + ox) * AOT_VLEN;
+            const ptrdiff_t at =
+                (ptrdiff_t)(b * p->y_plane) + ((ptrdiff_t)(oy - p->y_row0) * p->ow + ox) * AOT_VLEN;
             aot_winograd_f32_tile_out(y + at, r != NULL ? r + at : NULL,
                                       m + ((ptrdiff_t)b * p->tiles + t) * AOT_VLEN, step,
                                       bias + b * AOT_VLEN, p, p->y1 - oy < M ? p->y1 - oy : M,
@@ -201,7 +201,7 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
             j->y = m + ((ptrdiff_t)point * o * p->tiles + q) * AOT_VLEN;
             j->next = after != NULL && ahead < panel ? after + ahead : NULL;
             ahead += (ptrdiff_t)p->ic * 8;
-            aot_tile_f32_run(j, o, P, O);
+            aot_tile_f32_run(j, o, P, O, 0);
         }
         j->w += panel;
     }
