@@ -27,6 +27,20 @@ _LIBC = frozenset(
     stdout timezone daylight tzname
     """.split()
 )
+#: More headers that system headers include by name: NAME.h would be found before them.
+_HEADERS = frozenset(
+    """
+    aio aliases alloca ar argp argz byteswap cpio cpuid dirent elf endian envz err error execinfo
+    fcntl features fmtmsg fnmatch fstab fts ftw gconv getopt glob grp gshadow iconv ieeefp ifaddrs
+    langinfo lastlog libgen libintl libio machine mcheck memory mm_malloc mntent monetary mqueue
+    netdb newlib nl_types nss obstack paths poll printf proc_service pty pwd re_comp reent
+    regex regexp search sgtty shadow spawn stab stdbit stdckdint stdfix stdio_ext strings syscall
+    sysexits syslimits syslog tar termio termios thread_db ttyent ucontext ulimit unctrl unwind
+    utime utmp utmpx values varargs wordexp zconf zlib windows winsock io conio direct crtdefs
+    vcruntime corecrt arm_acle arm_fp16 arm_bf16 arm_mve arm_neon arm_sve arm_cmse riscv_vector
+    mm3dnow
+    """.split()
+)
 _LIBRARIES = frozenset(
     """
     a c m dl rt z gcc gcc_s stdc supc atomic pthread util crypt resolv nsl ld libc libm gomp omp
@@ -39,18 +53,18 @@ _CMAKE = frozenset(
     """
     all all_build clean depend edit_cache help install install_local install_strip
     list_install_components package package_source preinstall rebuild_cache run_tests test
-    zero_check uninstall continuous experimental nightly interface public private debug optimized
-    general release default
+    zero_check uninstall codegen default_target none continuous experimental
+    nightly interface public private debug optimized general release default
     """.split()
 )
-RESERVED = KEYWORDS | _LIBC | _LIBRARIES | _CMAKE
+RESERVED = KEYWORDS | _LIBC | _HEADERS | _LIBRARIES | _CMAKE
 
 
 def bundle_name(wanted: str, source: Any) -> str:
     """The C prefix of a bundle: `wanted`, else the stem of the file `source`, made an identifier.
 
     Other characters than letters, digits and `_` become `_`, a leading digit or underscore gets
-    `m`, and a name others own gets `_model` (said on stderr through the logger "aotc").
+    `m`, and a name others own gets `_model` (logged by "aotc"; the command line says it too).
     """
     text = wanted or _stem(source)
     name = "".join(c if c in _ALLOWED else "_" for c in text)[:MAX_LENGTH] or "model"
@@ -59,8 +73,8 @@ def bundle_name(wanted: str, source: Any) -> str:
     elif name[0] == "_":
         name = f"m{name}"
     if is_reserved(name):
-        logging.getLogger("aotc").warning(
-            "note: the name %s is reserved; the bundle is called %s_model", name, name
+        logging.getLogger("aotc").info(
+            "the name %s is reserved: the bundle is called %s_model", name, name
         )
         name += "_model"
     return name
@@ -68,7 +82,8 @@ def bundle_name(wanted: str, source: Any) -> str:
 
 def is_reserved(name: str) -> bool:
     """Whether C, C++, libc, a common library, CMake or the runtime itself owns `name`."""
-    return name.lower() in RESERVED or name.lower().startswith(("aot_", "tvmgen_"))
+    low = name.lower()
+    return low in RESERVED or low.startswith(("aot_", "tvmgen_")) or low.endswith("intrin")
 
 
 def _stem(source: Any) -> str:
