@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from aot.errors import InternalError
-from aot.program import Access, Arg, Call, Program, Role, Tensor
+from aot.program import Access, Arg, Call, Program, Role, StateArg, Tensor
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -19,6 +19,7 @@ def check_program(program: Program) -> None:
     """Raise InternalError, naming the call or tensor, if `program` is not well formed."""
     for name, tensor in program.tensors.items():
         _check_tensor(program, name, tensor)
+    _check_states(program)
     state = _Defined(program)
     for index, call in enumerate(program.calls):
         _check_call(program, index, call)
@@ -28,6 +29,27 @@ def check_program(program: Program) -> None:
             raise InternalError(f"output {name} has role {program.tensors[name].role.value}")
         if not state.readable(name):
             raise InternalError(f"output {name} is never written")
+
+
+def _check_states(program: Program) -> None:
+    """Objects are made from constants and earlier objects; calls use objects that exist."""
+    known: set[str] = set()
+    for state in program.states:
+        _check_state_args(state.create, known)
+        for arg in state.create.pointers():
+            if program.tensors[program.base(arg.tensor)[0]].role is not Role.CONST:
+                raise InternalError(f"state {state.name} is made from {arg.tensor}, no constant")
+        if state.name in known or state.slots < 1 or not state.create.status:
+            raise InternalError(f"state {state.name} is malformed")
+        known.add(state.name)
+    for call in program.calls:
+        _check_state_args(call, known)
+
+
+def _check_state_args(call: Call, known: set[str]) -> None:
+    for arg in call.args:
+        if isinstance(arg, StateArg) and arg.state not in known:
+            raise InternalError(f"{call.kernel} uses state {arg.state}, which is not made")
 
 
 def _check_tensor(program: Program, name: str, tensor: Tensor) -> None:

@@ -48,6 +48,7 @@ def lower(
         tuple(names),
         tuple(c.calls),
         target.vlen,
+        states=tuple(c.states),
     )
 
 

@@ -27,6 +27,8 @@ from aot.program import (
     Params,
     Role,
     Scalar,
+    State,
+    StateArg,
     Tensor,
     View,
 )
@@ -37,6 +39,13 @@ from aot.vendor.backend import Pattern
 @dataclass(frozen=True, slots=True)
 class Handle:
     """A tensor made by a lowering: constant, temporary or scratch."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateHandle:
+    """An object that a vendor's library keeps between runs."""
 
     name: str
 
@@ -57,7 +66,7 @@ class ParamFields:
     fields: tuple[tuple[str, FieldValue], ...]
 
 
-Operand = ValueRef | Handle | Used | ParamFields | Scalar | int | float | None
+Operand = ValueRef | Handle | Used | ParamFields | StateHandle | Scalar | int | float | None
 
 
 class LowerContext:
@@ -70,6 +79,7 @@ class LowerContext:
         self.tensors: dict[str, Tensor] = {}
         self.consts: dict[str, np.ndarray[Any, Any]] = {}
         self.calls: list[Call] = []
+        self.states: list[State] = []
         self._by_digest: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
         self._written: set[str] = set()
         self._origin = Origin((), ())
@@ -171,18 +181,10 @@ class LowerContext:
         unless wrapped in `read`, `write` or `update`. None passes a null pointer. `inplace` lists
         (output, input) operands that may share one address.
         """
-        args: list[Arg | Scalar] = []
-        params: Params | None = None
-        for operand in operands:
-            if isinstance(operand, ParamFields):
-                params = Params(f"{kernel}_params", operand.fields)
-            else:
-                args.append(self._argument(operand))
+        args, params = self._arguments(kernel, operands)
         pairs = [p for o, i in inplace if (p := self._pair(args, o, i)) is not None]
         origin = replace(self._origin, comment=comment) if comment else self._origin
-        file = header or self._header or f"{kernel}.h"
-        if self._folder is not None and (self._folder / file).is_file():
-            file = str(self._folder / file)
+        file = self._file(kernel, header)
         call = Call(
             kernel,
             tuple(args),
@@ -199,6 +201,45 @@ class LowerContext:
         self._written.update(call.writes())
         self.calls.append(call)
         return call
+
+    def state(
+        self,
+        create: str,
+        *operands: Operand,
+        release: str,
+        slots: int,
+        header: str | None = None,
+    ) -> StateHandle:
+        """An object of the vendor's library, to be passed to calls and to later states.
+
+        `create(void **slots, operands...)` runs in NAME_init and returns an aot_status,
+        `release(void **slots)` in NAME_shutdown. Operands are constants, states and params.
+        Equal requests give one object.
+        """
+        args, params = self._arguments(create, operands)
+        for arg in args:
+            if isinstance(arg, Arg) and self.tensors[arg.tensor].role is not Role.CONST:
+                raise BackendError(f"{create}: {arg.tensor} is not constant")
+        origin, file = self._origin, self._file(create, header)
+        made = Call(
+            create,
+            tuple(args),
+            params,
+            origin,
+            backend=self._backend,
+            region=self._region,
+            header=file,
+            status=True,
+        )
+        for known in self.states:
+            if (replace(known.create, origin=origin, region=self._region), known.slots) == (
+                made,
+                slots,
+            ):
+                return StateHandle(known.name)
+        name = f"{self._backend}_{len(self.states)}"
+        self.states.append(State(name, slots, made, release))
+        return StateHandle(name)
 
     def view(self, y: ValueRef, x: ValueRef, offset: int = 0) -> None:
         """`y` is `x`'s memory from byte `offset` on: no call, unless ownership demands a copy."""
@@ -256,6 +297,27 @@ class LowerContext:
             self.consts[name] = data
         return name
 
+    def _arguments(
+        self, kernel: str, operands: Sequence[Operand]
+    ) -> tuple[list[Arg | Scalar | StateArg], Params | None]:
+        args: list[Arg | Scalar | StateArg] = []
+        params: Params | None = None
+        for operand in operands:
+            if isinstance(operand, ParamFields):
+                params = Params(f"{kernel}_params", operand.fields)
+            elif isinstance(operand, StateHandle):
+                args.append(StateArg(operand.name))
+            else:
+                args.append(self._argument(operand))
+        return args, params
+
+    def _file(self, kernel: str, header: str | None) -> str:
+        """The header that defines `kernel`: the vendor's own if it has one of that name."""
+        file = header or self._header or f"{kernel}.h"
+        if self._folder is not None and (self._folder / file).is_file():
+            return str(self._folder / file)
+        return file
+
     def _argument(self, operand: Operand) -> Arg | Scalar:
         if operand is None:
             return Scalar(0, "void *")
@@ -267,7 +329,8 @@ class LowerContext:
             return operand
         if isinstance(operand, Used):
             return Arg(self._name(operand.what), operand.access, operand.offset)
-        assert isinstance(operand, ValueRef | Handle)
+        if not isinstance(operand, ValueRef | Handle):
+            raise BackendError(f"a {type(operand).__name__} cannot be passed to a kernel")
         name = self._name(operand)
         tensor = self.tensors[name]
         fresh = name in self._outputs or (isinstance(operand, Handle) and tensor.role is Role.TEMP)
@@ -278,7 +341,9 @@ class LowerContext:
     def _name(self, what: ValueRef | Handle) -> str:
         return what.name if isinstance(what, Handle) else self.tensor_of(what).name
 
-    def _pair(self, args: list[Arg | Scalar], out: Any, inp: Any) -> tuple[int, int] | None:
+    def _pair(
+        self, args: Sequence[Arg | Scalar | StateArg], out: Any, inp: Any
+    ) -> tuple[int, int] | None:
         if out is None or inp is None:
             return None
         names = [a.tensor if isinstance(a, Arg) else "" for a in args]

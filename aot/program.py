@@ -98,6 +98,13 @@ class Scalar:
     ctype: str
 
 
+@dataclass(frozen=True, slots=True)
+class StateArg:
+    """The argument `void **`: where the vendor's object called `state` keeps its pointers."""
+
+    state: str
+
+
 FieldValue = int | float | tuple[int, ...] | tuple[float, ...]
 
 
@@ -130,7 +137,7 @@ class Call:
     """
 
     kernel: str
-    args: tuple[Arg | Scalar, ...]
+    args: tuple[Arg | Scalar | StateArg, ...]
     params: Params | None
     origin: Origin
     instance: tuple[tuple[str, int], ...] = ()
@@ -161,6 +168,8 @@ class Call:
         args = [
             f"{a.access.value} {a.tensor}" + (f"+{a.offset}" if a.offset else "")
             if isinstance(a, Arg)
+            else a.state
+            if isinstance(a, StateArg)
             else f"{a.value}"
             for a in self.args
         ]
@@ -172,8 +181,27 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """What a vendor's library keeps between runs: made by NAME_init, gone with NAME_shutdown.
+
+    `create` is the call `create(void **slots, args..., params)` that returns an aot_status;
+    its arguments are constants and states made earlier. `slots` pointers of the context, all NULL
+    at first, are the object's; `release(void **slots)` undoes even a `create` that failed.
+    """
+
+    name: str
+    slots: int
+    create: Call
+    release: str
+
+    def text(self) -> str:
+        """One line."""
+        return f"state {self.name}[{self.slots}]: {self.create.text()}"
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
-    """Tensors, constants and the calls in execution order."""
+    """Tensors, constants, the vendors' objects in order of creation, the calls in order."""
 
     name: str
     tensors: Mapping[str, Tensor]
@@ -183,6 +211,7 @@ class Program:
     calls: tuple[Call, ...]
     vlen: int = 1
     schedule_optimal: bool = field(default=False)
+    states: tuple[State, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
@@ -201,5 +230,6 @@ class Program:
         """The whole program, one line per tensor and call; equal programs give equal text."""
         lines = [f"program {self.name} vlen={self.vlen}"]
         lines += [f"  {t.text()}" for t in self.tensors.values()]
+        lines += [f"  {s.text()}" for s in self.states]
         lines += [f"  {i}: {c.text()}" for i, c in enumerate(self.calls)]
         return "\n".join(lines) + "\n"

@@ -42,7 +42,7 @@ class Constants:
 def place_constants(program: Program, byte_order: str = "little") -> Constants:
     """Store each constant the calls read once, in order of first use (which helps prefetching)."""
     used: dict[str, None] = {}
-    for call in program.calls:
+    for call in (*(s.create for s in program.states), *program.calls):
         for arg in call.pointers():
             base = program.base(arg.tensor)[0]
             if program.tensors[base].role is Role.CONST:

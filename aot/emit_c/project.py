@@ -11,7 +11,7 @@ from aot.emit_c import ctext, interface, kernels
 from aot.emit_c import manifest as manifests
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.render import render
-from aot.emit_c.run_order import spell_run
+from aot.emit_c.run_order import spell_run, state_slots
 from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import Vendors, spell_cmake, vendors_of
 from aot.emit_c.write import File
@@ -49,7 +49,8 @@ def emit_c(
     if manifest is None:
         manifest = manifests.manifest_of(program, plan, target, None, options)
     constants = place_constants(program, target.byte_order)
-    headers = kernels.collect(c.header or f"{c.kernel}.h" for c in program.calls)
+    called = (*(s.create for s in program.states), *program.calls)
+    headers = kernels.collect(c.header or f"{c.kernel}.h" for c in called)
     vendors = vendors_of(program, options.backends)
     values = _values(program, plan, target, options, constants, headers.math, vendors)
     files: dict[str, File] = {
@@ -153,6 +154,7 @@ def _values(
         "weights": _cmake_weights(name) if constants.blob else "",
         "libm": "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>" if math else "",
         "vendors": spell_cmake(name, vendors),
+        "slots": state_slots(program),
         "bytes": constants.blob.nbytes if constants.blob else 0,
         **interface.example(program),
     }

@@ -13,7 +13,7 @@ from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
 from aot.emit_c.trace import arena_offset
 from aot.errors import InternalError, UnsupportedError
-from aot.program import Access, Arg, Call, Params, Program, Role, Scalar
+from aot.program import Access, Arg, Call, Params, Program, Role, Scalar, State, StateArg
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
@@ -47,6 +47,7 @@ def spell_run(
 ) -> str:
     """The whole file. `specialise` says whose functions know their parameters: see `_fixed`."""
     s = _Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
+    made = [_create(s, state) for state in program.states]
     steps = [_step(s, i, call) for i, call in enumerate(program.calls)]
     name = program.name
     includes = [f'#include "kernels/{h}"' for h in headers.direct]
@@ -69,7 +70,8 @@ def spell_run(
         *_section("Constants", tables),
         *_section("Parameters", params),
         *_section("Kernels", s.functions),
-        _execute(name, steps),
+        *_vendors(program, made),
+        _execute(name, steps, bool(program.states)),
     ]
     return "\n".join(parts)
 
@@ -136,11 +138,69 @@ def _trace_macros(name: str) -> str:
 """
 
 
-def _execute(name: str, steps: list[str]) -> str:
+def state_slots(program: Program) -> int:
+    """Pointers of a context that belong to the vendors' objects."""
+    return sum(s.slots for s in program.states)
+
+
+def _slot(program: Program, name: str) -> int:
+    """Number of the first pointer of the object called `name`."""
+    first = 0
+    for state in program.states:
+        if state.name == name:
+            return first
+        first += state.slots
+    raise InternalError(f"state {name} does not exist")
+
+
+def _create(s: _Spelling, state: State) -> str:
+    """The statement of NAME_vendors_init that makes one object."""
+    call = state.create
+    arguments = [f"state + {_slot(s.program, state.name)}"]
+    for a in call.args:
+        null = isinstance(a, Scalar) and _is_null(a)
+        arguments.append("NULL" if null else _passed(s, a))
+    if call.params:
+        arguments.append("&" + _params(s, call.params))
+    head = ctext.call(f"status = {ctext.ident(call.kernel)}", arguments, indent=" " * 8)
+    note = ctext.comment(" + ".join(call.origin.nodes) or state.name)
+    return f"    {note}\n    if (status == AOT_OK)\n{head}"
+
+
+def _vendors(program: Program, made: list[str]) -> list[str]:
+    """NAME_vendors_init and NAME_vendors_shutdown, where there are objects."""
+    if not made:
+        return []
+    releases = [
+        f"    {ctext.ident(s.release)}(state + {_slot(program, s.name)});"
+        for s in reversed(program.states)
+    ]
+    name = program.name
+    return [
+        f"aot_status {name}_vendors_init(void **state) {{",
+        "    aot_status status = AOT_OK;",
+        "    int i;",
+        f"    for (i = 0; i < {state_slots(program)}; ++i)",
+        "        state[i] = NULL;",
+        *made,
+        "    if (status != AOT_OK)",
+        f"        {name}_vendors_shutdown(state);",
+        "    return status;",
+        "}",
+        "",
+        f"void {name}_vendors_shutdown(void **state) {{",
+        *releases,
+        "}",
+        "",
+    ]
+
+
+def _execute(name: str, steps: list[str], state: bool) -> str:
+    margin = " " * (len(name) + 20)
     return "\n".join(
         [
             f"aot_status {name}_execute(unsigned char *arena, const unsigned char *const *in,",
-            f"{' ' * (len(name) + 20)}unsigned char *const *out) {{",
+            f"{margin}unsigned char *const *out{', void **state' if state else ''}) {{",
             "    (void)arena;",
             "    (void)in;",
             "    (void)out;",
@@ -169,11 +229,7 @@ def _step(s: _Spelling, index: int, call: Call) -> str:
         raise UnsupportedError(f"{call.kernel}: control flow is not available in this version")
     fixed = index in s.fixed
     function = _wrapper(s, call, fixed)
-    arguments = [
-        _pointer(s, a) if isinstance(a, Arg) else _value(a)
-        for a in call.args
-        if isinstance(a, Arg) or not _is_null(a)
-    ]
+    arguments = [_passed(s, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))]
     if call.params and not fixed:
         arguments.append("&" + _params(s, call.params))
     macro = "TRY" if call.status else "STEP"
@@ -183,6 +239,12 @@ def _step(s: _Spelling, index: int, call: Call) -> str:
     if len(one) <= 98 and "\n" not in one:
         return head + one
     return head + f"    {macro}({index}, {function}(\n{ctext.wrap(arguments, ' ' * 12)}));"
+
+
+def _passed(s: _Spelling, arg: Arg | Scalar | StateArg) -> str:
+    if isinstance(arg, StateArg):
+        return f"state + {_slot(s.program, arg.state)}"
+    return _pointer(s, arg) if isinstance(arg, Arg) else _value(arg)
 
 
 def _is_null(arg: Scalar) -> bool:
@@ -236,11 +298,16 @@ def _params(s: _Spelling, params: Params) -> str:
 
 
 def _signature(call: Call) -> Signature:
-    kinds = tuple(
-        a.access.value if isinstance(a, Arg) else "null" if _is_null(a) else ctext.ctype(a.ctype)
-        for a in call.args
-    )
+    kinds = tuple(_kind(a) for a in call.args)
     return (call.kernel, call.header, call.instance, kinds, bool(call.params), call.status)
+
+
+def _kind(arg: Arg | Scalar | StateArg) -> str:
+    if isinstance(arg, StateArg):
+        return "state"
+    if isinstance(arg, Arg):
+        return arg.access.value
+    return "null" if _is_null(arg) else ctext.ctype(arg.ctype)
 
 
 def _wrapper(s: _Spelling, call: Call, specialised: bool) -> str:
@@ -280,13 +347,17 @@ def _function(name: str, call: Call, fixed: str) -> str:
     return "\n".join(lines)
 
 
-def _label(arg: Arg | Scalar, index: int) -> str:
+def _label(arg: Arg | Scalar | StateArg, index: int) -> str:
+    if isinstance(arg, StateArg):
+        return f"s{index}"
     if isinstance(arg, Scalar):
         return f"n{index}"
     return f"x{index}" if arg.access is Access.READ else f"y{index}"
 
 
-def _declaration(arg: Arg | Scalar) -> str:
+def _declaration(arg: Arg | Scalar | StateArg) -> str:
+    if isinstance(arg, StateArg):
+        return "void **"
     if isinstance(arg, Scalar):
         return ctext.ctype(arg.ctype) + " "
     return "const void *" if arg.access is Access.READ else "void *"
