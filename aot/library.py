@@ -124,7 +124,8 @@ class Library:
 
 
 def aligned(nbytes: int, alignment: int) -> Array:
-    """`nbytes` zeroed bytes at an address that is a multiple of `alignment`."""
+    """`nbytes` zeroed bytes (at least one) at an address that is a multiple of `alignment`."""
+    nbytes = max(1, nbytes)  # an empty slice has any address
     raw = np.zeros(nbytes + alignment, np.uint8)
     skip = -raw.ctypes.data % alignment
     return raw[skip : skip + nbytes]

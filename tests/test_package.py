@@ -28,10 +28,11 @@ np.save(sys.argv[3], net(np.load(sys.argv[4])))
 """
 
 
-def run(*command: object, **env: str) -> str:
+def run(*command: object) -> str:
+    """Run a program away from the checkout, which Python would import."""
     words = [str(c) for c in command]
-    clean = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"} | env
-    done = subprocess.run(words, env=clean, capture_output=True, text=True)
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    done = subprocess.run(words, env=env, cwd="/", capture_output=True, text=True)
     assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout}{done.stderr}"
     return done.stdout
 

@@ -99,7 +99,7 @@ def aotc(out: Path, seed: str) -> None:
     code = (
         "import sys, aot.cli; code = aot.cli.main(sys.argv[1:]);"
         "bad = [m for m in ('onnxruntime', 'sklearn', 'torch', 'sympy.core') if m in sys.modules];"
-        "sys.exit(code or ' '.join(bad))"
+        "sys.exit(code or ' '.join(bad) or 0)"
     )
     words = [str(DIGITS), "-o", str(out), "-q", "--no-configure"]
     env = {**os.environ, "PYTHONHASHSEED": seed}

@@ -490,8 +490,7 @@ def main() -> int:
     folder = args.keep or tempfile.mkdtemp()
     Path(folder).mkdir(parents=True, exist_ok=True)
     failures = run(jobs, args.vlen, args.blocked, Path(folder))
-    print("\n".join(failures))
-    print(f"{len(jobs)} cases, {len(failures)} failures")
+    print("\n".join([*failures, f"{len(jobs)} cases, {len(failures)} failures"]))
     return 1 if failures else 0
 
 
