@@ -10,6 +10,7 @@ import numpy as np
 
 from aot.layout import Layout, can_block
 from aot.lower_context import LowerContext
+from aot.ops.layouts import narrow
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.partition.match import Match, ValueRef
@@ -29,8 +30,10 @@ def concat_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @concat.layouts
 def concat_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocked if most of the data arrives so."""
+    """Blocked if most of the data arrives so and no part of few channels would have to be."""
     inputs = [(n, v) for n, v in m.inputs() if not v.is_const]
+    if any(not incoming[n].blocked and v.rank > 1 and narrow(v.shape[1], vlen) for n, v in inputs):
+        return {}
     found = [incoming[n] for n, _ in inputs if incoming[n].blocked]
     weight = sum(math.prod(v.shape) * (1 if incoming[n].blocked else -1) for n, v in inputs)
     if not found or weight <= 0 or not can_block(m.y.shape):

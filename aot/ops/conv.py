@@ -68,10 +68,13 @@ def packed(m: Match) -> bool:
 
 
 def reads_plain(s: ConvShape, incoming: Layout, v: int) -> bool:
-    """Whether a plain input is read as it is: few channels, or shorter runs than of columns."""
+    """Whether a plain input is read as it is: few channels, or long runs of columns, or few results
+    for which converting it does not pay.
+    """
     if incoming.blocked or s.groups > 1:
         return False
-    return narrow(s.ic, v) or (s.dw == 1 and s.kw >= min(s.ic, 8))
+    columns = 2 if narrow(s.oc, v) else min(s.ic, 8)
+    return narrow(s.ic, v) or (s.dw == 1 and s.kw >= columns)
 
 
 def writes_plain(m: Match, s: ConvShape, v: int) -> bool:
