@@ -24,6 +24,8 @@ from aot.errors import AotError, BuildError
 
 RECORD = "aotc.json"
 _PREVIOUS = ".aotc-previous"
+#: What CMake, the makefiles it writes, or a list of its own take for something else.
+_NO_FOLDERS = (";", '"', "\\", "\t", "\n", "\r", "$<", "$(")
 _CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", "Makefile", "build.ninja", "cmake_install.cmake")
 
 
@@ -214,7 +216,14 @@ def drop_products(out: Path, manifest: Mapping[str, Any]) -> None:
 
 def configure(out: Path, tools: Tools, toolchain: Path | None = None) -> None:
     """Run CMake on OUT/bundle with OUT as the build tree; BuildError carries its complaint."""
-    command = [tools.cmake, "-S", str(out / "bundle"), "-B", str(out), *tools.generator]
+    folder = str(out.absolute())
+    if bad := next((text for text in _NO_FOLDERS if text in folder), ""):
+        raise BuildError(
+            f"CMake and make cannot build in a folder with {bad!r} in its name",
+            str(out),
+            "choose another -o OUT, or --no-configure and move the bundle",
+        )
+    command = [tools.cmake, "-S", f"{folder}/bundle", "-B", folder, *tools.generator]
     if toolchain is not None:
         command.append(f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
     _checked(command, "cmake could not configure the bundle")
