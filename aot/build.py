@@ -25,7 +25,7 @@ from aot.errors import AotError, BuildError
 RECORD = "aotc.json"
 _PREVIOUS = ".aotc-previous"
 #: What CMake, the makefiles it writes, or a list of its own take for something else.
-_NO_FOLDERS = (";", '"', "\\", "\t", "\n", "\r", "$<", "$(")
+_NO_FOLDERS = (";", ":", '"', "\\", "\t", "\n", "\r", "$<", "$(")
 _CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", "Makefile", "build.ninja", "cmake_install.cmake")
 
 
@@ -236,7 +236,7 @@ def build(out: Path, target: str = "", jobs: int = 0) -> None:
     cmake = shutil.which("cmake") or _from_pypi("cmake")
     if cmake is None:
         raise BuildError("cmake was not found", hint="apt-get install cmake (or pip install cmake)")
-    command = [cmake, "--build", str(out)]
+    command = [cmake, "--build", str(out.absolute())]
     if target:
         command += ["--target", target]
     if jobs:
