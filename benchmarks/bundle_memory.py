@@ -3,9 +3,9 @@
 
     AOT_TEST_MODELS=<folder> python benchmarks/bundle_memory.py [--objective ram] [MODEL …]
 
-Without MODEL: all real models of the test-suite that are there. Nothing is built. Exits 1 if an arena
-is above its lower bound without proof that no plan is better, or above 1.10 times a logical bound of
-more than 1 MB (1.02 times or 4 KB more with --objective ram).
+Without MODEL: all real models of the test-suite that are there. Nothing is built. Exits 1 if an
+arena is above its lower bound without proof that no plan is better, or above 1.10 times a logical
+bound of more than 1 MB (1.02 times or 4 KB more with --objective ram).
 """
 
 from __future__ import annotations

@@ -3,10 +3,10 @@
 
     python benchmarks/compile_time.py [--no-build] [--build MODEL] [MODEL …]
 
-MODEL is one of the nine light models of the onnx package (all). From aotc's time, user and system, of a
-process of its own with --no-configure, the time of a process that imports onnx is taken off; the
-allowance is 1.5 s + 10 ms per MB of constants. Exits 1 if one is over, or if the build of densenet121 at
-the default build type takes over 12 s or 400 MB.
+MODEL is one of the nine light models of the onnx package (all). From aotc's time, user and system,
+of a process of its own with --no-configure, the time of a process that imports onnx is taken off;
+the allowance is 1.5 s + 10 ms per MB of constants. Exits 1 if one is over, or if the build of
+densenet121 at the default build type takes over 12 s or 400 MB.
 """
 
 from __future__ import annotations

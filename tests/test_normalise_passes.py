@@ -3,83 +3,17 @@
 
 from __future__ import annotations
 
-import collections
-
 import numpy as np
-import onnx
 import onnx_ir as ir
 import pytest
 from onnx import TensorProto as T
-from onnx import checker, helper, numpy_helper
+from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
 from needs import need_module
-
-RNG = np.random.default_rng(7)
-
-
-def f32(*shape):
-    return RNG.standard_normal(shape).astype(np.float32)
-
-
-def model_of(nodes, inputs, outputs, constants=None, opset=None):
-    """A ModelProto; inputs are {name: shape} float or {name: (dtype, shape)}."""
-    infos = []
-    for name, spec in inputs.items():
-        dtype, shape = spec if spec and isinstance(spec[-1], tuple) else (T.FLOAT, spec)
-        infos.append(helper.make_tensor_value_info(name, dtype, shape))
-    outs = [helper.make_tensor_value_info(o, T.FLOAT, None) for o in outputs]
-    for info in outs:
-        info.type.tensor_type.elem_type = 0
-    consts = [numpy_helper.from_array(np.asarray(v), k) for k, v in (constants or {}).items()]
-    graph = helper.make_graph(nodes, "g", infos, outs, consts)
-    version = opset or onnx.defs.onnx_opset_version()
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", version)], ir_version=8)
-
-
-def random_inputs(model):
-    feeds = {}
-    constants = {i.name for i in model.graph.initializer}
-    for info in model.graph.input:
-        if info.name in constants:
-            continue
-        shape = [d.dim_value for d in info.type.tensor_type.shape.dim]
-        dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
-        if dtype == np.float32:
-            feeds[info.name] = f32(*shape)
-        else:
-            feeds[info.name] = RNG.integers(0, 3, shape).astype(dtype)
-    return feeds
-
-
-def run(model, **options):
-    """Normalise, check validity and equality with the original; (op counts, model)."""
-    feeds = random_inputs(model)
-    expected = ReferenceEvaluator(model).run(None, feeds)
-    chosen = LoadOptions(**options)
-    result = normalise(load(model, chosen), chosen)
-    proto = ir.to_proto(result)
-    checker.check_model(proto, full_check=True)
-    renamed = {v.name: feeds[v.metadata_props["aot.onnx_name"]] for v in result.graph.inputs}
-    found = ReferenceEvaluator(proto).run(None, renamed)
-    assert [v.metadata_props["aot.onnx_name"] for v in result.graph.outputs] == [
-        o.name for o in model.graph.output
-    ]
-    for want, got in zip(expected, found, strict=True):
-        assert got.shape == want.shape and got.dtype == want.dtype
-        np.testing.assert_allclose(got, want, rtol=2e-5, atol=2e-5)
-    return collections.Counter(n.op_type for n in result.graph), result
-
-
-def node(*args, **attributes):
-    return helper.make_node(*args, **attributes)
-
-
-def only(result, op_type):
-    (found,) = [n for n in result.graph if n.op_type == op_type]
-    return found
+from normalise_graphs import f32, gelu, model_of, node, only, run
 
 
 def test_identity_dropout_and_same_type_cast_vanish():
@@ -419,141 +353,6 @@ def test_unused_recurrent_outputs_and_neutral_inputs_vanish():
     assert [bool(o.name) for o in lstm.outputs] == [False, True]
     assert [i is None for i in lstm.inputs] == [False] * 4 or len(lstm.inputs) == 4
     assert counts["Relu"] == 1
-
-
-def gelu(form):
-    half, one, root = np.float32(0.5), np.float32(1), np.float32(np.sqrt(2))
-    tanh = {"k": np.float32(np.sqrt(2 / np.pi)), "c": np.float32(0.044715), "three": np.float32(3)}
-    constants = {"half": half, "one": one, "root": root, **tanh}
-    if form == "erf_last_half":
-        nodes = [
-            node("Div", ["x", "root"], ["a"]),
-            node("Erf", ["a"], ["b"]),
-            node("Add", ["b", "one"], ["d"]),
-            node("Mul", ["x", "d"], ["e"]),
-            node("Mul", ["e", "half"], ["y"]),
-        ]
-    elif form == "erf_first_half":
-        constants["inv"] = np.float32(np.sqrt(0.5))
-        nodes = [
-            node("Mul", ["x", "half"], ["h"]),
-            node("Mul", ["x", "inv"], ["a"]),
-            node("Erf", ["a"], ["b"]),
-            node("Add", ["one", "b"], ["d"]),
-            node("Mul", ["h", "d"], ["y"]),
-        ]
-    else:
-        nodes = [
-            node("Pow", ["x", "three"], ["p"]),
-            node("Mul", ["p", "c"], ["q"]),
-            node("Add", ["x", "q"], ["s"]),
-            node("Mul", ["s", "k"], ["t"]),
-            node("Tanh", ["t"], ["u"]),
-            node("Add", ["u", "one"], ["v"]),
-            node("Mul", ["x", "half"], ["h"]),
-            node("Mul", ["h", "v"], ["y"]),
-        ]
-    return nodes, constants
-
-
-@pytest.mark.parametrize("form", ["erf_last_half", "erf_first_half", "tanh"])
-def test_gelu_is_recognised(form):
-    nodes, constants = gelu(form)
-    counts, result = run(model_of(nodes, {"x": (3, 5)}, ["y"], constants))
-    assert counts == {"Gelu": 1}
-    wanted = "tanh" if form == "tanh" else "none"
-    assert only(result, "Gelu").attributes["approximate"].value == wanted
-
-
-def test_something_close_to_gelu_is_not():
-    nodes, constants = gelu("erf_last_half")
-    constants["root"] = np.float32(1.5)
-    counts, _ = run(model_of(nodes, {"x": (3, 5)}, ["y"], constants))
-    assert "Gelu" not in counts
-
-
-@pytest.mark.parametrize("form", ["clip_mul_div", "clip_div_mul", "hard_sigmoid"])
-def test_hard_swish_is_recognised(form):
-    constants = {k: np.float32(v) for k, v in (("three", 3), ("zero", 0), ("six", 6))}
-    head = [
-        node("Add", ["x", "three"], ["a"]),
-        node("Clip", ["a", "zero", "six"], ["b"]),
-    ]
-    if form == "clip_mul_div":
-        nodes = [*head, node("Mul", ["x", "b"], ["c"]), node("Div", ["c", "six"], ["y"])]
-    elif form == "clip_div_mul":
-        nodes = [*head, node("Div", ["b", "six"], ["c"]), node("Mul", ["c", "x"], ["y"])]
-    else:
-        nodes = [
-            node("HardSigmoid", ["x"], ["c"], alpha=1 / 6, beta=0.5),
-            node("Mul", ["c", "x"], ["y"]),
-        ]
-    counts, _ = run(model_of(nodes, {"x": (3, 5)}, ["y"], constants))
-    assert counts == {"HardSwish": 1}
-
-
-def test_hard_sigmoid_swish_and_mish_are_recognised():
-    constants = {k: np.float32(v) for k, v in (("three", 3), ("zero", 0), ("six", 6), ("k", 1.7))}
-    nodes = [
-        node("Add", ["x", "three"], ["a"]),
-        node("Clip", ["a", "zero", "six"], ["b"]),
-        node("Div", ["b", "six"], ["y1"]),
-        node("Sigmoid", ["z"], ["c"]),
-        node("Mul", ["z", "c"], ["y2"]),
-        node("Softplus", ["u"], ["d"]),
-        node("Tanh", ["d"], ["e"]),
-        node("Mul", ["u", "e"], ["y3"]),
-        node("Mul", ["v", "k"], ["f"]),
-        node("Sigmoid", ["f"], ["g"]),
-        node("Mul", ["v", "g"], ["y4"]),
-    ]
-    shapes = {name: (3, 5) for name in "xzuv"}
-    counts, _ = run(model_of(nodes, shapes, ["y1", "y2", "y3", "y4"], constants))
-    assert counts == {"HardSigmoid": 1, "Swish": 2, "Mish": 1}
-
-
-@pytest.mark.parametrize("affine", ["both", "scale", "none"])
-@pytest.mark.parametrize("square", ["Mul", "Pow"])
-def test_layer_normalisation_is_recognised(affine, square):
-    last = {"axes": np.array([-1], np.int64), "eps": np.float32(1e-5), "two": np.float32(2)}
-    constants = {**last, "g": f32(6), "b": f32(6)}
-    nodes = [
-        node("ReduceMean", ["x", "axes"], ["m"]),
-        node("Sub", ["x", "m"], ["d"]),
-        node(square, ["d", "d" if square == "Mul" else "two"], ["q"]),
-        node("ReduceMean", ["q", "axes"], ["v"]),
-        node("Add", ["v", "eps"], ["w"]),
-        node("Sqrt", ["w"], ["s"]),
-        node("Div", ["d", "s"], ["n"]),
-    ]
-    if affine == "none":
-        nodes.append(node("Relu", ["n"], ["y"]))
-    elif affine == "scale":
-        nodes += [node("Mul", ["n", "g"], ["o"]), node("Relu", ["o"], ["y"])]
-    else:
-        nodes += [node("Mul", ["n", "g"], ["o"]), node("Add", ["b", "o"], ["y"])]
-    counts, _ = run(model_of(nodes, {"x": (2, 4, 6)}, ["y"], constants))
-    assert counts["LayerNormalization"] == 1 and sum(counts.values()) <= 2
-
-
-def test_rms_normalisation_and_softmax_are_recognised():
-    constants = {"axes": np.array([-1], np.int64), "eps": np.float32(1e-6), "g": f32(6)}
-    nodes = [
-        node("Mul", ["x", "x"], ["q"]),
-        node("ReduceMean", ["q", "axes"], ["v"]),
-        node("Add", ["v", "eps"], ["w"]),
-        node("Sqrt", ["w"], ["s"]),
-        node("Reciprocal", ["s"], ["r"]),
-        node("Mul", ["x", "r"], ["n"]),
-        node("Mul", ["g", "n"], ["y"]),
-        node("ReduceMax", ["z", "axes"], ["p"]),
-        node("Sub", ["z", "p"], ["e0"]),
-        node("Exp", ["e0"], ["e"]),
-        node("ReduceSum", ["e", "axes"], ["t"]),
-        node("Div", ["e", "t"], ["y2"]),
-    ]
-    counts, _ = run(model_of(nodes, {"x": (2, 6), "z": (3, 4)}, ["y", "y2"], constants))
-    assert counts == {"RMSNormalization": 1, "Softmax": 1}
 
 
 def test_old_upsample_keeps_its_sampling_rule():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A model without intermediate results did not load in Python: its arena's address was not aligned."""
+"""A model without intermediate results did not load in Python: its arena was not aligned."""
 
 from aot.library import aligned
 
