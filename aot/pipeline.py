@@ -63,6 +63,7 @@ def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
         claimed=frozenset(claimed),
         keeps=frozenset(k for b in backends for k in b.keeps),
         rules=rules,
+        native=frozenset(f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph)),
     )
 
 

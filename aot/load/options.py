@@ -22,6 +22,8 @@ class LoadOptions:
     "domain::name" of operators and model functions a named backend takes as they are;
     `keeps` the operator types a backend wants unfolded ("BatchNormalization").
     `rules` infers the outputs of operators onnx does not know, by (domain, operator).
+    `native` are operators ("domain::name") that some backend computes; others are replaced by the
+    body ONNX gives them, if any (None: nothing is).
     `fold_bytes` bounds how many bytes constant folding may add to the model in all,
     `uniform_bytes` the same for tensors of one repeated value (their data costs no memory here),
     `function_nodes` how many nodes inlining may produce.
@@ -33,6 +35,7 @@ class LoadOptions:
     claimed: frozenset[str] = frozenset()
     keeps: frozenset[str] = frozenset()
     rules: Mapping[tuple[str, str], Rule] = field(default_factory=dict)
+    native: frozenset[str] | None = None
     fold_bytes: int = 64 * MIB
     uniform_bytes: int = 1024 * MIB
     function_nodes: int = 200_000

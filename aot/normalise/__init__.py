@@ -24,6 +24,7 @@ from aot.normalise.broadcasts import broadcasts
 from aot.normalise.clips import clips
 from aot.normalise.cse import cse
 from aot.normalise.dead import dead_nodes, unused_constants
+from aot.normalise.expand import expand
 from aot.normalise.fold import Budget, fold
 from aot.normalise.gemm import gemm
 from aot.normalise.identities import identities
@@ -69,10 +70,8 @@ PASSES: tuple[Pass, ...] = (
 MAX_ROUNDS = 8
 
 
-def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
-    """`model`, rewritten in place: canonical operators, constants folded, C names throughout."""
-    options = options or LoadOptions()
-    budget = Budget(options)
+def settle(model: ir.Model, options: LoadOptions, budget: Budget) -> None:
+    """Every pass in turn until none finds anything to do."""
     for _ in range(MAX_ROUNDS):
         changed = False
         for graph in list(graphs(model)):
@@ -82,6 +81,16 @@ def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
                 rewrite(edit, options)
                 changed = changed or edit.changed
         if not changed:
+            break
+
+
+def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
+    """`model`, rewritten in place: canonical operators, constants folded, C names throughout."""
+    options = options or LoadOptions()
+    budget = Budget(options)
+    for _ in range(MAX_ROUNDS):
+        settle(model, options, budget)
+        if not expand(model, options):
             break
     unused_constants(model)
     name_everything(model)

@@ -102,6 +102,7 @@ class Sweep:
 
     def visit(self, node: ir.Node) -> None:
         """Infer, check and evaluate one node whose inputs are typed."""
+        _refuse_containers(node)
         reason = type_problem(node, self.model.opset_imports.get(node.domain, 0))
         if reason:
             raise Invalid(reason)
@@ -159,6 +160,16 @@ class Sweep:
                 if result.size <= SMALL_ELEMENTS:
                     self.facts[value] = Known(result)
         return True
+
+
+def _refuse_containers(node: ir.Node) -> None:
+    import onnx_ir as ir
+
+    for value in [*node.inputs, *node.outputs]:
+        if value is not None and isinstance(value.type, ir.SequenceType | ir.OptionalType):
+            kind = "sequence" if isinstance(value.type, ir.SequenceType) else "optional"
+            what = f'"{original_name(value)}" is a {kind}: only dense tensors are supported'
+            raise UnsupportedError(f"{title(node)}: {what}")
 
 
 def _counts_too_much(data: Array) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from aot.errors import UnsupportedError
 from aot.shapes.contrib import Type
 from aot.shapes.known import Facts, Known, lookup
 from aot.shapes.nodes import Array, attribute, is_typed, shape_of
@@ -95,7 +96,7 @@ def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:
         return None
     if not proto.HasField("tensor_type"):
         kind = str(proto.WhichOneof("value")).replace("_type", "")
-        raise NodeError(f'"{value.name}" is a {kind}: only dense tensors are supported')
+        raise UnsupportedError(f'"{value.name}" is a {kind}: only dense tensors are supported')
     dtype = proto.tensor_type.elem_type
     if dtype:
         value.type = ir.TensorType(ir.DataType(dtype))

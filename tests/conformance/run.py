@@ -19,7 +19,7 @@ import onnx
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import suite  # noqa: E402
+import suite
 
 BATCH = 120
 Row = tuple[str, str, str, str, str]

@@ -256,7 +256,8 @@ def build(tests: list[Test], folder: Path, sanitize: bool) -> None:
     command += [str(stem.with_suffix(".c")), "-o", str(stem), "-lm"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:
-        return halves(tests, folder, sanitize, C_ERROR, harness.first_errors(built.stderr))
+        halves(tests, folder, sanitize, C_ERROR, harness.first_errors(built.stderr))
+        return
     given, taken = stem.with_suffix(".in"), stem.with_suffix(".out")
     given.write_bytes(b"".join(harness.input_bytes(j) for j in jobs))
     ran = subprocess.run(
@@ -268,7 +269,8 @@ def build(tests: list[Test], folder: Path, sanitize: bool) -> None:
         timeout=600,
     )
     if ran.returncode:
-        return halves(tests, folder, sanitize, CRASH, harness.first_errors(ran.stderr))
+        halves(tests, folder, sanitize, CRASH, harness.first_errors(ran.stderr))
+        return
     judge(tests, taken.read_bytes())
     for path in (stem, given, taken, stem.with_suffix(".c")):
         path.unlink()

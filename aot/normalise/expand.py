@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that no backend computes, as the smaller operators ONNX defines them by.
+
+Before: y = SwiGLU(x, gate)      After: s = Swish(gate); y = Mul(x, s)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor, graphs, hoist_constants
+from aot.errors import ModelError
+from aot.load.options import LoadOptions
+from aot.shapes.infer import infer
+from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, title
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+MOST = 20_000
+"""Nodes that may be expanded in one model."""
+
+BODY = "aot.body"
+"""The domain of a body while it is inlined."""
+
+
+def expand(model: ir.Model, options: LoadOptions) -> bool:
+    """Replace the nodes of unknown operators by their bodies; whether any was replaced.
+
+    Postcondition: every value is typed. Operators in `options.native` are left alone.
+    """
+    if options.native is None:
+        return False
+    count = 0
+    for graph in list(graphs(model)):
+        for node in list(graph):
+            if f"{node.domain}::{node.op_type}" in options.native or not has_body(node, model):
+                continue
+            body = _body(node, model)
+            if body is not None:
+                _replace(node, body)
+                count += 1
+            if count > MOST:
+                raise ModelError(f"more than {MOST} nodes are functions of ONNX")
+    if count:
+        infer(model, None, options.rules)
+    return count > 0
+
+
+def has_body(node: ir.Node, model: ir.Model) -> bool:
+    """Whether ONNX defines the operator by smaller ones."""
+    from onnx import defs
+
+    version = model.opset_imports.get(node.domain, 0)
+    if not version or not defs.has(node.op_type, version, node.domain):
+        return False
+    schema = defs.get_schema(node.op_type, version, node.domain)
+    return bool(schema.has_function or schema.has_context_dependent_function)
+
+
+def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
+    """The body for this node's types, in the model's opset, or None if ONNX gives none."""
+    import onnx_ir as ir
+    from onnx import inliner
+
+    single = _alone(node, model)
+    if not _define(single):
+        return None
+    try:
+        result = inliner.inline_local_functions(single, convert_version=True)
+    except RuntimeError:
+        return None
+    if any(n.domain == BODY for n in result.graph.node):
+        return None
+    body: ir.Graph = ir.from_proto(result).graph
+    hoist_constants(body)
+    return body
+
+
+def _define(single: onnx.ModelProto) -> bool:
+    """Make the only node a call of a function of the model, with ONNX's body; False without."""
+    import onnx
+    from onnx import defs, helper
+
+    (node,) = single.graph.node
+    versions = {o.domain: o.version for o in single.opset_import}
+    version = versions[node.domain]
+    schema = defs.get_schema(node.op_type, version, node.domain)
+    types = {i.name: i.type.SerializeToString() for i in single.graph.input}
+    given = [types.get(name, b"") for name in node.input]
+    made = b""
+    if schema.has_context_dependent_function:
+        for opset in reversed([v for v in schema.context_dependent_function_opset_versions]):
+            if opset <= version and not made:
+                made = schema.get_context_dependent_function_with_opset_version(
+                    opset, node.SerializeToString(), given
+                )
+    if not made and schema.has_function:
+        opset = max(v for v in schema.function_opset_versions if v <= version)
+        made = schema.get_function_with_opset_version(opset)
+    if not made:
+        return False
+    function = onnx.FunctionProto.FromString(made)
+    function.domain = node.domain = BODY
+    single.functions.append(function)
+    single.opset_import.append(helper.make_opsetid(BODY, 1))
+    return True
+
+
+def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:
+    """A model of this node and the types of what it reads and writes."""
+    import onnx
+    import onnx_ir as ir
+    from onnx import helper
+
+    single = onnx.ModelProto(ir_version=10)
+    for domain, version in model.opset_imports.items():
+        single.opset_import.append(helper.make_opsetid(domain, version))
+    single.graph.name = "node"
+    alone = ir.serde.serialize_node(node)
+    _say_defaults(alone, model.opset_imports[node.domain])
+    single.graph.node.append(alone)
+    seen: set[str] = set()
+    for values, infos in (
+        (node.inputs, single.graph.input),
+        (node.outputs, single.graph.output),
+    ):
+        for value in values:
+            if value is not None and value.name and value.name not in seen and is_typed(value):
+                assert value.dtype is not None
+                seen.add(value.name)
+                kind, shape = int(value.dtype), shape_of(value)
+                infos.append(helper.make_tensor_value_info(value.name, kind, shape))
+    return single
+
+
+def _say_defaults(node: onnx.NodeProto, version: int) -> None:
+    """Spell out the attributes left to their defaults: the body may refer to them."""
+    from onnx import defs
+
+    given = {a.name for a in node.attribute}
+    formals = defs.get_schema(node.op_type, version, node.domain).attributes
+    for name, formal in sorted(formals.items()):
+        if name not in given and formal.default_value.name:
+            node.attribute.append(formal.default_value)
+
+
+def _replace(node: ir.Node, body: ir.Graph) -> None:
+    """Put the nodes of `body`, whose interface has the names of `node`'s, in its place."""
+    graph = node.graph
+    assert graph is not None
+    edit = Editor(graph)
+    outside = {str(v.name): v for v in node.inputs if v is not None}
+    for value in list(body.inputs):
+        value.replace_all_uses_with(outside[str(value.name)])
+    for value in list(body.initializers.values()):
+        assert value.const_value is not None
+        value.replace_all_uses_with(edit.tensor(value.const_value, str(value.name)))
+    results = {str(v.name): v for v in body.outputs}
+    body.outputs.clear()
+    inner = list(body)
+    body.remove(inner)
+    _name(node, inner)
+    graph.insert_before(node, inner)
+    for old in node.outputs:
+        if old.name:
+            found = results[old.name]
+            source = outside.get(old.name, found)
+            kept = edit.node(
+                "Identity", [source], before=node, shape=shape_of(old), dtype=old.dtype
+            )
+            edit.replace(old, kept)
+    edit.remove(node)
+
+
+def _name(node: ir.Node, inner: Sequence[ir.Node]) -> None:
+    """Names that say which node this was."""
+    stem = original_name(node) or node.op_type
+    for index, made in enumerate(inner):
+        made.name = f"{stem}_{index}_{made.op_type}"
+        made.metadata_props[NAME_KEY] = title(node)
+        for value in made.outputs:
+            if value.name:
+                value.name = f"{stem}_{value.name} {index}"
+
+
+__all__ = ["expand", "has_body"]
