@@ -16,10 +16,11 @@ class Layout:
     """`block` 0 is ONNX's row-major order.
 
     `block` V > 0 stores [N, C, *S] as [N, ceil(C/V), *S, V]; lanes past C hold unspecified
-    values that no kernel may let influence the others.
+    values that no kernel may let influence the others, or zeros if `zeros` says so.
     """
 
     block: int = 0
+    zeros: bool = False
 
     @property
     def blocked(self) -> bool:
@@ -34,7 +35,7 @@ class Layout:
         return (n, -(-c // self.block), *s, self.block)
 
     def __str__(self) -> str:
-        return f"NC{self.block}" if self.block else "plain"
+        return f"NC{self.block}{'z' if self.zeros else ''}" if self.block else "plain"
 
 
 PLAIN = Layout()
@@ -61,9 +62,9 @@ def same_bytes(shape: tuple[int, ...], a: Layout, b: Layout) -> bool:
     if a == b:
         return True
     v = a.block or b.block
-    if a.block and b.block:
-        return False
     n, c, *s = shape
+    if a.block and b.block:
+        return a.block == b.block and (a.zeros or not b.zeros or c % v == 0)
     if v == 1:
         return True
     return math.prod(s) == 1 and (n == 1 or c % v == 0)

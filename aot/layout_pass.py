@@ -34,11 +34,14 @@ class LayoutPlan:
 def assign_layouts(partition: Partition, vlen: int) -> LayoutPlan:
     """Walk the matches in order and let each choose."""
     produced: dict[str, Layout] = {}
+    maker: dict[str, str] = {}
     items = []
     for selected in partition.items:
         match = selected.match
         incoming = {
-            name: produced.get(v.name, PLAIN) for name, v in match.values.items() if v is not None
+            name: _promised(produced.get(v.name, PLAIN), maker.get(v.name) == selected.backend)
+            for name, v in match.values.items()
+            if v is not None
         }
         wanted = _wanted(selected, incoming, vlen)
         layouts = {name: wanted.get(name, PLAIN) for name in match.values}
@@ -47,8 +50,14 @@ def assign_layouts(partition: Partition, vlen: int) -> LayoutPlan:
             if value is not None:
                 _legal(selected, value, layouts[name])
                 produced[value.name] = layouts[name]
+                maker[value.name] = selected.backend
         items.append(Placed(selected, layouts))
     return LayoutPlan(tuple(items), produced)
+
+
+def _promised(layout: Layout, own: bool) -> Layout:
+    """Zeros in pad lanes are a promise a backend's kernels make to each other only."""
+    return layout if own else Layout(layout.block)
 
 
 def _wanted(selected: Selected, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:

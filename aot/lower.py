@@ -11,7 +11,7 @@ import numpy as np
 from aot.errors import AotError, BackendError
 from aot.layout import PLAIN, Layout, same_bytes
 from aot.layout_pass import LayoutPlan, Placed, assign_layouts
-from aot.lower_context import LowerContext, layout_name
+from aot.lower_context import LowerContext, Used, layout_name
 from aot.options import Options
 from aot.partition.match import Match, ValueRef
 from aot.partition.select import Partition
@@ -138,19 +138,33 @@ def _convert(c: LowerContext, value: ValueRef) -> None:
 
 
 def reorder(c: LowerContext, y: ValueRef, x: ValueRef) -> None:
-    """Record the conversion of a value between the plain and a blocked layout."""
-    n, ch, *spatial = y.shape
-    kernel = "aot_to_blocked" if y.layout.blocked else "aot_from_blocked"
-    block = y.layout.block or x.layout.block
-    params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=y.dtype.nbytes)
+    """Record the conversion of a value between the plain and a blocked layout.
+
+    From one blocked layout to another by way of the plain one, whose pad lanes become zero.
+    """
+    if y.layout.blocked and x.layout.blocked:
+        between = c.temp(y.shape, y.dtype, name="plain")
+        _reorder(c, y, (c.write(between), PLAIN), (c.read(x), x.layout))
+        _reorder(c, y, (c.write(y), y.layout), (c.read(between), PLAIN))
+    else:
+        _reorder(c, y, (c.write(y), y.layout), (c.read(x), x.layout))
+
+
+def _reorder(
+    c: LowerContext, value: ValueRef, to: tuple[Used, Layout], source: tuple[Used, Layout]
+) -> None:
+    n, ch, *spatial = value.shape
+    kernel = "aot_to_blocked" if to[1].blocked else "aot_from_blocked"
+    block = to[1].block or source[1].block
+    params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=value.dtype.nbytes)
     c.call(
         kernel,
-        c.write(y),
-        c.read(x),
+        to[0],
+        source[0],
         params,
         instance={"V": block},
         header="aot_reorder.h",
-        comment=f"layout {x.layout} to {y.layout}: {_shapes([y.shape])}",
+        comment=f"layout {source[1]} to {to[1]}: {_shapes([value.shape])}",
     )
 
 

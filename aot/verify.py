@@ -237,7 +237,7 @@ def plain(data: bytes, spec: Spec, layout: str) -> Array:
     array = np.frombuffer(data, spec.array_dtype)
     if layout == "plain":
         return array.reshape(spec.shape)
-    lanes = int(layout.removeprefix("NC"))
+    lanes = int(layout.removeprefix("NC").removesuffix("z"))
     n, c, *space = spec.shape
     stored = array.reshape(n, -(-c // lanes), *space, lanes)
     order = (0, 1, stored.ndim - 1, *range(2, stored.ndim - 1))

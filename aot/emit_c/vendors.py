@@ -15,11 +15,15 @@ from aot.vendor.find import backends_for
 
 @dataclass(frozen=True, slots=True)
 class Vendors:
-    """`files` by their path in the bundle, `sources` of them to compile, CMake targets to link."""
+    """`files` by their path in the bundle, `sources` of them to compile, CMake targets to link.
+
+    `finds` are (vendor, CMake file, target it defines, what to do if the library is missing).
+    """
 
     files: dict[str, bytes]
     sources: tuple[str, ...]
     links: tuple[str, ...]
+    finds: tuple[tuple[str, str, str, str], ...] = ()
 
 
 def vendors_of(program: Program, names: tuple[str, ...]) -> Vendors:
@@ -35,7 +39,13 @@ def vendors_of(program: Program, names: tuple[str, ...]) -> Vendors:
             files[path] = _read(backend, name)
     sources = tuple(p for p in files if p.endswith(".c"))
     links = tuple(ctext.cmake_target(b.link) for b in backends if b.link)
-    return Vendors(files, sources, links)
+    finds = []
+    for b in backends:
+        if b.find:
+            path = f"cmake/find_{ctext.ident(b.name)}.cmake"
+            files[path] = _read(b, b.find)
+            finds.append((b.name, path, b.link, b.hint))
+    return Vendors(files, sources, links, tuple(finds))
 
 
 def _read(backend: Backend, name: str) -> bytes:
@@ -50,19 +60,38 @@ def spell_cmake(name: str, vendors: Vendors) -> str:
 
     They are the vendor's symbols, not the model's, so they stay out of the model's archive.
     """
-    text = ""
+    text = "".join(_find(*f) for f in vendors.finds)
     if vendors.sources:
         text += f"""
 add_library({name}-vendors STATIC {_listed(vendors.sources)})
 aot_options_{name}({name}-vendors)
 target_include_directories({name}-vendors PRIVATE src/kernels)
 set_target_properties({name}-vendors PROPERTIES OUTPUT_NAME {name}_vendors)
-list(APPEND installed {name}-vendors)
+{_linked(name, vendors)}list(APPEND installed {name}-vendors)
 list(APPEND linked_{name} {name}-vendors)
 """
     if vendors.links:
         text += f"list(APPEND linked_{name} {_listed(vendors.links)})\n"
     return text
+
+
+def _find(vendor: str, path: str, target: str, hint: str) -> str:
+    """Look for a vendor's library, and say who needs it and what to do when it is not there."""
+    target = ctext.cmake_target(target)
+    advice = ctext.plain(hint).replace("$", "")
+    return f"""
+include("${{CMAKE_CURRENT_LIST_DIR}}/{path}")
+if(NOT TARGET {target})
+  message(FATAL_ERROR "vendor {ctext.ident(vendor)}: its library was not found. {advice}")
+endif()
+"""
+
+
+def _linked(name: str, vendors: Vendors) -> str:
+    """The vendors' sources see the headers of their libraries."""
+    if not vendors.links:
+        return ""
+    return f"target_link_libraries({name}-vendors PUBLIC {_listed(vendors.links)})\n"
 
 
 def _listed(items: Sequence[str]) -> str:

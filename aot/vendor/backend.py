@@ -151,13 +151,17 @@ class Backend:
     """A vendor's code generator.
 
     `header` and `sources` are C files in the backend's folder that the bundle carries; `link` a
-    CMake target to link; `keeps` operators that normalisation must leave alone.
+    CMake target to link, `find` a CMake file in the folder that defines this target where it finds
+    the library, and `hint` what to do when it does not; `keeps` operators that normalisation must
+    leave alone.
     """
 
     name: str
     header: str = ""
     sources: tuple[str, ...] = ()
     link: str = ""
+    find: str = ""
+    hint: str = ""
     keeps: tuple[str, ...] = ()
     folder: Path | None = None
     patterns: list[Pattern] = field(default_factory=list)

@@ -1,0 +1,529 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Creation and execution of oneDNN primitives; see aot_dnnl.h. */
+#include "aot_dnnl.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "aot_dnnl_api.h"
+
+/* Slots of the session. */
+enum { ENGINE, STREAM, POOL };
+
+/* Slots of a primitive: itself, then the memory of each argument, NULL where it has none. */
+enum { PRIMITIVE, SRC, SRC1, DST, WEIGHTS, BIAS, SCALE, SHIFT, SCRATCH, SESSION };
+
+typedef char aot_dnnl_slots_fit[(int)SESSION < (int)AOT_DNNL_SLOTS ? 1 : -1];
+
+static const struct {
+    int slot;
+    int arg;
+} arguments[] = {
+    {SRC, DNNL_ARG_SRC},         {SRC1, DNNL_ARG_SRC_1},         {DST, DNNL_ARG_DST},
+    {WEIGHTS, DNNL_ARG_WEIGHTS}, {BIAS, DNNL_ARG_BIAS},          {SCALE, DNNL_ARG_SCALE},
+    {SHIFT, DNNL_ARG_SHIFT},     {SCRATCH, DNNL_ARG_SCRATCHPAD},
+};
+enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
+
+/* Go on only while all is well. */
+#define THEN(status, call)                                                                         \
+    do {                                                                                           \
+        if ((status) == dnnl_success)                                                              \
+            (status) = (call);                                                                     \
+    } while (0)
+
+static aot_status told(dnnl_status_t status) {
+    return status == dnnl_success ? AOT_OK : AOT_VENDOR;
+}
+
+static dnnl_format_tag_t plain_tag(int rank) {
+    static const dnnl_format_tag_t tags[] = {dnnl_a,    dnnl_ab,    dnnl_abc,
+                                             dnnl_abcd, dnnl_abcde, dnnl_abcdef};
+    return rank >= 1 && rank <= 6 ? tags[rank - 1] : dnnl_format_tag_undef;
+}
+
+static dnnl_format_tag_t tag_of(int rank, int block) {
+    static const dnnl_format_tag_t tags[3][3] = {{dnnl_aBc4b, dnnl_aBcd4b, dnnl_aBcde4b},
+                                                 {dnnl_aBc8b, dnnl_aBcd8b, dnnl_aBcde8b},
+                                                 {dnnl_aBc16b, dnnl_aBcd16b, dnnl_aBcde16b}};
+    if (block == 0)
+        return plain_tag(rank);
+    if (rank < 3 || rank > 5 || (block != 4 && block != 8 && block != 16))
+        return dnnl_format_tag_undef;
+    return tags[block / 8][rank - 3];
+}
+
+/* -- Session --------------------------------------------------------------------------------- */
+
+aot_status aot_dnnl_open(void **session) {
+    dnnl_engine_t engine = NULL;
+    dnnl_stream_t stream = NULL;
+    dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
+    session[ENGINE] = engine;
+    THEN(status, dnnl_stream_create(&stream, engine, dnnl_stream_default_flags));
+    session[STREAM] = stream;
+    return told(status);
+}
+
+static void drop_memory(void **slot) {
+    if (*slot != NULL)
+        (void)dnnl_memory_destroy((dnnl_memory_t)*slot);
+    *slot = NULL;
+}
+
+void aot_dnnl_close(void **session) {
+    drop_memory(&session[POOL]);
+    if (session[STREAM] != NULL)
+        (void)dnnl_stream_destroy((dnnl_stream_t)session[STREAM]);
+    if (session[ENGINE] != NULL)
+        (void)dnnl_engine_destroy((dnnl_engine_t)session[ENGINE]);
+    session[STREAM] = NULL;
+    session[ENGINE] = NULL;
+}
+
+static dnnl_status_t memory_size(dnnl_memory_t memory, size_t *bytes) {
+#if AOT_DNNL_V3
+    const_dnnl_memory_desc_t d = NULL;
+#else
+    const dnnl_memory_desc_t *d = NULL;
+#endif
+    const dnnl_status_t status = dnnl_memory_get_memory_desc(memory, &d);
+    *bytes = status == dnnl_success ? dnnl_memory_desc_get_size(d) : 0;
+    return status;
+}
+
+/* Have at least `bytes` of scratch in the session: primitives run one after the other. */
+static dnnl_status_t reserve(void **session, size_t bytes) {
+    const dnnl_dim_t dims[1] = {(dnnl_dim_t)((bytes + 3) / 4)};
+    aot_md d = MD_EMPTY;
+    dnnl_memory_t memory = NULL;
+    dnnl_status_t status = dnnl_success;
+    size_t have = 0;
+    if (session[POOL] != NULL)
+        status = memory_size((dnnl_memory_t)session[POOL], &have);
+    if (status != dnnl_success || have >= bytes)
+        return status;
+    drop_memory(&session[POOL]);
+    status = md_new(&d, 1, dims, dnnl_a);
+    THEN(status, dnnl_memory_create(&memory, md_ref(&d), (dnnl_engine_t)session[ENGINE],
+                                    DNNL_MEMORY_ALLOCATE));
+    session[POOL] = memory;
+    md_drop(&d);
+    return status;
+}
+
+/* -- Creation of any primitive --------------------------------------------------------------- */
+
+static dnnl_status_t alg_of(int act, float *alpha, float *beta, dnnl_alg_kind_t *alg) {
+    switch (act) {
+    case AOT_DNNL_ACT_CLIP:
+        *alg = dnnl_eltwise_clip;
+        if (*alpha == 0.0f && isinf(*beta)) {
+            *alg = dnnl_eltwise_relu;
+            *beta = 0.0f;
+        }
+        break;
+    case AOT_DNNL_ACT_LEAKY:
+        *alg = dnnl_eltwise_relu;
+        break;
+    case AOT_DNNL_ACT_HARDSWISH: /* 2.x has these constants built in */
+        *alg = dnnl_eltwise_hardswish;
+        *alpha = AOT_DNNL_V3 ? 1.0f / 6.0f : 0.0f;
+        *beta = AOT_DNNL_V3 ? 0.5f : 0.0f;
+        break;
+    case AOT_DNNL_ACT_SIGMOID:
+        *alg = dnnl_eltwise_logistic;
+        break;
+    case AOT_DNNL_ACT_SWISH:
+        *alg = dnnl_eltwise_swish;
+        break;
+    case AOT_DNNL_ACT_TANH:
+        *alg = dnnl_eltwise_tanh;
+        break;
+    case AOT_DNNL_ACT_GELU:
+        *alg = dnnl_eltwise_gelu_erf;
+        break;
+    case AOT_DNNL_ACT_ELU:
+        *alg = dnnl_eltwise_elu;
+        break;
+    case AOT_DNNL_ACT_GELU_TANH:
+        *alg = dnnl_eltwise_gelu_tanh;
+        break;
+    case AOT_DNNL_ACT_MISH:
+        *alg = dnnl_eltwise_mish;
+        break;
+    case AOT_DNNL_ACT_ABS:
+        *alg = dnnl_eltwise_abs;
+        break;
+    case AOT_DNNL_ACT_EXP:
+        *alg = dnnl_eltwise_exp;
+        break;
+    case AOT_DNNL_ACT_LOG:
+        *alg = dnnl_eltwise_log;
+        break;
+    case AOT_DNNL_ACT_SQRT:
+        *alg = dnnl_eltwise_sqrt;
+        break;
+    case AOT_DNNL_ACT_ROUND:
+        *alg = dnnl_eltwise_round;
+        break;
+    case AOT_DNNL_ACT_LINEAR:
+        *alg = dnnl_eltwise_linear;
+        break;
+    default:
+        return dnnl_invalid_arguments;
+    }
+    return dnnl_success;
+}
+
+static dnnl_status_t append_act(dnnl_post_ops_t ops, int act, float alpha, float beta) {
+    dnnl_alg_kind_t alg;
+    dnnl_status_t status;
+    if (act == AOT_DNNL_ACT_NONE)
+        return dnnl_success;
+    if (act == AOT_DNNL_ACT_HARDSIGMOID) {
+        status = append_eltwise(ops, dnnl_eltwise_linear, alpha, beta);
+        THEN(status, append_eltwise(ops, dnnl_eltwise_clip, 0.0f, 1.0f));
+        return status;
+    }
+    status = alg_of(act, &alpha, &beta, &alg);
+    THEN(status, append_eltwise(ops, alg, alpha, beta));
+    return status;
+}
+
+/* Attributes: scratch is ours to place; then the residual and the activation of a product. */
+static dnnl_status_t begin(aot_new *n, void **session, int sum, int act, float alpha, float beta) {
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t status;
+    n->engine = (dnnl_engine_t)session[ENGINE];
+    n->attr = NULL;
+    n->pd = NULL;
+    status = dnnl_primitive_attr_create(&n->attr);
+    THEN(status, dnnl_primitive_attr_set_scratchpad_mode(n->attr, dnnl_scratchpad_mode_user));
+    if (!sum && act == AOT_DNNL_ACT_NONE)
+        return status;
+    THEN(status, dnnl_post_ops_create(&ops));
+    if (sum)
+        THEN(status, append_sum(ops));
+    THEN(status, append_act(ops, act, alpha, beta));
+    THEN(status, dnnl_primitive_attr_set_post_ops(n->attr, ops));
+    if (ops != NULL)
+        (void)dnnl_post_ops_destroy(ops);
+    return status;
+}
+
+/* A memory described as the primitive wants argument `what`; its address comes with each run. */
+static dnnl_status_t attach(void **slot, const aot_new *n, dnnl_query_t what, int index) {
+    const aot_md_ref d = dnnl_primitive_desc_query_md(n->pd, what, index);
+    dnnl_memory_t memory = NULL;
+    const dnnl_status_t status = dnnl_memory_create(&memory, d, n->engine, DNNL_MEMORY_NONE);
+    *slot = memory;
+    return status;
+}
+
+/* A memory of one row of constants. */
+static dnnl_status_t attach_row(void **slot, const aot_new *n, dnnl_dim_t count, const void *data) {
+    aot_md d = MD_EMPTY;
+    dnnl_memory_t memory = NULL;
+    dnnl_status_t status = md_new(&d, 1, &count, dnnl_a);
+    THEN(status, dnnl_memory_create(&memory, md_ref(&d), n->engine, (void *)(uintptr_t)data));
+    *slot = memory;
+    md_drop(&d);
+    return status;
+}
+
+static dnnl_status_t reorder(const aot_new *n, void **session, aot_md_ref from, aot_md_ref to,
+                             dnnl_memory_t source, dnnl_memory_t result) {
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t primitive = NULL;
+    dnnl_exec_arg_t args[2];
+    dnnl_status_t status =
+        dnnl_reorder_primitive_desc_create(&pd, from, n->engine, to, n->engine, NULL);
+    THEN(status, dnnl_primitive_create(&primitive, pd));
+    args[0].arg = DNNL_ARG_FROM;
+    args[0].memory = source;
+    args[1].arg = DNNL_ARG_TO;
+    args[1].memory = result;
+    THEN(status, dnnl_primitive_execute(primitive, (dnnl_stream_t)session[STREAM], 2, args));
+    THEN(status, dnnl_stream_wait((dnnl_stream_t)session[STREAM]));
+    if (primitive != NULL)
+        (void)dnnl_primitive_destroy(primitive);
+    if (pd != NULL)
+        (void)dnnl_primitive_desc_destroy(pd);
+    return status;
+}
+
+/* The weights as the primitive prefers them: the constant itself, or a copy of the library's. */
+static dnnl_status_t attach_weights(void **slots, void **session, const aot_new *n,
+                                    const aot_md *user, const void *w) {
+    const aot_md_ref wanted = dnnl_primitive_desc_query_md(n->pd, dnnl_query_weights_md, 0);
+    dnnl_memory_t source = NULL, copy = NULL;
+    dnnl_status_t status =
+        dnnl_memory_create(&source, md_ref(user), n->engine, (void *)(uintptr_t)w);
+    if (status != dnnl_success || dnnl_memory_desc_equal(wanted, md_ref(user))) {
+        slots[WEIGHTS] = source;
+        return status;
+    }
+    status = dnnl_memory_create(&copy, wanted, n->engine, DNNL_MEMORY_ALLOCATE);
+    slots[WEIGHTS] = copy;
+    THEN(status, reorder(n, session, md_ref(user), wanted, source, copy));
+    (void)dnnl_memory_destroy(source);
+    return status;
+}
+
+/* The primitive with memories for its input, result and scratch. */
+static dnnl_status_t finish(void **slots, void **session, const aot_new *n) {
+    dnnl_primitive_t primitive = NULL;
+    dnnl_status_t status = dnnl_primitive_create(&primitive, n->pd);
+    size_t bytes = 0;
+    slots[PRIMITIVE] = primitive;
+    slots[SESSION] = session;
+    THEN(status, attach(&slots[SRC], n, dnnl_query_src_md, 0));
+    THEN(status, attach(&slots[DST], n, dnnl_query_dst_md, 0));
+    THEN(status, attach(&slots[SCRATCH], n, dnnl_query_scratchpad_md, 0));
+    THEN(status, memory_size((dnnl_memory_t)slots[SCRATCH], &bytes));
+    if (status == dnnl_success && bytes == 0)
+        drop_memory(&slots[SCRATCH]);
+    THEN(status, reserve(session, bytes));
+    return status;
+}
+
+static aot_status end(aot_new *n, dnnl_status_t status) {
+    if (n->pd != NULL)
+        (void)dnnl_primitive_desc_destroy(n->pd);
+    if (n->attr != NULL)
+        (void)dnnl_primitive_attr_destroy(n->attr);
+    return told(status);
+}
+
+void aot_dnnl_release(void **slots) {
+    int i;
+    for (i = 0; i < ARGUMENTS; ++i)
+        drop_memory(&slots[arguments[i].slot]);
+    if (slots[PRIMITIVE] != NULL)
+        (void)dnnl_primitive_destroy((dnnl_primitive_t)slots[PRIMITIVE]);
+    slots[PRIMITIVE] = NULL;
+}
+
+/* -- Operations ------------------------------------------------------------------------------ */
+
+aot_status aot_dnnl_conv(void **slots, void **session, const void *w, const void *b,
+                         const aot_dnnl_conv_params *p) {
+    aot_md x = MD_EMPTY, y = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY, bias = MD_EMPTY;
+    aot_window o;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, p->sum, p->act, p->alpha, p->beta);
+    widen(o.s, p->s, p->rank - 2);
+    widen(o.d, p->d, p->rank - 2);
+    widen(o.before, p->before, p->rank - 2);
+    widen(o.after, p->after, p->rank - 2);
+    THEN(status, md_new(&x, p->rank, p->x, tag_of(p->rank, p->x_block)));
+    THEN(status, md_new(&y, p->rank, p->y, tag_of(p->rank, p->y_block)));
+    THEN(status, md_new(&any, p->w_rank, p->w, dnnl_format_tag_any));
+    THEN(status, md_new(&user, p->w_rank, p->w, plain_tag(p->w_rank)));
+    THEN(status, md_new(&bias, 1, &p->y[1], dnnl_a));
+    if (p->transposed)
+        THEN(status, new_deconvolution(&n, &x, &any, b == NULL ? NULL : &bias, &y, &o));
+    else
+        THEN(status, new_convolution(&n, &x, &any, b == NULL ? NULL : &bias, &y, &o));
+    THEN(status, attach_weights(slots, session, &n, &user, w));
+    if (b != NULL)
+        THEN(status, attach_row(&slots[BIAS], &n, p->y[1], b));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    md_drop(&y);
+    md_drop(&any);
+    md_drop(&user);
+    md_drop(&bias);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_dense(void **slots, void **session, const void *w, const void *b,
+                          const aot_dnnl_dense_params *p) {
+    const dnnl_dim_t dx[2] = {p->m, p->k}, dw[2] = {p->n, p->k}, dy[2] = {p->m, p->n};
+    aot_md x = MD_EMPTY, y = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY, bias = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, p->sum, p->act, p->alpha, p->beta);
+    THEN(status, md_new(&x, 2, dx, dnnl_ab));
+    THEN(status, md_new(&y, 2, dy, dnnl_ab));
+    THEN(status, md_new(&any, 2, dw, dnnl_format_tag_any));
+    THEN(status, md_new(&user, 2, dw, dnnl_ba));
+    THEN(status, md_new(&bias, 1, &p->n, dnnl_a));
+    THEN(status, new_inner_product(&n, &x, &any, b == NULL ? NULL : &bias, &y));
+    THEN(status, attach_weights(slots, session, &n, &user, w));
+    if (b != NULL)
+        THEN(status, attach_row(&slots[BIAS], &n, p->n, b));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    md_drop(&y);
+    md_drop(&any);
+    md_drop(&user);
+    md_drop(&bias);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_matmul(void **slots, void **session, const aot_dnnl_matmul_params *p) {
+    const dnnl_format_tag_t tag = plain_tag(p->rank);
+    aot_md x = MD_EMPTY, x1 = MD_EMPTY, y = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    THEN(status, md_new(&x, p->rank, p->x, tag));
+    THEN(status, md_new(&x1, p->rank, p->x1, tag));
+    THEN(status, md_new(&y, p->rank, p->y, tag));
+    THEN(status, new_matmul(&n, &x, &x1, &y));
+    THEN(status, attach(&slots[WEIGHTS], &n, dnnl_query_weights_md, 0));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    md_drop(&x1);
+    md_drop(&y);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_pool(void **slots, void **session, const aot_dnnl_pool_params *p) {
+    static const dnnl_alg_kind_t algs[] = {dnnl_pooling_max, dnnl_pooling_avg_include_padding,
+                                           dnnl_pooling_avg_exclude_padding};
+    const dnnl_format_tag_t tag = tag_of(p->rank, p->block);
+    aot_window o;
+    aot_md x = MD_EMPTY, y = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    widen(o.k, p->k, p->rank - 2);
+    widen(o.s, p->s, p->rank - 2);
+    widen(o.d, p->d, p->rank - 2);
+    widen(o.before, p->before, p->rank - 2);
+    widen(o.after, p->after, p->rank - 2);
+    THEN(status, md_new(&x, p->rank, p->x, tag));
+    THEN(status, md_new(&y, p->rank, p->y, tag));
+    THEN(status, new_pooling(&n, algs[p->kind], &x, &y, &o));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    md_drop(&y);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_eltwise(void **slots, void **session, const aot_dnnl_eltwise_params *p) {
+    aot_md x = MD_EMPTY;
+    dnnl_alg_kind_t alg = dnnl_eltwise_relu;
+    float alpha = p->alpha, beta = p->beta;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    THEN(status, alg_of(p->act, &alpha, &beta, &alg));
+    THEN(status, md_new(&x, 1, &p->n, dnnl_a));
+    THEN(status, new_eltwise(&n, alg, &x, alpha, beta));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_binary(void **slots, void **session, const aot_dnnl_binary_params *p) {
+    static const dnnl_alg_kind_t algs[] = {dnnl_binary_add, dnnl_binary_sub, dnnl_binary_mul,
+                                           dnnl_binary_div, dnnl_binary_max, dnnl_binary_min};
+    const dnnl_format_tag_t tag = plain_tag(p->rank);
+    aot_md x = MD_EMPTY, x1 = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    THEN(status, md_new(&x, p->rank, p->x, tag));
+    THEN(status, md_new(&x1, p->rank, p->x1, tag));
+    THEN(status, new_binary(&n, algs[p->kind], &x, &x1, &x));
+    THEN(status, attach(&slots[SRC1], &n, dnnl_query_src_md, 1));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    md_drop(&x1);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_softmax(void **slots, void **session, const aot_dnnl_softmax_params *p) {
+    const dnnl_dim_t dims[3] = {p->outer, p->axis, p->inner};
+    const int rank = p->inner == 1 ? 2 : 3;
+    aot_md x = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    THEN(status, md_new(&x, rank, dims, plain_tag(rank)));
+    THEN(status, new_softmax(&n, p->log, &x, 1));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_layernorm(void **slots, void **session, const void *scale, const void *shift,
+                              const aot_dnnl_layernorm_params *p) {
+    const dnnl_dim_t dims[2] = {p->outer, p->inner};
+    aot_md x = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    THEN(status, md_new(&x, 2, dims, dnnl_ab));
+    THEN(status, new_layer_normalization(&n, &x, p->epsilon));
+    THEN(status, attach_row(&slots[SCALE], &n, p->inner, scale));
+    THEN(status, attach_row(&slots[SHIFT], &n, p->inner, shift));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_reduce(void **slots, void **session, const aot_dnnl_reduce_params *p) {
+    static const dnnl_alg_kind_t algs[] = {dnnl_reduction_mean, dnnl_reduction_sum,
+                                           dnnl_reduction_max, dnnl_reduction_min};
+    const dnnl_dim_t from[3] = {p->outer, p->axis, p->inner}, to[3] = {p->outer, 1, p->inner};
+    aot_md x = MD_EMPTY, y = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    THEN(status, md_new(&x, 3, from, dnnl_abc));
+    THEN(status, md_new(&y, 3, to, dnnl_abc));
+    THEN(status, new_reduction(&n, algs[p->kind], &x, &y));
+    THEN(status, finish(slots, session, &n));
+    md_drop(&x);
+    md_drop(&y);
+    return end(&n, status);
+}
+
+/* -- Execution ------------------------------------------------------------------------------- */
+
+static dnnl_status_t point(void *memory, const void *data) {
+    return dnnl_memory_set_data_handle((dnnl_memory_t)memory, (void *)(uintptr_t)data);
+}
+
+static dnnl_status_t execute(void **slots, void *y, const void *x) {
+    void **session = (void **)slots[SESSION];
+    const dnnl_stream_t stream = (dnnl_stream_t)session[STREAM];
+    dnnl_exec_arg_t args[ARGUMENTS];
+    void *scratch = NULL;
+    int i, count = 0;
+    dnnl_status_t status = point(slots[SRC], x);
+    THEN(status, point(slots[DST], y));
+    if (slots[SCRATCH] != NULL) {
+        THEN(status, dnnl_memory_get_data_handle((dnnl_memory_t)session[POOL], &scratch));
+        THEN(status, point(slots[SCRATCH], scratch));
+    }
+    for (i = 0; i < ARGUMENTS; ++i)
+        if (slots[arguments[i].slot] != NULL) {
+            args[count].arg = arguments[i].arg;
+            args[count].memory = (dnnl_memory_t)slots[arguments[i].slot];
+            ++count;
+        }
+    THEN(status, dnnl_primitive_execute((dnnl_primitive_t)slots[PRIMITIVE], stream, count, args));
+    THEN(status, dnnl_stream_wait(stream));
+    return status;
+}
+
+aot_status aot_dnnl_run(void **slots, void *y, const void *x) {
+    return told(execute(slots, y, x));
+}
+
+aot_status aot_dnnl_run2(void **slots, void *y, const void *x, const void *x1) {
+    dnnl_status_t status = point(slots[slots[SRC1] != NULL ? SRC1 : WEIGHTS], x1);
+    THEN(status, execute(slots, y, x));
+    return told(status);
+}
+
+aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r) {
+    size_t bytes = 0;
+    dnnl_status_t status = dnnl_success;
+    if (y != r) { /* the library adds to what the result's memory holds */
+        status = memory_size((dnnl_memory_t)slots[DST], &bytes);
+        if (status == dnnl_success)
+            memcpy(y, r, bytes);
+    }
+    THEN(status, execute(slots, y, x));
+    return told(status);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* oneDNN primitives as objects of a context: created once, executed by every run. float32.
+ *
+ * Creators get zeroed slots and return AOT_OK or AOT_VENDOR; constants they are given must outlive
+ * the object. Tensors are row-major, or have their channels in blocks of 4, 8 or 16 (`block`); the
+ * lanes past the last channel hold zeros in what is read and in what is written. */
+#ifndef AOT_DNNL_H
+#define AOT_DNNL_H
+
+#include <stdint.h>
+
+#include "aot/aot.h"
+
+enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 10 };
+
+/* Engine, stream and the scratch memory that the primitives of one context share. */
+AOT_WARN_UNUSED aot_status aot_dnnl_open(void **session);
+void aot_dnnl_close(void **session);
+
+/* y = act(conv(x, w) + b [+ r]), or the transposed convolution.
+ * w: [oc, ic, k...], or with w_rank = rank + 1: [groups, oc, ic, k...] per group; b: [oc] or NULL.
+ * d counts from 0: the gaps between the points of the window. */
+typedef struct aot_dnnl_conv_params {
+    int32_t rank;    /* axes of x and y: 3, 4 or 5 */
+    int32_t w_rank;  /* axes of w */
+    int32_t x_block; /* channels of x in blocks of so many, 0 if row-major */
+    int32_t y_block; /* the same of y and r */
+    int32_t transposed;
+    int32_t sum; /* whether a residual r is added */
+    int32_t act; /* AOT_DNNL_ACT_* */
+    float alpha;
+    float beta;
+    int64_t x[5];
+    int64_t y[5];
+    int64_t w[6];
+    int64_t s[3];
+    int64_t d[3];
+    int64_t before[3];
+    int64_t after[3];
+} aot_dnnl_conv_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_conv(void **slots, void **session, const void *w, const void *b,
+                                         const aot_dnnl_conv_params *p);
+
+/* y [m, n] = act(x [m, k] * w [k, n] + b [+ r]); b: [n] or NULL. */
+typedef struct aot_dnnl_dense_params {
+    int64_t m;
+    int64_t k;
+    int64_t n;
+    int32_t sum;
+    int32_t act;
+    float alpha;
+    float beta;
+} aot_dnnl_dense_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_dense(void **slots, void **session, const void *w,
+                                          const void *b, const aot_dnnl_dense_params *p);
+
+/* y [..., m, n] = x [..., m, k] * x1 [..., k, n]; axes in front are equal or 1. */
+typedef struct aot_dnnl_matmul_params {
+    int32_t rank;
+    int64_t x[6];
+    int64_t x1[6];
+    int64_t y[6];
+} aot_dnnl_matmul_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_matmul(void **slots, void **session,
+                                           const aot_dnnl_matmul_params *p);
+
+/* Pooling: 0 maximum, 1 average over the padded window, 2 average over what is inside. */
+typedef struct aot_dnnl_pool_params {
+    int32_t rank;
+    int32_t block;
+    int32_t kind;
+    int64_t x[5];
+    int64_t y[5];
+    int64_t k[3];
+    int64_t s[3];
+    int64_t d[3];
+    int64_t before[3];
+    int64_t after[3];
+} aot_dnnl_pool_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_pool(void **slots, void **session,
+                                         const aot_dnnl_pool_params *p);
+
+/* Functions of one element: those that products apply too, then the others. */
+enum {
+    AOT_DNNL_ACT_NONE = 0,
+    AOT_DNNL_ACT_CLIP = 1,  /* min(max(v, alpha), beta) */
+    AOT_DNNL_ACT_LEAKY = 2, /* v < 0 ? alpha * v : v */
+    AOT_DNNL_ACT_HARDSWISH = 3,
+    AOT_DNNL_ACT_HARDSIGMOID = 4, /* alpha * v + beta, clipped to 0..1; only after a product */
+    AOT_DNNL_ACT_SIGMOID = 5,
+    AOT_DNNL_ACT_SWISH = 6, /* v * sigmoid(alpha * v) */
+    AOT_DNNL_ACT_TANH = 7,
+    AOT_DNNL_ACT_GELU = 8,
+    AOT_DNNL_ACT_ELU = 9,
+    AOT_DNNL_ACT_GELU_TANH = 10,
+    AOT_DNNL_ACT_MISH = 11,
+    AOT_DNNL_ACT_ABS = 12,
+    AOT_DNNL_ACT_EXP = 13,
+    AOT_DNNL_ACT_LOG = 14,
+    AOT_DNNL_ACT_SQRT = 15,
+    AOT_DNNL_ACT_ROUND = 16,
+    AOT_DNNL_ACT_LINEAR = 17 /* alpha * v + beta */
+};
+
+/* y[i] = act(x[i]), n elements in whatever layout. */
+typedef struct aot_dnnl_eltwise_params {
+    int64_t n;
+    int32_t act;
+    float alpha;
+    float beta;
+} aot_dnnl_eltwise_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_eltwise(void **slots, void **session,
+                                            const aot_dnnl_eltwise_params *p);
+
+/* y = x op x1: 0 add, 1 subtract, 2 multiply, 3 divide, 4 maximum, 5 minimum. Row-major; an axis
+ * of x1 is that of x or 1. */
+typedef struct aot_dnnl_binary_params {
+    int32_t rank;
+    int32_t kind;
+    int64_t x[6];
+    int64_t x1[6];
+} aot_dnnl_binary_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_binary(void **slots, void **session,
+                                           const aot_dnnl_binary_params *p);
+
+/* Softmax of x [outer, axis, inner] along its middle axis, or its logarithm. */
+typedef struct aot_dnnl_softmax_params {
+    int64_t outer;
+    int64_t axis;
+    int64_t inner;
+    int32_t log;
+} aot_dnnl_softmax_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_softmax(void **slots, void **session,
+                                            const aot_dnnl_softmax_params *p);
+
+/* Layer normalisation of the rows of x [outer, inner]; scale and shift: [inner]. */
+typedef struct aot_dnnl_layernorm_params {
+    int64_t outer;
+    int64_t inner;
+    float epsilon;
+} aot_dnnl_layernorm_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_layernorm(void **slots, void **session, const void *scale,
+                                              const void *shift,
+                                              const aot_dnnl_layernorm_params *p);
+
+/* Reduction of x along its middle axis, y [outer, 1, inner]: 0 mean, 1 sum, 2 maximum, 3 minimum.
+ */
+typedef struct aot_dnnl_reduce_params {
+    int64_t outer;
+    int64_t axis;
+    int64_t inner;
+    int32_t kind;
+} aot_dnnl_reduce_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_reduce(void **slots, void **session,
+                                           const aot_dnnl_reduce_params *p);
+
+/* Release what a creator put into `slots`, be it whole or not. */
+void aot_dnnl_release(void **slots);
+
+/* Execute; x1 is the second operand of those that have one. */
+AOT_WARN_UNUSED aot_status aot_dnnl_run(void **slots, void *y, const void *x);
+AOT_WARN_UNUSED aot_status aot_dnnl_run2(void **slots, void *y, const void *x, const void *x1);
+/* Execute with the residual r, which may be y itself and has its size. */
+AOT_WARN_UNUSED aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r);
+
+#endif /* AOT_DNNL_H */

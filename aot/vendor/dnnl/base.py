@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend itself, and what all its patterns share: primitives, layouts, common checks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from aot.dtypes import F32
+from aot.layout import PLAIN, Layout
+from aot.lower_context import LowerContext, Operand, StateHandle
+from aot.partition.match import Match, ValueRef
+from aot.partition.pattern import Builder, Var
+from aot.vendor.backend import Backend, Pattern
+
+HEADER = "aot_dnnl.h"
+backend = Backend(
+    "dnnl",
+    header=HEADER,
+    sources=("aot_dnnl.c", "aot_dnnl_api.h"),
+    link="DNNL::dnnl",
+    find="find_dnnl.cmake",
+    hint="Install oneDNN (apt-get install libdnnl-dev, or pip install onednn-devel-cpu-gomp) and, "
+    "if it is in no standard place, set dnnl_ROOT, as a variable of CMake or of the environment.",
+    folder=Path(__file__).parent,
+)
+#: As in aot_dnnl.h.
+SESSION_SLOTS, SLOTS = 3, 10
+#: Blocks of channels for which the library has fast kernels.
+BLOCKS = (8, 16)
+
+
+def declare(name: str, params: tuple[str, ...], build: Callable[..., Any]) -> Pattern:
+    """Add the pattern `build(op, *params)` to the backend."""
+    graph = build(Builder(), *[Var(p) for p in params])
+    made = Pattern(name, graph, "dnnl", folder=Path(__file__).parent, header=HEADER)
+    backend.patterns.append(made)
+    return made
+
+
+def primitive(c: LowerContext, create: str, *operands: Operand) -> StateHandle:
+    """The object that `create(slots, session, operands...)` makes in NAME_init."""
+    session = c.state("aot_dnnl_open", release="aot_dnnl_close", slots=SESSION_SLOTS)
+    return c.state(create, session, *operands, release="aot_dnnl_release", slots=SLOTS)
+
+
+def blocks(shape: tuple[int, ...], v: int) -> Layout:
+    """Channels in blocks of the target's vectors, the lanes past them zero; plain if no fast
+    kernels exist for that width."""
+    if v not in BLOCKS:
+        return PLAIN
+    return Layout(v, zeros=shape[1] % v != 0)
+
+
+def stored_elements(v: ValueRef) -> int:
+    """Elements in memory, pad lanes included."""
+    return math.prod(v.layout.physical(v.shape))
+
+
+def floats(*values: ValueRef | None) -> Iterator[tuple[bool, str]]:
+    """All are float32 and none is empty."""
+    for v in values:
+        if v is not None:
+            yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
+            yield 0 not in v.shape, f"an empty tensor {list(v.shape)}"
+
+
+def one_result(m: Match) -> Iterator[tuple[bool, str]]:
+    """Only the first output of the root is used."""
+    for i, v in enumerate(m.root.ir.outputs[1:], 1):
+        used = bool(v.name) and (bool(v.uses()) or v.is_graph_output())
+        yield not used, f"output {i} is used (only output 0 is computed)"
+
+
+def split_at(shape: tuple[int, ...], first: int, last: int) -> tuple[int, int, int]:
+    """Products of the axes before `first`, from there up to `last`, and behind."""
+    return math.prod(shape[:first]), math.prod(shape[first:last]), math.prod(shape[last:])

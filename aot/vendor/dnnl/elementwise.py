@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of one element, and operations of two tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from aot.layout import Layout
+from aot.lower_context import LowerContext
+from aot.ops.conv_plan import Act
+from aot.ops.fused import ACTIVATIONS
+from aot.partition.match import Match, ValueRef
+from aot.vendor.backend import Pattern
+from aot.vendor.dnnl.base import blocks, declare, floats, primitive, stored_elements
+from aot.vendor.dnnl.products import ordered_bounds
+
+Checks = Iterator[tuple[bool, str]]
+HARDSIGMOID = 4
+#: Functions that take zero to zero, so pad lanes stay zero.
+KEEP_ZERO = {2, 3, 6, 7, 8, 9, 10, 11, 12, 15, 16}
+MORE: tuple[tuple[str, Act], ...] = (
+    ("Mish", Act(11)),
+    ("Abs", Act(12)),
+    ("Exp", Act(13)),
+    ("Log", Act(14)),
+    ("Sqrt", Act(15)),
+    ("Round", Act(16)),
+    ("Neg", Act(17, -1.0, 0.0)),
+)
+
+
+def _keeps_zero(act: Act) -> bool:
+    if act.kind == 1:
+        return act.alpha <= 0.0 <= act.beta
+    return act.kind in KEEP_ZERO or (act.kind == 17 and act.beta == 0.0)
+
+
+def _declare_unary(made: Pattern, act_of: Callable[[Match], Act]) -> None:
+    @made.check
+    def fits(m: Match) -> Checks:
+        yield from floats(m.v)
+
+    @made.layouts
+    def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        x = incoming["v"]
+        kept = x if _keeps_zero(act_of(m)) else Layout(x.block)
+        return {"v": x, "y": kept}
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        act = act_of(m)
+        n = stored_elements(m.v)
+        params = c.params(n=n, act=act.kind, alpha=act.alpha, beta=act.beta)
+        state = primitive(c, "aot_dnnl_eltwise", params)
+        c.call("aot_dnnl_run", state, m.y, m.v, inplace=[(m.y, m.v)], status=True, macs=n)
+
+
+def _single(op_type: str) -> Callable[..., Any]:
+    return lambda op, v: getattr(op, op_type)(v)
+
+
+def _always(act: Act) -> Callable[[Match], Act]:
+    return lambda m: act
+
+
+for _suffix, _extra, _act, _constants in ACTIVATIONS:
+    if _suffix != "hardsigmoid":  # two functions, which only products can chain
+        _made = declare(_suffix, ("v", *_extra), _act)
+        if _extra:
+            _made.check(ordered_bounds)
+        _declare_unary(_made, _constants)
+for _name, _value in MORE:
+    _declare_unary(declare(_name.lower(), ("v",), _single(_name)), _always(_value))
+
+
+# -- two operands -----------------------------------------------------------------------------
+
+KINDS = {"Add": 0, "Sub": 1, "Mul": 2, "Div": 3, "Max": 4, "Min": 5}
+DIV = KINDS["Div"]
+
+
+def _operands(m: Match) -> tuple[ValueRef, ValueRef] | None:
+    """The operand that has the result's shape, then the other; None if neither may come first."""
+    if m.a.shape == m.y.shape:
+        return m.a, m.b
+    if m.b.shape == m.y.shape and m.root.op_type not in ("Sub", "Div"):
+        return m.b, m.a
+    return None
+
+
+def _declare_binary(op_type: str) -> None:
+    made = declare(op_type.lower(), ("a", "b"), lambda op, a, b: getattr(op, op_type)(a, b))
+
+    @made.check
+    def fits(m: Match) -> Checks:
+        yield from floats(m.a, m.b)
+        yield m.y.rank <= 6, f"rank {m.y.rank} (at most 6)"
+        shapes = f"operands {list(m.a.shape)} and {list(m.b.shape)}"
+        yield _operands(m) is not None, f"{shapes}: none that may come first has the result's shape"
+
+    @made.layouts
+    def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        arrive = [incoming[n] for n in ("a", "b") if not m.values[n].is_const]  # type: ignore[union-attr]
+        if m.a.shape != m.b.shape or not any(x.blocked for x in arrive):
+            return {}
+        both = blocks(m.a.shape, vlen)
+        kept = both if KINDS[op_type] != DIV else Layout(both.block)
+        return {"a": both, "b": both, "y": kept}
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        pair = _operands(m)
+        assert pair is not None
+        x, x1 = pair
+        n = stored_elements(x)
+        same = x.shape == x1.shape
+        rank = 1 if same else x.rank
+        shape = (n,) if same else x.shape
+        other = (n,) if same else (*[1] * (rank - x1.rank), *x1.shape)
+        params = c.params(rank=rank, kind=KINDS[op_type], x=shape, x1=other)
+        state = primitive(c, "aot_dnnl_binary", params)
+        place = [(m.y, x)] if x.ir is not x1.ir else []
+        c.call("aot_dnnl_run2", state, m.y, x, x1, inplace=place, status=True, macs=n)
+
+
+for _op in KINDS:
+    _declare_binary(_op)

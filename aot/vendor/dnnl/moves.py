@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What moves no data, or only inside a region: views between products, and Concat.
+
+They are taken so that a region is not cut where nothing is computed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from aot.layout import Layout
+from aot.lower_context import LowerContext
+from aot.partition.match import Match, ValueRef
+from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats
+
+Checks = Iterator[tuple[bool, str]]
+#: Operators next to which a view or a Concat belongs in a region.
+WORK = frozenset(
+    "Conv ConvTranspose Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Concat "
+    "Relu Clip LeakyRelu HardSwish Sigmoid Swish Tanh Gelu Elu Mish Add Mul Softmax".split()
+)
+VIEWS = {"Reshape": 1, "Squeeze": 1, "Unsqueeze": 1, "Flatten": 0}
+
+
+def _neighbours(v: ValueRef, forward: bool) -> set[str]:
+    if forward:
+        return {use.node.op_type for use in v.ir.uses()}
+    producer = v.ir.producer()
+    return set() if producer is None else {producer.op_type}
+
+
+def _declare_view(op_type: str, extra: int) -> None:
+    def build(op: Any, x: Any, *more: Any) -> Any:
+        return getattr(op, op_type)(x, *more, **({"_optional": 1} if op_type == "Squeeze" else {}))
+
+    params = ("x", "how")[: 1 + extra]
+    made = declare(op_type.lower(), params, build)
+
+    @made.check
+    def fits(m: Match) -> Checks:
+        yield from floats(m.x)
+        inside = _neighbours(m.x, forward=False) & WORK and _neighbours(m.y, forward=True) & WORK
+        yield bool(inside), "it is not between two operators of this vendor"
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        c.view(m.y, m.x)
+
+
+for _op, _extra in VIEWS.items():
+    _declare_view(_op, _extra)
+
+concat = declare("concat", ("xs",), lambda op, xs: op.Concat(xs, _optional=-1))
+
+
+def _parts(m: Match) -> list[ValueRef]:
+    return [x for x in m.xs if x is not None]
+
+
+def _axis(m: Match) -> int:
+    return int(m.root.attr("axis")) % int(m.y.rank)
+
+
+def _block(m: Match, v: int) -> int:
+    """V if the parts are runs of memory in blocks of V, else 0."""
+    whole = all(p.shape[1] % v == 0 for p in _parts(m)) if m.y.rank >= 2 else False
+    return v if v in BLOCKS and _axis(m) == 1 and 3 <= m.y.rank <= 5 and whole else 0
+
+
+@concat.check
+def runs_of_memory(m: Match) -> Checks:
+    yield from floats(*_parts(m), m.y)
+    outer = math.prod(m.y.shape[: _axis(m)])
+    yield outer == 1, f"{outer} rows before the axis (needs 1: each part one run of memory)"
+    work = any(_neighbours(p, forward=False) & WORK for p in _parts(m))
+    yield work, "no part comes from an operator of this vendor"
+
+
+@concat.layouts
+def whole_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    if not _block(m, vlen) or not any(incoming[n].blocked for n, _ in m.inputs()):
+        return {}
+    return {n: blocks(v.shape, vlen) for n, v in m.values.items() if v is not None}
+
+
+@concat.lower
+def to_views(c: LowerContext, m: Match) -> None:
+    parts = _parts(m)
+    row = math.prod(m.y.shape[_axis(m) + 1 :]) * m.y.dtype.nbytes
+    starts = [row * sum(p.shape[_axis(m)] for p in parts[:i]) for i in range(len(parts))]
+    if c.concat_view(m.y, parts, starts):
+        return
+    for i, (part, start) in enumerate(zip(parts, starts, strict=True)):
+        to = c.write(m.y, start) if i == 0 else c.update(m.y, start)
+        c.copy(to, c.read(part), c.tensor_of(part).nbytes)

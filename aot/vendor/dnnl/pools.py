@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pooling with a window, and over all spatial axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from aot.layout import Layout
+from aot.lower_context import LowerContext
+from aot.partition.match import Match
+from aot.vendor.backend import Pattern
+from aot.vendor.dnnl.base import blocks, declare, floats, one_result, primitive
+
+MAX, AVERAGE_PADDED, AVERAGE = 0, 1, 2  # aot_dnnl_pool_params.kind
+Checks = Iterator[tuple[bool, str]]
+
+
+def _window(m: Match) -> dict[str, list[int]]:
+    """Window, strides, dilations and pads; at the end as many as the result's extents need."""
+    rank = m.x.rank - 2
+    ones = [1] * rank
+    if m.root.op_type.startswith("Global"):
+        k, strides, dilations, before, given = list(m.x.shape[2:]), ones, ones, [0], [0]
+        before, given = before * rank, given * rank
+    else:
+        k = [int(v) for v in m.root.attr("kernel_shape")]
+        strides = [int(v) for v in m.root.attr("strides", ones)]
+        dilations = [int(v) for v in m.root.attr("dilations", ones)]
+        pads = [int(v) for v in m.root.attr("pads", [0] * (2 * rank))]
+        before, given = pads[:rank], pads[rank:]
+    reach = [
+        (o - 1) * strides[a] + (k[a] - 1) * dilations[a] + 1 - i - before[a]
+        for a, (i, o) in enumerate(zip(m.x.shape[2:], m.y.shape[2:], strict=True))
+    ]
+    after = [max(g, n) for g, n in zip(given, reach, strict=True)]
+    return {
+        "k": k,
+        "s": strides,
+        "d": [d - 1 for d in dilations],
+        "before": before,
+        "after": after,
+        "given": given,
+    }
+
+
+def _kind(m: Match) -> int:
+    if "Max" in m.root.op_type:
+        return MAX
+    return AVERAGE_PADDED if m.root.attr("count_include_pad", 0) else AVERAGE
+
+
+def _fits(m: Match) -> Checks:
+    yield from floats(m.x)
+    yield from one_result(m)
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
+    if m.root.op_type.startswith("Global"):
+        return
+    auto = m.root.attr("auto_pad", "NOTSET")
+    yield auto in ("NOTSET", "VALID"), f"auto_pad {auto!r} (needs explicit pads)"
+    w = _window(m)
+    pads = [*w["before"], *w["after"]]
+    inside = all(p < k for p, k in zip(pads, w["k"] * 2, strict=True)) and min(pads) >= 0
+    yield inside, f"pads {pads} are not smaller than the window {w['k']}"
+    exact = _kind(m) != AVERAGE_PADDED or w["after"] == w["given"]
+    yield exact, f"ceil_mode adds padding {w['after']} that count_include_pad must not count"
+    plain = _kind(m) == MAX or not any(w["d"])
+    yield plain, f"dilations {[d + 1 for d in w['d']]} of an average (needs 1)"
+
+
+def _record(c: LowerContext, m: Match) -> None:
+    w = _window(m)
+    given = w.pop("given")
+    assert len(given) == m.x.rank - 2
+    params = c.params(
+        rank=m.x.rank, block=m.x.layout.block, kind=_kind(m), x=m.x.shape, y=m.y.shape, **w
+    )
+    state = primitive(c, "aot_dnnl_pool", params)
+    macs = math.prod(m.y.shape) * math.prod(w["k"])
+    c.call("aot_dnnl_run", state, m.y, m.x, status=True, macs=macs)
+
+
+def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Blocks if they arrive so."""
+    if not incoming["x"].blocked:
+        return {}
+    layout = blocks(m.x.shape, vlen)
+    return {"x": layout, "y": layout}
+
+
+def _declare(op_type: str) -> None:
+    def build(op: Any, x: Any) -> Any:
+        return getattr(op, op_type)(x)
+
+    made: Pattern = declare(op_type.lower(), ("x",), build)
+    made.check(_fits)
+    made.layouts(_layouts)
+    made.lower(_record)
+
+
+for _op in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
+    _declare(_op)

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and matrix products, with bias, residual and activation in the same primitive."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.layout import PLAIN, Layout
+from aot.lower_context import LowerContext, StateHandle
+from aot.ops.conv import spatial
+from aot.ops.conv_plan import NO_ACT, Act
+from aot.ops.fused import ACTIVATIONS
+from aot.ops.matmul import bias_of, is_residual, product_shape, weights_of
+from aot.partition.match import Match, NodeRef, ValueRef
+from aot.vendor.backend import Pattern
+from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, primitive
+
+Constants = Callable[[Match], Act]
+Checks = Iterator[tuple[bool, str]]
+#: Suffix, extra parameters, how the activation looks, its constants (see aot.ops.fused).
+ACTS = (*ACTIVATIONS, ("mish", (), lambda op, v: op.Mish(v), lambda m: Act(11)))
+
+
+def family(
+    name: str, params: tuple[str, ...], build: Callable[..., Any]
+) -> Iterator[tuple[Pattern, Constants]]:
+    """The pattern of `build(op, *params)` alone and followed by each activation."""
+    yield declare(name, params, build), lambda m: NO_ACT
+    for suffix, extra, act, constants in ACTS:
+
+        def whole(op: Any, *values: Any, _act: Callable[..., Any] = act) -> Any:
+            return _act(op, build(op, *values[: len(params)]), *values[len(params) :])
+
+        made = declare(f"{name}_{suffix}", (*params, *extra), whole)
+        if extra:
+            made.check(ordered_bounds)
+        yield made, constants
+
+
+def ordered_bounds(m: Match) -> Checks:
+    """Bounds of a Clip are known and in order."""
+    known: list[float] = []
+    for name in ("low", "high"):
+        v = m.values.get(name)
+        yield v is None or v.is_const, f"Clip's {name} bound is not constant"
+        if v is not None and v.data is not None:
+            known.append(float(np.asarray(v.data).reshape(())))
+    yield len(known) < 2 or known[0] <= known[1], f"Clip's bounds {known} are not in order"
+
+
+def run(c: LowerContext, m: Match, state: StateHandle, x: ValueRef, macs: int) -> None:
+    """The call that executes a product, with its residual if it has one."""
+    r = m.values.get("r")
+    if r is None:
+        c.call("aot_dnnl_run", state, m.y, x, status=True, macs=macs)
+        return
+    pair = [(m.y, r)] if r.ir is not x.ir else []
+    c.call("aot_dnnl_run_sum", state, m.y, x, r, inplace=pair, status=True, macs=macs)
+
+
+# -- convolutions -----------------------------------------------------------------------------
+
+
+def depthwise(m: Match, groups: int) -> bool:
+    return bool(groups == m.x.shape[1] == m.y.shape[1] and groups > 1)
+
+
+def conv_layouts(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
+    """Blocks, except for images of few channels and for groups that share blocks."""
+    groups, x, y = int(node.attr("group", 1)), m.x.shape, m.y.shape
+    shared = groups > 1 and not depthwise(m, groups)
+    if v not in BLOCKS or (shared and (x[1] // groups % v or y[1] // groups % v)):
+        return {}
+    few = groups == 1 and x[1] <= 3 and node.op_type == "Conv"
+    wanted = {"x": PLAIN if few else blocks(x, v), "y": blocks(y, v)}
+    return {**wanted, "r": wanted["y"]} if "r" in m.values else wanted
+
+
+def conv_fits(m: Match, node: NodeRef) -> Checks:
+    yield from floats(m.x, m.w, m.b, m.values.get("r"))
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
+    yield m.w.is_const, "weights are computed at run time (need constants)"
+    yield m.b is None or m.b.is_const, "the bias is computed at run time (needs a constant)"
+    r = m.values.get("r")
+    yield r is None or r.shape == m.y.shape, f"operand of Add {r and r.shape}, result {m.y.shape}"
+    pads = [int(p) for p in node.attr("pads", [0])]
+    yield min(pads) >= 0, f"pads {pads} (must not be negative)"
+    if node.op_type == "ConvTranspose":
+        after = transposed_after(m, node)
+        yield min(after) >= 0, f"output_padding needs pads {after} at the end (must be >= 0)"
+
+
+def transposed_after(m: Match, node: NodeRef) -> list[int]:
+    """Pads at the end of each axis that give the result's extents."""
+    rank = m.x.rank - 2
+    strides, dilations, before = spatial(node, rank)
+    windows = [(k - 1) * d + 1 for k, d in zip(m.w.shape[2:], dilations, strict=True)]
+    sizes = zip(m.x.shape[2:], m.y.shape[2:], strict=True)
+    return [(i - 1) * strides[a] + windows[a] - before[a] - o for a, (i, o) in enumerate(sizes)]
+
+
+def conv_weights(m: Match, groups: int, transposed: bool) -> np.ndarray[Any, Any]:
+    """[oc, ic, k...], or [groups, oc, ic, k...] per group."""
+    w = np.asarray(m.w.data)
+    if transposed:
+        w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:]).swapaxes(1, 2)
+    else:
+        w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
+    return np.ascontiguousarray(w[0] if groups == 1 else w)
+
+
+def record_conv(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+    rank, groups = m.x.rank, int(node.attr("group", 1))
+    transposed = node.op_type == "ConvTranspose"
+    strides, dilations, before = spatial(node, rank - 2)
+    given = [int(p) for p in node.attr("pads", [0] * (2 * rank - 4))][rank - 2 :]
+    w = conv_weights(m, groups, transposed)
+    params = c.params(
+        rank=rank,
+        w_rank=w.ndim,
+        x_block=m.x.layout.block,
+        y_block=m.y.layout.block,
+        transposed=transposed,
+        sum=m.values.get("r") is not None,
+        act=act.kind,
+        alpha=act.alpha,
+        beta=act.beta,
+        x=m.x.shape,
+        y=m.y.shape,
+        w=w.shape,
+        s=strides,
+        d=[d - 1 for d in dilations],
+        before=before,
+        after=transposed_after(m, node) if transposed else given,
+    )
+    b = None if m.b is None else c.const(np.asarray(m.b.data), "b")
+    state = primitive(c, "aot_dnnl_conv", c.const(w, "w"), b, params)
+    points = math.prod(m.x.shape if transposed else m.y.shape)
+    run(c, m, state, m.x, points * math.prod(m.w.shape[1:]))
+
+
+def _conv(op: Any, x: Any, w: Any, b: Any) -> Any:
+    return op.Conv(x, w, b, _outputs=["conv"], _optional=1)
+
+
+def _conv_add(op: Any, x: Any, w: Any, b: Any, r: Any) -> Any:
+    return op.Add(_conv(op, x, w, b), r)
+
+
+def _transposed(op: Any, x: Any, w: Any, b: Any) -> Any:
+    return op.ConvTranspose(x, w, b, _outputs=["conv"], _optional=1)
+
+
+def _declare_conv(made: Pattern, constants: Constants) -> None:
+    @made.check
+    def fits(m: Match) -> Checks:
+        yield from conv_fits(m, m.conv)
+
+    @made.layouts
+    def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        return conv_layouts(m, m.conv, vlen)
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        record_conv(c, m, m.conv, constants(m))
+
+
+for _made, _constants in (
+    *family("conv", ("x", "w", "b"), _conv),
+    *family("conv_add", ("x", "w", "b", "r"), _conv_add),
+    *family("convtranspose", ("x", "w", "b"), _transposed),
+):
+    _declare_conv(_made, _constants)
+
+
+# -- products with constant weights -----------------------------------------------------------
+
+
+def dense_fits(m: Match, node: NodeRef) -> Checks:
+    yield from floats(m.a, m.b, m.y)
+    yield m.a.rank >= 2, f"rank {m.a.rank} (needs 2 or more)"
+    w = weights_of(m, node)
+    yield w is not None, "needs a constant matrix on the right and no transA"
+    if w is None:
+        return
+    yield m.y.shape == product_shape(m), f"result {m.y.shape}, product {product_shape(m)}"
+    for name in ("c", "r"):
+        v = m.values.get(name)
+        row = bias_of(v, node, w.shape[1]) is not None
+        fits = v is None or row or (name == "r" and is_residual(v, node, m.y.shape))
+        yield fits, f"operand of shape {v and v.shape} is no bias of {w.shape[1]} columns"
+
+
+def record_dense(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+    w = weights_of(m, node)
+    assert w is not None
+    k, n = w.shape
+    rows = math.prod(m.a.shape[:-1])
+    extra = [v for name in ("c", "r") if (v := m.values.get(name)) is not None]
+    biases = [b for v in extra if (b := bias_of(v, node, n)) is not None]
+    residuals = [v for v in extra if bias_of(v, node, n) is None]
+    params = c.params(
+        m=rows,
+        k=k,
+        n=n,
+        sum=bool(residuals),
+        act=act.kind,
+        alpha=act.alpha,
+        beta=act.beta,
+    )
+    bias = c.const(np.asarray(sum(biases), np.float32), "b") if biases else None
+    state = primitive(c, "aot_dnnl_dense", c.const(np.asarray(w), "w"), bias, params)
+    if residuals:
+        r = residuals[0]
+        pair = [(m.y, r)] if r.ir is not m.a.ir else []
+        macs = rows * w.size
+        c.call("aot_dnnl_run_sum", state, m.y, m.a, r, inplace=pair, status=True, macs=macs)
+    else:
+        c.call("aot_dnnl_run", state, m.y, m.a, status=True, macs=rows * w.size)
+
+
+def _gemm(op: Any, a: Any, b: Any, c: Any) -> Any:
+    return op.Gemm(a, b, c, _outputs=["node"], _optional=1)
+
+
+def _matmul(op: Any, a: Any, b: Any) -> Any:
+    return op.MatMul(a, b, _outputs=["node"])
+
+
+def _matmul_add(op: Any, a: Any, b: Any, r: Any) -> Any:
+    return op.Add(_matmul(op, a, b), r)
+
+
+def _gemm_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    return op.Add(_gemm(op, a, b, c), r)
+
+
+def _declare_dense(made: Pattern, constants: Constants) -> None:
+    @made.check
+    def fits(m: Match) -> Checks:
+        yield from dense_fits(m, m.node)
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        record_dense(c, m, m.node, constants(m))
+
+
+for _made, _constants in (
+    *family("gemm", ("a", "b", "c"), _gemm),
+    *family("gemm_add", ("a", "b", "c", "r"), _gemm_add),
+    *family("dense", ("a", "b"), _matmul),
+    *family("dense_add", ("a", "b", "r"), _matmul_add),
+):
+    _declare_dense(_made, _constants)
+
+
+# -- products of activations ------------------------------------------------------------------
+
+matmul = declare("matmul", ("a", "b"), lambda op, a, b: op.MatMul(a, b))
+
+
+@matmul.check
+def batches_agree(m: Match) -> Checks:
+    yield from floats(m.a, m.b, m.y)
+    ranks = (m.a.rank, m.b.rank)
+    yield all(2 <= r <= 6 for r in ranks), f"ranks {ranks} (need 2 to 6)"
+
+
+@matmul.lower
+def to_matmul(c: LowerContext, m: Match) -> None:
+    rank = m.y.rank
+    params = c.params(
+        rank=rank,
+        x=(*[1] * (rank - m.a.rank), *m.a.shape),
+        x1=(*[1] * (rank - m.b.rank), *m.b.shape),
+        y=m.y.shape,
+    )
+    macs = math.prod(m.y.shape) * m.a.shape[-1]
+    state = primitive(c, "aot_dnnl_matmul", params)
+    c.call("aot_dnnl_run2", state, m.y, m.a, m.b, status=True, macs=macs)

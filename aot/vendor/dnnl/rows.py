@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Along one axis: softmax, layer normalisation, reductions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.lower_context import LowerContext
+from aot.partition.match import Match
+from aot.vendor.dnnl.base import declare, floats, one_result, primitive, split_at
+
+Checks = Iterator[tuple[bool, str]]
+
+
+def _declare_softmax(op_type: str) -> None:
+    made = declare(op_type.lower(), ("x",), lambda op, x: getattr(op, op_type)(x))
+
+    @made.check
+    def fits(m: Match) -> Checks:
+        yield from floats(m.x)
+        yield m.x.rank > 0, "a scalar has no axis"
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        axis = int(m.root.attr("axis", -1)) % m.x.rank
+        outer, extent, inner = split_at(m.x.shape, axis, axis + 1)
+        params = c.params(outer=outer, axis=extent, inner=inner, log=op_type == "LogSoftmax")
+        state = primitive(c, "aot_dnnl_softmax", params)
+        place = [(m.y, m.x)]
+        macs = math.prod(m.x.shape)
+        c.call("aot_dnnl_run", state, m.y, m.x, inplace=place, status=True, macs=macs)
+
+
+for _op in ("Softmax", "LogSoftmax"):
+    _declare_softmax(_op)
+
+
+def _layernorm(op: Any, x: Any, scale: Any, shift: Any) -> Any:
+    return op.LayerNormalization(x, scale, shift, _optional=1)
+
+
+layernorm = declare("layernormalization", ("x", "scale", "shift"), _layernorm)
+
+
+@layernorm.check
+def row_fits(m: Match) -> Checks:
+    yield from floats(m.x, m.scale, m.shift)
+    yield from one_result(m)
+    axis = int(m.root.attr("axis", -1)) % max(m.x.rank, 1)
+    for name in ("scale", "shift"):
+        v = m.values[name]
+        if v is not None:
+            yield v.is_const, f"{name} is computed at run time (needs a constant)"
+            whole = v.shape == m.x.shape[axis:]
+            yield whole, f"{name} {list(v.shape)} is not {list(m.x.shape[axis:])}"
+
+
+@layernorm.lower
+def to_layernorm(c: LowerContext, m: Match) -> None:
+    axis = int(m.root.attr("axis", -1)) % m.x.rank
+    outer, inner, _ = split_at(m.x.shape, axis, m.x.rank)
+    scale = np.asarray(m.scale.data).reshape(-1)
+    shift = np.zeros_like(scale) if m.shift is None else np.asarray(m.shift.data).reshape(-1)
+    epsilon = float(np.float32(m.root.attr("epsilon", 1e-5)))
+    params = c.params(outer=outer, inner=inner, epsilon=epsilon)
+    consts = c.const(scale, "scale"), c.const(shift, "shift")
+    state = primitive(c, "aot_dnnl_layernorm", *consts, params)
+    c.call("aot_dnnl_run", state, m.y, m.x, status=True, macs=3 * outer * inner)
+
+
+KINDS = {"ReduceMean": 0, "ReduceSum": 1, "ReduceMax": 2, "ReduceMin": 3}
+
+
+def _axes(m: Match) -> list[int]:
+    """The reduced axes in order; all of them where none are given."""
+    if m.axes is None or not math.prod(m.axes.shape):
+        return list(range(m.x.rank))
+    return sorted({int(a) % m.x.rank for a in np.asarray(m.axes.data).reshape(-1)})
+
+
+def _reduction(op_type: str) -> Any:
+    return lambda op, x, axes: getattr(op, op_type)(x, axes, _optional=1)
+
+
+def _declare_reduce(op_type: str) -> None:
+    made = declare(op_type.lower(), ("x", "axes"), _reduction(op_type))
+
+    @made.check
+    def fits(m: Match) -> Checks:
+        yield from floats(m.x)
+        known = m.axes is None or m.axes.is_const
+        yield known, "axes are computed at run time (need a constant)"
+        empty = m.axes is None or not math.prod(m.axes.shape)
+        copies = empty and bool(m.root.attr("noop_with_empty_axes", 0))
+        yield not copies and m.x.rank > 0, "no axes to reduce"
+        if known and not copies and m.x.rank:
+            axes = _axes(m)
+            yield axes[-1] - axes[0] + 1 == len(axes), f"axes {axes} (need neighbours)"
+            extent = math.prod(m.x.shape[axes[0] : axes[-1] + 1])
+            yield extent > 1, f"axes {axes} of extent 1: nothing to reduce"
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        axes = _axes(m)
+        outer, extent, inner = split_at(m.x.shape, axes[0], axes[-1] + 1)
+        params = c.params(outer=outer, axis=extent, inner=inner, kind=KINDS[op_type])
+        state = primitive(c, "aot_dnnl_reduce", params)
+        c.call("aot_dnnl_run", state, m.y, m.x, status=True, macs=math.prod(m.x.shape))
+
+
+for _op in KINDS:
+    _declare_reduce(_op)
