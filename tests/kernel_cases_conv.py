@@ -68,6 +68,8 @@ class Prepared:
     arrays: tuple[Any, ...]
     check: Callable[[], float]
     label: str
+    weights: Array | None = None  # of a convolution, as defined
+    bias: Array | None = None
 
     @property
     def signature(self) -> Signature:
@@ -117,7 +119,7 @@ def conv_case(
         return float(np.max(np.abs(unblocked(y, out, lanes) - want))) / scale
 
     label = f"{call.kernel} {call.instance} {s} {act} residual={residual}"
-    return Prepared(call, tuple(arrays), check, label)
+    return Prepared(call, tuple(arrays), check, label, w, b)
 
 
 def direct_shapes() -> Iterator[ConvShape]:
@@ -183,12 +185,34 @@ def winograd_shapes() -> Iterator[ConvShape]:
     yield shape(3, 16, 3, 3, kh=3, kw=3)
 
 
+def group_of_nan(s: ConvShape, v: int, residual: bool) -> Prepared:
+    """NaN and infinities in all channels of group 1: every other group is what it was."""
+    case = conv_case(s, v, plan.plan_blocked, Act(1, -0.5, 0.75), residual, plain=False)
+    icg, ocg = s.ic // s.groups, s.oc // s.groups
+    lanes = case.arrays[1].reshape(s.n, -1, s.ih, s.iw, v)
+    for c in range(icg, 2 * icg):
+        lanes[:, c // v, :, :, c % v] = np.nan if c % 2 else np.inf
+    x = unblocked(case.arrays[1], (s.n, s.ic, s.ih, s.iw), v).copy()
+    clean = np.where(np.isfinite(x), x, 0.0)
+    r = unblocked(case.arrays[0], (s.n, s.oc, s.oh, s.ow), v).copy() if residual else 0.0
+    want = np.clip(conv(clean, case.weights, case.bias, s) + r, -0.5, 0.75)
+
+    def check() -> float:
+        y = unblocked(case.arrays[0], (s.n, s.oc, s.oh, s.ow), v)
+        others = [c for c in range(s.oc) if c // ocg != 1]
+        return float(np.max(np.abs(y[:, others] - want[:, others])))
+
+    return replace(case, check=check, label=f"NaN in a group: {case.label}")
+
+
 def conv_cases(v: int) -> Iterator[Prepared]:
     for i, s in enumerate([*direct_shapes(), *grouped_shapes()]):
         yield conv_case(s, v, plan.plan_blocked, ACTS[i % 5], i % 3 == 1, plain=False)
         if i % 2:
             act = ACTS[(i + 2) % 5]
             yield conv_case(s, v, plan.plan_blocked, act, i % 3 == 0, plain=False, y_plain=True)
+    for i, s in enumerate(grouped_shapes()):
+        yield group_of_nan(s, v, residual=i % 2 == 0)
     for i, s in enumerate(depthwise_shapes()):
         yield conv_case(s, v, plan.plan_depthwise, ACTS[i % 5], False, plain=False)
     for i, s in enumerate(winograd_shapes()):

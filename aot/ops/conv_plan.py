@@ -153,7 +153,7 @@ def plan_blocked(
     """Direct convolution of a blocked tensor; w [oc, ic / groups, kh, kw]."""
     k = s.kh * s.kw * s.ic // s.groups
     p, o = choose_tile(v, s.oh * s.ow, ceil_div(s.oc, v), k)
-    if s.groups > 1 and v > 1:  # a panel that touches two groups computes zeros
+    if s.groups > 1:  # a panel that touches two groups computes zeros
         while o > 1 and (s.oc // s.groups) % (o * v):
             o //= 2
     fields = {**s.fields, "groups": s.groups, **_strides(s, v, False, y_plain)}
@@ -167,7 +167,7 @@ def plan_blocked(
     )
 
 
-RUN, LONG = 8, 192  # of few channels: products in a run, and products that a sum with runs has
+RUN, LONG = 16, 192  # of few channels: products in a run, and products that a sum with runs has
 
 
 def plan_plain(

@@ -5,8 +5,8 @@
  * [n][oc][oh][ow], r as y.
  * Output channels go in groups of O vectors (the last ones 2 or 1); w holds one panel per group:
  * [kh][kw][kc][O * V], kc the input channels of every convolution group that the panel touches,
- * from a multiple of V on (zero weights where input and output channel are not connected). bias
- * [ceil(oc/V) * V], pad lanes zero.
+ * from a multiple of V on (zero weights where input and output channel are not connected; NaN and
+ * infinities of other groups do not get through). bias [ceil(oc/V) * V], pad lanes zero.
  *
  * y = act(conv(x) + bias + r). Rows y0..y1-1 of the output are computed. x points at image row
  * x_row0, y and r at output row y_row0, so a caller may hold only a part of the image.
@@ -76,11 +76,73 @@ AOT_INLINE void aot_conv_f32_pixels(aot_tile_f32_job *j, const aot_conv_f32_bloc
     }
 }
 
-/* All pixels of one group of output blocks. */
+/* The sum of output channel c at pixel (oy, ox) over the channels of its own group. w is the
+ * panel's lane of c, whose input channels start at `first`; wide = o * V. x is image row x_row0,
+ * channel 0. */
+AOT_INLINE float aot_conv_f32_own(const aot_conv_f32_blocked_params *p, const float *x,
+                                  const float *w, float bias, int32_t wide, int32_t c,
+                                  int32_t first, int32_t kc, int32_t oy, int32_t ox) {
+    const int32_t icg = p->ic / p->groups;
+    const int32_t from = c / (p->oc / p->groups) * icg;
+    float sum = bias;
+    int32_t a, b, k;
+    for (a = 0; a < p->kh; ++a) {
+        const int32_t row = oy * p->sh - p->pt + a * p->dh;
+        for (b = 0; b < p->kw; ++b) {
+            const int32_t col = ox * p->sw - p->pl + b * p->dw;
+            const float *tap = w + (ptrdiff_t)(a * p->kw + b) * kc * wide;
+            if (row < 0 || row >= p->ih || col < 0 || col >= p->iw) {
+                continue;
+            }
+            for (k = from; k < from + icg; ++k) {
+                sum += x[k / AOT_VLEN * p->x_plane + (ptrdiff_t)(row - p->x_row0) * p->x_row +
+                         (ptrdiff_t)col * AOT_VLEN + k % AOT_VLEN] *
+                       tap[(ptrdiff_t)(k - first) * wide];
+            }
+        }
+    }
+    return sum;
+}
+
+/* A panel that touches several groups multiplies the channels of other groups by zero, which is NaN
+ * if those are infinite or NaN: computes every NaN of the tile j->y again. x as in
+ * aot_conv_f32_own, r the tile of what is added, [o][P][V], or NULL; c0 the first output channel, q
+ * the first pixel. */
+AOT_UNUSED AOT_NOINLINE static void aot_conv_f32_isolate(const aot_tile_f32_job *j,
+                                                         const aot_conv_f32_blocked_params *p,
+                                                         const float *x, const float *r, int32_t c0,
+                                                         int32_t first, int32_t q, int32_t o,
+                                                         int32_t P) {
+    const int32_t wide = o * AOT_VLEN;
+    const int32_t cols = p->oc - c0 < wide ? p->oc - c0 : wide;
+    int32_t i, c;
+    for (c = 0; c < cols; ++c) {
+        const int32_t block = c / AOT_VLEN, lane = c % AOT_VLEN;
+        for (i = 0; i < j->n; ++i) {
+            float *y = j->y + block * j->y_block + (ptrdiff_t)i * AOT_VLEN + lane;
+            if (*y != *y) {
+                float v = aot_conv_f32_own(p, x, j->w + c, j->bias[c], wide, c0 + c, first, j->kc,
+                                           (q + i) / p->ow, (q + i) % p->ow);
+                v += r != NULL ? r[((ptrdiff_t)block * P + i) * AOT_VLEN + lane] : 0.0F;
+                if (j->clamp != 0) {
+                    v = v < j->lo ? j->lo : v;
+                    v = v > j->hi ? j->hi : v;
+                }
+                *y = v;
+            }
+        }
+    }
+}
+
+/* All pixels of one group of output blocks, from channel c0 on; x is the image. */
 AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_blocked_params *p,
-                                   float *y, const float *r, const float *next, int32_t o,
-                                   int32_t cols, int P, int O, int YV, int ACT) {
-    float edge[AOT_TILE_EDGE];
+                                   float *y, const float *x, const float *r, const float *next,
+                                   int32_t o, int32_t c0, int32_t first, int P, int O, int YV,
+                                   int ACT) {
+    float edge[AOT_TILE_EDGE], added[AOT_TILE_EDGE];
+    const int spans = p->ic / p->groups % AOT_VLEN != 0 || p->oc / p->groups % AOT_VLEN != 0;
+    const int mixed = p->groups > 1 && spans;
+    const int32_t cols = p->oc - c0 < o * AOT_VLEN ? p->oc - c0 : o * AOT_VLEN;
     const int flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 &&
                      p->pl == 0 && p->iw == p->ow && p->x_row == p->iw * AOT_VLEN;
     const int32_t taps = p->kh * p->kw * j->kc;
@@ -114,9 +176,20 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
         if (YV != AOT_VLEN && r != NULL) {
             aot_tile_f32_gather(edge, r + at, (ptrdiff_t)p->y_plane, n, cols, P);
         }
+        if (mixed && r != NULL) { /* r may be y */
+            int32_t i;
+            for (i = 0; i < o * n; ++i) {
+                const ptrdiff_t from = i / n * j->y_block + (ptrdiff_t)(i % n) * AOT_VLEN;
+                aot_vstore(added + (ptrdiff_t)(i / n * P + i % n) * AOT_VLEN,
+                           aot_vload(j->r + from));
+            }
+        }
         j->next = next != NULL && ahead < (ptrdiff_t)taps * o * AOT_VLEN ? next + ahead : NULL;
         ahead += (ptrdiff_t)taps * 8;
         aot_tile_f32_run(j, o, P, O, 0);
+        if (mixed) {
+            aot_conv_f32_isolate(j, p, x, r != NULL ? added : NULL, c0, first, q, o, P);
+        }
         if (ACT != 0) {
             aot_conv_act_f32_tile(j->y, n, AOT_VLEN, o, j->y_block, p->act, p->alpha, p->beta);
         }
@@ -155,7 +228,6 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
         const float *xi = x + image * p->x_batch;
         for (b = 0; b < vecs; b += o) {
             const ptrdiff_t at = (ptrdiff_t)(image * p->y_batch + b * p->y_plane * (AOT_VLEN / YV));
-            const int32_t rest = p->oc - b * AOT_VLEN;
             int32_t first;
             ptrdiff_t size;
             o = aot_tile_f32_group(b, vecs, O);
@@ -165,9 +237,9 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
             j.x = xi + first / AOT_VLEN * p->x_plane;
             j.w = panel;
             j.bias = bias + b * AOT_VLEN;
-            aot_conv_f32_group(&j, p, y + at, r != NULL ? r + at : NULL,
-                               b + o < vecs ? panel + size : NULL, o,
-                               rest < o * AOT_VLEN ? rest : o * AOT_VLEN, P, O, YV, ACT);
+            aot_conv_f32_group(&j, p, y + at, xi, r != NULL ? r + at : NULL,
+                               b + o < vecs ? panel + size : NULL, o, b * AOT_VLEN, first, P, O, YV,
+                               ACT);
             panel += size;
         }
     }
