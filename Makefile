@@ -4,9 +4,9 @@ VENV   ?= .venv
 PY     := $(VENV)/bin/python
 PYTHON ?= python3
 SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
-# Compilers the product needs, and what only its tests need (a second compiler, C formatting).
-APT_RUN  := gcc g++ make cmake python3-venv
-APT_TEST := clang clang-format libclang-rt-14-dev
+# What the product needs, and what only its tests need (other compilers, sanitizers, C formatting).
+APT_RUN  := gcc libc6-dev make cmake python3-venv
+APT_TEST := g++ clang clang-format libclang-rt-14-dev git
 JOBS   ?= 2
 
 .PHONY: help demo test full check format docs golden bench clean
@@ -22,7 +22,7 @@ endef
 $(VENV)/.run: pyproject.toml
 	$(call apt_install,$(APT_RUN))
 	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q -e '.[cmake]'
+	$(PY) -m pip install -q -e .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
@@ -52,13 +52,14 @@ format: $(VENV)/.test ## rewrite Python and C files in the house format
 	$(VENV)/bin/ruff format -q .
 	@git ls-files 'runtime_c/*.[ch]' | xargs -r clang-format -i
 
-docs: $(VENV)/.test ## regenerate docs/cli.md
+docs: $(VENV)/.test ## regenerate docs/cli.md and docs/operators.md
 	$(PY) -m aot.cli.docs
+	$(PY) -m aot.cli.ops_page
 
 golden: $(VENV)/.test ## renew the golden files
 	$(PY) -m pytest -q tests --update-golden
 
-bench: $(VENV)/.test ## speed and memory tables
+bench: $(VENV)/.test ## measure again and rewrite the tables of benchmarks/README.md
 	$(PY) benchmarks/all.py
 
 clean: ## remove what the build made
