@@ -19,6 +19,7 @@ import numpy as np
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import Act, ConvShape, KernelCall
 from kernel_harness import Library, Signature, blocked, exact, fresh, unblocked
+from kernel_ranges_conv import Ranges
 
 Array = np.ndarray[Any, Any]
 RNG = np.random.default_rng(7)
@@ -289,14 +290,18 @@ def limit(call: KernelCall) -> float:
 
 def main(v: int, folder: Path, flags: list[str]) -> int:
     cases = all_cases(v)
-    library = Library(folder, v, [c.signature for c in cases], flags)
+    ranges = Ranges(v)
+    library = Library(folder, v, [*(c.signature for c in cases), *ranges.signatures()], flags)
     for case in cases:
         library.bind(case.signature, case.arrays, case.call.fields)()
         error = case.check()
         if not error < limit(case.call):
             print(f"error {error:.3g}: {case.label}")
             return 1
-    print(f"{len(cases)} cases right")
+    for wrong in ranges.wrong(library):
+        print(f"not the same bits: {wrong}")
+        return 1
+    print(f"{len(cases)} cases right, {len(ranges.items)} layers in ranges")
     return 0
 
 

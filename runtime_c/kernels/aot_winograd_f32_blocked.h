@@ -8,7 +8,8 @@
  * tile of aot_tile_f32.h, outputs transformed with bias, r and activation.
  * Scratch, in floats: T*T * tiles * V * (ceil(ic/V) + O).
  * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y and r at output row
- * y_row0. In place: y may be r.
+ * y_row0; tiles begin at y0, so ranges from multiples of M give the bits of the whole, and read the
+ * image rows of whole tiles. In place: y may be r.
  */
 #ifndef AOT_WINOGRAD_F32_BLOCKED_H
 #define AOT_WINOGRAD_F32_BLOCKED_H
