@@ -20,6 +20,13 @@ _CPU = 1
 #: Bytes given to NAME_context, far above its size; the library checks nothing beyond its own.
 _CONTEXT_BYTES = 64 * 1024
 
+#: What `NAME_run` may still refuse when dtypes and shapes are right (aot_status).
+_REFUSED = {
+    7: "an array is not aligned to its element type",
+    8: "an output overlaps an input or another output",
+    18: "a vendor's library reported an error",
+}
+
 
 class _Device(ctypes.Structure):
     _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
@@ -95,7 +102,8 @@ class Library:
                 ctypes.c_void_p(self._context.ctypes.data), _pointers(inputs), _pointers(outputs)
             )
         if status != 0:
-            raise VerifyError(f"{self.name}_run returned status {status}")
+            reason = _REFUSED.get(status, "the model's own check failed")
+            raise VerifyError(f"{self.name}_run returned status {status}: {reason}")
         return results[0] if len(results) == 1 else tuple(results)
 
     def _arguments(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:

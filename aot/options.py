@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
+from numbers import Integral
+from types import MappingProxyType, NoneType
 from typing import Any, Literal, get_args
 
 from aot.errors import UnsupportedError, UsageError
@@ -61,6 +62,16 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse values no stage understands (UsageError naming the option and the value)."""
+        for option, value, kinds in (
+            ("name", self.name, (str,)),
+            ("dims", self.dims, (Mapping,)),
+            ("input_shapes", self.input_shapes, (Mapping,)),
+            ("bindings", self.bindings, (Mapping,)),
+            ("ram", self.ram, (Integral, NoneType)),
+            ("plan_effort", self.plan_effort, (Integral,)),
+            ("offload_limit", self.offload_limit, (Integral, NoneType)),
+        ):
+            _of_type(option, value, kinds)
         _one_of("--objective", self.objective, get_args(Objective))
         _one_of("--accuracy", self.accuracy, get_args(Accuracy))
         _one_of("--specialise", self.specialise, get_args(Specialise))
@@ -78,10 +89,18 @@ class Options:
         if self.objective == "energy":
             what = "--objective energy is not available in this version of aotc"
             raise UnsupportedError(what, hint="available: latency, ram, flash")
+        if self.offload_limit is not None and self.offload_limit < 0:
+            raise UsageError(f"offload_limit={self.offload_limit}: must not be negative")
         if self.plan_effort < 0:
             raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
         if self.ram is not None and self.ram <= 0:
             raise UsageError(f"--ram {self.ram}: must be positive")
+
+
+def _of_type(option: str, value: object, kinds: tuple[type, ...]) -> None:
+    if not isinstance(value, kinds):
+        wanted = " or ".join(k.__name__ for k in kinds)
+        raise UsageError(f"{option}={value!r}: not of type {wanted}")
 
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.edit import graphs, hoist_constants
-from aot.errors import ModelError
+from aot.errors import ModelError, UsageError
 from aot.load.check import check_details, check_structure
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
 from aot.load.functions import check_functions, inline_functions
@@ -37,16 +37,27 @@ __all__ = [
 
 
 def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
-    """The ModelProto behind a path, bytes or a ModelProto, and the folder of its external data."""
+    """The ModelProto behind whatever holds a model, and the folder of its external data.
+
+    Raises UsageError for an object of another kind.
+    """
     if isinstance(source, (str, os.PathLike, bytes)):
         return read_model(source)
+    import onnx
+    import onnx_ir as ir
+
+    if isinstance(source, ir.Model):
+        return ir.to_proto(source), None
+    if not isinstance(source, onnx.ModelProto):
+        kinds = "a path, bytes, a ModelProto or an onnx_ir.Model"
+        raise UsageError(f"the model is a {type(source).__name__}, not {kinds}")
     return source, None
 
 
 def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     """The model in the canonical opset, statically shaped and typed, with C identifiers as names.
 
-    `source` is a path, the bytes of a file or a ModelProto (which is not changed).
+    `source` is a path, the bytes of a file, a ModelProto or an onnx_ir.Model (not changed).
     Raises ModelError or UnsupportedError, naming node, value and dimension.
     """
     from aot.load import names, weights

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""aot.compile: what is no model or no value of an option gets a message, never a stray exception.
+
+An onnx_ir.Model was promised and crashed; `None`, `ram="1K"` or `dims=3` gave AttributeError or
+TypeError; a negative offload_limit was accepted; a refused run gave only a number.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+
+import aot
+from aot.errors import UsageError, VerifyError
+from graphs import model
+
+MODEL = model([("Relu", "x", "y")], {"x": [2, 3]}, {"y": [2, 3]})
+
+
+def test_an_onnx_ir_model_is_compiled() -> None:
+    bundle = aot.compile(ir.from_proto(MODEL), configure=False)
+    assert [i["name"] for i in bundle.manifest["inputs"]] == ["x"]
+
+
+@pytest.mark.parametrize("source", [None, 5, {}, MODEL.graph])
+def test_what_is_no_model(source: Any) -> None:
+    with pytest.raises(UsageError, match=r"the model is a .* not a path"):
+        aot.compile(source, configure=False)
+
+
+@pytest.mark.parametrize(
+    "option", [{"ram": "1K"}, {"dims": 3}, {"name": 5}, {"plan_effort": "a"}, {"offload_limit": -1}]
+)
+def test_what_is_no_value(option: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(option))):
+        aot.compile(MODEL, configure=False, **option)
+
+
+def test_a_refused_run_says_why(tmp_path: Path) -> None:
+    relu = aot.compile(MODEL, tmp_path / "out").load()
+    x = np.zeros((2, 3), np.float32)
+    with pytest.raises(VerifyError, match="overlaps"):
+        relu(x, out=x)
+    odd = np.zeros(25, np.uint8)[1:].view(np.float32).reshape(2, 3)
+    with pytest.raises(VerifyError, match="not aligned"):
+        relu(odd)
