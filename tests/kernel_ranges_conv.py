@@ -119,7 +119,12 @@ def run(
         "y_batch": y_plane * -(-s.oc // yl),
     }
     y = fresh(s.n * -(-s.oc // yl) * y_plane)
-    arrays: list[Array | None] = [y, store(x[:, :, x0:x1], xl), exact(call.weights), exact(call.bias)]
+    arrays: list[Array | None] = [
+        y,
+        store(x[:, :, x0:x1], xl),
+        exact(call.weights),
+        exact(call.bias),
+    ]
     if layer.residual:
         arrays.append(store(r[:, :, y0:y1], yl))
     if call.scratch is not None:
