@@ -138,16 +138,48 @@ AOT_UNUSED AOT_NOINLINE static void aot_gemv_f32_panel(float *y, const float *x,
     aot_vstore(y + 3 * AOT_VLEN, t3);
 }
 
-/* A group of 4 vectors of columns for a single row: y[i] = act(product + r[i]). */
-AOT_INLINE void aot_gemv_f32_group(const aot_tile_f32_job *j, const aot_gemm_f32_group_args *g) {
+/* One row times one vector of columns of a panel `step` floats wide: adds in the same order as
+ * aot_gemv_f32_panel, so that equal columns give equal bits wherever they stand. */
+AOT_UNUSED AOT_NOINLINE static void aot_gemv_f32_vector(float *y, const float *x, const float *w,
+                                                        const float *bias, int32_t k,
+                                                        ptrdiff_t step) {
+    aot_vf t = aot_vload(bias);
+    int32_t i = 0;
+    while (i < k) {
+        const int32_t end = k - i < AOT_GEMM_RUN ? k : i + AOT_GEMM_RUN;
+        aot_vf a = aot_vzero(), b = aot_vzero();
+        for (; i + 2 <= end; i += 2, w += 2 * step) {
+            a += aot_vload(w) * x[i];
+            b += aot_vload(w + step) * x[i + 1];
+        }
+        if (i < end) {
+            a += aot_vload(w) * x[i];
+            w += step;
+            ++i;
+        }
+        t += a + b;
+    }
+    aot_vstore(y, t);
+}
+
+/* A group of `o` vectors of columns for a single row: y[i] = act(product + r[i]). */
+AOT_INLINE void aot_gemv_f32_group(const aot_tile_f32_job *j, const aot_gemm_f32_group_args *g,
+                                   int32_t o) {
     float sum[4 * AOT_VLEN];
     int32_t i;
-    aot_gemv_f32_panel(sum, j->x, j->w, j->bias, j->kc);
+    if (o == 4) {
+        aot_gemv_f32_panel(sum, j->x, j->w, j->bias, j->kc);
+    } else {
+        for (i = 0; i < o; ++i) {
+            aot_gemv_f32_vector(sum + i * AOT_VLEN, j->x, j->w + i * AOT_VLEN,
+                                j->bias + i * AOT_VLEN, j->kc, (ptrdiff_t)o * AOT_VLEN);
+        }
+    }
     for (i = 0; g->r != NULL && i < g->cols; ++i) {
         sum[i] += g->r[i];
     }
     if (g->act != AOT_ACT_NONE) {
-        for (i = 0; i < 4; ++i) {
+        for (i = 0; i < o; ++i) {
             float *v = sum + i * AOT_VLEN;
             const aot_vf x = aot_vload(v);
             if (j->clamp != 0) {
@@ -197,8 +229,8 @@ AOT_INLINE void aot_gemm_f32(float *y, const float *x, const float *w, const flo
         g.y = y + b * AOT_VLEN;
         g.r = r != NULL ? r + b * AOT_VLEN : NULL;
         g.cols = left < o * AOT_VLEN ? left : o * AOT_VLEN;
-        if (ACT == 0 && O == 4 && o == 4 && p->m == 1) {
-            aot_gemv_f32_group(&j, &g);
+        if (ACT == 0 && O == 4 && p->m == 1) {
+            aot_gemv_f32_group(&j, &g, o);
         } else {
             aot_gemm_f32_group(&j, &g, b + o < vecs ? j.w + size : NULL, o, P, O, ACT);
         }
