@@ -68,13 +68,13 @@ def matches_at(
     """Every way `pattern` matches at `root`, the author's preferred one first.
 
     `taken` holds `id()` of nodes that must not be covered. No inner value is used outside the
-    match or is an output of the graph, unless the pattern returns it.
+    match or is an output of the graph, unless the pattern returns it; none is a wildcard's.
     """
     search = _Search(root, taken)
     roots = pattern.roots if isinstance(pattern, Results) else (pattern,)
     for _ in search.results(roots, 0, root):
         found = search.binding(roots)
-        if _closed(found):
+        if _closed(found) and not _reads_itself(found, search.wildcards):
             yield found
 
 
@@ -93,6 +93,15 @@ def _closed(found: Binding) -> bool:
     return True
 
 
+def _reads_itself(found: Binding, wildcards: Sequence[ir.Value | None]) -> bool:
+    """Whether a wildcard, which stands for a value from outside, is computed by the match.
+
+    Conv(x, w) + r where r is that same convolution: a fused kernel never stores it.
+    """
+    covered = set(map(id, found.covered))
+    return any(v is not None and id(v.producer()) in covered for v in wildcards)
+
+
 class _Search:
     """The state of one search: what is bound now."""
 
@@ -105,6 +114,7 @@ class _Search:
         self.groups: dict[str, tuple[ir.Value | None, ...]] = {}
         self.bound: dict[int, ir.Node] = {}  # by identity of the pattern
         self.covered: dict[int, ir.Node] = {}
+        self.wildcards: list[ir.Value | None] = []
 
     def binding(self, roots: Sequence[Pat]) -> Binding:
         """A copy of the state."""
@@ -182,7 +192,9 @@ class _Search:
         known = self.values.get(name, _MISSING)
         if known is _MISSING:
             self.values[name] = value
+            self.wildcards.append(value)
             yield from self._solve(rest)
+            self.wildcards.pop()
             del self.values[name]
         elif known is value:
             yield from self._solve(rest)
