@@ -72,6 +72,8 @@ def to_layernorm(c: LowerContext, m: Match) -> None:
     c.call("aot_dnnl_run", state, m.y, m.x, status=True, macs=3 * outer * inner)
 
 
+#: The library adds one term after the other, so long sums lose digits.
+MOST_SUMMED = 4096
 KINDS = {"ReduceMean": 0, "ReduceSum": 1, "ReduceMax": 2, "ReduceMin": 3}
 
 
@@ -102,6 +104,8 @@ def _declare_reduce(op_type: str) -> None:
             yield axes[-1] - axes[0] + 1 == len(axes), f"axes {axes} (need neighbours)"
             extent = math.prod(m.x.shape[axes[0] : axes[-1] + 1])
             yield extent > 1, f"axes {axes} of extent 1: nothing to reduce"
+            exact = op_type in ("ReduceMax", "ReduceMin") or extent <= MOST_SUMMED
+            yield exact, f"{extent} terms in one float32 sum (at most {MOST_SUMMED})"
 
     @made.lower
     def lowered(c: LowerContext, m: Match) -> None:

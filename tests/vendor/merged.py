@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Many small models side by side in one: one build tests a whole vendor."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from aot.api import compile_to
+from aot.load import load
+from aot.normalise import normalise
+from aot.ops.registry import Case, load_all
+from aot.options import Options
+from aot.partition.select import Partition, select
+from aot.pipeline import _load_options
+from aot.run import execute, open_out
+from aot.vendor.find import backends_for
+
+
+@dataclass
+class Part:
+    """A model, what goes in by name, what must come out in order."""
+
+    label: str
+    model: onnx.ModelProto
+    feeds: dict[str, np.ndarray]
+    want: list[np.ndarray]
+    case: Case
+    taken: list[str] = field(default_factory=list)
+
+
+def partition_of(model: onnx.ModelProto, backends: tuple[str, ...]) -> Partition:
+    """Who computes what."""
+    found = backends_for(backends)
+    return select(normalise(load(model, _load_options(Options(), found))).graph, found)
+
+
+def taken_by(part: Part, vendor: str) -> list[str]:
+    """Patterns of `vendor` in the partition of a part."""
+    items = partition_of(part.model, (vendor,)).items
+    return [s.pattern.name for s in items if s.backend == vendor]
+
+
+def behind_identity(part: Part) -> Part | None:
+    """The part with its first image passed through a convolution by one, whose result is used
+    elsewhere too: what follows gets its input in the layout that convolutions write. None where
+    no input is such an image."""
+    graph = part.model.graph
+    names = {v.name for v in graph.input}
+    image = next((n for n in graph.node[0].input if n in names and _is_image(part.feeds[n])), None)
+    if image is None:
+        return None
+    x = part.feeds[image]
+    channels, rank = x.shape[1], x.ndim
+    weights = np.eye(channels, dtype=np.float32).reshape(channels, channels, *[1] * (rank - 2))
+    nodes = [helper.make_node("Conv", [image, "identity"], ["through"])]
+    for node in graph.node:
+        copy = onnx.NodeProto()
+        copy.CopyFrom(node)
+        for i, name in enumerate(copy.input):
+            if name == image:
+                copy.input[i] = "through"
+        nodes.append(copy)
+    result = helper.make_tensor_value_info("through", onnx.TensorProto.FLOAT, list(x.shape))
+    made = helper.make_graph(
+        nodes,
+        "behind",
+        graph.input,
+        [*graph.output, result],
+        [*graph.initializer, numpy_helper.from_array(weights, "identity")],
+    )
+    model = helper.make_model(made, opset_imports=part.model.opset_import)
+    return Part(f"{part.label} behind", model, part.feeds, [*part.want, x], part.case)
+
+
+def _is_image(x: np.ndarray) -> bool:
+    return x.dtype == np.float32 and 3 <= x.ndim <= 5 and 4 <= x.shape[1] and bool(x.size)
+
+
+def merge(parts: list[Part]) -> tuple[onnx.ModelProto, list[np.ndarray]]:
+    """One model of all parts, and its inputs."""
+    nodes, inputs, outputs, consts, arrays = [], [], [], [], []
+    for number, part in enumerate(parts):
+        prefix = f"p{number}_"
+        graph = part.model.graph
+        for node in graph.node:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            copy.name = prefix + (node.name or node.op_type)
+            for names in (copy.input, copy.output):
+                for i, name in enumerate(names):
+                    names[i] = name and prefix + name
+            nodes.append(copy)
+        for source, to in (
+            (graph.input, inputs),
+            (graph.output, outputs),
+            (graph.initializer, consts),
+        ):
+            for item in source:
+                copy = type(item)()
+                copy.CopyFrom(item)
+                copy.name = prefix + item.name
+                to.append(copy)
+        arrays += [part.feeds[v.name] for v in graph.input]
+    graph = helper.make_graph(nodes, "merged", inputs, outputs, consts)
+    return helper.make_model(graph, opset_imports=parts[0].model.opset_import), arrays
+
+
+def build(out: Path, environment: dict[str, str]) -> None:
+    """Configure and build OUT, as a user does."""
+    env = {**os.environ, **environment}
+    for command in (["cmake", "-S", out / "bundle", "-B", out], ["cmake", "--build", out]):
+        done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+
+
+def compile_parts(parts: list[Part], vendor: str, out: Path) -> list[np.ndarray]:
+    """Write the bundle of all parts; the arrays to run it on."""
+    model, arrays = merge(parts)
+    compile_to(model, out, Options(name="net", backends=(vendor,)), configure=False)
+    return arrays
+
+
+def run(parts: list[Part], arrays: list[np.ndarray], out: Path) -> list[str]:
+    """Run a built bundle; a line for each result that differs."""
+    built = open_out(out)
+    got = iter(execute(built, arrays))
+    wrong = []
+    for part in parts:
+        for i, want in enumerate(part.want):
+            array = next(got)
+            if why := difference(array, want, part.case):
+                wrong.append(f"{part.label} output {i} by {part.taken}: {why}")
+    return wrong
+
+
+def difference(got: np.ndarray, want: np.ndarray, case: Case) -> str:
+    """Empty if equal within the case's tolerance."""
+    if got.shape != want.shape:
+        return f"shape {got.shape}, expected {want.shape}"
+    size = float(np.abs(want[np.isfinite(want)]).max(initial=0.0))
+    atol = max(case.atol, 4e-6 * size)  # of a sum of terms about as large as the largest result
+    close = np.isclose(got, want, rtol=case.rtol, atol=atol, equal_nan=True)
+    if close.all():
+        return ""
+    worst = np.unravel_index(np.argmin(close), close.shape)
+    return f"{(~close).sum()} of {close.size} differ, {worst}: {got[worst]}, expected {want[worst]}"
+
+
+def manifest_of(out: Path) -> dict:
+    """The bundle's manifest."""
+    return json.loads((out / "bundle" / "manifest.json").read_text())
+
+
+def portable_operators() -> list[str]:
+    """Names of the portable patterns."""
+    return [p.name for p in load_all().patterns]

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every case of every operator that oneDNN takes, alone and behind a convolution, on both
+generations of the library."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "ops")]
+
+import harness
+import merged
+from needs import missing
+
+ROOTS = {"2": "/usr", "3": sys.prefix}
+
+
+@pytest.fixture(scope="module", params=sorted(ROOTS))
+def root(request: pytest.FixtureRequest) -> str:
+    """A prefix with the library of one generation."""
+    version = Path(ROOTS[request.param]) / "include" / "oneapi" / "dnnl" / "dnnl_version.h"
+    if not version.is_file() or f"VERSION_MAJOR {request.param}" not in version.read_text():
+        missing(f"oneDNN {request.param} in {ROOTS[request.param]}")
+    return ROOTS[request.param]
+
+
+def parts_of_cases() -> list[merged.Part]:
+    """Cases of which oneDNN takes a node."""
+    parts = []
+    for job in harness.collect():
+        if job.error or job.model is None or not harness.has_floats(job):
+            continue
+        feeds = harness.feeds(job.model, job.case)
+        if any(np.isnan(a).any() for a in feeds.values() if a.dtype.kind == "f"):
+            continue  # oneDNN does not promise to hand NaN on
+        alone = merged.Part(job.label, job.model, feeds, job.want, job.case)
+        for part in (alone, merged.behind_identity(alone)):
+            if part is None:
+                continue
+            part.taken = merged.taken_by(part, "dnnl")
+            own = [t for t in part.taken if t != "conv" or part is alone]
+            if own:
+                parts.append(part)
+    return parts
+
+
+@pytest.fixture(scope="module")
+def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list, list]:
+    parts = parts_of_cases()
+    out = tmp_path_factory.mktemp("cases") / "out"
+    return out, parts, merged.compile_parts(parts, "dnnl", out)
+
+
+def test_every_case(bundle: tuple[Path, list, list], root: str, tmp_path: Path) -> None:
+    out, parts, arrays = bundle
+    assert len(parts) > 150
+    mine = tmp_path / "out"
+    shutil.copytree(out, mine)
+    merged.build(mine, {"dnnl_ROOT": root})
+    os.environ["OMP_NUM_THREADS"] = "1"
+    wrong = merged.run(parts, arrays, mine)
+    assert not wrong, "\n".join(wrong)
