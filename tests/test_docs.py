@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import sys
-import tomllib
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ import pytest
 
 from aot.cli import docs as cli_docs
 from aot.cli import ops_page
+from needs import need_module
 
 ROOT = Path(__file__).resolve().parents[1]
 EXECUTED = ("README.md", "docs/new-operator.md", "docs/new-backend.md", "docs/bundle.md")
@@ -86,7 +87,7 @@ class Folder:
             (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} {words} "$@"\n')
             (programs / name).chmod(0o755)
         where = f"{programs}:{os.environ['PATH']}"
-        self.env = {**os.environ, "PATH": where, "PYTHONPATH": f"{path}:{ROOT}"}
+        self.env = {**os.environ, "PATH": where, "PYTHONPATH": f"{path}/site:{ROOT}"}
         self.env.pop("CMAKE_GENERATOR", None)
 
     def write(self, name: str, text: str) -> None:
@@ -103,18 +104,12 @@ class Folder:
         return done.stdout
 
     def install(self) -> None:
-        """What pip leaves behind for an editable package: its metadata, on the path."""
-        project = tomllib.loads((self.path / "pyproject.toml").read_text())["project"]
-        name = project["name"].replace("-", "_")
-        version = project["version"]
-        assert (self.path / name / "__init__.py").is_file(), "hatchling would find no package"
-        lines = []
-        for group, entries in project["entry-points"].items():
-            lines += [f"[{group}]", *(f"{k} = {v}" for k, v in entries.items())]
-        info = f"{name}-{version}.dist-info"
-        self.write(f"{info}/entry_points.txt", "\n".join(lines) + "\n")
-        head = f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {version}\n"
-        self.write(f"{info}/METADATA", head)
+        """What pip does, without its network: build the wheel and unpack it on the path."""
+        need_module("hatchling")
+        code = "import hatchling.build as b; print(b.build_wheel('wheels'))"
+        name = self.run(f'mkdir wheels && python -c "{code}"').split()[-1]
+        with zipfile.ZipFile(self.path / "wheels" / name) as wheel:
+            wheel.extractall(self.path / "site")
 
 
 def plain(line: str) -> str:
