@@ -99,6 +99,10 @@ class LowerContext:
         self._folder = pattern.folder if pattern else None
         self._header = pattern.header if pattern else ""
 
+    def defines(self, handle: Handle) -> None:
+        """Let `handle` count as an output of the current match: its first use writes it."""
+        self._outputs.add(handle.name)
+
     def unwritten(self) -> set[str]:
         """Outputs of the current match that no call and no view has defined."""
         return {n for n in self._outputs if n not in self._written and self.tensors[n].view is None}

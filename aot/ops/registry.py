@@ -116,4 +116,7 @@ def load_all() -> Backend:
             importlib.import_module(f"aot.ops.{module}")
     for entry in sorted(entry_points(group="aotc.operators"), key=lambda e: e.name):
         entry.load()
+    from aot.ops.half import widened
+
+    portable.patterns.extend([w for p in portable.patterns if (w := widened(p)) is not None])
     return portable

@@ -140,6 +140,17 @@ class Match:
             raise AttributeError(f"the pattern has no {name!r}; it has {sorted(names or {})}")
         return names[name]
 
+    def with_values(self, values: dict[str, ValueRef | None]) -> Match:
+        """The same match on other values, by name; groups of values follow."""
+        nodes = tuple(n.ir for n in self.nodes)
+        named = {k: v for k, v in self._names.items() if isinstance(v, NodeRef)}
+        swapped = {id(v.ir): values[k] for k, v in self.values.items() if v is not None}
+        attrs = {
+            k: tuple(v and swapped[id(v.ir)] for v in a) if _is_values(a) else a
+            for k, a in self.attrs.items()
+        }
+        return Match(nodes, values, named, attrs, self.output_names)
+
     def with_layouts(self, layouts: dict[str, Layout]) -> Match:
         """The same match, its values stored as `layouts` says (by name; others plain)."""
         nodes = tuple(n.ir for n in self.nodes)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""float16 and bfloat16 as storage: any operator of float32, its operands converted on the way.
+
+Every operator of one node that takes float32 gets a second pattern, tried after its own: half
+operands are widened into temporaries, the operator's lowering runs on these, and its result is
+rounded to nearest even, once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import BF16, F16, F32, DType
+from aot.layout import Layout
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case
+from aot.partition.match import Match, ValueRef
+from aot.partition.pattern import Either, OpPat
+from aot.vendor.backend import Pattern
+
+HALVES = (F16, BF16)
+SUFFIX = ".half"
+#: Operators whose result is not the rounded result on float32.
+EXACT = frozenset({"BitCast", "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"})
+
+
+def widened(pattern: Pattern) -> Pattern | None:
+    """The pattern that computes `pattern` of half operands in float32; None if it cannot."""
+    graph = pattern.graph
+    if not isinstance(graph, OpPat) or graph.op_type in EXACT:
+        return None
+    if any(isinstance(i, OpPat | Either) for i in graph.inputs):
+        return None
+    made = Pattern(
+        pattern.name + SUFFIX,
+        graph,
+        pattern.backend,
+        pattern.outputs,
+        pattern.attrs,
+        pattern.priority - 100,
+        pattern.folder,
+        pattern.header,
+    )
+
+    @made.check
+    def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        for reason in pattern.refusals(_wide(m, {})):
+            yield False, reason
+
+    @made.layouts
+    def same_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        return pattern.choose_layouts(_wide(m, {}), incoming, vlen)
+
+    @made.lower
+    def to_float(c: LowerContext, m: Match) -> None:
+        _lower(c, m, pattern)
+
+    @made.cases
+    def cases() -> Iterator[Case]:
+        for t in filter(lambda t: _is_allowed(graph, t), HALVES):
+            known = (c for c in pattern.all_cases() if _is_simple(c))
+            yield from (_narrow(pattern, c, t) for c in islice(known, 1))
+
+    return made
+
+
+def _lower(c: LowerContext, m: Match, pattern: Pattern) -> None:
+    """Widen the operands, lower as float32, round the results."""
+    names: dict[int, str] = {}
+    results = {id(v.ir) for v in m.outputs()}
+    for value in m.values.values():
+        half = value is not None and value.dtype in HALVES and not value.is_const
+        if value is None or not half or id(value.ir) in names:
+            continue
+        wide = c.temp(value.shape, F32, value.layout, f"{value.name}_f32")
+        names[id(value.ir)] = wide.name
+        if id(value.ir) in results:
+            c.defines(wide)
+        else:
+            kernel = f"aot_cast_{value.dtype.short}_f32"
+            c.call(kernel, wide, value, c.params(n=_elements(value)), header="aot_cast.h")
+    inner = _wide(m, names)
+    pattern.record(c, inner)
+    for own, wider in zip(m.outputs(), inner.outputs(), strict=True):
+        if own.dtype in HALVES:
+            kernel = f"aot_cast_f32_{own.dtype.short}"
+            source = c.read(wider)
+            c.call(kernel, own, source, c.params(n=_elements(own)), header="aot_cast.h")
+
+
+def _elements(value: ValueRef) -> int:
+    return math.prod(value.layout.physical(value.shape))
+
+
+def _wide(m: Match, names: dict[int, str]) -> Match:
+    """The match with float32 in the place of half values, called `names` by id of the value."""
+    twins: dict[int, ValueRef] = {}
+    for value in m.values.values():
+        if value is not None and id(value.ir) not in twins:
+            twins[id(value.ir)] = _twin(value, names) if value.dtype in HALVES else value
+    values = {k: v and twins[id(v.ir)] for k, v in m.values.items()}
+    return m.with_values(values)
+
+
+def _twin(value: ValueRef, names: dict[int, str]) -> ValueRef:
+    import onnx_ir as ir
+
+    data = value.data
+    made = ir.Value(
+        name=names.get(id(value.ir), f"{value.name}_f32"),
+        shape=value.ir.shape,
+        type=ir.TensorType(ir.DataType.FLOAT),
+        const_value=None if data is None else ir.Tensor(np.asarray(data).astype(np.float32)),
+    )
+    made.metadata_props.update(value.ir.metadata_props)
+    return ValueRef(made, value.layout)
+
+
+# -- cases -----------------------------------------------------------------------------------
+
+
+def _is_allowed(graph: OpPat, t: DType) -> bool:
+    """Whether ONNX lets the operator's first input be `t`."""
+    from onnx import defs
+
+    if not defs.has(graph.op_type, graph.domain):
+        return False
+    return f"tensor({t})" in defs.get_schema(graph.op_type, graph.domain).inputs[0].types
+
+
+def _is_simple(case: Case) -> bool:
+    """Whether some input is float32 and the reference needs no help."""
+    given = [a for a in case.inputs if a is not None]
+    return any(a.dtype == np.float32 for a in given) and not case.expected
+
+
+def _narrow(pattern: Pattern, case: Case, t: DType) -> Case:
+    """`case` with its float32 inputs as `t`; expected is the float32 result, rounded."""
+    inputs = tuple(
+        a.astype(t.numpy) if a is not None and a.dtype == np.float32 else a for a in case.inputs
+    )
+    wide = [
+        None if a is None else a.astype(np.float32) if a.dtype == t.numpy else a for a in inputs
+    ]
+    results = _reference(pattern, case, wide)
+    expected = tuple(r.astype(t.numpy) if r.dtype == np.float32 else r for r in results)
+    # Normalisation may split an operator in two, each rounded.
+    step = 2.0 ** (-7 if t is BF16 else -10)
+    top = max((float(np.max(np.abs(r), initial=0.0)) for r in results), default=0.0)
+    near = step * top
+    return Case(inputs, case.attrs, case.const, case.outputs, step, near, case.name, expected)
+
+
+def _reference(pattern: Pattern, case: Case, inputs: list[Any]) -> list[Any]:
+    from onnx import helper
+    from onnx.reference import ReferenceEvaluator
+
+    graph = pattern.graph
+    assert isinstance(graph, OpPat)
+    names = ["" if a is None else f"x{i}" for i, a in enumerate(inputs)]
+    outputs = [f"y{i}" for i in range(case.outputs)]
+    while names and not names[-1]:
+        names.pop()
+    node = helper.make_node(graph.op_type, names, outputs, domain=graph.domain, **case.attrs)
+    fed = {f"x{i}": a for i, a in enumerate(inputs) if a is not None}
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in fed.items()
+    ]
+    graph_proto = helper.make_graph(
+        [node], "case", infos, [helper.make_empty_tensor_value_info(o) for o in outputs]
+    )
+    with np.errstate(all="ignore"):
+        return [
+            np.asarray(a) for a in ReferenceEvaluator(helper.make_model(graph_proto)).run(None, fed)
+        ]
