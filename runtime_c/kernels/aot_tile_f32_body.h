@@ -12,11 +12,15 @@
 #define AOT_T_ACCS(p) AOT_T_EACH_Q(AOT_T_ACC, p)
 
 #if AOT_VLEN == 1
+#define AOT_T_AT(p)                                  \
+    const float *x##p = j->x + (j->off[p] + tap);    \
+    const ptrdiff_t s##p = j->xstep;
 #define AOT_T_PTR(p)           \
     const float *x##p = xs[p]; \
     const ptrdiff_t s##p = st[p];
-#define AOT_T_X(p) x##p[(ptrdiff_t)k * s##p]
+#define AOT_T_X(p) x##p[k * s##p]
 #else
+#define AOT_T_AT(p) const float *x##p = j->x + (j->off[p] + tap);
 #define AOT_T_PTR(p) const float *x##p = xs[p];
 #define AOT_T_X(p) x##p[k]
 #endif
@@ -41,22 +45,38 @@
     }
 
 /* A run of k is over: its sums join `sum`, what that rounds away joins `lost`. */
-#define AOT_T_AT(p, o) (((p) * AOT_TILE_O + (o)) * AOT_VLEN)
+#define AOT_T_LANE(p, o) (((p) * AOT_TILE_O + (o)) * AOT_VLEN)
 #define AOT_T_FLUSH(p, o)                                                        \
     {                                                                            \
-        const aot_vf old = aot_vload(sum + AOT_T_AT(p, o));                      \
+        const aot_vf old = aot_vload(sum + AOT_T_LANE(p, o));                      \
         const aot_vf all = old + a##p##_##o;                                     \
         const aot_vf part = all - old;                                           \
         const aot_vf off = (old - (all - part)) + (a##p##_##o - part);           \
-        aot_vstore(sum + AOT_T_AT(p, o), all);                                   \
-        aot_vstore(lost + AOT_T_AT(p, o), aot_vload(lost + AOT_T_AT(p, o)) + off); \
+        aot_vstore(sum + AOT_T_LANE(p, o), all);                                   \
+        aot_vstore(lost + AOT_T_LANE(p, o), aot_vload(lost + AOT_T_LANE(p, o)) + off); \
         a##p##_##o = aot_vzero();                                                \
     }
 #define AOT_T_FLUSHES(p) AOT_T_EACH_Q(AOT_T_FLUSH, p)
 #define AOT_T_TOTAL(p, o)                                                        \
-    a##p##_##o += aot_vload(lost + AOT_T_AT(p, o));                              \
-    a##p##_##o += aot_vload(sum + AOT_T_AT(p, o));
+    a##p##_##o += aot_vload(lost + AOT_T_LANE(p, o));                              \
+    a##p##_##o += aot_vload(sum + AOT_T_LANE(p, o));
 #define AOT_T_TOTALS(p) AOT_T_EACH_Q(AOT_T_TOTAL, p)
+
+#if AOT_TILE_RUNS
+#define AOT_T_RUN_OVER                      \
+    if (since + n > j->run && since > 0) {  \
+        if (!flushed) {                     \
+            memset(sum, 0, sizeof sum);     \
+            memset(lost, 0, sizeof lost);   \
+            flushed = 1;                    \
+        }                                   \
+        AOT_T_EACH_P(AOT_T_FLUSHES)         \
+        since = 0;                          \
+    }                                       \
+    since += n;
+#else
+#define AOT_T_RUN_OVER
+#endif
 
 #define AOT_T_ADD(p, o) a##p##_##o += aot_vload(j->r + (p) * j->y_pixel + (o) * j->y_block);
 #define AOT_T_ADDS(p)                 \
@@ -90,42 +110,41 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O, AOT_TILE_
         for (b = 0; b < j->nb; ++b) {
             const ptrdiff_t tap = a * j->xa + b * j->xb;
             int32_t left = j->kc;
-            if (j->edge != 0) {
-                for (p = 0; p < AOT_TILE_P; ++p) {
-                    const int32_t r = j->row[p] + a * j->da;
-                    const int32_t c = j->col[p] + b * j->db;
-                    const int inside = r >= 0 && r < j->rows && c >= 0 && c < j->cols;
-                    xs[p] = inside ? j->x + (j->off[p] + tap) : aot_tile_f32_zeros;
-                    st[p] = inside ? j->xstep : 0;
+            if (j->edge == 0) {
+                /* The pixels share the index k, which jumps from block to block. */
+                const ptrdiff_t jump = AOT_VLEN == 1 ? 0 : j->xstep - j->kblk;
+                ptrdiff_t k = 0;
+                AOT_T_EACH_P(AOT_T_AT)
+                while (left > 0) {
+                    const int32_t n = left < j->kblk ? left : j->kblk;
+                    const ptrdiff_t end = k + n;
+                    AOT_T_RUN_OVER
+                    while (k + 2 <= end) {
+                        AOT_PREFETCH(pf);
+                        pf += pf_step;
+                        AOT_T_STEP
+                        AOT_T_STEP
+                    }
+                    if (k < end) {
+                        AOT_T_STEP
+                    }
+                    left -= n;
+                    k += jump;
                 }
-            } else {
-                for (p = 0; p < AOT_TILE_P; ++p) {
-                    xs[p] = j->x + (j->off[p] + tap);
-                    st[p] = j->xstep;
-                }
+                continue;
+            }
+            for (p = 0; p < AOT_TILE_P; ++p) {
+                const int32_t r = j->row[p] + a * j->da;
+                const int32_t c = j->col[p] + b * j->db;
+                const int inside = r >= 0 && r < j->rows && c >= 0 && c < j->cols;
+                xs[p] = inside ? j->x + (j->off[p] + tap) : aot_tile_f32_zeros;
+                st[p] = inside ? j->xstep : 0;
             }
             while (left > 0) {
                 const int32_t n = left < j->kblk ? left : j->kblk;
-                int32_t k = 0;
+                ptrdiff_t k = 0;
                 AOT_T_EACH_P(AOT_T_PTR)
-#if AOT_TILE_RUNS
-                if (since + n > j->run && since > 0) {
-                    if (!flushed) {
-                        memset(sum, 0, sizeof sum);
-                        memset(lost, 0, sizeof lost);
-                        flushed = 1;
-                    }
-                    AOT_T_EACH_P(AOT_T_FLUSHES)
-                    since = 0;
-                }
-                since += n;
-#endif
-                while (k + 2 <= n) {
-                    AOT_PREFETCH(pf);
-                    pf += pf_step;
-                    AOT_T_STEP
-                    AOT_T_STEP
-                }
+                AOT_T_RUN_OVER
                 while (k < n) {
                     AOT_T_STEP
                 }
@@ -161,13 +180,15 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O, AOT_TILE_
 #undef AOT_T_BIAS
 #undef AOT_T_ACC
 #undef AOT_T_ACCS
+#undef AOT_T_AT
 #undef AOT_T_PTR
+#undef AOT_T_RUN_OVER
 #undef AOT_T_X
 #undef AOT_T_LOAD
 #undef AOT_T_FMA
 #undef AOT_T_PIXEL
 #undef AOT_T_STEP
-#undef AOT_T_AT
+#undef AOT_T_LANE
 #undef AOT_T_FLUSH
 #undef AOT_T_FLUSHES
 #undef AOT_T_TOTAL
