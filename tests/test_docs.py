@@ -8,6 +8,7 @@ every run of digits compares equal; all other text is compared as it is, line by
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import shutil
@@ -193,3 +194,15 @@ def test_make_help_lists_every_target() -> None:
     listed = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True)
     assert [line.split()[0] for line in listed.stdout.splitlines()] == targets
     assert shutil.which("make")
+
+
+def test_benchmarks_have_their_markers() -> None:
+    spec = importlib.util.spec_from_file_location("all_benchmarks", ROOT / "benchmarks" / "all.py")
+    assert spec and spec.loader
+    benchmarks = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(benchmarks)
+    page = (ROOT / "benchmarks" / "README.md").read_text()
+    for table in benchmarks.TABLES:
+        page = benchmarks.rewritten(page, table, f"numbers of {table}")
+        page = benchmarks.rewritten(page, table, f"new numbers of {table}")
+    assert all(page.count(f"\nnew numbers of {table}\n") == 1 for table in benchmarks.TABLES)

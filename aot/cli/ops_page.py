@@ -23,14 +23,14 @@ def page() -> str:
     from aot.explain import operators
 
     rows = operators()
-    table = ["| operator | types tested | attributes | cases |", "|---|---|---|---|"]
+    table = ["| operator | types tested | attributes |", "|---|---|---|"]
     table += [_row(r) for r in rows]
     return "\n".join([_HEAD, *table, "", f"{len(rows)} operators.", ""])
 
 
 def _row(row: dict[str, Any]) -> str:
     attributes = ", ".join(f"`{a}`" for a in row["attributes"])
-    return f"| {row['op']} | {', '.join(row['dtypes'])} | {attributes} | {row['cases']} |"
+    return f"| {row['op']} | {', '.join(row['dtypes'])} | {attributes} |"
 
 
 if __name__ == "__main__":
