@@ -33,7 +33,7 @@ class DType:
     @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype (ml_dtypes for the types NumPy lacks)."""
-        if self.np_name in ("bfloat16",):
+        if not hasattr(np, self.np_name):
             import ml_dtypes
 
             found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.np_name))
@@ -71,9 +71,16 @@ U32 = DType("uint32", "u32", 12, 32, "uint32_t", _UINT, "uint32")
 U64 = DType("uint64", "u64", 13, 64, "uint64_t", _UINT, "uint64")
 BF16 = DType("bfloat16", "bf16", 16, 16, "uint16_t", _BFLOAT, "bfloat16")
 
-ALL = (F32, U8, S8, U16, S16, S32, S64, BOOL, F16, F64, U32, U64, BF16)
+# NumPy's own names end here; the others come from ml_dtypes.
+F8E4M3FN = DType("float8e4m3fn", "f8e4m3fn", 17, 8, "uint8_t", 10, "float8_e4m3fn")
+F8E4M3FNUZ = DType("float8e4m3fnuz", "f8e4m3fnuz", 18, 8, "uint8_t", 11, "float8_e4m3fnuz")
+F8E5M2 = DType("float8e5m2", "f8e5m2", 19, 8, "uint8_t", 12, "float8_e5m2")
+F8E5M2FNUZ = DType("float8e5m2fnuz", "f8e5m2fnuz", 20, 8, "uint8_t", 13, "float8_e5m2fnuz")
+FLOAT8 = (F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ)
+
+ALL = (F32, U8, S8, U16, S16, S32, S64, BOOL, F16, F64, U32, U64, BF16, *FLOAT8)
 _BY_ONNX = {d.onnx: d for d in ALL}
-_BY_NAME = {d.name: d for d in ALL}
+_BY_NAME = {d.name: d for d in ALL} | {d.np_name: d for d in ALL}
 
 
 def from_onnx(number: int) -> DType | None:

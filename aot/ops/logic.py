@@ -7,7 +7,23 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.dtypes import BF16, BOOL, F16, F32, F64, S32, S64, U8, DType
+from aot.dtypes import (
+    BF16,
+    BOOL,
+    F8E4M3FN,
+    F8E4M3FNUZ,
+    F8E5M2,
+    F8E5M2FNUZ,
+    F16,
+    F32,
+    F64,
+    FLOAT8,
+    S32,
+    S64,
+    U8,
+    U64,
+    DType,
+)
 from aot.lower_context import LowerContext
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
@@ -97,15 +113,25 @@ cast = op("Cast", "x", to=0, saturate=1, round_mode="up")
 cast_like = op("CastLike", "x like", saturate=1, round_mode="up")
 CASTABLE = (*NUMBERS, BOOL, F16, BF16)
 NARROW = (F16, BF16)
+#: What float8 is converted from and to, in the order of the kernel's constant.
+AROUND_F8 = (F32, F16, BF16)
+#: Mantissa bits, bias, and which codes are infinite or no number (see aot_cast_f8.h).
+F8_FORMATS = {
+    F8E4M3FN.name: {"M": 3, "BIAS": 7, "KIND": 1},
+    F8E4M3FNUZ.name: {"M": 3, "BIAS": 8, "KIND": 2},
+    F8E5M2.name: {"M": 2, "BIAS": 15, "KIND": 0},
+    F8E5M2FNUZ.name: {"M": 2, "BIAS": 16, "KIND": 2},
+}
 
 
 @cast.check
 @cast_like.check
 def cast_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    for t in (m.x.dtype, m.y.dtype):
-        yield t in CASTABLE, f"dtype {t}"
-    rounded_once = m.y.dtype not in NARROW or m.x.dtype in (F32, *NARROW)
-    yield rounded_once, f"{m.x.dtype} to {m.y.dtype} (go by way of float32)"
+    for t, other in ((m.x.dtype, m.y.dtype), (m.y.dtype, m.x.dtype)):
+        known = t in CASTABLE or (t in FLOAT8 and other in AROUND_F8)
+        yield known, f"dtype {t} from or to {other}"
+    twice = m.y.dtype is BF16 and m.x.dtype in (S64, U64)
+    yield not twice, f"{m.x.dtype} to {m.y.dtype} (would be rounded twice)"
 
 
 @cast.lower
@@ -113,6 +139,9 @@ def cast_supported(m: Match) -> Iterator[tuple[bool, str]]:
 def cast_to_kernel(c: LowerContext, m: Match) -> None:
     if m.x.dtype is m.y.dtype and m.x.layout == m.y.layout:
         c.view(m.y, m.x)
+        return
+    if m.y.dtype in FLOAT8 or m.x.dtype in FLOAT8:
+        cast_f8(c, m)
         return
     same = m.x.dtype.nbytes == m.y.dtype.nbytes
     c.call(
@@ -125,6 +154,18 @@ def cast_to_kernel(c: LowerContext, m: Match) -> None:
     )
 
 
+def cast_f8(c: LowerContext, m: Match) -> None:
+    """Record a conversion to or from float8."""
+    params = c.params(n=elements(m))
+    if m.y.dtype in FLOAT8:
+        instance = {"FROM": AROUND_F8.index(m.x.dtype), **F8_FORMATS[m.y.dtype.name]}
+        instance["SATURATE"] = int(m.saturate)
+        c.call("aot_cast_to_f8", m.y, m.x, params, instance=instance, header="aot_cast_f8.h")
+    else:
+        instance = {"TO": AROUND_F8.index(m.y.dtype), **F8_FORMATS[m.x.dtype.name]}
+        c.call("aot_cast_from_f8", m.y, m.x, params, instance=instance, header="aot_cast_f8.h")
+
+
 cast.layouts(follow)
 
 
@@ -133,20 +174,41 @@ def cast_cases() -> Iterator[Case]:
     small = np.array([[[0, 1, 2.5, 3.5, 100.7, 5.999]]])
     for source in (F32, F64):
         for t in CASTABLE:
-            if t is not source and (t not in NARROW or source is F32):
+            if t is not source:
                 yield case(small.astype(source.np_name), to=t.onnx)
     for source in INTS:
-        for t in (*NUMBERS, BOOL):
-            if t is not source:
+        for t in (*NUMBERS, BOOL, *NARROW):
+            if t is not source and not (t is BF16 and source in (S64, U64)):
                 yield case(edges(source), to=t.onnx)
-    for t in (F32, U8, S64):
+    for t in (F32, U8, S64, *NARROW):
         yield case(TRUTH, to=t.onnx)
+    # Halfway but for a bit that float32 does not hold.
+    hard = np.array([1 + 2**-11 + 2**-40, 1 + 2**-11 - 2**-40, -2049.0000001, 1e-8, 2.98e-8, 65520])
+    yield case(hard, to=F16.onnx)
+    big = np.array([16777217 * 64 + 1, -(2**30) - 2**22 - 1, 2**31 - 1], np.int32)
+    exact = np.array([2.0**30, -(2.0**30) - 2**23, 2.0**31], np.float32).astype(BF16.numpy)
+    yield case(big, to=BF16.onnx, expected=(exact,))
     half = np.array([0.0, -0.0, 1.5, 6e-8, 5e-5, 65504, np.inf, np.nan, -2.25], np.float16)
     for t in (F32, F64, S32, BOOL):
         yield case(half[: 7 if t is BOOL else 5] if t is not F32 else half, to=t.onnx)
     tricky = np.array([65519, 65520, 2.98e-8, 2.99e-8, 6.1e-5, 6.09e-5, 1e-40], np.float32)
     for t in NARROW:
         yield case(np.concatenate([SPECIAL, tricky, f32(50, low=-1e-4, high=1e-4)]), to=t.onnx)
+
+
+@cast.cases
+def f8_cases() -> Iterator[Case]:
+    codes = np.arange(256, dtype=np.uint8)
+    for t in FLOAT8:
+        every = codes.view(t.numpy)
+        yield case(every, to=F32.onnx, expected=(every.astype(np.float32),))
+        near = np.sort(every.astype(np.float32))
+        middle = (near[1:] + near[:-1]) / 2
+        finite = middle[np.abs(middle) <= float(np.nanmax(near[np.isfinite(near)]))]
+        inputs = np.concatenate([finite, np.nextafter(finite, np.float32(9)), finite * 0.99])
+        yield case(inputs, to=t.onnx, expected=(inputs.astype(t.numpy),))
+        wide = inputs.astype(np.float16)
+        yield case(wide, to=t.onnx, expected=(wide.astype(t.numpy),))
 
 
 @cast_like.cases

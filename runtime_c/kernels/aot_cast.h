@@ -68,6 +68,17 @@ AOT_INLINE uint16_t aot_cast_to_bf16(float x) {
     return (uint16_t)aot_cast_round(u, 16);
 }
 
+/* x rounded to odd: a shorter type then rounds as if from x itself. */
+AOT_INLINE float aot_cast_odd(double x) {
+    const float near = (float)x;
+    const uint32_t u = aot_cast_bits(near);
+    const double back = (double)near, far = x < 0.0 ? x - back : back - x;
+    if ((u & 1U) != 0 || !(far > 0.0 || far < 0.0) || (u & 0x7F800000U) == 0x7F800000U) {
+        return near;
+    }
+    return aot_cast_float(far > 0.0 ? u - 1U : u + 1U);
+}
+
 #define AOT_CAST(FROM, TO, TX, TY, EXPR)                                                      \
     typedef aot_cast_params aot_cast_##FROM##_##TO##_params;                                  \
     AOT_INLINE void aot_cast_##FROM##_##TO(TY *y, const TX *in, const aot_cast_params *p) {   \
@@ -115,6 +126,8 @@ AOT_CAST(f32, f16, float, uint16_t, aot_cast_to_f16(x))
 AOT_CAST(f32, bf16, float, uint16_t, aot_cast_to_bf16(x))
 AOT_CAST_FLOAT(f64, double, x)
 AOT_CAST(f64, f32, double, float, (float)x)
+AOT_CAST(f64, f16, double, uint16_t, aot_cast_to_f16(aot_cast_odd(x)))
+AOT_CAST(f64, bf16, double, uint16_t, aot_cast_to_bf16(aot_cast_odd(x)))
 AOT_CAST(f64, b8, double, uint8_t, x < 0.0 || x > 0.0 || !(x <= 0.0))
 AOT_CAST_FLOAT(f16, uint16_t, aot_cast_from_f16(x))
 AOT_CAST(f16, f32, uint16_t, float, aot_cast_from_f16(x))
@@ -129,6 +142,7 @@ AOT_CAST(bf16, b8, uint16_t, uint8_t, (x & 0x7FFFU) != 0)
     AOT_CAST(FROM, f32, TX, float, (float)x)                                                  \
     AOT_CAST(FROM, f64, TX, double, (double)x)                                                \
     AOT_CAST(FROM, b8, TX, uint8_t, x != 0)                                                   \
+    AOT_CAST(FROM, f16, TX, uint16_t, aot_cast_to_f16((float)x))                              \
     AOT_CAST(FROM, s8, TX, int8_t, (uint64_t)x)                                               \
     AOT_CAST(FROM, s16, TX, int16_t, (uint64_t)x)                                             \
     AOT_CAST(FROM, s32, TX, int32_t, (uint64_t)x)                                             \
@@ -146,6 +160,14 @@ AOT_CAST_INT(u16, uint16_t)
 AOT_CAST_INT(u32, uint32_t)
 AOT_CAST_INT(u64, uint64_t)
 
+/* Integers of up to 32 bits are exact in double; those float16 can hold are exact in float. */
+AOT_CAST(s8, bf16, int8_t, uint16_t, aot_cast_to_bf16((float)x))
+AOT_CAST(s16, bf16, int16_t, uint16_t, aot_cast_to_bf16((float)x))
+AOT_CAST(s32, bf16, int32_t, uint16_t, aot_cast_to_bf16(aot_cast_odd((double)x)))
+AOT_CAST(u8, bf16, uint8_t, uint16_t, aot_cast_to_bf16((float)x))
+AOT_CAST(u16, bf16, uint16_t, uint16_t, aot_cast_to_bf16((float)x))
+AOT_CAST(u32, bf16, uint32_t, uint16_t, aot_cast_to_bf16(aot_cast_odd((double)x)))
+
 /* Booleans count as 0 and 1 even if the caller's bytes hold another truth. */
 #define AOT_CAST_BOOL(TO, TY) AOT_CAST(b8, TO, uint8_t, TY, x != 0)
 AOT_CAST_BOOL(b8, uint8_t)
@@ -159,5 +181,7 @@ AOT_CAST_BOOL(u32, uint32_t)
 AOT_CAST_BOOL(u64, uint64_t)
 AOT_CAST_BOOL(f32, float)
 AOT_CAST_BOOL(f64, double)
+AOT_CAST(b8, f16, uint8_t, uint16_t, x != 0 ? 0x3C00 : 0)
+AOT_CAST(b8, bf16, uint8_t, uint16_t, x != 0 ? 0x3F80 : 0)
 
 #endif /* AOT_CAST_H */
