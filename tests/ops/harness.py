@@ -14,6 +14,7 @@ import hashlib
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -36,6 +37,7 @@ from aot.partition.select import Selected, select  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.program import Arg, Call, Program, Role, Scalar  # noqa: E402
 from aot.target import Target  # noqa: E402
+from aot.vendor.backend import Pattern  # noqa: E402
 
 FLAGS = {1: [], 4: [], 8: ["-mavx2", "-mfma"], 16: ["-mavx512f", "-mavx512dq", "-mfma"]}
 WARN = "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror"
@@ -67,10 +69,10 @@ def single(graph: Pat) -> bool:
     return isinstance(graph, OpPat) and not any(isinstance(i, OpPat | Either) for i in graph.inputs)
 
 
-def collect(only: tuple[str, ...] = ()) -> list[Job]:
-    """A job for every case of every operator of portable C (or of those named)."""
+def collect(only: tuple[str, ...] = (), patterns: Sequence[Pattern] = ()) -> list[Job]:
+    """A job for every case of `patterns`: those of portable C, or the ones given or named."""
     jobs = []
-    for pattern in load_all().patterns:
+    for pattern in patterns or load_all().patterns:
         if only and pattern.name not in only:
             continue
         for i, case in enumerate(pattern.all_cases()):

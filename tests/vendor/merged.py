@@ -81,7 +81,7 @@ def behind_identity(part: Part) -> Part | None:
 
 
 def _is_image(x: np.ndarray) -> bool:
-    return x.dtype == np.float32 and 3 <= x.ndim <= 5 and 4 <= x.shape[1] and bool(x.size)
+    return x.dtype == np.float32 and 3 <= x.ndim <= 5 and x.shape[1] >= 4 and bool(x.size)
 
 
 def merge(parts: list[Part]) -> tuple[onnx.ModelProto, list[np.ndarray]]:

@@ -9,13 +9,12 @@ import shutil
 import sys
 from pathlib import Path
 
+import harness
+import merged
 import numpy as np
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "ops")]
-
-import harness
-import merged
+from aot.vendor.dnnl import backend
 from needs import missing
 
 ROOTS = {"2": "/usr", "3": sys.prefix}
@@ -33,7 +32,7 @@ def root(request: pytest.FixtureRequest) -> str:
 def parts_of_cases() -> list[merged.Part]:
     """Cases of which oneDNN takes a node."""
     parts = []
-    for job in harness.collect():
+    for job in [*harness.collect(), *harness.collect(patterns=backend.patterns)]:
         if job.error or job.model is None or not harness.has_floats(job):
             continue
         feeds = harness.feeds(job.model, job.case)
@@ -55,6 +54,15 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list, list]:
     parts = parts_of_cases()
     out = tmp_path_factory.mktemp("cases") / "out"
     return out, parts, merged.compile_parts(parts, "dnnl", out)
+
+
+#: What is worth taking only next to other operators of the vendor.
+MOVES = {"reshape", "squeeze", "unsqueeze", "flatten", "concat"}
+
+
+def test_every_pattern_has_a_case(bundle: tuple[Path, list, list]) -> None:
+    taken = {t for part in bundle[1] for t in part.taken}
+    assert {p.name for p in backend.patterns} - taken == MOVES
 
 
 def test_every_case(bundle: tuple[Path, list, list], root: str, tmp_path: Path) -> None:

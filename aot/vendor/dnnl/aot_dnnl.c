@@ -11,10 +11,11 @@
 /* Slots of the session. */
 enum { ENGINE, STREAM, POOL };
 
-/* Slots of a primitive: itself, then the memory of each argument, NULL where it has none. */
-enum { PRIMITIVE, SRC, SRC1, DST, WEIGHTS, BIAS, SCALE, SHIFT, SCRATCH, SESSION };
+/* Slots of a primitive: itself, the memory of each argument (NULL where it has none), its session,
+ * and whether its scratch is the arena's. */
+enum { PRIMITIVE, SRC, SRC1, DST, WEIGHTS, BIAS, SCALE, SHIFT, SCRATCH, SESSION, IN_ARENA };
 
-typedef char aot_dnnl_slots_fit[(int)SESSION < (int)AOT_DNNL_SLOTS ? 1 : -1];
+typedef char aot_dnnl_slots_fit[(int)IN_ARENA < (int)AOT_DNNL_SLOTS ? 1 : -1];
 
 static const struct {
     int slot;
@@ -272,8 +273,8 @@ static dnnl_status_t attach_weights(void **slots, void **session, const aot_new 
     return status;
 }
 
-/* The primitive with memories for its input, result and scratch. */
-static dnnl_status_t finish(void **slots, void **session, const aot_new *n) {
+/* The primitive with memories for its input, result and scratch, of which runs bring `arena`. */
+static dnnl_status_t finish(void **slots, void **session, const aot_new *n, int64_t arena) {
     dnnl_primitive_t primitive = NULL;
     dnnl_status_t status = dnnl_primitive_create(&primitive, n->pd);
     size_t bytes = 0;
@@ -285,7 +286,10 @@ static dnnl_status_t finish(void **slots, void **session, const aot_new *n) {
     THEN(status, memory_size((dnnl_memory_t)slots[SCRATCH], &bytes));
     if (status == dnnl_success && bytes == 0)
         drop_memory(&slots[SCRATCH]);
-    THEN(status, reserve(session, bytes));
+    if (bytes <= (size_t)arena)
+        slots[IN_ARENA] = slots;
+    else
+        THEN(status, reserve(session, bytes));
     return status;
 }
 
@@ -330,7 +334,7 @@ aot_status aot_dnnl_conv(void **slots, void **session, const void *w, const void
     THEN(status, attach_weights(slots, session, &n, &user, w));
     if (b != NULL)
         THEN(status, attach_row(&slots[BIAS], &n, p->y[1], b));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, p->scratch));
     md_drop(&x);
     md_drop(&y);
     md_drop(&any);
@@ -354,7 +358,7 @@ aot_status aot_dnnl_dense(void **slots, void **session, const void *w, const voi
     THEN(status, attach_weights(slots, session, &n, &user, w));
     if (b != NULL)
         THEN(status, attach_row(&slots[BIAS], &n, p->n, b));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, p->scratch));
     md_drop(&x);
     md_drop(&y);
     md_drop(&any);
@@ -373,7 +377,7 @@ aot_status aot_dnnl_matmul(void **slots, void **session, const aot_dnnl_matmul_p
     THEN(status, md_new(&y, p->rank, p->y, tag));
     THEN(status, new_matmul(&n, &x, &x1, &y));
     THEN(status, attach(&slots[WEIGHTS], &n, dnnl_query_weights_md, 0));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, 0));
     md_drop(&x);
     md_drop(&x1);
     md_drop(&y);
@@ -396,7 +400,7 @@ aot_status aot_dnnl_pool(void **slots, void **session, const aot_dnnl_pool_param
     THEN(status, md_new(&x, p->rank, p->x, tag));
     THEN(status, md_new(&y, p->rank, p->y, tag));
     THEN(status, new_pooling(&n, algs[p->kind], &x, &y, &o));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, 0));
     md_drop(&x);
     md_drop(&y);
     return end(&n, status);
@@ -411,7 +415,7 @@ aot_status aot_dnnl_eltwise(void **slots, void **session, const aot_dnnl_eltwise
     THEN(status, alg_of(p->act, &alpha, &beta, &alg));
     THEN(status, md_new(&x, 1, &p->n, dnnl_a));
     THEN(status, new_eltwise(&n, alg, &x, alpha, beta));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, 0));
     md_drop(&x);
     return end(&n, status);
 }
@@ -427,7 +431,7 @@ aot_status aot_dnnl_binary(void **slots, void **session, const aot_dnnl_binary_p
     THEN(status, md_new(&x1, p->rank, p->x1, tag));
     THEN(status, new_binary(&n, algs[p->kind], &x, &x1, &x));
     THEN(status, attach(&slots[SRC1], &n, dnnl_query_src_md, 1));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, 0));
     md_drop(&x);
     md_drop(&x1);
     return end(&n, status);
@@ -441,7 +445,7 @@ aot_status aot_dnnl_softmax(void **slots, void **session, const aot_dnnl_softmax
     dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
     THEN(status, md_new(&x, rank, dims, plain_tag(rank)));
     THEN(status, new_softmax(&n, p->log, &x, 1));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, 0));
     md_drop(&x);
     return end(&n, status);
 }
@@ -456,7 +460,7 @@ aot_status aot_dnnl_layernorm(void **slots, void **session, const void *scale, c
     THEN(status, new_layer_normalization(&n, &x, p->epsilon));
     THEN(status, attach_row(&slots[SCALE], &n, p->inner, scale));
     THEN(status, attach_row(&slots[SHIFT], &n, p->inner, shift));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, 0));
     md_drop(&x);
     return end(&n, status);
 }
@@ -471,7 +475,7 @@ aot_status aot_dnnl_reduce(void **slots, void **session, const aot_dnnl_reduce_p
     THEN(status, md_new(&x, 3, from, dnnl_abc));
     THEN(status, md_new(&y, 3, to, dnnl_abc));
     THEN(status, new_reduction(&n, algs[p->kind], &x, &y));
-    THEN(status, finish(slots, session, &n));
+    THEN(status, finish(slots, session, &n, 0));
     md_drop(&x);
     md_drop(&y);
     return end(&n, status);
@@ -483,16 +487,17 @@ static dnnl_status_t point(void *memory, const void *data) {
     return dnnl_memory_set_data_handle((dnnl_memory_t)memory, (void *)(uintptr_t)data);
 }
 
-static dnnl_status_t execute(void **slots, void *y, const void *x) {
+static dnnl_status_t execute(void **slots, void *y, const void *x, void *arena) {
     void **session = (void **)slots[SESSION];
     const dnnl_stream_t stream = (dnnl_stream_t)session[STREAM];
     dnnl_exec_arg_t args[ARGUMENTS];
-    void *scratch = NULL;
+    void *scratch = arena;
     int i, count = 0;
     dnnl_status_t status = point(slots[SRC], x);
     THEN(status, point(slots[DST], y));
     if (slots[SCRATCH] != NULL) {
-        THEN(status, dnnl_memory_get_data_handle((dnnl_memory_t)session[POOL], &scratch));
+        if (slots[IN_ARENA] == NULL)
+            THEN(status, dnnl_memory_get_data_handle((dnnl_memory_t)session[POOL], &scratch));
         THEN(status, point(slots[SCRATCH], scratch));
     }
     for (i = 0; i < ARGUMENTS; ++i)
@@ -506,17 +511,17 @@ static dnnl_status_t execute(void **slots, void *y, const void *x) {
     return status;
 }
 
-aot_status aot_dnnl_run(void **slots, void *y, const void *x) {
-    return told(execute(slots, y, x));
+aot_status aot_dnnl_run(void **slots, void *y, const void *x, void *scratch) {
+    return told(execute(slots, y, x, scratch));
 }
 
 aot_status aot_dnnl_run2(void **slots, void *y, const void *x, const void *x1) {
     dnnl_status_t status = point(slots[slots[SRC1] != NULL ? SRC1 : WEIGHTS], x1);
-    THEN(status, execute(slots, y, x));
+    THEN(status, execute(slots, y, x, NULL));
     return told(status);
 }
 
-aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r) {
+aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r, void *scratch) {
     size_t bytes = 0;
     dnnl_status_t status = dnnl_success;
     if (y != r) { /* the library adds to what the result's memory holds */
@@ -524,6 +529,6 @@ aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r)
         if (status == dnnl_success)
             memcpy(y, r, bytes);
     }
-    THEN(status, execute(slots, y, x));
+    THEN(status, execute(slots, y, x, scratch));
     return told(status);
 }

@@ -11,7 +11,7 @@
 
 #include "aot/aot.h"
 
-enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 10 };
+enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 11 };
 
 /* Engine, stream and the scratch memory that the primitives of one context share. */
 AOT_WARN_UNUSED aot_status aot_dnnl_open(void **session);
@@ -30,6 +30,7 @@ typedef struct aot_dnnl_conv_params {
     int32_t act; /* AOT_DNNL_ACT_* */
     float alpha;
     float beta;
+    int64_t scratch; /* bytes of the arena that runs bring along */
     int64_t x[5];
     int64_t y[5];
     int64_t w[6];
@@ -50,6 +51,7 @@ typedef struct aot_dnnl_dense_params {
     int32_t act;
     float alpha;
     float beta;
+    int64_t scratch; /* bytes of the arena that runs bring along */
 } aot_dnnl_dense_params;
 AOT_WARN_UNUSED aot_status aot_dnnl_dense(void **slots, void **session, const void *w,
                                           const void *b, const aot_dnnl_dense_params *p);
@@ -157,10 +159,11 @@ AOT_WARN_UNUSED aot_status aot_dnnl_reduce(void **slots, void **session,
 /* Release what a creator put into `slots`, be it whole or not. */
 void aot_dnnl_release(void **slots);
 
-/* Execute; x1 is the second operand of those that have one. */
-AOT_WARN_UNUSED aot_status aot_dnnl_run(void **slots, void *y, const void *x);
+/* Execute. `scratch` is as large as the creator was told, or NULL; a primitive that needs more uses
+ * the session's. x1 is the second operand, r the residual: it has y's size and may be y itself. */
+AOT_WARN_UNUSED aot_status aot_dnnl_run(void **slots, void *y, const void *x, void *scratch);
 AOT_WARN_UNUSED aot_status aot_dnnl_run2(void **slots, void *y, const void *x, const void *x1);
-/* Execute with the residual r, which may be y itself and has its size. */
-AOT_WARN_UNUSED aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r);
+AOT_WARN_UNUSED aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r,
+                                            void *scratch);
 
 #endif /* AOT_DNNL_H */

@@ -53,7 +53,7 @@ def _declare_unary(made: Pattern, act_of: Callable[[Match], Act]) -> None:
         n = stored_elements(m.v)
         params = c.params(n=n, act=act.kind, alpha=act.alpha, beta=act.beta)
         state = primitive(c, "aot_dnnl_eltwise", params)
-        c.call("aot_dnnl_run", state, m.y, m.v, inplace=[(m.y, m.v)], status=True, macs=n)
+        c.call("aot_dnnl_run", state, m.y, m.v, None, inplace=[(m.y, m.v)], status=True, macs=n)
 
 
 def _single(op_type: str) -> Callable[..., Any]:

@@ -78,7 +78,7 @@ def _record(c: LowerContext, m: Match) -> None:
     )
     state = primitive(c, "aot_dnnl_pool", params)
     macs = math.prod(m.y.shape) * math.prod(w["k"])
-    c.call("aot_dnnl_run", state, m.y, m.x, status=True, macs=macs)
+    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
 
 
 def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from aot.ops.conv import spatial
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import ACTIVATIONS
 from aot.ops.matmul import bias_of, is_residual, product_shape, weights_of
+from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match, NodeRef, ValueRef
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, primitive
@@ -23,6 +25,18 @@ Constants = Callable[[Match], Act]
 Checks = Iterator[tuple[bool, str]]
 #: Suffix, extra parameters, how the activation looks, its constants (see aot.ops.fused).
 ACTS = (*ACTIVATIONS, ("mish", (), lambda op, v: op.Mish(v), lambda m: Act(11)))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one execution costs: multiply-accumulates and bytes of scratch in the arena.
+
+    Scratch is what the library's kernels are known to want; where a version wants more it takes
+    memory of its own, so this is no matter of correctness.
+    """
+
+    macs: int
+    scratch: int
 
 
 def family(
@@ -52,14 +66,24 @@ def ordered_bounds(m: Match) -> Checks:
     yield len(known) < 2 or known[0] <= known[1], f"Clip's bounds {known} are not in order"
 
 
-def run(c: LowerContext, m: Match, state: StateHandle, x: ValueRef, macs: int) -> None:
+def run(
+    c: LowerContext, m: Match, state: StateHandle, x: ValueRef, r: ValueRef | None, work: Work
+) -> None:
     """The call that executes a product, with its residual if it has one."""
-    r = m.values.get("r")
+    scratch = c.scratch(work.scratch)
     if r is None:
-        c.call("aot_dnnl_run", state, m.y, x, status=True, macs=macs)
+        c.call("aot_dnnl_run", state, m.y, x, scratch, status=True, macs=work.macs)
         return
     pair = [(m.y, r)] if r.ir is not x.ir else []
-    c.call("aot_dnnl_run_sum", state, m.y, x, r, inplace=pair, status=True, macs=macs)
+    c.call("aot_dnnl_run_sum", state, m.y, x, r, scratch, inplace=pair, status=True, macs=work.macs)
+
+
+def _example(made: Pattern, *arrays: np.ndarray[Any, Any]) -> Case:
+    """A case whose inputs are an activation, constants, a residual and the bounds of a Clip."""
+    bounds = [np.array(v, np.float32) for v in (-0.5, 0.75)] if "clip" in made.name else []
+    residual = len(arrays) - 1 if "add" in made.name else -1
+    every = [*arrays, *bounds]
+    return case(*every, const=tuple(i for i in range(1, len(every)) if i != residual))
 
 
 # -- convolutions -----------------------------------------------------------------------------
@@ -113,12 +137,25 @@ def conv_weights(m: Match, groups: int, transposed: bool) -> np.ndarray[Any, Any
     return np.ascontiguousarray(w[0] if groups == 1 else w)
 
 
+def conv_scratch(m: Match, node: NodeRef) -> int:
+    """Bytes: points of one pixel with strides are gathered first; a depthwise bias is padded."""
+    strides, _, _ = spatial(node, m.x.rank - 2)
+    block = m.x.layout.block or 1
+    channels: int = -(-m.x.shape[1] // block) * block
+    if depthwise(m, int(node.attr("group", 1))):
+        return 4 * channels + 256
+    gathered = math.prod(m.w.shape[2:]) == 1 and max(strides) > 1
+    pixels: int = math.prod(m.y.shape[2:])
+    return 4 * channels * pixels + 256 if gathered else 0
+
+
 def record_conv(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
     rank, groups = m.x.rank, int(node.attr("group", 1))
     transposed = node.op_type == "ConvTranspose"
     strides, dilations, before = spatial(node, rank - 2)
     given = [int(p) for p in node.attr("pads", [0] * (2 * rank - 4))][rank - 2 :]
     w = conv_weights(m, groups, transposed)
+    scratch = conv_scratch(m, node)
     params = c.params(
         rank=rank,
         w_rank=w.ndim,
@@ -129,6 +166,7 @@ def record_conv(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
         act=act.kind,
         alpha=act.alpha,
         beta=act.beta,
+        scratch=scratch,
         x=m.x.shape,
         y=m.y.shape,
         w=w.shape,
@@ -140,7 +178,7 @@ def record_conv(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
     b = None if m.b is None else c.const(np.asarray(m.b.data), "b")
     state = primitive(c, "aot_dnnl_conv", c.const(w, "w"), b, params)
     points = math.prod(m.x.shape if transposed else m.y.shape)
-    run(c, m, state, m.x, points * math.prod(m.w.shape[1:]))
+    run(c, m, state, m.x, m.values.get("r"), Work(points * math.prod(m.w.shape[1:]), scratch))
 
 
 def _conv(op: Any, x: Any, w: Any, b: Any) -> Any:
@@ -167,6 +205,16 @@ def _declare_conv(made: Pattern, constants: Constants) -> None:
     @made.lower
     def lowered(c: LowerContext, m: Match) -> None:
         record_conv(c, m, m.conv, constants(m))
+
+    @made.cases
+    def examples() -> Iterator[Case]:
+        w = f32(5, 24, 3, 3, low=-0.2, high=0.2)
+        if "add" in made.name:
+            yield _example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24), f32(1, 24, 5, 6))
+        elif "transpose" in made.name:
+            yield _example(made, f32(1, 5, 7, 8), w, f32(24))
+        else:
+            yield _example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24))
 
 
 for _made, _constants in (
@@ -203,6 +251,7 @@ def record_dense(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
     extra = [v for name in ("c", "r") if (v := m.values.get(name)) is not None]
     biases = [b for v in extra if (b := bias_of(v, node, n)) is not None]
     residuals = [v for v in extra if bias_of(v, node, n) is None]
+    scratch = 4 * n + 512 if rows == 1 else 0  # a row of sums, as k is split
     params = c.params(
         m=rows,
         k=k,
@@ -211,16 +260,12 @@ def record_dense(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
         act=act.kind,
         alpha=act.alpha,
         beta=act.beta,
+        scratch=scratch,
     )
     bias = c.const(np.asarray(sum(biases), np.float32), "b") if biases else None
     state = primitive(c, "aot_dnnl_dense", c.const(np.asarray(w), "w"), bias, params)
-    if residuals:
-        r = residuals[0]
-        pair = [(m.y, r)] if r.ir is not m.a.ir else []
-        macs = rows * w.size
-        c.call("aot_dnnl_run_sum", state, m.y, m.a, r, inplace=pair, status=True, macs=macs)
-    else:
-        c.call("aot_dnnl_run", state, m.y, m.a, status=True, macs=rows * w.size)
+    work = Work(rows * w.size, scratch)
+    run(c, m, state, m.a, residuals[0] if residuals else None, work)
 
 
 def _gemm(op: Any, a: Any, b: Any, c: Any) -> Any:
@@ -247,6 +292,13 @@ def _declare_dense(made: Pattern, constants: Constants) -> None:
     @made.lower
     def lowered(c: LowerContext, m: Match) -> None:
         record_dense(c, m, m.node, constants(m))
+
+    @made.cases
+    def examples() -> Iterator[Case]:
+        rows = [f32(2, 5, 33)] if made.name.startswith("dense") else [f32(5, 33)]
+        more = [f32(20)] if made.name.startswith("gemm") else []
+        more += [f32(*rows[0].shape[:-1], 20)] if "add" in made.name else []
+        yield _example(made, *rows, f32(33, 20, low=-0.3, high=0.3), *more)
 
 
 for _made, _constants in (

@@ -32,7 +32,7 @@ def _declare_softmax(op_type: str) -> None:
         state = primitive(c, "aot_dnnl_softmax", params)
         place = [(m.y, m.x)]
         macs = math.prod(m.x.shape)
-        c.call("aot_dnnl_run", state, m.y, m.x, inplace=place, status=True, macs=macs)
+        c.call("aot_dnnl_run", state, m.y, m.x, None, inplace=place, status=True, macs=macs)
 
 
 for _op in ("Softmax", "LogSoftmax"):
@@ -69,7 +69,7 @@ def to_layernorm(c: LowerContext, m: Match) -> None:
     params = c.params(outer=outer, inner=inner, epsilon=epsilon)
     consts = c.const(scale, "scale"), c.const(shift, "shift")
     state = primitive(c, "aot_dnnl_layernorm", *consts, params)
-    c.call("aot_dnnl_run", state, m.y, m.x, status=True, macs=3 * outer * inner)
+    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=3 * outer * inner)
 
 
 #: The library adds one term after the other, so long sums lose digits.
@@ -113,7 +113,7 @@ def _declare_reduce(op_type: str) -> None:
         outer, extent, inner = split_at(m.x.shape, axes[0], axes[-1] + 1)
         params = c.params(outer=outer, axis=extent, inner=inner, kind=KINDS[op_type])
         state = primitive(c, "aot_dnnl_reduce", params)
-        c.call("aot_dnnl_run", state, m.y, m.x, status=True, macs=math.prod(m.x.shape))
+        c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=math.prod(m.x.shape))
 
 
 for _op in KINDS:
