@@ -226,6 +226,8 @@ def configure(out: Path, tools: Tools, toolchain: Path | None = None) -> None:
     command = [tools.cmake, "-S", f"{folder}/bundle", "-B", folder, *tools.generator]
     if toolchain is not None:
         command.append(f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
+    elif any((out / "bundle" / "cmake").glob("find_*.cmake")):
+        command.append(f"-DCMAKE_PREFIX_PATH={sys.prefix}")  # libraries that pip installed
     _checked(command, "cmake could not configure the bundle")
 
 
@@ -258,6 +260,9 @@ def _checked(command: list[str], what: str) -> None:
 def _complaint(stdout: str, stderr: str) -> str:
     """The lines that say what went wrong: the first errors, else the last lines."""
     lines = [s.rstrip() for s in (stderr + "\n" + stdout).splitlines() if s.strip()]
+    cmake = next((i for i, s in enumerate(lines) if s.startswith("CMake Error")), None)
+    if cmake is not None:  # CMake wraps what it has to say over the lines that follow
+        return "\n".join("  " + s[:240] for s in lines[cmake : cmake + 8])
     errors = [s for s in lines if "error" in s.lower()]
     return "\n".join("  " + s[:240] for s in (errors[:4] or lines[-4:]))
 
