@@ -221,9 +221,6 @@ def _seeded(partition, vlen):
     return layout_pass.LayoutPlan(tuple(plan), produced)
 
 
-# -- C text ----------------------------------------------------------------------------------
-
-
 def number(value: float | int) -> str:
     """A C constant."""
     if isinstance(value, int):
