@@ -26,7 +26,7 @@ from aot.vendor.backend import Pattern
 HALVES = (F16, BF16)
 SUFFIX = ".half"
 #: Operators whose result is not the rounded result on float32.
-EXACT = frozenset({"BitCast", "Cast", "CastLike", "DequantizeLinear", "QuantizeLinear"})
+EXACT = frozenset({"BitCast", "Cast", "CastLike"})
 
 
 def widened(pattern: Pattern) -> Pattern | None:

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""QuantizeLinear and DequantizeLinear: per tensor, per axis and in blocks along an axis."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import F8E4M3FN, F8E5M2, F32, FLOAT8, S8, S16, S32, U8, U16, DType
+from aot.lower_context import LowerContext, ParamFields
+from aot.ops.kernels import listing
+from aot.ops.logic import F8_FORMATS
+from aot.ops.moves import split_at
+from aot.ops.registry import Case, case, f32, ints, op
+from aot.partition.match import Match, ValueRef
+
+CODES: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8)
+HEADER = "aot_quantize.h"
+
+quantize = op(
+    "QuantizeLinear",
+    "x scale zero?",
+    axis=1,
+    block_size=0,
+    saturate=1,
+    output_dtype=0,
+    precision=0,
+)
+dequantize = op("DequantizeLinear", "x scale zero?", axis=1, block_size=0, output_dtype=0)
+
+
+def scales_fit(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that the scales belong to the tensor, to an axis of it or to blocks along one."""
+    x, scale = m.x.shape, m.scale.shape
+    yield m.scale.dtype is F32, f"scales of {m.scale.dtype} (needs float32)"
+    if m.zero is not None:
+        same = math.prod(m.zero.shape) == math.prod(scale)
+        yield same, f"zero points {list(m.zero.shape)} and scales {list(scale)}"
+    if math.prod(scale) == 1 and len(scale) <= 1:
+        return
+    axis = m.axis % len(x)
+    if len(scale) == 1:
+        yield scale[0] == x[axis], f"{scale[0]} scales for axis {axis} of {list(x)}"
+        return
+    yield m.block_size > 0, f"scales {list(scale)} without block_size"
+    if m.block_size > 0 and len(scale) == len(x):
+        want = (*x[:axis], -(-x[axis] // m.block_size), *x[axis + 1 :])
+        yield scale == want, f"scales {list(scale)} (needs {list(want)})"
+    else:
+        yield False, f"scales {list(scale)} for {list(x)}"
+
+
+@quantize.check
+def quantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    yield m.y.dtype in CODES, f"result of {m.y.dtype} (needs {listing(CODES)})"
+    yield from scales_fit(m)
+
+
+@dequantize.check
+def dequantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.y.dtype is F32, f"result of {m.y.dtype} (needs float32)"
+    known = (*CODES, S32)
+    yield m.x.dtype in known, f"dtype {m.x.dtype} (needs {listing(known)})"
+    yield from scales_fit(m)
+
+
+def geometry(c: LowerContext, m: Match) -> ParamFields:
+    """Extents, and which scale each element uses."""
+    scale = m.scale.shape
+    if len(scale) <= 1 and math.prod(scale) == 1:
+        count = math.prod(m.x.shape)
+        return c.params(outer=1, axis=1, inner=count, block=1, so=0, sa=0, si=0)
+    axis = m.axis % m.x.rank
+    outer, extent, inner = split_at(m.x.shape, axis)
+    if len(scale) == 1:
+        return c.params(outer=outer, axis=extent, inner=inner, block=1, so=0, sa=1, si=0)
+    row = scale[axis] * inner
+    return c.params(
+        outer=outer, axis=extent, inner=inner, block=m.block_size, so=row, sa=inner, si=1
+    )
+
+
+def suffix(value: ValueRef) -> str:
+    """What kernels are called for a type of codes."""
+    return "f8" if value.dtype in FLOAT8 else value.dtype.short
+
+
+@quantize.lower
+def to_codes(c: LowerContext, m: Match) -> None:
+    instance = F8_FORMATS.get(m.y.dtype.name, {})
+    if instance:
+        instance = {**instance, "SATURATE": int(m.saturate)}
+    kernel = f"aot_quantize_{suffix(m.y)}"
+    operands = (m.y, m.x, m.scale, m.zero, geometry(c, m))
+    c.call(kernel, *operands, instance=instance, header=HEADER)
+
+
+@dequantize.lower
+def from_codes(c: LowerContext, m: Match) -> None:
+    instance = F8_FORMATS.get(m.x.dtype.name, {})
+    kernel = f"aot_dequantize_{suffix(m.x)}"
+    operands = (m.y, m.x, m.scale, m.zero, geometry(c, m))
+    c.call(kernel, *operands, instance=instance, header=HEADER)
+
+
+SCALE = np.array(0.02, np.float32)
+
+
+@quantize.cases
+def quantize_cases() -> Iterator[Case]:
+    wild = np.array([2e6, -2e6, 0.5, 1.5, 2.5, -0.5, -1.5, 3e5], np.float32)
+    for t, zero in ((S8, 3), (U8, 128), (S16, -300), (U16, 30000)):
+        yield case(f32(3, 7), SCALE, np.array(zero, t.np_name))
+        yield case(wild, np.array(1, np.float32), np.array(zero, t.np_name))
+    yield case(f32(3, 7), SCALE)
+    per_channel = np.array([0.1, 0.02, 0.5], np.float32)
+    yield case(f32(2, 3, 4), per_channel, ints(3, dtype="int8"))
+    yield case(f32(2, 4, 3), per_channel, ints(3, dtype="int8"), axis=-1)
+    yield case(f32(2, 5, 3), f32(2, 3, 3, low=0.1), ints(2, 3, 3, dtype="int8"), block_size=2)
+    for t in (F8E4M3FN, F8E5M2):
+        yield case(f32(3, 7, low=-900, high=900), np.array(1, np.float32), np.zeros((), t.numpy))
+
+
+@dequantize.cases
+def dequantize_cases() -> Iterator[Case]:
+    for t, zero in ((S8, 3), (U8, 128), (S16, -300), (U16, 30000), (S32, 0)):
+        yield case(ints(3, 7, low=0, high=100, dtype=t.np_name), SCALE, np.array(zero, t.np_name))
+    codes = ints(2, 3, 4, low=0, high=100, dtype="uint8")
+    yield case(codes, np.array([0.1, 0.02, 0.5], np.float32), ints(3, low=0, dtype="uint8"))
+    yield case(codes, SCALE)
+    wide = ints(2, 5, 3, low=0, high=100, dtype="int8")
+    yield case(wide, f32(2, 3, 3, low=0.1), ints(2, 3, 3, dtype="int8"), block_size=2)
+    yield case(f32(3, 7).astype(F8E4M3FN.numpy), np.array(2, np.float32))

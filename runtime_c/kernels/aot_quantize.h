@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Quantisation, reference kernels: aot_quantize_<type>(y, x, scale, zero, p, ...) stores
+ * round(x / scale) + zero, saturated; aot_dequantize_<type> gives (x - zero) * scale.
+ *
+ * x and y are [outer][axis][inner]; element (o, a, i) uses the scale and the zero point at
+ * o * so + a / block * sa + i * si. zero may be NULL. Rounding is to nearest even, NaN counts
+ * as 0. Types s8 u8 s16 u16; dequantising also s32; f8 stands for every float8 (M, BIAS, KIND and
+ * SATURATE as in aot_cast_f8.h). No scratch, y is not x.
+ */
+#ifndef AOT_QUANTIZE_H
+#define AOT_QUANTIZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "aot_cast_f8.h"
+
+typedef struct aot_quantize_params {
+    int64_t outer, axis, inner, block, so, sa, si;
+} aot_quantize_params;
+
+/* v to the nearest integer, halves to even; |v| is limited to 2^20, NaN gives 0. */
+AOT_INLINE int32_t aot_quantize_round(float v) {
+    const float limited = v > 1048576.0F ? 1048576.0F : v < -1048576.0F ? -1048576.0F : v;
+    const double whole = (double)(limited + 0.0F); /* keeps excess precision out */
+    const double magic = 6755399441055744.0;       /* 1.5 * 2^52 */
+    return v <= 0.0F || v > 0.0F ? (int32_t)(whole + magic - magic) : 0;
+}
+
+/* Runs EXPR for every element: j its index, k that of its scale. */
+#define AOT_QUANTIZE_LOOP(EXPR)                                                               \
+    int64_t o, a, i, j = 0;                                                                   \
+    for (o = 0; o < p->outer; ++o) {                                                          \
+        for (a = 0; a < p->axis; ++a) {                                                       \
+            for (i = 0; i < p->inner; ++i, ++j) {                                             \
+                const int64_t k = o * p->so + a / p->block * p->sa + i * p->si;               \
+                EXPR;                                                                         \
+            }                                                                                 \
+        }                                                                                     \
+    }
+
+#define AOT_QUANTIZE(SHORT, T, LO, HI)                                                        \
+    typedef aot_quantize_params aot_quantize_##SHORT##_params;                                \
+    AOT_INLINE T aot_quantize_one_##SHORT(float v, int32_t zero) {                            \
+        const int32_t q = aot_quantize_round(v) + zero;                                       \
+        return (T)(q < LO ? LO : q > HI ? HI : q);                                            \
+    }                                                                                         \
+    AOT_INLINE void aot_quantize_##SHORT(T *y, const float *x, const float *scale,            \
+                                         const T *zero, const aot_quantize_params *p) {       \
+        AOT_QUANTIZE_LOOP(y[j] = aot_quantize_one_##SHORT(x[j] / scale[k], zero ? zero[k] : 0)) \
+    }
+AOT_QUANTIZE(s8, int8_t, -128, 127)
+AOT_QUANTIZE(u8, uint8_t, 0, 255)
+AOT_QUANTIZE(s16, int16_t, -32768, 32767)
+AOT_QUANTIZE(u16, uint16_t, 0, 65535)
+
+#define AOT_DEQUANTIZE(SHORT, T)                                                              \
+    typedef aot_quantize_params aot_dequantize_##SHORT##_params;                              \
+    AOT_INLINE void aot_dequantize_##SHORT(float *y, const T *x, const float *scale,          \
+                                           const T *zero, const aot_quantize_params *p) {     \
+        AOT_QUANTIZE_LOOP(y[j] = (float)((int64_t)x[j] - (zero ? zero[k] : 0)) * scale[k])    \
+    }
+AOT_DEQUANTIZE(s8, int8_t)
+AOT_DEQUANTIZE(u8, uint8_t)
+AOT_DEQUANTIZE(s16, int16_t)
+AOT_DEQUANTIZE(u16, uint16_t)
+AOT_DEQUANTIZE(s32, int32_t)
+
+typedef aot_quantize_params aot_quantize_f8_params;
+typedef aot_quantize_params aot_dequantize_f8_params;
+
+AOT_INLINE void aot_quantize_f8(uint8_t *y, const float *x, const float *scale,
+                                const uint8_t *zero, const aot_quantize_params *p, int M,
+                                int BIAS, int KIND, int SATURATE) {
+    AOT_QUANTIZE_LOOP(
+        const float z = zero ? aot_f8_decode(zero[k], M, BIAS, KIND) : 0.0F;
+        y[j] = aot_f8_encode(x[j] / scale[k] + z, M, BIAS, KIND, SATURATE))
+}
+
+AOT_INLINE void aot_dequantize_f8(float *y, const uint8_t *x, const float *scale,
+                                  const uint8_t *zero, const aot_quantize_params *p, int M,
+                                  int BIAS, int KIND) {
+    AOT_QUANTIZE_LOOP(
+        const float z = zero ? aot_f8_decode(zero[k], M, BIAS, KIND) : 0.0F;
+        y[j] = (aot_f8_decode(x[j], M, BIAS, KIND) - z) * scale[k])
+}
+
+#endif /* AOT_QUANTIZE_H */
