@@ -85,6 +85,12 @@ def planners(s: ConvShape) -> list[tuple[str, Callable[..., KernelCall]]]:
     return found
 
 
+def products() -> list[tuple[str, int, int, int]]:
+    """(name, m, k, n) of matrix products: BERT's layers, and one row times a large matrix."""
+    sizes = [(128, 384, 384), (128, 384, 1536), (128, 1536, 384), (1, 4096, 4096), (1, 384, 384)]
+    return [(f"gemm {m}x{k}x{n}", m, k, n) for m, k, n in sizes]
+
+
 def best(run: Callable[[], Any], seconds: float = 0.15) -> float:
     """The shortest of the runs that fit in `seconds` of CPU time."""
     run()
@@ -97,12 +103,17 @@ def best(run: Callable[[], Any], seconds: float = 0.15) -> float:
     return shortest
 
 
-def measure(library: Library, call: KernelCall, s: ConvShape, v: int, cold: int) -> float:
-    """Seconds of one run of a layer."""
+def sizes(s: ConvShape, v: int) -> tuple[int, int]:
+    """Floats of a layer's blocked input and output."""
+    x = s.n * -(-s.ic // v) * v * s.ih * s.iw
+    return x, s.n * -(-s.oc // v) * v * s.oh * s.ow
+
+
+def measure(library: Library, call: KernelCall, floats: tuple[int, int], cold: int) -> float:
+    """Seconds of one run of a kernel with that many floats of input and output."""
     rng = np.random.default_rng(0)
-    x = aligned(s.n * -(-s.ic // v) * v * s.ih * s.iw)
+    x, y = aligned(floats[0]), aligned(floats[1])
     x[:] = rng.uniform(-1, 1, x.size)
-    y = aligned(s.n * -(-s.oc // v) * v * s.oh * s.ow)
     copies = max(1, cold // max(1, call.weights.nbytes)) if cold else 1
     runs = []
     for _ in range(min(copies, 200)):
@@ -141,21 +152,26 @@ def main() -> None:
     parser.add_argument("filter", nargs="?", default="")
     args = parser.parse_args()
     v, rng = args.vlen, np.random.default_rng(1)
-    todo = []
+    todo: list[tuple[str, str, int, tuple[int, int], KernelCall]] = []
     for name, s in layers():
         for kind, planner in planners(s):
             if args.filter in f"{name} {kind}":
                 w = rng.uniform(-1, 1, (s.oc, s.ic // s.groups, s.kh, s.kw)).astype(np.float32)
-                todo.append((name, kind, s, planner(s, w, None, v, RELU)))
+                todo.append((name, kind, s.macs, sizes(s, v), planner(s, w, None, v, RELU)))
+    for name, m, k, n in products():
+        if args.filter in name:
+            w = rng.uniform(-1, 1, (k, n)).astype(np.float32)
+            call = plan.plan_gemm(m, w, None, v, RELU)
+            todo.append((name, "gemm", m * k * n, (m * k, m * n), call))
     with tempfile.TemporaryDirectory() as folder:
         top = peak(Path(folder), v, args.cc)
         print(f"peak {top:.1f} GFLOP/s, {args.cc}, {v} lanes")
         signatures = [(c.kernel, tuple(c.instance.items())) for *_, c in todo]
         flags = ["-O2", "-ffp-contract=fast"]
         library = Library(Path(folder), v, signatures, flags, args.cc)
-        for name, kind, s, call in todo:
-            t = measure(library, call, s, v, args.cold << 20)
-            rate = 2e-9 * s.macs / t
+        for name, kind, macs, floats, call in todo:
+            t = measure(library, call, floats, args.cold << 20)
+            rate = 2e-9 * macs / t
             tile = f"{call.instance['P']}x{call.instance['O']}" if "P" in call.instance else ""
             print(
                 f"{name:20} {kind:9} {tile:5} {t * 1e3:8.4f} ms {rate:7.1f} GFLOP/s "

@@ -229,7 +229,7 @@ def conv_cases(v: int) -> Iterator[Prepared]:
 
 def gemm_cases(v: int) -> Iterator[Prepared]:
     sizes = [(1, 5, 3), (1, 64, 130), (2, 33, 17), (4, 16, 64), (7, 20, 70), (13, 9, 100)]
-    sizes += [(15, 50, 32), (28, 7, 33)]
+    sizes += [(15, 50, 32), (28, 7, 33), (7, 300, 70), (13, 520, 33), (1, 601, 90), (2, 257, 64)]
     for i, (m, k, n) in enumerate(sizes):
         act = ACTS[i % 5]
         x, w, b, r = values(m, k), values(k, n), values(n), values(m, n)
@@ -248,7 +248,7 @@ def gemm_cases(v: int) -> Iterator[Prepared]:
 
 
 def matmul_cases(v: int) -> Iterator[Prepared]:
-    for i, (m, k, n) in enumerate([(1, 4, 5), (9, 17, 33), (14, 8, 64), (3, 20, 100)]):
+    for i, (m, k, n) in enumerate([(1, 4, 5), (9, 17, 33), (14, 8, 64), (3, 300, 100)]):
         a, b = values(2, 3, m, k), values(3, k, n)
         want = (a.astype(np.float64) @ b) * 0.5
         transposed = bool(i % 2)

@@ -29,6 +29,8 @@ typedef struct {
     float alpha, beta;
 } aot_gemm_f32_group_args;
 
+enum { AOT_GEMM_RUN = 256 }; /* products summed up before they are added to a total */
+
 /* rows x cols floats from s to d. */
 AOT_INLINE void aot_gemm_f32_copy(float *d, ptrdiff_t d_row, const float *s, ptrdiff_t s_row,
                                   int32_t rows, int32_t cols) {
@@ -36,6 +38,29 @@ AOT_INLINE void aot_gemm_f32_copy(float *d, ptrdiff_t d_row, const float *s, ptr
     for (i = 0; i < rows; ++i) {
         memcpy(d + i * d_row, s + i * s_row, (size_t)cols * sizeof(float));
     }
+}
+
+/* One tile, AOT_GEMM_RUN products of each sum at a time: y takes the sums of the earlier ones. */
+AOT_INLINE void aot_gemm_f32_runs(const aot_tile_f32_job *tile, int32_t o, int P, int O) {
+    static const float zeros[4 * AOT_VLEN] = {0.0F};
+    aot_tile_f32_job j = *tile;
+    int32_t left = tile->kc;
+    while (left > AOT_GEMM_RUN) {
+        j.kc = AOT_GEMM_RUN;
+        j.kblk = AOT_GEMM_RUN;
+        j.clamp = 0;
+        aot_tile_f32_run(&j, o, P, O, 0);
+        left -= AOT_GEMM_RUN;
+        j.x += AOT_GEMM_RUN;
+        j.w += (ptrdiff_t)AOT_GEMM_RUN * o * AOT_VLEN;
+        j.next = j.next != NULL ? j.next + (ptrdiff_t)AOT_GEMM_RUN * 8 : NULL;
+        j.bias = zeros;
+        j.r = j.y;
+    }
+    j.kc = left;
+    j.kblk = left;
+    j.clamp = tile->clamp;
+    aot_tile_f32_run(&j, o, P, O, 0);
 }
 
 /* All rows of one group of `o` vectors of columns; j has x, w, bias, kc, clamp. A group whose last
@@ -66,7 +91,7 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
             memset(edge, 0, sizeof edge);
             aot_gemm_f32_copy(edge, j->y_pixel, r, g->y_row, n, g->cols);
         }
-        aot_tile_f32_run(j, o, P, O, 1);
+        aot_gemm_f32_runs(j, o, P, O);
         if (ACT != 0) {
             aot_conv_act_f32_tile(j->y, n, j->y_pixel, o, AOT_VLEN, g->act, g->alpha, g->beta);
         }
@@ -76,8 +101,6 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
         q += n;
     }
 }
-
-enum { AOT_GEMM_RUN = 128 }; /* products summed up before they are added to a total */
 
 #define AOT_GEMV_AHEAD 2048 /* floats: 8 KiB, covers the latency of DRAM at its bandwidth */
 
@@ -196,9 +219,8 @@ AOT_INLINE void aot_gemm_f32_job(aot_tile_f32_job *j, int32_t k, int32_t act, fl
     j->na = 1;
     j->nb = 1;
     j->kc = k;
-    j->kblk = k < AOT_GEMM_RUN ? k : AOT_GEMM_RUN;
-    j->xstep = AOT_VLEN == 1 ? 1 : j->kblk;
-    j->run = AOT_GEMM_RUN;
+    j->kblk = k;
+    j->xstep = 1;
     j->clamp = act == AOT_ACT_CLAMP;
     j->lo = lo;
     j->hi = hi;
