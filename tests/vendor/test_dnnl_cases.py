@@ -6,27 +6,21 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 from pathlib import Path
 
 import harness
 import merged
 import numpy as np
 import pytest
+from dnnl_libraries import ROOTS, library
 
 from aot.vendor.dnnl import backend
-from needs import missing
-
-ROOTS = {"2": "/usr", "3": sys.prefix}
 
 
 @pytest.fixture(scope="module", params=sorted(ROOTS))
 def root(request: pytest.FixtureRequest) -> str:
     """A prefix with the library of one generation."""
-    version = Path(ROOTS[request.param]) / "include" / "oneapi" / "dnnl" / "dnnl_version.h"
-    if not version.is_file() or f"VERSION_MAJOR {request.param}" not in version.read_text():
-        missing(f"oneDNN {request.param} in {ROOTS[request.param]}")
-    return ROOTS[request.param]
+    return library(request.param)
 
 
 def parts_of_cases() -> list[merged.Part]:

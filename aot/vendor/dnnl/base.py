@@ -22,8 +22,8 @@ backend = Backend(
     sources=("aot_dnnl.c", "aot_dnnl_api.h"),
     link="DNNL::dnnl",
     find="find_dnnl.cmake",
-    hint="Install oneDNN (apt-get install libdnnl-dev, or pip install onednn-devel-cpu-gomp) and, "
-    "if it is in no standard place, set dnnl_ROOT, as a variable of CMake or of the environment.",
+    hint="Install libdnnl-dev (apt) or onednn-devel-cpu-gomp (pip), or set dnnl_ROOT to the "
+    "folder it is in: as a variable of CMake or of the environment.",
     folder=Path(__file__).parent,
 )
 #: As in aot_dnnl.h.

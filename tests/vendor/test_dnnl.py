@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The oneDNN vendor: what it takes, regions, layouts, life of its objects, errors of the build."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import merged
+import numpy as np
+import onnx
+import pytest
+from dnnl_libraries import ROOTS, library
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from aot.api import compile_to
+from aot.cli import main as aotc
+from aot.dtypes import F32
+from aot.errors import BackendError
+from aot.lower_context import LowerContext
+from aot.options import Options
+from aot.program import Origin
+from aot.run import execute, open_out
+from aot.target import load_target
+from aot.vendor.dnnl import backend
+
+TARGET = "x86-64-v3"
+
+
+@pytest.fixture(scope="module", params=sorted(ROOTS))
+def root(request: pytest.FixtureRequest) -> str:
+    """A prefix with the library of one generation."""
+    return library(request.param)
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    scale = 1 / np.sqrt(max(1, np.prod(shape[1:])))
+    return (np.random.default_rng(seed).standard_normal(shape) * scale).astype(np.float32)
+
+
+def network() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A residual block of 24 channels (no whole block of 16), a fire module, a classifier."""
+    weights = {
+        "w0": drawn(24, 3, 3, 3),
+        "b0": drawn(24, seed=9),
+        "w1": drawn(24, 1, 3, 3, seed=1),
+        "w2": drawn(24, 24, 1, 1, seed=2),
+        "w3": drawn(16, 24, 1, 1, seed=3),
+        "w4": drawn(32, 24, 3, 3, seed=4),
+        "w5": drawn(10, 48, seed=5),
+        "six": np.float32(6),
+        "zero": np.float32(0),
+    }
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w0", "b0"], ["c0"], pads=[1] * 4, strides=[2, 2]),
+        node("Relu", ["c0"], ["a"]),
+        node("Conv", ["a", "w1"], ["c1"], pads=[1] * 4, group=24),
+        node("Clip", ["c1", "zero", "six"], ["c1r"]),
+        node("Conv", ["c1r", "w2"], ["c2"]),
+        node("Add", ["a", "c2"], ["s"]),
+        node("MaxPool", ["s"], ["p"], kernel_shape=[3, 3], strides=[2, 2], pads=[0, 0, 1, 1]),
+        node("Conv", ["p", "w3"], ["f0"]),
+        node("Relu", ["f0"], ["f0r"]),
+        node("Conv", ["p", "w4"], ["f1"], pads=[1] * 4),
+        node("Relu", ["f1"], ["f1r"]),
+        node("Concat", ["f0r", "f1r"], ["f"], axis=1),
+        node("GlobalAveragePool", ["f"], ["g"]),
+        node("Flatten", ["g"], ["flat"]),
+        node("Gemm", ["flat", "w5"], ["y"], transB=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("x", 1, [1, 3, 18, 22])],
+        [helper.make_tensor_value_info("y", 1, [1, 10])],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return model, {"x": drawn(1, 3, 18, 22, seed=7) * 100}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("net") / "out"
+    compile_to(network()[0], out, options(), configure=False)
+    return out
+
+
+def options(**more: object) -> Options:
+    return Options(name="net", target=TARGET, backends=("dnnl",), **more)
+
+
+def test_one_region_without_reorders(compiled: Path) -> None:
+    manifest = merged.manifest_of(compiled)
+    assert len(manifest["regions"]) == 1
+    kernels = [n["kernel"] for n in manifest["nodes"]]
+    assert set(kernels) == {"aot_dnnl_run", "aot_dnnl_run_sum"} and len(kernels) == 8
+    layouts = {w["value"]: w["layout"] for n in manifest["nodes"] for w in n["writes"]}
+    assert layouts["s"] == "NC8" and layouts["y"] == "plain"
+
+
+@pytest.mark.parametrize("target", ["x86-64", "x86-64-v4"])
+def test_other_vector_widths(target: str, tmp_path: Path) -> None:
+    wanted = Options(name="net", target=target, backends=("dnnl",))
+    done = compile_to(network()[0], tmp_path / "out", wanted, configure=False)
+    layouts = {str(t.layout) for t in done.program.tensors.values()}
+    assert layouts == ({"plain"} if target == "x86-64" else {"plain", "NC16", "NC16z"})
+
+
+def test_right_on_both_generations(compiled: Path, root: str, tmp_path: Path) -> None:
+    model, feeds = network()
+    want = ReferenceEvaluator(model).run(None, feeds)[0]
+    out = tmp_path / "out"
+    shutil.copytree(compiled, out)
+    merged.build(out, {"dnnl_ROOT": root})
+    got = execute(open_out(out), list(feeds.values()))[0]
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    check_life_of_contexts(out, feeds["x"], want)
+
+
+class Tensor(ctypes.Structure):
+    """DLTensor of DLPack 1."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device", ctypes.c_int32 * 2),
+        ("ndim", ctypes.c_int32),
+        ("dtype", ctypes.c_uint32),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.c_void_p),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+def tensor(a: np.ndarray) -> Tensor:
+    shape = (ctypes.c_int64 * a.ndim)(*a.shape)
+    float32 = 2 | 32 << 8 | 1 << 16
+    device = (ctypes.c_int32 * 2)(1, 0)
+    return Tensor(a.ctypes.data, device, a.ndim, float32, shape, None, 0)
+
+
+def check_life_of_contexts(out: Path, x: np.ndarray, want: np.ndarray) -> None:
+    """Two contexts at a time, each initialised, run and shut down repeatedly."""
+    net = ctypes.CDLL(str(out / "lib" / "libnet.so"))
+    size = merged.manifest_of(out)["memory"]["arena_bytes"]
+    arenas = [np.zeros(size + 64, np.uint8) for _ in range(2)]
+    starts = [a.ctypes.data + -a.ctypes.data % 64 for a in arenas]
+    contexts = [ctypes.create_string_buffer(4096) for _ in range(2)]
+    for _ in range(3):
+        for context, start in zip(contexts, starts, strict=True):
+            assert net.net_init(context, ctypes.c_void_p(start), ctypes.c_size_t(size)) == 0
+        for context in contexts:
+            y = np.zeros((1, 10), np.float32)
+            tx, ty = tensor(x), tensor(y)
+            ins, outs = ctypes.pointer(tx), ctypes.pointer(ty)
+            assert net.net_run(context, ctypes.byref(ins), ctypes.byref(outs)) == 0
+            np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+        for context in contexts:
+            net.net_shutdown(context)
+
+
+def test_missing_library_is_named(compiled: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    shutil.copytree(compiled, out)
+    nowhere = ["-DCMAKE_FIND_ROOT_PATH=/nonexistent"]
+    nowhere += [f"-DCMAKE_FIND_ROOT_PATH_MODE_{kind}=ONLY" for kind in ("LIBRARY", "INCLUDE")]
+    command = ["cmake", "-S", out / "bundle", "-B", out, *nowhere]
+    env = {k: v for k, v in os.environ.items() if k != "dnnl_ROOT"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    message = " ".join(done.stderr.split())
+    assert done.returncode != 0
+    assert "vendor dnnl: its library was not found" in message and "set dnnl_ROOT" in message
+
+
+def test_refusals_have_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    node = helper.make_node
+    rows = [
+        node("Conv", ["x", "w"], ["c"]),
+        node("MaxPool", ["c"], ["p", "i"], kernel_shape=[2, 2]),
+        node("Cast", ["p"], ["d"], to=11),
+        node("Relu", ["d"], ["y"]),
+        node("AveragePool", ["c"], ["q"], kernel_shape=[2, 2], pads=[1] * 4, strides=[3, 3],
+             ceil_mode=1, count_include_pad=1),
+    ]  # fmt: skip
+    given = [("x", 1, [1, 3, 8, 8]), ("w", 1, [4, 3, 3, 3])]
+    wanted = [("y", 11, [1, 4, 5, 5]), ("i", 7, [1, 4, 5, 5]), ("q", 1, [1, 4, 3, 3])]
+    infos = [[helper.make_tensor_value_info(*v) for v in side] for side in (given, wanted)]
+    graph = helper.make_graph(rows, "g", infos[0], infos[1])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    assert aotc(["explain", str(tmp_path / "m.onnx"), "--backend", "dnnl"]) == 0
+    text = capsys.readouterr().out
+    for reason in (
+        "weights are computed at run time (need constants)",
+        "output 1 is used (only output 0 is computed)",
+        "dtype float64 (needs float32)",
+    ):
+        assert reason in text, text
+
+
+def test_views_and_concat_are_taken_between_products() -> None:
+    part = merged.Part("net", *network(), [], None)  # type: ignore[arg-type]
+    assert {"reshape", "concat"} <= set(merged.taken_by(part, "dnnl"))
+
+
+def test_states_are_shared_and_made_of_constants() -> None:
+    c = LowerContext(load_target(TARGET), Options())
+    c.begin(Origin(("n",), ("N",)), backend.patterns[0], 0, ())
+    one = c.state("aot_dnnl_open", release="aot_dnnl_close", slots=3)
+    assert one == c.state("aot_dnnl_open", release="aot_dnnl_close", slots=3)
+    assert len(c.states) == 1
+    with pytest.raises(BackendError, match="is not constant"):
+        c.state("aot_dnnl_conv", c.temp((2,), F32), release="aot_dnnl_release", slots=3)
