@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from aot.edit import Editor, graphs, hoist_constants
 from aot.errors import ModelError
 from aot.load.options import LoadOptions
+from aot.normalise.bodies import BODIES, own_body
 from aot.shapes.infer import infer
 from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, title
 
@@ -57,7 +58,8 @@ def has_body(node: ir.Node, model: ir.Model) -> bool:
     if not version or not defs.has(node.op_type, version, node.domain):
         return False
     schema = defs.get_schema(node.op_type, version, node.domain)
-    return bool(schema.has_function or schema.has_context_dependent_function)
+    own = not node.domain and node.op_type in BODIES
+    return bool(own or schema.has_function or schema.has_context_dependent_function)
 
 
 def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
@@ -66,7 +68,7 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     from onnx import inliner
 
     single = _alone(node, model)
-    if not _define(single):
+    if not _define(single, own_body(node, model.opset_imports[node.domain])):
         return None
     try:
         result = inliner.inline_local_functions(single, convert_version=True)
@@ -79,10 +81,24 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     return body
 
 
-def _define(single: onnx.ModelProto) -> bool:
-    """Make the only node a call of a function of the model, with ONNX's body; False without."""
+def _define(single: onnx.ModelProto, function: onnx.FunctionProto | None) -> bool:
+    """Make the only node a call of a function of the model: `function` or ONNX's body."""
+    from onnx import helper
+
+    (node,) = single.graph.node
+    function = function or _standard_body(single)
+    if function is None:
+        return False
+    function.domain = node.domain = BODY
+    single.functions.append(function)
+    single.opset_import.append(helper.make_opsetid(BODY, 1))
+    return True
+
+
+def _standard_body(single: onnx.ModelProto) -> onnx.FunctionProto | None:
+    """The body ONNX gives the only node for the types of its inputs."""
     import onnx
-    from onnx import defs, helper
+    from onnx import defs
 
     (node,) = single.graph.node
     versions = {o.domain: o.version for o in single.opset_import}
@@ -92,7 +108,7 @@ def _define(single: onnx.ModelProto) -> bool:
     given = [types.get(name, b"") for name in node.input]
     made = b""
     if schema.has_context_dependent_function:
-        for opset in reversed([v for v in schema.context_dependent_function_opset_versions]):
+        for opset in reversed(list(schema.context_dependent_function_opset_versions)):
             if opset <= version and not made:
                 made = schema.get_context_dependent_function_with_opset_version(
                     opset, node.SerializeToString(), given
@@ -100,13 +116,7 @@ def _define(single: onnx.ModelProto) -> bool:
     if not made and schema.has_function:
         opset = max(v for v in schema.function_opset_versions if v <= version)
         made = schema.get_function_with_opset_version(opset)
-    if not made:
-        return False
-    function = onnx.FunctionProto.FromString(made)
-    function.domain = node.domain = BODY
-    single.functions.append(function)
-    single.opset_import.append(helper.make_opsetid(BODY, 1))
-    return True
+    return onnx.FunctionProto.FromString(made) if made else None
 
 
 def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:

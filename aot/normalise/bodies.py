@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies of operators that ONNX defines in words: integer products and Dropout at inference.
+
+Before: y = MatMulInteger(a, b, az, bz)
+After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>(bz))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from aot.shapes.nodes import array, shape_of
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+FLOAT, INT32, DOUBLE = 1, 6, 11
+
+
+class Body:
+    """Nodes in the making; values are called by name, the call's inputs i0, i1 …"""
+
+    def __init__(self, node: ir.Node) -> None:
+        self.node = node
+        self.nodes: list[onnx.NodeProto] = []
+
+    def has(self, index: int) -> bool:
+        """Whether the call has input `index`."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """The shape of input `index`."""
+        value = self.node.inputs[index]
+        assert value is not None
+        return shape_of(value)
+
+    def add(self, op_type: str, *inputs: str, out: str = "", **attrs: Any) -> str:
+        """The output of a new node."""
+        from onnx import helper
+
+        out = out or f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, list(inputs), [out], **attrs))
+        return out
+
+    def constant(self, kind: int, shape: tuple[int, ...], values: list[Any]) -> str:
+        """A constant tensor."""
+        from onnx import helper
+
+        return self.add("Constant", value=helper.make_tensor("c", kind, shape, values))
+
+    def column(self, index: int, rank: int, axis: int, kind: int) -> str:
+        """Input `index` cast to `kind`; a vector runs along `axis` of a tensor of `rank`."""
+        given = self.add("Cast", f"i{index}", to=kind)
+        size = self.shape(index)
+        if len(size) != 1 or size[0] == 1:
+            return given
+        wanted = [1] * rank
+        wanted[axis] = size[0]
+        return self.add("Reshape", given, self.constant(7, (rank,), wanted))
+
+    def centred(self, x: int, zero: int, kind: int, axis: int) -> str:
+        """Input `x` minus its zero points, as `kind`."""
+        wide = self.add("Cast", f"i{x}", to=kind)
+        if not self.has(zero):
+            return wide
+        return self.add("Sub", wide, self.column(zero, len(self.shape(x)), axis, kind))
+
+    def requantised(self, total: str, scales: list[str], zero: int) -> None:
+        """o0 = total · a · b / y, rounded, plus the zero point."""
+        a, b, y = scales
+        factor = self.add("Div", self.add("Mul", a, b), y)
+        scaled = self.add("Mul", self.add("Cast", total, to=FLOAT), factor)
+        one = self.constant(FLOAT, (), [1.0])
+        zeros = [f"i{zero}"] if self.has(zero) else []
+        self.add("QuantizeLinear", scaled, one, *zeros, out="o0")
+
+
+def _matmul_integer(b: Body) -> bool:
+    left, right = b.centred(0, 2, INT32, -2), b.centred(1, 3, INT32, -1)
+    b.add("MatMul", left, right, out="o0")
+    return True
+
+
+def _conv_integer(b: Body) -> bool:
+    # Sums of products of 9-bit numbers are exact in float64.
+    left, right = b.centred(0, 2, DOUBLE, 1), b.centred(1, 3, DOUBLE, 0)
+    b.add("Cast", b.add("Conv", left, right, **_attributes(b.node)), to=INT32, out="o0")
+    return True
+
+
+def _qlinear_matmul(b: Body) -> bool:
+    left, right = b.centred(0, 2, INT32, -2), b.centred(3, 5, INT32, -1)
+    ranks = len(b.shape(0)), len(b.shape(3))
+    scales = [b.column(1, ranks[0], -2, FLOAT), b.column(4, ranks[1], -1, FLOAT)]
+    b.requantised(b.add("MatMul", left, right), [*scales, b.column(6, 2, -2, FLOAT)], 7)
+    return len(b.shape(6)) == 0 or b.shape(6) == (1,)
+
+
+def _qlinear_conv(b: Body) -> bool:
+    left, right = b.centred(0, 2, DOUBLE, 1), b.centred(3, 5, DOUBLE, 0)
+    rank = len(b.shape(0))
+    bias = [b.add("Cast", "i8", to=DOUBLE)] if b.has(8) else []
+    total = b.add("Conv", left, right, *bias, **_attributes(b.node))
+    scales = [b.column(1, rank, 1, FLOAT), b.column(4, rank, 1, FLOAT)]
+    b.requantised(total, [*scales, b.column(6, rank, 1, FLOAT)], 7)
+    return True
+
+
+def _dropout(b: Body) -> bool:
+    """At inference, and with nothing to drop, everything stays."""
+    ratio = array(b.node.inputs[1]) if b.has(1) else None
+    training = array(b.node.inputs[2]) if b.has(2) else None
+    kept = ratio is not None and not ratio.any()
+    if b.has(2) and not kept and (training is None or training.any()):
+        return False
+    b.add("Identity", "i0", out="o0")
+    if len(b.node.outputs) > 1 and b.node.outputs[1].name:
+        from onnx import helper
+
+        true = helper.make_tensor("c", 9, (1,), [True])
+        b.add("ConstantOfShape", b.add("Shape", "i0"), value=true, out="o1")
+    return True
+
+
+BODIES: dict[str, Callable[[Body], bool]] = {
+    "ConvInteger": _conv_integer,
+    "Dropout": _dropout,
+    "MatMulInteger": _matmul_integer,
+    "QLinearConv": _qlinear_conv,
+    "QLinearMatMul": _qlinear_matmul,
+}
+
+
+def own_body(node: ir.Node, opset: int) -> onnx.FunctionProto | None:
+    """The body of a call as a function of inputs i0, i1 … and outputs o0 …; None without one."""
+    from onnx import helper
+
+    write = None if node.domain else BODIES.get(node.op_type)
+    body = Body(node)
+    if write is None or not write(body):
+        return None
+    inputs = [f"i{k}" for k in range(len(node.inputs))]
+    outputs = [f"o{k}" for k in range(len(node.outputs))]
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_function("", node.op_type, inputs, outputs, body.nodes, imports)
+
+
+def _attributes(node: ir.Node) -> dict[str, Any]:
+    return {name: attribute.value for name, attribute in node.attributes.items()}
