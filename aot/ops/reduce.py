@@ -250,9 +250,11 @@ def hardmax_cases() -> Iterator[Case]:
 
 
 cumsum = op("CumSum", "x axis", exclusive=0, reverse=0)
+cumprod = op("CumProd", "x axis", exclusive=0, reverse=0)
 
 
 @cumsum.check
+@cumprod.check
 def cumsum_supported(m: Match) -> Iterator[tuple[bool, str]]:
     types = (F32, F64, S32, S64, U32, U64)
     yield m.x.dtype in types, f"dtype {m.x.dtype} (needs {listing(types)})"
@@ -261,9 +263,19 @@ def cumsum_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @cumsum.lower
 def cumsum_to_kernel(c: LowerContext, m: Match) -> None:
+    running(c, m, "cumsum")
+
+
+@cumprod.lower
+def cumprod_to_kernel(c: LowerContext, m: Match) -> None:
+    running(c, m, "cumprod")
+
+
+def running(c: LowerContext, m: Match, kernel: str) -> None:
+    """Record a running sum or product."""
     outer, axis, inner = split_at(m.x.shape, int(np.asarray(m.axis.data).reshape(())))
     c.call(
-        f"aot_cumsum_{m.x.dtype.short}",
+        f"aot_{kernel}_{m.x.dtype.short}",
         m.y,
         m.x,
         c.params(outer=outer, axis=axis, inner=inner, count=axis),
@@ -274,6 +286,7 @@ def cumsum_to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @cumsum.cases
+@cumprod.cases
 def cumsum_cases() -> Iterator[Case]:
     for exclusive in (0, 1):
         for reverse in (0, 1):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from aot.dtypes import BOOL, S32, U8
 from aot.layout import Layout, can_block
 from aot.lower_context import LowerContext
 from aot.ops.layouts import follow
@@ -19,6 +20,7 @@ squeeze = op("Squeeze", "x axes?")
 unsqueeze = op("Unsqueeze", "x axes")
 flatten = op("Flatten", "x", axis=1)
 identity = op("Identity", "x")
+bit_cast = op("BitCast", "x", to=0)
 identity.layouts(follow)
 
 
@@ -38,7 +40,7 @@ def _declare(pattern: Pattern) -> None:
     pattern.lower(to_view)
 
 
-for _pattern in (reshape, squeeze, unsqueeze, flatten, identity):
+for _pattern in (reshape, squeeze, unsqueeze, flatten, identity, bit_cast):
     _declare(_pattern)
 for _pattern in (reshape, squeeze, unsqueeze):
     _pattern.layouts(keeps_blocks)
@@ -66,6 +68,21 @@ def unsqueeze_cases() -> Iterator[Case]:
 def flatten_cases() -> Iterator[Case]:
     yield case(f32(2, 3, 4), axis=2)
     yield case(f32(2, 3, 4), axis=0)
+
+
+@bit_cast.check
+def same_width(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype.bits == m.y.dtype.bits, f"{m.x.dtype} as {m.y.dtype} (needs equal widths)"
+    # Any byte but 0 and 1 is no boolean.
+    known = m.y.dtype is not BOOL or m.x.dtype is BOOL
+    yield known, f"{m.x.dtype} as {m.y.dtype}"
+
+
+@bit_cast.cases
+def bit_cast_cases() -> Iterator[Case]:
+    x = f32(2, 3)
+    yield case(x, to=S32.onnx, expected=(x.view(np.int32),))
+    yield case(ints(5, dtype="int8"), to=U8.onnx, expected=(ints(5, dtype="int8").view(np.uint8),))
 
 
 @identity.cases

@@ -178,27 +178,30 @@ AOT_ARG(f64, double, isnan)
 AOT_HARDMAX(f32, float)
 AOT_HARDMAX(f64, double)
 
-/* Running sums along the axis. EXCLUSIVE: an element's own value does not count; REVERSE: from the
- * end. float32 is added up in double, integers wrap. y may be x. */
-#define AOT_CUMSUM(SHORT, T, TU)                                                              \
-    typedef aot_reduce_params aot_cumsum_##SHORT##_params;                                    \
-    AOT_INLINE void aot_cumsum_##SHORT(T *y, const T *x, const aot_reduce_params *p,          \
-                                       int EXCLUSIVE, int REVERSE) {                          \
+/* Running sums and products along the axis. EXCLUSIVE: an element's own value does not count;
+ * REVERSE: from the end. float32 is accumulated in double, integers wrap. y may be x. */
+#define AOT_RUNNING(NAME, SHORT, T, TU, START, OP)                                            \
+    typedef aot_reduce_params aot_##NAME##_##SHORT##_params;                                  \
+    AOT_INLINE void aot_##NAME##_##SHORT(T *y, const T *x, const aot_reduce_params *p,        \
+                                         int EXCLUSIVE, int REVERSE) {                        \
         const ptrdiff_t axis = (ptrdiff_t)p->axis, inner = (ptrdiff_t)p->inner;               \
         const ptrdiff_t step = REVERSE ? -inner : inner;                                      \
         ptrdiff_t o, i, j;                                                                    \
         for (o = 0; o < (ptrdiff_t)p->outer; ++o) {                                           \
             for (j = 0; j < inner; ++j) {                                                     \
                 ptrdiff_t at = o * axis * inner + j + (REVERSE ? (axis - 1) * inner : 0);     \
-                TU sum = 0;                                                                   \
+                TU sum = START;                                                               \
                 for (i = 0; i < axis; ++i, at += step) {                                      \
                     const TU v = (TU)x[at];                                                   \
-                    y[at] = (T)(EXCLUSIVE ? sum : sum + v);                                   \
-                    sum += v;                                                                 \
+                    y[at] = (T)(EXCLUSIVE ? sum : sum OP v);                                  \
+                    sum = sum OP v;                                                           \
                 }                                                                             \
             }                                                                                 \
         }                                                                                     \
     }
+#define AOT_CUMSUM(SHORT, T, TU)                                                              \
+    AOT_RUNNING(cumsum, SHORT, T, TU, 0, +)                                                   \
+    AOT_RUNNING(cumprod, SHORT, T, TU, 1, *)
 AOT_CUMSUM(f32, float, double)
 AOT_CUMSUM(f64, double, double)
 AOT_CUMSUM(s32, int32_t, uint32_t)

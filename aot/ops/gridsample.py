@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GridSample over one to three spatial axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import F32
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match
+
+#: In the order of the kernel's constants.
+MODES = ("nearest", "linear", "cubic")
+PADDINGS = ("zeros", "border", "reflection")
+#: What the modes were called before opset 20.
+OLD_MODES = {"bilinear": "linear", "bicubic": "cubic"}
+
+sample = op("GridSample", "x grid", mode="linear", padding_mode="zeros", align_corners=0)
+
+
+@sample.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    for v in (m.x, m.grid):
+        yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
+    yield _mode(m) in MODES, f"mode {m.mode!r}"
+    yield m.padding_mode in PADDINGS, f"padding_mode {m.padding_mode!r}"
+    yield math.prod(m.x.shape) > 0, f"an empty tensor {list(m.x.shape)}"
+
+
+def _mode(m: Match) -> str:
+    return str(OLD_MODES.get(m.mode, m.mode))
+
+
+@sample.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    n, channels, *space = m.x.shape
+    rank = len(space)
+    params = c.params(
+        n=n,
+        c=channels,
+        points=math.prod(m.grid.shape[1:-1]),
+        rank=rank,
+        **{"in": (1,) * (3 - rank) + tuple(space)},
+    )
+    instance = {
+        "MODE": MODES.index(_mode(m)),
+        "PADDING": PADDINGS.index(m.padding_mode),
+        "ALIGN": m.align_corners,
+    }
+    c.call("aot_gridsample_f32", m.y, m.x, m.grid, params, instance=instance)
+
+
+@sample.cases
+def cases() -> Iterator[Case]:
+    for mode in MODES:
+        for padding in PADDINGS:
+            for corners in (0, 1):
+                yield case(
+                    f32(2, 3, 4, 5),
+                    f32(2, 3, 3, 2, low=-1.6, high=1.6),
+                    mode=mode,
+                    padding_mode=padding,
+                    align_corners=corners,
+                )
+    yield case(f32(1, 2, 3, 4, 5), f32(1, 2, 2, 3, 3, low=-1.3, high=1.3), padding_mode="border")
+    yield case(f32(1, 2, 7), f32(1, 5, 1, low=-1.3, high=1.3), mode="nearest")
+    wild = np.array([[[[np.nan, 0], [np.inf, 0], [-1e30, 9]]]], np.float32)
+    yield case(f32(1, 1, 2, 2), wild, expected=(np.zeros((1, 1, 1, 3), np.float32),))
