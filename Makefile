@@ -6,7 +6,7 @@ PYTHON ?= python3
 SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # What the product needs, and what only its tests need (other compilers, sanitizers, C formatting).
 APT_RUN  := gcc libc6-dev make cmake python3-venv
-APT_TEST := g++ clang clang-format libclang-rt-14-dev git libdnnl-dev
+APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev
 JOBS   ?= 2
 
 .PHONY: help demo test full check format docs golden bench clean

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+# `make test` must not make the builds of the tests its own sub-makes, which talk more.
+for _name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
+    os.environ.pop(_name, None)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

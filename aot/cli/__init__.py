@@ -6,6 +6,7 @@ Nothing heavy is imported here: `--version` and `--help` answer at once.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -27,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a name must not fail for want of a character
             stream.reconfigure(errors="backslashreplace")
     try:
-        return _dispatch(arguments)
+        return _flushed(_dispatch(arguments))
     except UsageError as error:
         return _fail(str(error), 2)
     except InternalError as error:
@@ -35,10 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     except AotError as error:
         return _fail(str(error), 1)
     except SystemExit as done:
-        return done.code if isinstance(done.code, int) else 0
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _flushed(done.code if isinstance(done.code, int) else 0)
+    except OSError as error:
+        if error.errno in (errno.EPIPE, errno.ENOSPC):
+            return _unwritable(error)
+        return _unexpected(f"internal error: {type(error).__name__}: {error}", error)
     except KeyboardInterrupt:
         return _fail("interrupted", 1)
     except RecursionError as error:
@@ -47,6 +49,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _unexpected("out of memory", error)
     except Exception as error:  # a bug of ours must still end in one short message
         return _unexpected(f"internal error: {type(error).__name__}: {error}", error)
+
+
+def _flushed(code: int) -> int:
+    """`code`, unless what is still buffered cannot be written: at exit Python would show that."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        return _unwritable(error)
+    return code
+
+
+def _unwritable(error: OSError) -> int:
+    """Say why nothing more can be written (a reader that left needs no word), drop the rest."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if isinstance(error, BrokenPipeError):
+        return 1
+    return _fail(f"cannot write: {error.strerror}", 1)
 
 
 def _dispatch(arguments: list[str]) -> int:

@@ -364,3 +364,18 @@ def test_closed_stdout_is_no_traceback() -> None:
         cwd=ROOT,
     )
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("word", ["backends", "--version", "--help"])
+def test_output_that_cannot_be_written(word: str) -> None:
+    """Little output is buffered until the end; the reader has left, or the disk is full."""
+    end, pipe = os.pipe()
+    os.close(end)
+    command = [sys.executable, "-m", "aot", word]
+    done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    os.close(pipe)
+    assert (done.returncode, done.stderr) == (1, "")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT)
+    assert done.returncode == 1
+    assert done.stderr == "aotc: cannot write: No space left on device\n"
