@@ -19,7 +19,7 @@ define apt_install
 	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1); }
 endef
 
-$(VENV)/.run: pyproject.toml
+$(VENV)/.run: pyproject.toml Makefile
 	$(call apt_install,$(APT_RUN))
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install -q -e .
