@@ -123,6 +123,51 @@ def test_right_on_both_generations(compiled: Path, root: str, tmp_path: Path) ->
     check_life_of_contexts(out, feeds["x"], want)
 
 
+def border() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """Portable operators between convolutions of 24 channels: 1 / exp(0) and cos(0) in the lanes
+    past the last channel must not reach a sum."""
+    weights = {"w0": drawn(24, 3, 3, 3), "w1": drawn(24, 24, 1, 1, seed=1)}
+    node = helper.make_node
+    nodes = [
+        node("Conv", ["x", "w0"], ["a"]),
+        node("Cos", ["a"], ["b"]),
+        node("Conv", ["b", "w1"], ["c"]),
+        node("Exp", ["c"], ["d"]),
+        node("Div", ["a", "d"], ["e"]),
+        node("Div", ["c", "d"], ["q"]),
+        node("MaxPool", ["q"], ["p"], kernel_shape=[3, 3], strides=[2, 2]),
+        node("Conv", ["e", "w1"], ["f"]),
+        node("Conv", ["p", "w1"], ["y"]),
+        node("Add", ["f", "b"], ["z"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "border",
+        [helper.make_tensor_value_info("x", 1, [2, 3, 9, 9])],
+        [
+            helper.make_tensor_value_info("y", 1, [2, 24, 3, 3]),
+            helper.make_tensor_value_info("z", 1, [2, 24, 7, 7]),
+        ],
+        [numpy_helper.from_array(a, n) for n, a in weights.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    return model, {"x": drawn(2, 3, 9, 9, seed=7) * 10}
+
+
+@pytest.mark.skipif(not load_target("x86-64-v4").runs_here(), reason="needs AVX-512")
+def test_pad_lanes_at_the_border(root: str, tmp_path: Path) -> None:
+    model, feeds = border()
+    want = ReferenceEvaluator(model).run(None, feeds)
+    out = tmp_path / "out"
+    wanted = Options(name="net", target="x86-64-v4", backends=("dnnl",))
+    compile_to(model, out, wanted, configure=False)
+    layouts = [w["layout"] for n in merged.manifest_of(out)["nodes"] for w in n["writes"]]
+    assert {"NC16", "NC16z"} <= set(layouts)
+    merged.build(out, {"dnnl_ROOT": root})
+    for got, expected in zip(execute(open_out(out), list(feeds.values())), want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
+
+
 class Tensor(ctypes.Structure):
     """DLTensor of DLPack 1."""
 

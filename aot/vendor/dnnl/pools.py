@@ -11,7 +11,7 @@ from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.partition.match import Match
 from aot.vendor.backend import Pattern
-from aot.vendor.dnnl.base import blocks, declare, floats, one_result, primitive
+from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, one_result, primitive
 
 MAX, AVERAGE_PADDED, AVERAGE = 0, 1, 2  # aot_dnnl_pool_params.kind
 Checks = Iterator[tuple[bool, str]]
@@ -82,11 +82,10 @@ def _record(c: LowerContext, m: Match) -> None:
 
 
 def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocks if they arrive so."""
-    if not incoming["x"].blocked:
+    """Blocks if they arrive so: lanes do not mix, and those of the result become zero."""
+    if incoming["x"].block not in BLOCKS:
         return {}
-    layout = blocks(m.x.shape, vlen)
-    return {"x": layout, "y": layout}
+    return {"x": incoming["x"], "y": blocks(m.x.shape, incoming["x"].block)}
 
 
 def _declare(op_type: str) -> None:
