@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -105,7 +104,7 @@ def compile_to(
     from aot.pipeline import compile_model
 
     target = load_target(options.target)
-    tools = tree.find_tools(target.packages) if configure else None
+    tools = tree.find_tools(target.packages, target.compiler) if configure else None
     change = tree.Tree(out)
     change.check()
 
@@ -136,8 +135,7 @@ def _old_manifest(out: Path) -> Mapping[str, Any]:
 
 def _toolchain(out: Path, target: Target) -> Path | None:
     """A toolchain file is only for foreign chips: here CC and CFLAGS choose."""
-    foreign = target.system == "none" or target.arch != platform.machine()
-    return out / "bundle" / "cmake" / "toolchain.cmake" if foreign else None
+    return None if target.native() else out / "bundle" / "cmake" / "toolchain.cmake"
 
 
 def record_of(source: Any, options: Options) -> dict[str, Any]:

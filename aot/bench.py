@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`aotc bench`: time of one run of a built bundle, by its own program's clock."""
+"""`aotc bench`: what one run of a built bundle costs, by its own program's clock or counter."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
+from aot.image import Image, measure_image
 from aot.run import Built, timed
 
 #: A measurement takes about this long, in seconds, unless the number of runs is given.
@@ -45,8 +46,69 @@ class Timing:
         }
 
 
-def bench(built: Built, repeat: int = 0) -> Timing:
-    """Time `repeat` runs, or as many as take about SECONDS."""
+@dataclass(frozen=True, slots=True)
+class Board:
+    """What a board's image costs: instructions of one run (of each of `runs`), and memory."""
+
+    instructions: tuple[int, ...]
+    resolution: int
+    image: Image
+    arena: int
+    stack: int
+
+    @property
+    def ram(self) -> int:
+        """Arena, variables and the stack that was used."""
+        return self.image.data + self.image.bss + self.image.arena + self.stack
+
+    def text(self) -> str:
+        """Three lines."""
+        unit = f", counted in steps of {self.resolution}" if self.resolution > 1 else ""
+        image = self.image
+        return "\n".join(
+            (
+                f"{self.instructions[-1]} instructions per run{unit}",
+                f"flash  {image.flash} bytes: code {image.code}, constants and tables "
+                f"{image.rodata}, initial data {image.data}",
+                f"RAM    {self.ram} bytes: arena {image.arena}, variables "
+                f"{image.data + image.bss} (inputs and outputs among them), stack {self.stack}",
+            )
+        )
+
+    def record(self) -> dict[str, Any]:
+        """For --json, in instructions and bytes."""
+        return {
+            "runs": len(self.instructions),
+            "instructions": self.instructions[-1],
+            "instructions_each": list(self.instructions),
+            "resolution": self.resolution,
+            "flash": self.image.flash,
+            "ram": self.ram,
+            "stack": self.stack,
+            **self.image.record(),
+        }
+
+
+def bench(built: Built, repeat: int = 0) -> Timing | Board:
+    """Time `repeat` runs, or as many as take about SECONDS; on boards count instructions."""
+    return _board(built, repeat or 2) if built.board else _host(built, repeat)
+
+
+def _board(built: Built, repeat: int) -> Board:
+    measured = timed(built, repeat)
+    hz = int(built.target.get("tick_hz", 0))
+    empty = int(measured["empty"], 16)
+    ticks = [int(t, 16) - empty for t in measured["ticks"]]
+    return Board(
+        tuple(round(t * 1e9 / hz) if hz else t for t in ticks),
+        round(1e9 / hz) if hz else 1,
+        measure_image(built.program()),
+        int(built.manifest["memory"]["arena_bytes"]),
+        int(measured["stack"], 16),
+    )
+
+
+def _host(built: Built, repeat: int) -> Timing:
     if repeat <= 0:
         probe = timed(built, 3)
         each = max(1.0, float(median(probe["cpu_ns"])))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from aot.errors import TargetError, UnsupportedError
 from aot.options import Options
+from aot.placement import Needs, check_fit
 from aot.program import Program, Role
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ def check_budgets(compiled: Compiled, options: Options) -> None:
     """Raise if the arena is larger than `options.ram`, or C is used where a backend is required."""
     if options.require_backend:
         _check_backends(compiled)
+    check_fit(compiled.target, _needs(compiled))
     arena = compiled.plan.arena_bytes
     if options.ram is None or arena <= options.ram:
         return
@@ -31,6 +33,13 @@ def check_budgets(compiled: Compiled, options: Options) -> None:
         f"the peak at {nodes} ({', '.join(call.origin.ops)}), bytes live: {tensors}",
         _help(options),
     )
+
+
+def _needs(compiled: Compiled) -> Needs:
+    from aot.emit_c.board import needs_of
+
+    constants = int(compiled.manifest["memory"]["constants_bytes"])
+    return needs_of(compiled.program, compiled.plan.arena_bytes, constants)
 
 
 def _check_backends(compiled: Compiled) -> None:

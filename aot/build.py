@@ -37,10 +37,10 @@ class Tools:
     generator: tuple[str, ...] = ()
 
 
-def find_tools(packages: tuple[str, ...] = ("gcc", "make")) -> Tools:
+def find_tools(packages: tuple[str, ...] = ("gcc", "make"), compiler: str = "") -> Tools:
     """cmake, a C compiler and make or ninja; BuildError says what is missing and what installs it.
 
-    `packages` are the apt packages that build for the target.
+    `packages` are the apt packages that build for the target, `compiler` its cross compiler.
     """
     cmake = shutil.which("cmake") or _from_pypi("cmake")
     if cmake is None:
@@ -48,7 +48,7 @@ def find_tools(packages: tuple[str, ...] = ("gcc", "make")) -> Tools:
             "cmake was not found",
             hint="apt-get install cmake (or pip install cmake); --no-configure needs none",
         )
-    _check_compiler(packages)
+    _check_compiler(packages, compiler)
     if os.environ.get("CMAKE_GENERATOR"):
         return Tools(cmake)
     if shutil.which("make"):
@@ -59,10 +59,14 @@ def find_tools(packages: tuple[str, ...] = ("gcc", "make")) -> Tools:
     return Tools(cmake, ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}"))
 
 
-def _check_compiler(packages: tuple[str, ...]) -> None:
-    apt = "apt-get install " + " ".join(packages)
+def _check_compiler(packages: tuple[str, ...], compiler: str) -> None:
+    apt = "apt-get install --no-install-recommends " + " ".join(packages)
     asked = os.environ.get("CC", "")
-    if asked:
+    if compiler and compiler.removesuffix("gcc").rstrip("-") not in asked:
+        # The toolchain file takes a CC that is for the target and leaves the host's alone.
+        if shutil.which(compiler) is None:
+            raise BuildError(f"the C compiler {compiler} was not found", hint=apt)
+    elif asked:
         try:
             program = shlex.split(asked)[0]
         except (ValueError, IndexError):
@@ -210,7 +214,8 @@ def drop_products(out: Path, manifest: Mapping[str, Any]) -> None:
     name = str(manifest.get("name", ""))
     if not name:
         return
-    for product in (f"bin/{name}", f"bin/{name}-trace", f"lib/lib{name}.a", f"lib/lib{name}.so"):
+    programs = [f"bin/{name}{kind}{suffix}" for kind in ("", "-trace") for suffix in ("", ".elf")]
+    for product in (*programs, f"lib/lib{name}.a", f"lib/lib{name}.so"):
         (out / product).unlink(missing_ok=True)
 
 
@@ -225,7 +230,7 @@ def configure(out: Path, tools: Tools, toolchain: Path | None = None) -> None:
         )
     command = [tools.cmake, "-S", f"{folder}/bundle", "-B", folder, *tools.generator]
     if toolchain is not None:
-        command.append(f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
+        command.append(f"-DCMAKE_TOOLCHAIN_FILE={toolchain.resolve()}")
     elif any((out / "bundle" / "cmake").glob("find_*.cmake")):
         command.append(f"-DCMAKE_PREFIX_PATH={sys.prefix}")  # libraries that pip installed
     _checked(command, "cmake could not configure the bundle")

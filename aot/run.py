@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 
-from aot import dtypes
+from aot import dtypes, emulate
 from aot.build import read_json
-from aot.errors import AotError, BuildError, TargetError
+from aot.errors import AotError, BuildError
+from aot.image import explain_fault
 from aot.npz import read_npy, read_npz, write_bytes, write_npy, write_npz
-from aot.target import NAMES, load_target
 
 Array = np.ndarray[Any, Any]
 
@@ -74,13 +74,25 @@ class Built:
         """Outputs in order."""
         return specs(self.manifest, "outputs")
 
+    @property
+    def target(self) -> Mapping[str, Any]:
+        """What the manifest says about the chip."""
+        found: Mapping[str, Any] = self.manifest.get("target", {})
+        return found
+
+    @property
+    def board(self) -> bool:
+        """Whether the program is an image for a board."""
+        return emulate.is_board(self.target)
+
     def program(self, suffix: str = "") -> Path:
-        """`bin/NAME`, or BuildError with the command to type."""
-        path = self.out / "bin" / (self.name + suffix)
+        """`bin/NAME` (`bin/NAME.elf` on boards), or BuildError with the command to type."""
+        file = self.name + suffix + (".elf" if self.board else "")
+        path = self.out / "bin" / file
         if not path.is_file():
             target = f" --target {self.name}{suffix}" if suffix else ""
             raise BuildError(
-                f"{self.out} is not built: bin/{self.name}{suffix} is missing",
+                f"{self.out} is not built: bin/{file} is missing",
                 hint=f"cmake --build {self.out}{target}",
             )
         return path
@@ -91,40 +103,45 @@ def open_out(out: Path) -> Built:
     return Built(out, read_json(out / "bundle" / "manifest.json", "bundle"))
 
 
-def check_cpu(built: Built) -> None:
-    """TargetError if this machine cannot execute the bundle."""
-    target = built.manifest.get("target", {})
-    if target.get("cpu") not in NAMES:
-        return  # a user's own chip: its file said how to build, not what it needs to run
-    missing = load_target(str(target["cpu"])).missing_flags()
-    if missing:
-        raise TargetError(
-            f"{built.name} is built for {target.get('cpu')}, this CPU lacks {', '.join(missing)}",
-            hint="compile with --target host",
-        )
+def start(
+    built: Built, arguments: Sequence[str], suffix: str = "", folder: Path | None = None
+) -> str:
+    """Run the bundle's program and give what it prints; AotError if it fails, is killed or hangs.
 
-
-def start(built: Built, arguments: Sequence[str], suffix: str = "") -> str:
-    """Run the bundle's program and give what it prints; AotError if it fails or is killed."""
-    check_cpu(built)
+    Files among the arguments are relative to `folder`.
+    """
     program = built.program(suffix)
+    command = emulate.command(built.name, built.target, program, arguments)
     try:
         done = subprocess.run(
-            [str(program.resolve()), *arguments],
+            command,
             capture_output=True,
             text=True,
             errors="replace",
             check=False,
+            cwd=folder,
+            timeout=emulate.TIMEOUT if built.board else None,
+            stdin=subprocess.DEVNULL,
         )
     except OSError as error:
-        raise BuildError(f"cannot start {program}: {error.strerror}") from error
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        raise AotError(f"{program} was killed by signal {-done.returncode} ({name})")
+        raise BuildError(f"cannot start {command[0]}: {error.strerror}") from error
+    except subprocess.TimeoutExpired as error:
+        raise AotError(f"{program} was stopped after {emulate.TIMEOUT:.0f} seconds") from error
     if done.returncode != 0:
-        last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
-        raise AotError(f"{program} failed: {last[0]}")
+        text = failure(program, done.returncode, done.stderr)
+        if built.board:
+            text = explain_fault(text, program, built.out / "bundle" / "src")
+        raise AotError(text)
     return done.stdout
+
+
+def failure(program: Path, code: int, stderr: str) -> str:
+    """One sentence about a program that failed."""
+    said = [line for line in stderr.strip().splitlines() if line.strip()]
+    if code < 0:
+        text = f"{program} was killed by signal {-code} ({signal.Signals(-code).name})"
+        return f"{text}: {said[0]}" if said else text
+    return f"{program} failed: {said[-1] if said else f'exit status {code}'}"
 
 
 def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) -> list[Array]:
@@ -132,18 +149,19 @@ def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) ->
 
     With `trace`, the trace program also writes every intermediate tensor to that folder.
     """
-    with scratch(built.out) as folder:
+    with scratch(built.out) as place:
+        folder = Path(place)
         arguments: list[str] = []
         for i, array in enumerate(arrays):
-            path = Path(folder) / f"i{i}.bin"
-            path.write_bytes(np.ascontiguousarray(array).tobytes())
-            arguments += ["--input", f"{i}={path}"]
+            (folder / f"i{i}.bin").write_bytes(np.ascontiguousarray(array).tobytes())
+            arguments += ["--input", f"{i}=i{i}.bin"]
         for i in range(len(built.outputs)):
-            arguments += ["--output", f"{i}={folder}/o{i}.bin"]
+            arguments += ["--output", f"{i}=o{i}.bin"]
         if trace is not None:
-            arguments += ["--trace", str(trace)]
-        start(built, arguments, "-trace" if trace is not None else "")
-        return [read_raw(Path(folder) / f"o{i}.bin", s) for i, s in enumerate(built.outputs)]
+            # Relative, because a board gets its arguments as one line of words.
+            arguments += ["--trace", os.path.relpath(trace, folder)]
+        start(built, arguments, "-trace" if trace is not None else "", folder)
+        return [read_raw(folder / f"o{i}.bin", s) for i, s in enumerate(built.outputs)]
 
 
 def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:
@@ -237,9 +255,14 @@ def write_outputs(built: Built, arrays: Sequence[Array], targets: Sequence[str])
 
 
 def timed(built: Built, repeat: int, warmup: int = 1, seed: int = 0) -> dict[str, Any]:
-    """The program's own timing of `repeat` runs on seeded inputs (nanoseconds)."""
+    """The program's own timing of `repeat` runs on seeded inputs: nanoseconds, on boards ticks."""
     arguments = ["--fill", str(seed), "--repeat", str(repeat), "--warmup", str(warmup)]
-    text = start(built, arguments)
+    if built.board:
+        with scratch(built.out) as folder:
+            start(built, [*arguments, "--report", "report.json"], folder=Path(folder))
+            text = (Path(folder) / "report.json").read_text(encoding="ascii", errors="replace")
+    else:
+        text = start(built, arguments)
     try:
         value: dict[str, Any] = json.loads(text)
     except ValueError as error:

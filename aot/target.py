@@ -2,12 +2,14 @@
 """Targets: what a chip is to the compiler, read from TOML (`aot/targets/*.toml` or a user's file).
 
 A target file holds the fields of `Target` but `name` and `cpu` (which come from the file's name),
-`[[memory]]` tables, and may start from another target: `base = "x86-64-v3"`.
+`[[memory]]` tables, and may start from another target: `base = "x86-64-v3"`. docs/new-target.md
+describes every key.
 """
 
 from __future__ import annotations
 
 import platform
+import re
 import shutil
 import tomllib
 from collections.abc import Mapping
@@ -31,17 +33,28 @@ NAMES = (
 #: x86-64 levels from the most capable down: what `host` resolves to.
 LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")
 
-SUPPORTED_ARCHS = ("x86_64",)
+SUPPORTED_ARCHS = ("x86_64", "aarch64", "arm", "riscv32", "riscv64")
+
+#: What `platform.machine()` calls the 32-bit Arm cores.
+_ARM_MACHINES = ("armv7l", "armv8l")
+
+#: What a memory may be for: `data` is .data and .bss, `arena` the built-in one.
+USES = ("code", "weights", "data", "arena", "stack")
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory of a chip: `bytes` large, `speed` relative to the fastest, linker `section`."""
+    """One memory of a chip: `bytes` large, `speed` relative to the fastest, linker `section`.
+
+    `use` says what may live there (see USES); the first memory of the file that has room gets it.
+    """
 
     name: str
     bytes: int
     speed: float = 1.0
     section: str = ""
+    address: int = 0
+    use: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +66,12 @@ class Target:
     the C compiler of the bundle's own sources; `toolchain` names a file of cmake/toolchains;
     `requires` are /proc/cpuinfo flags a machine needs to run the code; `fpu` is "none", "single"
     or "double"; `packages` the apt packages that build for it; `system` is "linux" or "none".
+
+    `compiler` is the program the toolchain needs ("" is this machine's own). `emulator` is the
+    command that runs a program of the target here, `emulator_packages` what installs it. On boards
+    (`system` "none") `port` names the start-up code (a folder of runtime_c/ports), `ldflags` go to
+    the linker, `stack` is what the image reserves in bytes, and `tick_hz` the rate of the counter
+    in emulated time at one instruction per nanosecond (0: it counts instructions).
     """
 
     name: str
@@ -69,14 +88,36 @@ class Target:
     requires: tuple[str, ...] = ()
     packages: tuple[str, ...] = ()
     memories: tuple[Memory, ...] = ()
+    compiler: str = ""
+    emulator: tuple[str, ...] = ()
+    emulator_packages: tuple[str, ...] = ()
+    port: str = ""
+    ldflags: tuple[str, ...] = ()
+    stack: int = 8192
+    tick_hz: int = 0
+
+    @property
+    def board(self) -> bool:
+        """Whether there is no operating system: an image with its own start-up code is linked."""
+        return self.system == "none"
+
+    def native(self) -> bool:
+        """Whether this machine is of the target's architecture and system."""
+        return not self.board and machine() == self.arch
 
     def runs_here(self) -> bool:
         """Whether this machine can execute what is built for the target."""
-        return platform.machine() == self.arch and set(self.requires) <= cpu_flags()
+        return self.native() and set(self.requires) <= cpu_flags()
 
     def missing_flags(self) -> tuple[str, ...]:
         """CPU features the target needs and this machine lacks, in the target's order."""
         return tuple(f for f in self.requires if f not in cpu_flags())
+
+
+def machine() -> str:
+    """This machine's architecture, in the words of SUPPORTED_ARCHS."""
+    name = platform.machine()
+    return "arm" if name in _ARM_MACHINES else name
 
 
 @cache
@@ -92,18 +133,11 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
-def implemented() -> tuple[str, ...]:
-    """Names of the targets this version builds for, `host` first."""
-    return tuple(n for n in NAMES if n == "host" or (FOLDER / f"{n}.toml").is_file())
-
-
 def listing() -> list[dict[str, str]]:
     """Every target with one line of text: what it is, and what is missing here to build for it."""
     rows = []
     for name in NAMES:
-        if name not in implemented():
-            text = "not available in this version"
-        elif name == "host":
+        if name == "host":
             host = _host()
             text = f"this machine: {host}" if host else "no code generation for this machine"
         else:
@@ -122,9 +156,15 @@ def _host() -> str:
 def _status(target: Target) -> str:
     """What the target is, whether it can be built and run here."""
     text = target.summary
-    if not any(shutil.which(c) for c in ("cc", "gcc", "clang")):
-        text += f"; no C compiler: apt-get install {' '.join(target.packages)}"
-    if not target.runs_here():
+    compilers = (target.compiler,) if target.compiler else ("cc", "gcc", "clang")
+    if not any(shutil.which(c) for c in compilers):
+        missing = target.compiler or "C compiler"
+        text += f"; no {missing}: apt-get install {' '.join(target.packages)}"
+    if not target.native() and target.emulator:
+        if shutil.which(target.emulator[0]) is None:
+            packages = " ".join(target.emulator_packages)
+            text += f"; no {target.emulator[0]}: apt-get install {packages}"
+    elif not target.runs_here():
         lacking = target.missing_flags()
         text += f"; builds here, does not run (CPU lacks {', '.join(lacking[:3])})"
     return text
@@ -141,20 +181,17 @@ def load_target(spec: str = "host") -> Target:
         return _named("host", _host_level())
     if spec not in NAMES:
         raise TargetError(f"unknown target {spec!r}", hint="`aotc targets` lists them")
-    if spec not in implemented():
-        raise TargetError(
-            f"target {spec} is not available in this version of aotc",
-            hint="available: " + ", ".join(implemented()),
-        )
     return _named(spec, spec)
 
 
 def _host_level() -> str:
-    machine = platform.machine()
-    if machine not in SUPPORTED_ARCHS:
+    here = machine()
+    if here == "aarch64":
+        return "aarch64-linux"
+    if here != "x86_64":
         raise TargetError(
-            f"target host: no code generation for {machine or 'this machine'} in this version",
-            hint="cross-compile for one of: " + ", ".join(n for n in implemented() if n != "host"),
+            f"target host: no code generation for {here or 'this machine'} in this version",
+            hint="cross-compile for one of: " + ", ".join(NAMES[1:]),
         )
     for level in LEVELS:
         if _named(level, level).runs_here():
@@ -193,6 +230,7 @@ def _build(name: str, cpu: str, table: Mapping[str, Any], where: str) -> Target:
         if key not in known | {"memory"}:
             raise TargetError(f"unknown key {key!r}", where, f"known: {', '.join(sorted(known))}")
     values = {k: _checked(k, table[k], where) for k in sorted(table) if k != "memory"}
+    _check_board(values, table, where)
     memories = tuple(_memory(m, where) for m in table.get("memory", ()))
     if "arch" not in values:
         raise TargetError("key 'arch' is missing", where, 'for example: arch = "x86_64"')
@@ -208,11 +246,31 @@ def _build(name: str, cpu: str, table: Mapping[str, Any], where: str) -> Target:
     return target
 
 
-_TUPLES = ("cflags", "requires", "packages")
-_INTEGERS = ("vlen", "pointer_bits")
+_TUPLES = ("cflags", "requires", "packages", "emulator", "emulator_packages", "ldflags")
+_INTEGERS = ("vlen", "pointer_bits", "tick_hz")
+_SIZES = ("stack",)
+
+
+def _check_board(values: Mapping[str, Any], table: Mapping[str, Any], where: str) -> None:
+    """A board needs start-up code, and a memory for everything an image has."""
+    system = values.get("system", "linux")
+    if system not in ("linux", "none"):
+        raise TargetError(f"system {system!r} is not linux or none", where)
+    if system != "none":
+        return
+    if not values.get("port"):
+        raise TargetError("key 'port' is missing", where, 'for example: port = "cortex_m"')
+    held = {u for m in table.get("memory", ()) for u in _memory(m, where).use}
+    lacking = [u for u in USES if u not in held]
+    if lacking:
+        raise TargetError(
+            f"no [[memory]] is for {lacking[0]}", where, f'a memory says: use = ["{lacking[0]}"]'
+        )
 
 
 def _checked(key: str, value: Any, where: str) -> Any:
+    if key in _SIZES:
+        return _bytes(value, key, where)
     if key in _TUPLES:
         if isinstance(value, list) and all(isinstance(v, str) for v in value):
             return tuple(value)
@@ -227,19 +285,38 @@ def _checked(key: str, value: Any, where: str) -> Any:
 def _memory(table: Any, where: str) -> Memory:
     if not isinstance(table, dict) or not {"name", "size"} <= set(table):
         raise TargetError("a [[memory]] needs name and size", where)
-    extra = sorted(set(table) - {"name", "size", "speed", "section"})
+    extra = sorted(set(table) - {"name", "size", "speed", "section", "address", "use"})
     if extra:
         raise TargetError(f"unknown key {extra[0]!r} in [[memory]]", where)
-    size = table["size"]
+    name = str(table["name"])
+    if not re.fullmatch("[A-Za-z][A-Za-z0-9_]{0,30}", name):
+        raise TargetError(f"memory name {name!r} is not an identifier", where)
+    section = str(table.get("section", ""))
+    if not re.fullmatch("[A-Za-z0-9_.$]{0,60}", section):
+        raise TargetError(f"section {section!r} of memory {name} is no section name", where)
     speed = table.get("speed", 1.0)
     if not isinstance(speed, int | float) or isinstance(speed, bool) or speed <= 0:
-        raise TargetError(f"speed {speed!r} of memory {table['name']} is not positive", where)
-    return Memory(
-        str(table["name"]),
-        size if isinstance(size, int) else parse_bytes(str(size), where),
-        float(speed),
-        str(table.get("section", "")),
-    )
+        raise TargetError(f"speed {speed!r} of memory {name} is not positive", where)
+    address = table.get("address", 0)
+    if not isinstance(address, int) or isinstance(address, bool) or not 0 <= address < 1 << 63:
+        raise TargetError(f"address {address!r} of memory {name} is no address", where)
+    use = table.get("use", [])
+    wrong = [u for u in use if u not in USES] if isinstance(use, list) else [use]
+    if wrong:
+        raise TargetError(
+            f"use {wrong[0]!r} of memory {name} is unknown", where, f"known: {', '.join(USES)}"
+        )
+    size = _bytes(table["size"], "size", where)
+    return Memory(name, size, float(speed), section, address, tuple(use))
+
+
+def _bytes(value: Any, key: str, where: str) -> int:
+    """A size: an integer, or text with a suffix."""
+    if isinstance(value, str):
+        return parse_bytes(value, where)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TargetError(f"{key} {value!r} is not a number of bytes", where)
+    return value
 
 
 def parse_bytes(text: str, where: str = "") -> int:

@@ -12,16 +12,17 @@ from typing import NoReturn
 import pytest
 
 
-def missing(what: str) -> NoReturn:
+def missing(what: str, hint: str = "") -> NoReturn:
     """Skip the test, or fail where `make test` has promised everything."""
+    text = f"{what} is not installed" + (f": {hint}" if hint else "")
     if os.environ.get("CI"):
-        pytest.fail(f"{what} is not installed")
-    pytest.skip(f"{what} is not installed")
+        pytest.fail(text)
+    pytest.skip(text)
 
 
-def need(program: str) -> str:
-    """The path of a program."""
-    return shutil.which(program) or missing(program)
+def need(program: str, hint: str = "") -> str:
+    """The path of a program; `hint` says how to install it."""
+    return shutil.which(program) or missing(program, hint)
 
 
 def need_module(name: str) -> ModuleType:

@@ -44,6 +44,11 @@ def manifest_of(
             "cflags": list(target.cflags),
             "byte_order": target.byte_order,
             "pointer_bits": target.pointer_bits,
+            "system": target.system,
+            "requires": list(target.requires),
+            "emulator": list(target.emulator),
+            "emulator_packages": list(target.emulator_packages),
+            "tick_hz": target.tick_hz,
         },
         "options": {
             "objective": options.objective,

@@ -7,7 +7,7 @@ import hashlib
 import re
 from typing import TYPE_CHECKING, Any
 
-from aot.emit_c import ctext, interface, kernels
+from aot.emit_c import board, ctext, interface, kernels
 from aot.emit_c import manifest as manifests
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.render import render
@@ -16,6 +16,7 @@ from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import Vendors, spell_cmake, vendors_of
 from aot.emit_c.write import File
 from aot.errors import TargetError
+from aot.placement import Needs
 from aot.program import Program
 from aot.resources import cmake, runtime_c
 from aot.version import __version__
@@ -62,6 +63,7 @@ def emit_c(
         **{path: render(template, values) for path, template in _rendered(name, constants).items()},
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
         **_copied(target),
+        **_runner(program, plan, target, constants),
         **vendors.files,
     }
     if constants.blob is not None:
@@ -107,10 +109,20 @@ def _copied(target: Target) -> dict[str, File]:
     return {
         **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in kernels.PUBLIC},
         **{f"src/{h}": (root / "src" / h).read_bytes() for h in PRIVATE},
-        "host/runner.c": (root / "ports" / "host" / "runner.c").read_bytes(),
         "LICENSE": (root / "LICENSE").read_bytes(),
         "cmake/toolchain.cmake": _toolchain(target),
     }
+
+
+def _runner(program: Program, plan: Plan, target: Target, constants: Constants) -> dict[str, File]:
+    """The program that runs the model on files: on hosts, or an image for the board."""
+    if target.board:
+        return board.board_files(target, _needs(program, plan, constants))
+    return {"host/runner.c": (runtime_c() / "ports" / "host" / "runner.c").read_bytes()}
+
+
+def _needs(program: Program, plan: Plan, constants: Constants) -> Needs:
+    return board.needs_of(program, plan.arena_bytes, constants.nbytes)
 
 
 def _values(
@@ -126,6 +138,8 @@ def _values(
     sources = [f"src/{name}.c", f"src/{name}_run.c"]
     contract = "off" if options.accuracy == "strict" else "fast"
     flags = (*CFLAGS, f"-ffp-contract={contract}", *target.cflags)
+    if target.board:
+        flags += board.FLAGS
     ins, outs = interface.inputs(program), interface.outputs(program)
     return {
         "name": name,
@@ -150,6 +164,11 @@ def _values(
         "gather": interface.gather(program),
         "expected": interface.expected(program),
         "sources": " ".join(sources),
+        "pic": "OFF" if target.board else "ON",
+        "board": target.board,
+        "image": board.image_cmake(name, target) if target.board else "",
+        "arena_attribute": board.arena_attribute(target, _needs(program, plan, constants)),
+        "runner_io_bytes": board.io_bytes(program),
         "options": " ".join(_cmake_argument(f) for f in flags),
         "weights": _cmake_weights(name) if constants.blob else "",
         "libm": "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>" if math else "",

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Boards: the linker script from the target's memory map, start-up code, and the image in CMake."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from aot.emit_c import ctext, interface
+from aot.emit_c.write import File
+from aot.errors import TargetError
+from aot.placement import Needs, Placement, place
+from aot.resources import runtime_c
+
+if TYPE_CHECKING:
+    from aot.program import Program
+    from aot.target import Target
+
+#: Sections are small so that the linker drops what an image does not use; debug information is
+#: not loaded, and names the line of a fault.
+FLAGS = ("-ffunction-sections", "-fdata-sections", "-g")
+#: Where the built-in arena goes unless the memory it is placed in names a section.
+ARENA = ".bss.aot_arena"
+_SHARED = ("board.h", "runner.c", "semihost.c")
+
+
+def needs_of(program: Program, arena_bytes: int, constants_bytes: int) -> Needs:
+    """What the image of a program needs."""
+    return Needs(arena_bytes, io_bytes(program), constants_bytes)
+
+
+def io_bytes(program: Program) -> int:
+    """Bytes of the runner's inputs and outputs, each rounded up to 16."""
+    caller = interface.inputs(program) + interface.outputs(program)
+    return sum(-(-t.nbytes // 16) * 16 for t in caller)
+
+
+def board_files(target: Target, needs: Needs) -> dict[str, File]:
+    """Start-up code, runner and linker script, in board/ of the bundle."""
+    ports = runtime_c() / "ports"
+    port = ports / ctext.ident(target.port)
+    if not port.is_dir():
+        known = sorted(p.name for p in ports.iterdir() if (p / "startup.c").is_file())
+        raise TargetError(
+            f"target {target.name}: there is no port {target.port!r}",
+            hint=f"ports: {', '.join(known)}",
+        )
+    files: dict[str, File] = {f"board/{n}": (ports / "board" / n).read_bytes() for n in _SHARED}
+    files["board/startup.c"] = (port / "startup.c").read_bytes()
+    files["board/link.ld"] = linker_script(target, place(target, needs)).encode("ascii")
+    return files
+
+
+def arena_attribute(target: Target, needs: Needs) -> str:
+    """Definition of AOT_ARENA_ATTR for CMake, "" where the compiler places the arena."""
+    if not target.board:
+        return ""
+    section = place(target, needs).arena.section or ARENA
+    return f'"AOT_ARENA_ATTR=AOT_SECTION(\\"{section}\\")"'
+
+
+def linker_script(target: Target, placed: Placement) -> str:
+    """A script for GNU ld: vectors first, every section in the memory chosen for it."""
+    used = [m for m in target.memories if m.use]
+    width = max(len(m.name) for m in used)
+    regions = "\n".join(
+        f"    {m.name:<{width}} : ORIGIN = {m.address:#010x}, LENGTH = {m.bytes}" for m in used
+    )
+    code, data, arena = placed.code.name, placed.data.name, placed.arena.name
+    section = placed.arena.section or ARENA
+    return _SCRIPT.format(
+        cpu=ctext.plain(target.cpu),
+        regions=regions,
+        code=code,
+        weights=placed.weights.name,
+        data=data,
+        arena=arena,
+        arena_section=section,
+        stack=placed.stack.name,
+        stack_bytes=target.stack,
+        room=_room(placed),
+    )
+
+
+def _room(placed: Placement) -> str:
+    """The check that nothing has grown into the stack."""
+    ends = {placed.data.name: "aot_data_limit", placed.arena.name: "aot_arena_end"}
+    end = ends.get(placed.stack.name)
+    if end is None:
+        return ""
+    text = f"the stack does not fit memory {placed.stack.name}"
+    return f'ASSERT({end} <= aot_stack_limit, "{text}: variables and arena leave too little")\n'
+
+
+_SCRIPT = """\
+/* SPDX-License-Identifier: MIT-0 */
+/* Memory of {cpu}, and what goes where. */
+ENTRY(aot_reset)
+
+MEMORY {{
+{regions}
+}}
+
+SECTIONS {{
+    .text : {{
+        aot_code_start = .;
+        KEEP(*(.vectors))
+        *(.text .text.*)
+        aot_code_end = .;
+    }} > {code}
+
+    .weights : ALIGN(64) {{
+        *(.rodata.*_weights)
+    }} > {weights}
+
+    .rodata : ALIGN(8) {{
+        *(.rodata .rodata.* .srodata .srodata.*)
+    }} > {code}
+
+    .ARM.exidx : {{
+        *(.ARM.exidx* .ARM.extab*)
+    }} > {code}
+
+    .data : ALIGN(8) {{
+        aot_data_start = .;
+        *(.data .data.*)
+        PROVIDE(__global_pointer$ = . + 0x800);
+        *(.sdata .sdata.*)
+        . = ALIGN(8);
+        aot_tls_start = .;
+        *(.tdata .tdata.* .tbss .tbss.*)
+        . = ALIGN(8);
+        aot_data_end = .;
+    }} > {data} AT> {code}
+    aot_data_load = LOADADDR(.data);
+
+    .arena (NOLOAD) : ALIGN(64) {{
+        aot_arena_start = .;
+        *({arena_section})
+        . = ALIGN(8);
+        aot_arena_end = .;
+    }} > {arena}
+
+    .bss (NOLOAD) : ALIGN(8) {{
+        aot_bss_start = .;
+        *(.sbss .sbss.* .bss .bss.* COMMON)
+        . = ALIGN(8);
+        aot_bss_end = .;
+        aot_data_limit = .;
+    }} > {data}
+
+    aot_stack_top = (ORIGIN({stack}) + LENGTH({stack})) & ~15;
+    aot_stack_limit = aot_stack_top - {stack_bytes};
+    /DISCARD/ : {{ *(.eh_frame .eh_frame_hdr .init_array* .fini_array*) }}
+}}
+{room}"""
+
+
+def image_cmake(name: str, target: Target) -> str:
+    """Targets NAME-runner (bin/NAME.elf) and NAME-trace of the bundle's CMakeLists.txt."""
+    flags = " ".join(_argument(f) for f in (*target.cflags, *target.ldflags))
+    return _IMAGE.format(name=name, flags=flags)
+
+
+def _argument(flag: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.,=+/:@-]+", flag):
+        raise TargetError(f"flag {flag!r} has characters that no compiler flag needs")
+    return flag
+
+
+_IMAGE = """\
+# Images with start-up code; the second one also reports every intermediate result.
+if(AOT_BUILD_RUNNER AND AOT_STATIC_ARENA)
+  set(board board/runner.c board/semihost.c board/startup.c)
+  add_executable({name}-runner ${{board}})
+  target_link_libraries({name}-runner PRIVATE {name})
+  add_executable({name}-trace EXCLUDE_FROM_ALL ${{board}} ${{sources}})
+  target_compile_definitions({name}-trace PRIVATE AOT_TRACE)
+  target_link_libraries({name}-trace PRIVATE ${{linked_{name}}})
+  add_dependencies({name}-trace {name}) # sources that are generated are generated once
+  foreach(runner {name}-runner {name}-trace)
+    aot_options_{name}(${{runner}})
+    target_include_directories(${{runner}} PRIVATE "${{CMAKE_CURRENT_SOURCE_DIR}}/host"
+      "${{CMAKE_CURRENT_SOURCE_DIR}}/board")
+    target_link_options(${{runner}} PRIVATE {flags} -nostartfiles -Wl,--gc-sections
+      "-T${{CMAKE_CURRENT_SOURCE_DIR}}/board/link.ld")
+    set_target_properties(${{runner}} PROPERTIES SUFFIX .elf
+      LINK_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/board/link.ld")
+  endforeach()
+  set_property(SOURCE ${{board}} APPEND PROPERTY COMPILE_OPTIONS -Os)
+  set_target_properties({name}-runner PROPERTIES OUTPUT_NAME {name})
+endif()
+"""

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command that runs a bundle's program: directly, by QEMU's user mode, or on a QEMU board.
+
+Everything comes from `target` in the bundle's manifest, so a user's own chip needs nothing more.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from aot.errors import TargetError
+from aot.target import cpu_flags, machine
+
+#: Seconds after which a board is taken to hang: an emulated one runs some 10^8 instructions in one.
+TIMEOUT = 240.0
+
+#: Semihosting gives the program files, arguments and an exit status. One instruction takes one
+#: nanosecond of emulated time, so counters count instructions and every run is the same.
+_BOARD = ("-icount", "shift=0", "-nographic", "-monitor", "none", "-serial", "none")
+
+
+def is_board(target: Mapping[str, Any]) -> bool:
+    """Whether the program is an image without operating system, `bin/NAME.elf`."""
+    return target.get("system") == "none"
+
+
+def is_native(target: Mapping[str, Any]) -> bool:
+    """Whether this machine is of the target's architecture and system."""
+    return not is_board(target) and target.get("arch", machine()) == machine()
+
+
+def command(
+    name: str, target: Mapping[str, Any], program: Path, arguments: Sequence[str]
+) -> list[str]:
+    """How to run `program` with `arguments`; TargetError if this machine cannot."""
+    place = str(program.resolve())
+    if is_native(target):
+        _check_cpu(name, target)
+        return [place, *arguments]
+    emulator = [str(word) for word in target.get("emulator", ())]
+    if not emulator:
+        raise TargetError(
+            f"{name} is built for {target.get('name')}: no emulator is known for it",
+            hint='the target file names one: emulator = ["qemu-system-arm", "-M", "BOARD"]',
+        )
+    if shutil.which(emulator[0]) is None:
+        packages = " ".join(target.get("emulator_packages", ())) or emulator[0]
+        raise TargetError(
+            f"{name} is built for {target.get('name')}: {emulator[0]} was not found",
+            hint=f"apt-get install --no-install-recommends {packages}",
+        )
+    if not is_board(target):
+        return [*emulator, place, *arguments]
+    words = [name, *arguments]
+    given = "".join(",arg=" + word.replace(",", ",,") for word in words)
+    config = "enable=on,target=native" + given
+    return [*emulator, *_BOARD, "-semihosting-config", config, "-kernel", place]
+
+
+def _check_cpu(name: str, target: Mapping[str, Any]) -> None:
+    missing = [f for f in target.get("requires", ()) if f not in cpu_flags()]
+    if missing:
+        raise TargetError(
+            f"{name} is built for {target.get('cpu')}, this CPU lacks {', '.join(missing)}",
+            hint="compile with --target host",
+        )

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which memory of a board holds what: the first that may and that has room."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.errors import TargetError
+from aot.target import Memory, Target
+
+#: Bytes kept free for start-up code and kernels where constants share a memory with code.
+CODE_ROOM = 49152
+#: Bytes of .data and .bss beside what is known: the program's own variables.
+DATA_ROOM = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Bytes a compiled model needs: built-in arena, caller's inputs and outputs, constants."""
+
+    arena: int
+    io: int
+    constants: int
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """The memory of each use. `lacking` are (use, bytes too many, the memory that came closest)."""
+
+    code: Memory
+    weights: Memory
+    data: Memory
+    arena: Memory
+    stack: Memory
+    lacking: tuple[tuple[str, int, Memory], ...] = ()
+
+
+def place(target: Target, needs: Needs) -> Placement:
+    """Choose; what fits nowhere goes to the largest candidate and is listed as lacking."""
+    free = {m.name: m.bytes for m in target.memories}
+    lacking: list[tuple[str, int, Memory]] = []
+
+    def choose(use: str, nbytes: int, reserve: int = 0) -> Memory:
+        """The first memory for `use` with `nbytes`, if possible with `reserve` more."""
+        candidates = [m for m in target.memories if use in m.use]
+        roomy = [m for m in candidates if free[m.name] >= nbytes + reserve]
+        fitting = roomy or [m for m in candidates if free[m.name] >= nbytes]
+        if fitting:
+            chosen = fitting[0]
+        else:
+            chosen = max(candidates, key=lambda m: free[m.name])
+            lacking.append((use, nbytes - free[chosen.name], chosen))
+        free[chosen.name] -= nbytes
+        return chosen
+
+    stack = choose("stack", target.stack)
+    arena = choose("arena", needs.arena, DATA_ROOM)
+    data = choose("data", needs.io + DATA_ROOM)
+    code = choose("code", 0)
+    weights = choose("weights", needs.constants, CODE_ROOM if _shared(target.memories) else 0)
+    return Placement(code, weights, data, arena, stack, tuple(lacking))
+
+
+def _shared(memories: Sequence[Memory]) -> bool:
+    return any({"code", "weights"} <= set(m.use) for m in memories)
+
+
+_WHAT = {
+    "arena": "{arena} bytes of arena (intermediate results)",
+    "data": "{io} bytes of inputs and outputs, and variables,",
+    "weights": "{constants} bytes of constants",
+    "stack": "{stack} bytes of stack",
+}
+_HELP = {
+    "arena": "--objective ram saves scratch memory; a smaller input shape saves the rest",
+    "data": "smaller inputs, or a memory of the board in a target file of your own",
+    "weights": "a quantised model has a quarter of the constants",
+    "stack": "a smaller `stack` in a target file of your own",
+}
+
+
+def check_fit(target: Target, needs: Needs) -> None:
+    """TargetError if the model does not fit the board: by how much, where, what would help."""
+    if not target.board:
+        return
+    lacking = place(target, needs).lacking
+    if not lacking:
+        return
+    use, excess, memory = lacking[0]
+    what = _WHAT[use].format(
+        arena=needs.arena, io=needs.io, constants=needs.constants, stack=target.stack
+    )
+    raise TargetError(
+        f"{what} exceed memory {memory.name} of {target.name} by {excess} bytes",
+        f"{memory.name} has {memory.bytes} bytes, of which the stack takes {target.stack}"
+        if memory.name in {m.name for m in target.memories if "stack" in m.use}
+        else f"{memory.name} has {memory.bytes} bytes",
+        f"{_HELP[use]}; or a board with more memory (`aotc targets`)",
+    )

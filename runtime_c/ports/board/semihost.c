@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Preparing memory, and text and exit by semihosting: the same on every board. */
+#include "board.h"
+
+#include <string.h>
+
+#define SYS_WRITE0 0x04
+#define SYS_EXIT_EXTENDED 0x20
+#define APPLICATION_EXIT 0x20026
+
+#ifdef __thumb__
+#define CODE_BIT 1U /* of every return address */
+#else
+#define CODE_BIT 0U
+#endif
+
+int main(void);
+
+void aot_print(const char *text) {
+    (void)aot_semihost(SYS_WRITE0, text);
+}
+
+char *aot_hex(char *end, uint64_t value) {
+    *--end = '\0';
+    do {
+        *--end = "0123456789abcdef"[value & 15U];
+        value >>= 4;
+    } while (value != 0);
+    *--end = 'x';
+    *--end = '0';
+    return end;
+}
+
+void aot_print_hex(uintptr_t value) {
+    char text[20];
+    aot_print(aot_hex(text + sizeof text, value));
+}
+
+void aot_exit(int code) {
+    const uintptr_t arguments[2] = {APPLICATION_EXIT, (uintptr_t)code};
+    (void)aot_semihost(SYS_EXIT_EXTENDED, arguments);
+    for (;;) {
+    }
+}
+
+void aot_start(void) {
+    memcpy(aot_data_start, aot_data_load, (size_t)(aot_data_end - aot_data_start));
+    memset(aot_bss_start, 0, (size_t)(aot_bss_end - aot_bss_start));
+    memset(aot_arena_start, 0, (size_t)(aot_arena_end - aot_arena_start));
+    aot_exit(main());
+}
+
+/* Whether a word of the stack may be a return address. */
+static int is_code(uintptr_t word) {
+    return word > (uintptr_t)aot_code_start + 64 && word < (uintptr_t)aot_code_end &&
+           (word & CODE_BIT) == CODE_BIT;
+}
+
+void aot_fault_end(const uintptr_t *stack) {
+    const uintptr_t *const top = (const uintptr_t *)(const void *)aot_stack_top;
+    int shown = 0;
+    if (stack < (const uintptr_t *)(const void *)aot_stack_limit)
+        aot_print(", stack overflow");
+    else
+        for (; stack < top && shown < 12; ++stack)
+            if (is_code(*stack)) {
+                aot_print(shown == 0 ? ", stack " : " ");
+                aot_print_hex(*stack);
+                ++shown;
+            }
+    aot_print("\n");
+    aot_exit(1);
+}
