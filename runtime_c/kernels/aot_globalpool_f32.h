@@ -26,15 +26,15 @@ AOT_INLINE aot_vf aot_globalpool_fold(aot_vf a, aot_vf b, int KIND) {
 AOT_INLINE aot_vf aot_globalpool_vectors(const float *x, int64_t count, int KIND) {
     const aot_vf start = aot_vset1(KIND == AOT_GLOBALPOOL_MAX ? -INFINITY : 0.0F);
     aot_vf a = start, b = start, c = start, d = start;
-    int64_t i = 0;
-    for (; i + 4 <= count; i += 4) {
+    const int64_t whole = count - count % 4;
+    for (int64_t i = 0; i < whole; i += 4) {
         const float *q = x + i * AOT_VLEN;
         a = aot_globalpool_fold(a, aot_vload(q), KIND);
         b = aot_globalpool_fold(b, aot_vload(q + AOT_VLEN), KIND);
         c = aot_globalpool_fold(c, aot_vload(q + 2 * AOT_VLEN), KIND);
         d = aot_globalpool_fold(d, aot_vload(q + 3 * AOT_VLEN), KIND);
     }
-    for (; i < count; ++i)
+    for (int64_t i = whole; i < count; ++i)
         a = aot_globalpool_fold(a, aot_vload(x + i * AOT_VLEN), KIND);
     return aot_globalpool_fold(aot_globalpool_fold(a, b, KIND), aot_globalpool_fold(c, d, KIND),
                                KIND);

@@ -60,19 +60,19 @@ AOT_INLINE void aot_resize_axis_f32(float *y, const float *x, const int32_t *at,
         for (int64_t o = 0; o < p->out; ++o, y += inner) {
             const int32_t *a = at + o * taps;
             const float *f = w + o * taps;
-            int64_t i = 0;
+            const int64_t whole = inner - inner % AOT_VLEN;
             if (a[0] < 0) {
-                for (; i < inner; ++i)
+                for (int64_t i = 0; i < inner; ++i)
                     y[i] = p->outside;
                 continue;
             }
-            for (; i + AOT_VLEN <= inner; i += AOT_VLEN) {
+            for (int64_t i = 0; i < whole; i += AOT_VLEN) {
                 aot_vf sum = aot_vload(x + a[0] * inner + i) * f[0];
                 for (int64_t t = 1; t < taps; ++t)
                     sum = aot_vfma(aot_vload(x + a[t] * inner + i), aot_vset1(f[t]), sum);
                 aot_vstore(y + i, sum);
             }
-            for (; i < inner; ++i) {
+            for (int64_t i = whole; i < inner; ++i) {
                 float sum = x[a[0] * inner + i] * f[0];
                 for (int64_t t = 1; t < taps; ++t)
                     sum += x[a[t] * inner + i] * f[t];

@@ -21,18 +21,17 @@ typedef struct aot_transpose_params {
 /* y[i*ya + j] = x[j*xb + i] for i < a, j < b. */
 AOT_INLINE void aot_transpose_2d(void *y, const void *x, int64_t a, int64_t b, int64_t ya,
                                  int64_t xb, int E) {
-    int64_t i = 0;
-    for (; i + 16 <= a; i += 16) {
-        int64_t j = 0;
-        for (; j + 16 <= b; j += 16)
+    const int64_t rows = a - a % 16, columns = b - b % 16; /* in whole squares */
+    for (int64_t i = 0; i < rows; i += 16) {
+        for (int64_t j = 0; j < columns; j += 16)
             for (int64_t k = i; k < i + 16; ++k)
                 for (int64_t l = j; l < j + 16; ++l)
                     aot_move1(y, k * ya + l, x, l * xb + k, E);
-        for (; j < b; ++j)
+        for (int64_t j = columns; j < b; ++j)
             for (int64_t k = i; k < i + 16; ++k)
                 aot_move1(y, k * ya + j, x, j * xb + k, E);
     }
-    for (; i < a; ++i)
+    for (int64_t i = rows; i < a; ++i)
         for (int64_t j = 0; j < b; ++j)
             aot_move1(y, i * ya + j, x, j * xb + i, E);
 }
