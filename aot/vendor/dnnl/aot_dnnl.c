@@ -13,7 +13,21 @@ enum { ENGINE, STREAM, POOL };
 
 /* Slots of a primitive: itself, the memory of each argument (NULL where it has none), its session,
  * and whether its scratch is the arena's. */
-enum { PRIMITIVE, SRC, SRC1, DST, WEIGHTS, BIAS, SCALE, SHIFT, SCRATCH, SESSION, IN_ARENA };
+enum {
+    PRIMITIVE,
+    SRC,
+    SRC1,
+    DST,
+    WEIGHTS,
+    BIAS,
+    SCALE,
+    SHIFT,
+    MEAN,
+    VARIANCE,
+    SCRATCH,
+    SESSION,
+    IN_ARENA
+};
 
 typedef char aot_dnnl_slots_fit[(int)IN_ARENA < (int)AOT_DNNL_SLOTS ? 1 : -1];
 
@@ -21,9 +35,11 @@ static const struct {
     int slot;
     int arg;
 } arguments[] = {
-    {SRC, DNNL_ARG_SRC},         {SRC1, DNNL_ARG_SRC_1},         {DST, DNNL_ARG_DST},
-    {WEIGHTS, DNNL_ARG_WEIGHTS}, {BIAS, DNNL_ARG_BIAS},          {SCALE, DNNL_ARG_SCALE},
-    {SHIFT, DNNL_ARG_SHIFT},     {SCRATCH, DNNL_ARG_SCRATCHPAD},
+    {SRC, DNNL_ARG_SRC},           {SRC1, DNNL_ARG_SRC_1},
+    {DST, DNNL_ARG_DST},           {WEIGHTS, DNNL_ARG_WEIGHTS},
+    {BIAS, DNNL_ARG_BIAS},         {SCALE, DNNL_ARG_SCALE},
+    {SHIFT, DNNL_ARG_SHIFT},       {MEAN, DNNL_ARG_MEAN},
+    {VARIANCE, DNNL_ARG_VARIANCE}, {SCRATCH, DNNL_ARG_SCRATCHPAD},
 };
 enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
 
@@ -460,6 +476,22 @@ aot_status aot_dnnl_layernorm(void **slots, void **session, const void *scale, c
     THEN(status, new_layer_normalization(&n, &x, p->epsilon));
     THEN(status, attach_row(&slots[SCALE], &n, p->inner, scale));
     THEN(status, attach_row(&slots[SHIFT], &n, p->inner, shift));
+    THEN(status, finish(slots, session, &n, 0));
+    md_drop(&x);
+    return end(&n, status);
+}
+
+aot_status aot_dnnl_affine(void **slots, void **session, const void *scale, const void *shift,
+                           const void *zeros, const void *ones, const aot_dnnl_affine_params *p) {
+    aot_md x = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    THEN(status, md_new(&x, p->rank, p->x, tag_of(p->rank, p->block)));
+    THEN(status, new_batch_normalization(&n, &x, p->relu));
+    THEN(status, attach_row(&slots[SCALE], &n, p->x[1], scale));
+    THEN(status, attach_row(&slots[SHIFT], &n, p->x[1], shift));
+    THEN(status, attach_row(&slots[MEAN], &n, p->x[1], zeros));
+    THEN(status, attach_row(&slots[VARIANCE], &n, p->x[1], ones));
     THEN(status, finish(slots, session, &n, 0));
     md_drop(&x);
     return end(&n, status);

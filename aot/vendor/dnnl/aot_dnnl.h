@@ -11,7 +11,7 @@
 
 #include "aot/aot.h"
 
-enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 11 };
+enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 13 };
 
 /* Engine, stream and the scratch memory that the primitives of one context share. */
 AOT_WARN_UNUSED aot_status aot_dnnl_open(void **session);
@@ -144,6 +144,18 @@ typedef struct aot_dnnl_layernorm_params {
 AOT_WARN_UNUSED aot_status aot_dnnl_layernorm(void **slots, void **session, const void *scale,
                                               const void *shift,
                                               const aot_dnnl_layernorm_params *p);
+
+/* y = x * scale + shift per channel, then the maximum of it and 0 if `relu`. Each row: [channels];
+ * `zeros` and `ones` are rows of just that. */
+typedef struct aot_dnnl_affine_params {
+    int32_t rank; /* 3 to 5 */
+    int32_t block;
+    int32_t relu;
+    int64_t x[5];
+} aot_dnnl_affine_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_affine(void **slots, void **session, const void *scale,
+                                           const void *shift, const void *zeros, const void *ones,
+                                           const aot_dnnl_affine_params *p);
 
 /* Reduction of x along its middle axis, y [outer, 1, inner]: 0 mean, 1 sum, 2 maximum, 3 minimum.
  */

@@ -227,6 +227,19 @@ AOT_INLINE dnnl_status_t new_layer_normalization(aot_new *n, const aot_md *x, fl
 #endif
 }
 
+AOT_INLINE dnnl_status_t new_batch_normalization(aot_new *n, const aot_md *x, int relu) {
+    const dnnl_prop_kind_t prop = dnnl_forward_inference;
+    const unsigned flags = (unsigned)dnnl_use_global_stats | (unsigned)dnnl_use_scale |
+                           (unsigned)dnnl_use_shift | (relu ? (unsigned)dnnl_fuse_norm_relu : 0U);
+#if AOT_DNNL_V3
+    return dnnl_batch_normalization_forward_primitive_desc_create(
+        &n->pd, n->engine, prop, md_ref(x), md_ref(x), 0.0f, flags, n->attr);
+#else
+    dnnl_batch_normalization_desc_t d;
+    return described(n, dnnl_batch_normalization_forward_desc_init(&d, prop, x, 0.0f, flags), &d);
+#endif
+}
+
 AOT_INLINE dnnl_status_t new_reduction(aot_new *n, dnnl_alg_kind_t alg, const aot_md *x,
                                        const aot_md *y) {
 #if AOT_DNNL_V3

@@ -27,7 +27,7 @@ backend = Backend(
     folder=Path(__file__).parent,
 )
 #: As in aot_dnnl.h.
-SESSION_SLOTS, SLOTS = 3, 11
+SESSION_SLOTS, SLOTS = 3, 13
 #: Blocks of channels for which the library has fast kernels.
 BLOCKS = (8, 16)
 

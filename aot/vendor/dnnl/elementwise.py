@@ -6,13 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.conv_plan import Act
 from aot.ops.fused import ACTIVATIONS
+from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
-from aot.vendor.dnnl.base import blocks, declare, floats, primitive, stored_elements
+from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, primitive, stored_elements
 from aot.vendor.dnnl.products import ordered_bounds
 
 Checks = Iterator[tuple[bool, str]]
@@ -126,3 +129,56 @@ def _declare_binary(op_type: str) -> None:
 
 for _op in KINDS:
     _declare_binary(_op)
+
+
+# -- one factor and one term per channel -------------------------------------------------------
+
+
+def _affine(op: Any, x: Any, s: Any, t: Any) -> Any:
+    return op.Add(op.Mul(x, s), t)
+
+
+def _per_channel(v: ValueRef, x: ValueRef) -> bool:
+    """Whether v [C, 1, 1] or [1, C, 1, 1] has one element for each channel of x."""
+    shape = (1,) * (x.rank - v.rank) + v.shape
+    return v.is_const and shape == (1, x.shape[1], *[1] * (x.rank - 2))
+
+
+def _declare_affine(relu: bool) -> None:
+    def build(op: Any, x: Any, s: Any, t: Any) -> Any:
+        return op.Relu(_affine(op, x, s, t)) if relu else _affine(op, x, s, t)
+
+    made = declare("affine_relu" if relu else "affine", ("x", "s", "t"), build)
+
+    @made.check
+    def fits(m: Match) -> Checks:
+        yield from floats(m.x, m.s, m.t)
+        yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
+        for v in (m.s, m.t):
+            one_each = 3 <= m.x.rank <= 5 and _per_channel(v, m.x)
+            yield one_each, f"operand {list(v.shape)} is not one constant per channel"
+
+    @made.layouts
+    def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        x = incoming["x"]
+        return {"x": x, "y": blocks(m.x.shape, x.block)} if x.block in BLOCKS else {}
+
+    @made.lower
+    def lowered(c: LowerContext, m: Match) -> None:
+        rows = [np.asarray(v.data).reshape(-1) for v in (m.s, m.t)]
+        rows += [np.zeros_like(rows[0]), np.ones_like(rows[0])]
+        names = ("scale", "shift", "zeros", "ones")
+        consts = [c.const(row, name) for row, name in zip(rows, names, strict=True)]
+        params = c.params(rank=m.x.rank, block=m.x.layout.block, relu=relu, x=m.x.shape)
+        state = primitive(c, "aot_dnnl_affine", *consts, params)
+        macs = stored_elements(m.x)
+        c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
+
+    @made.cases
+    def examples() -> Iterator[Case]:
+        yield case(f32(2, 21, 5, 6), f32(21, 1, 1), f32(1, 21, 1, 1, seed=3), const=(1, 2))
+        yield case(f32(1, 16, 9), f32(16, 1), f32(16, 1, seed=3), const=(1, 2))
+
+
+for _relu in (False, True):
+    _declare_affine(_relu)
