@@ -55,3 +55,54 @@ def test_no_body_is_refused_by_its_own_name() -> None:
     model = helper.make_model(helper.make_graph([node], "g", [x], [y]))
     with pytest.raises(UnsupportedError, match=r"dice \(RandomUniformLike\): no backend"):
         compile_model(model, Options(target="x86-64"))
+
+
+SCAN = """
+<ir_version: 10, opset_import: ["" : 25]>
+g (float[2] s0, float[2,3] x, float[3,2] z, float[2] k) => (float[2] s, float[2,3] y) {
+    s, y = Scan <num_scan_inputs = 2, scan_input_axes = [1, 0], scan_input_directions = [0, 1],
+        scan_output_axes = [1], scan_output_directions = [1], body = step (
+        float[2] a, float[2] b, float[2] c) => (float[2] d, float[2] e)
+        { t = Mul(a, k)  u = Add(t, b)  d = Sub(u, c)  e = Add(d, t) }> (s0, x, z)
+}
+"""
+LOOP = """
+<ir_version: 10, opset_import: ["" : 25]>
+g (float[2] s0) => (float[2] s, float[3,2] y) {
+    n = Constant <value = int64 {3}> ()
+    go = Constant <value = bool {1}> ()
+    s, y = Loop <body = step (int64 i, bool c, float[2] a) => (bool d, float[2] b, float[2] e)
+        { d = Identity(c)  f = Cast <to = 1> (i)  b = Add(a, f)  e = Mul(b, b) }> (n, go, s0)
+}
+"""
+
+
+def scanned(s0, x, z, k):
+    """What SCAN computes (onnx.reference knows no directions)."""
+    a, y = s0, np.zeros((2, 3), np.float32)
+    for t in range(3):
+        d = a * k + x[:, t] - z[2 - t]
+        y[:, 2 - t] = d + a * k
+        a = d
+    return [a, y]
+
+
+@pytest.mark.parametrize("text", [SCAN, LOOP])
+def test_steps_compute_what_the_loop_does(text: str) -> None:
+    import onnx
+    import onnx_ir as ir
+    from onnx.reference import ReferenceEvaluator
+
+    model = onnx.parser.parse_model(text)
+    rng = np.random.default_rng(3)
+    feeds = {
+        v.name: rng.uniform(-1, 1, [d.dim_value for d in v.type.tensor_type.shape.dim]).astype("f")
+        for v in model.graph.input
+    }
+    options = LoadOptions(native=frozenset())
+    flat = normalise(load(model, options), options)
+    assert not {"Scan", "Loop"} & {n.op_type for n in flat.graph}
+    want = scanned(**feeds) if text is SCAN else ReferenceEvaluator(model).run(None, feeds)
+    got = ReferenceEvaluator(ir.to_proto(flat)).run(None, feeds)
+    for a, b in zip(got, want, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.errors import ModelError
+from aot.errors import ModelError, UnsupportedError
 
 if TYPE_CHECKING:
     import onnx
@@ -17,6 +17,8 @@ OLD_RESIZE = {"coordinate_transformation_mode": b"asymmetric", "nearest_mode": b
 
 # Before opset 7 the slopes of PRelu belong to axis 1, since then to the last one.
 SLOPES_CHANGE = 7
+# Up to opset 8 Scan has a batch axis; onnx's converter leaves the node as it is.
+SCAN_CHANGE = 9
 
 
 def canonical_opset() -> int:
@@ -41,6 +43,9 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
     if version < 1 and not any(n.domain in ("", "ai.onnx") for n in model.graph.node):
         return model
     model.ir_version = max(model.ir_version, MIN_IR_VERSION)
+    if version < SCAN_CHANGE and any(n.op_type == "Scan" for n in model.graph.node):
+        what = f"Scan of opset {version} (its sequences have a batch axis)"
+        raise UnsupportedError(what, hint=f"export the model with opset {SCAN_CHANGE} or newer")
     if version == target:
         return model
     metadata = _node_metadata(model)

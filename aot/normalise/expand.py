@@ -13,6 +13,7 @@ from aot.edit import Editor, graphs, hoist_constants
 from aot.errors import ModelError
 from aot.load.options import LoadOptions
 from aot.normalise.bodies import BODIES, own_body
+from aot.normalise.unroll import captured, is_unrollable, unrolled
 from aot.shapes.infer import infer
 from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, title
 
@@ -54,6 +55,8 @@ def has_body(node: ir.Node, model: ir.Model) -> bool:
     """Whether ONNX defines the operator by smaller ones."""
     from onnx import defs
 
+    if is_unrollable(node):
+        return True
     version = model.opset_imports.get(node.domain, 0)
     if not version or not defs.has(node.op_type, version, node.domain):
         return False
@@ -67,6 +70,8 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     import onnx_ir as ir
     from onnx import inliner
 
+    if is_unrollable(node):
+        return _steps_of(node, model)
     single = _alone(node, model)
     if not _define(single, own_body(node, model.opset_imports[node.domain])):
         return None
@@ -77,6 +82,23 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     if any(n.domain == BODY for n in result.graph.node):
         return None
     body: ir.Graph = ir.from_proto(result).graph
+    hoist_constants(body)
+    return body
+
+
+def _steps_of(node: ir.Node, model: ir.Model) -> ir.Graph:
+    """The steps of a loop as a graph with the names of the node's inputs and outputs."""
+    import onnx_ir as ir
+    from onnx import helper
+
+    single = _alone(node, model)
+    nodes, results = unrolled(node)
+    for value, name in zip(node.outputs, results, strict=True):
+        if value.name:
+            nodes.append(helper.make_node("Identity", [name], [value.name]))
+    del single.graph.node[:]
+    single.graph.node.extend(nodes)
+    body: ir.Graph = ir.from_proto(single).graph
     hoist_constants(body)
     return body
 
@@ -134,7 +156,7 @@ def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:
     single.graph.node.append(alone)
     seen: set[str] = set()
     for values, infos in (
-        (node.inputs, single.graph.input),
+        ([*node.inputs, *captured(node).values()], single.graph.input),
         (node.outputs, single.graph.output),
     ):
         for value in values:
@@ -162,7 +184,7 @@ def _replace(node: ir.Node, body: ir.Graph) -> None:
     graph = node.graph
     assert graph is not None
     edit = Editor(graph)
-    outside = {str(v.name): v for v in node.inputs if v is not None}
+    outside = {str(v.name): v for v in node.inputs if v is not None} | captured(node)
     for value in list(body.inputs):
         value.replace_all_uses_with(outside[str(value.name)])
     for value in list(body.initializers.values()):

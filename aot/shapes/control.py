@@ -71,7 +71,7 @@ class Control:
         for value, step in zip(
             node.outputs[len(states) :], body.outputs[1 + len(states) :], strict=True
         ):
-            if trips is None or not trips.full or not _runs_through(node, body):
+            if trips is None or not trips.full or not runs_through(node, body):
                 what = "the number of iterations depends on the data"
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
             assert step.dtype is not None
@@ -123,7 +123,7 @@ class Control:
                 raise UnsupportedError(text)
 
 
-def _runs_through(node: ir.Node, body: ir.Graph) -> bool:
+def runs_through(node: ir.Node, body: ir.Graph) -> bool:
     """Whether the loop's condition is constantly true, so that only the trip count ends it."""
     start = node.inputs[1] if len(node.inputs) > 1 else None
     known = lookup(start, {}) if start is not None else None
