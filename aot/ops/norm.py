@@ -198,10 +198,13 @@ def batchnorm_to_kernel(c: LowerContext, m: Match) -> None:
     gamma, beta, mean, var = (
         np.asarray(v.data, np.float64) for v in (m.scale, m.bias, m.mean, m.var)
     )
-    s = gamma / np.sqrt(var + m.epsilon)
-    t = beta - mean * s
+    with np.errstate(all="ignore"):  # refused below, in words
+        s = gamma / np.sqrt(var + m.epsilon)
+        t = beta - mean * s
     if not (np.isfinite(s).all() and np.isfinite(t).all()):
-        raise UnsupportedError(f"variance {var.min():g} + epsilon {m.epsilon:g} is not positive")
+        lowest = var[np.argmin(np.where(np.isfinite(s) & np.isfinite(t), np.inf, var))]
+        what = f"no finite scale and shift: the least variance there is {lowest:g}"
+        raise UnsupportedError(f"{what}, epsilon {m.epsilon:g}")
     shape = (-1,) + (1,) * (m.x.rank - 2)
     s32, t32 = (pack(c, a.astype(np.float32).reshape(shape), m.y) for a in (s, t))
     operands: list[tuple[ValueRef | Handle, tuple[int, ...]]] = [(m.x, stored(m.x)), s32, t32]
