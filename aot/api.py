@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot import build as tree
-from aot.errors import UsageError
+from aot.errors import TargetError, UsageError
 from aot.options import Options
 from aot.target import Target, load_target
 from aot.version import __version__
@@ -52,8 +52,15 @@ class Bundle:
 
     def load(self) -> Library:
         """The model as a callable on NumPy arrays or `__dlpack__` objects; builds it if needed."""
+        from aot.emulate import is_native
         from aot.library import Library
 
+        target = self.manifest.get("target", {})
+        if not is_native(target):
+            raise TargetError(
+                f"{self.manifest['name']} is built for {target.get('name')}: it cannot be loaded here",
+                hint=f"aotc run {self.out} runs it where it belongs",
+            )
         if not (self.out / "lib" / f"lib{self.manifest['name']}.so").is_file():
             self.build()
         return Library(self.out, self.manifest, keep_alive=self)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import median, quantiles
 from typing import Any
 
+from aot.emulate import is_native
 from aot.image import Image, measure_image
 from aot.run import Built, timed
 
@@ -16,7 +17,9 @@ SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """CPU time of `runs` runs in nanoseconds: median, quartiles, fastest; `wall` by the clock."""
+    """CPU time of `runs` runs in nanoseconds: median, quartiles, fastest; `wall` by the clock.
+
+    `emulator` is what ran it, whose speed this then is."""
 
     runs: int
     median: float
@@ -24,6 +27,7 @@ class Timing:
     high: float
     fastest: float
     wall: float
+    emulator: str = ""
 
     def text(self) -> str:
         """One line, in milliseconds or microseconds."""
@@ -33,6 +37,7 @@ class Timing:
             f"{self.median / scale:.3f} {unit} CPU per run (median of {self.runs}; quartiles "
             f"{self.low / scale:.3f} … {self.high / scale:.3f}, spread {spread:.1f} %; "
             f"fastest {self.fastest / scale:.3f}; wall {self.wall / scale:.3f})"
+            + (f", emulated by {self.emulator}" if self.emulator else "")
         )
 
     def record(self) -> dict[str, Any]:
@@ -43,6 +48,7 @@ class Timing:
             "cpu_quartiles_ns": [self.low, self.high],
             "cpu_min_ns": self.fastest,
             "wall_median_ns": self.wall,
+            "emulator": self.emulator,
         }
 
 
@@ -117,4 +123,5 @@ def _host(built: Built, repeat: int) -> Timing:
     cpu = sorted(float(n) for n in result["cpu_ns"])
     low, _, high = quantiles(cpu, n=4) if len(cpu) > 1 else (cpu[0], cpu[0], cpu[0])
     wall = median(float(n) for n in result["wall_ns"])
-    return Timing(len(cpu), median(cpu), low, high, cpu[0], wall)
+    emulator = "" if is_native(built.target) else str(built.target.get("emulator", [""])[0])
+    return Timing(len(cpu), median(cpu), low, high, cpu[0], wall, emulator)

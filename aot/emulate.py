@@ -6,6 +6,7 @@ Everything comes from `target` in the bundle's manifest, so a user's own chip ne
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -46,12 +47,14 @@ def command(
             f"{name} is built for {target.get('name')}: no emulator is known for it",
             hint='the target file names one: emulator = ["qemu-system-arm", "-M", "BOARD"]',
         )
-    if shutil.which(emulator[0]) is None:
+    found = shutil.which(emulator[0])
+    if found is None:
         packages = " ".join(target.get("emulator_packages", ())) or emulator[0]
         raise TargetError(
             f"{name} is built for {target.get('name')}: {emulator[0]} was not found",
             hint=f"apt-get install --no-install-recommends {packages}",
         )
+    emulator[0] = os.path.abspath(found)  # the program runs in a folder of its own
     if not is_board(target):
         return [*emulator, place, *arguments]
     words = [name, *arguments]

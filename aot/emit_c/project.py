@@ -166,6 +166,7 @@ def _values(
         "sources": " ".join(sources),
         "pic": "OFF" if target.board else "ON",
         "board": target.board,
+        "emulator": ctext.plain(" ".join(target.emulator)),
         "image": board.image_cmake(name, target) if target.board else "",
         "arena_attribute": board.arena_attribute(target, _needs(program, plan, constants)),
         "runner_io_bytes": board.io_bytes(program),

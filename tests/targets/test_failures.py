@@ -60,6 +60,12 @@ def _call(command: str, out: Path) -> None:
     bench(built) if command == "bench" else verify(built, Request(), lambda _: None)
 
 
+def test_python_loads_only_what_runs_here(tmp_path: Path) -> None:
+    bundle = aot.compile(DIGITS, tmp_path / "out", target="cortex-m4", configure=False)
+    with pytest.raises(TargetError, match="built for cortex-m4: it cannot be loaded here"):
+        bundle.load()
+
+
 def test_before_the_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     aot.compile(DIGITS, tmp_path / "out", target="cortex-m4", configure=False)
     assert main(["verify", str(tmp_path / "out")]) == 1
@@ -132,6 +138,15 @@ def test_a_fault_names_function_line_and_node(
     assert "instruction" in error and re.search(r"at pc 0x[0-9a-f]+ in digits_k\w+softmax", error)
     assert re.search(r"\((aot_softmax_f32\.h|digits_run\.c):\d+\)", error)
     assert re.search(r"running \S*\w.*: \[1,10\] -> \[1,10\]", error), error
+
+
+@pytest.mark.parametrize("name", ["cortex-m4", "cortex-m33"])
+def test_a_stack_too_small(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    need_tools(name)
+    (tmp_path / "chip.toml").write_text(f'base = "{name}"\nstack = 512\n')
+    bundle = aot.compile(DIGITS, tmp_path / "o", target=str(tmp_path / "chip.toml")).build()
+    assert main(["verify", str(bundle.out)]) == 1
+    assert "stack overflow" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["cortex-m4"])

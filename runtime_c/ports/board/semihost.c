@@ -8,6 +8,8 @@
 #define SYS_EXIT_EXTENDED 0x20
 #define APPLICATION_EXIT 0x20026
 
+#define GUARD 0x5AFEC0DEU /* at the end of the stack; the runner paints with the same */
+
 #ifdef __thumb__
 #define CODE_BIT 1U /* of every return address */
 #else
@@ -44,10 +46,18 @@ void aot_exit(int code) {
 }
 
 void aot_start(void) {
+    volatile uint32_t *const guard = (volatile uint32_t *)(void *)aot_stack_limit;
+    int code;
+    guard[0] = guard[1] = GUARD;
     memcpy(aot_data_start, aot_data_load, (size_t)(aot_data_end - aot_data_start));
     memset(aot_bss_start, 0, (size_t)(aot_bss_end - aot_bss_start));
     memset(aot_arena_start, 0, (size_t)(aot_arena_end - aot_arena_start));
-    aot_exit(main());
+    code = main();
+    if (guard[0] != GUARD || guard[1] != GUARD) {
+        aot_print("fault: stack overflow: the target's `stack` is too small\n");
+        code = 1;
+    }
+    aot_exit(code);
 }
 
 /* Whether a word of the stack may be a return address. */
