@@ -1,33 +1,15 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Creation and execution of oneDNN primitives; see aot_dnnl.h. */
+/* Session, what all creators share, execution; see aot_dnnl.h and aot_dnnl_core.h. */
 #include "aot_dnnl.h"
 
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "aot_dnnl_api.h"
+#include "aot_dnnl_core.h"
 
 /* Slots of the session. */
 enum { ENGINE, STREAM, POOL };
-
-/* Slots of a primitive: itself, the memory of each argument (NULL where it has none), its session,
- * and whether its scratch is the arena's. */
-enum {
-    PRIMITIVE,
-    SRC,
-    SRC1,
-    DST,
-    WEIGHTS,
-    BIAS,
-    SCALE,
-    SHIFT,
-    MEAN,
-    VARIANCE,
-    SCRATCH,
-    SESSION,
-    IN_ARENA
-};
 
 typedef char aot_dnnl_slots_fit[(int)IN_ARENA < (int)AOT_DNNL_SLOTS ? 1 : -1];
 
@@ -43,29 +25,22 @@ static const struct {
 };
 enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
 
-/* Go on only while all is well. */
-#define THEN(status, call)                                                                         \
-    do {                                                                                           \
-        if ((status) == dnnl_success)                                                              \
-            (status) = (call);                                                                     \
-    } while (0)
-
 static aot_status told(dnnl_status_t status) {
     return status == dnnl_success ? AOT_OK : AOT_VENDOR;
 }
 
-static dnnl_format_tag_t plain_tag(int rank) {
+dnnl_format_tag_t aot_dnnl_plain_tag(int rank) {
     static const dnnl_format_tag_t tags[] = {dnnl_a,    dnnl_ab,    dnnl_abc,
                                              dnnl_abcd, dnnl_abcde, dnnl_abcdef};
     return rank >= 1 && rank <= 6 ? tags[rank - 1] : dnnl_format_tag_undef;
 }
 
-static dnnl_format_tag_t tag_of(int rank, int block) {
+dnnl_format_tag_t aot_dnnl_tag(int rank, int block) {
     static const dnnl_format_tag_t tags[3][3] = {{dnnl_aBc4b, dnnl_aBcd4b, dnnl_aBcde4b},
                                                  {dnnl_aBc8b, dnnl_aBcd8b, dnnl_aBcde8b},
                                                  {dnnl_aBc16b, dnnl_aBcd16b, dnnl_aBcde16b}};
     if (block == 0)
-        return plain_tag(rank);
+        return aot_dnnl_plain_tag(rank);
     if (rank < 3 || rank > 5 || (block != 4 && block != 8 && block != 16))
         return dnnl_format_tag_undef;
     return tags[block / 8][rank - 3];
@@ -132,7 +107,7 @@ static dnnl_status_t reserve(void **session, size_t bytes) {
 
 /* -- Creation of any primitive --------------------------------------------------------------- */
 
-static dnnl_status_t alg_of(int act, float *alpha, float *beta, dnnl_alg_kind_t *alg) {
+dnnl_status_t aot_dnnl_alg(int act, float *alpha, float *beta, dnnl_alg_kind_t *alg) {
     switch (act) {
     case AOT_DNNL_ACT_CLIP:
         *alg = dnnl_eltwise_clip;
@@ -204,13 +179,13 @@ static dnnl_status_t append_act(dnnl_post_ops_t ops, int act, float alpha, float
         THEN(status, append_eltwise(ops, dnnl_eltwise_clip, 0.0f, 1.0f));
         return status;
     }
-    status = alg_of(act, &alpha, &beta, &alg);
+    status = aot_dnnl_alg(act, &alpha, &beta, &alg);
     THEN(status, append_eltwise(ops, alg, alpha, beta));
     return status;
 }
 
-/* Attributes: scratch is ours to place; then the residual and the activation of a product. */
-static dnnl_status_t begin(aot_new *n, void **session, int sum, int act, float alpha, float beta) {
+dnnl_status_t aot_dnnl_begin(aot_new *n, void **session, int sum, int act, float alpha,
+                             float beta) {
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t status;
     n->engine = (dnnl_engine_t)session[ENGINE];
@@ -230,8 +205,7 @@ static dnnl_status_t begin(aot_new *n, void **session, int sum, int act, float a
     return status;
 }
 
-/* A memory described as the primitive wants argument `what`; its address comes with each run. */
-static dnnl_status_t attach(void **slot, const aot_new *n, dnnl_query_t what, int index) {
+dnnl_status_t aot_dnnl_attach(void **slot, const aot_new *n, dnnl_query_t what, int index) {
     const aot_md_ref d = dnnl_primitive_desc_query_md(n->pd, what, index);
     dnnl_memory_t memory = NULL;
     const dnnl_status_t status = dnnl_memory_create(&memory, d, n->engine, DNNL_MEMORY_NONE);
@@ -239,8 +213,8 @@ static dnnl_status_t attach(void **slot, const aot_new *n, dnnl_query_t what, in
     return status;
 }
 
-/* A memory of one row of constants. */
-static dnnl_status_t attach_row(void **slot, const aot_new *n, dnnl_dim_t count, const void *data) {
+dnnl_status_t aot_dnnl_attach_row(void **slot, const aot_new *n, dnnl_dim_t count,
+                                  const void *data) {
     aot_md d = MD_EMPTY;
     dnnl_memory_t memory = NULL;
     dnnl_status_t status = md_new(&d, 1, &count, dnnl_a);
@@ -271,9 +245,8 @@ static dnnl_status_t reorder(const aot_new *n, void **session, aot_md_ref from, 
     return status;
 }
 
-/* The weights as the primitive prefers them: the constant itself, or a copy of the library's. */
-static dnnl_status_t attach_weights(void **slots, void **session, const aot_new *n,
-                                    const aot_md *user, const void *w) {
+dnnl_status_t aot_dnnl_attach_weights(void **slots, void **session, const aot_new *n,
+                                      const aot_md *user, const void *w) {
     const aot_md_ref wanted = dnnl_primitive_desc_query_md(n->pd, dnnl_query_weights_md, 0);
     dnnl_memory_t source = NULL, copy = NULL;
     dnnl_status_t status =
@@ -289,16 +262,15 @@ static dnnl_status_t attach_weights(void **slots, void **session, const aot_new 
     return status;
 }
 
-/* The primitive with memories for its input, result and scratch, of which runs bring `arena`. */
-static dnnl_status_t finish(void **slots, void **session, const aot_new *n, int64_t arena) {
+dnnl_status_t aot_dnnl_finish(void **slots, void **session, const aot_new *n, int64_t arena) {
     dnnl_primitive_t primitive = NULL;
     dnnl_status_t status = dnnl_primitive_create(&primitive, n->pd);
     size_t bytes = 0;
     slots[PRIMITIVE] = primitive;
     slots[SESSION] = session;
-    THEN(status, attach(&slots[SRC], n, dnnl_query_src_md, 0));
-    THEN(status, attach(&slots[DST], n, dnnl_query_dst_md, 0));
-    THEN(status, attach(&slots[SCRATCH], n, dnnl_query_scratchpad_md, 0));
+    THEN(status, aot_dnnl_attach(&slots[SRC], n, dnnl_query_src_md, 0));
+    THEN(status, aot_dnnl_attach(&slots[DST], n, dnnl_query_dst_md, 0));
+    THEN(status, aot_dnnl_attach(&slots[SCRATCH], n, dnnl_query_scratchpad_md, 0));
     THEN(status, memory_size((dnnl_memory_t)slots[SCRATCH], &bytes));
     if (status == dnnl_success && bytes == 0)
         drop_memory(&slots[SCRATCH]);
@@ -309,7 +281,7 @@ static dnnl_status_t finish(void **slots, void **session, const aot_new *n, int6
     return status;
 }
 
-static aot_status end(aot_new *n, dnnl_status_t status) {
+aot_status aot_dnnl_end(aot_new *n, dnnl_status_t status) {
     if (n->pd != NULL)
         (void)dnnl_primitive_desc_destroy(n->pd);
     if (n->attr != NULL)
@@ -324,193 +296,6 @@ void aot_dnnl_release(void **slots) {
     if (slots[PRIMITIVE] != NULL)
         (void)dnnl_primitive_destroy((dnnl_primitive_t)slots[PRIMITIVE]);
     slots[PRIMITIVE] = NULL;
-}
-
-/* -- Operations ------------------------------------------------------------------------------ */
-
-aot_status aot_dnnl_conv(void **slots, void **session, const void *w, const void *b,
-                         const aot_dnnl_conv_params *p) {
-    aot_md x = MD_EMPTY, y = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY, bias = MD_EMPTY;
-    aot_window o;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, p->sum, p->act, p->alpha, p->beta);
-    widen(o.s, p->s, p->rank - 2);
-    widen(o.d, p->d, p->rank - 2);
-    widen(o.before, p->before, p->rank - 2);
-    widen(o.after, p->after, p->rank - 2);
-    THEN(status, md_new(&x, p->rank, p->x, tag_of(p->rank, p->x_block)));
-    THEN(status, md_new(&y, p->rank, p->y, tag_of(p->rank, p->y_block)));
-    THEN(status, md_new(&any, p->w_rank, p->w, dnnl_format_tag_any));
-    THEN(status, md_new(&user, p->w_rank, p->w, plain_tag(p->w_rank)));
-    THEN(status, md_new(&bias, 1, &p->y[1], dnnl_a));
-    if (p->transposed)
-        THEN(status, new_deconvolution(&n, &x, &any, b == NULL ? NULL : &bias, &y, &o));
-    else
-        THEN(status, new_convolution(&n, &x, &any, b == NULL ? NULL : &bias, &y, &o));
-    THEN(status, attach_weights(slots, session, &n, &user, w));
-    if (b != NULL)
-        THEN(status, attach_row(&slots[BIAS], &n, p->y[1], b));
-    THEN(status, finish(slots, session, &n, p->scratch));
-    md_drop(&x);
-    md_drop(&y);
-    md_drop(&any);
-    md_drop(&user);
-    md_drop(&bias);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_dense(void **slots, void **session, const void *w, const void *b,
-                          const aot_dnnl_dense_params *p) {
-    const dnnl_dim_t dx[2] = {p->m, p->k}, dw[2] = {p->n, p->k}, dy[2] = {p->m, p->n};
-    aot_md x = MD_EMPTY, y = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY, bias = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, p->sum, p->act, p->alpha, p->beta);
-    THEN(status, md_new(&x, 2, dx, dnnl_ab));
-    THEN(status, md_new(&y, 2, dy, dnnl_ab));
-    THEN(status, md_new(&any, 2, dw, dnnl_format_tag_any));
-    THEN(status, md_new(&user, 2, dw, dnnl_ba));
-    THEN(status, md_new(&bias, 1, &p->n, dnnl_a));
-    THEN(status, new_inner_product(&n, &x, &any, b == NULL ? NULL : &bias, &y));
-    THEN(status, attach_weights(slots, session, &n, &user, w));
-    if (b != NULL)
-        THEN(status, attach_row(&slots[BIAS], &n, p->n, b));
-    THEN(status, finish(slots, session, &n, p->scratch));
-    md_drop(&x);
-    md_drop(&y);
-    md_drop(&any);
-    md_drop(&user);
-    md_drop(&bias);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_matmul(void **slots, void **session, const aot_dnnl_matmul_params *p) {
-    const dnnl_format_tag_t tag = plain_tag(p->rank);
-    aot_md x = MD_EMPTY, x1 = MD_EMPTY, y = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, p->rank, p->x, tag));
-    THEN(status, md_new(&x1, p->rank, p->x1, tag));
-    THEN(status, md_new(&y, p->rank, p->y, tag));
-    THEN(status, new_matmul(&n, &x, &x1, &y));
-    THEN(status, attach(&slots[WEIGHTS], &n, dnnl_query_weights_md, 0));
-    THEN(status, finish(slots, session, &n, 0));
-    md_drop(&x);
-    md_drop(&x1);
-    md_drop(&y);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_pool(void **slots, void **session, const aot_dnnl_pool_params *p) {
-    static const dnnl_alg_kind_t algs[] = {dnnl_pooling_max, dnnl_pooling_avg_include_padding,
-                                           dnnl_pooling_avg_exclude_padding};
-    const dnnl_format_tag_t tag = tag_of(p->rank, p->block);
-    aot_window o;
-    aot_md x = MD_EMPTY, y = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    widen(o.k, p->k, p->rank - 2);
-    widen(o.s, p->s, p->rank - 2);
-    widen(o.d, p->d, p->rank - 2);
-    widen(o.before, p->before, p->rank - 2);
-    widen(o.after, p->after, p->rank - 2);
-    THEN(status, md_new(&x, p->rank, p->x, tag));
-    THEN(status, md_new(&y, p->rank, p->y, tag));
-    THEN(status, new_pooling(&n, algs[p->kind], &x, &y, &o));
-    THEN(status, finish(slots, session, &n, 0));
-    md_drop(&x);
-    md_drop(&y);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_eltwise(void **slots, void **session, const aot_dnnl_eltwise_params *p) {
-    aot_md x = MD_EMPTY;
-    dnnl_alg_kind_t alg = dnnl_eltwise_relu;
-    float alpha = p->alpha, beta = p->beta;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, alg_of(p->act, &alpha, &beta, &alg));
-    THEN(status, md_new(&x, 1, &p->n, dnnl_a));
-    THEN(status, new_eltwise(&n, alg, &x, alpha, beta));
-    THEN(status, finish(slots, session, &n, 0));
-    md_drop(&x);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_binary(void **slots, void **session, const aot_dnnl_binary_params *p) {
-    static const dnnl_alg_kind_t algs[] = {dnnl_binary_add, dnnl_binary_sub, dnnl_binary_mul,
-                                           dnnl_binary_div, dnnl_binary_max, dnnl_binary_min};
-    const dnnl_format_tag_t tag = plain_tag(p->rank);
-    aot_md x = MD_EMPTY, x1 = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, p->rank, p->x, tag));
-    THEN(status, md_new(&x1, p->rank, p->x1, tag));
-    THEN(status, new_binary(&n, algs[p->kind], &x, &x1, &x));
-    THEN(status, attach(&slots[SRC1], &n, dnnl_query_src_md, 1));
-    THEN(status, finish(slots, session, &n, 0));
-    md_drop(&x);
-    md_drop(&x1);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_softmax(void **slots, void **session, const aot_dnnl_softmax_params *p) {
-    const dnnl_dim_t dims[3] = {p->outer, p->axis, p->inner};
-    const int rank = p->inner == 1 ? 2 : 3;
-    aot_md x = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, rank, dims, plain_tag(rank)));
-    THEN(status, new_softmax(&n, p->log, &x, 1));
-    THEN(status, finish(slots, session, &n, 0));
-    md_drop(&x);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_layernorm(void **slots, void **session, const void *scale, const void *shift,
-                              const aot_dnnl_layernorm_params *p) {
-    const dnnl_dim_t dims[2] = {p->outer, p->inner};
-    aot_md x = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, 2, dims, dnnl_ab));
-    THEN(status, new_layer_normalization(&n, &x, p->epsilon));
-    THEN(status, attach_row(&slots[SCALE], &n, p->inner, scale));
-    THEN(status, attach_row(&slots[SHIFT], &n, p->inner, shift));
-    THEN(status, finish(slots, session, &n, 0));
-    md_drop(&x);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_affine(void **slots, void **session, const void *scale, const void *shift,
-                           const void *zeros, const void *ones, const aot_dnnl_affine_params *p) {
-    aot_md x = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, p->rank, p->x, tag_of(p->rank, p->block)));
-    THEN(status, new_batch_normalization(&n, &x, p->relu));
-    THEN(status, attach_row(&slots[SCALE], &n, p->x[1], scale));
-    THEN(status, attach_row(&slots[SHIFT], &n, p->x[1], shift));
-    THEN(status, attach_row(&slots[MEAN], &n, p->x[1], zeros));
-    THEN(status, attach_row(&slots[VARIANCE], &n, p->x[1], ones));
-    THEN(status, finish(slots, session, &n, 0));
-    md_drop(&x);
-    return end(&n, status);
-}
-
-aot_status aot_dnnl_reduce(void **slots, void **session, const aot_dnnl_reduce_params *p) {
-    static const dnnl_alg_kind_t algs[] = {dnnl_reduction_mean, dnnl_reduction_sum,
-                                           dnnl_reduction_max, dnnl_reduction_min};
-    const dnnl_dim_t from[3] = {p->outer, p->axis, p->inner}, to[3] = {p->outer, 1, p->inner};
-    aot_md x = MD_EMPTY, y = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, 3, from, dnnl_abc));
-    THEN(status, md_new(&y, 3, to, dnnl_abc));
-    THEN(status, new_reduction(&n, algs[p->kind], &x, &y));
-    THEN(status, finish(slots, session, &n, 0));
-    md_drop(&x);
-    md_drop(&y);
-    return end(&n, status);
 }
 
 /* -- Execution ------------------------------------------------------------------------------- */

@@ -125,6 +125,17 @@ typedef struct aot_dnnl_binary_params {
 AOT_WARN_UNUSED aot_status aot_dnnl_binary(void **slots, void **session,
                                            const aot_dnnl_binary_params *p);
 
+/* Local response normalisation over `size` (odd) channels of x [n, c, h, w]. */
+typedef struct aot_dnnl_lrn_params {
+    int32_t block;
+    int64_t size;
+    float alpha;
+    float beta;
+    float bias;
+    int64_t x[4];
+} aot_dnnl_lrn_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_lrn(void **slots, void **session, const aot_dnnl_lrn_params *p);
+
 /* Softmax of x [outer, axis, inner] along its middle axis, or its logarithm. */
 typedef struct aot_dnnl_softmax_params {
     int64_t outer;

@@ -240,6 +240,19 @@ AOT_INLINE dnnl_status_t new_batch_normalization(aot_new *n, const aot_md *x, in
 #endif
 }
 
+AOT_INLINE dnnl_status_t new_lrn(aot_new *n, const aot_md *x, dnnl_dim_t size, float alpha,
+                                 float beta, float bias) {
+    const dnnl_prop_kind_t prop = dnnl_forward_inference;
+    const dnnl_alg_kind_t alg = dnnl_lrn_across_channels;
+#if AOT_DNNL_V3
+    return dnnl_lrn_forward_primitive_desc_create(&n->pd, n->engine, prop, alg, md_ref(x),
+                                                  md_ref(x), size, alpha, beta, bias, n->attr);
+#else
+    dnnl_lrn_desc_t d;
+    return described(n, dnnl_lrn_forward_desc_init(&d, prop, alg, x, size, alpha, beta, bias), &d);
+#endif
+}
+
 AOT_INLINE dnnl_status_t new_reduction(aot_new *n, dnnl_alg_kind_t alg, const aot_md *x,
                                        const aot_md *y) {
 #if AOT_DNNL_V3

@@ -19,7 +19,7 @@ HEADER = "aot_dnnl.h"
 backend = Backend(
     "dnnl",
     header=HEADER,
-    sources=("aot_dnnl.c", "aot_dnnl_api.h"),
+    sources=("aot_dnnl.c", "aot_dnnl_ops.c", "aot_dnnl_core.h", "aot_dnnl_api.h"),
     link="DNNL::dnnl",
     find="find_dnnl.cmake",
     hint="Install libdnnl-dev (apt) or onednn-devel-cpu-gomp (pip), or set dnnl_ROOT to the "

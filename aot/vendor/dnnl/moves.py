@@ -19,7 +19,7 @@ Checks = Iterator[tuple[bool, str]]
 #: Operators next to which a view or a Concat belongs in a region.
 WORK = frozenset(
     "Conv ConvTranspose Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Concat "
-    "Relu Clip LeakyRelu HardSwish Sigmoid Swish Tanh Gelu Elu Mish Add Mul Softmax".split()
+    "Relu Clip LeakyRelu HardSwish Sigmoid Swish Tanh Gelu Elu Mish Add Mul Softmax LRN".split()
 )
 VIEWS = {"Reshape": 1, "Squeeze": 1, "Unsqueeze": 1, "Flatten": 0}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pooling with a window, and over all spatial axes."""
+"""Pooling with a window and over all spatial axes; local response normalisation."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from aot.layout import Layout
 from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, one_result, primitive
@@ -100,3 +101,37 @@ def _declare(op_type: str) -> None:
 
 for _op in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
     _declare(_op)
+
+
+lrn = declare("lrn", ("x",), lambda op, x: op.LRN(x))
+lrn.layouts(_layouts)
+
+
+@lrn.check
+def odd_window(m: Match) -> Checks:
+    yield from floats(m.x)
+    yield m.x.rank == 4, f"rank {m.x.rank} (needs 4)"
+    size = int(m.root.attr("size", 1))
+    yield size % 2 == 1, f"size {size} (needs an odd one)"
+
+
+@lrn.lower
+def to_lrn(c: LowerContext, m: Match) -> None:
+    size = int(m.root.attr("size", 1))
+    params = c.params(
+        block=m.x.layout.block,
+        size=size,
+        alpha=m.root.attr("alpha", 1e-4),
+        beta=m.root.attr("beta", 0.75),
+        bias=m.root.attr("bias", 1.0),
+        x=m.x.shape,
+    )
+    state = primitive(c, "aot_dnnl_lrn", params)
+    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=size * math.prod(m.x.shape))
+
+
+@lrn.cases
+def lrn_cases() -> Iterator[Case]:
+    for size in (3, 5):  # as many samples as channels: onnx.reference mistakes one for the other
+        yield case(f32(21, 21, 2, 3), size=size, alpha=0.01, beta=0.6, bias=1.5)
+        yield case(f32(32, 32, 2, 3), size=size, alpha=0.02)

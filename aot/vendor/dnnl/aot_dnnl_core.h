@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* What the creators of aot_dnnl_ops.c share. */
+#ifndef AOT_DNNL_CORE_H
+#define AOT_DNNL_CORE_H
+
+#include "aot_dnnl.h"
+#include "aot_dnnl_api.h"
+
+/* Slots of a primitive: itself, the memory of each argument (NULL where it has none), its session,
+ * and whether its scratch is the arena's. */
+enum {
+    PRIMITIVE,
+    SRC,
+    SRC1,
+    DST,
+    WEIGHTS,
+    BIAS,
+    SCALE,
+    SHIFT,
+    MEAN,
+    VARIANCE,
+    SCRATCH,
+    SESSION,
+    IN_ARENA
+};
+
+/* Go on only while all is well. */
+#define THEN(status, call)                                                                         \
+    do {                                                                                           \
+        if ((status) == dnnl_success)                                                              \
+            (status) = (call);                                                                     \
+    } while (0)
+
+dnnl_format_tag_t aot_dnnl_plain_tag(int rank);
+dnnl_format_tag_t aot_dnnl_tag(int rank, int block);
+
+/* The library's name of a function of one element, its parameters adapted. */
+dnnl_status_t aot_dnnl_alg(int act, float *alpha, float *beta, dnnl_alg_kind_t *alg);
+
+/* Attributes: scratch is ours to place; then the residual and the activation of a product. */
+dnnl_status_t aot_dnnl_begin(aot_new *n, void **session, int sum, int act, float alpha, float beta);
+
+/* A memory described as the primitive wants argument `what`; its address comes with each run. */
+dnnl_status_t aot_dnnl_attach(void **slot, const aot_new *n, dnnl_query_t what, int index);
+
+/* A memory of one row of constants. */
+dnnl_status_t aot_dnnl_attach_row(void **slot, const aot_new *n, dnnl_dim_t count,
+                                  const void *data);
+
+/* The weights as the primitive prefers them: the constant itself, or a copy of the library's. */
+dnnl_status_t aot_dnnl_attach_weights(void **slots, void **session, const aot_new *n,
+                                      const aot_md *user, const void *w);
+
+/* The primitive with memories for its input, result and scratch, of which runs bring `arena`. */
+dnnl_status_t aot_dnnl_finish(void **slots, void **session, const aot_new *n, int64_t arena);
+
+/* Drop what creation needed, and tell how it went. */
+aot_status aot_dnnl_end(aot_new *n, dnnl_status_t status);
+
+#endif /* AOT_DNNL_CORE_H */
