@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from aot.cli.later import COMMANDS as LATER_COMMANDS
 from aot.cli.later import add_later, unavailable
-from aot.cli.values import bind, budget, count, dim, input_shape, names
+from aot.cli.values import bind, budget, count, dim, folder, input_shape, names
 from aot.errors import UsageError
 from aot.options import PLAN_EFFORT, STAGES
 
@@ -45,7 +45,13 @@ def compile_parser() -> Parser:
         + _EPILOG,
     )
     p.add_argument("model", metavar="MODEL.onnx", help="the model")
-    p.add_argument("-o", "--output", metavar="OUT", required=True, help="folder of the build tree")
+    p.add_argument(
+        *("-o", "--output"),
+        metavar="OUT",
+        required=True,
+        type=folder,
+        help="folder of the build tree",
+    )
     p.add_argument("--no-configure", action="store_true", help="only write the bundle")
     p.add_argument("--version", action="store_true", help="print the version")
     p.add_argument("--cmake-dir", action="store_true", help="print the folder of aotcConfig.cmake")

@@ -19,6 +19,13 @@ def _pair(text: str, what: str) -> tuple[str, str]:
     return name, value
 
 
+def folder(text: str) -> str:
+    """A folder's name. An empty one (an unset variable of a script) would be the current folder."""
+    if not text:
+        raise ArgumentTypeError("the name of the folder is empty (the current one is `.`)")
+    return text
+
+
 def _integer(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else None
 
