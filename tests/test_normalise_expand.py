@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from aot.errors import UnsupportedError
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
+from aot.normalise.spectral import matrix
 from aot.options import Options
 from aot.pipeline import compile_model
 
@@ -106,3 +107,25 @@ def test_steps_compute_what_the_loop_does(text: str) -> None:
     got = ReferenceEvaluator(ir.to_proto(flat)).run(None, feeds)
     for a, b in zip(got, want, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("n", [5, 8])
+@pytest.mark.parametrize("length", [5, 8, 11])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_matrices_transform_as_numpy_does(n: int, length: int, parts: int) -> None:
+    rng = np.random.default_rng(n * length)
+    x = rng.normal(size=(n, parts))
+    z = x[:, 0] + 1j * x[:, 1] if parts == 2 else x[:, 0]
+
+    def through(inverse: bool, onesided: bool) -> np.ndarray:
+        m = matrix(n, parts, length, inverse, onesided)
+        y = np.einsum("jp,jpkw->kw", x, m)
+        return y[:, 0] if y.shape[1] == 1 else y[:, 0] + 1j * y[:, 1]
+
+    np.testing.assert_allclose(through(False, False), np.fft.fft(z, length), atol=1e-12)
+    np.testing.assert_allclose(through(True, False), np.fft.ifft(z, length), atol=1e-12)
+    if parts == 1:
+        np.testing.assert_allclose(through(False, True), np.fft.rfft(z, length), atol=1e-12)
+    else:
+        half = z[: length // 2 + 1]
+        np.testing.assert_allclose(through(True, True), np.fft.irfft(half, length), atol=1e-12)

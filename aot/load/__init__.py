@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError, UsageError
-from aot.load.check import check_details, check_structure
+from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
 from aot.load.functions import check_functions, inline_functions
 from aot.load.options import LoadOptions
@@ -73,6 +73,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     weights.stand_in(light.graph, big)
     light.ir_version = max(light.ir_version, MIN_IR_VERSION)
     check_details(light)
+    _say_onesided(light)
     _open_outputs(light)
     light = to_canonical(inline_functions(light, options))
     model = _to_ir(_with_shapes(light))
@@ -110,6 +111,14 @@ def _forget_shapes(light: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
             info.type.tensor_type.shape.Clear()
             info.type.tensor_type.shape.SetInParent()
     return hints
+
+
+def _say_onesided(light: onnx.ModelProto) -> None:
+    """Spell out that an STFT is one-sided: onnx's inference takes the default for 0."""
+    for graph in all_graphs(light.graph):
+        for node in graph.node:
+            if node.op_type == "STFT" and not any(a.name == "onesided" for a in node.attribute):
+                node.attribute.add(name="onesided", type=2, i=1)
 
 
 def _open_outputs(light: onnx.ModelProto) -> None:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of operators that ONNX defines in words: integer products and Dropout at inference.
+"""Bodies of operators that ONNX defines in words: integer products, Dropout at inference, EyeLike,
+BatchNormalization with statistics of the run.
 
 Before: y = MatMulInteger(a, b, az, bz)
 After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>(bz))
@@ -8,9 +9,13 @@ After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import TYPE_CHECKING, Any
 
-from aot.shapes.nodes import array, shape_of
+import numpy as np
+
+from aot.normalise.spectral import dft, stft
+from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx
@@ -49,6 +54,16 @@ class Body:
         from onnx import helper
 
         return self.add("Constant", value=helper.make_tensor("c", kind, shape, values))
+
+    def data(self, values: np.ndarray[Any, Any]) -> str:
+        """A constant tensor of these elements."""
+        from onnx import numpy_helper
+
+        return self.add("Constant", value=numpy_helper.from_array(values))
+
+    def ints(self, *values: int) -> str:
+        """A constant int64 vector."""
+        return self.constant(7, (len(values),), list(values))
 
     def column(self, index: int, rank: int, axis: int, kind: int) -> str:
         """Input `index` cast to `kind`; a vector runs along `axis` of a tensor of `rank`."""
@@ -124,12 +139,101 @@ def _dropout(b: Body) -> bool:
     return True
 
 
+def _eye_like(b: Body) -> bool:
+    """Ones on a diagonal, of a constant shape."""
+    value = b.node.outputs[0]
+    assert value.dtype is not None
+    rows, columns = shape_of(value)
+    ones = np.eye(rows, columns, int(attribute(b.node, "k", 0)), np.float32)
+    b.add("Cast", b.data(ones), out="o0", to=int(value.dtype))
+    return True
+
+
+def _col2im(b: Body) -> bool:
+    """A transposed convolution whose weights put every element of a block in its place."""
+    image, block = array(b.node.inputs[1]), array(b.node.inputs[2])
+    if image is None or block is None or b.node.inputs[0] is None:
+        return False
+    rank = len(block)
+    size, kernel = [int(v) for v in image], [int(v) for v in block]
+    strides = list(attribute(b.node, "strides") or [1] * rank)
+    dilations = list(attribute(b.node, "dilations") or [1] * rank)
+    pads = list(attribute(b.node, "pads") or [0] * (2 * rank))
+    reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
+    around = [pads[i] + pads[i + rank] for i in range(rank)]
+    steps = [(size[i] + around[i] - reach[i]) // strides[i] + 1 for i in range(rank)]
+    more = [size[i] + around[i] - reach[i] - (steps[i] - 1) * strides[i] for i in range(rank)]
+    n, depth, count = b.shape(0)
+    taps = prod(kernel)
+    if (
+        prod(steps) != count
+        or depth % taps
+        or any(m >= s for m, s in zip(more, strides, strict=True))
+    ):
+        return False
+    x = b.add("Reshape", "i0", b.ints(n * depth // taps, taps, *steps))
+    places = np.eye(taps, dtype=np.float32).reshape(taps, 1, *kernel)
+    weights = b.add("Cast", b.data(places), to=int(b.node.inputs[0].dtype or 1))
+    spread: dict[str, Any] = {
+        "strides": strides,
+        "dilations": dilations,
+        "pads": pads,
+        "output_padding": more,
+    }
+    y = b.add("ConvTranspose", x, weights, **spread)
+    b.add("Reshape", y, b.ints(n, depth // taps, *size), out="o0")
+    return True
+
+
+def _batch_norm(b: Body) -> bool:
+    """Statistics that are computed at run time, by other nodes or by this one."""
+    if not is_runtime(b.node):
+        return False
+    rank = len(b.shape(0))
+    dims = b.ints(1, -1, *[1] * (rank - 2))
+    scale, bias, mean, var = (b.add("Reshape", f"i{k}", dims) for k in (1, 2, 3, 4))
+    x_type = b.node.inputs[0].dtype if b.node.inputs[0] is not None else None
+    if x_type is None or any(v is None or v.dtype != x_type for v in b.node.inputs):
+        return False
+
+    def number(value: float) -> str:
+        return b.constant(int(x_type), (), [value])
+
+    if attribute(b.node, "training_mode", 0):
+        axes = b.ints(*[a for a in range(rank) if a != 1])
+        kept = float(attribute(b.node, "momentum", 0.9))
+        old = mean, var
+        mean = b.add("ReduceMean", "i0", axes)
+        off = b.add("Sub", "i0", mean)
+        var = b.add("ReduceMean", b.add("Mul", off, off), axes)
+        for k, (before, now) in enumerate(zip(old, (mean, var), strict=True)):
+            mixed = [b.add("Mul", before, number(kept)), b.add("Mul", now, number(1 - kept))]
+            b.add("Reshape", b.add("Add", *mixed), b.ints(-1), out=f"o{k + 1}")
+    spread = b.add("Sqrt", b.add("Add", var, number(float(attribute(b.node, "epsilon", 1e-5)))))
+    scaled = b.add("Div", b.add("Sub", "i0", mean), spread)
+    b.add("Add", b.add("Mul", scaled, scale), bias, out="o0")
+    return True
+
+
+def is_runtime(node: ir.Node) -> bool:
+    """Whether a node whose operator has kernels for constants only needs its body instead."""
+    if node.domain or node.op_type != "BatchNormalization":
+        return False
+    training = bool(attribute(node, "training_mode", 0))
+    return training or any(array(v) is None for v in node.inputs[1:])
+
+
 BODIES: dict[str, Callable[[Body], bool]] = {
+    "BatchNormalization": _batch_norm,
+    "Col2Im": _col2im,
     "ConvInteger": _conv_integer,
+    "DFT": dft,
     "Dropout": _dropout,
+    "EyeLike": _eye_like,
     "MatMulInteger": _matmul_integer,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
+    "STFT": stft,
 }
 
 

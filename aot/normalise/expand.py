@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from aot.edit import Editor, graphs, hoist_constants
 from aot.errors import ModelError
 from aot.load.options import LoadOptions
-from aot.normalise.bodies import BODIES, own_body
+from aot.normalise.bodies import BODIES, is_runtime, own_body
 from aot.normalise.unroll import captured, is_unrollable, unrolled
 from aot.shapes.infer import infer
 from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, title
@@ -38,7 +38,8 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
     count = 0
     for graph in list(graphs(model)):
         for node in list(graph):
-            if f"{node.domain}::{node.op_type}" in options.native or not has_body(node, model):
+            known = f"{node.domain}::{node.op_type}" in options.native and not is_runtime(node)
+            if known or node.op_type in options.keeps or not has_body(node, model):
                 continue
             body = _body(node, model)
             if body is not None:

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bodies of DFT and STFT: a transform of constant length is one product with a constant matrix.
+
+Before: y = DFT(x)      After: y = Reshape(MatMul(Reshape(x, [-1, n · c]), M), …)
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    from aot.normalise.bodies import Body
+
+Array = np.ndarray[Any, Any]
+MOST = 1 << 22
+"""Elements that the matrix of a transform may have."""
+KINDS = {1: np.float32, 11: np.float64}
+
+
+def number(b: Body, index: int, default: int) -> int | None:
+    """The constant number input `index` holds, None if it is computed at run time."""
+    if not b.has(index):
+        return default
+    data = array(b.node.inputs[index])
+    return None if data is None else int(data.reshape(-1)[0])
+
+
+def dft(b: Body) -> bool:
+    """The nodes of a DFT whose length and axis are constants."""
+    x = b.node.inputs[0]
+    assert x is not None
+    inverse = bool(attribute(b.node, "inverse", 0))
+    onesided = bool(attribute(b.node, "onesided", 0))
+    shape, rank = b.shape(0), len(b.shape(0))
+    axis = number(b, 2, -2)
+    if axis is None or int(x.dtype or 0) not in KINDS:
+        return False
+    axis %= rank
+    n, parts = shape[axis], shape[-1]
+    length = number(b, 1, 2 * (n - 1) if inverse and onesided else n)
+    if not length or length < 1 or n * parts * length * 2 > MOST:
+        return False
+    m = matrix(n, parts, length, inverse, onesided)
+    count, width = m.shape[2:]
+    others = [i for i in range(rank - 1) if i != axis]
+    result = tuple(shape[i] for i in others) + (count, width)
+    perm = [*others, axis, rank - 1]
+    turned = b.add("Transpose", "i0", perm=perm)
+    rows = b.ints(prod(shape[i] for i in others), n * parts)
+    flat = b.data(m.reshape(n * parts, count * width).astype(KINDS[int(x.dtype or 0)]))
+    product = b.add("MatMul", b.add("Reshape", turned, rows), flat)
+    shaped = b.add("Reshape", product, b.ints(*result))
+    b.add("Transpose", shaped, out="o0", perm=[perm.index(i) for i in range(rank)])
+    return shape_of(b.node.outputs[0]) == tuple(result[perm.index(i)] for i in range(rank))
+
+
+def matrix(n: int, parts: int, length: int, inverse: bool, onesided: bool) -> Array:
+    """[n, parts, count, width]: what each part of input j adds to each part of output k."""
+    half = length // 2 + 1
+    count = half if onesided and not inverse else length
+    used = min(n, half if onesided and inverse else length)
+    turns = np.outer(np.arange(used), np.arange(count)) % length
+    angle = 2 * np.pi * turns / length
+    cos, sin = np.cos(angle), np.sin(angle) * (1 if inverse else -1)
+    m = np.zeros((n, 2, count, 2))
+    m[:used, 0, :, 0], m[:used, 0, :, 1] = cos, sin
+    m[:used, 1, :, 0], m[:used, 1, :, 1] = -sin, cos
+    if inverse:
+        m /= length
+    if onesided and inverse:
+        # The other half of the spectrum is the conjugate of this one.
+        single = (0, length // 2) if length % 2 == 0 else (0,)
+        m[[j for j in range(used) if j not in single]] *= 2
+        return m[:, :parts, :, :1]
+    return m[:, :parts]
+
+
+def stft(b: Body) -> bool:
+    """The nodes of an STFT whose step and frame length are constants: frames, window, DFT."""
+    x = b.node.inputs[0]
+    step = number(b, 1, 0)
+    window = b.shape(2)[0] if b.has(2) else 0
+    length = number(b, 3, window)
+    if x is None or not step or not length or int(x.dtype or 0) not in KINDS:
+        return False
+    if window not in (0, length) or length > b.shape(0)[1]:
+        return False
+    frames = 1 + (b.shape(0)[1] - length) // step
+    index = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
+    cut = b.add("Gather", "i0", b.data(index.astype(np.int64)), axis=1)
+    if window:
+        cut = b.add("Mul", cut, b.add("Reshape", "i2", b.ints(length, 1)))
+    onesided = int(attribute(b.node, "onesided", 1))
+    b.add("DFT", cut, "", b.data(np.array(2, np.int64)), out="o0", onesided=onesided)
+    return True
