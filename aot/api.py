@@ -57,8 +57,9 @@ class Bundle:
 
         target = self.manifest.get("target", {})
         if not is_native(target):
+            name = self.manifest["name"]
             raise TargetError(
-                f"{self.manifest['name']} is built for {target.get('name')}: it cannot be loaded here",
+                f"{name} is built for {target.get('name')}: it cannot be loaded here",
                 hint=f"aotc run {self.out} runs it where it belongs",
             )
         if not (self.out / "lib" / f"lib{self.manifest['name']}.so").is_file():

@@ -14,6 +14,7 @@ import pytest
 
 import aot
 from aot.cli import main
+from aot.image import measure_image
 from aot.npz import read_npz
 from aot.target import NAMES, load_target
 from targets.images import ALL, DIGITS, FAST, REST, digits, emulate, need_tools
@@ -136,3 +137,9 @@ def test_warnings_are_errors(name: str, tmp_path: Path) -> None:
     for command in (configure, build):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_objective_flash_makes_a_smaller_image(folder: Path, tmp_path: Path) -> None:
+    fast = measure_image(digits("cortex-m4", folder) / "bin" / "digits.elf")
+    small = aot.compile(DIGITS, tmp_path, target="cortex-m4", objective="flash").build()
+    assert measure_image(small.out / "bin" / "digits.elf").flash < 0.97 * fast.flash
