@@ -26,7 +26,7 @@ from aot.options import Options
 from aot.program import Origin
 from aot.run import execute, open_out
 from aot.target import load_target
-from aot.vendor.dnnl import backend
+from aot.vendor.dnnl import backend, base
 
 TARGET = "x86-64-v3"
 
@@ -251,6 +251,12 @@ def test_refusals_have_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_views_and_concat_are_taken_between_products() -> None:
     part = merged.Part("net", *network(), [], None)  # type: ignore[arg-type]
     assert {"reshape", "concat"} <= set(merged.taken_by(part, "dnnl"))
+
+
+def test_slots_are_those_of_the_header() -> None:
+    header = (Path(base.__file__).parent / "aot_dnnl.h").read_text()
+    assert f"AOT_DNNL_SESSION_SLOTS = {base.SESSION_SLOTS}," in header
+    assert f"AOT_DNNL_SLOTS = {base.SLOTS} " in header
 
 
 def test_states_are_shared_and_made_of_constants() -> None:
