@@ -12,7 +12,7 @@ APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev \
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 JOBS   ?= 2
 
-.PHONY: help demo test full check format docs golden bench clean
+.PHONY: help demo test full check format conformance docs golden bench clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -54,6 +54,9 @@ format: $(VENV)/.test ## rewrite Python and C files in the house format
 	$(VENV)/bin/ruff check -q --fix .
 	$(VENV)/bin/ruff format -q .
 	@git ls-files 'runtime_c/*.[ch]' | xargs -r clang-format -i
+
+conformance: $(VENV)/.test ## every test of the installed onnx; writes docs/conformance.md
+	$(PY) tests/conformance/run.py --jobs $(JOBS)
 
 docs: $(VENV)/.test ## regenerate docs/cli.md and docs/operators.md
 	$(PY) -m aot.cli.docs

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import multiprocessing
+import re
 import subprocess
 import sys
 import tempfile
@@ -62,6 +63,14 @@ def table(rows: list[Row]) -> str:
         "",
         f"Tests of onnx {onnx.__version__}, compiled for `{suite.TARGET}`, built with {compiler}.",
         "",
+        "- pass: within the tolerance of onnx's own runner.",
+        "- pass with bound input: an input that only says a shape, an axis or a count was made a",
+        "  constant (`--bind`), because the plan is static.",
+        "- pass to rounding: outside that tolerance by no more than rounding does to the expected",
+        "  values: two steps of float16 and bfloat16, four of float32's largest element.",
+        "- refused: the compiler says what it does not take; nothing is built.",
+        "- rejected (a valid model called invalid), wrong, crash, C error and traceback are defects.",
+        "",
         f"| suite | tests | {' | '.join(suite.RESULTS)} |",
         "|" + "---|" * (2 + len(suite.RESULTS)),
     ]
@@ -84,7 +93,7 @@ def table(rows: list[Row]) -> str:
 def reason(message: str) -> str:
     """The reason without the node's name, as a table cell."""
     first = message.splitlines()[0]
-    text = first.split("): ", 1)[-1][:90]
+    text = re.sub(r'"[^"]*"', "a value", first.split("): ", 1)[-1])[:90]
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 

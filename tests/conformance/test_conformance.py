@@ -18,7 +18,7 @@ import suite
 FULL = bool(os.environ.get("AOT_FULL"))
 SHARE = 3
 #: Refused tests of the whole suite on onnx 1.23.2; newer ones may bring more.
-REFUSED_SHARE = 0.25
+REFUSED_SHARE = 0.18
 
 
 def sample() -> list[int]:
