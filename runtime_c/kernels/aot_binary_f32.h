@@ -29,30 +29,30 @@ AOT_INLINE aot_vf aot_binary_load_n(const float *x, ptrdiff_t i, int n, int IS) 
     return IS ? aot_vload_n(x + i, n, 1.0F) : aot_vset1(*x);
 }
 
-#define AOT_BINARY_F32(NAME, EXPR)                                                       \
-    typedef aot_broadcast2_params aot_##NAME##_f32_params;                               \
-    AOT_INLINE aot_vf aot_##NAME##_lanes2(aot_vf a, aot_vf b) { return EXPR; }           \
-    AOT_INLINE void aot_##NAME##_row(float *y, const float *a, const float *b,           \
-                                     ptrdiff_t n, aot_vf lo, aot_vf hi, int IA, int IB,  \
-                                     int ACT) {                                          \
-        ptrdiff_t i;                                                                     \
-        for (i = 0; i + AOT_VLEN <= n; i += AOT_VLEN) {                                  \
-            const aot_vf va = aot_binary_load(a, i, IA), vb = aot_binary_load(b, i, IB); \
-            aot_vstore(y + i, aot_binary_act(aot_##NAME##_lanes2(va, vb), lo, hi, ACT)); \
-        }                                                                                \
-        if (i < n) {                                                                     \
-            const int rest = (int)(n - i);                                               \
-            const aot_vf va = aot_binary_load_n(a, i, rest, IA);                         \
-            const aot_vf vb = aot_binary_load_n(b, i, rest, IB);                         \
-            const aot_vf v = aot_binary_act(aot_##NAME##_lanes2(va, vb), lo, hi, ACT);   \
-            aot_vstore_n(y + i, v, rest);                                                \
-        }                                                                                \
-    }                                                                                    \
-    AOT_INLINE void aot_##NAME##_f32(float *y, const float *a, const float *b,           \
-                                     const aot_broadcast2_params *p, int IA, int IB,     \
-                                     int ACT) {                                          \
-        const aot_vf lo = aot_vset1(p->lo), hi = aot_vset1(p->hi);                       \
-        AOT_BROADCAST2(float, float, float, AOT_BINARY_ROW_##NAME);                   \
+#define AOT_BINARY_F32(NAME, EXPR)                                                                 \
+    typedef aot_broadcast2_params aot_##NAME##_f32_params;                                         \
+    AOT_INLINE aot_vf aot_##NAME##_lanes2(aot_vf a, aot_vf b) {                                    \
+        return EXPR;                                                                               \
+    }                                                                                              \
+    AOT_INLINE void aot_##NAME##_row(float *y, const float *a, const float *b, ptrdiff_t n,        \
+                                     aot_vf lo, aot_vf hi, int IA, int IB, int ACT) {              \
+        ptrdiff_t i;                                                                               \
+        for (i = 0; i + AOT_VLEN <= n; i += AOT_VLEN) {                                            \
+            const aot_vf va = aot_binary_load(a, i, IA), vb = aot_binary_load(b, i, IB);           \
+            aot_vstore(y + i, aot_binary_act(aot_##NAME##_lanes2(va, vb), lo, hi, ACT));           \
+        }                                                                                          \
+        if (i < n) {                                                                               \
+            const int rest = (int)(n - i);                                                         \
+            const aot_vf va = aot_binary_load_n(a, i, rest, IA);                                   \
+            const aot_vf vb = aot_binary_load_n(b, i, rest, IB);                                   \
+            const aot_vf v = aot_binary_act(aot_##NAME##_lanes2(va, vb), lo, hi, ACT);             \
+            aot_vstore_n(y + i, v, rest);                                                          \
+        }                                                                                          \
+    }                                                                                              \
+    AOT_INLINE void aot_##NAME##_f32(float *y, const float *a, const float *b,                     \
+                                     const aot_broadcast2_params *p, int IA, int IB, int ACT) {    \
+        const aot_vf lo = aot_vset1(p->lo), hi = aot_vset1(p->hi);                                 \
+        AOT_BROADCAST2(float, float, float, AOT_BINARY_ROW_##NAME);                                \
     }
 
 #define AOT_BINARY_ROW_add(y, a, b, n) aot_add_row(y, a, b, n, lo, hi, IA, IB, ACT)

@@ -2,8 +2,8 @@
 /* Loops over broadcast operands, shared by the elementwise kernels.
  *
  * Iteration space: dims[0..5], outermost first, unused outer dims 1. y is contiguous in that
- * order. sa, sb, sc hold the element strides of the operands, 0 where one is broadcast; the innermost
- * strides are 0 or 1 and are repeated as instance constants IA, IB, IC.
+ * order. sa, sb, sc hold the element strides of the operands, 0 where one is broadcast; the
+ * innermost strides are 0 or 1 and are repeated as instance constants IA, IB, IC.
  *
  * AOT_BROADCAST2(TY, TA, TB, ROW) is the body of a kernel with arguments y, a, b (c), p: it calls
  * ROW(y, a, b, n) for every n innermost elements. Shapes are physical: a blocked tensor is
@@ -56,44 +56,44 @@ AOT_INLINE int aot_broadcast_empty(const int64_t *dims) {
     return empty;
 }
 
-#define AOT_BROADCAST2(TY, TA, TB, ROW)                                                  \
-    do {                                                                                 \
-        int64_t at_[4] = {0, 0, 0, 0}, i_;                                               \
-        TY *y_ = y;                                                                      \
-        if (aot_broadcast_empty(p->dims)) {                                              \
-            break;                                                                       \
-        }                                                                                \
-        do {                                                                             \
-            const TA *a_ = a + aot_broadcast_at(at_, p->sa);                             \
-            const TB *b_ = b + aot_broadcast_at(at_, p->sb);                             \
-            for (i_ = 0; i_ < p->dims[4]; ++i_) {                                        \
-                ROW(y_, a_, b_, (ptrdiff_t)p->dims[5]);                                  \
-                y_ += p->dims[5];                                                        \
-                a_ += p->sa[4];                                                          \
-                b_ += p->sb[4];                                                          \
-            }                                                                            \
-        } while (aot_broadcast_next(at_, p->dims));                                      \
+#define AOT_BROADCAST2(TY, TA, TB, ROW)                                                            \
+    do {                                                                                           \
+        int64_t at_[4] = {0, 0, 0, 0}, i_;                                                         \
+        TY *y_ = y;                                                                                \
+        if (aot_broadcast_empty(p->dims)) {                                                        \
+            break;                                                                                 \
+        }                                                                                          \
+        do {                                                                                       \
+            const TA *a_ = a + aot_broadcast_at(at_, p->sa);                                       \
+            const TB *b_ = b + aot_broadcast_at(at_, p->sb);                                       \
+            for (i_ = 0; i_ < p->dims[4]; ++i_) {                                                  \
+                ROW(y_, a_, b_, (ptrdiff_t)p->dims[5]);                                            \
+                y_ += p->dims[5];                                                                  \
+                a_ += p->sa[4];                                                                    \
+                b_ += p->sb[4];                                                                    \
+            }                                                                                      \
+        } while (aot_broadcast_next(at_, p->dims));                                                \
     } while (0)
 
-#define AOT_BROADCAST3(TY, TA, TB, TC, ROW)                                              \
-    do {                                                                                 \
-        int64_t at_[4] = {0, 0, 0, 0}, i_;                                               \
-        TY *y_ = y;                                                                      \
-        if (aot_broadcast_empty(p->dims)) {                                              \
-            break;                                                                       \
-        }                                                                                \
-        do {                                                                             \
-            const TA *a_ = a + aot_broadcast_at(at_, p->sa);                             \
-            const TB *b_ = b + aot_broadcast_at(at_, p->sb);                             \
-            const TC *c_ = c + aot_broadcast_at(at_, p->sc);                             \
-            for (i_ = 0; i_ < p->dims[4]; ++i_) {                                        \
-                ROW(y_, a_, b_, c_, (ptrdiff_t)p->dims[5]);                              \
-                y_ += p->dims[5];                                                        \
-                a_ += p->sa[4];                                                          \
-                b_ += p->sb[4];                                                          \
-                c_ += p->sc[4];                                                          \
-            }                                                                            \
-        } while (aot_broadcast_next(at_, p->dims));                                      \
+#define AOT_BROADCAST3(TY, TA, TB, TC, ROW)                                                        \
+    do {                                                                                           \
+        int64_t at_[4] = {0, 0, 0, 0}, i_;                                                         \
+        TY *y_ = y;                                                                                \
+        if (aot_broadcast_empty(p->dims)) {                                                        \
+            break;                                                                                 \
+        }                                                                                          \
+        do {                                                                                       \
+            const TA *a_ = a + aot_broadcast_at(at_, p->sa);                                       \
+            const TB *b_ = b + aot_broadcast_at(at_, p->sb);                                       \
+            const TC *c_ = c + aot_broadcast_at(at_, p->sc);                                       \
+            for (i_ = 0; i_ < p->dims[4]; ++i_) {                                                  \
+                ROW(y_, a_, b_, c_, (ptrdiff_t)p->dims[5]);                                        \
+                y_ += p->dims[5];                                                                  \
+                a_ += p->sa[4];                                                                    \
+                b_ += p->sb[4];                                                                    \
+                c_ += p->sc[4];                                                                    \
+            }                                                                                      \
+        } while (aot_broadcast_next(at_, p->dims));                                                \
     } while (0)
 
 #endif /* AOT_BROADCAST_H */

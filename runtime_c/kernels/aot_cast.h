@@ -59,7 +59,9 @@ AOT_INLINE uint16_t aot_cast_to_f16(float x) {
     }
     return (uint16_t)(sign | h);
 }
-AOT_INLINE float aot_cast_from_bf16(uint16_t h) { return aot_cast_float((uint32_t)h << 16); }
+AOT_INLINE float aot_cast_from_bf16(uint16_t h) {
+    return aot_cast_float((uint32_t)h << 16);
+}
 AOT_INLINE uint16_t aot_cast_to_bf16(float x) {
     const uint32_t u = aot_cast_bits(x);
     if ((u & 0x7FFFFFFFU) > 0x7F800000U) {
@@ -79,24 +81,24 @@ AOT_INLINE float aot_cast_odd(double x) {
     return aot_cast_float(far > 0.0 ? u - 1U : u + 1U);
 }
 
-#define AOT_CAST(FROM, TO, TX, TY, EXPR)                                                      \
-    typedef aot_cast_params aot_cast_##FROM##_##TO##_params;                                  \
-    AOT_INLINE void aot_cast_##FROM##_##TO(TY *y, const TX *in, const aot_cast_params *p) {   \
-        const ptrdiff_t n = (ptrdiff_t)p->n;                                                  \
-        ptrdiff_t i;                                                                          \
-        for (i = 0; i < n; ++i) {                                                             \
-            const TX x = in[i];                                                               \
-            y[i] = (TY)(EXPR);                                                                \
-        }                                                                                     \
+#define AOT_CAST(FROM, TO, TX, TY, EXPR)                                                           \
+    typedef aot_cast_params aot_cast_##FROM##_##TO##_params;                                       \
+    AOT_INLINE void aot_cast_##FROM##_##TO(TY *y, const TX *in, const aot_cast_params *p) {        \
+        const ptrdiff_t n = (ptrdiff_t)p->n;                                                       \
+        ptrdiff_t i;                                                                               \
+        for (i = 0; i < n; ++i) {                                                                  \
+            const TX x = in[i];                                                                    \
+            y[i] = (TY)(EXPR);                                                                     \
+        }                                                                                          \
     }
 
 /* Towards zero, limited to the integer's range; NaN gives 0. */
-#define AOT_CAST_LIMIT(SHORT, T, LO, HI, BELOW, ABOVE)                     \
-    AOT_INLINE T aot_cast_##SHORT(double v) {                              \
-        if (v > BELOW && v < ABOVE) {                                      \
-            return (T)v;                                                   \
-        }                                                                  \
-        return v >= ABOVE ? HI : v <= BELOW ? LO : 0;                      \
+#define AOT_CAST_LIMIT(SHORT, T, LO, HI, BELOW, ABOVE)                                             \
+    AOT_INLINE T aot_cast_##SHORT(double v) {                                                      \
+        if (v > BELOW && v < ABOVE) {                                                              \
+            return (T)v;                                                                           \
+        }                                                                                          \
+        return v >= ABOVE ? HI : v <= BELOW ? LO : 0;                                              \
     }
 AOT_CAST_LIMIT(s8, int8_t, INT8_MIN, INT8_MAX, -129.0, 128.0)
 AOT_CAST_LIMIT(s16, int16_t, INT16_MIN, INT16_MAX, -32769.0, 32768.0)
@@ -108,15 +110,15 @@ AOT_CAST_LIMIT(u32, uint32_t, 0, UINT32_MAX, -1.0, 4294967296.0)
 AOT_CAST_LIMIT(u64, uint64_t, 0, UINT64_MAX, -1.0, 18446744073709551616.0)
 
 /* From floating point; VALUE is x as a float or double. */
-#define AOT_CAST_FLOAT(FROM, TX, VALUE)                                                       \
-    AOT_CAST(FROM, s8, TX, int8_t, aot_cast_s8((double)(VALUE)))                              \
-    AOT_CAST(FROM, s16, TX, int16_t, aot_cast_s16((double)(VALUE)))                           \
-    AOT_CAST(FROM, s32, TX, int32_t, aot_cast_s32((double)(VALUE)))                           \
-    AOT_CAST(FROM, s64, TX, int64_t, aot_cast_s64((double)(VALUE)))                           \
-    AOT_CAST(FROM, u8, TX, uint8_t, aot_cast_u8((double)(VALUE)))                             \
-    AOT_CAST(FROM, u16, TX, uint16_t, aot_cast_u16((double)(VALUE)))                          \
-    AOT_CAST(FROM, u32, TX, uint32_t, aot_cast_u32((double)(VALUE)))                          \
-    AOT_CAST(FROM, u64, TX, uint64_t, aot_cast_u64((double)(VALUE)))                          \
+#define AOT_CAST_FLOAT(FROM, TX, VALUE)                                                            \
+    AOT_CAST(FROM, s8, TX, int8_t, aot_cast_s8((double)(VALUE)))                                   \
+    AOT_CAST(FROM, s16, TX, int16_t, aot_cast_s16((double)(VALUE)))                                \
+    AOT_CAST(FROM, s32, TX, int32_t, aot_cast_s32((double)(VALUE)))                                \
+    AOT_CAST(FROM, s64, TX, int64_t, aot_cast_s64((double)(VALUE)))                                \
+    AOT_CAST(FROM, u8, TX, uint8_t, aot_cast_u8((double)(VALUE)))                                  \
+    AOT_CAST(FROM, u16, TX, uint16_t, aot_cast_u16((double)(VALUE)))                               \
+    AOT_CAST(FROM, u32, TX, uint32_t, aot_cast_u32((double)(VALUE)))                               \
+    AOT_CAST(FROM, u64, TX, uint64_t, aot_cast_u64((double)(VALUE)))                               \
     AOT_CAST(FROM, f64, TX, double, (double)(VALUE))
 
 AOT_CAST_FLOAT(f32, float, x)
@@ -128,7 +130,7 @@ AOT_CAST_FLOAT(f64, double, x)
 AOT_CAST(f64, f32, double, float, (float)x)
 AOT_CAST(f64, f16, double, uint16_t, aot_cast_to_f16(aot_cast_odd(x)))
 AOT_CAST(f64, bf16, double, uint16_t, aot_cast_to_bf16(aot_cast_odd(x)))
-AOT_CAST(f64, b8, double, uint8_t, x < 0.0 || x > 0.0 || !(x <= 0.0))
+AOT_CAST(f64, b8, double, uint8_t, x<0.0 || x> 0.0 || !(x <= 0.0))
 AOT_CAST_FLOAT(f16, uint16_t, aot_cast_from_f16(x))
 AOT_CAST(f16, f32, uint16_t, float, aot_cast_from_f16(x))
 AOT_CAST(f16, bf16, uint16_t, uint16_t, aot_cast_to_bf16(aot_cast_from_f16(x)))
@@ -138,18 +140,18 @@ AOT_CAST(bf16, f32, uint16_t, float, aot_cast_from_bf16(x))
 AOT_CAST(bf16, f16, uint16_t, uint16_t, aot_cast_to_f16(aot_cast_from_bf16(x)))
 AOT_CAST(bf16, b8, uint16_t, uint8_t, (x & 0x7FFFU) != 0)
 
-#define AOT_CAST_INT(FROM, TX)                                                                \
-    AOT_CAST(FROM, f32, TX, float, (float)x)                                                  \
-    AOT_CAST(FROM, f64, TX, double, (double)x)                                                \
-    AOT_CAST(FROM, b8, TX, uint8_t, x != 0)                                                   \
-    AOT_CAST(FROM, f16, TX, uint16_t, aot_cast_to_f16((float)x))                              \
-    AOT_CAST(FROM, s8, TX, int8_t, (uint64_t)x)                                               \
-    AOT_CAST(FROM, s16, TX, int16_t, (uint64_t)x)                                             \
-    AOT_CAST(FROM, s32, TX, int32_t, (uint64_t)x)                                             \
-    AOT_CAST(FROM, s64, TX, int64_t, (uint64_t)x)                                             \
-    AOT_CAST(FROM, u8, TX, uint8_t, (uint64_t)x)                                              \
-    AOT_CAST(FROM, u16, TX, uint16_t, (uint64_t)x)                                            \
-    AOT_CAST(FROM, u32, TX, uint32_t, (uint64_t)x)                                            \
+#define AOT_CAST_INT(FROM, TX)                                                                     \
+    AOT_CAST(FROM, f32, TX, float, (float)x)                                                       \
+    AOT_CAST(FROM, f64, TX, double, (double)x)                                                     \
+    AOT_CAST(FROM, b8, TX, uint8_t, x != 0)                                                        \
+    AOT_CAST(FROM, f16, TX, uint16_t, aot_cast_to_f16((float)x))                                   \
+    AOT_CAST(FROM, s8, TX, int8_t, (uint64_t)x)                                                    \
+    AOT_CAST(FROM, s16, TX, int16_t, (uint64_t)x)                                                  \
+    AOT_CAST(FROM, s32, TX, int32_t, (uint64_t)x)                                                  \
+    AOT_CAST(FROM, s64, TX, int64_t, (uint64_t)x)                                                  \
+    AOT_CAST(FROM, u8, TX, uint8_t, (uint64_t)x)                                                   \
+    AOT_CAST(FROM, u16, TX, uint16_t, (uint64_t)x)                                                 \
+    AOT_CAST(FROM, u32, TX, uint32_t, (uint64_t)x)                                                 \
     AOT_CAST(FROM, u64, TX, uint64_t, (uint64_t)x)
 AOT_CAST_INT(s8, int8_t)
 AOT_CAST_INT(s16, int16_t)

@@ -68,8 +68,8 @@ AOT_INLINE float aot_f8_decode(uint8_t v, int M, int BIAS, int KIND) {
     return aot_cast_float(sign | ((e + 127U - (uint32_t)BIAS) << 23) | (m << (23 - M)));
 }
 
-AOT_INLINE void aot_cast_to_f8(uint8_t *y, const void *x, const aot_cast_to_f8_params *p,
-                               int FROM, int M, int BIAS, int KIND, int SATURATE) {
+AOT_INLINE void aot_cast_to_f8(uint8_t *y, const void *x, const aot_cast_to_f8_params *p, int FROM,
+                               int M, int BIAS, int KIND, int SATURATE) {
     const ptrdiff_t n = (ptrdiff_t)p->n;
     ptrdiff_t i;
     for (i = 0; i < n; ++i) {

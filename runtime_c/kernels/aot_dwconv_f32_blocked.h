@@ -27,17 +27,17 @@ typedef struct {
 /* The accumulators of a tile live in registers only with names of their own. In a tile with `guard`
  * columns outside lo..hi-1 are not read and pixels from n on are not stored. */
 #define AOT_DW_ACC(p) aot_vf a##p = b;
-#define AOT_DW_TAP(p, t)                                                   \
-    if (!guard || ((p) * s + (t) * d >= lo && (p) * s + (t) * d < hi)) {   \
-        a##p += w##t * aot_vload(row + ((p) * s + (t) * d) * AOT_VLEN);    \
+#define AOT_DW_TAP(p, t)                                                                           \
+    if (!guard || ((p)*s + (t)*d >= lo && (p)*s + (t)*d < hi)) {                                   \
+        a##p += w##t * aot_vload(row + ((p)*s + (t)*d) * AOT_VLEN);                                \
     }
-#define AOT_DW_W(t) const aot_vf w##t = aot_vload(wr + (t) * AOT_VLEN);
+#define AOT_DW_W(t) const aot_vf w##t = aot_vload(wr + (t)*AOT_VLEN);
 #define AOT_DW_TAPS1(p) AOT_DW_TAP(p, 0)
 #define AOT_DW_TAPS3(p) AOT_DW_TAP(p, 0) AOT_DW_TAP(p, 1) AOT_DW_TAP(p, 2)
 #define AOT_DW_TAPS5(p) AOT_DW_TAPS3(p) AOT_DW_TAP(p, 3) AOT_DW_TAP(p, 4)
-#define AOT_DW_STORE(p)                                                              \
-    if (!guard || (p) < n) {                                                         \
-        aot_vstore(y + (p) * AOT_VLEN, clamp ? aot_vclamp(a##p, vlo, vhi) : a##p);   \
+#define AOT_DW_STORE(p)                                                                            \
+    if (!guard || (p) < n) {                                                                       \
+        aot_vstore(y + (p)*AOT_VLEN, clamp ? aot_vclamp(a##p, vlo, vhi) : a##p);                   \
     }
 
 /* One tile: `n` pixels, `taps` kernel rows from row `x` (first column of the first pixel) on,
@@ -55,11 +55,9 @@ AOT_INLINE void aot_dwconv_f32_tile(float *y, const float *x, const float *w, co
         const float *row = x + ky * x_step;
         const float *wr = w + (ptrdiff_t)ky * p->kw * AOT_VLEN;
         if (KW == 3) {
-            AOT_DW_W(0) AOT_DW_W(1) AOT_DW_W(2)
-            AOT_DW_EACH(AOT_DW_TAPS3)
+            AOT_DW_W(0) AOT_DW_W(1) AOT_DW_W(2) AOT_DW_EACH(AOT_DW_TAPS3)
         } else if (KW == 5) {
-            AOT_DW_W(0) AOT_DW_W(1) AOT_DW_W(2) AOT_DW_W(3) AOT_DW_W(4)
-            AOT_DW_EACH(AOT_DW_TAPS5)
+            AOT_DW_W(0) AOT_DW_W(1) AOT_DW_W(2) AOT_DW_W(3) AOT_DW_W(4) AOT_DW_EACH(AOT_DW_TAPS5)
         } else {
             const int32_t first = lo, past = hi;
             for (kx = 0; kx < p->kw; ++kx) {
@@ -107,8 +105,8 @@ AOT_INLINE void aot_dwconv_f32_row(float *y, const float *x, const float *w, con
             /* Columns that this tile may read, as seen from `at`. */
             const int32_t end = (n - 1) * s + reach + 1;
             const int32_t hi = p->iw - ix < end ? p->iw - ix : end;
-            aot_dwconv_f32_tile(out, at, w, bias, last - first, (ptrdiff_t)p->dh * p->x_row, p,
-                                -ix, hi, n, KW, s, d, 1);
+            aot_dwconv_f32_tile(out, at, w, bias, last - first, (ptrdiff_t)p->dh * p->x_row, p, -ix,
+                                hi, n, KW, s, d, 1);
         }
     }
     if (ACT != 0) {

@@ -4,7 +4,8 @@
  * [n, c, points]. With rank below 3 the leading extents are 1.
  * MODE: 0 nearest (halves to even), 1 linear, 2 cubic (Keys, -0.75). PADDING: 0 zeros, 1 border,
  * 2 reflection. ALIGN: -1 and 1 are the centres of the outer elements, not their edges.
- * Positions are limited to 2^20 elements from the tensor, NaN is far outside. No scratch; y is not x.
+ * Positions are limited to 2^20 elements from the tensor, NaN is far outside. No scratch; y is not
+ * x.
  */
 #ifndef AOT_GRIDSAMPLE_F32_H
 #define AOT_GRIDSAMPLE_F32_H

@@ -19,20 +19,19 @@ typedef struct aot_unary_f64_params {
     double a, b, c;
 } aot_unary_f64_params;
 
-#define AOT_UNARY_F64(NAME, EXPR)                                                             \
-    typedef aot_unary_f64_params aot_##NAME##_f64_params;                                     \
-    AOT_INLINE void aot_##NAME##_f64(double *y, const double *in,                             \
-                                     const aot_unary_f64_params *p) {                         \
-        const double a = p->a, b = p->b, c = p->c;                                            \
-        const ptrdiff_t n = (ptrdiff_t)p->n;                                                  \
-        ptrdiff_t i;                                                                          \
-        (void)a;                                                                              \
-        (void)b;                                                                              \
-        (void)c;                                                                              \
-        for (i = 0; i < n; ++i) {                                                             \
-            const double x = in[i];                                                           \
-            y[i] = EXPR;                                                                      \
-        }                                                                                     \
+#define AOT_UNARY_F64(NAME, EXPR)                                                                  \
+    typedef aot_unary_f64_params aot_##NAME##_f64_params;                                          \
+    AOT_INLINE void aot_##NAME##_f64(double *y, const double *in, const aot_unary_f64_params *p) { \
+        const double a = p->a, b = p->b, c = p->c;                                                 \
+        const ptrdiff_t n = (ptrdiff_t)p->n;                                                       \
+        ptrdiff_t i;                                                                               \
+        (void)a;                                                                                   \
+        (void)b;                                                                                   \
+        (void)c;                                                                                   \
+        for (i = 0; i < n; ++i) {                                                                  \
+            const double x = in[i];                                                                \
+            y[i] = EXPR;                                                                           \
+        }                                                                                          \
     }
 
 AOT_INLINE double aot_f64_sigmoid(double x) {

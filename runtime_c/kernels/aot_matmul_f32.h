@@ -4,7 +4,8 @@
  * Up to three batch axes of sizes `batch`, each with a stride per operand (0 broadcasts), outermost
  * first. a: element (i, t) at i * a_row + t; b: element (t, c) at t * b_row + c * b_col (so either
  * operand may be a transposed view, and y may be written transposed); y: (i, c) at i * y_row + c.
- * All strides in floats. Columns of b are packed, O vectors at a time, into scratch: k * O * V floats.
+ * All strides in floats. Columns of b are packed, O vectors at a time, into scratch: k * O * V
+ * floats.
  */
 #ifndef AOT_MATMUL_F32_H
 #define AOT_MATMUL_F32_H
@@ -75,11 +76,10 @@ AOT_INLINE void aot_matmul_f32(float *y, const float *a, const float *b, void *s
     for (i = 0; i < p->batch[0]; ++i) {
         for (j = 0; j < p->batch[1]; ++j) {
             for (k = 0; k < p->batch[2]; ++k) {
-                aot_matmul_f32_one(
-                    y + (i * p->y_batch[0] + j * p->y_batch[1] + k * p->y_batch[2]),
-                    a + (i * p->a_batch[0] + j * p->a_batch[1] + k * p->a_batch[2]),
-                    b + (i * p->b_batch[0] + j * p->b_batch[1] + k * p->b_batch[2]),
-                    (float *)scratch, p, P, O);
+                aot_matmul_f32_one(y + (i * p->y_batch[0] + j * p->y_batch[1] + k * p->y_batch[2]),
+                                   a + (i * p->a_batch[0] + j * p->a_batch[1] + k * p->a_batch[2]),
+                                   b + (i * p->b_batch[0] + j * p->b_batch[1] + k * p->b_batch[2]),
+                                   (float *)scratch, p, P, O);
             }
         }
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Template of the general matrix product: included once per element type by aot_matmul_<dtype>_ref.h
- * with AOT_MR_T (element type), AOT_MR_ACC (type of the sum: unsigned for integers, which wrap),
- * AOT_MR_NAME (kernel) and AOT_MR_PARAMS (its parameters). No guard.
+/* Template of the general matrix product: included once per element type by
+ * aot_matmul_<dtype>_ref.h with AOT_MR_T (element type), AOT_MR_ACC (type of the sum: unsigned for
+ * integers, which wrap), AOT_MR_NAME (kernel) and AOT_MR_PARAMS (its parameters). No guard.
  *
  * For every index (p, q, s) of three batch axes, outermost first:
  *     y(i, j) = alpha * sum over t of a(i, t) * b(t, j) + beta * c(i, j)

@@ -166,7 +166,8 @@ AOT_INLINE void aot_lpnorm_f32(float *y, const float *x, const aot_lpnorm_f32_pa
 }
 
 /* Local response normalisation: y = x / (bias + alpha * sum of squares of `size` channels)^beta.
- * y, x: [n, c, s]; the window of channel k is k - (size - 1) / 2 .. k + size / 2, cut at the ends. */
+ * y, x: [n, c, s]; the window of channel k is k - (size - 1) / 2 .. k + size / 2, cut at the ends.
+ */
 typedef struct aot_lrn_f32_params {
     int64_t n, c, s, size;
     float alpha, beta, bias; /* alpha already divided by size */

@@ -28,37 +28,37 @@ AOT_INLINE int32_t aot_quantize_round(float v) {
 }
 
 /* Runs EXPR for every element: j its index, k that of its scale. */
-#define AOT_QUANTIZE_LOOP(EXPR)                                                               \
-    int64_t o, a, i, j = 0;                                                                   \
-    for (o = 0; o < p->outer; ++o) {                                                          \
-        for (a = 0; a < p->axis; ++a) {                                                       \
-            for (i = 0; i < p->inner; ++i, ++j) {                                             \
-                const int64_t k = o * p->so + a / p->block * p->sa + i * p->si;               \
-                EXPR;                                                                         \
-            }                                                                                 \
-        }                                                                                     \
+#define AOT_QUANTIZE_LOOP(EXPR)                                                                    \
+    int64_t o, a, i, j = 0;                                                                        \
+    for (o = 0; o < p->outer; ++o) {                                                               \
+        for (a = 0; a < p->axis; ++a) {                                                            \
+            for (i = 0; i < p->inner; ++i, ++j) {                                                  \
+                const int64_t k = o * p->so + a / p->block * p->sa + i * p->si;                    \
+                EXPR;                                                                              \
+            }                                                                                      \
+        }                                                                                          \
     }
 
-#define AOT_QUANTIZE(SHORT, T, LO, HI)                                                        \
-    typedef aot_quantize_params aot_quantize_##SHORT##_params;                                \
-    AOT_INLINE T aot_quantize_one_##SHORT(float v, int32_t zero) {                            \
-        const int32_t q = aot_quantize_round(v) + zero;                                       \
-        return (T)(q < LO ? LO : q > HI ? HI : q);                                            \
-    }                                                                                         \
-    AOT_INLINE void aot_quantize_##SHORT(T *y, const float *x, const float *scale,            \
-                                         const T *zero, const aot_quantize_params *p) {       \
-        AOT_QUANTIZE_LOOP(y[j] = aot_quantize_one_##SHORT(x[j] / scale[k], zero ? zero[k] : 0)) \
+#define AOT_QUANTIZE(SHORT, T, LO, HI)                                                             \
+    typedef aot_quantize_params aot_quantize_##SHORT##_params;                                     \
+    AOT_INLINE T aot_quantize_one_##SHORT(float v, int32_t zero) {                                 \
+        const int32_t q = aot_quantize_round(v) + zero;                                            \
+        return (T)(q < LO ? LO : q > HI ? HI : q);                                                 \
+    }                                                                                              \
+    AOT_INLINE void aot_quantize_##SHORT(T *y, const float *x, const float *scale, const T *zero,  \
+                                         const aot_quantize_params *p) {                           \
+        AOT_QUANTIZE_LOOP(y[j] = aot_quantize_one_##SHORT(x[j] / scale[k], zero ? zero[k] : 0))    \
     }
 AOT_QUANTIZE(s8, int8_t, -128, 127)
 AOT_QUANTIZE(u8, uint8_t, 0, 255)
 AOT_QUANTIZE(s16, int16_t, -32768, 32767)
 AOT_QUANTIZE(u16, uint16_t, 0, 65535)
 
-#define AOT_DEQUANTIZE(SHORT, T)                                                              \
-    typedef aot_quantize_params aot_dequantize_##SHORT##_params;                              \
-    AOT_INLINE void aot_dequantize_##SHORT(float *y, const T *x, const float *scale,          \
-                                           const T *zero, const aot_quantize_params *p) {     \
-        AOT_QUANTIZE_LOOP(y[j] = (float)((int64_t)x[j] - (zero ? zero[k] : 0)) * scale[k])    \
+#define AOT_DEQUANTIZE(SHORT, T)                                                                   \
+    typedef aot_quantize_params aot_dequantize_##SHORT##_params;                                   \
+    AOT_INLINE void aot_dequantize_##SHORT(float *y, const T *x, const float *scale,               \
+                                           const T *zero, const aot_quantize_params *p) {          \
+        AOT_QUANTIZE_LOOP(y[j] = (float)((int64_t)x[j] - (zero ? zero[k] : 0)) * scale[k])         \
     }
 AOT_DEQUANTIZE(s8, int8_t)
 AOT_DEQUANTIZE(u8, uint8_t)
@@ -69,20 +69,18 @@ AOT_DEQUANTIZE(s32, int32_t)
 typedef aot_quantize_params aot_quantize_f8_params;
 typedef aot_quantize_params aot_dequantize_f8_params;
 
-AOT_INLINE void aot_quantize_f8(uint8_t *y, const float *x, const float *scale,
-                                const uint8_t *zero, const aot_quantize_params *p, int M,
-                                int BIAS, int KIND, int SATURATE) {
-    AOT_QUANTIZE_LOOP(
-        const float z = zero ? aot_f8_decode(zero[k], M, BIAS, KIND) : 0.0F;
-        y[j] = aot_f8_encode(x[j] / scale[k] + z, M, BIAS, KIND, SATURATE))
+AOT_INLINE void aot_quantize_f8(uint8_t *y, const float *x, const float *scale, const uint8_t *zero,
+                                const aot_quantize_params *p, int M, int BIAS, int KIND,
+                                int SATURATE) {
+    AOT_QUANTIZE_LOOP(const float z = zero ? aot_f8_decode(zero[k], M, BIAS, KIND) : 0.0F;
+                      y[j] = aot_f8_encode(x[j] / scale[k] + z, M, BIAS, KIND, SATURATE))
 }
 
 AOT_INLINE void aot_dequantize_f8(float *y, const uint8_t *x, const float *scale,
                                   const uint8_t *zero, const aot_quantize_params *p, int M,
                                   int BIAS, int KIND) {
-    AOT_QUANTIZE_LOOP(
-        const float z = zero ? aot_f8_decode(zero[k], M, BIAS, KIND) : 0.0F;
-        y[j] = (aot_f8_decode(x[j], M, BIAS, KIND) - z) * scale[k])
+    AOT_QUANTIZE_LOOP(const float z = zero ? aot_f8_decode(zero[k], M, BIAS, KIND) : 0.0F;
+                      y[j] = (aot_f8_decode(x[j], M, BIAS, KIND) - z) * scale[k])
 }
 
 #endif /* AOT_QUANTIZE_H */

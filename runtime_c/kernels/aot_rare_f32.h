@@ -212,7 +212,7 @@ AOT_INLINE double aot_rare_asinh(double x) {
     return x < 0.0 ? -y : y;
 }
 AOT_INLINE double aot_rare_acosh(double x) {
-    return !(x >= 1.0) ? AOT_RARE_NAN
+    return !(x >= 1.0)        ? AOT_RARE_NAN
            : x < AOT_RARE_INF ? aot_rare_log(x + sqrt((x - 1.0) * (x + 1.0)))
                               : x;
 }
@@ -290,15 +290,15 @@ static inline float aot_rare_mod(float x, float z) {
     return move ? r + z : r;
 }
 
-#define AOT_RARE1(NAME, EXPR)                                                                 \
-    typedef aot_rare_params aot_##NAME##_f32_params;                                          \
-    AOT_INLINE void aot_##NAME##_f32(float *y, const float *in, const aot_rare_params *p) {   \
-        const ptrdiff_t n = (ptrdiff_t)p->n;                                                  \
-        ptrdiff_t i;                                                                          \
-        for (i = 0; i < n; ++i) {                                                             \
-            const float x = in[i];                                                            \
-            y[i] = (float)(EXPR);                                                             \
-        }                                                                                     \
+#define AOT_RARE1(NAME, EXPR)                                                                      \
+    typedef aot_rare_params aot_##NAME##_f32_params;                                               \
+    AOT_INLINE void aot_##NAME##_f32(float *y, const float *in, const aot_rare_params *p) {        \
+        const ptrdiff_t n = (ptrdiff_t)p->n;                                                       \
+        ptrdiff_t i;                                                                               \
+        for (i = 0; i < n; ++i) {                                                                  \
+            const float x = in[i];                                                                 \
+            y[i] = (float)(EXPR);                                                                  \
+        }                                                                                          \
     }
 AOT_RARE1(sin, aot_rare_wave(x, 0))
 AOT_RARE1(cos, aot_rare_wave(x, 1))
@@ -312,19 +312,19 @@ AOT_RARE1(asinh, aot_rare_asinh((double)x))
 AOT_RARE1(acosh, aot_rare_acosh((double)x))
 AOT_RARE1(atanh, aot_rare_atanh((double)x))
 
-#define AOT_RARE2(NAME, EXPR)                                                                 \
-    typedef aot_broadcast2_params aot_##NAME##_f32_params;                                    \
-    AOT_INLINE void aot_##NAME##_f32_row(float *y, const float *a, const float *b,            \
-                                         ptrdiff_t n, int IA, int IB) {                       \
-        ptrdiff_t i;                                                                          \
-        for (i = 0; i < n; ++i) {                                                             \
-            const float x = a[i * IA], z = b[i * IB];                                         \
-            y[i] = (float)(EXPR);                                                             \
-        }                                                                                     \
-    }                                                                                         \
-    AOT_INLINE void aot_##NAME##_f32(float *y, const float *a, const float *b,                \
-                                     const aot_broadcast2_params *p, int IA, int IB) {        \
-        AOT_BROADCAST2(float, float, float, AOT_RARE_ROW_##NAME);                             \
+#define AOT_RARE2(NAME, EXPR)                                                                      \
+    typedef aot_broadcast2_params aot_##NAME##_f32_params;                                         \
+    AOT_INLINE void aot_##NAME##_f32_row(float *y, const float *a, const float *b, ptrdiff_t n,    \
+                                         int IA, int IB) {                                         \
+        ptrdiff_t i;                                                                               \
+        for (i = 0; i < n; ++i) {                                                                  \
+            const float x = a[i * IA], z = b[i * IB];                                              \
+            y[i] = (float)(EXPR);                                                                  \
+        }                                                                                          \
+    }                                                                                              \
+    AOT_INLINE void aot_##NAME##_f32(float *y, const float *a, const float *b,                     \
+                                     const aot_broadcast2_params *p, int IA, int IB) {             \
+        AOT_BROADCAST2(float, float, float, AOT_RARE_ROW_##NAME);                                  \
     }
 #define AOT_RARE_ROW_pow(y, a, b, n) aot_pow_f32_row(y, a, b, n, IA, IB)
 #define AOT_RARE_ROW_mod(y, a, b, n) aot_mod_f32_row(y, a, b, n, IA, IB)

@@ -19,47 +19,47 @@
 #include "aot_broadcast.h"
 
 typedef struct aot_scalar_params {
-    int64_t n; /* elements */
+    int64_t n;      /* elements */
     int64_t lo, hi; /* bounds of clip, as signed numbers */
 } aot_scalar_params;
 
 /* One operand in, one out. */
-#define AOT_SCALAR1(NAME, SHORT, TY, TX, EXPR)                                                \
-    typedef aot_scalar_params aot_##NAME##_##SHORT##_params;                                  \
-    AOT_INLINE void aot_##NAME##_##SHORT(TY *y, const TX *in, const aot_scalar_params *p) {   \
-        const ptrdiff_t n = (ptrdiff_t)p->n;                                                  \
-        ptrdiff_t i;                                                                          \
-        for (i = 0; i < n; ++i) {                                                             \
-            const TX x = in[i];                                                               \
-            y[i] = (TY)(EXPR);                                                                \
-        }                                                                                     \
+#define AOT_SCALAR1(NAME, SHORT, TY, TX, EXPR)                                                     \
+    typedef aot_scalar_params aot_##NAME##_##SHORT##_params;                                       \
+    AOT_INLINE void aot_##NAME##_##SHORT(TY *y, const TX *in, const aot_scalar_params *p) {        \
+        const ptrdiff_t n = (ptrdiff_t)p->n;                                                       \
+        ptrdiff_t i;                                                                               \
+        for (i = 0; i < n; ++i) {                                                                  \
+            const TX x = in[i];                                                                    \
+            y[i] = (TY)(EXPR);                                                                     \
+        }                                                                                          \
     }
 
 /* Two operands in, one out. The row is a function of its own so that EXPR sees plain x and z. */
-#define AOT_SCALAR2(NAME, SHORT, TY, TX, EXPR)                                                \
-    typedef aot_broadcast2_params aot_##NAME##_##SHORT##_params;                              \
-    AOT_INLINE void aot_##NAME##_##SHORT##_row(TY *y, const TX *a, const TX *b, ptrdiff_t n,  \
-                                               int IA, int IB) {                              \
-        ptrdiff_t i;                                                                          \
-        for (i = 0; i < n; ++i) {                                                             \
-            const TX x = a[i * IA], z = b[i * IB];                                            \
-            y[i] = (TY)(EXPR);                                                                \
-        }                                                                                     \
-    }                                                                                         \
-    AOT_INLINE void aot_##NAME##_##SHORT(TY *y, const TX *a, const TX *b,                     \
-                                         const aot_broadcast2_params *p, int IA, int IB) {    \
-        int64_t at[4] = {0, 0, 0, 0}, i;                                                      \
-        if (aot_broadcast_empty(p->dims)) {                                                   \
-            return;                                                                           \
-        }                                                                                     \
-        do {                                                                                  \
-            const TX *ra = a + aot_broadcast_at(at, p->sa);                                   \
-            const TX *rb = b + aot_broadcast_at(at, p->sb);                                   \
-            for (i = 0; i < p->dims[4]; ++i, ra += p->sa[4], rb += p->sb[4]) {                \
-                aot_##NAME##_##SHORT##_row(y, ra, rb, (ptrdiff_t)p->dims[5], IA, IB);         \
-                y += p->dims[5];                                                              \
-            }                                                                                 \
-        } while (aot_broadcast_next(at, p->dims));                                            \
+#define AOT_SCALAR2(NAME, SHORT, TY, TX, EXPR)                                                     \
+    typedef aot_broadcast2_params aot_##NAME##_##SHORT##_params;                                   \
+    AOT_INLINE void aot_##NAME##_##SHORT##_row(TY *y, const TX *a, const TX *b, ptrdiff_t n,       \
+                                               int IA, int IB) {                                   \
+        ptrdiff_t i;                                                                               \
+        for (i = 0; i < n; ++i) {                                                                  \
+            const TX x = a[i * IA], z = b[i * IB];                                                 \
+            y[i] = (TY)(EXPR);                                                                     \
+        }                                                                                          \
+    }                                                                                              \
+    AOT_INLINE void aot_##NAME##_##SHORT(TY *y, const TX *a, const TX *b,                          \
+                                         const aot_broadcast2_params *p, int IA, int IB) {         \
+        int64_t at[4] = {0, 0, 0, 0}, i;                                                           \
+        if (aot_broadcast_empty(p->dims)) {                                                        \
+            return;                                                                                \
+        }                                                                                          \
+        do {                                                                                       \
+            const TX *ra = a + aot_broadcast_at(at, p->sa);                                        \
+            const TX *rb = b + aot_broadcast_at(at, p->sb);                                        \
+            for (i = 0; i < p->dims[4]; ++i, ra += p->sa[4], rb += p->sb[4]) {                     \
+                aot_##NAME##_##SHORT##_row(y, ra, rb, (ptrdiff_t)p->dims[5], IA, IB);              \
+                y += p->dims[5];                                                                   \
+            }                                                                                      \
+        } while (aot_broadcast_next(at, p->dims));                                                 \
     }
 
 /* Integer powers by squaring, modulo 2^64; a negative exponent gives what 1 / x^-z truncates to. */
@@ -86,59 +86,61 @@ AOT_INLINE int64_t aot_scalar_shift_right(int64_t x, int64_t z, int BITS) {
     return x < 0 ? ~(~x >> by) : x >> by;
 }
 
-#define AOT_SCALAR_COMPARE(SHORT, T)                                                          \
-    AOT_SCALAR2(equal, SHORT, uint8_t, T, x == z)                                             \
-    AOT_SCALAR2(less, SHORT, uint8_t, T, x < z)                                               \
-    AOT_SCALAR2(less_equal, SHORT, uint8_t, T, x <= z)                                        \
-    AOT_SCALAR2(greater, SHORT, uint8_t, T, x > z)                                            \
+#define AOT_SCALAR_COMPARE(SHORT, T)                                                               \
+    AOT_SCALAR2(equal, SHORT, uint8_t, T, x == z)                                                  \
+    AOT_SCALAR2(less, SHORT, uint8_t, T, x < z)                                                    \
+    AOT_SCALAR2(less_equal, SHORT, uint8_t, T, x <= z)                                             \
+    AOT_SCALAR2(greater, SHORT, uint8_t, T, x > z)                                                 \
     AOT_SCALAR2(greater_equal, SHORT, uint8_t, T, x >= z)
 
 /* What signed and unsigned integers share. Arithmetic is done modulo 2^64, then cut. */
-#define AOT_SCALAR_INT(SHORT, T)                                                              \
-    AOT_SCALAR_COMPARE(SHORT, T)                                                              \
-    AOT_SCALAR2(add, SHORT, T, T, (uint64_t)x + (uint64_t)z)                                  \
-    AOT_SCALAR2(sub, SHORT, T, T, (uint64_t)x - (uint64_t)z)                                  \
-    AOT_SCALAR2(mul, SHORT, T, T, (uint64_t)x *(uint64_t)z)                                   \
-    AOT_SCALAR2(min, SHORT, T, T, x < z ? x : z)                                              \
-    AOT_SCALAR2(max, SHORT, T, T, x > z ? x : z)                                              \
-    AOT_SCALAR2(bit_and, SHORT, T, T, x &z)                                                   \
-    AOT_SCALAR2(bit_or, SHORT, T, T, x | z)                                                   \
-    AOT_SCALAR2(bit_xor, SHORT, T, T, x ^ z)                                                  \
-    AOT_SCALAR1(bit_not, SHORT, T, T, ~(uint64_t)x)                                           \
-    AOT_SCALAR1(neg, SHORT, T, T, 0U - (uint64_t)x)                                           \
-    AOT_SCALAR1(square, SHORT, T, T, (uint64_t)x *(uint64_t)x)                                \
+#define AOT_SCALAR_INT(SHORT, T)                                                                   \
+    AOT_SCALAR_COMPARE(SHORT, T)                                                                   \
+    AOT_SCALAR2(add, SHORT, T, T, (uint64_t)x + (uint64_t)z)                                       \
+    AOT_SCALAR2(sub, SHORT, T, T, (uint64_t)x - (uint64_t)z)                                       \
+    AOT_SCALAR2(mul, SHORT, T, T, (uint64_t)x *(uint64_t)z)                                        \
+    AOT_SCALAR2(min, SHORT, T, T, x < z ? x : z)                                                   \
+    AOT_SCALAR2(max, SHORT, T, T, x > z ? x : z)                                                   \
+    AOT_SCALAR2(bit_and, SHORT, T, T, x &z)                                                        \
+    AOT_SCALAR2(bit_or, SHORT, T, T, x | z)                                                        \
+    AOT_SCALAR2(bit_xor, SHORT, T, T, x ^ z)                                                       \
+    AOT_SCALAR1(bit_not, SHORT, T, T, ~(uint64_t)x)                                                \
+    AOT_SCALAR1(neg, SHORT, T, T, 0U - (uint64_t)x)                                                \
+    AOT_SCALAR1(square, SHORT, T, T, (uint64_t)x *(uint64_t)x)                                     \
     AOT_SCALAR1(copy, SHORT, T, T, x)
 
-#define AOT_SCALAR_SIGNED(SHORT, T, BITS)                                                     \
-    AOT_SCALAR_INT(SHORT, T)                                                                  \
-    AOT_SCALAR2(div, SHORT, T, T, z == 0 ? 0 : z == -1 ? (T)(0U - (uint64_t)x) : x / z)       \
-    AOT_SCALAR2(mod, SHORT, T, T, aot_scalar_mod(x, z, 0))                                    \
-    AOT_SCALAR2(fmod, SHORT, T, T, aot_scalar_mod(x, z, 1))                                   \
-    AOT_SCALAR2(pow, SHORT, T, T, aot_scalar_pow((uint64_t)x, (int64_t)z, x == -1))           \
-    AOT_SCALAR2(prelu, SHORT, T, T, x < 0 ? (uint64_t)x * (uint64_t)z : (uint64_t)x)          \
-    AOT_SCALAR2(shift_left, SHORT, T, T, z < 0 || z >= BITS ? 0U : (uint64_t)x << z)          \
-    AOT_SCALAR2(shift_right, SHORT, T, T, aot_scalar_shift_right(x, z, BITS))                 \
-    AOT_SCALAR1(abs, SHORT, T, T, x < 0 ? 0U - (uint64_t)x : (uint64_t)x)                     \
-    AOT_SCALAR1(sign, SHORT, T, T, (x > 0) - (x < 0))                                         \
-    AOT_SCALAR1(relu, SHORT, T, T, x > 0 ? x : 0)                                             \
-    AOT_SCALAR1(clip, SHORT, T, T, x < p->lo ? (p->lo < p->hi ? p->lo : p->hi) :              \
-                                   x > p->hi ? p->hi : x)
+#define AOT_SCALAR_SIGNED(SHORT, T, BITS)                                                          \
+    AOT_SCALAR_INT(SHORT, T)                                                                       \
+    AOT_SCALAR2(div, SHORT, T, T, z == 0 ? 0 : z == -1 ? (T)(0U - (uint64_t)x) : x / z)            \
+    AOT_SCALAR2(mod, SHORT, T, T, aot_scalar_mod(x, z, 0))                                         \
+    AOT_SCALAR2(fmod, SHORT, T, T, aot_scalar_mod(x, z, 1))                                        \
+    AOT_SCALAR2(pow, SHORT, T, T, aot_scalar_pow((uint64_t)x, (int64_t)z, x == -1))                \
+    AOT_SCALAR2(prelu, SHORT, T, T, x < 0 ? (uint64_t)x * (uint64_t)z : (uint64_t)x)               \
+    AOT_SCALAR2(shift_left, SHORT, T, T, z < 0 || z >= BITS ? 0U : (uint64_t)x << z)               \
+    AOT_SCALAR2(shift_right, SHORT, T, T, aot_scalar_shift_right(x, z, BITS))                      \
+    AOT_SCALAR1(abs, SHORT, T, T, x < 0 ? 0U - (uint64_t)x : (uint64_t)x)                          \
+    AOT_SCALAR1(sign, SHORT, T, T, (x > 0) - (x < 0))                                              \
+    AOT_SCALAR1(relu, SHORT, T, T, x > 0 ? x : 0)                                                  \
+    AOT_SCALAR1(clip, SHORT, T, T, x<p->lo ? (p->lo < p->hi ? p->lo : p->hi) : x> p->hi ? p->hi : x)
 
-#define AOT_SCALAR_UNSIGNED(SHORT, T, BITS)                                                   \
-    AOT_SCALAR_INT(SHORT, T)                                                                  \
-    AOT_SCALAR2(div, SHORT, T, T, z == 0 ? 0 : x / z)                                         \
-    AOT_SCALAR2(mod, SHORT, T, T, z == 0 ? 0 : x % z)                                         \
-    AOT_SCALAR2(fmod, SHORT, T, T, z == 0 ? 0 : x % z)                                        \
-    AOT_SCALAR2(pow, SHORT, T, T, aot_scalar_pow(x, (int64_t)(z & INT64_MAX), 0))             \
-    AOT_SCALAR2(prelu, SHORT, T, T, ((void)z, x))                                               \
-    AOT_SCALAR2(shift_left, SHORT, T, T, z >= BITS ? 0U : (uint64_t)x << z)                   \
-    AOT_SCALAR2(shift_right, SHORT, T, T, z >= BITS ? 0U : (uint64_t)x >> z)                  \
-    AOT_SCALAR1(abs, SHORT, T, T, x)                                                          \
-    AOT_SCALAR1(sign, SHORT, T, T, x > 0)                                                     \
-    AOT_SCALAR1(relu, SHORT, T, T, x)                                                         \
-    AOT_SCALAR1(clip, SHORT, T, T, x < (uint64_t)p->lo ?                                      \
-                    ((uint64_t)p->lo < (uint64_t)p->hi ? (uint64_t)p->lo : (uint64_t)p->hi) : \
-                    x > (uint64_t)p->hi ? (uint64_t)p->hi : x)
+#define AOT_SCALAR_UNSIGNED(SHORT, T, BITS)                                                        \
+    AOT_SCALAR_INT(SHORT, T)                                                                       \
+    AOT_SCALAR2(div, SHORT, T, T, z == 0 ? 0 : x / z)                                              \
+    AOT_SCALAR2(mod, SHORT, T, T, z == 0 ? 0 : x % z)                                              \
+    AOT_SCALAR2(fmod, SHORT, T, T, z == 0 ? 0 : x % z)                                             \
+    AOT_SCALAR2(pow, SHORT, T, T, aot_scalar_pow(x, (int64_t)(z & INT64_MAX), 0))                  \
+    AOT_SCALAR2(prelu, SHORT, T, T, ((void)z, x))                                                  \
+    AOT_SCALAR2(shift_left, SHORT, T, T, z >= BITS ? 0U : (uint64_t)x << z)                        \
+    AOT_SCALAR2(shift_right, SHORT, T, T, z >= BITS ? 0U : (uint64_t)x >> z)                       \
+    AOT_SCALAR1(abs, SHORT, T, T, x)                                                               \
+    AOT_SCALAR1(sign, SHORT, T, T, x > 0)                                                          \
+    AOT_SCALAR1(relu, SHORT, T, T, x)                                                              \
+    AOT_SCALAR1(clip, SHORT, T, T,                                                                 \
+                x<(uint64_t)p->lo                                                                  \
+                        ? ((uint64_t)p->lo < (uint64_t)p->hi ? (uint64_t)p->lo : (uint64_t)p->hi)  \
+                        : x>(uint64_t) p->hi                                                       \
+                    ? (uint64_t)p->hi                                                              \
+                    : x)
 
 AOT_SCALAR_SIGNED(s8, int8_t, 8)
 AOT_SCALAR_SIGNED(s16, int16_t, 16)

@@ -38,26 +38,54 @@ typedef int32_t aot_vi __attribute__((vector_size(4 * AOT_VLEN)));
 typedef float aot_vfu __attribute__((vector_size(4 * AOT_VLEN), aligned(4), may_alias));
 typedef int32_t aot_viu __attribute__((vector_size(4 * AOT_VLEN), aligned(4), may_alias));
 
-AOT_INLINE aot_vf aot_vload(const float *p) { return *(const aot_vfu *)p; }
-AOT_INLINE void aot_vstore(float *p, aot_vf v) { *(aot_vfu *)p = v; }
-AOT_INLINE aot_vi aot_viload(const int32_t *p) { return *(const aot_viu *)p; }
-AOT_INLINE void aot_vistore(int32_t *p, aot_vi v) { *(aot_viu *)p = v; }
-AOT_INLINE aot_vf aot_vset1(float s) { return s - (aot_vf){0.0F}; }
-AOT_INLINE aot_vi aot_viset1(int32_t s) { return s - (aot_vi){0}; }
+AOT_INLINE aot_vf aot_vload(const float *p) {
+    return *(const aot_vfu *)p;
+}
+AOT_INLINE void aot_vstore(float *p, aot_vf v) {
+    *(aot_vfu *)p = v;
+}
+AOT_INLINE aot_vi aot_viload(const int32_t *p) {
+    return *(const aot_viu *)p;
+}
+AOT_INLINE void aot_vistore(int32_t *p, aot_vi v) {
+    *(aot_viu *)p = v;
+}
+AOT_INLINE aot_vf aot_vset1(float s) {
+    return s - (aot_vf){0.0F};
+}
+AOT_INLINE aot_vi aot_viset1(int32_t s) {
+    return s - (aot_vi){0};
+}
 
 /* Lane masks. Unordered compares are false. */
-AOT_INLINE aot_vi aot_vlt(aot_vf a, aot_vf b) { return (aot_vi)(a < b); }
-AOT_INLINE aot_vi aot_vle(aot_vf a, aot_vf b) { return (aot_vi)(a <= b); }
-AOT_INLINE aot_vi aot_veq(aot_vf a, aot_vf b) { return (aot_vi)(a == b); }
-AOT_INLINE aot_vi aot_visgt(aot_vi a, aot_vi b) { return (aot_vi)(a > b); }
+AOT_INLINE aot_vi aot_vlt(aot_vf a, aot_vf b) {
+    return (aot_vi)(a < b);
+}
+AOT_INLINE aot_vi aot_vle(aot_vf a, aot_vf b) {
+    return (aot_vi)(a <= b);
+}
+AOT_INLINE aot_vi aot_veq(aot_vf a, aot_vf b) {
+    return (aot_vi)(a == b);
+}
+AOT_INLINE aot_vi aot_visgt(aot_vi a, aot_vi b) {
+    return (aot_vi)(a > b);
+}
 
 /* The same bits as the other type. */
-AOT_INLINE aot_vi aot_vbits(aot_vf v) { return (aot_vi)v; }
-AOT_INLINE aot_vf aot_vfrombits(aot_vi v) { return (aot_vf)v; }
+AOT_INLINE aot_vi aot_vbits(aot_vf v) {
+    return (aot_vi)v;
+}
+AOT_INLINE aot_vf aot_vfrombits(aot_vi v) {
+    return (aot_vf)v;
+}
 
 /* Values converted: int32 to nearest float; float to int32 towards zero (must be in range). */
-AOT_INLINE aot_vf aot_vi2f(aot_vi v) { return __builtin_convertvector(v, aot_vf); }
-AOT_INLINE aot_vi aot_vf2i(aot_vf v) { return __builtin_convertvector(v, aot_vi); }
+AOT_INLINE aot_vf aot_vi2f(aot_vi v) {
+    return __builtin_convertvector(v, aot_vf);
+}
+AOT_INLINE aot_vi aot_vf2i(aot_vf v) {
+    return __builtin_convertvector(v, aot_vi);
+}
 
 /* mask ? a : b */
 AOT_INLINE aot_vf aot_vselect(aot_vi mask, aot_vf a, aot_vf b) {
@@ -90,23 +118,45 @@ AOT_INLINE aot_vf aot_vmin(aot_vf a, aot_vf b) {
 #endif
 }
 
-AOT_INLINE float aot_vlane(aot_vf v, int i) { return v[i]; }
+AOT_INLINE float aot_vlane(aot_vf v, int i) {
+    return v[i];
+}
 
 #else /* AOT_VLEN == 1: the same words on scalars */
 
 typedef float aot_vf;
 typedef int32_t aot_vi;
 
-AOT_INLINE aot_vf aot_vload(const float *p) { return *p; }
-AOT_INLINE void aot_vstore(float *p, aot_vf v) { *p = v; }
-AOT_INLINE aot_vi aot_viload(const int32_t *p) { return *p; }
-AOT_INLINE void aot_vistore(int32_t *p, aot_vi v) { *p = v; }
-AOT_INLINE aot_vf aot_vset1(float s) { return s; }
-AOT_INLINE aot_vi aot_viset1(int32_t s) { return s; }
-AOT_INLINE aot_vi aot_vlt(aot_vf a, aot_vf b) { return a < b ? -1 : 0; }
-AOT_INLINE aot_vi aot_vle(aot_vf a, aot_vf b) { return a <= b ? -1 : 0; }
-AOT_INLINE aot_vi aot_veq(aot_vf a, aot_vf b) { return a >= b && a <= b ? -1 : 0; }
-AOT_INLINE aot_vi aot_visgt(aot_vi a, aot_vi b) { return a > b ? -1 : 0; }
+AOT_INLINE aot_vf aot_vload(const float *p) {
+    return *p;
+}
+AOT_INLINE void aot_vstore(float *p, aot_vf v) {
+    *p = v;
+}
+AOT_INLINE aot_vi aot_viload(const int32_t *p) {
+    return *p;
+}
+AOT_INLINE void aot_vistore(int32_t *p, aot_vi v) {
+    *p = v;
+}
+AOT_INLINE aot_vf aot_vset1(float s) {
+    return s;
+}
+AOT_INLINE aot_vi aot_viset1(int32_t s) {
+    return s;
+}
+AOT_INLINE aot_vi aot_vlt(aot_vf a, aot_vf b) {
+    return a < b ? -1 : 0;
+}
+AOT_INLINE aot_vi aot_vle(aot_vf a, aot_vf b) {
+    return a <= b ? -1 : 0;
+}
+AOT_INLINE aot_vi aot_veq(aot_vf a, aot_vf b) {
+    return a >= b && a <= b ? -1 : 0;
+}
+AOT_INLINE aot_vi aot_visgt(aot_vi a, aot_vi b) {
+    return a > b ? -1 : 0;
+}
 AOT_INLINE aot_vi aot_vbits(aot_vf v) {
     aot_vi r;
     memcpy(&r, &v, sizeof r);
@@ -117,11 +167,21 @@ AOT_INLINE aot_vf aot_vfrombits(aot_vi v) {
     memcpy(&r, &v, sizeof r);
     return r;
 }
-AOT_INLINE aot_vf aot_vi2f(aot_vi v) { return (float)v; }
-AOT_INLINE aot_vi aot_vf2i(aot_vf v) { return (int32_t)v; }
-AOT_INLINE aot_vf aot_vselect(aot_vi mask, aot_vf a, aot_vf b) { return mask != 0 ? a : b; }
-AOT_INLINE aot_vf aot_vmax(aot_vf a, aot_vf b) { return a > b ? a : b; }
-AOT_INLINE aot_vf aot_vmin(aot_vf a, aot_vf b) { return a < b ? a : b; }
+AOT_INLINE aot_vf aot_vi2f(aot_vi v) {
+    return (float)v;
+}
+AOT_INLINE aot_vi aot_vf2i(aot_vf v) {
+    return (int32_t)v;
+}
+AOT_INLINE aot_vf aot_vselect(aot_vi mask, aot_vf a, aot_vf b) {
+    return mask != 0 ? a : b;
+}
+AOT_INLINE aot_vf aot_vmax(aot_vf a, aot_vf b) {
+    return a > b ? a : b;
+}
+AOT_INLINE aot_vf aot_vmin(aot_vf a, aot_vf b) {
+    return a < b ? a : b;
+}
 AOT_INLINE float aot_vlane(aot_vf v, int i) {
     (void)i;
     return v;
@@ -140,10 +200,14 @@ AOT_INLINE float aot_vlane(aot_vf v, int i) {
 #define AOT_VKEEP(v) ((void)(v))
 #endif
 
-AOT_INLINE aot_vf aot_vzero(void) { return aot_vset1(0.0F); }
+AOT_INLINE aot_vf aot_vzero(void) {
+    return aot_vset1(0.0F);
+}
 
 /* a * b + c; one rounding where the build allows contraction. */
-AOT_INLINE aot_vf aot_vfma(aot_vf a, aot_vf b, aot_vf c) { return a * b + c; }
+AOT_INLINE aot_vf aot_vfma(aot_vf a, aot_vf b, aot_vf c) {
+    return a * b + c;
+}
 
 /* x limited to lo..hi; NaN stays NaN. */
 AOT_INLINE aot_vf aot_vclamp(aot_vf x, aot_vf lo, aot_vf hi) {

@@ -7,16 +7,16 @@
 #define AOT_T_EACH_Q AOT_T_CAT(AOT_T_Q, AOT_TILE_O)
 #define AOT_T_W (AOT_TILE_O * AOT_VLEN)
 
-#define AOT_T_BIAS(o) const aot_vf b##o = aot_vload(j->bias + (o) * AOT_VLEN);
+#define AOT_T_BIAS(o) const aot_vf b##o = aot_vload(j->bias + (o)*AOT_VLEN);
 #define AOT_T_ACC(p, o) aot_vf a##p##_##o = b##o;
 #define AOT_T_ACCS(p) AOT_T_EACH_Q(AOT_T_ACC, p)
 
 #if AOT_VLEN == 1
-#define AOT_T_AT(p)                                  \
-    const float *x##p = j->x + (j->off[p] + tap);    \
+#define AOT_T_AT(p)                                                                                \
+    const float *x##p = j->x + (j->off[p] + tap);                                                  \
     const ptrdiff_t s##p = j->xstep;
-#define AOT_T_PTR(p)           \
-    const float *x##p = xs[p]; \
+#define AOT_T_PTR(p)                                                                               \
+    const float *x##p = xs[p];                                                                     \
     const ptrdiff_t s##p = st[p];
 #define AOT_T_X(p) x##p[k * s##p]
 #else
@@ -26,73 +26,73 @@
 #endif
 
 /* One k: load the weights, multiply every pixel. */
-#define AOT_T_LOAD(o)                           \
-    aot_vf w##o = aot_vload(w + (o) * AOT_VLEN); \
+#define AOT_T_LOAD(o)                                                                              \
+    aot_vf w##o = aot_vload(w + (o)*AOT_VLEN);                                                     \
     AOT_VPIN(w##o);
 #define AOT_T_FMA(p, o) a##p##_##o += w##o * s;
-#define AOT_T_PIXEL(p)                          \
-    {                                           \
-        const aot_vf s = aot_vset1(AOT_T_X(p)); \
-        AOT_T_EACH_Q(AOT_T_FMA, p)              \
-        AOT_VKEEP(s);                           \
+#define AOT_T_PIXEL(p)                                                                             \
+    {                                                                                              \
+        const aot_vf s = aot_vset1(AOT_T_X(p));                                                    \
+        AOT_T_EACH_Q(AOT_T_FMA, p)                                                                 \
+        AOT_VKEEP(s);                                                                              \
     }
-#define AOT_T_STEP                \
-    {                             \
-        AOT_T_EACH_O(AOT_T_LOAD)  \
-        AOT_T_EACH_P(AOT_T_PIXEL) \
-        w += AOT_T_W;             \
-        ++k;                      \
+#define AOT_T_STEP                                                                                 \
+    {                                                                                              \
+        AOT_T_EACH_O(AOT_T_LOAD)                                                                   \
+        AOT_T_EACH_P(AOT_T_PIXEL)                                                                  \
+        w += AOT_T_W;                                                                              \
+        ++k;                                                                                       \
     }
 
 /* A run of k is over: its sums join `sum`, what that rounds away joins `lost`. */
-#define AOT_T_LANE(p, o) (((p) * AOT_TILE_O + (o)) * AOT_VLEN)
-#define AOT_T_FLUSH(p, o)                                                        \
-    {                                                                            \
-        const aot_vf old = aot_vload(sum + AOT_T_LANE(p, o));                      \
-        const aot_vf all = old + a##p##_##o;                                     \
-        const aot_vf part = all - old;                                           \
-        const aot_vf off = (old - (all - part)) + (a##p##_##o - part);           \
-        aot_vstore(sum + AOT_T_LANE(p, o), all);                                   \
-        aot_vstore(lost + AOT_T_LANE(p, o), aot_vload(lost + AOT_T_LANE(p, o)) + off); \
-        a##p##_##o = aot_vzero();                                                \
+#define AOT_T_LANE(p, o) (((p)*AOT_TILE_O + (o)) * AOT_VLEN)
+#define AOT_T_FLUSH(p, o)                                                                          \
+    {                                                                                              \
+        const aot_vf old = aot_vload(sum + AOT_T_LANE(p, o));                                      \
+        const aot_vf all = old + a##p##_##o;                                                       \
+        const aot_vf part = all - old;                                                             \
+        const aot_vf off = (old - (all - part)) + (a##p##_##o - part);                             \
+        aot_vstore(sum + AOT_T_LANE(p, o), all);                                                   \
+        aot_vstore(lost + AOT_T_LANE(p, o), aot_vload(lost + AOT_T_LANE(p, o)) + off);             \
+        a##p##_##o = aot_vzero();                                                                  \
     }
 #define AOT_T_FLUSHES(p) AOT_T_EACH_Q(AOT_T_FLUSH, p)
-#define AOT_T_TOTAL(p, o)                                                        \
-    a##p##_##o += aot_vload(lost + AOT_T_LANE(p, o));                              \
+#define AOT_T_TOTAL(p, o)                                                                          \
+    a##p##_##o += aot_vload(lost + AOT_T_LANE(p, o));                                              \
     a##p##_##o += aot_vload(sum + AOT_T_LANE(p, o));
 #define AOT_T_TOTALS(p) AOT_T_EACH_Q(AOT_T_TOTAL, p)
 
 #if AOT_TILE_RUNS
-#define AOT_T_RUN_OVER                      \
-    if (since + n > j->run && since > 0) {  \
-        if (!flushed) {                     \
-            memset(sum, 0, sizeof sum);     \
-            memset(lost, 0, sizeof lost);   \
-            flushed = 1;                    \
-        }                                   \
-        AOT_T_EACH_P(AOT_T_FLUSHES)         \
-        since = 0;                          \
-    }                                       \
+#define AOT_T_RUN_OVER                                                                             \
+    if (since + n > j->run && since > 0) {                                                         \
+        if (!flushed) {                                                                            \
+            memset(sum, 0, sizeof sum);                                                            \
+            memset(lost, 0, sizeof lost);                                                          \
+            flushed = 1;                                                                           \
+        }                                                                                          \
+        AOT_T_EACH_P(AOT_T_FLUSHES)                                                                \
+        since = 0;                                                                                 \
+    }                                                                                              \
     since += n;
 #else
 #define AOT_T_RUN_OVER
 #endif
 
-#define AOT_T_ADD(p, o) a##p##_##o += aot_vload(j->r + (p) * j->y_pixel + (o) * j->y_block);
-#define AOT_T_ADDS(p)                 \
-    if ((p) < j->n) {                 \
-        AOT_T_EACH_Q(AOT_T_ADD, p)    \
+#define AOT_T_ADD(p, o) a##p##_##o += aot_vload(j->r + (p)*j->y_pixel + (o)*j->y_block);
+#define AOT_T_ADDS(p)                                                                              \
+    if ((p) < j->n) {                                                                              \
+        AOT_T_EACH_Q(AOT_T_ADD, p)                                                                 \
     }
 #define AOT_T_CLAMP(p, o) a##p##_##o = aot_vclamp(a##p##_##o, lo, hi);
 #define AOT_T_CLAMPS(p) AOT_T_EACH_Q(AOT_T_CLAMP, p)
-#define AOT_T_STORE(p, o) aot_vstore(j->y + (p) * j->y_pixel + (o) * j->y_block, a##p##_##o);
-#define AOT_T_STORES(p)               \
-    if ((p) < j->n) {                 \
-        AOT_T_EACH_Q(AOT_T_STORE, p)  \
+#define AOT_T_STORE(p, o) aot_vstore(j->y + (p)*j->y_pixel + (o)*j->y_block, a##p##_##o);
+#define AOT_T_STORES(p)                                                                            \
+    if ((p) < j->n) {                                                                              \
+        AOT_T_EACH_Q(AOT_T_STORE, p)                                                               \
     }
 
-AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O, AOT_TILE_RUNS)(
-    const aot_tile_f32_job *j) {
+AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
+                                               AOT_TILE_RUNS)(const aot_tile_f32_job *j) {
     const float *w = j->w;
     const float *pf = j->next != NULL ? j->next : w;
     const ptrdiff_t pf_step = j->next != NULL ? 16 : 0;

@@ -19,26 +19,25 @@ typedef struct aot_unary_f32_params {
 } aot_unary_f32_params;
 
 /* The whole vectors, then the rest by a padded vector; EXPR computes from x (and a, b, c). */
-#define AOT_UNARY_F32(NAME, EXPR)                                                        \
-    typedef aot_unary_f32_params aot_##NAME##_f32_params;                                \
-    AOT_INLINE aot_vf aot_##NAME##_lanes(aot_vf x, aot_vf a, aot_vf b, aot_vf c) {       \
-        (void)a;                                                                         \
-        (void)b;                                                                         \
-        (void)c;                                                                         \
-        return EXPR;                                                                     \
-    }                                                                                    \
-    AOT_INLINE void aot_##NAME##_f32(float *y, const float *x,                           \
-                                     const aot_unary_f32_params *p) {                    \
-        const aot_vf a = aot_vset1(p->a), b = aot_vset1(p->b), c = aot_vset1(p->c);      \
-        const ptrdiff_t n = (ptrdiff_t)p->n;                                             \
-        ptrdiff_t i;                                                                     \
-        for (i = 0; i + AOT_VLEN <= n; i += AOT_VLEN) {                                  \
-            aot_vstore(y + i, aot_##NAME##_lanes(aot_vload(x + i), a, b, c));            \
-        }                                                                                \
-        if (i < n) {                                                                     \
-            const aot_vf last = aot_vload_n(x + i, (int)(n - i), 1.0F);                  \
-            aot_vstore_n(y + i, aot_##NAME##_lanes(last, a, b, c), (int)(n - i));        \
-        }                                                                                \
+#define AOT_UNARY_F32(NAME, EXPR)                                                                  \
+    typedef aot_unary_f32_params aot_##NAME##_f32_params;                                          \
+    AOT_INLINE aot_vf aot_##NAME##_lanes(aot_vf x, aot_vf a, aot_vf b, aot_vf c) {                 \
+        (void)a;                                                                                   \
+        (void)b;                                                                                   \
+        (void)c;                                                                                   \
+        return EXPR;                                                                               \
+    }                                                                                              \
+    AOT_INLINE void aot_##NAME##_f32(float *y, const float *x, const aot_unary_f32_params *p) {    \
+        const aot_vf a = aot_vset1(p->a), b = aot_vset1(p->b), c = aot_vset1(p->c);                \
+        const ptrdiff_t n = (ptrdiff_t)p->n;                                                       \
+        ptrdiff_t i;                                                                               \
+        for (i = 0; i + AOT_VLEN <= n; i += AOT_VLEN) {                                            \
+            aot_vstore(y + i, aot_##NAME##_lanes(aot_vload(x + i), a, b, c));                      \
+        }                                                                                          \
+        if (i < n) {                                                                               \
+            const aot_vf last = aot_vload_n(x + i, (int)(n - i), 1.0F);                            \
+            aot_vstore_n(y + i, aot_##NAME##_lanes(last, a, b, c), (int)(n - i));                  \
+        }                                                                                          \
     }
 
 AOT_INLINE aot_vf aot_vsqrt_lanes(aot_vf x) {
@@ -102,8 +101,8 @@ AOT_UNARY_F32(swish, x *aot_vsigmoid(x *a))
 /* a: threshold; NaN gives 0 */
 AOT_UNARY_F32(thresholded_relu, aot_vselect(aot_vlt(a, x), x, aot_vzero()))
 /* a: threshold, b: what is taken off above it; NaN gives 0 */
-AOT_UNARY_F32(shrink, aot_vselect(aot_vlt(a, x), x - b,
-                                  aot_vselect(aot_vlt(x, -a), x + b, aot_vzero())))
+AOT_UNARY_F32(shrink,
+              aot_vselect(aot_vlt(a, x), x - b, aot_vselect(aot_vlt(x, -a), x + b, aot_vzero())))
 /* x * a + b */
 AOT_UNARY_F32(affine, x *a + b)
 

@@ -31,11 +31,21 @@ typedef uint32_t aot_vu;
 #undef AOT_VM_U
 
 /* The words of aot_simd.h that the body uses, on scalars. */
-AOT_INLINE float aot_sset1(float s) { return s; }
-AOT_INLINE int32_t aot_siset1(int32_t s) { return s; }
-AOT_INLINE int32_t aot_slt(float a, float b) { return a < b ? -1 : 0; }
-AOT_INLINE int32_t aot_seq(float a, float b) { return a >= b && a <= b ? -1 : 0; }
-AOT_INLINE float aot_sselect(int32_t mask, float a, float b) { return mask != 0 ? a : b; }
+AOT_INLINE float aot_sset1(float s) {
+    return s;
+}
+AOT_INLINE int32_t aot_siset1(int32_t s) {
+    return s;
+}
+AOT_INLINE int32_t aot_slt(float a, float b) {
+    return a < b ? -1 : 0;
+}
+AOT_INLINE int32_t aot_seq(float a, float b) {
+    return a >= b && a <= b ? -1 : 0;
+}
+AOT_INLINE float aot_sselect(int32_t mask, float a, float b) {
+    return mask != 0 ? a : b;
+}
 AOT_INLINE int32_t aot_sbits(float v) {
     int32_t r;
     memcpy(&r, &v, sizeof r);
@@ -46,7 +56,9 @@ AOT_INLINE float aot_sfrombits(int32_t v) {
     memcpy(&r, &v, sizeof r);
     return r;
 }
-AOT_INLINE float aot_sabs(float v) { return aot_sfrombits(aot_sbits(v) & INT32_C(0x7FFFFFFF)); }
+AOT_INLINE float aot_sabs(float v) {
+    return aot_sfrombits(aot_sbits(v) & INT32_C(0x7FFFFFFF));
+}
 AOT_INLINE float aot_scopysign(float mag, float sgn) {
     return aot_sbits(sgn) < 0 ? -aot_sabs(mag) : aot_sabs(mag);
 }

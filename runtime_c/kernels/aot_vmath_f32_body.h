@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* The functions of aot_vmath_f32.h, included once per width (so: no include guard).
  *
- * The includer defines AOT_VM(name) (the prefix of a function), AOT_VM_F, AOT_VM_I, AOT_VM_U (float,
- * int32 and uint32 of this width). Every width runs the same operations in the same order, so a
- * lane of a vector and a scalar give the same bits where the compiler contracts both alike.
+ * The includer defines AOT_VM(name) (the prefix of a function), AOT_VM_F, AOT_VM_I, AOT_VM_U
+ * (float, int32 and uint32 of this width). Every width runs the same operations in the same order,
+ * so a lane of a vector and a scalar give the same bits where the compiler contracts both alike.
  *
  * Coefficients are minimax fits of relative error in float32 (Lawson's iteration, rounded one by
  * one); the interval and the error are given with each.
