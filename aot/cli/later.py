@@ -39,7 +39,7 @@ COMMANDS = {
 }
 
 #: Vendors of the interface that do not come with this version.
-BACKENDS = ("dnnl", "cblas", "cmsis_nn", "accel_sim")
+BACKENDS = ("cblas", "cmsis_nn", "accel_sim")
 
 
 def unavailable(what: str, hint: str = "") -> UnsupportedError:
