@@ -11,8 +11,9 @@ from aot.check import check_program
 from aot.dtypes import F32
 from aot.errors import UnsupportedError
 from aot.layout import blocked
-from aot.memory.alias import decide
+from aot.memory.alias import _decide, _options, decide
 from aot.memory.check import check_plan
+from aot.memory.live import uses_of
 from aot.memory.plan import Plan, plan_memory
 from aot.program import Program, Role, Tensor
 from aot.schedule import schedule
@@ -42,6 +43,19 @@ def test_chain_in_place_needs_one() -> None:
     plan = planned(chain([640] * 6, inplace=True))
     assert plan.arena_bytes == plan.lower_bound_bytes == plan.logical_bound_bytes == 640
     assert len(plan.inplace) == 5
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_long_chain_takes_steps_in_proportion(backwards: bool) -> None:
+    """One group of 3000 members: each merge visits what is new, not the members before."""
+    sizes = [64 * (k + 1) for k in range(3000)][::-1] if backwards else [64] * 3000
+    program = chain(sizes, inplace=True)
+    uses = uses_of(program)
+    decision = _decide(program, uses, list(_options(program, uses)))
+    assert len(decision.used) == 2999
+    assert decision.visits < 12 * len(program.calls)
+    plan = planned(schedule(program))
+    assert (plan.arena_bytes, plan.optimal, plan.schedule_optimal) == (max(sizes), True, True)
 
 
 def test_inputs_are_never_overwritten() -> None:
