@@ -12,7 +12,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 FAMILIES = ("unary", "clip", "binary", "power", "variadic", "logic", "reduce", "softmax", "norm")
 #: Operators whose inputs after the first are constants in real models and must be here.
-CONSTANT = ("Reduce", "CumSum", "BatchNormalization")
+CONSTANT = ("Reduce", "CumSum", "CumProd", "BatchNormalization")
 #: What this version refuses, by a part of the test's name.
 REFUSED = ("float16", "string", "training_mode")
 
