@@ -264,7 +264,8 @@ def test_missing_compiler(
 ) -> None:
     path = save(tiny(), tmp_path)
     (bare_path / "cmake").symlink_to("/bin/true")
-    refused([path], ["no C compiler", "apt-get install --no-install-recommends gcc"], old_out, capsys)
+    says = ["no C compiler", "apt-get install --no-install-recommends gcc"]
+    refused([path], says, old_out, capsys)
     monkeypatch.setenv("CC", "nocc -m32")
     refused([path], ["CC=nocc -m32"], old_out, capsys)
     monkeypatch.delenv("CC")
