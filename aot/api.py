@@ -20,7 +20,7 @@ from aot.target import Target, load_target
 from aot.version import __version__
 
 if TYPE_CHECKING:
-    from aot.library import Library
+    from aot.loaded import Library
     from aot.pipeline import Compiled
 
 Progress = Callable[[str], None]
@@ -53,7 +53,7 @@ class Bundle:
     def load(self) -> Library:
         """The model as a callable on NumPy arrays or `__dlpack__` objects; builds it if needed."""
         from aot.emulate import is_native
-        from aot.library import Library
+        from aot.loaded import Library
 
         target = self.manifest.get("target", {})
         if not is_native(target):

@@ -18,6 +18,7 @@ from aot.errors import UnsupportedError, UsageError
 Objective = Literal["latency", "ram", "flash", "energy"]
 Accuracy = Literal["strict", "normal", "fast"]
 Specialise = Literal["none", "hot", "all"]
+Requant = Literal["onnx", "tflite"]
 
 #: Stages in order; `--dump-after` takes one of them.
 STAGES = ("load", "normalise", "partition", "lower", "schedule", "plan")
@@ -53,6 +54,7 @@ class Options:
     objective: Objective = "latency"
     ram: int | None = None
     accuracy: Accuracy = "normal"
+    requant: Requant = "onnx"
     specialise: Specialise = "hot"
     threads: int = 1
     io: str = "caller"
@@ -74,6 +76,7 @@ class Options:
             _of_type(option, value, kinds)
         _one_of("--objective", self.objective, get_args(Objective))
         _one_of("--accuracy", self.accuracy, get_args(Accuracy))
+        _one_of("--requant", self.requant, get_args(Requant))
         _one_of("--specialise", self.specialise, get_args(Specialise))
         if self.dump_after:
             _one_of("--dump-after", self.dump_after, STAGES)

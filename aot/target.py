@@ -38,6 +38,9 @@ SUPPORTED_ARCHS = ("x86_64", "aarch64", "arm", "riscv32", "riscv64")
 #: What `platform.machine()` calls the 32-bit Arm cores.
 _ARM_MACHINES = ("armv7l", "armv8l")
 
+#: Integer vector units: Armv7E-M DSP instructions, Helium.
+SIMD = ("", "dsp", "mve")
+
 #: What a memory may be for: `data` is .data and .bss, `arena` the built-in one.
 USES = ("code", "weights", "data", "arena", "stack")
 
@@ -71,7 +74,8 @@ class Target:
     command that runs a program of the target here, `emulator_packages` what installs it. On boards
     (`system` "none") `port` names the start-up code (a folder of runtime_c/ports), `ldflags` go to
     the linker, `stack` is what the image reserves in bytes, and `tick_hz` the rate of the counter
-    in emulated time at one instruction per nanosecond (0: it counts instructions).
+    in emulated time at one instruction per nanosecond (0: it counts instructions). `simd` is the
+    integer vector unit that kernels of integer networks use (see SIMD; "" for none).
     """
 
     name: str
@@ -95,6 +99,7 @@ class Target:
     ldflags: tuple[str, ...] = ()
     stack: int = 8192
     tick_hz: int = 0
+    simd: str = ""
 
     @property
     def board(self) -> bool:
@@ -241,6 +246,8 @@ def _build(name: str, cpu: str, table: Mapping[str, Any], where: str) -> Target:
             where,
             "available: " + ", ".join(SUPPORTED_ARCHS),
         )
+    if target.simd not in SIMD:
+        raise TargetError(f"simd {target.simd!r} is not dsp or mve", where)
     if target.vlen not in (1, 4, 8, 16):
         raise TargetError(f"vlen {target.vlen} is not 1, 4, 8 or 16", where)
     return target

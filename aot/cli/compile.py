@@ -66,6 +66,7 @@ def options_of(a: argparse.Namespace) -> Options:
         objective=given.get("objective", "latency"),
         ram=given.get("ram"),
         accuracy=given.get("accuracy", "normal"),
+        requant=given.get("requant", "onnx"),
         specialise=given.get("specialise", "hot"),
         plan_effort=given.get("plan_effort", Options().plan_effort),
         dump_after=given.get("dump_after", ""),

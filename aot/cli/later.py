@@ -23,7 +23,6 @@ OPTIONS = {
     "--max-sequence": ("N", "longest sequence in elements"),
     "--flash": ("N", "flash budget in bytes"),
     "--stack": ("N", "stack budget in bytes"),
-    "--requant": ("onnx|tflite", "arithmetic of quantised networks"),
     "--tune": ("FILE", "a tuning cache to use"),
     "--test-data": ("FILE.npz", "vectors compiled into a self-test"),
 }

@@ -144,6 +144,12 @@ def _quality(p: Parser) -> None:
         default="normal",
         help="strict: same bits on every compiler; fast: within 1e-2 of the largest value (normal)",
     )
+    p.add_argument(
+        "--requant",
+        choices=("onnx", "tflite"),
+        default="onnx",
+        help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
+    )
     p.add_argument("--ram", metavar="N", type=budget, help="RAM budget in bytes, K or M")
     p.add_argument(
         "--specialise",
