@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Multipliers of requantising kernels: see runtime_c/kernels/aot_requant.h for the arithmetics."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from aot.errors import UnsupportedError
+from aot.lower_context import LowerContext
+
+Array = np.ndarray[Any, Any]
+
+FLOAT, INTEGER, TFLITE = 0, 1, 2
+
+#: Sums of RQ 2 must stay below this, and every kernel's sums below 2^31.
+MAX_SUM = 2**30
+#: A scale of this or more is no sensible requantisation, and RQ 1 cannot express it.
+MAX_SCALE = 32.0
+
+
+def rq_of(c: LowerContext) -> int:
+    """The arithmetic of this compile: TFLite's if asked for, else float32, on integers where the
+    core has no FPU."""
+    if c.options.requant == "tflite":
+        return TFLITE
+    return INTEGER if c.target.fpu == "none" else FLOAT
+
+
+def scales(sx: float, sw: Array, sy: float) -> Array:
+    """float32 scale of every channel: float32(float32(sx * sw) / sy)."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore", invalid="ignore"):
+        product = np.float32(sx) * np.asarray(sw, np.float32).reshape(-1)
+        return np.asarray(product / np.float32(sy), np.float32)
+
+
+def refusal(sx: float, sw: Array, sy: float) -> str:
+    """Why these scales (sums to codes) cannot be requantised; "" if they can."""
+    given = [np.float32(sx), np.float32(sy), *np.asarray(sw, np.float32).reshape(-1)]
+    for value in given:
+        if not (np.isfinite(value) and value > 0):
+            return f"scale {value} (needs a positive number)"
+    worst = float(scales(sx, sw, sy).max())
+    if not worst < MAX_SCALE:
+        return f"a sum of one becomes {worst:g} steps of the result (needs less than 32)"
+    return ""
+
+
+def multipliers(sx: float, sw: Array, sy: float, rq: int) -> tuple[Array, Array | None]:
+    """mult int32 and shift int8 (None for RQ 0) of the scales sx * sw / sy, one per element of sw.
+
+    Raises UnsupportedError where `refusal` gives a reason.
+    """
+    reason = refusal(sx, sw, sy)
+    if reason:
+        raise UnsupportedError(f"requantisation: {reason}")
+    if rq == FLOAT:
+        return scales(sx, sw, sy).view(np.int32).copy(), None
+    if rq == INTEGER:
+        pairs = [_significand(float(s)) for s in scales(sx, sw, sy)]
+    else:
+        wide = np.asarray(sw, np.float32).astype(np.float64).reshape(-1)
+        real = float(np.float32(sx)) * wide / float(np.float32(sy))
+        pairs = [quantised(float(r)) for r in real]
+    mult, shift = zip(*pairs, strict=True)
+    return np.array(mult, np.int32), np.array(shift, np.int8)
+
+
+def _significand(scale: float) -> tuple[int, int]:
+    """(mult, shift) with scale = mult * 2^-(25 + shift), exactly, for RQ 1.
+
+    A scale below 2^-33 makes every sum 0. The significand moves left by up to 7 bits: more bits of
+    the product to look at, but at most 15 behind the binary point, so that its rounding errors
+    stay below one unit.
+    """
+    if scale < 2.0**-33:
+        return 0, 15
+    fraction, exponent = math.frexp(scale)
+    mult, right = int(fraction * 2**24), 24 - exponent
+    left = max(0, min(7, 40 - right))
+    return mult << left, right + left - 25
+
+
+def quantised(real: float) -> tuple[int, int]:
+    """(Q31 multiplier, power of two) of a positive real multiplier as TensorFlow Lite has them."""
+    fraction, exponent = math.frexp(real)
+    fixed = math.floor(fraction * 2**31 + 0.5)
+    if fixed == 2**31:
+        fixed, exponent = fixed // 2, exponent + 1
+    return (fixed, exponent) if exponent >= -31 else (0, 0)
