@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test cases of the integer patterns: codes, scales, and products in every shape that matters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.ops.registry import Case, case
+
+Array = np.ndarray[Any, Any]
+
+
+def codes_of(*shape: int, dtype: str = "int8", seed: int = 0) -> Array:
+    """Seeded codes over the whole range of an integer type."""
+    info = np.iinfo(dtype)
+    rng = np.random.default_rng([seed, *shape])
+    return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
+
+
+def scale(value: float) -> Array:
+    """A scalar float32."""
+    return np.array(value, np.float32)
+
+
+def zero(value: int, dtype: str = "int8") -> Array:
+    """A scalar zero point."""
+    return np.array(value, dtype)
+
+
+def product(
+    x: Array,
+    w: Array,
+    axis: int,
+    *,
+    zx: int = -3,
+    zy: int = 5,
+    dtype: str = "int8",
+    zw: int | None = None,
+    bias: bool = True,
+    per_channel: bool = True,
+    range_of_y: float = 4.0,
+    **attrs: Any,
+) -> Case:
+    """A product of x and constant w, output channels on `axis` of w, as the patterns spell it.
+
+    The scale of y lets sums of `range_of_y` standard deviations through, so some saturate.
+    """
+    oc = w.shape[axis]
+    sx = scale(0.031)
+    steps = np.linspace(0.004, 0.011, oc) if per_channel else np.array(0.0075)
+    sw = np.asarray(steps, np.float32)
+    zeros = np.full(sw.shape, zw or 0, w.dtype)
+    deviation = 74.0 * 74.0 * np.sqrt(w.size / oc)
+    sy = scale(float(sx) * float(np.mean(sw)) * deviation * range_of_y / 128)
+    b = np.random.default_rng(oc).integers(-3000, 3000, oc).astype(np.int32)
+    operands: list[Array | None] = [x, sx, zero(zx, x.dtype.name), w, sw, zeros]
+    operands += [b, sx * sw, np.zeros(sw.shape, np.int32)] if bias else [None, None, None]
+    operands += [sy, zero(zy, dtype)]
+    const = tuple(i for i, a in enumerate(operands) if i and a is not None)
+    axes = {"w_dq.axis": axis, "b_dq.axis": 0}
+    return case(*operands, const=const, **axes, **attrs)
+
+
+def conv_cases() -> Iterator[Case]:
+    """Convolutions: kernels' corner cases, then what only the general kernel takes."""
+    same = {"conv.pads": [1, 1, 1, 1]}
+    yield product(codes_of(1, 3, 6, 7), codes_of(5, 3, 3, 3), 0, **same)
+    yield product(codes_of(2, 16, 5, 5), codes_of(8, 16, 1, 1), 0, zy=-128, per_channel=False)
+    stride: dict[str, Any] = {"conv.strides": [2, 2], "conv.pads": [0, 1, 1, 0]}
+    yield product(codes_of(1, 8, 9, 8), codes_of(7, 8, 3, 2), 0, zx=100, **stride)
+    yield product(codes_of(1, 1, 12, 6), codes_of(9, 1, 10, 4), 0, **{"conv.pads": [4, 1, 5, 1]})
+    deep: dict[str, Any] = {"conv.group": 10, **same}
+    yield product(codes_of(1, 10, 6, 5), codes_of(10, 1, 3, 3), 0, **deep)
+    deep = {"conv.group": 17, "conv.strides": [2, 2], "conv.pads": [0, 0, 1, 1]}
+    yield product(codes_of(2, 17, 7, 6), codes_of(17, 1, 3, 3), 0, zx=127, **deep)
+    yield product(codes_of(1, 6, 14), codes_of(4, 6, 3), 0, **{"conv.pads": [2, 0]})
+    yield product(codes_of(1, 6, 8, 8), codes_of(5, 6, 3, 3), 0, **{"conv.dilations": [2, 3]})
+    yield product(codes_of(1, 6, 5, 5), codes_of(8, 3, 3, 3), 0, **{"conv.group": 2})
+    yield product(codes_of(1, 2, 3, 4, 5), codes_of(3, 2, 2, 2, 2), 0)
+    unsigned: dict[str, Any] = {"zx": 7, "zy": 9, "dtype": "uint8"}
+    yield product(codes_of(1, 5, 6, 6, dtype="uint8"), codes_of(4, 5, 3, 3), 0, **unsigned, **same)
+    odd = codes_of(4, 5, 3, 3, dtype="uint8")
+    yield product(codes_of(1, 5, 6, 6), odd, 0, zw=131)
+    wide: dict[str, Any] = {"zx": -300, "zy": 44, "dtype": "int16"}
+    yield product(codes_of(1, 5, 6, 6, dtype="int16") // 8, codes_of(4, 5, 3, 3), 0, **wide, **same)
+
+
+def fc_cases() -> Iterator[Case]:
+    """Products of a matrix with a constant one."""
+    yield product(codes_of(1, 40), codes_of(40, 10), 1)
+    yield product(codes_of(3, 17), codes_of(17, 5), 1, per_channel=False, zx=120)
+    yield product(codes_of(1, 64), codes_of(64, 33), 1, bias=True, zy=-128)
+    yield product(codes_of(2, 3, 20), codes_of(20, 7), 1)
+    unsigned: dict[str, Any] = {"zx": 7, "zy": 9, "dtype": "uint8"}
+    yield product(codes_of(2, 20, dtype="uint8"), codes_of(20, 7), 1, **unsigned)
+    yield product(codes_of(2, 20), codes_of(20, 7, dtype="uint8"), 1, zw=100)
+    yield product(codes_of(2, 20, dtype="int16") // 4, codes_of(20, 7), 1, dtype="int16")

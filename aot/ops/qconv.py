@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conv between codes: QuantizeLinear([Relu | Clip](Conv(codes, constant codes, [bias]))).
+
+Symmetric int8 weights of one or two spatial axes go to the kernels of the target (qconv_portable,
+qconv_dsp, qconv_mve), everything else to aot_qconv_ref. Channels are stored last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import S8, U8
+from aot.layout import Layout
+from aot.lower_context import LowerContext
+from aot.ops.conv import spatial
+from aot.ops.qcases import conv_cases
+from aot.ops.qcommon import (
+    CODE_TYPES,
+    OP,
+    Array,
+    Codes,
+    activated,
+    bounds,
+    channels_last,
+    codes,
+    constant_bounds,
+    dequantised,
+    finish,
+    known,
+    quantised,
+    requant,
+    signed_input,
+    signed_output,
+)
+from aot.ops.qshapes import QCall, QConv
+from aot.ops.registry import Case
+from aot.ops.requant import MAX_SUM, refusal
+from aot.partition.match import Match, NodeRef
+from aot.partition.pattern import Var, either
+
+#: A float bias is rounded to whole units of the sum where that moves no result by more than this.
+BIAS_ERROR = 2.0**-7
+
+_x, _w = dequantised("x"), dequantised("w")
+conv = quantised(
+    "qconv",
+    activated(
+        either(
+            OP.Conv(_x, _w, dequantised("b"), _outputs=["conv"]),
+            OP.Conv(_x, _w, Var("f"), _outputs=["conv"], _optional=1),
+        )
+    ),
+)
+
+
+def kernels_of(simd: str) -> ModuleType:
+    """The planner of the kernels for an integer vector unit ("" = portable C)."""
+    from aot.ops import qconv_portable
+
+    return qconv_portable
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Constant weights, output channels first: their codes without zero points, and scales."""
+
+    data: Array  # int64
+    scale: Array  # float32, one or one per channel
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether int8 holds them."""
+        return bool(self.data.size == 0 or (self.data.min() >= -128 and self.data.max() <= 127))
+
+    @property
+    def stored(self) -> Array:
+        """In the narrowest type."""
+        return self.data.astype(np.int8 if self.symmetric else np.int16)
+
+
+def weights_of(m: Match, axis: int) -> Weights:
+    """Operand `w` with the output channels, `axis`, in front."""
+    w = codes(m, "w")
+    assert m.w.data is not None
+    data = np.moveaxis(np.asarray(m.w.data).astype(np.int64), axis, 0)
+    shape = (-1, *[1] * (data.ndim - 1))
+    return Weights(data - w.zero.reshape(shape), w.scale.reshape(-1).astype(np.float32))
+
+
+def weights_known(m: Match, axes: tuple[int, ...]) -> Iterator[tuple[bool, str]]:
+    """Checks of the constant operand `w` whose output channels are one of `axes`."""
+    zero = m.zw
+    constant = m.w.is_const and m.sw.is_const and (zero is None or zero.is_const)
+    yield constant, "weights that are computed at run time (needs constants)"
+    yield m.w.dtype in (S8, U8), f"weights of {m.w.dtype} (needs int8 or uint8)"
+    count = math.prod(m.sw.shape)
+    rank = m.w.rank
+    axis = int(m.w_dq.attr("axis", 1)) % rank
+    wanted = {a % rank for a in axes}
+    per_channel = len(m.sw.shape) == 1 and axis in wanted and count == m.w.shape[axis]
+    yield count == 1 or per_channel, f"{count} scales of weights along axis {axis}"
+
+
+def bias_of(m: Match, sx: np.float32, w: Weights, sy: np.float32) -> tuple[Array | None, str]:
+    """The bias in units of the sums (int64), or None and why there is none."""
+    unit = np.asarray(sx, np.float32) * w.scale
+    count = len(w.data)
+    b, f = m.values.get("b"), m.values.get("f")
+    if b is None and f is None:
+        return np.zeros(count, np.int64), ""
+    given = b if b is not None else f
+    assert given is not None
+    if not given.is_const or (b is not None and not m.sb.is_const):
+        return None, "a bias that is computed at run time (needs a constant)"
+    if math.prod(given.shape) not in (1, count):
+        return None, f"a bias of shape {list(given.shape)} for {count} channels"
+    if b is None:
+        exact = np.asarray(given.data, np.float64).reshape(-1) / unit.astype(np.float64)
+    else:
+        own = codes(m, "b")
+        ratio = own.scale.reshape(-1).astype(np.float64) / unit.astype(np.float64)
+        whole = (np.asarray(b.data).astype(np.int64).reshape(-1) - own.zero.reshape(-1)).astype(
+            np.float64
+        )
+        exact = whole * ratio
+    exact = np.broadcast_to(exact, (count,))
+    if not np.all(np.isfinite(exact)) or np.any(np.abs(exact) > MAX_SUM):
+        return None, "a bias that the sums cannot hold"
+    rounded = np.rint(exact)
+    moved = float(np.max(np.abs(exact - rounded) * unit / sy, initial=0.0))
+    if moved > BIAS_ERROR:
+        return None, f"a bias that is no multiple of the sums' scale (moves results by {moved:.3g})"
+    return rounded.astype(np.int64), ""
+
+
+def largest_sum(w: Weights, bias: Array, x: Codes) -> int:
+    """A bound of every sum a kernel may form, with the zero point in the bias or taken off."""
+    total = np.abs(w.data).reshape(len(w.data), -1).sum(axis=1)
+    low, high = x.range
+    furthest = max(abs(low - x.z), abs(high - x.z))
+    folded = total * abs(x.z) + total * max(abs(low), high)
+    return int(np.max(np.maximum(total * furthest, folded) + np.abs(bias), initial=0))
+
+
+def products_fit(m: Match, w: Weights) -> Iterator[tuple[bool, str]]:
+    """Checks of bias and accumulator that every product with constant weights shares."""
+    x, y = codes(m, "x").signed(), codes(m, "y")
+    reason = refusal(float(x.s), w.scale, float(y.s))
+    yield not reason, reason
+    if reason:
+        return
+    bias, why = bias_of(m, x.s, w, y.s)
+    yield bias is not None, why
+    if bias is not None:
+        largest = largest_sum(w, bias, x)
+        yield largest < MAX_SUM, f"sums up to {largest} (needs less than {MAX_SUM})"
+
+
+@conv.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
+    yield from known(m, "x", "y")
+    yield from weights_known(m, (0,))
+    yield from constant_bounds(m)
+    yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
+    ready = m.w.is_const and all(ok for ok, _ in (*known(m, "x", "y"), *weights_known(m, (0,))))
+    if ready:
+        yield from products_fit(m, weights_of(m, 0))
+
+
+@conv.layouts
+def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    return {"x": channels_last(m.x), "y": channels_last(m.y)}
+
+
+@conv.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    w = weights_of(m, 0)
+    groups = int(m.conv.attr("group", 1))
+    channels = m.x.shape[1]
+    depthwise = groups == channels == m.w.shape[0] > 1
+    fast = m.x.rank < 5 and (groups == 1 or depthwise) and w.symmetric
+    import importlib.util
+
+    fast = fast and importlib.util.find_spec("aot.ops.qconv_portable") is not None
+    if fast and all(codes(m, k).dtype in (S8, U8) for k in "xy"):
+        _fast(c, m, w, depthwise)
+    else:
+        _general(c, m, w, groups)
+
+
+def conv_shape(m: Match, node: NodeRef, x: Codes, y: Codes, rq: int) -> dict[str, int]:
+    """Fields of QConv; a 1-D convolution has height 1."""
+    rank = m.x.rank - 2
+    strides, dilations, pads = spatial(node, rank)
+    lead = 2 - rank
+    ih, iw = (*[1] * lead, *m.x.shape[2:])
+    oh, ow = (*[1] * lead, *m.y.shape[2:])
+    kh, kw = (*[1] * lead, *m.w.shape[2:])
+    sh, sw = (*[1] * lead, *strides)
+    dh, dw = (*[1] * lead, *dilations)
+    pt, pl = (*[0] * lead, *pads)
+    low, high = bounds(m, y)
+    sizes = {"n": m.x.shape[0], "ic": m.x.shape[1], "ih": ih, "iw": iw, "oc": m.y.shape[1]}
+    window = {"kh": kh, "kw": kw, "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl}
+    codes_of = {"x_zero": x.z, "y_zero": y.z, "lo": low, "hi": high, "rq": rq}
+    return {**sizes, "oh": oh, "ow": ow, **window, **codes_of}
+
+
+def target_of(c: LowerContext) -> dict[str, str]:
+    """What a plan may depend on."""
+    return {"arch": c.target.arch, "simd": c.target.simd, "cpu": c.target.cpu}
+
+
+def _fast(c: LowerContext, m: Match, w: Weights, depthwise: bool) -> None:
+    """Record a kernel of the target for int8 codes."""
+    x, y = codes(m, "x").signed(), codes(m, "y").signed()
+    bias, _ = bias_of(m, x.s, w, y.s)
+    assert bias is not None
+    scales = requant(c, x.s, w.scale, y.s)
+    inner = w.data.reshape(len(w.data), -1).sum(axis=1)
+    low, high = bounds(m, codes(m, "y"))
+    offset = codes(m, "y").z - y.z
+    fields: dict[str, Any] = conv_shape(m, m.conv, x, codes(m, "y"), scales.instance["RQ"])
+    fields |= {"y_zero": y.z, "lo": low - offset, "hi": high - offset, **target_of(c)}
+    shape = QConv(per_channel=bool(scales.instance["PC"]), **fields)
+    data = w.stored.reshape(*w.data.shape[:2], shape.kh, shape.kw)
+    plan = kernels_of(c.target.simd)
+    make = plan.plan_depthwise if depthwise else plan.plan_conv
+    call = make(shape, data, (bias - x.z * inner).astype(np.int32), c.objective)
+    source, made = signed_input(c, m.x), signed_output(c, m.y)
+    macs = shape.macs // (shape.ic if depthwise else 1)
+    emit(c, call, made, source, scales, shape.fields(), macs)
+    finish(c, m.y, made)
+
+
+def emit(
+    c: LowerContext,
+    call: QCall,
+    y: Any,
+    x: Any,
+    scales: Any,
+    fields: dict[str, int],
+    macs: int,
+) -> None:
+    """Record the call of a planned kernel."""
+    c.call(
+        call.kernel,
+        y,
+        x,
+        c.const(call.weights, "w"),
+        c.const(call.bias, "b"),
+        scales.mult,
+        scales.shift,
+        c.scratch(call.scratch),
+        c.params(**fields),
+        instance={**scales.instance, **call.instance},
+        inplace=[(y, x)] if call.inplace else (),
+        macs=macs,
+        header=call.header or None,
+    )
+
+
+def _general(c: LowerContext, m: Match, w: Weights, groups: int) -> None:
+    """Record aot_qconv_ref."""
+    x, y = codes(m, "x"), codes(m, "y")
+    bias, _ = bias_of(m, x.s, w, y.s)
+    assert bias is not None
+    scales = requant(c, x.s, w.scale, y.s)
+    rank = m.x.rank - 2
+    strides, dilations, pads = spatial(m.conv, rank)
+    lead = 3 - rank
+    low, high = bounds(m, y)
+    params = c.params(
+        n=m.x.shape[0],
+        ic=m.x.shape[1],
+        oc=m.y.shape[1],
+        groups=groups,
+        **{
+            "in": (*[1] * lead, *m.x.shape[2:]),
+            "out": (*[1] * lead, *m.y.shape[2:]),
+            "k": (*[1] * lead, *m.w.shape[2:]),
+            "s": (*[1] * lead, *strides),
+            "d": (*[1] * lead, *dilations),
+            "pad": (*[0] * lead, *pads),
+        },
+        x_zero=x.z,
+        y_zero=y.z,
+        lo=low,
+        hi=high,
+    )
+    stored = w.stored
+    kind = S8 if w.symmetric else None
+    instance = {
+        **scales.instance,
+        "XT": CODE_TYPES.index(x.dtype),
+        "WT": 0 if kind else 2,
+        "YT": CODE_TYPES.index(y.dtype),
+    }
+    c.call(
+        "aot_qconv_ref",
+        m.y,
+        m.x,
+        c.const(np.ascontiguousarray(np.moveaxis(stored, 1, -1)), "w"),
+        c.const(bias.astype(np.int32), "b"),
+        scales.mult,
+        scales.shift,
+        params,
+        instance=instance,
+        macs=math.prod(m.y.shape) * math.prod(m.w.shape[1:]),
+    )
+
+
+@conv.cases
+def cases() -> Iterator[Case]:
+    yield from conv_cases()
