@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Chains of unary operators between 8-bit codes: one table of 256 codes, made at compile time.
+
+QuantizeLinear(f(g(DequantizeLinear(x)))) for any elementwise f, g without other operands than
+single constants; with no operator between, the codes are requantised. Entries are what the nodes
+compute in float32. With `--requant tflite` a requantisation alone is computed in fixed point.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import S8, U8
+from aot.lower_context import LowerContext
+from aot.ops.broadcast import stored
+from aot.ops.layouts import follow
+from aot.ops.qcases import codes_of, scale, zero
+from aot.ops.qcommon import OP, Array, Codes, codes, dequantised, known, quantised
+from aot.ops.qfixed import multiply
+from aot.ops.registry import Case, case
+from aot.ops.requant import TFLITE, multipliers, rq_of
+from aot.partition.match import Match, NodeRef
+from aot.partition.pattern import Pat, const, either, repeat, wildcard
+from aot.shapes.evaluate import Invalid, Unknown, evaluate
+
+UNARY = (
+    "Relu Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Swish Elu Selu Celu Gelu Softplus Softsign "
+    "Mish ThresholdedRelu Exp Log Sqrt Reciprocal Erf Neg Abs Sin Cos Floor Ceil Round Sign Shrink"
+).split()
+#: The longest chain taken as one table.
+LONGEST = 6
+
+
+def _single(data: Array) -> bool:
+    return data.size == 1
+
+
+def _link(v: Pat, i: int) -> Pat:
+    """One operator on `v`, alone or with a constant."""
+    number = const(wildcard(f"k{i}"), _single)
+    return either(
+        OP.any_of(*UNARY)(v),
+        OP.Clip(v, wildcard(f"low{i}"), wildcard(f"high{i}"), _optional=2),
+        OP.any_of("Add", "Mul", "Min", "Max")(v, number),
+        OP.any_of("Sub", "Div", "Pow", "PRelu")(v, number),
+        OP.any_of("Sub", "Div")(number, v),
+    )
+
+
+table = quantised("qtable", repeat(_link, dequantised("x"), 0, LONGEST), priority=-2)
+
+
+def _constants(m: Match) -> bool:
+    """Whether everything but the codes is constant."""
+    return all(v.is_const for name, v in m.inputs() if name != "x")
+
+
+def entries(m: Match, rq: int) -> Array | None:
+    """The table, indexed by the code's bits as uint8; None where a node has no known value."""
+    x, y = codes(m, "x"), codes(m, "y")
+    own = np.arange(256).astype(np.uint8).view(m.x.dtype.numpy)
+    chain = [n for n in reversed(m.nodes)][1:-1]
+    if not chain and rq == TFLITE:
+        return _requantised(own, x, y)
+    values = (own.astype(np.int32) - x.z).astype(np.float32) * x.s
+    result = _through(m, chain, values)
+    if result is None or result.size != 256:
+        return None
+    with np.errstate(all="ignore"):
+        scaled = result.reshape(-1).astype(np.float32) / y.s
+    whole = np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**20), 2.0**20))
+    return np.clip(whole.astype(np.int64) + y.z, *y.range).astype(m.y.dtype.numpy)
+
+
+def _requantised(own: Array, x: Codes, y: Codes) -> Array:
+    """TFLite's requantisation of every code."""
+    mult, shift = multipliers(float(x.s), np.ones(1, np.float32), float(y.s), TFLITE)
+    assert shift is not None
+    whole = multiply(own.astype(np.int64) - x.z, int(mult[0]), int(shift[0])) + y.z
+    return np.clip(whole, *y.range).astype(y.dtype.numpy)
+
+
+def _through(m: Match, chain: list[NodeRef], values: Array) -> Array | None:
+    known_values: dict[int, Array] = {id(m.x_dq.ir.outputs[0]): values}
+    for node in chain:
+        inputs = []
+        for value in node.ir.inputs:
+            if value is None:
+                inputs.append(None)
+            elif id(value) in known_values:
+                inputs.append(known_values[id(value)])
+            else:
+                assert value.const_value is not None
+                inputs.append(value.const_value.numpy())
+        try:
+            values = evaluate(node.ir, inputs)[0]
+        except (Invalid, Unknown):
+            return None
+        known_values[id(node.ir.outputs[0])] = values
+    return values
+
+
+@table.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from known(m, "x", "y", types=(S8, U8))
+    yield m.x.shape == m.y.shape, f"{list(m.x.shape)} becomes {list(m.y.shape)}"
+    yield _constants(m), "an operand that is computed at run time"
+    if _constants(m) and all(ok for ok, _ in known(m, "x", "y", types=(S8, U8))):
+        yield entries(m, 0) is not None, "an operator whose values are not known at compile time"
+
+
+table.layouts(follow)
+
+
+@table.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    lookup(c, m, entries(m, rq_of(c)))
+
+
+def lookup(c: LowerContext, m: Match, data: Array | None) -> None:
+    """Record y = data[x]."""
+    assert data is not None
+    params = c.params(n=math.prod(stored(m.y)))
+    c.call("aot_qtable", m.y, m.x, c.const(data, "table"), params, inplace=[(m.y, m.x)])
+
+
+@table.cases
+def cases() -> Iterator[Case]:
+    x, operands = codes_of(2, 5, 6, 7), (scale(0.05), zero(3))
+    yield case(x, *operands, scale(0.02), zero(-9), const=(1, 2, 3, 4))
+    wide = codes_of(3, 40, dtype="uint8")
+    yield case(wide, scale(0.05), zero(3, "uint8"), scale(0.1), zero(-9), const=(1, 2, 3, 4))
