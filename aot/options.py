@@ -36,7 +36,9 @@ class Options:
     `name` is the C prefix asked for ("" = from the file name). `target` is a name or the path of a
     TOML file. `backends` are vendors in order of preference, each `NAME` or `NAME:CONFIG`;
     portable C always comes last and is not listed; `offload_limit` leaves them that many regions,
-    the first in the order they run. `dims` pins symbolic dimensions by name,
+    the first in the order they run. `keep` gives nodes (by name) to backends, `regions` are the
+    user's own, by name: {"backend", "nodes" or "begin" and "end"} (docs/regions.md).
+    `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
     list or a NumPy array, cast to the input's dtype by the loader). `ram` is a budget in bytes,
     None without one. `dump_after` is a stage of STAGES or "".
@@ -48,6 +50,8 @@ class Options:
     partition: str = "priority"
     offload_limit: int | None = None
     require_backend: bool = False
+    keep: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    regions: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _EMPTY)
     dims: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _EMPTY)
     bindings: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
@@ -94,6 +98,10 @@ class Options:
             raise UnsupportedError(what, hint="available: latency, ram, flash")
         if self.offload_limit is not None and self.offload_limit < 0:
             raise UsageError(f"offload_limit={self.offload_limit}: must not be negative")
+        if self.keep or self.regions:
+            from aot.partition.annotate import check_regions
+
+            check_regions(self.regions, self.keep)
         if self.plan_effort < 0:
             raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
         if self.ram is not None and self.ram <= 0:

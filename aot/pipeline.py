@@ -78,21 +78,30 @@ def partition_model(
 
     With `survey` a node that nobody takes is reported in the partition instead of an error.
     """
-    from aot.load import load, model_text
+    from aot.load import Opened, load, model_text, read_proto
+    from aot.load.marks import marked_backends
     from aot.normalise import normalise
+    from aot.partition.annotate import annotate, asked_backends
     from aot.partition.select import select
-    from aot.vendor.find import backends_for
+    from aot.vendor.find import backends_for, plain_names
 
-    backends = backends_for(options.backends)
-    load_options = _load_options(options, backends)
     progress("load")
-    model = load(source, load_options)
+    opened = Opened(*read_proto(source))
+    asked = [*asked_backends(options.keep, options.regions), *marked_backends(opened.proto)]
+    named = plain_names(options.backends)
+    marked_only = [n for n in plain_names(asked) if n not in named]
+    chosen = backends_for(options.backends)
+    marked = backends_for(marked_only, "--keep, --regions or the model's metadata")
+    backends = [*chosen[:-1], *marked]
+    load_options = _load_options(options, backends)
+    model = load(opened, load_options)
+    annotate(model, options.keep, options.regions, named[0] if named else "")
     watch("load", lambda: model_text(model))
     progress("normalise")
     model = normalise(model, load_options)
     watch("normalise", lambda: model_text(model))
     progress("partition")
-    partition = select(model.graph, backends, options.offload_limit, survey)
+    partition = select(model.graph, backends, options.offload_limit, survey, marked_only)
     watch("partition", partition.text)
     return model, partition
 

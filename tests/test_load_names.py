@@ -189,17 +189,38 @@ def test_functions_are_inlined():
     assert [n.op_type for n in loaded.graph] == ["Relu", "Exp"]
 
 
-@pytest.mark.parametrize("marker", ["claimed", "region"])
-def test_claimed_functions_and_regions_stay(marker):
+def test_claimed_functions_stay():
     kept = function("Kept", [node("Relu", ["x"], ["y"])])
     other = function("Other", [node("Exp", ["x"], ["y"])])
-    if marker == "region":
-        kept.metadata_props.add(key="aot.region", value="1")
     calls = [node("Kept", ["x"], ["t"], domain="my"), node("Other", ["t"], ["y"], domain="my")]
-    options = LoadOptions(claimed=frozenset({"my::Kept"} if marker == "claimed" else ()))
+    options = LoadOptions(claimed=frozenset({"my::Kept"}))
     loaded = normalise(load(with_functions([kept, other], calls), options), options)
     assert [n.op_type for n in loaded.graph] == ["Kept", "Exp"]
     assert tuple(loaded.graph[0].outputs[0].shape) == (2,)
+
+
+def test_marks_of_functions_and_of_calls_go_to_the_nodes_inside():
+    inner = function("Inner", [node("Relu", ["x"], ["t"]), node("Exp", ["t"], ["y"])])
+    inner.metadata_props.add(key="aot.region", value="r0")
+    inner.metadata_props.add(key="aot.backend", value="acme")
+    outer = function("Outer", [node("Neg", ["x"], ["y"])])
+    calls = [
+        node("Inner", ["x"], ["t"], domain="my"),
+        node("Outer", ["t"], ["u"], domain="my"),
+        node("Outer", ["u"], ["y"], domain="my"),
+    ]
+    calls[1].metadata_props.add(key="aot.backend", value="c")
+    loaded = load(with_functions([inner, outer], calls))
+    marks = [
+        (n.op_type, n.metadata_props.get("aot.backend"), n.metadata_props.get("aot.region"))
+        for n in loaded.graph
+    ]
+    assert marks == [
+        ("Relu", "acme", "r0"),
+        ("Exp", "acme", "r0"),
+        ("Neg", "c", None),
+        ("Neg", None, None),
+    ]
 
 
 def test_recursive_functions_and_function_bombs_are_refused():

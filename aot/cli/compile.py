@@ -54,12 +54,15 @@ class Staged(Progress):
 def options_of(a: argparse.Namespace) -> Options:
     """The Options a parsed command line asks for; subcommands have only some of them."""
     given = vars(a)
+    regions, keep = _regions(given.get("regions", ""))
     return Options(
         name=given.get("name", ""),
         target=given.get("target", "host"),
         backends=_backends(given.get("backend", [])),
         offload_limit=given.get("offload_limit"),
         require_backend=given.get("require_backend", False),
+        keep={**keep, **_once("--keep", given.get("keep", []))},
+        regions=regions,
         dims=_once("--dim", given.get("dim", [])),
         input_shapes=_once("--input-shape", given.get("input_shape", [])),
         bindings=_once("--bind", given.get("bind", [])),
@@ -71,6 +74,15 @@ def options_of(a: argparse.Namespace) -> Options:
         plan_effort=given.get("plan_effort", Options().plan_effort),
         dump_after=given.get("dump_after", ""),
     )
+
+
+def _regions(path: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """(regions, keep) of a `--regions` file, which most command lines do not have."""
+    if not path:
+        return {}, {}
+    from aot.partition.annotate import regions_from_toml
+
+    return regions_from_toml(path)
 
 
 def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from aot.errors import UnsupportedError
 #: Options: name -> (metavar or "" for a flag, what it will do).
 OPTIONS = {
     "--backend-option": ("A.KEY=V", "an option of a backend"),
-    "--keep": ("NODE=BACKEND", "give a node to a backend"),
     "--opset": ("N", "the opset that `partition` writes"),
     "--state": ("IN=OUT", "keep a pair of tensors in the context between runs"),
     "--max-string": ("N", "longest string in bytes"),

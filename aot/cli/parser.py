@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from aot.cli.later import COMMANDS as LATER_COMMANDS
 from aot.cli.later import add_later, unavailable
-from aot.cli.values import bind, budget, count, dim, folder, input_shape, names
+from aot.cli.values import bind, budget, count, dim, folder, input_shape, keep, names
 from aot.errors import UsageError
 from aot.options import PLAN_EFFORT, STAGES
 
@@ -106,6 +106,20 @@ def _backends(p: Parser) -> None:
         type=_only("--partition", "priority", "cost"),
         default="priority",
         help="how nodes are given to backends (priority); cost is not available in this version",
+    )
+    p.add_argument(
+        "--keep",
+        metavar="NODE=BACKEND",
+        type=keep,
+        action="append",
+        default=[],
+        help="give a node to a backend (`c` is portable C)",
+    )
+    p.add_argument(
+        "--regions",
+        metavar="FILE.toml",
+        default="",
+        help="regions of your own: nodes, or the values between which they lie",
     )
 
 

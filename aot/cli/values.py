@@ -63,6 +63,14 @@ def bind(text: str) -> tuple[str, Any]:
     return name, parts[0] if len(parts) == 1 else parts
 
 
+def keep(text: str) -> tuple[str, str]:
+    """`NODE=BACKEND`."""
+    name, backend = _pair(text, "NODE=BACKEND")
+    if not backend:
+        raise ArgumentTypeError(f"{text!r} names no backend (c is portable C)")
+    return name, backend
+
+
 def _array(path: str) -> Any:
     import numpy as np
 

@@ -31,7 +31,8 @@ def vendors_of(program: Program, names: tuple[str, ...]) -> Vendors:
     used = {call.backend for call in program.calls}
     if used <= {"c"}:
         return Vendors({}, (), ())
-    backends = [b for b in backends_for(names) if b.name in used and b.name != "c"]
+    ordered = (*names, *sorted(used))  # a model's own metadata may name more than the options
+    backends = [b for b in backends_for(ordered) if b.name in used and b.name != "c"]
     files: dict[str, bytes] = {}
     for backend in backends:
         for name in backend.sources:

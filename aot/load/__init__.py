@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError, UsageError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "LoadOptions",
     "OpenAxis",
+    "Opened",
     "canonical_opset",
     "load",
     "model_text",
@@ -36,11 +37,20 @@ __all__ = [
 ]
 
 
+class Opened(NamedTuple):
+    """A model that has been read: `read_proto` gives it as it is."""
+
+    proto: onnx.ModelProto
+    folder: Path | None
+
+
 def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
     """The ModelProto behind whatever holds a model, and the folder of its external data.
 
     Raises UsageError for an object of another kind.
     """
+    if isinstance(source, Opened):
+        return source
     if isinstance(source, (str, os.PathLike, bytes)):
         return read_model(source)
     import onnx

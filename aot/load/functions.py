@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Model-local functions: inlined, unless a backend claims them or they mark a region."""
+"""Model-local functions: inlined, unless a backend claims them."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
 from aot.load.check import subgraphs
+from aot.load.marks import push_marks
 from aot.load.options import LoadOptions
 
 if TYPE_CHECKING:
     import onnx
 
-REGION_PREFIX = "aot.region"
-"""Metadata keys of a function that make it a region `aotc partition` wrote."""
-
 Key = tuple[str, str]
 
 
 def inline_functions(model: onnx.ModelProto, options: LoadOptions) -> onnx.ModelProto:
-    """`model` without calls to functions, but for the claimed ones and regions."""
+    """`model` without calls to functions, but for the claimed ones; marks go to the nodes."""
     if not model.functions:
         return model
+    push_marks(model)
     kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
     return _inline(model, kept)
 
@@ -38,9 +37,7 @@ def check_functions(model: onnx.ModelProto, options: LoadOptions) -> None:
 
 
 def _is_kept(function: onnx.FunctionProto, options: LoadOptions) -> bool:
-    if f"{function.domain}::{function.name}" in options.claimed:
-        return True
-    return any(p.key.startswith(REGION_PREFIX) for p in function.metadata_props)
+    return f"{function.domain}::{function.name}" in options.claimed
 
 
 def _inline(model: onnx.ModelProto, kept: list[Key]) -> onnx.ModelProto:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aot.edit import Editor
+from aot.load.marks import MARKS
 from aot.load.options import LoadOptions
 from aot.shapes.evaluate import IMPURE
 from aot.shapes.limits import SMALL_ELEMENTS
@@ -66,7 +67,8 @@ def _key(node: ir.Node) -> tuple[Any, ...] | None:
         )
     except TypeError:
         return None
-    return node.op_type, len(node.outputs), inputs, attributes
+    marks = tuple(str(node.metadata_props.get(key, "")) for key in MARKS)
+    return node.op_type, len(node.outputs), inputs, attributes, marks
 
 
 def _hashable(value: Any) -> Any:

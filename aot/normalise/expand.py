@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from aot.edit import Editor, graphs, hoist_constants
 from aot.errors import ModelError
+from aot.load.marks import MARKS
 from aot.load.options import LoadOptions
 from aot.normalise.bodies import BODIES, is_runtime, own_body
 from aot.normalise.unroll import captured, is_unrollable, unrolled
@@ -214,6 +215,9 @@ def _name(node: ir.Node, inner: Sequence[ir.Node]) -> None:
     for index, made in enumerate(inner):
         made.name = f"{stem}_{index}_{made.op_type}"
         made.metadata_props[NAME_KEY] = title(node)
+        for key in MARKS:
+            if key in node.metadata_props:
+                made.metadata_props[key] = node.metadata_props[key]
         for value in made.outputs:
             if value.name:
                 value.name = f"{stem}_{value.name} {index}"

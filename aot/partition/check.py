@@ -19,11 +19,14 @@ def check_partition(graph: ir.Graph, partition: Partition) -> None:
     """Raise InternalError unless every claim of a partition holds.
 
     Every node is in exactly one match; a vendor's matches pass its own checks; every region has
-    one vendor; items are in topological order with regions contiguous; the quotient graph, each
-    region one vertex and each portable match another, has no cycle; the count is as certified.
+    one vendor; what the user asks for is done; items are in topological order with regions
+    contiguous; the quotient graph, each region one vertex and each portable match another, has no
+    cycle; the count is as certified.
     """
     _once(graph, partition.items)
     _supported(partition.items)
+    if len({s.region for s in partition.items if s.region >= 0}) == partition.certificate.count:
+        _as_asked(partition.items)
     group = _groups(partition.items)
     needs = _needs(partition.items)
     _acyclic(group, needs)
@@ -81,6 +84,29 @@ def _supported(items: Sequence[Selected]) -> None:
         reasons = s.pattern.refusals(s.match)
         if reasons:
             raise InternalError(f"{s.name} was given to {s.backend}, which refuses: {reasons[0]}")
+
+
+def _as_asked(items: Sequence[Selected]) -> None:
+    """The user's word on every node is kept; what the user calls one region is one, alone."""
+    regions: dict[int, set[str]] = {}
+    places: dict[str, set[int]] = {}
+    for s in items:
+        for node in s.match.nodes:
+            backend = node.ir.metadata_props.get("aot.backend", "")
+            label = node.ir.metadata_props.get("aot.region", "")
+            if s.backend == "none":
+                continue
+            if backend and backend != s.backend:
+                raise InternalError(f"{node.name} is to be computed by {backend}, not {s.backend}")
+            if s.region >= 0:
+                regions.setdefault(s.region, set()).add(str(label))
+                places.setdefault(str(label), set()).add(s.region)
+    for region, labels in regions.items():
+        if len(labels) > 1:
+            raise InternalError(f"region {region} mixes the user's regions {sorted(labels)}")
+    for label, numbers in places.items():
+        if label and len(numbers) > 1:
+            raise InternalError(f"the user's region {label} became {len(numbers)} regions")
 
 
 def _groups(items: Sequence[Selected]) -> list[Group]:

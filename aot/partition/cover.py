@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, BackendError
+from aot.partition.annotate import PORTABLE, Mark, mark_of
 from aot.partition.graph import read_by
 from aot.partition.match import Match, NodeRef
 from aot.partition.pattern import Results, needed_ops, root_ops
@@ -17,8 +18,8 @@ from aot.vendor.backend import Backend, Pattern
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-#: The name of the backend that is no vendor.
-PORTABLE = "c"
+__all__ = ["PORTABLE", "Cover", "Refusal"]
+
 #: Ways to match one pattern at one node that are tried until a check passes.
 MOST_TRIED = 16
 
@@ -34,11 +35,35 @@ class Refusal:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Barred(Container[int]):
+    """id() of nodes that `backend` may not cover with `mark`'s node: owned, or marked otherwise."""
+
+    owner: Container[int]
+    marks: Mapping[int, Mark]
+    backend: str
+    region: str
+
+    def __contains__(self, node: object) -> bool:
+        if node in self.owner:
+            return True
+        mark = self.marks.get(node, FREE)  # type: ignore[call-overload]
+        return mark.backend not in ("", self.backend) or mark.region != self.region
+
+
+FREE = Mark()
+
+
 class Cover:
-    """Nodes of a graph and who owns them. Nodes are in topological order."""
+    """Nodes of a graph and who owns them. Nodes are in topological order.
+
+    What the user says of a node (`marks`, by id()) binds every backend.
+    """
 
     def __init__(self, graph: ir.Graph) -> None:
         self.nodes = list(graph)
+        self.marks = {id(n): m for n in self.nodes if (m := mark_of(n)) != FREE}
+        self._marked_only = self._freely = False
         self._refusals: dict[Refusal, None] = {}
         self._after: list[list[ir.Node]] = []  # users by position, filled when first asked for
         self._position = {id(n): i for i, n in enumerate(self.nodes)}
@@ -72,12 +97,15 @@ class Cover:
                 del self._owner[id(node.ir)]
         self._several = [m for m in self._several if m is not match]
 
-    def take(self, backend: Backend) -> None:
+    def take(self, backend: Backend, marked_only: bool = False, freely: bool = False) -> None:
         """Give `backend` what its patterns fit: more nodes first, then priority, then order.
 
         A pattern of varying length competes with the length it has at that place: a match that
         is shorter than its pattern's largest waits until matches of its size are due.
+        With `marked_only` it gets nothing but what the user gives it by name; `freely` it may take
+        also what the user gives to others.
         """
+        self._marked_only, self._freely = marked_only, freely
         patterns = backend.patterns
         due = [(-p.size, -p.priority, i, -1) for i, p in enumerate(patterns)]
         heapq.heapify(due)
@@ -107,12 +135,18 @@ class Cover:
 
     def _fitting(self, backend: Backend, pattern: Pattern, node: ir.Node) -> Match | None:
         """The first match at `node` that passes the checks; why not, if none does."""
-        if id(node) in self._owner:
+        mark = FREE if self._freely else self.marks.get(id(node), FREE)
+        if id(node) in self._owner or mark.backend not in ("", backend.name):
             return None
+        if self._marked_only and not mark.backend:
+            return None
+        barred: Container[int] = self._owner
+        if self.marks and not self._freely:
+            barred = _Barred(self._owner, self.marks, backend.name, mark.region)
         step = "pattern"
         try:
             refused: list[str] = []
-            for tried, match in enumerate(pattern.matches(node, self._owner)):
+            for tried, match in enumerate(pattern.matches(node, barred)):
                 if tried == MOST_TRIED:
                     break
                 if isinstance(pattern.graph, Results) and self._closes_a_cycle(match):

@@ -27,6 +27,16 @@ def read_by(node: ir.Node) -> Iterator[ir.Value]:
                     yield from read_by(inner)
 
 
+def node_dependencies(nodes: Sequence[ir.Node]) -> list[list[int]]:
+    """For each node, the indices of the nodes whose values it reads, ascending."""
+    position = {id(n): i for i, n in enumerate(nodes)}
+    needs = []
+    for node in nodes:
+        found = {position.get(id(v.producer()), -1) for v in read_by(node)}
+        needs.append(sorted(found - {-1}))
+    return needs
+
+
 def dependencies(matches: Sequence[Match]) -> list[list[int]]:
     """For each match, the indices of the matches whose values it reads, ascending."""
     owner = {id(n.ir): i for i, m in enumerate(matches) for n in m.nodes}

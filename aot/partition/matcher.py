@@ -8,7 +8,7 @@ binds is undone when the search comes back to it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +63,7 @@ def match_at(pattern: Pat | Results, root: ir.Node) -> Binding | None:
 
 
 def matches_at(
-    pattern: Pat | Results, root: ir.Node, taken: Collection[int] = ()
+    pattern: Pat | Results, root: ir.Node, taken: Container[int] = ()
 ) -> Iterator[Binding]:
     """Every way `pattern` matches at `root`, the author's preferred one first.
 
@@ -105,7 +105,7 @@ def _reads_itself(found: Binding, wildcards: Sequence[ir.Value | None]) -> bool:
 class _Search:
     """The state of one search: what is bound now."""
 
-    def __init__(self, root: ir.Node, taken: Collection[int]) -> None:
+    def __init__(self, root: ir.Node, taken: Container[int]) -> None:
         self.root = root
         self.graph = root.graph
         self.taken = taken

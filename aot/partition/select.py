@@ -6,15 +6,17 @@ What vendors take is then merged into regions (see `regions`), and the result ch
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, UnsupportedError, raise_all
+from aot.partition.annotate import mark_of
+from aot.partition.asked import merge_around, prove_convex
 from aot.partition.check import check_partition
-from aot.partition.cover import PORTABLE, Cover, Refusal
-from aot.partition.graph import dependencies
+from aot.partition.cover import FREE, PORTABLE, Cover, Refusal
+from aot.partition.graph import dependencies, node_dependencies
 from aot.partition.match import Match, NodeRef
 from aot.partition.pattern import OpPat, Var
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
@@ -100,9 +102,12 @@ def select(
     backends: Sequence[Backend],
     offload_limit: int | None = None,
     survey: bool = False,
+    marked_only: Collection[str] = (),
 ) -> Partition:
     """Cover `graph` with matches of `backends`, the first named winning.
 
+    What the user says of a node (`annotate`) comes first; the backends named in `marked_only` get
+    nothing else.
     `offload_limit` keeps only that many regions, the first in the order they run; what the others
     held goes to portable C. With `survey` a node that no backend takes is given to the backend
     `none`, and every reason is kept: for reading, not for lowering.
@@ -111,10 +116,11 @@ def select(
     BackendError naming vendor, pattern and node when a backend's code raises.
     """
     cover = Cover(graph)
+    _check_asked(cover)
     for backend in backends:
-        cover.take(backend)
+        cover.take(backend, backend.name in marked_only)
     if survey:
-        cover.take(_nobody(cover.missing()))
+        cover.take(_nobody(cover.missing()), freely=True)
     raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
     chosen, regions, certificate = _with_regions(cover, backends)
     if offload_limit is not None and offload_limit < certificate.count:
@@ -123,7 +129,7 @@ def select(
                 cover.give_back(pattern, match)
         for backend in backends:
             if backend.name == PORTABLE:
-                cover.take(backend)
+                cover.take(backend, freely=True)
         raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
         chosen, regions = _renumbered(cover, chosen, regions, offload_limit)
     order = quotient_order(dependencies([m for _, m in chosen]), regions)
@@ -158,8 +164,33 @@ def _with_regions(
     chosen = cover.matches()
     number = {b.name: i for i, b in enumerate(backends) if b.name != PORTABLE}
     colours = [number.get(p.backend, -1) for p, _ in chosen]
-    found = merge_regions(dependencies([m for _, m in chosen]), colours)
+    labels = [_label(cover, p, m) for p, m in chosen]
+    needs = dependencies([m for _, m in chosen])
+    if any(labels):
+        found = merge_around(needs, colours, labels, [_spelled(m) for _, m in chosen])
+    else:
+        found = merge_regions(needs, colours)
     return chosen, list(found.region), found.certificate
+
+
+def _check_asked(cover: Cover) -> None:
+    """Raise ModelError with the path that breaks it unless the user's regions are convex."""
+    if not any(m.region for m in cover.marks.values()):
+        return
+    labels = [cover.marks.get(id(n), FREE).region for n in cover.nodes]
+    names = [NodeRef(n).onnx_name for n in cover.nodes]
+    prove_convex(node_dependencies(cover.nodes), labels, names)
+
+
+def _label(cover: Cover, pattern: Pattern, match: Match) -> str:
+    """The user's region that a match is in: not where nobody takes what the user wants taken."""
+    if pattern.backend in (PORTABLE, NOBODY):
+        return ""
+    return cover.marks.get(id(match.root.ir), FREE).region
+
+
+def _spelled(match: Match) -> str:
+    return match.root.onnx_name
 
 
 def _renumbered(
@@ -175,10 +206,19 @@ def _unsupported(
     node: ir.Node, backends: Sequence[Backend], refusals: Sequence[Refusal]
 ) -> AotError:
     ref = NodeRef(node)
-    own = [r for r in refusals if r.node == ref.name and r.backend == backends[-1].name]
+    mark = mark_of(node)
+    asked = mark.backend or backends[-1].name
+    own = [r for r in refusals if r.node == ref.name and r.backend == asked]
     # The pattern of the single operator says most; longer patterns come earlier in the list.
     why = own[-1].reason if own else "no backend has this operator"
     op = node.op_type if not node.domain else f"{node.domain}.{node.op_type}"
+    if mark.backend:
+        where = f' (region "{mark.region}")' if mark.region else ""
+        return UnsupportedError(
+            f"node {ref.onnx_name} ({op}) is given to {asked}{where}, which does not compute it: "
+            f"{own[-1].reason if own else 'it has no pattern that fits'}",
+            hint="take the node out of the region, or give it to another backend",
+        )
     return UnsupportedError(
         f"node {ref.onnx_name} ({op}): {why}",
         hint="" if own else "`aotc ops` lists the operators of this version",

@@ -22,7 +22,7 @@ that returns call records, and optionally a layout rule, a cost and test cases:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -120,7 +120,7 @@ class Pattern:
         """The match that ends at `root`, with no check applied, or None."""
         return next(self.matches(root), None)
 
-    def matches(self, root: ir.Node, taken: Collection[int] = ()) -> Iterator[Match]:
+    def matches(self, root: ir.Node, taken: Container[int] = ()) -> Iterator[Match]:
         """Every match at `root`, the preferred one first, without the nodes of id() in `taken`."""
         if self._declared is None:
             self._declared = pat.names(self.graph)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections.abc import Iterable
 from importlib.metadata import EntryPoint, entry_points
 
 from aot.errors import BackendError
@@ -30,7 +31,7 @@ def available() -> list[str]:
     return [*sorted({*bundled(), *external()}), "c"]
 
 
-def find_backend(name: str) -> Backend:
+def find_backend(name: str, where: str = "--backend") -> Backend:
     """Import the backend called `name`; BackendError names the known ones."""
     if name == "c":
         from aot.ops.registry import load_all
@@ -43,7 +44,7 @@ def find_backend(name: str) -> Backend:
             found = external()[name].load()
         else:
             raise BackendError(
-                f"no backend is called {name!r}", "--backend", f"known: {', '.join(available())}"
+                f"no backend is called {name!r}", where, f"known: {', '.join(available())}"
             )
     except AttributeError as error:
         raise BackendError(
@@ -56,7 +57,11 @@ def find_backend(name: str) -> Backend:
     return found
 
 
-def backends_for(names: tuple[str, ...]) -> list[Backend]:
+def plain_names(names: Iterable[str]) -> list[str]:
+    """Names of vendors without their configurations, each once."""
+    return list(dict.fromkeys(n.split(":")[0] for n in names if n.split(":")[0] != "c"))
+
+
+def backends_for(names: Iterable[str], where: str = "--backend") -> list[Backend]:
     """The backends in order of preference, portable C appended."""
-    plain = [n.split(":")[0] for n in names if n.split(":")[0] != "c"]
-    return [find_backend(n) for n in [*plain, "c"]]
+    return [*(find_backend(n, where) for n in plain_names(names)), find_backend("c")]

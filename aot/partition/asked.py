@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions that the user asked for: proven convex, then left as they are while others merge."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from aot.errors import ModelError
+from aot.partition.regions import Regions, merge_regions, quotient_order
+
+Preds = Sequence[Sequence[int]]
+#: Names shown of a path.
+SHOWN = 8
+
+
+def merge_around(
+    preds: Preds, colours: Sequence[int], labels: Sequence[str], names: Sequence[str]
+) -> Regions:
+    """As `merge_regions`, where the vertices of one label ("" = none) are one region by themselves.
+
+    Raises ModelError with the path if a labelled region is left and entered again, or if such
+    regions need each other.
+    """
+    group, fewer, members = prove_convex(preds, labels, names)
+    used: dict[str, int] = {}
+    first = max(colours, default=-1) + 1
+    tints = []
+    for inside in members:
+        label = labels[inside[0]]
+        own = first + used.setdefault(label, len(used)) if label else colours[inside[0]]
+        tints.append(own)
+    found = merge_regions(fewer, tints)
+    region = [found.region[g] for g in group]
+    certificate = replace(found.certificate, order=tuple(quotient_order(preds, region)))
+    return Regions(tuple(region), certificate)
+
+
+def prove_convex(
+    preds: Preds, labels: Sequence[str], names: Sequence[str]
+) -> tuple[list[int], list[list[int]], list[list[int]]]:
+    """The graph with one vertex per label: (vertex of each given one, predecessors, members).
+
+    Raises ModelError with the path if it has a cycle.
+    """
+    group = _groups(labels)
+    fewer, members = _contracted(preds, group)
+    cycle = _cycle(fewer, [g for g, m in enumerate(members) if labels[m[0]]])
+    if cycle:
+        raise _broken(preds, group, labels, names, members, cycle)
+    return group, fewer, members
+
+
+def _groups(labels: Sequence[str]) -> list[int]:
+    """The vertex of the contracted graph of each vertex."""
+    number: dict[str, int] = {}
+    group, count = [], 0
+    for label in labels:
+        if label and label in number:
+            group.append(number[label])
+            continue
+        if label:
+            number[label] = count
+        group.append(count)
+        count += 1
+    return group
+
+
+def _contracted(preds: Preds, group: Sequence[int]) -> tuple[list[list[int]], list[list[int]]]:
+    """(predecessors, members) of each contracted vertex."""
+    needs: list[dict[int, None]] = [{} for _ in range(max(group, default=-1) + 1)]
+    members: list[list[int]] = [[] for _ in needs]
+    for v, before in enumerate(preds):
+        members[group[v]].append(v)
+        for p in before:
+            if group[p] != group[v]:
+                needs[group[v]].setdefault(group[p])
+    return [list(n) for n in needs], members
+
+
+def _cycle(preds: Preds, starts: Sequence[int]) -> list[int]:
+    """The vertices of a shortest cycle through one of `starts`, along its edges, or []."""
+    after: list[list[int]] = [[] for _ in preds]
+    waiting = [len(before) for before in preds]
+    for v, before in enumerate(preds):
+        for p in before:
+            after[p].append(v)
+    ready = [v for v, n in enumerate(waiting) if not n]
+    for v in ready:
+        for s in after[v]:
+            waiting[s] -= 1
+            if not waiting[s]:
+                ready.append(s)
+    stuck = {v for v, n in enumerate(waiting) if n}
+    found = [path for v in starts if v in stuck and (path := _path(after, v, v, stuck))]
+    return min(found, key=len) if found else []
+
+
+def _path(after: Preds, start: int, stop: int, inside: set[int]) -> list[int]:
+    """A shortest path of at least one edge within `inside`: [start, …], `stop` left out."""
+    origin: dict[int, int] = {}
+    queue = deque([start])
+    while queue:
+        v = queue.popleft()
+        for s in after[v]:
+            if s == stop:
+                path = [v]
+                while path[-1] != start:
+                    path.append(origin[path[-1]])
+                return path[::-1]
+            if s in inside and s not in origin and s != start:
+                origin[s] = v
+                queue.append(s)
+    return []
+
+
+def _broken(
+    preds: Preds,
+    group: Sequence[int],
+    labels: Sequence[str],
+    names: Sequence[str],
+    members: Sequence[Sequence[int]],
+    cycle: Sequence[int],
+) -> ModelError:
+    """The error for a cycle of contracted vertices, spelled with the names of real ones."""
+    asked = [labels[members[g][0]] for g in cycle if labels[members[g][0]]]
+    turn = next(i for i, g in enumerate(cycle) if labels[members[g][0]])
+    ring = [*cycle[turn:], *cycle[:turn], cycle[turn]]
+    path: list[str] = []
+    for here, there in pairwise(ring):
+        leave, enter = next((p, v) for v in members[there] for p in preds[v] if group[p] == here)
+        if not path or path[-1] != names[leave]:
+            path.append(names[leave])
+        path.append(names[enter])
+    shown = path if len(path) <= SHOWN else [*path[: SHOWN - 2], "…", path[-1]]
+    if len(asked) == 1:
+        what = f'region "{asked[0]}" is left and entered again: {" -> ".join(shown)}'
+        hint = "a region must hold every node on a path between two of its own"
+    else:
+        what = f"regions {', '.join(asked)} need each other: {' -> '.join(shown)}"
+        hint = "split one of them where the path crosses it"
+    return ModelError(what, hint=hint)
