@@ -31,6 +31,11 @@ class DType:
         return max(1, self.bits // 8)
 
     @property
+    def packed(self) -> bool:
+        """Whether several elements share a byte."""
+        return self.bits < 8
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype (ml_dtypes for the types NumPy lacks)."""
         if not hasattr(np, self.np_name):
@@ -48,7 +53,7 @@ class DType:
     @property
     def is_int(self) -> bool:
         """Whether this is an integer type (bool is none)."""
-        return self.short[0] in "su" and self.short != "str"
+        return self.short[0] in "su" and not self.packed
 
     def __str__(self) -> str:
         return self.name
@@ -77,8 +82,21 @@ F8E4M3FNUZ = DType("float8e4m3fnuz", "f8e4m3fnuz", 18, 8, "uint8_t", 11, "float8
 F8E5M2 = DType("float8e5m2", "f8e5m2", 19, 8, "uint8_t", 12, "float8_e5m2")
 F8E5M2FNUZ = DType("float8e5m2fnuz", "f8e5m2fnuz", 20, 8, "uint8_t", 13, "float8_e5m2fnuz")
 FLOAT8 = (F8E4M3FN, F8E4M3FNUZ, F8E5M2, F8E5M2FNUZ)
+#: A power of two: scales of blocks.
+F8E8M0 = DType("float8e8m0", "f8e8m0", 24, 8, "uint8_t", 14, "float8_e8m0fnu")
 
-ALL = (F32, U8, S8, U16, S16, S32, S64, BOOL, F16, F64, U32, U64, BF16, *FLOAT8)
+# Two or four elements to a byte, the first one in the lowest bits.
+U4 = DType("uint4", "u4", 21, 4, "uint8_t", _UINT, "uint4")
+S4 = DType("int4", "s4", 22, 4, "uint8_t", _INT, "int4")
+F4E2M1 = DType("float4e2m1", "f4e2m1", 23, 4, "uint8_t", 17, "float4_e2m1fn")
+U2 = DType("uint2", "u2", 25, 2, "uint8_t", _UINT, "uint2")
+S2 = DType("int2", "s2", 26, 2, "uint8_t", _INT, "int2")
+PACKED = (U4, S4, F4E2M1, U2, S2)
+
+ALL = (
+    *(F32, U8, S8, U16, S16, S32, S64, BOOL, F16, F64, U32, U64, BF16),
+    *(*FLOAT8, F8E8M0, *PACKED),
+)
 _BY_ONNX = {d.onnx: d for d in ALL}
 _BY_NAME = {d.name: d for d in ALL} | {d.np_name: d for d in ALL}
 
@@ -91,6 +109,42 @@ def from_onnx(number: int) -> DType | None:
 def from_name(name: str) -> DType:
     """The DType called `name` (KeyError if there is none)."""
     return _BY_NAME[name]
+
+
+def pack(codes: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """The bytes of a packed tensor; `codes` are its elements or their bits, in any shape."""
+    per = 8 // dtype.bits
+    bits = codes.reshape(-1).astype(codes.dtype).view(np.uint8) & ((1 << dtype.bits) - 1)
+    padded = np.zeros(-(-len(bits) // per) * per, np.uint8)
+    padded[: len(bits)] = bits
+    shifts = np.arange(per, dtype=np.uint8) * np.uint8(dtype.bits)
+    joined: np.ndarray[Any, Any] = np.bitwise_or.reduce(padded.reshape(-1, per) << shifts, axis=1)
+    return joined.astype(np.uint8)
+
+
+def unpack(data: np.ndarray[Any, Any], dtype: DType, shape: Any) -> np.ndarray[Any, Any]:
+    """Elements (as ml_dtypes has them) of the bytes of a packed tensor."""
+    per = 8 // dtype.bits
+    shifts = np.arange(per, dtype=np.uint8) * np.uint8(dtype.bits)
+    bits = (data.reshape(-1, 1) >> shifts).reshape(-1) & np.uint8((1 << dtype.bits) - 1)
+    count = int(np.prod(shape))
+    if dtype.short.startswith("s"):  # ml_dtypes keeps the sign in the whole byte
+        sign = np.uint8(1 << (dtype.bits - 1))
+        bits = (bits ^ sign) - sign
+    return bits[:count].astype(np.uint8).view(dtype.numpy).reshape(shape)
+
+
+def to_bytes(array: np.ndarray[Any, Any], dtype: DType) -> bytes:
+    """The bytes of a tensor, row-major; a packed one is given by its elements or their bits."""
+    data = pack(array, dtype) if dtype.packed else np.ascontiguousarray(array)
+    return data.tobytes()
+
+
+def from_bytes(data: bytes, dtype: DType, shape: Any) -> np.ndarray[Any, Any]:
+    """The array of a tensor's bytes; of types NumPy lacks as ml_dtypes has them."""
+    if dtype.packed:
+        return unpack(np.frombuffer(data, np.uint8), dtype, shape)
+    return np.frombuffer(data, dtype.numpy).reshape(shape)
 
 
 def from_numpy(dtype: np.dtype[Any]) -> DType:

@@ -294,6 +294,8 @@ class LowerContext:
         name = layout_name(value.name, value.layout)
         if name not in self.tensors:
             data = lay.to_physical(np.asarray(value.data), value.layout)
+            if value.dtype.packed:
+                data = dtypes.pack(data, value.dtype)
             tensor = Tensor(
                 name, value.shape, value.dtype, Role.CONST, value.layout, onnx_name=value.onnx_name
             )

@@ -34,9 +34,11 @@ class Spec:
 
     @property
     def array_dtype(self) -> np.dtype[Any]:
-        """The NumPy dtype of its arrays; types NumPy lacks are raw bits."""
+        """The NumPy dtype of its arrays; types NumPy lacks are raw bits, a byte each at least."""
         known = dtypes.from_name(self.dtype)
-        return np.dtype("uint16") if known is dtypes.BF16 else known.numpy
+        if hasattr(np, known.np_name):
+            return known.numpy
+        return np.dtype("uint16" if known.bits == 16 else "uint8")
 
     @property
     def nbytes(self) -> int:
@@ -44,7 +46,7 @@ class Spec:
         count = 1
         for d in self.shape:
             count *= d
-        return count * self.array_dtype.itemsize
+        return (count * dtypes.from_name(self.dtype).bits + 7) // 8
 
 
 def specs(manifest: Mapping[str, Any], key: str) -> tuple[Spec, ...]:
@@ -153,7 +155,8 @@ def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) ->
         folder = Path(place)
         arguments: list[str] = []
         for i, array in enumerate(arrays):
-            (folder / f"i{i}.bin").write_bytes(np.ascontiguousarray(array).tobytes())
+            kind = dtypes.from_name(built.inputs[i].dtype)
+            (folder / f"i{i}.bin").write_bytes(dtypes.to_bytes(array, kind))
             arguments += ["--input", f"{i}=i{i}.bin"]
         for i in range(len(built.outputs)):
             arguments += ["--output", f"{i}=o{i}.bin"]
@@ -181,6 +184,10 @@ def read_raw(path: Path, spec: Spec) -> Array:
             f"{spec.name}: {path} holds {len(data)} bytes "
             f"(needs {spec.nbytes} for {spec.dtype}{list(spec.shape)})"
         )
+    known = dtypes.from_name(spec.dtype)
+    if known.packed:
+        codes = dtypes.unpack(np.frombuffer(data, np.uint8), known, spec.shape).view(np.uint8)
+        return codes & np.uint8((1 << known.bits) - 1)
     return np.frombuffer(data, spec.array_dtype).reshape(spec.shape)
 
 
@@ -193,7 +200,7 @@ def conform(array: Array, spec: Spec, where: str) -> Array:
         and array.dtype.kind == "V"
     ):
         array = array.view(wanted)
-    if array.dtype != wanted and wanted.name == "uint16" and array.dtype.name == spec.dtype:
+    if array.dtype != wanted and array.dtype.name == dtypes.from_name(spec.dtype).np_name:
         array = array.view(wanted)
     if array.dtype != wanted or array.shape != spec.shape:
         raise AotError(
@@ -251,7 +258,8 @@ def write_outputs(built: Built, arrays: Sequence[Array], targets: Sequence[str])
         elif file.endswith(".npy"):
             write_npy(Path(file), named[name])
         else:
-            write_bytes(Path(file), named[name].tobytes())
+            known = next(s.dtype for s in built.outputs if s.name == name)
+            write_bytes(Path(file), dtypes.to_bytes(named[name], dtypes.from_name(known)))
 
 
 def timed(built: Built, repeat: int, warmup: int = 1, seed: int = 0) -> dict[str, Any]:

@@ -246,6 +246,6 @@ def plain(data: bytes, spec: Spec, layout: str) -> Array:
 
 def _as_bits(array: Array, spec: Spec) -> Array:
     """The reference's array as raw bits where NumPy lacks the type."""
-    if spec.dtype == "bfloat16" and array.dtype.itemsize == 2:
-        return array.view(np.uint16)
+    if array.dtype != spec.array_dtype and array.dtype.itemsize == spec.array_dtype.itemsize:
+        return array.view(spec.array_dtype)
     return array

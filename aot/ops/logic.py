@@ -14,24 +14,30 @@ from aot.dtypes import (
     F8E4M3FNUZ,
     F8E5M2,
     F8E5M2FNUZ,
+    F8E8M0,
     F16,
     F32,
     F64,
     FLOAT8,
+    PACKED,
     S32,
     S64,
     U8,
     U64,
     DType,
+    pack,
+    unpack,
 )
-from aot.lower_context import LowerContext
+from aot.layout import Layout
+from aot.lower_context import Handle, LowerContext
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
 from aot.ops.layouts import follow
+from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.ops.unary import SPECIAL, edges, elements
-from aot.partition.match import Match
+from aot.partition.match import Match, ValueRef
 
 TRUTH = np.array([[True, False], [True, True]])
 ORDERED = NUMBERS
@@ -124,10 +130,18 @@ F8_FORMATS = {
 }
 
 
+cast.packed = cast_like.packed = True
+
+
 @cast.check
 @cast_like.check
 def cast_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    for t, other in ((m.x.dtype, m.y.dtype), (m.y.dtype, m.x.dtype)):
+    by_way = (by_way_of(m.x.dtype), to_way_of(m.y.dtype))
+    if any(v.dtype in FLOAT8 for v in (m.x, m.y)):
+        by_way = (m.x.dtype, m.y.dtype)
+    if F8E8M0 in (m.x.dtype, m.y.dtype):
+        yield m.round_mode in ROUND_MODES, f"round_mode {m.round_mode!r}"
+    for t, other in (by_way, by_way[::-1]):
         known = t in CASTABLE or (t in FLOAT8 and other in AROUND_F8)
         yield known, f"dtype {t} from or to {other}"
     twice = m.y.dtype is BF16 and m.x.dtype in (S64, U64)
@@ -143,6 +157,9 @@ def cast_to_kernel(c: LowerContext, m: Match) -> None:
     if m.y.dtype in FLOAT8 or m.x.dtype in FLOAT8:
         cast_f8(c, m)
         return
+    if any(by_way_of(v.dtype) is not v.dtype for v in (m.x, m.y)):
+        cast_by_way(c, m)
+        return
     same = m.x.dtype.nbytes == m.y.dtype.nbytes
     c.call(
         f"aot_cast_{m.x.dtype.short}_{m.y.dtype.short}",
@@ -152,6 +169,24 @@ def cast_to_kernel(c: LowerContext, m: Match) -> None:
         header="aot_cast.h",
         inplace=[(m.y, m.x)] if same else (),
     )
+
+
+def cast_by_way(c: LowerContext, m: Match) -> None:
+    """Record a conversion between types that are widened, converted and narrowed."""
+    source, to = by_way_of(m.x.dtype), to_way_of(m.y.dtype)
+    wide = widen(c, m.x)
+    if source is not to:
+        result: ValueRef | Handle = m.y
+        if to is not m.y.dtype:
+            result = c.temp(m.y.shape, to, name="converted")
+            c.defines(result)
+        kernel = f"aot_cast_{source.short}_{to.short}"
+        c.call(kernel, result, c.read(wide), c.params(n=elements(m)), header="aot_cast.h")
+        wide = result
+    if to is not m.y.dtype:
+        narrow(c, m.y, wide, int(m.saturate), m.round_mode)
+    elif source is to:
+        c.copy(m.y, c.read(wide), elements(m) * to.nbytes)
 
 
 def cast_f8(c: LowerContext, m: Match) -> None:
@@ -166,7 +201,10 @@ def cast_f8(c: LowerContext, m: Match) -> None:
         c.call("aot_cast_from_f8", m.y, m.x, params, instance=instance, header="aot_cast_f8.h")
 
 
-cast.layouts(follow)
+@cast.layouts
+def cast_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    packed = m.x.dtype.packed or m.y.dtype.packed
+    return {} if packed else follow(m, incoming, vlen)
 
 
 @cast.cases
@@ -209,6 +247,19 @@ def f8_cases() -> Iterator[Case]:
         yield case(inputs, to=t.onnx, expected=(inputs.astype(t.numpy),))
         wide = inputs.astype(np.float16)
         yield case(wide, to=t.onnx, expected=(wide.astype(t.numpy),))
+
+
+@cast.cases
+def packed_cases() -> Iterator[Case]:
+    for t in PACKED:
+        every = np.arange(1 << t.bits, dtype=np.uint8)[: (1 << t.bits) - 1]
+        codes = unpack(pack(every, t), t, every.shape)  # an odd number of elements
+        yield case(codes, to=F32.onnx, expected=(codes.astype(np.float32),))
+        yield case(codes, to=F16.onnx, expected=(codes.astype(np.float16),))
+        yield case(codes.astype(np.float32), to=t.onnx, expected=(codes,))
+    powers = np.array([0.75, 1.0, 1.5, 3e38, 1e-39, 2.0**-126], np.float32)
+    yield case(powers, to=F8E8M0.onnx, round_mode="nearest")
+    yield case(powers, to=F8E8M0.onnx, round_mode="down")
 
 
 @cast_like.cases

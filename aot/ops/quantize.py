@@ -8,15 +8,31 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.dtypes import F8E4M3FN, F8E5M2, F32, FLOAT8, S8, S16, S32, U8, U16, DType
+from aot.dtypes import (
+    F4E2M1,
+    F8E4M3FN,
+    F8E5M2,
+    F32,
+    FLOAT8,
+    PACKED,
+    S4,
+    S8,
+    S16,
+    S32,
+    U8,
+    U16,
+    DType,
+    unpack,
+)
 from aot.lower_context import LowerContext, ParamFields
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.moves import split_at
+from aot.ops.packed import codes_of, store_codes
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.partition.match import Match, ValueRef
 
-CODES: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8)
+CODES: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8, *PACKED)
 HEADER = "aot_quantize.h"
 
 quantize = op(
@@ -29,6 +45,9 @@ quantize = op(
     precision=0,
 )
 dequantize = op("DequantizeLinear", "x scale zero?", axis=1, block_size=0, output_dtype=0)
+
+
+quantize.packed = dequantize.packed = True
 
 
 def scales_fit(m: Match) -> Iterator[tuple[bool, str]]:
@@ -85,7 +104,7 @@ def geometry(c: LowerContext, m: Match) -> ParamFields:
 
 def suffix(value: ValueRef) -> str:
     """What kernels are called for a type of codes."""
-    return "f8" if value.dtype in FLOAT8 else value.dtype.short
+    return "f4" if value.dtype is F4E2M1 else "f8" if value.dtype in FLOAT8 else value.dtype.short
 
 
 @quantize.lower
@@ -94,15 +113,25 @@ def to_codes(c: LowerContext, m: Match) -> None:
     if instance:
         instance = {**instance, "SATURATE": int(m.saturate)}
     kernel = f"aot_quantize_{suffix(m.y)}"
-    operands = (m.y, m.x, m.scale, m.zero, geometry(c, m))
-    c.call(kernel, *operands, instance=instance, header=HEADER)
+    if not m.y.dtype.packed:
+        operands = (m.y, m.x, m.scale, m.zero, geometry(c, m))
+        c.call(kernel, *operands, instance=instance, header=HEADER)
+        return
+    zero = m.zero and codes_of(c, m.zero)
+    codes = c.temp(m.y.shape, U8, name="codes")
+    c.defines(codes)
+    c.call(kernel, codes, m.x, m.scale, zero and c.read(zero), geometry(c, m), header=HEADER)
+    store_codes(c, m.y, c.read(codes))
 
 
 @dequantize.lower
 def from_codes(c: LowerContext, m: Match) -> None:
     instance = F8_FORMATS.get(m.x.dtype.name, {})
     kernel = f"aot_dequantize_{suffix(m.x)}"
-    operands = (m.y, m.x, m.scale, m.zero, geometry(c, m))
+    x, zero = m.x, m.zero
+    if m.x.dtype.packed:
+        x, zero = c.read(codes_of(c, x)), zero and c.read(codes_of(c, zero))
+    operands = (m.y, x, m.scale, zero, geometry(c, m))
     c.call(kernel, *operands, instance=instance, header=HEADER)
 
 
@@ -122,6 +151,22 @@ def quantize_cases() -> Iterator[Case]:
     yield case(f32(2, 5, 3), f32(2, 3, 3, low=0.1), ints(2, 3, 3, dtype="int8"), block_size=2)
     for t in (F8E4M3FN, F8E5M2):
         yield case(f32(3, 7, low=-900, high=900), np.array(1, np.float32), np.zeros((), t.numpy))
+
+
+@quantize.cases
+def packed_quantize_cases() -> Iterator[Case]:
+    for t in PACKED:
+        yield case(f32(3, 7, low=-9, high=9), np.array(1.5, np.float32), np.zeros((), t.numpy))
+
+
+@dequantize.cases
+def packed_dequantize_cases() -> Iterator[Case]:
+    for t in PACKED:
+        codes = unpack(np.arange(11, dtype=np.uint8) * 23, t, (3, 5))
+        zero = 0 if t is F4E2M1 else 1
+        yield case(codes, SCALE, np.array(zero, np.float32).astype(t.numpy))
+    blocks = unpack(np.arange(15, dtype=np.uint8) * 17, S4, (2, 5, 3))
+    yield case(blocks, f32(2, 3, 3, low=0.1), None, block_size=2)
 
 
 @dequantize.cases

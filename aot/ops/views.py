@@ -42,6 +42,8 @@ def _declare(pattern: Pattern) -> None:
 
 for _pattern in (reshape, squeeze, unsqueeze, flatten, identity, bit_cast):
     _declare(_pattern)
+for _pattern in (reshape, squeeze, unsqueeze, flatten, identity):
+    _pattern.packed = True
 for _pattern in (reshape, squeeze, unsqueeze):
     _pattern.layouts(keeps_blocks)
 

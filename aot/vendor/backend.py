@@ -52,7 +52,8 @@ class Pattern:
 
     `attrs` are attributes of the root with their defaults (what `m.axis` gives); `outputs` names
     the root's outputs; `priority` breaks ties between patterns of equal size (larger first);
-    `header` is the C header of its kernels ("" = one per kernel), looked for in `folder` first.
+    `header` is the C header of its kernels ("" = one per kernel), looked for in `folder` first;
+    `packed` says that it knows elements of less than a byte: nobody else is shown them.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Pattern:
     priority: int = 0
     folder: Path | None = None
     header: str = ""
+    packed: bool = False
     _checks: list[Check] = field(default_factory=list)
     _lower: Lowering | None = None
     _layouts: LayoutRule | None = None
@@ -129,6 +131,10 @@ class Pattern:
 
     def refusals(self, m: Match) -> list[str]:
         """Every reason why a match cannot be computed; empty if it can."""
+        if not self.packed:
+            small = [v.dtype for v in m.values.values() if v is not None and v.dtype.packed]
+            if small:
+                return [f"dtype {small[0]} (elements share bytes)"]
         return [reason for c in self._checks for ok, reason in c(m) if not ok]
 
     def choose_layouts(self, m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:

@@ -4,8 +4,9 @@
  *
  * x and y are [outer][axis][inner]; element (o, a, i) uses the scale and the zero point at
  * o * so + a / block * sa + i * si. zero may be NULL. Rounding is to nearest even, NaN counts
- * as 0. Types s8 u8 s16 u16; dequantising also s32; f8 stands for every float8 (M, BIAS, KIND and
- * SATURATE as in aot_cast_f8.h). No scratch, y is not x.
+ * as 0. Types s8 u8 s16 u16; s4 u4 s2 u2 and f4 (float4e2m1) with a byte per code; dequantising
+ * also s32; f8 stands for every float8 (M, BIAS, KIND and SATURATE as in aot_cast_f8.h). No
+ * scratch, y is not x.
  */
 #ifndef AOT_QUANTIZE_H
 #define AOT_QUANTIZE_H
@@ -14,6 +15,7 @@
 #include <stdint.h>
 
 #include "aot_cast_f8.h"
+#include "aot_packed.h"
 
 typedef struct aot_quantize_params {
     int64_t outer, axis, inner, block, so, sa, si;
@@ -53,6 +55,10 @@ AOT_QUANTIZE(s8, int8_t, -128, 127)
 AOT_QUANTIZE(u8, uint8_t, 0, 255)
 AOT_QUANTIZE(s16, int16_t, -32768, 32767)
 AOT_QUANTIZE(u16, uint16_t, 0, 65535)
+AOT_QUANTIZE(s4, int8_t, -8, 7)
+AOT_QUANTIZE(u4, uint8_t, 0, 15)
+AOT_QUANTIZE(s2, int8_t, -2, 1)
+AOT_QUANTIZE(u2, uint8_t, 0, 3)
 
 #define AOT_DEQUANTIZE(SHORT, T)                                                                   \
     typedef aot_quantize_params aot_dequantize_##SHORT##_params;                                   \
@@ -65,6 +71,10 @@ AOT_DEQUANTIZE(u8, uint8_t)
 AOT_DEQUANTIZE(s16, int16_t)
 AOT_DEQUANTIZE(u16, uint16_t)
 AOT_DEQUANTIZE(s32, int32_t)
+AOT_DEQUANTIZE(s4, int8_t)
+AOT_DEQUANTIZE(u4, uint8_t)
+AOT_DEQUANTIZE(s2, int8_t)
+AOT_DEQUANTIZE(u2, uint8_t)
 
 typedef aot_quantize_params aot_quantize_f8_params;
 typedef aot_quantize_params aot_dequantize_f8_params;
@@ -81,6 +91,21 @@ AOT_INLINE void aot_dequantize_f8(float *y, const uint8_t *x, const float *scale
                                   int BIAS, int KIND) {
     AOT_QUANTIZE_LOOP(const float z = zero ? aot_f8_decode(zero[k], M, BIAS, KIND) : 0.0F;
                       y[j] = (aot_f8_decode(x[j], M, BIAS, KIND) - z) * scale[k])
+}
+
+typedef aot_quantize_params aot_quantize_f4_params;
+typedef aot_quantize_params aot_dequantize_f4_params;
+
+AOT_INLINE void aot_quantize_f4(uint8_t *y, const float *x, const float *scale, const uint8_t *zero,
+                                const aot_quantize_params *p) {
+    AOT_QUANTIZE_LOOP(const float z = zero ? aot_f4_value(zero[k]) : 0.0F;
+                      y[j] = (uint8_t)aot_f4_code(x[j] / scale[k] + z))
+}
+
+AOT_INLINE void aot_dequantize_f4(float *y, const uint8_t *x, const float *scale,
+                                  const uint8_t *zero, const aot_quantize_params *p) {
+    AOT_QUANTIZE_LOOP(const float z = zero ? aot_f4_value(zero[k]) : 0.0F;
+                      y[j] = (aot_f4_value(x[j]) - z) * scale[k])
 }
 
 #endif /* AOT_QUANTIZE_H */

@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ops")]
 
 import harness  # noqa: E402
 
+from aot import dtypes  # noqa: E402
 from aot.errors import AotError, BackendError, InternalError, ModelError  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.pipeline import compile_model  # noqa: E402
@@ -302,7 +303,7 @@ def judge(tests: list[Test], data: bytes) -> None:
                     t = job.program.tensors[name]
                     raw = data[at : at + t.nbytes]
                     at += t.nbytes
-                    got = np.frombuffer(raw, t.dtype.numpy).reshape(t.shape)
+                    got = dtypes.from_bytes(raw, t.dtype, t.shape)
                     reason = difference(got, want, test.rtol, test.atol)
                     if reason:
                         near = to_rounding(got, want)

@@ -25,7 +25,7 @@ from onnx import helper, numpy_helper
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from aot import layout_pass  # noqa: E402
+from aot import dtypes, layout_pass  # noqa: E402
 from aot.layout import PLAIN, blocked, can_block  # noqa: E402
 from aot.load import load  # noqa: E402
 from aot.lower import lower  # noqa: E402
@@ -409,7 +409,7 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
                 t = job.program.tensors[name]
                 raw = data[at : at + t.nbytes]
                 at += t.nbytes
-                got = np.frombuffer(raw, t.dtype.numpy).reshape(t.shape)
+                got = dtypes.from_bytes(raw, t.dtype, t.shape)
                 wrong = difference(got, want, job.case)
                 if wrong and not job.error:
                     job.error = f"wrong{attempt}: {name} {wrong}"
@@ -438,7 +438,7 @@ def input_bytes(job: Job) -> bytes:
     parts = []
     for name, t in program.tensors.items():
         if t.view is None and t.role is Role.INPUT:
-            parts.append(np.ascontiguousarray(fed[name]).tobytes())
+            parts.append(dtypes.to_bytes(fed[name], program.tensors[name].dtype))
         elif t.view is None and t.role is Role.CONST:
             parts.append(np.ascontiguousarray(program.consts[name]).tobytes())
     return b"".join(parts)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Elements of two and four bits, and float8e8m0: to and from types that kernels compute with."""
+
+from __future__ import annotations
+
+import math
+
+from aot.dtypes import F4E2M1, F8E8M0, F32, S8, U8, DType
+from aot.lower_context import Handle, LowerContext, Used
+from aot.partition.match import ValueRef
+
+HEADER = "aot_packed.h"
+#: Types converted by way of another one.
+NARROWER = (F4E2M1, F8E8M0)
+ROUND_MODES = ("up", "down", "nearest")
+
+
+def count(value: ValueRef) -> int:
+    """Elements."""
+    return math.prod(value.shape)
+
+
+def by_way_of(dtype: DType) -> DType:
+    """The type that elements of `dtype` are widened to."""
+    if dtype in NARROWER:
+        return F32
+    if dtype.packed:
+        return S8 if dtype.short.startswith("s") else U8
+    return dtype
+
+
+def to_way_of(dtype: DType) -> DType:
+    """The type that elements of `dtype` are narrowed from; integers keep their lowest bits."""
+    return S8 if dtype.packed and dtype is not F4E2M1 else by_way_of(dtype)
+
+
+def codes_of(c: LowerContext, x: ValueRef) -> Handle:
+    """A byte per element of packed `x`: its value, or the code of a float."""
+    bytes_of = U8 if x.dtype is F4E2M1 else by_way_of(x.dtype)
+    wide = c.temp(x.shape, bytes_of, name="codes")
+    c.defines(wide)
+    instance = {"BITS": x.dtype.bits, "SIGNED": int(bytes_of is S8)}
+    c.call("aot_unpack_bits", wide, x, c.params(n=count(x)), instance=instance, header=HEADER)
+    return wide
+
+
+def widen(c: LowerContext, x: ValueRef) -> ValueRef | Handle:
+    """`x` in the type of `by_way_of`."""
+    if by_way_of(x.dtype) is x.dtype:
+        return x
+    codes = codes_of(c, x) if x.dtype.packed else x
+    if x.dtype not in NARROWER:
+        return codes
+    wide = c.temp(x.shape, F32, name="wide")
+    c.defines(wide)
+    kernel = "aot_f4_decode" if x.dtype is F4E2M1 else "aot_e8m0_decode"
+    c.call(kernel, wide, codes, c.params(n=count(x)), header=HEADER)
+    return wide
+
+
+def store_codes(c: LowerContext, y: ValueRef, codes: Handle | Used) -> None:
+    """Packed `y` from a byte per element."""
+    instance = {"BITS": y.dtype.bits}
+    c.call("aot_pack_bits", y, codes, c.params(n=count(y)), instance=instance, header=HEADER)
+
+
+def narrow(c: LowerContext, y: ValueRef, x: ValueRef | Handle, saturate: int, mode: str) -> None:
+    """`y` from `x`, which has the type of `to_way_of`."""
+    params = c.params(n=count(y))
+    if y.dtype is F8E8M0:
+        instance = {"MODE": ROUND_MODES.index(mode), "SATURATE": saturate}
+        c.call("aot_e8m0_encode", y, c.read(x), params, instance=instance, header=HEADER)
+        return
+    if y.dtype is not F4E2M1:
+        store_codes(c, y, c.read(x))
+        return
+    codes = c.temp(y.shape, U8, name="codes")
+    c.defines(codes)
+    c.call("aot_f4_encode", codes, c.read(x), params, header=HEADER)
+    store_codes(c, y, c.read(codes))
