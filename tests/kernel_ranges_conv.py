@@ -50,7 +50,7 @@ def layers(v: int) -> Iterator[Ranged]:
             yield Ranged(s, plan.plan_plain if i % 2 else few, 1, v if i % 2 else 1)
         deep = replace(s, ic=19, oc=19, groups=19)
         yield Ranged(deep, plan.plan_depthwise, v, v, residual=False)
-    for m in (2, 4):
+    for m in (2, 4, 6):
         yield Ranged(shapes[0], partial(plan.plan_winograd, m=m), v, v, step=m)
 
 

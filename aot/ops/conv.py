@@ -121,7 +121,8 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: LowerContext) -> KernelCall:
     if reads_plain(s, m.x.layout, c.vlen):
         return plan.plan_plain(s, w, b, c.vlen, act, y_plain)
     if c.accuracy != "strict" and c.objective not in ("ram", "flash"):
-        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen)
+        sizes = (2, 4, 6) if c.accuracy == "fast" else (2, 4)
+        outputs = 0 if y_plain else plan.winograd_outputs(s, c.vlen, sizes)
         if outputs:
             return plan.plan_winograd(s, w, b, c.vlen, act, outputs)
     return plan.plan_blocked(s, w, b, c.vlen, act, y_plain)

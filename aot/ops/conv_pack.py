@@ -89,7 +89,7 @@ def pack_depthwise(w: Array, v: int) -> Array:
     return np.ascontiguousarray(out.reshape(blocks, v, kh, kw).transpose(0, 2, 3, 1))
 
 
-# Rows of G for the points 0, 1, -1 (and 2, -2) and infinity: the weights' transform.
+# Rows of G for the points 0, 1, -1 (2, -2, and 1/2, -1/2) and infinity: the weights' transform.
 _G2 = np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]])
 _G4 = np.array(
     [
@@ -101,6 +101,18 @@ _G4 = np.array(
         [0, 0, 1],
     ]
 )
+_G6 = np.array(
+    [
+        [1, 0, 0],
+        [-2 / 9, -2 / 9, -2 / 9],
+        [-2 / 9, 2 / 9, -2 / 9],
+        [1 / 90, 1 / 45, 2 / 45],
+        [1 / 90, -1 / 45, 2 / 45],
+        [32 / 45, 16 / 45, 8 / 45],
+        [32 / 45, -16 / 45, 8 / 45],
+        [0, 0, 1],
+    ]
+)
 
 
 def pack_winograd(w: Array, m: int, v: int, o: int) -> Array:
@@ -108,7 +120,7 @@ def pack_winograd(w: Array, m: int, v: int, o: int) -> Array:
 
     The transform is computed in float64 and rounded once.
     """
-    g = _G2 if m == 2 else _G4
+    g = {2: _G2, 4: _G4, 6: _G6}[m]
     oc, ic = w.shape[:2]
     taps = np.ascontiguousarray(w.transpose(2, 3, 1, 0), np.float64).reshape(3, 3, ic * oc)
     # Sums of a few rows: NumPy's matrix product would wake its threads for nothing.

@@ -221,8 +221,8 @@ def winograd_tiles(s: ConvShape, m: int, o: int, v: int) -> int:
     return min(fits, ceil_div(even, 14) * 14) if fits >= 14 else even
 
 
-def winograd_outputs(s: ConvShape, v: int) -> int:
-    """The M of the F(M,3) that is estimated to beat the direct kernel, 0 if none is.
+def winograd_outputs(s: ConvShape, v: int, sizes: tuple[int, ...] = (2, 4)) -> int:
+    """The M of `sizes` whose F(M,3) is estimated to beat the direct kernel, 0 if none is.
 
     Costs in cycles: register tiles, transforms (10 per vector), and the time that weights which are
     not in a cache take to arrive (8 bytes per cycle); F(M,3) has more weights. The last keeps
@@ -240,7 +240,7 @@ def winograd_outputs(s: ConvShape, v: int) -> int:
         return products + 10 * transforms + weights / 8
 
     costs = {0: cost(1, s.oh * s.ow, 9 * s.ic, 0)}
-    for m in (2, 4):
+    for m in sizes:
         tiles, points = ceil_div(s.oh, m) * ceil_div(s.ow, m), (m + 2) ** 2
         costs[m] = 1.1 * cost(points, tiles, s.ic, points * tiles * (planes + vecs))
     return min(costs, key=lambda m: (costs[m], m))

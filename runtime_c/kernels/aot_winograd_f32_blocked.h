@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* 3x3 convolution of blocked tensors by Winograd's F(M,3), M = 2 or 4: stride 1, no dilation, one
- * group. (M+2)^2 products per M*M outputs instead of 9 M*M.
+/* 3x3 convolution of blocked tensors by Winograd's F(M,3), M = 2, 4 or 6: stride 1, no dilation,
+ * one group. (M+2)^2 products per M*M outputs instead of 9 M*M.
+ *
+ * The points are 0, 1, -1, infinity, then 2, -2 (M >= 4), then 1/2, -1/2 (M = 6); rounding errors
+ * grow with M: about 1e-6, 1e-5 and 1e-4 of the largest result.
  *
  * V = AOT_VLEN, T = M + 2. x, y, r, bias as in aot_conv_f32_blocked.h; w one panel per group of O
  * vectors of output channels: [T*T][ic][O * V], the transformed weights.
@@ -37,6 +40,20 @@ AOT_INLINE void aot_winograd_f32_in(float *t, ptrdiff_t st, const float *d, ptrd
         aot_vstore(t + st, d1 + d2);
         aot_vstore(t + 2 * st, d2 - d1);
         aot_vstore(t + 3 * st, d1 - d3);
+    } else if (M == 6) {
+        const aot_vf d4 = aot_vload(d + 4 * sd), d5 = aot_vload(d + 5 * sd);
+        const aot_vf d6 = aot_vload(d + 6 * sd), d7 = aot_vload(d + 7 * sd);
+        const aot_vf e1 = d2 + d6 - d4 * 4.25F, o1 = d1 + d5 - d3 * 4.25F;
+        const aot_vf e2 = d6 + d2 * 0.25F - d4 * 1.25F, o2 = d1 * 0.5F - d3 * 2.5F + d5 * 2.0F;
+        const aot_vf e3 = d6 + d2 * 4.0F - d4 * 5.0F, o3 = d1 * 2.0F - d3 * 2.5F + d5 * 0.5F;
+        aot_vstore(t, d0 - d6 + (d4 - d2) * 5.25F);
+        aot_vstore(t + st, e1 + o1);
+        aot_vstore(t + 2 * st, e1 - o1);
+        aot_vstore(t + 3 * st, e2 + o2);
+        aot_vstore(t + 4 * st, e2 - o2);
+        aot_vstore(t + 5 * st, e3 + o3);
+        aot_vstore(t + 6 * st, e3 - o3);
+        aot_vstore(t + 7 * st, d7 - d1 + (d3 - d5) * 5.25F);
     } else {
         const aot_vf d4 = aot_vload(d + 4 * sd), d5 = aot_vload(d + 5 * sd);
         const aot_vf even = d4 - d2 * 4.0F, odd = d3 - d1 * 4.0F;
@@ -58,6 +75,16 @@ AOT_INLINE void aot_winograd_f32_out(float *y, ptrdiff_t sy, const float *m, ptr
     if (M == 2) {
         aot_vstore(y, m0 + sum);
         aot_vstore(y + sy, diff - m3);
+    } else if (M == 6) {
+        const aot_vf m4 = aot_vload(m + 4 * sm), m5 = aot_vload(m + 5 * sm);
+        const aot_vf m6 = aot_vload(m + 6 * sm), m7 = aot_vload(m + 7 * sm);
+        const aot_vf sum2 = m3 + m4, diff2 = m3 - m4, sum3 = m5 + m6, diff3 = m5 - m6;
+        aot_vstore(y, m0 + sum + sum2 + sum3);
+        aot_vstore(y + sy, diff + diff2 * 2.0F + diff3 * 0.5F);
+        aot_vstore(y + 2 * sy, sum + sum2 * 4.0F + sum3 * 0.25F);
+        aot_vstore(y + 3 * sy, diff + diff2 * 8.0F + diff3 * 0.125F);
+        aot_vstore(y + 4 * sy, sum + sum2 * 16.0F + sum3 * 0.0625F);
+        aot_vstore(y + 5 * sy, diff + diff2 * 32.0F + diff3 * 0.03125F + m7);
     } else {
         const aot_vf m4 = aot_vload(m + 4 * sm), m5 = aot_vload(m + 5 * sm);
         const aot_vf sum2 = m3 + m4, diff2 = m3 - m4;
@@ -73,7 +100,7 @@ AOT_INLINE void aot_winograd_f32_out(float *y, ptrdiff_t sy, const float *m, ptr
 AOT_INLINE void aot_winograd_f32_tile_in(float *v, ptrdiff_t step, const float *x,
                                          const aot_winograd_f32_blocked_params *p, int32_t iy,
                                          int32_t ix, int M) {
-    float d[6 * 6 * AOT_VLEN], t[6 * 6 * AOT_VLEN];
+    float d[8 * 8 * AOT_VLEN], t[8 * 8 * AOT_VLEN];
     const int T = M + 2;
     const float *s = x + ((ptrdiff_t)iy * p->x_row + (ptrdiff_t)ix * AOT_VLEN);
     ptrdiff_t s_row = p->x_row;
@@ -102,7 +129,7 @@ AOT_INLINE void aot_winograd_f32_tile_out(float *y, const float *r, const float 
                                           const float *bias,
                                           const aot_winograd_f32_blocked_params *p, int32_t rows,
                                           int32_t cols, int M, int ACT) {
-    float t[4 * 6 * AOT_VLEN], out[4 * 4 * AOT_VLEN];
+    float t[6 * 8 * AOT_VLEN], out[6 * 6 * AOT_VLEN];
     const int T = M + 2;
     const aot_vf b = aot_vload(bias), lo = aot_vset1(p->alpha), hi = aot_vset1(p->beta);
     const ptrdiff_t y_row = (ptrdiff_t)p->ow * AOT_VLEN;
@@ -208,7 +235,7 @@ AOT_INLINE void aot_winograd_f32_products(aot_tile_f32_job *j, float *m, const f
     }
 }
 
-/* Instance: M the outputs of a tile per axis (2 or 4); P, O the tile family of the products
+/* Instance: M the outputs of a tile per axis (2, 4 or 6); P, O the tile family of the products
  * (aot_tile_f32_run); ACT 0 if act is NONE or CLAMP. */
 AOT_INLINE void aot_winograd_f32_blocked(float *y, const float *x, const float *w,
                                          const float *bias, const float *r, void *scratch,
