@@ -25,7 +25,8 @@ def check_program(program: Program) -> None:
         _check_call(program, index, call)
         state.visit(index, call)
     for name in program.outputs:
-        if program.tensors[name].role is not Role.OUTPUT:
+        resident = program.io == "arena" and program.tensors[name].role is Role.TEMP
+        if program.tensors[name].role is not Role.OUTPUT and not resident:
             raise InternalError(f"output {name} has role {program.tensors[name].role.value}")
         if not state.readable(name):
             raise InternalError(f"output {name} is never written")
@@ -98,7 +99,8 @@ class _Defined:
         self.spans: dict[str, list[tuple[int, int]]] = {}
         self.written: set[str] = set()
         for name, tensor in program.tensors.items():
-            if tensor.role in (Role.INPUT, Role.CONST) and tensor.view is None:
+            there = name in program.inputs or name in program.carried
+            if (there or tensor.role is Role.CONST) and tensor.view is None:
                 self.spans[name] = [(0, tensor.nbytes)]
 
     def visit(self, index: int, call: Call) -> None:

@@ -16,6 +16,7 @@ from aot.options import Options
 from aot.partition.match import Match, ValueRef
 from aot.partition.select import Partition
 from aot.program import Origin, Program, Role, Tensor, View
+from aot.resident import settle
 from aot.target import Target
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def lower(
     for placed in layouts.items:
         _lower_match(c, placed, layouts, outputs)
     names = _finish_outputs(c, graph)
-    return Program(
+    program = Program(
         name,
         dict(c.tensors),
         dict(c.consts),
@@ -50,6 +51,7 @@ def lower(
         target.vlen,
         states=tuple(c.states),
     )
+    return settle(program, target, options)
 
 
 def _outputs(graph: ir.Graph) -> set[str]:

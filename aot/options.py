@@ -41,7 +41,8 @@ class Options:
     `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
     list or a NumPy array, cast to the input's dtype by the loader). `ram` is a budget in bytes,
-    None without one. `dump_after` is a stage of STAGES or "".
+    None without one. `io` "" is the target's own (boards "arena"). `dump_after` is a stage of STAGES
+    or "".
     """
 
     name: str = ""
@@ -61,7 +62,7 @@ class Options:
     requant: Requant = "onnx"
     specialise: Specialise = "hot"
     threads: int = 1
-    io: str = "caller"
+    io: str = ""
     weights: str = "embedded"
     plan_effort: int = PLAN_EFFORT
     dump_after: str = ""
@@ -79,6 +80,8 @@ class Options:
         ):
             _of_type(option, value, kinds)
         _one_of("--objective", self.objective, get_args(Objective))
+        if self.io:
+            _one_of("--io", self.io, ("caller", "arena"))
         _one_of("--accuracy", self.accuracy, get_args(Accuracy))
         _one_of("--requant", self.requant, get_args(Requant))
         _one_of("--specialise", self.specialise, get_args(Specialise))
@@ -87,7 +90,6 @@ class Options:
         for option, value, available in (
             ("--partition", self.partition, "priority"),
             ("--threads", str(self.threads), "1"),
-            ("--io", self.io, "caller"),
             ("--weights", self.weights, "embedded"),
         ):
             if value != available:

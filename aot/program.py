@@ -201,7 +201,11 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Tensors, constants, the vendors' objects in order of creation, the calls in order."""
+    """Tensors, constants, the vendors' objects in order of creation, the calls in order.
+
+    With `io` "arena" inputs and outputs are temporaries that hold between runs. `carried` are
+    temporaries that keep what a run leaves in them for the next one, zero at first.
+    """
 
     name: str
     tensors: Mapping[str, Tensor]
@@ -212,6 +216,8 @@ class Program:
     vlen: int = 1
     schedule_optimal: bool = field(default=False)
     states: tuple[State, ...] = ()
+    io: str = "caller"
+    carried: tuple[str, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
@@ -229,6 +235,8 @@ class Program:
     def text(self) -> str:
         """The whole program, one line per tensor and call; equal programs give equal text."""
         lines = [f"program {self.name} vlen={self.vlen}"]
+        if self.io != "caller" or self.carried:
+            lines.append(f"  io={self.io} carried={','.join(self.carried)}")
         lines += [f"  {t.text()}" for t in self.tensors.values()]
         lines += [f"  {s.text()}" for s in self.states]
         lines += [f"  {i}: {c.text()}" for i, c in enumerate(self.calls)]

@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aot.memory.alias import decide
+from aot.memory.frame import framed, is_framed, unframed
 from aot.memory.live import Use, Uses, segments, uses_of
 from aot.program import Program, Role, Tensor
 
@@ -33,6 +34,10 @@ Path = tuple[int, "Path | None"] | None
 
 def schedule(program: Program, effort: int = EFFORT) -> Program:
     """`program` with its calls in the best order found; `schedule_optimal` if that is proven."""
+    return unframed(_schedule(framed(program, cyclic=False), effort))
+
+
+def _schedule(program: Program, effort: int) -> Program:
     graph = _graph(program)
     peak, bound = graph.peak(range(len(program.calls))), graph.bound()
     if peak <= bound:
@@ -282,6 +287,10 @@ def _graph(program: Program) -> _Graph:
     reuse = [_reuse(program, uses, v) for v in range(n)]
     preds = _dependences(uses, n)
     faithful = all(len({r.result for r in found}) < 2 for found in reuse)
+    if is_framed(program):  # the two calls stay where they are
+        preds = [p | 1 for p in preds]
+        preds[0], preds[-1] = 0, (1 << n - 1) - 1
+        faithful = faithful and not program.carried
     return _Graph(preds, _reversed(preds), users, size, parts, scratch, reuse, faithful)
 
 

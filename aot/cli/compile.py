@@ -69,6 +69,7 @@ def options_of(a: argparse.Namespace) -> Options:
         objective=given.get("objective", "latency"),
         ram=given.get("ram"),
         accuracy=given.get("accuracy", "normal"),
+        io=given.get("io", ""),
         requant=given.get("requant", "onnx"),
         specialise=given.get("specialise", "hot"),
         plan_effort=given.get("plan_effort", Options().plan_effort),

@@ -181,9 +181,10 @@ def _quality(p: Parser) -> None:
     p.add_argument(
         "--io",
         metavar="caller|arena",
-        type=_only("--io", "caller", "arena"),
-        default="caller",
-        help="where inputs and outputs live (caller); arena is not available in this version",
+        choices=("caller", "arena"),
+        default="",
+        help="where inputs and outputs live: your buffers, or the arena (hosts caller, boards "
+        "arena)",
     )
     p.add_argument(
         "--weights",

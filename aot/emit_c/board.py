@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 FLAGS = ("-ffunction-sections", "-fdata-sections", "-g")
 #: Where the built-in arena goes unless the memory it is placed in names a section.
 ARENA = ".bss.aot_arena"
-_SHARED = ("board.h", "runner.c", "semihost.c")
+_SHARED = ("board.h", "runner.c", "semihost.c", "trace.h")
 
 
 def needs_of(program: Program, arena_bytes: int, constants_bytes: int) -> Needs:
@@ -30,7 +30,9 @@ def needs_of(program: Program, arena_bytes: int, constants_bytes: int) -> Needs:
 
 
 def io_bytes(program: Program) -> int:
-    """Bytes of the runner's inputs and outputs, each rounded up to 16."""
+    """Bytes of the runner's inputs and outputs, each rounded up to 16; none if in the arena."""
+    if program.io == "arena":
+        return 0
     caller = interface.inputs(program) + interface.outputs(program)
     return sum(-(-t.nbytes // 16) * 16 for t in caller)
 
@@ -187,7 +189,8 @@ if(AOT_BUILD_RUNNER AND AOT_STATIC_ARENA)
     set_target_properties(${{runner}} PROPERTIES SUFFIX .elf
       LINK_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/board/link.ld")
   endforeach()
-  set_property(SOURCE ${{board}} APPEND PROPERTY COMPILE_OPTIONS -Os)
+  set_property(SOURCE ${{board}} APPEND PROPERTY COMPILE_OPTIONS -Os
+    -fno-tree-loop-distribute-patterns) # or gcc makes a call of libc's large strlen
   set_target_properties({name}-runner PROPERTIES OUTPUT_NAME {name})
 endif()
 """

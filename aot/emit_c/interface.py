@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
+from aot.emit_c.trace import arena_offset
 from aot.program import Program, Tensor
+
+if TYPE_CHECKING:
+    from aot.memory.plan import Plan
 
 
 def inputs(program: Program) -> list[Tensor]:
@@ -83,6 +88,28 @@ def expected(program: Program) -> str:
         for t in tensors
     ]
     return "\n".join(f"    {row}," for row in rows or ['""'])
+
+
+def places(program: Program, plan: Plan) -> dict[str, object]:
+    """What the entries know of tensors that live in the arena between runs, in C."""
+    ends = inputs(program) + outputs(program)
+    resident = program.io == "arena"
+    return {
+        "arena_io": resident,
+        "places": _list(arena_offset(program, plan, t.name) or 0 for t in ends if resident),
+        "in_bytes": _list(t.nbytes for t in inputs(program)),
+        "out_bytes": _list(t.nbytes for t in outputs(program)),
+        "carried": len(program.carried),
+        "clear": "\n".join(
+            f"    memset(arena + {plan.placements[n].offset}, 0, {program.tensors[n].nbytes});"
+            for n in program.carried
+            if n in plan.placements
+        ),
+    }
+
+
+def _list(values: Iterable[int]) -> str:
+    return ", ".join(map(str, values)) or "0"
 
 
 def sizes(program: Program, arena_bytes: int) -> str:

@@ -54,9 +54,10 @@ def manifest_of(
             "objective": options.objective,
             "accuracy": options.accuracy,
             "specialise": options.specialise,
+            "io": program.io,
         },
-        "inputs": [_tensor(t) for t in interface.inputs(program)],
-        "outputs": [_tensor(t) for t in interface.outputs(program)],
+        "inputs": [_tensor(program, plan, t) for t in interface.inputs(program)],
+        "outputs": [_tensor(program, plan, t) for t in interface.outputs(program)],
         "memory": _memory(program, plan, target),
         "macs": sum(c.macs for c in program.calls),
         "nodes": nodes,
@@ -77,8 +78,10 @@ def sources_of(files: Mapping[str, File]) -> list[dict[str, Any]]:
     return [{"path": p, "bytes": len(files[p]), "sha256": sha256(files[p])} for p in sorted(files)]
 
 
-def _tensor(t: Tensor) -> dict[str, Any]:
+def _tensor(program: Program, plan: Plan, t: Tensor) -> dict[str, Any]:
+    place = arena_offset(program, plan, t.name)
     return {
+        **({} if place is None else {"arena_offset": place}),
         "name": interface.label(t),
         "identifier": t.name,
         "shape": list(t.shape),
@@ -97,7 +100,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "logical_bound_bytes": plan.logical_bound_bytes,
         "optimal": plan.optimal,
         "schedule_optimal": plan.schedule_optimal,
-        "io_bytes": sum(t.nbytes for t in caller),
+        "io_bytes": sum(t.nbytes for t in caller if t.role is not Role.TEMP),
         "constants_bytes": constants.nbytes,
         "alignment": plan.alignment,
         "memories": [{"name": "arena", "bytes": plan.arena_bytes}],

@@ -178,6 +178,7 @@ def _values(
         "vendors": spell_cmake(name, vendors),
         "slots": state_slots(program),
         "bytes": constants.blob.nbytes if constants.blob else 0,
+        **interface.places(program, plan),
         **interface.example(program),
     }
 

@@ -71,7 +71,7 @@ def spell_run(
         *_section("Parameters", params),
         *_section("Kernels", s.functions),
         *_vendors(program, made),
-        _execute(name, steps, bool(program.states)),
+        _execute(program, steps),
     ]
     return "\n".join(parts)
 
@@ -195,15 +195,18 @@ def _vendors(program: Program, made: list[str]) -> list[str]:
     ]
 
 
-def _execute(name: str, steps: list[str], state: bool) -> str:
-    margin = " " * (len(name) + 20)
+def _execute(program: Program, steps: list[str]) -> str:
+    head = f"aot_status {program.name}_execute"
+    declared, unused = ["unsigned char *arena"], ["arena"]
+    if program.io != "arena":
+        declared += ["const unsigned char *const *in", "unsigned char *const *out"]
+        unused += ["in", "out"]
+    if program.states:
+        declared.append("void **state")
     return "\n".join(
         [
-            f"aot_status {name}_execute(unsigned char *arena, const unsigned char *const *in,",
-            f"{margin}unsigned char *const *out{', void **state' if state else ''}) {{",
-            "    (void)arena;",
-            "    (void)in;",
-            "    (void)out;",
+            ctext.call(head, declared, indent="", tail=" {"),
+            *(f"    (void){name};" for name in unused),
             *steps,
             "    return AOT_OK;",
             "}",

@@ -84,7 +84,7 @@ static void {name}_after(int32_t call, unsigned char *arena, unsigned char *cons
     AOT_TRACE_OPEN(arena, {plan.arena_bytes});
 }}
 #define BEFORE(index) {name}_before(index, arena)
-#define AFTER(index) {name}_after(index, arena, out)
+#define AFTER(index) {name}_after(index, arena, {"NULL" if program.io == "arena" else "out"})
 """
 
 

@@ -104,21 +104,68 @@ def _sharing(
     roles = {program.tensors[above].role, program.tensors[below].role}
     if above == below or roles != {Role.TEMP} or o.end - o.begin > i.end - i.begin:
         return None
-    if uses.by_root[below][-1].call > step:
-        return None
-    permitted = {k for w, k in call.inplace if w == out}
-    for index, (root, use) in own.items():
-        same = use.begin == i.begin and index in permitted and not use.writes
-        if root == below and not same:
-            return None
     shift = o.begin - i.begin
+    if uses.life(below, step)[1] > step or _meet_apart(program, uses, above, below, step, shift):
+        return None
+    if not _takes(uses, step, call, out, inp):
+        return None
     end = shift + program.tensors[below].nbytes
+    born = uses.life(above, step)[0]
     for use in uses.by_root[above]:
         if use.call > step:
             break
+        if use.call < born:
+            continue
         if not (use.call == step and use.arg == out) and use.meets(shift, end):
             return None
     return Sharing(step, out, inp, above, below, shift)
+
+
+def _takes(uses: Uses, step: int, call: Call, out: int, inp: int) -> bool:
+    """Whether argument `out` may take the place of all that the call reads of the operand."""
+    below, i = uses.root_of[step][inp]
+    permitted = {k for w, k in call.inplace if w == out}
+    return all(
+        use.begin == i.begin and index in permitted and not use.writes
+        for index, (root, use) in uses.root_of[step].items()
+        if root == below
+    )
+
+
+def _meet_apart(
+    program: Program, uses: Uses, above: str, below: str, step: int, shift: int
+) -> bool:
+    """Whether other lives of two roots than those that meet at `step` overlap in time.
+
+    They may where one begins on the other by a permission of its own, at the same distance.
+    """
+    if above not in uses.idle and below not in uses.idle:
+        return False
+    pair = uses.life(above, step), uses.life(below, step)
+    for a in uses.lives(above):
+        for b in uses.lives(below):
+            if (a, b) == pair or a[0] > b[1] or b[0] > a[1]:
+                continue
+            if a[1] == b[0] and _handed_over(program, uses, b[0], below, above, -shift):
+                continue
+            if b[1] == a[0] and _handed_over(program, uses, a[0], above, below, shift):
+                continue
+            return True
+    return False
+
+
+def _handed_over(program: Program, uses: Uses, step: int, new: str, old: str, shift: int) -> bool:
+    """Whether the call permits a result in `new` on its operand in `old` at that distance."""
+    own = uses.root_of[step]
+    call = program.calls[step]
+    return any(
+        (own[o][0], own[i][0]) == (new, old)
+        and own[o][1].begin - own[i][1].begin == shift
+        and own[o][1].end - own[o][1].begin <= own[i][1].end - own[i][1].begin
+        and _takes(uses, step, call, o, i)
+        for o, i in call.inplace
+        if o in own and i in own
+    )
 
 
 def _decide(program: Program, uses: Uses, options: Sequence[Sequence[Sharing]]) -> _Decision:
@@ -154,12 +201,14 @@ class _Cluster:
 
     __slots__ = ("align", "at", "high", "low", "members", "top", "unit")
 
-    def __init__(self, root: str, tensor: Tensor, start: int, heights: Sequence[int]) -> None:
+    def __init__(
+        self, root: str, tensor: Tensor, start: int, heights: Sequence[int], idle: range
+    ) -> None:
         span = (root, 0, tensor.nbytes)
         self.members = deque([(root, 0)])
         self.low, self.top = 0, tensor.nbytes
         self.align = self.unit = tensor.align
-        self.high = dict(enumerate(heights, start))
+        self.high = {t: h for t, h in enumerate(heights, start) if t not in idle}
         self.at = {t: [span] for t in self.high}
 
     def stored(self, t: int) -> int:
@@ -207,7 +256,8 @@ class _Decision:
             tensor = program.tensors[root]
             if tensor.role in ARENA_ROLES:
                 own = heights(found, tensor.nbytes)
-                self.group_of[root] = cluster = _Cluster(root, tensor, found[0].call, own)
+                idle = uses.idle.get(root, range(0))
+                self.group_of[root] = cluster = _Cluster(root, tensor, found[0].call, own, idle)
                 self.offset[root] = 0
                 for t in cluster.high:
                     self.live[t] += cluster.stored(t)

@@ -65,6 +65,10 @@ def check_plan(program: Program, plan: Plan) -> None:
             raise InternalError(f"the plan places {name}, which does not exist")
         _check_place(program.tensors[name], plan, place.memory, place.offset, roots[name])
     owners = _Owners()
+    between = _between_runs(program, plan)
+    for name, begin, end, fresh in between:
+        if fresh:
+            owners.take(begin, end, roots[name][0].name)
     for step, call in enumerate(program.calls):
         touches = _touches(program, plan, roots, step, call)
         _check_within_call(step, call, touches)
@@ -74,6 +78,30 @@ def check_plan(program: Program, plan: Plan) -> None:
         for t in touches:
             if t.access is not Access.READ and t.begin < t.end:
                 owners.take(t.begin, t.end, t.root)
+    for name, begin, end, _ in between:
+        left = roots[name][0].name
+        kept = name in program.carried or name in program.outputs
+        if kept and (stranger := owners.stranger(begin, end, left)) is not None:
+            raise InternalError(f"{name} does not hold after the run: {stranger or 'not written'}")
+
+
+def _between_runs(program: Program, plan: Plan) -> list[tuple[str, int, int, bool]]:
+    """(tensor, begin, end, there when a run starts) of what holds between runs.
+
+    Inputs are filled while the outputs of the run before are still there: none may meet.
+    """
+    found = []
+    for names, fresh in ((program.inputs, True), (program.carried, True), (program.outputs, False)):
+        for name in names:
+            place = plan.placements.get(name)
+            if place is not None:
+                end = place.offset + program.tensors[name].nbytes
+                found.append((name, place.offset, end, fresh))
+    for i, (name, begin, end, fresh) in enumerate(found):
+        for other, begin2, end2, fresh2 in found[:i]:
+            if (fresh or fresh2) and begin < end2 and begin2 < end:
+                raise InternalError(f"{name} lies on {other}, which holds between runs")
+    return found
 
 
 def _root(program: Program, name: str) -> tuple[Tensor, int]:

@@ -4,9 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 
+from aot.memory.frame import is_framed
 from aot.program import Access, Arg, Program, Role
 
 ARENA_ROLES = (Role.TEMP, Role.SCRATCH)
@@ -34,10 +35,26 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Uses:
-    """`by_root`: uses in call order; `root_of[call][arg]`: root and use of a pointer argument."""
+    """`by_root`: uses in call order; `root_of[call][arg]`: root and use of a pointer argument.
+
+    `idle` are steps between two uses of a root (perhaps none) in which its bytes hold nothing: what
+    lives between runs is dead from its last read until it is written anew.
+    """
 
     by_root: dict[str, list[Use]]
     root_of: list[dict[int, tuple[str, Use]]]
+    idle: dict[str, range] = field(default_factory=dict)
+
+    def lives(self, root: str) -> list[tuple[int, int]]:
+        """First and last step of every stretch in which the root holds something."""
+        found = self.by_root[root]
+        first, last = found[0].call, found[-1].call
+        hole = self.idle.get(root)
+        return [(first, last)] if hole is None else [(first, hole.start - 1), (hole.stop, last)]
+
+    def life(self, root: str, step: int) -> tuple[int, int]:
+        """The one of `lives` that `step` is in."""
+        return next(v for v in self.lives(root) if v[0] <= step <= v[1])
 
 
 def uses_of(program: Program) -> Uses:
@@ -60,7 +77,41 @@ def uses_of(program: Program) -> Uses:
             by_root.setdefault(root, []).append(use)
             own[index] = root, use
         root_of.append(own)
-    return Uses(by_root, root_of)
+    return Uses(by_root, root_of, _idle(by_root) if is_framed(program) else {})
+
+
+def _idle(by_root: dict[str, list[Use]]) -> dict[str, range]:
+    """The idle steps of roots that the opening call touches."""
+    found = {}
+    for root, uses in by_root.items():
+        if uses[0].call != 0:
+            continue
+        calls = sorted({u.call for u in uses})
+        for before, after in pairwise(calls):
+            rest = [u for u in uses if u.call > before]
+            if _overwritten(rest):
+                found[root] = range(before + 1, after)
+                break
+    return found
+
+
+def _overwritten(uses: Sequence[Use]) -> bool:
+    """Whether no byte is read before it is written."""
+    written: list[tuple[int, int]] = []
+    for use in uses:
+        if use.access is Access.WRITE:
+            written.append((use.begin, use.end))
+        elif not _covered(use, sorted(written)):
+            return False
+    return bool(written)
+
+
+def _covered(use: Use, spans: Sequence[tuple[int, int]]) -> bool:
+    at = use.begin
+    for begin, end in spans:
+        if begin <= at < end:
+            at = end
+    return at >= use.end
 
 
 def segments(uses: Sequence[Use], nbytes: int) -> list[tuple[int, int, int, int]]:

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.errors import UnsupportedError
 from aot.memory.alias import Aliases, Sharing, decide
+from aot.memory.frame import framed, residents
 from aot.memory.live import uses_of
 from aot.memory.pack import EFFORT, Packing, pack
 from aot.program import Program, Role
@@ -33,8 +34,8 @@ class Plan:
     rounded up to the alignment; `logical_bound_bytes` the same in elements × dtype, without
     scratch and layout padding, a tensor and its copy in another layout counted once. `optimal`
     says that no smaller arena exists for this order and these aliases; `schedule_optimal` that no
-    order needs less. `inplace` are the permissions used. Inputs and outputs are the caller's
-    memory (`io_bytes`), constants are in no plan.
+    order needs less. `inplace` are the permissions used. Inputs and outputs that are not in the
+    arena are the caller's memory (`io_bytes`), constants are in no plan.
     """
 
     placements: Mapping[str, Place]
@@ -77,7 +78,11 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
                 f"{call.kernel}: memory of sub-programs is not planned in this version",
                 " + ".join(call.origin.nodes),
             )
+    inputs, outputs = residents(program)
+    caller = [n for n in (*program.inputs, *program.outputs) if n not in (*inputs, *outputs)]
+    own, program = program, framed(program)
     aliases, packing = _smallest(program, effort)
+    shift = len(program.calls) > len(own.calls)
     roots = {
         root: packing.offsets[group.members[0][0]] + offset
         for group in aliases.groups
@@ -90,10 +95,10 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
         logical_bound(program, aliases),
         packing.optimal,
         max((g.align for g in aliases.groups), default=64),
-        sum(program.tensors[n].nbytes for n in (*program.inputs, *program.outputs)),
+        sum(program.tensors[n].nbytes for n in caller),
         program.schedule_optimal,
-        aliases.inplace,
-        {r: (u[0].call, u[-1].call + 1) for r, u in uses_of(program).by_root.items()},
+        tuple(replace(s, call=s.call - shift) for s in aliases.inplace),
+        {r: (u[0].call, u[-1].call + 1) for r, u in uses_of(own).by_root.items()},
     )
 
 

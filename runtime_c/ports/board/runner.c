@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Runs a model on files of the debugging host, by semihosting, on boards.
  *
- *   NAME [--input I=FILE].. [--output I=FILE].. [--fill SEED] [--repeat N [--warmup W]]
- *        [--report FILE] [--trace DIR]
+ *   NAME [--input I=FILE].. [--output I=FILE].. [--fill 0] [--steps N]
+ *        [--repeat N [--warmup W]] [--report FILE] [--trace DIR] [--profile FILE]
  *
- * Files are raw little-endian row-major bytes; names have no spaces. --repeat writes one line of
- * JSON to --report. --trace needs the build with AOT_TRACE. Without arguments: two runs on made-up
- * inputs must give the same outputs, whose checksum is printed. Exit status: 0, 1 failed, 2 usage.
+ * Files are raw little-endian row-major bytes; names have no spaces. With --steps they hold that
+ * many tensors, one for each run. --repeat writes one line of JSON to --report. --trace and
+ * --profile need the build with AOT_TRACE. Without arguments the image tests itself. Exit status:
+ * 0, 1 failed, 2 usage.
+ *
+ * The arguments are asked for again whenever one is needed: nothing of them stays in memory.
  */
 #include "board.h"
 
@@ -20,29 +23,22 @@ extern aot_trace_fn *aot_model_trace_fn;
 extern void *aot_model_trace_user;
 #endif
 
+#ifdef AOT_MODEL_SELFTEST
+#include "selftest.h"
+#endif
+
 #define IN (AOT_MODEL_INPUTS > 0 ? AOT_MODEL_INPUTS : 1)
 #define OUT (AOT_MODEL_OUTPUTS > 0 ? AOT_MODEL_OUTPUTS : 1)
-#define WORDS (2 * (IN + OUT) + 12)
 #define LINE (24 * (IN + OUT) + 200)
 #define PAINT 0x5AFEC0DEU
 
-typedef struct options {
-    const char *input[IN];
-    const char *output[OUT];
-    const char *trace;
-    const char *report;
-    uint32_t repeat;
-    uint32_t warmup;
-    uint32_t seed;
-    int fill;
-} options;
-
-static options asked;
 static aot_model_context context;
+#if !AOT_MODEL_IO_ARENA
 static DLTensor tensors[IN + OUT];
 static const DLTensor *inputs[IN];
 static DLTensor *outputs[OUT];
 static AOT_ALIGNED(16) unsigned char io[AOT_MODEL_IO_BYTES > 0 ? AOT_MODEL_IO_BYTES : 1];
+#endif
 
 static void die(int code, const char *what, const char *which) {
     aot_print(AOT_MODEL_NAME ": ");
@@ -52,54 +48,73 @@ static void die(int code, const char *what, const char *which) {
     aot_exit(code);
 }
 
-/* -- Files ----------------------------------------------------------------------------------------
+/* Like strlen and strcmp, whose fast versions are larger than all of this. */
+static size_t length(const char *text) {
+    const char *end = text;
+    while (*end != '\0')
+        ++end;
+    return (size_t)(end - text);
+}
+
+static int same(const char *a, const char *b) {
+    for (; *a != '\0' && *a == *b; ++a)
+        ++b;
+    return *a == *b;
+}
+
+/* -- Files --------------------------------------------------------------------------------------
  */
 
-enum { OPEN = 1, CLOSE = 2, WRITE = 5, READ = 6, LENGTH = 12, COMMAND_LINE = 21 };
-enum { READ_BINARY = 1, WRITE_BINARY = 5 };
+enum { OPEN = 1, CLOSE = 2, WRITE = 5, READ = 6, SEEK = 10, LENGTH = 12, COMMAND_LINE = 21 };
+enum { READ_BINARY = 1, WRITE_BINARY = 5, APPEND_BINARY = 9 };
+
+static intptr_t ask(intptr_t operation, intptr_t file, const void *data, size_t bytes) {
+    const intptr_t arguments[3] = {file, (intptr_t)data, (intptr_t)bytes};
+    return aot_semihost(operation, arguments);
+}
 
 static intptr_t open_file(const char *path, intptr_t mode) {
-    const intptr_t arguments[3] = {(intptr_t)path, mode, (intptr_t)strlen(path)};
+    const intptr_t arguments[3] = {(intptr_t)path, mode, (intptr_t)length(path)};
     const intptr_t file = aot_semihost(OPEN, arguments);
     if (file < 0)
         die(1, "cannot open ", path);
     return file;
 }
 
-/* Gives how many bytes were left to do. */
-static intptr_t transfer(intptr_t operation, intptr_t file, const void *data, size_t bytes) {
-    const intptr_t arguments[3] = {file, (intptr_t)data, (intptr_t)bytes};
-    return bytes > 0 ? aot_semihost(operation, arguments) : 0;
-}
-
-static void close_file(intptr_t file) {
-    const intptr_t arguments[1] = {file};
-    (void)aot_semihost(CLOSE, arguments);
-}
-
-static void read_file(const char *path, void *data, size_t bytes) {
+/* Part number `step` of `steps` of a file. */
+static void read_file(const char *path, void *data, size_t bytes, uint32_t step, uint32_t steps) {
     const intptr_t file = open_file(path, READ_BINARY);
-    const intptr_t arguments[1] = {file};
-    if (aot_semihost(LENGTH, arguments) != (intptr_t)bytes)
+    if (ask(LENGTH, file, NULL, 0) != (intptr_t)(bytes * steps))
         die(1, "not as many bytes as the tensor: ", path);
-    if (transfer(READ, file, data, bytes) != 0)
-        die(1, "cannot read ", path);
-    close_file(file);
+    if (bytes > 0) {
+        (void)ask(SEEK, file, (const void *)(uintptr_t)(bytes * step), 0);
+        if (ask(READ, file, data, bytes) != 0)
+            die(1, "cannot read ", path);
+    }
+    (void)ask(CLOSE, file, NULL, 0);
 }
 
-static void put(intptr_t file, const void *data, size_t bytes, const char *path) {
-    if (transfer(WRITE, file, data, bytes) != 0)
+static void write_file(const char *path, const void *data, size_t bytes, int append) {
+    const intptr_t file = open_file(path, append ? APPEND_BINARY : WRITE_BINARY);
+    if (bytes > 0 && ask(WRITE, file, data, bytes) != 0)
         die(1, "cannot write ", path);
-}
-
-static void write_file(const char *path, const void *data, size_t bytes) {
-    const intptr_t file = open_file(path, WRITE_BINARY);
-    put(file, data, bytes, path);
-    close_file(file);
+    (void)ask(CLOSE, file, NULL, 0);
 }
 
 /* -- Command line -------------------------------------------------------------------------------
  */
+
+/* What the arguments are looked through for. */
+typedef struct request {
+    char letter; /* see `known`; 0 checks all arguments */
+    int index;   /* of the input or output */
+    void *data;  /* of it, or room for the text of --trace */
+    size_t bytes;
+    uint32_t step;
+    uint32_t steps;
+    uint32_t value; /* the number, or the file that was opened */
+    int found;
+} request;
 
 /* The number `text` begins with, or -1; `end` is what follows. */
 static int32_t number(const char *text, const char **end) {
@@ -114,180 +129,229 @@ static int32_t number(const char *text, const char **end) {
     return c == text ? -1 : value;
 }
 
-static uint32_t integer(const char *text) {
+/* Each option's name, what it takes (t: I=FILE of a tensor, n: a number, f: a file to write,
+ * w: a word) and its letter. */
+static const char known[] = "--input\0ti--output\0to--steps\0ns--repeat\0nn--warmup\0nw"
+                            "--fill\0nf--report\0fr"
+#ifdef AOT_TRACE
+                            "--trace\0wt--profile\0fp"
+#endif
+    ;
+
+static const char *kind_of(const char *name) {
+    const char *at = known;
+    for (; *at != '\0'; at += length(at) + 3)
+        if (same(at, name))
+            return at + length(at) + 1;
+    die(2, "unknown option ", name);
+    return NULL;
+}
+
+static void option(const char *name, const char *text, request *r) {
+    const char *const how = kind_of(name);
+    const char kind = how[0];
     const char *end;
     const int32_t value = number(text, &end);
-    if (value < 0 || *end != '\0')
+    if (kind == 'n' && (value < 0 || *end != '\0'))
         die(2, "not a number: ", text);
-    return (uint32_t)value;
-}
-
-static void file_option(const char *text, const char **files, int count) {
-    const char *end;
-    const int32_t index = number(text, &end);
-    if (index < 0 || *end != '=' || end[1] == '\0')
-        die(2, "write I=FILE: ", text);
-    if (index >= count)
-        die(2, "there are not so many: ", text);
-    files[index] = end + 1;
-}
-
-static void value_option(const char *name, const char *value) {
-    if (strcmp(name, "--input") == 0) {
-        file_option(value, asked.input, AOT_MODEL_INPUTS);
-    } else if (strcmp(name, "--output") == 0) {
-        file_option(value, asked.output, AOT_MODEL_OUTPUTS);
-    } else if (strcmp(name, "--repeat") == 0) {
-        asked.repeat = integer(value);
-    } else if (strcmp(name, "--warmup") == 0) {
-        asked.warmup = integer(value);
-    } else if (strcmp(name, "--report") == 0) {
-        asked.report = value;
-    } else if (strcmp(name, "--fill") == 0) {
-        asked.seed = integer(value);
-        asked.fill = 1;
+    if (kind == 't') {
+        if (value < 0 || *end != '=' || end[1] == '\0')
+            die(2, "write I=FILE: ", text);
+        if (value >= (how[1] == 'i' ? AOT_MODEL_INPUTS : AOT_MODEL_OUTPUTS))
+            die(2, "there are not so many: ", text);
+    }
+    if (r->letter != how[1] || (kind == 't' && value != r->index))
+        return;
+    if (kind == 't') {
+        if (how[1] == 'i')
+            read_file(end + 1, r->data, r->bytes, r->step, r->steps);
+        else
+            write_file(end + 1, r->data, r->bytes, r->step > 0);
+    } else if (kind == 'f') {
+        r->value = (uint32_t)open_file(text, WRITE_BINARY);
 #ifdef AOT_TRACE
-    } else if (strcmp(name, "--trace") == 0) {
-        asked.trace = value;
+    } else if (kind == 'w') {
+        if (length(text) >= r->bytes)
+            die(2, "path too long: ", text);
+        strcpy((char *)r->data, text);
 #endif
     } else {
-        die(2, "unknown option ", name);
+        r->value = (uint32_t)value;
     }
+    r->found = 1;
 }
 
-/* Gives whether there were arguments. */
-static int parse(void) {
-    static char line[LINE];
-    const char *words[WORDS];
-    intptr_t arguments[2];
-    int count = 0, i;
-    char *c;
-    arguments[0] = (intptr_t)line;
-    arguments[1] = LINE;
-    asked.warmup = 1;
+/* Look through the arguments; gives whether there were any. */
+__attribute__((noinline)) static int look(request *r) {
+    char line[LINE];
+    char *c = line, *name = NULL;
+    int count = 0;
+    const intptr_t arguments[2] = {(intptr_t)line, LINE};
     if (aot_semihost(COMMAND_LINE, arguments) != 0)
         return 0; /* nobody listens */
-    for (c = line; *c != '\0';) {
-        while (*c == ' ')
-            *c++ = '\0';
-        if (*c == '\0')
-            break;
-        if (count == WORDS)
-            die(2, "too many arguments", "");
-        words[count++] = c;
+    while (*c != '\0') {
+        char *const word = c;
+        int last;
         while (*c != ' ' && *c != '\0')
             ++c;
+        last = *c == '\0';
+        *c = '\0';
+        c += !last;
+        if (*word == '\0')
+            continue;
+        if (count++ % 2 != 0)
+            name = word;
+        else if (name != NULL)
+            option(name, word, r);
     }
-    for (i = 1; i + 1 < count; i += 2)
-        value_option(words[i], words[i + 1]);
-    if (i < count)
-        die(2, "needs a value (or is unknown): ", words[i]);
+    if (count > 1 && count % 2 == 0)
+        die(2, "needs a value (or is unknown): ", name);
     return count > 1;
+}
+
+static uint32_t setting(char letter, uint32_t otherwise) {
+    request r = {0};
+    r.letter = letter;
+    (void)look(&r);
+    return r.found ? r.value : otherwise;
 }
 
 /* -- Running ------------------------------------------------------------------------------------
  */
 
-/* Values that every model accepts: floats of magnitude 0.5 to 1, integers 0 or 1. */
-static void fill(unsigned char *data, const aot_spec *spec, uint32_t *state) {
+static void *place(int i, const aot_spec **spec) {
+    const int o = i - AOT_MODEL_INPUTS;
+    *spec = o < 0 ? &aot_model_input_specs[i] : &aot_model_output_specs[o];
+#if AOT_MODEL_IO_ARENA
+    return o < 0 ? aot_model_input(&context, i) : aot_model_output(&context, o);
+#else
+    return tensors[i].data;
+#endif
+}
+
+/* Values that every model accepts: floats of small magnitude, integers 0 and 1. */
+static void fill(unsigned char *data, const aot_spec *spec) {
     const size_t element = spec->align;
     size_t i;
     memset(data, 0, spec->bytes);
-    for (i = 0; i + element <= spec->bytes; i += element) {
-        uint32_t z = *state += 0x9E3779B9U;
-        z = (z ^ (z >> 16)) * 0x85EBCA6BU;
-        z = (z ^ (z >> 13)) * 0xC2B2AE35U;
-        z ^= z >> 16;
-        if (spec->code == kDLFloat && spec->bits == 32)
-            z = (z & 0x807FFFFFU) | 0x3F000000U;
-        else if (spec->code == kDLFloat && spec->bits == 64)
-            z = (z & 0x800FFFFFU) | 0x3FE00000U;
-        else if (spec->code == kDLFloat)
-            z = (z & 0x83FFU) | 0x3800U;
-        else if (spec->code == kDLBfloat)
-            z = (z & 0x807FU) | 0x3F00U;
+    for (i = 0; i + element <= spec->bytes; i += element)
+        if (spec->code == kDLFloat || spec->code == kDLBfloat)
+            data[i + element - 1] = (i & element) != 0 ? 0xBC : 0x3C;
         else
-            z &= 1U;
-        if (element == 8 && spec->code == kDLFloat)
-            memcpy(data + i + 4, &z, 4);
-        else
-            memcpy(data + i, &z, element < 4 ? element : 4);
-    }
+            data[i] = (i & element) != 0;
 }
 
-static unsigned char *tensor(DLTensor *t, const aot_spec *spec, unsigned char *place) {
-    t->data = place;
-    t->device.device_type = kDLCPU;
-    t->ndim = spec->ndim;
-    t->dtype.code = spec->code;
-    t->dtype.bits = spec->bits;
-    t->dtype.lanes = 1;
-    t->shape = (int64_t *)(uintptr_t)(aot_model_extents + spec->extents); /* only read */
-    return place + (spec->bytes + 15) / 16 * 16;
+static void check(aot_status status, const char *what) {
+    if (status != AOT_OK)
+        die(1, what, aot_status_text(status));
 }
 
 static void prepare(void) {
-    uint32_t seed = asked.seed;
-    unsigned char *place = io;
-    aot_status status;
+#if !AOT_MODEL_IO_ARENA
+    unsigned char *at = io;
     int i;
-    for (i = 0; i < AOT_MODEL_INPUTS; ++i) {
-        const aot_spec *spec = &aot_model_input_specs[i];
-        place = tensor(&tensors[i], spec, place);
-        inputs[i] = &tensors[i];
-        if (asked.input[i] != NULL)
-            read_file(asked.input[i], tensors[i].data, spec->bytes);
-        else if (asked.fill)
-            fill((unsigned char *)tensors[i].data, spec, &seed);
+    for (i = 0; i < AOT_MODEL_INPUTS + AOT_MODEL_OUTPUTS; ++i) {
+        const int o = i - AOT_MODEL_INPUTS;
+        const aot_spec *spec = o < 0 ? &aot_model_input_specs[i] : &aot_model_output_specs[o];
+        DLTensor *t = &tensors[i];
+        t->data = at;
+        t->device.device_type = kDLCPU;
+        t->ndim = spec->ndim;
+        t->dtype.code = spec->code;
+        t->dtype.bits = spec->bits;
+        t->dtype.lanes = 1;
+        t->shape = (int64_t *)(uintptr_t)(aot_model_extents + spec->extents); /* only read */
+        at += (spec->bytes + 15) / 16 * 16;
+        if (o < 0)
+            inputs[i] = t;
         else
-            die(2, "an input is missing: --input I=FILE for each, or --fill SEED", "");
+            outputs[o] = t;
     }
-    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
-        place = tensor(&tensors[IN + i], &aot_model_output_specs[i], place);
-        outputs[i] = &tensors[IN + i];
+#endif
+    check(aot_model_init(&context, NULL, 0), "init: ");
+}
+
+/* Runs destroy the inputs: they are read before each. */
+static void load(uint32_t step, uint32_t steps, int filled) {
+    request r = {0};
+    for (r.index = 0; r.index < AOT_MODEL_INPUTS; ++r.index) {
+        const aot_spec *spec;
+        void *const data = place(r.index, &spec);
+        r.letter = 'i';
+        r.data = data;
+        r.bytes = spec->bytes;
+        r.step = step;
+        r.steps = steps;
+        r.found = 0;
+        if (!filled)
+            (void)look(&r);
+        if (r.found)
+            continue;
+        if (!filled && setting('f', UINT32_MAX) == UINT32_MAX)
+            die(2, "an input is missing: --input I=FILE for each, or --fill 0", "");
+        fill((unsigned char *)data, spec);
     }
-    status = aot_model_init(&context, NULL, 0);
-    if (status != AOT_OK)
-        die(1, "init: ", aot_status_text(status));
+}
+
+static void store(uint32_t step) {
+    request r = {0};
+    for (; r.index < AOT_MODEL_OUTPUTS; ++r.index) {
+        const aot_spec *spec;
+        r.letter = 'o';
+        r.data = place(AOT_MODEL_INPUTS + r.index, &spec);
+        r.bytes = spec->bytes;
+        r.step = step;
+        (void)look(&r);
+    }
 }
 
 static void run(void) {
-    const aot_status status = aot_model_run(&context, inputs, outputs);
-    if (status != AOT_OK)
-        die(1, "run: ", aot_status_text(status));
+#if AOT_MODEL_IO_ARENA
+    check(aot_model_run(&context, NULL, NULL), "run: ");
+#else
+    check(aot_model_run(&context, inputs, outputs), "run: ");
+#endif
 }
 
-static uint32_t checksum(void) {
+/* -- Self-test ----------------------------------------------------------------------------------
+ */
+
+#ifndef AOT_MODEL_SELFTEST
+static uint32_t test_run(void) {
     uint32_t sum = 2166136261U;
     size_t k;
     int i;
-    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i)
-        for (k = 0; k < aot_model_output_specs[i].bytes; ++k)
-            sum = (sum ^ ((const unsigned char *)tensors[IN + i].data)[k]) * 16777619U;
+#if AOT_MODEL_CARRIED
+    check(aot_model_reset_state(&context), "reset: ");
+#endif
+    load(0, 1, 1);
+    run();
+    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
+        const aot_spec *spec;
+        const unsigned char *data = (const unsigned char *)place(AOT_MODEL_INPUTS + i, &spec);
+        for (k = 0; k < spec->bytes; ++k)
+            sum = (sum ^ data[k]) * 16777619U;
+    }
     return sum;
 }
 
 static void self_test(void) {
-    uint32_t first;
-    asked.fill = 1;
-    prepare();
-    run();
-    first = checksum();
-    run();
-    if (checksum() != first)
+    const uint32_t first = test_run();
+    if (test_run() != first)
         die(1, "two runs gave different outputs", "");
     aot_print(AOT_MODEL_NAME ": ran twice, outputs ");
     aot_print_hex(first);
     aot_print("\n");
 }
+#endif
 
-/* -- Measuring ------------------------------------------------------------------------------------
+/* -- Measuring ----------------------------------------------------------------------------------
  */
 
 /* Fill what is free of the stack, far enough below this very function's frame. */
 __attribute__((noinline)) static void paint(void) {
     volatile uint32_t *p = (volatile uint32_t *)(void *)aot_stack_limit;
-    const volatile uint32_t *const end = (const volatile uint32_t *)__builtin_frame_address(0) - 32;
+    const volatile uint32_t *const end = (const volatile uint32_t *)__builtin_frame_address(0) - 8;
     for (; p < end; ++p)
         *p = PAINT;
 }
@@ -301,125 +365,68 @@ static uintptr_t stack_used(void) {
     return (uintptr_t)end - (uintptr_t)p;
 }
 
-static void text(intptr_t file, const char *words) {
-    put(file, words, strlen(words), asked.report);
-}
-
 static void value(intptr_t file, const char *before, uint64_t number_) {
     char digits[20];
-    text(file, before);
-    text(file, "\"");
-    text(file, aot_hex(digits + sizeof digits, number_));
-    text(file, "\"");
+    const char *text = aot_hex(digits + sizeof digits, number_);
+    (void)ask(WRITE, file, before, length(before));
+    (void)ask(WRITE, file, text, length(text));
 }
 
 /* Ticks of each run as hexadecimal text, those of nothing, and the stack. */
-static void measure(void) {
-    const intptr_t file = open_file(asked.report != NULL ? asked.report : ":tt", WRITE_BINARY);
+static void measure(uint32_t repeat, uint32_t warmup) {
+    const intptr_t asked = (intptr_t)setting('r', 0);
+    const intptr_t file = asked != 0 ? asked : open_file(":tt", WRITE_BINARY);
     uint64_t began, ended;
+    uintptr_t most = 0;
     uint32_t i;
     aot_count_start();
-    for (i = 0; i < asked.warmup; ++i)
-        run();
     began = aot_count();
     ended = aot_count();
-    value(file, "{\"name\":\"" AOT_MODEL_NAME "\",\"empty\":", ended - began);
-    text(file, ",\"ticks\":[");
-    paint();
-    for (i = 0; i < asked.repeat; ++i) {
+    value(file, "{\"name\":\"" AOT_MODEL_NAME "\",\"empty\":\"", ended - began);
+    for (i = 0; i < warmup + repeat; ++i) {
+        uintptr_t used;
+        load(0, 1, 0);
+        paint();
         began = aot_count();
         run();
         ended = aot_count();
-        value(file, i > 0 ? "," : "", ended - began);
+        used = stack_used();
+        most = used > most ? used : most;
+        if (i >= warmup)
+            value(file, i > warmup ? "\",\"" : "\",\"ticks\":[\"", ended - began);
     }
-    value(file, "],\"stack\":", stack_used());
-    text(file, "}\n");
-    close_file(file);
+    value(file, "\"],\"stack\":\"", most);
+    (void)ask(WRITE, file, "\"}\n", 3);
+    (void)ask(CLOSE, file, NULL, 0);
 }
 
 #ifdef AOT_TRACE
-
-typedef struct dumping {
-    intptr_t index;
-    char path[256];
-} dumping;
-
-/* `value` in decimal at `at`; gives the end. */
-static char *decimal(char *at, uint32_t number_) {
-    char digits[11], *c = digits + sizeof digits;
-    *--c = '\0';
-    do {
-        *--c = (char)('0' + number_ % 10);
-        number_ /= 10;
-    } while (number_ != 0);
-    strcpy(at, c);
-    return at + strlen(at);
-}
-
-static void item(dumping *d, const char *key, const char *text_) {
-    put(d->index, key, strlen(key), "the index");
-    put(d->index, text_, strlen(text_), "the index");
-}
-
-static void dump(void *user, int32_t call, int32_t k, const char *name, const void *data,
-                 size_t bytes) {
-    dumping *d = (dumping *)user;
-    char digits[12];
-    char *file = d->path + strlen(asked.trace) + 1, *end;
-    if (k < 0)
-        return;
-    end = decimal(file, (uint32_t)call);
-    *end++ = '_';
-    end = decimal(end, (uint32_t)k);
-    strcpy(end, ".bin");
-    write_file(d->path, data, bytes);
-    (void)decimal(digits, (uint32_t)call);
-    item(d, "{\"call\":", digits);
-    (void)decimal(digits, (uint32_t)k);
-    item(d, ",\"k\":", digits);
-    item(d, ",\"tensor\":\"", name);
-    (void)decimal(digits, (uint32_t)bytes);
-    item(d, "\",\"bytes\":", digits);
-    item(d, ",\"file\":\"", file);
-    item(d, "\"}\n", "");
-}
-
-static void trace(void) {
-    static dumping d;
-    const size_t length = strlen(asked.trace);
-    if (length + 40 > sizeof d.path)
-        die(2, "path too long: ", asked.trace);
-    memcpy(d.path, asked.trace, length);
-    strcpy(d.path + length, "/index.jsonl");
-    d.index = open_file(d.path, WRITE_BINARY);
-    aot_model_trace_fn = dump;
-    aot_model_trace_user = &d;
-    run();
-    aot_model_trace_fn = NULL;
-    close_file(d.index);
-}
-
+#include "trace.h"
 #endif
 
 int main(void) {
-    int i;
-    if (!parse()) {
+    request all = {0};
+    const int asked = look(&all);
+    uint32_t steps, step, repeat;
+    prepare();
+    if (!asked) {
         self_test();
         return 0;
     }
-    prepare();
+    repeat = setting('n', 0);
+    steps = setting('s', 1);
+    if (repeat > 0) {
+        measure(repeat, setting('w', 1));
+        return 0;
+    }
+    for (step = 0; step < steps; ++step) {
+        load(step, steps, 0);
 #ifdef AOT_TRACE
-    if (asked.trace != NULL)
-        trace();
-    else
-#endif
-        if (asked.repeat > 0)
-        measure();
-    else
+        traced();
+#else
         run();
-    aot_model_shutdown(&context);
-    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i)
-        if (asked.output[i] != NULL)
-            write_file(asked.output[i], tensors[IN + i].data, aot_model_output_specs[i].bytes);
+#endif
+        store(step);
+    }
     return 0;
 }

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Part of runner.c in the build with AOT_TRACE: writes what every call leaves (--trace DIR), or how
+ * many ticks it takes (--profile FILE). */
+#ifndef AOT_BOARD_TRACE_H
+#define AOT_BOARD_TRACE_H
+
+static char path[256];
+static intptr_t list; /* DIR/index.jsonl, or FILE */
+static uint64_t stamp;
+
+/* `number_` in decimal at `at`; gives the end. */
+static char *decimal(char *at, uint32_t number_) {
+    char digits[11], *c = digits + sizeof digits;
+    *--c = '\0';
+    do {
+        *--c = (char)('0' + number_ % 10);
+        number_ /= 10;
+    } while (number_ != 0);
+    strcpy(at, c);
+    return at + length(at);
+}
+
+static void item(const char *key, const char *text) {
+    (void)ask(WRITE, list, key, length(key));
+    (void)ask(WRITE, list, text, length(text));
+}
+
+static void dump(void *user, int32_t call, int32_t k, const char *name, const void *data,
+                 size_t bytes) {
+    char digits[12];
+    char *const file = path + *(const size_t *)user, *end;
+    if (k < 0)
+        return;
+    end = decimal(file, (uint32_t)call);
+    *end++ = '_';
+    end = decimal(end, (uint32_t)k);
+    strcpy(end, ".bin");
+    write_file(path, data, bytes, 0);
+    (void)decimal(digits, (uint32_t)call);
+    item("{\"call\":", digits);
+    (void)decimal(digits, (uint32_t)k);
+    item(",\"k\":", digits);
+    item(",\"tensor\":\"", name);
+    (void)decimal(digits, (uint32_t)bytes);
+    item("\",\"bytes\":", digits);
+    item(",\"file\":\"", file);
+    item("\"}\n", "");
+}
+
+/* Ticks since the last call. */
+static void tick(void *user, int32_t call, int32_t k, const char *name, const void *data,
+                 size_t bytes) {
+    const uint64_t now = aot_count();
+    (void)user;
+    (void)name;
+    (void)data;
+    (void)bytes;
+    if (k <= 0) { /* once per call */
+        value(list, call > 0 ? "\",\"" : "{\"calls\":[\"", now - stamp);
+        stamp = aot_count();
+    }
+}
+
+/* A run, and the reports that were asked for. */
+static void traced(void) {
+    static size_t folder;
+    request r = {0};
+    r.letter = 't';
+    r.data = path;
+    r.bytes = sizeof path - 40;
+    (void)look(&r);
+    list = (intptr_t)setting('p', 0);
+    if (r.found) {
+        strcat(path, "/");
+        folder = length(path);
+        strcat(path, "index.jsonl");
+        list = open_file(path, WRITE_BINARY);
+        aot_model_trace_fn = dump;
+        aot_model_trace_user = &folder;
+    } else if (list != 0) {
+        aot_model_trace_fn = tick;
+        aot_count_start();
+        stamp = aot_count();
+    }
+    run();
+    if (aot_model_trace_fn == tick)
+        item("\"]}\n", "");
+    aot_model_trace_fn = NULL;
+    if (list != 0)
+        (void)ask(CLOSE, list, NULL, 0);
+}
+
+#endif /* AOT_BOARD_TRACE_H */
