@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Add, Sub and Mul of two 8-bit codes, with Relu or Clip, broadcast or not.
+
+A sum is q = (a * ma + b * mb + offset) >> shift. At compile time all 65536 pairs of codes are
+computed so and in float32 as the nodes say; a sum that differs by more than one code is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from aot.dtypes import S8, U8
+from aot.errors import UnsupportedError
+from aot.lower_context import Handle, LowerContext
+from aot.ops.binary import instances, reusable, space_fields
+from aot.ops.broadcast import Operand, collapse, operand, pack, stored
+from aot.ops.layouts import follow
+from aot.ops.qcases import codes_of, scale, zero
+from aot.ops.qcommon import (
+    OP,
+    Array,
+    Codes,
+    activated,
+    bounds,
+    codes,
+    constant_bounds,
+    dequantised,
+    finish,
+    known,
+    quantised,
+    signed_input,
+    signed_output,
+)
+from aot.ops.registry import Case, case
+from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
+from aot.ops.requant import quantised as fixed_point
+from aot.partition.match import Match, ValueRef
+from aot.vendor.backend import Pattern
+
+EIGHT = (S8, U8)
+HEADER = "aot_qbinary.h"
+#: Bits by which TFLite's sums move left before they are scaled.
+TFLITE_SHIFT = 20
+#: A larger share of pairs that round differently asks for halves to even.
+ROUNDING = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """q = (a * ma + b * mb + offset) >> shift; `even`: halves go to even codes."""
+
+    ma: int
+    mb: int
+    offset: int
+    shift: int
+    even: bool
+
+    def codes(self, low: int, high: int) -> Array:
+        """The result of every pair of int8 codes."""
+        a = np.arange(-128, 128, dtype=np.int64)
+        total = a[:, None] * self.ma + a[None, :] * self.mb + self.offset
+        if self.even:
+            total = total + ((total >> self.shift) & 1)
+        return np.clip(total >> self.shift, low, high)
+
+
+def exact(a: Codes, b: Codes, y: Codes, sign: int) -> Array:
+    """What the nodes compute in float32 for every pair of int8 codes."""
+    left, right = a.decode(), b.decode()
+    total = left[:, None] + np.float32(sign) * right[None, :]
+    whole = np.rint(np.clip(total / y.s, np.float32(-(2.0**20)), np.float32(2.0**20)))
+    return np.clip(whole.astype(np.int64) + y.z, *y.range)
+
+
+def linear(a: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, float]:
+    """Constants of the sum of int8 codes, the largest difference and the share of differing pairs.
+
+    `shift` is as large as int32 allows.
+    """
+    ra, rb = float(a.s) / float(y.s), sign * float(b.s) / float(y.s)
+    fixed = y.z - a.z * ra - b.z * rb
+    reach = 129 * (abs(ra) + abs(rb)) + abs(fixed) + 2
+    shift = int(np.floor(np.log2((2**31 - 2**12) / reach)))
+    shift = max(1, min(shift, 30))
+    want, best = exact(a, b, y, sign), None
+    for even in (False, True):
+        half = (1 << (shift - 1)) - even
+        unit = 1 << shift
+        found = Linear(round(ra * unit), round(rb * unit), round(fixed * unit) + half, shift, even)
+        wrong = np.abs(found.codes(*y.range) - want)
+        share = float(np.mean(wrong > 0))
+        if best is None or share < best[2]:
+            best = found, int(wrong.max()), share
+        if share <= ROUNDING:
+            break
+    assert best is not None
+    return best
+
+
+def _sign(m: Match) -> int:
+    return -1 if m.op.op_type == "Sub" else 1
+
+
+def _declare(name: str, *op_types: str) -> Pattern:
+    pair = (dequantised("a"), dequantised("b"))
+    made = quantised(name, activated(OP.any_of(*op_types)(*pair, _outputs=["op"])))
+    made.layouts(follow)
+    return made
+
+
+total = _declare("qadd", "Add", "Sub")
+product = _declare("qmul", "Mul")
+
+
+def shapes_fit(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of every operator of two codes."""
+    yield from known(m, "a", "b", "y", types=EIGHT)
+    yield from constant_bounds(m)
+    yield not (m.a.is_const and m.b.is_const), "two constants"
+    yield 0 not in m.y.shape, f"an empty tensor {list(m.y.shape)}"
+    try:
+        collapse(m.y.shape, [m.a.shape, m.b.shape])
+    except UnsupportedError as error:
+        yield False, error.what
+
+
+def _ready(m: Match) -> bool:
+    return all(ok for ok, _ in known(m, "a", "b", "y", types=EIGHT))
+
+
+@total.check
+def total_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from shapes_fit(m)
+    if not _ready(m):
+        return
+    a, b, y = (codes(m, k).signed() for k in "aby")
+    reason = refusal(float(a.s), np.ones(1), float(y.s)) or refusal(
+        float(b.s), np.ones(1), float(y.s)
+    )
+    yield not reason, reason
+    if not reason:
+        worst = linear(a, b, y, _sign(m))[1]
+        yield worst <= 1, f"integers would be {worst} codes off"
+
+
+@product.check
+def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from shapes_fit(m)
+    if _ready(m):
+        a, b, y = (codes(m, k).signed() for k in "aby")
+        reason = refusal(float(a.s), b.scale, float(y.s))
+        yield not reason, reason
+
+
+def _operand(c: LowerContext, value: ValueRef, y: ValueRef) -> Operand:
+    """What to pass for an operand as int8 codes, and its stored shape."""
+    if value.is_const:
+        data = np.asarray(value.data)
+        if value.dtype is U8:
+            data = (data.astype(np.int16) - 128).astype(np.int8)
+        return pack(c, data, y)
+    what, shape = operand(c, value, y)
+    if value.dtype is not U8:
+        return what, shape
+    assert isinstance(what, ValueRef)
+    return signed_input(c, what), shape
+
+
+def record(c: LowerContext, m: Match, kernel: str, kind: int, fields: dict[str, int]) -> None:
+    """Record a kernel of aot_qbinary.h on the operands as int8 codes."""
+    low, high = bounds(m, codes(m, "y"))
+    offset = codes(m, "y").z - codes(m, "y").signed().z
+    pair = [_operand(c, m.a, m.y), _operand(c, m.b, m.y)]
+    space = collapse(stored(m.y), [s for _, s in pair])
+    made: ValueRef | Handle = signed_output(c, m.y)
+    names = ("a_mult", "b_mult", "y_mult", "a_shift", "b_shift", "y_shift", "offset")
+    zeros = {f"{k}_zero": codes(m, k).signed().z for k in "aby"}
+    c.call(
+        kernel,
+        made,
+        *(what for what, _ in pair),
+        c.params(
+            **space_fields(space, "ab"),
+            **{k: fields.get(k, 0) for k in names},
+            **zeros,
+            lo=low - offset,
+            hi=high - offset,
+        ),
+        instance={**instances(space, "ab"), "KIND": kind},
+        inplace=reusable(space, made, pair),
+        header=HEADER,
+    )
+    finish(c, m.y, made)
+
+
+@total.lower
+def total_to_kernel(c: LowerContext, m: Match) -> None:
+    a, b, y = (codes(m, k).signed() for k in "aby")
+    if rq_of(c) == TFLITE:
+        record(c, m, "aot_qadd_s8", 2, tflite_sum(a, b, y, _sign(m)))
+        return
+    found = linear(a, b, y, _sign(m))[0]
+    fields = {"a_mult": found.ma, "b_mult": found.mb, "offset": found.offset}
+    record(c, m, "aot_qadd_s8", int(found.even), {**fields, "y_shift": found.shift})
+
+
+def tflite_sum(a: Codes, b: Codes, y: Codes, sign: int) -> dict[str, int]:
+    """TFLite's multipliers: operands to a common scale, then to that of the result."""
+    twice = 2 * max(float(a.s), float(b.s))
+    real = {"a": float(a.s) / twice, "b": float(b.s) / twice}
+    real["y"] = twice / (2**TFLITE_SHIFT * float(y.s))
+    fields = {}
+    for name, value in real.items():
+        fields[f"{name}_mult"], fields[f"{name}_shift"] = fixed_point(value)
+    fields["offset"] = sign
+    return fields
+
+
+@product.lower
+def product_to_kernel(c: LowerContext, m: Match) -> None:
+    a, b, y = (codes(m, k).signed() for k in "aby")
+    rq = rq_of(c)
+    mult, shift = multipliers(float(a.s), b.scale.reshape(-1), float(y.s), rq)
+    fields = {"y_mult": int(mult[0]), "y_shift": 0 if shift is None else int(shift[0])}
+    record(c, m, "aot_qmul_s8", rq, fields)
+
+
+def _cases() -> Iterator[Case]:
+    factors = (scale(0.031), scale(0.0173), scale(0.047))
+    for left, right, dtype in (
+        ((2, 5, 3, 4), (2, 5, 3, 4), "int8"),
+        ((2, 5, 3, 4), (1, 5, 1, 1), "int8"),
+        ((3, 70), (3, 1), "uint8"),
+    ):
+        a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
+        za, zb, zy = (zero(v, dtype) for v in (3, 17, 20))
+        operands = [a, factors[0], za, b, factors[1], zb, factors[2], zy]
+        yield case(*operands, const=(1, 2, 4, 5, 6, 7))
+        yield case(*operands, const=(1, 2, 3, 4, 5, 6, 7))
+
+
+@total.cases
+def total_cases() -> Iterator[Case]:
+    yield from _cases()
+
+
+@product.cases
+def product_cases() -> Iterator[Case]:
+    yield from _cases()
