@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.dtypes import F32
 from aot.layout import Layout, blocked
-from aot.lower_context import LowerContext
+from aot.lower_context import Handle, LowerContext
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import Case, case, f32, op
@@ -35,8 +35,6 @@ def fits(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
     """What both the operator alone and its fusions must fulfil."""
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
-    yield m.w.is_const, "weights are computed at run time (need constants)"
-    yield m.b is None or m.b.is_const, "the bias is computed at run time (needs a constant)"
     groups = int(node.attr("group", 1))
     agree = groups > 0 and m.w.shape[0] == m.x.shape[1] and m.x.shape[1] % groups == 0
     yield agree, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
@@ -48,6 +46,60 @@ def layouts_of(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
         return {}
     few = 2 * m.y.shape[1] < v
     return {"x": blocked(v)} if few else {"x": blocked(v), "y": blocked(v)}
+
+
+def weights_of(c: LowerContext, m: Match, groups: int, v: int) -> Handle:
+    """Packed weights, by a call per group where they are known at run time only."""
+    if m.w.is_const:
+        return c.const(pack(np.asarray(m.w.data), groups, v), "w")
+    channels, columns, *k = m.w.shape
+    taps, inner = math.prod(k), channels // groups
+    size = -(-columns // v) * v * taps * inner
+    whole = c.temp((groups * size,), F32, name="w")
+    c.defines(whole)
+    for g in range(groups):
+        params = c.params(
+            sections=1,
+            columns=columns,
+            padded=0,
+            panels=-(-columns // v),
+            outer=taps,
+            inner=inner,
+            plus_sections=0,
+            row=taps,
+            outer_step=1,
+            inner_step=columns * taps,
+        )
+        source = c.read(m.w, 4 * g * inner * columns * taps)
+        to = c.write(whole, 4 * g * size)
+        c.call("aot_panels_f32", to, source, None, params, instance={"PANEL": v})
+    return whole
+
+
+def bias_of(c: LowerContext, m: Match, channels: int, v: int) -> Handle:
+    """The bias in whole vectors."""
+    width = -(-channels // v) * v
+    if m.b is None or m.b.is_const:
+        bias = np.zeros(width, np.float32)
+        if m.b is not None:
+            bias[:channels] = np.asarray(m.b.data)
+        return c.const(bias, "b")
+    whole = c.temp((width,), F32, name="b")
+    c.defines(whole)
+    params = c.params(
+        sections=1,
+        columns=channels,
+        padded=0,
+        panels=width // v,
+        outer=1,
+        inner=1,
+        plus_sections=0,
+        row=1,
+        outer_step=0,
+        inner_step=0,
+    )
+    c.call("aot_panels_f32", whole, m.b, None, params, instance={"PANEL": v})
+    return whole
 
 
 def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
@@ -62,15 +114,12 @@ def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
         return (*[fill] * lead, *[int(i) for i in values])
 
     oc = m.y.shape[1]
-    bias = np.zeros(-(-oc // v) * v, np.float32)
-    if m.b is not None:
-        bias[:oc] = np.asarray(m.b.data)
     c.call(
         "aot_convtranspose_f32",
         m.y,
         m.x,
-        c.const(pack(np.asarray(m.w.data), groups, v), "w"),
-        c.const(bias, "b"),
+        weights_of(c, m, groups, v),
+        bias_of(c, m, oc, v),
         c.params(
             n=m.x.shape[0],
             ic=m.x.shape[1],
@@ -139,6 +188,8 @@ def cases() -> Iterator[Case]:
     const = (1, 2)
     yield case(f32(1, 3, 5, 5), f32(3, 8, 2, 2), f32(8), const=const, strides=[2, 2])
     yield case(f32(1, 3, 1, 1), f32(3, 2, 1, 1), f32(2), const=const)
+    yield case(f32(1, 3, 5, 4), f32(3, 1, 3, 2), f32(3), group=3, strides=[2, 1])
+    yield case(f32(1, 3, 5, 5), f32(3, 20, 3, 2), f32(20), strides=[2, 2])
     yield case(f32(2, 18, 4, 3), f32(18, 20, 3, 3), f32(20), const=const, strides=[2, 1])
     yield case(f32(1, 4, 5, 7), f32(4, 3, 3, 3), const=const, pads=[1, 1, 1, 1], strides=[3, 2])
     yield case(f32(1, 3, 4, 4), f32(3, 1, 3, 3), const=const, group=3, strides=[2, 2])

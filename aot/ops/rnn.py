@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers: LSTM, GRU, RNN in float32. Weights are packed here, one call per direction."""
+"""Recurrent layers: LSTM, GRU, RNN in float32; one call per direction, weights in panels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from aot.dtypes import F32, S32
-from aot.lower_context import LowerContext, ParamFields, Used
+from aot.lower_context import Handle, LowerContext, ParamFields, Used
 from aot.ops.registry import Case, case, f32, op
 from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
@@ -99,9 +99,6 @@ def functions(m: Match, default: Sequence[str]) -> list[tuple[str, float, float]
 
 def _supported(m: Match, default: Sequence[str]) -> Iterator[tuple[bool, str]]:
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
-    for name in ("w", "r", "b", "peep"):
-        value = m.values.get(name)
-        yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
     known = ("forward", "reverse", "bidirectional")
     yield m.direction in known, f"direction {m.direction!r} (needs one of {', '.join(known)})"
     yield 0 not in m.x.shape, f"an empty tensor {list(m.x.shape)}"
@@ -110,6 +107,21 @@ def _supported(m: Match, default: Sequence[str]) -> Iterator[tuple[bool, str]]:
     yield not strange, f"activation {', '.join(strange)}"
     want = len(default) * m.r.shape[0]
     yield len(names) == want, f"{len(names)} activations (needs {want})"
+
+
+@dataclass(frozen=True, slots=True)
+class Gates:
+    """Neighbouring gates of a weight tensor from element `first` on, each `hidden` rows of `depth`.
+
+    The elements from `plus` on are added to those of the first `plus_gates` gates.
+    """
+
+    value: ValueRef
+    first: int
+    count: int
+    depth: int = 1
+    plus: int = 0
+    plus_gates: int = 0
 
 
 def packed(weights: Array, s: Shape, columns: int) -> Array:
@@ -122,18 +134,69 @@ def packed(weights: Array, s: Shape, columns: int) -> Array:
     return full.reshape(columns // s.panel, s.panel, depth).transpose(0, 2, 1).ravel()
 
 
-def packed_row(values: Array, s: Shape, columns: int) -> Array:
-    """[gates*hidden] as a row of `columns` elements, every gate padded to vectors."""
-    return packed(values.reshape(-1, 1), s, columns)
+def panels(c: LowerContext, s: Shape, name: str, columns: int, *parts: Gates) -> Handle:
+    """Packed weights: a constant, or packed by a call where they are known at run time only.
+
+    Parts follow each other, each in whole panels; without parts all `columns` are zero.
+    """
+    if all(part.value.is_const for part in parts):
+        zeros = [np.zeros(columns, np.float32)]
+        return c.const(np.concatenate([_constant(s, p) for p in parts] or zeros), name)
+    size = sum(s.panels(p.count * s.padded) * p.depth for p in parts)
+    whole = c.temp((size,), F32, name=name)
+    c.defines(whole)
+    at = 0
+    for part in parts:
+        wide = s.panels(part.count * s.padded)
+        plus = c.read(part.value, 4 * part.plus) if part.plus_gates else None
+        c.call(
+            "aot_panels_f32",
+            c.write(whole, 4 * at),
+            c.read(part.value, 4 * part.first),
+            plus,
+            c.params(
+                sections=part.count,
+                columns=s.hidden,
+                padded=s.padded,
+                panels=wide // s.panel,
+                outer=1,
+                inner=part.depth,
+                plus_sections=part.plus_gates,
+                row=part.depth,
+                outer_step=0,
+                inner_step=1,
+            ),
+            instance={"PANEL": s.panel},
+        )
+        at += wide * part.depth
+    return whole
 
 
-def _bias(m: Match, s: Shape, d: int) -> tuple[Array, Array]:
-    """Input and recurrent bias of direction d, each [gates*hidden]."""
+def _constant(s: Shape, part: Gates) -> Array:
+    flat = np.asarray(part.value.data, np.float32).ravel()
+    rows = flat[part.first : part.first + part.count * s.hidden * part.depth].copy()
+    more = part.plus_gates * s.hidden
+    rows[:more] += flat[part.plus : part.plus + more]
+    return packed(rows.reshape(-1, part.depth), s, s.panels(part.count * s.padded))
+
+
+def _weights(c: LowerContext, s: Shape, value: ValueRef, d: int, name: str, *counts: int) -> Handle:
+    """Direction d of W or R, its gates in groups of `counts` (one group if none is given)."""
+    depth = value.shape[2]
+    parts, first = [], d * s.gates * s.hidden * depth
+    for count in counts or (s.gates,):
+        parts.append(Gates(value, first, count, depth))
+        first += count * s.hidden * depth
+    return panels(c, s, name, 0, *parts)
+
+
+def _bias(c: LowerContext, m: Match, s: Shape, d: int, both: int) -> Handle:
+    """Input bias of direction d plus the recurrent one in the first `both` gates."""
     if m.b is None:
-        zero = np.zeros(s.gates * s.hidden, np.float32)
-        return zero, zero
-    both = np.asarray(m.b.data[d], np.float32)
-    return both[: both.size // 2], both[both.size // 2 :]
+        return panels(c, s, "bias", s.row)
+    own = 2 * d * s.gates * s.hidden
+    gates = Gates(m.b, own, s.gates, 1, own + s.gates * s.hidden, both)
+    return panels(c, s, "bias", s.row, gates)
 
 
 def _lengths(m: Match, s: Shape) -> ValueRef | None:
@@ -209,18 +272,17 @@ RNN_DEFAULT = ("tanh",)
 def lstm_to_kernel(c: LowerContext, m: Match) -> None:
     s = shape_of(m, c.vlen)
     for d in range(s.directions):
-        bias = sum(_bias(m, s, d))
         peep = None
         if m.peep is not None:
-            peep = c.const(packed_row(m.peep.data[d], s, s.panels(3 * s.padded)), "peephole")
+            peep = panels(c, s, "peephole", 0, Gates(m.peep, 3 * d * s.hidden, 3))
         scratch = c.scratch(4 * s.batch * (2 * s.padded + _chunk(m, s, d) * s.row))
         c.call(
             "aot_lstm_f32",
             *(_part(c, m, s, n, d) for n in ("y", "yh", "yc")),
             m.x,
-            c.const(packed(m.w.data[d], s, s.row), "w"),
-            c.const(packed(m.r.data[d], s, s.row), "r"),
-            c.const(packed_row(np.asarray(bias), s, s.row), "bias"),
+            _weights(c, s, m.w, d, "w"),
+            _weights(c, s, m.r, d, "r"),
+            _bias(c, m, s, d, s.gates),
             _lengths(m, s),
             _part(c, m, s, "h0", d),
             _part(c, m, s, "c0", d),
@@ -234,25 +296,22 @@ def lstm_to_kernel(c: LowerContext, m: Match) -> None:
 @gru.lower
 def gru_to_kernel(c: LowerContext, m: Match) -> None:
     s = shape_of(m, c.vlen)
-    one, two = s.panels(s.padded), s.panels(2 * s.padded)
+    one = s.panels(s.padded)
     for d in range(s.directions):
-        own, recurrent = _bias(m, s, d)
         linear = bool(m.linear_before_reset)
-        inside = recurrent.copy()
         # With linear_before_reset the candidate's recurrent bias is scaled by the reset gate.
-        inside[2 * s.hidden :] *= not linear
-        later = recurrent[2 * s.hidden :] * linear
-        r, split = m.r.data[d], 2 * s.hidden
-        parts = [packed(r[:split], s, two), packed(r[split:], s, one)]
+        later = []
+        if linear and m.b is not None:
+            later = [Gates(m.b, (2 * d * s.gates + s.gates + 2) * s.hidden, 1)]
         size = s.batch * s.padded + 2 * one + _chunk(m, s, d) * s.batch * s.row
         c.call(
             "aot_gru_f32",
             *(_part(c, m, s, n, d) for n in ("y", "yh")),
             m.x,
-            c.const(packed(m.w.data[d], s, s.row), "w"),
-            c.const(np.concatenate(parts), "r"),
-            c.const(packed_row(own + inside, s, s.row), "bias"),
-            c.const(packed_row(later, s, one), "rbias"),
+            _weights(c, s, m.w, d, "w"),
+            _weights(c, s, m.r, d, "r", 2, 1),
+            _bias(c, m, s, d, 2 if linear else 3),
+            panels(c, s, "rbias", one, *later),
             _lengths(m, s),
             _part(c, m, s, "h0", d),
             c.scratch(4 * size),
@@ -265,15 +324,14 @@ def gru_to_kernel(c: LowerContext, m: Match) -> None:
 def rnn_to_kernel(c: LowerContext, m: Match) -> None:
     s = shape_of(m, c.vlen)
     for d in range(s.directions):
-        own, recurrent = _bias(m, s, d)
         size = s.batch * s.padded + _chunk(m, s, d) * s.batch * s.row
         c.call(
             "aot_simple_rnn_f32",
             *(_part(c, m, s, n, d) for n in ("y", "yh")),
             m.x,
-            c.const(packed(m.w.data[d], s, s.row), "w"),
-            c.const(packed(m.r.data[d], s, s.row), "r"),
-            c.const(packed_row(own + recurrent, s, s.row), "bias"),
+            _weights(c, s, m.w, d, "w"),
+            _weights(c, s, m.r, d, "r"),
+            _bias(c, m, s, d, 1),
             _lengths(m, s),
             _part(c, m, s, "h0", d),
             c.scratch(4 * size),
@@ -309,6 +367,8 @@ def lstm_cases() -> Iterator[Case]:
     yield case(*full[:3], const=(1, 2), outputs=2, hidden_size=19)
     yield case(*full, None, h, cell, const=weights, outputs=3, hidden_size=19)
     yield case(*full, None, h, cell, peep, const=(1, 2, 3, 7), outputs=3, hidden_size=19)
+    yield case(*full, None, h, cell, peep, outputs=3, hidden_size=19)
+    yield case(*_arrays(4, 4, 2, 5, 6, 2), outputs=3, hidden_size=6, direction="bidirectional")
     for direction in ("reverse", "bidirectional"):
         arrays = _arrays(4, 4, 2, 5, 6, 1 + (direction == "bidirectional"))
         yield case(*arrays, const=weights, outputs=3, hidden_size=6, direction=direction)
@@ -322,6 +382,7 @@ def gru_cases() -> Iterator[Case]:
     for linear in (0, 1):
         attrs: dict[str, Any] = {"hidden_size": 19, "linear_before_reset": linear}
         yield case(*full, None, h, const=weights, outputs=2, **attrs)
+        yield case(*full, None, h, outputs=2, **attrs)
         yield case(*full[:3], const=(1, 2), outputs=2, **attrs)
 
 
@@ -329,4 +390,5 @@ def gru_cases() -> Iterator[Case]:
 def rnn_cases() -> Iterator[Case]:
     weights = (1, 2, 3)
     yield case(*_arrays(1, 5, 3, 7, 19), const=weights, outputs=2, hidden_size=19)
+    yield case(*_arrays(1, 5, 3, 7, 19, 2), outputs=2, hidden_size=19, direction="bidirectional")
     yield case(*_arrays(1, 4, 1, 3, 5), const=weights, outputs=2, hidden_size=5)
