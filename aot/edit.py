@@ -65,7 +65,7 @@ class Editor:
         import onnx_ir as ir
 
         value = ir.Value(
-            name=self._fresh(hint),
+            name=self.fresh(hint),
             shape=ir.Shape(tensor.shape.numpy()),
             type=ir.TensorType(tensor.dtype),
             const_value=tensor,
@@ -106,7 +106,7 @@ class Editor:
         kind = dtype if dtype is not None else first.dtype
         assert kind is not None
         set_type(value, int(kind), tuple(shape))
-        value.name = self._fresh(hint or f"{before.outputs[0].name}_{op_type}")
+        value.name = self.fresh(hint or f"{before.outputs[0].name}_{op_type}")
         self.graph.insert_before(before, made)
         return value
 
@@ -164,7 +164,7 @@ class Editor:
             node.replace_input_with(index, value)
             self.changed = True
 
-    def _fresh(self, hint: str) -> str:
+    def fresh(self, hint: str) -> str:
         """A name no value of the model has: the blank keeps it apart until names are made."""
         count = int(self.graph.meta.get("aot.fresh", 0)) + 1
         self.graph.meta["aot.fresh"] = count

@@ -51,6 +51,7 @@ def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
     """What the user and the backends ask of the loader: pins, claims, shape rules."""
     from aot.load import LoadOptions
     from aot.partition.pattern import all_ops, root_ops
+    from aot.partition.takes import takes
     from aot.vendor.infer import rule_of
 
     patterns = [p for b in backends for p in b.patterns]
@@ -64,6 +65,7 @@ def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
         keeps=frozenset(k for b in backends for k in b.keeps),
         rules=rules,
         native=frozenset(f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph)),
+        takes=takes(patterns),
     )
 
 

@@ -17,6 +17,8 @@ from aot.load.options import LoadOptions
 from aot.load.text import model_text
 from aot.normalise.affine import affine
 from aot.normalise.arithmetic import arithmetic
+from aot.normalise.attention import attention
+from aot.normalise.attention_forms import attention_forms
 from aot.normalise.attributes import attributes
 from aot.normalise.batchnorm import batch_norm
 from aot.normalise.branches import branches
@@ -48,6 +50,7 @@ PASSES: tuple[Pass, ...] = (
     branches,
     dead_nodes,
     attributes,
+    attention_forms,
     identities,
     broadcasts,
     reshapes,
@@ -57,6 +60,7 @@ PASSES: tuple[Pass, ...] = (
     clips,
     arithmetic,
     norms,
+    attention,
     products,
     pools,
     padding,

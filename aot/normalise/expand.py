@@ -39,8 +39,9 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
     count = 0
     for graph in list(graphs(model)):
         for node in list(graph):
-            known = f"{node.domain}::{node.op_type}" in options.native and not is_runtime(node)
-            if known or node.op_type in options.keeps or not has_body(node, model):
+            if node.op_type in options.keeps or not has_body(node, model):
+                continue
+            if _is_taken(node, options):
                 continue
             body = _body(node, model)
             if body is not None:
@@ -51,6 +52,13 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
     if count:
         infer(model, None, options.rules)
     return count > 0
+
+
+def _is_taken(node: ir.Node, options: LoadOptions) -> bool:
+    """Whether some backend computes the node as it is."""
+    if f"{node.domain}::{node.op_type}" not in (options.native or ()) or is_runtime(node):
+        return False
+    return options.takes is None or options.takes(node)
 
 
 def has_body(node: ir.Node, model: ir.Model) -> bool:

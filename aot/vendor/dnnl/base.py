@@ -24,6 +24,8 @@ backend = Backend(
     find="find_dnnl.cmake",
     hint="Install libdnnl-dev (apt) or onednn-devel-cpu-gomp (pip), or set dnnl_ROOT to the "
     "folder it is in: as a variable of CMake or of the environment.",
+    # The library has the products and the Softmax of an attention, not the whole.
+    keeps=("MatMul",),
     folder=Path(__file__).parent,
 )
 #: As in aot_dnnl.h.

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention spelled out.
+
+Before: y = MatMul(Softmax(Add(Mul(MatMul(q, Transpose(k)), 0.125), mask)), v)
+After:  y = Attention(q, k, v, mask, scale=0.125)
+The scale may stand before or after the product, on q, on k or on both; the Transpose is of the last
+two axes, or moves more, and what it moves more stays a Transpose. Operands have three or four axes.
+Taken where nobody else reads the scores and where it needs no more memory than they do.
+A query with no key (its mask all -inf) gives NaN before and after, which the node's metadata says:
+ONNX's Attention gives zeros.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor, producer, single_use
+from aot.load.options import LoadOptions
+from aot.normalise.attention_forms import reshaped, transposed
+from aot.normalise.products import factors
+from aot.shapes.nodes import NAN_ROWS, attribute, is_typed, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+FLOAT = 1
+#: So few queries are computed from keys and values as they are.
+FEW = 2
+
+
+def attention(edit: Editor, options: LoadOptions) -> None:
+    """Recognise attention at its Softmax."""
+    if "MatMul" in options.keeps:
+        return
+    for node in edit.graph:
+        if not node.domain and node.op_type == "Softmax" and options.native is not None:
+            _recognise(edit, node)
+
+
+def _recognise(edit: Editor, softmax: ir.Node) -> None:
+    weights, x = softmax.outputs[0], softmax.inputs[0]
+    product = single_use(weights)
+    if product is None or product.domain or product.op_type != "MatMul" or x is None:
+        return
+    shape = shape_of(weights)
+    last = int(attribute(softmax, "axis", -1)) in (-1, len(shape) - 1)
+    v = product.inputs[1]
+    if not last or len(shape) not in (3, 4) or product.inputs[0] is not weights or v is None:
+        return
+    scored = _scores(x)
+    if scored is None:
+        return
+    scores, scale, mask = scored
+    q, turned = factors(_first(scores, 0)), factors(_first(scores, 1))
+    k = None if len(turned.factors) != 1 else producer(turned.factors[0], "Transpose")
+    if len(q.factors) != 1 or k is None or not _swaps(k) or single_use(x) is None:
+        return
+    scale *= q.scale * turned.scale
+    operands = (q.factors[0], turned.factors[0], v)
+    if not _fits(operands, shape, mask) or not 0 < scale < float("inf") or not _pays(operands):
+        return
+    _replace(edit, product, operands, mask, scale)
+
+
+def _first(node: ir.Node, index: int) -> ir.Value:
+    value = node.inputs[index]
+    assert value is not None
+    return value
+
+
+def _scores(x: ir.Value) -> tuple[ir.Node, float, ir.Value | None] | None:
+    """(the product, its scale, the mask) of what goes into the Softmax."""
+    for value, mask in _terms(x):
+        scaled = factors(value)
+        node = producer(scaled.factors[0], "MatMul") if len(scaled.factors) == 1 else None
+        if node is None or single_use(node.outputs[0]) is None or single_use(value) is None:
+            continue
+        if shape_of(node.outputs[0]) == shape_of(x):
+            return node, scaled.scale, mask
+    return None
+
+
+def _terms(x: ir.Value) -> list[tuple[ir.Value, ir.Value | None]]:
+    """What may be scores, each with the mask that would be added to it."""
+    added = producer(x, "Add")
+    if added is None:
+        return [(x, None)]
+    a, b = _first(added, 0), _first(added, 1)
+    return [(a, b), (b, a)]
+
+
+def _swaps(node: ir.Node) -> bool:
+    """Whether a row of the keys becomes a column."""
+    perm = [int(p) for p in attribute(node, "perm")]
+    return len(perm) > 2 and perm[-2] == len(perm) - 1
+
+
+def _fits(
+    operands: tuple[ir.Value, ir.Value, ir.Value], shape: tuple[int, ...], mask: ir.Value | None
+) -> bool:
+    """Whether the operands are float32, of equal batch axes, and the mask has every key."""
+    if any(not is_typed(o) or int(o.dtype or 0) != FLOAT for o in operands):
+        return False
+    q, turned, v = (shape_of(o) for o in operands)
+    whole = len(q) == len(turned) == len(v) == len(shape)
+    if not whole or not q[:-2] == turned[:-2] == v[:-2] == shape[:-2] or 0 in (*q, *v):
+        return False
+    if mask is None:
+        return True
+    if not is_typed(mask) or int(mask.dtype or 0) != FLOAT:
+        return False
+    own = shape_of(mask)
+    return 1 <= len(own) <= len(shape) and own[-1] == shape[-1]
+
+
+def _pays(operands: tuple[ir.Value, ir.Value, ir.Value]) -> bool:
+    """Whether the values, which wait for all scores, are few enough beside them."""
+    q, v = shape_of(operands[0]), shape_of(operands[2])
+    return q[-2] <= FEW or 4 * q[-2] >= v[-1]
+
+
+def _replace(
+    edit: Editor,
+    product: ir.Node,
+    operands: tuple[ir.Value, ir.Value, ir.Value],
+    mask: ir.Value | None,
+    scale: float,
+) -> None:
+    q, turned, v = operands
+    source = producer(turned, "Transpose")
+    assert source is not None
+    k = _first(source, 0)
+    perm = [int(p) for p in attribute(source, "perm")]
+    perm = [*perm[:-2], perm[-1], perm[-2]]
+    if perm != list(range(len(perm))):
+        k = transposed(edit, product, k, perm)
+    if len(shape_of(q)) == 3:
+        q, k, v = (reshaped(edit, product, o, (1, *shape_of(o))) for o in (q, k, v))
+    inputs = [q, k, v] if mask is None else [q, k, v, mask]
+    shape = (*shape_of(q)[:3], shape_of(v)[3])
+    y = edit.node("Attention", inputs, {"scale": scale}, before=product, shape=shape)
+    made = y.producer()
+    assert made is not None
+    if mask is not None:
+        made.metadata_props[NAN_ROWS] = "1"
+    if shape != shape_of(product.outputs[0]):
+        y = reshaped(edit, product, y, shape_of(product.outputs[0]))
+    edit.replace(product.outputs[0], y)
+    edit.remove(product)

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One form of Attention: operands [batch, heads, rows, columns], no past, nothing handed through.
+
+Before: y = Attention(q[B, S, H*d], k, v, q_num_heads=H, kv_num_heads=H)
+After:  y = Reshape(Transpose(Attention(Transpose(Reshape(q)), …)))
+Before: y, pk, pv = Attention(q, k, v, mask, past_k, past_v)
+After:  pk = Concat(past_k, k); pv = Concat(past_v, v); y = Attention(q, pk, pv, mask, "", "", n)
+where n says that the first query follows the past, if that matters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor
+from aot.load.options import LoadOptions
+from aot.shapes.nodes import attribute, set_type, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+HEADS_INSIDE = (0, 2, 1, 3)
+"""[batch, rows, heads, columns] to [batch, heads, rows, columns] and back."""
+
+
+def attention_forms(edit: Editor, options: LoadOptions) -> None:
+    """Bring every Attention to the canonical form."""
+    for node in edit.graph:
+        if node.domain or node.op_type != "Attention" or "Attention" in options.keeps:
+            continue
+        if not _is_canonical(node) and _places_known(node):
+            _rewrite(edit, node)
+
+
+def _input(node: ir.Node, index: int) -> ir.Value | None:
+    return node.inputs[index] if index < len(node.inputs) else None
+
+
+def _is_canonical(node: ir.Node) -> bool:
+    q = _input(node, 0)
+    assert q is not None
+    past = _input(node, 4) is not None
+    kept = any(o.name for o in node.outputs[1:3])
+    return len(shape_of(q)) == 4 and not past and not kept
+
+
+def _places_known(node: ir.Node) -> bool:
+    """Whether a number of keys can say where the queries stand after a past."""
+    q, k = _input(node, 0), _input(node, 1)
+    if _input(node, 4) is None or q is None or k is None:
+        return True
+    causal = attribute(node, "is_causal", 0)
+    bounded = causal or attribute(node, "right_window_size", -1) == 0
+    return shape_of(k)[-2] <= shape_of(q)[-2] or bool(bounded)
+
+
+def _split(edit: Editor, node: ir.Node, x: ir.Value, heads: int) -> ir.Value:
+    """[B, S, H * d] as [B, H, S, d]; four axes stay."""
+    shape = shape_of(x)
+    if len(shape) == 4:
+        return x
+    apart = (*shape[:2], heads, shape[2] // heads)
+    x = reshaped(edit, node, x, apart)
+    return transposed(edit, node, x, HEADS_INSIDE)
+
+
+def reshaped(edit: Editor, before: ir.Node, x: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """Reshape `x`."""
+    target = edit.ints(shape, f"{before.name}_shape")
+    return edit.node("Reshape", [x, target], before=before, shape=shape)
+
+
+def transposed(edit: Editor, before: ir.Node, x: ir.Value, perm: Sequence[int]) -> ir.Value:
+    """Transpose `x`."""
+    shape = [shape_of(x)[p] for p in perm]
+    return edit.node("Transpose", [x], {"perm": list(perm)}, before=before, shape=shape)
+
+
+def _rewrite(edit: Editor, node: ir.Node) -> None:
+    q, k, v = node.inputs[:3]
+    assert q is not None and k is not None and v is not None
+    flat = len(shape_of(q)) == 3
+    heads = int(attribute(node, "q_num_heads", 0)) if flat else shape_of(q)[1]
+    kv_heads = int(attribute(node, "kv_num_heads", 0)) if flat else shape_of(k)[1]
+    q = _split(edit, node, q, heads)
+    k, v = (_split(edit, node, x, kv_heads) for x in (k, v))
+    mask, past_k, past_v, lens = (_input(node, i) for i in range(3, 7))
+    if past_k is not None and past_v is not None:
+        k, v = _joined(edit, node, past_k, k), _joined(edit, node, past_v, v)
+        lens = _placed(edit, node, shape_of(past_k)[2] + shape_of(q)[2], shape_of(q)[0])
+    new = _attention(edit, node, [q, k, v, mask, None, None, lens])
+    y = new.outputs[0]
+    if flat:
+        y = transposed(edit, node, y, HEADS_INSIDE)
+        y = reshaped(edit, node, y, shape_of(node.outputs[0]))
+    results = [y, k, v, *new.outputs[3:]]
+    for old, value in zip(node.outputs, results, strict=False):
+        if old.name:
+            same = edit.node("Identity", [value], before=node, shape=shape_of(value))
+            edit.replace(old, same)
+    edit.remove(node)
+
+
+def _joined(edit: Editor, node: ir.Node, past: ir.Value, now: ir.Value) -> ir.Value:
+    shape = list(shape_of(now))
+    shape[2] += shape_of(past)[2]
+    return edit.node("Concat", [past, now], {"axis": 2}, before=node, shape=shape)
+
+
+def _placed(edit: Editor, node: ir.Node, end: int, batch: int) -> ir.Value | None:
+    """The number of keys up to the last query, where places matter."""
+    windows = [attribute(node, f"{side}_window_size", -1) for side in ("left", "right")]
+    if not attribute(node, "is_causal", 0) and max(windows) < 0:
+        return None
+    return edit.const(np.full(batch, end, np.int64), f"{node.name}_keys")
+
+
+def _attention(edit: Editor, node: ir.Node, inputs: list[ir.Value | None]) -> ir.Node:
+    """The node in canonical form, in front of `node`; its scores keep the fourth place."""
+    import onnx_ir as ir
+
+    q, v = inputs[0], inputs[2]
+    assert q is not None and v is not None
+    while inputs[-1] is None:
+        inputs.pop()
+    attributes = [a for k, a in node.attributes.items() if k not in ("q_num_heads", "kv_num_heads")]
+    scores = node.outputs[3] if len(node.outputs) > 3 and node.outputs[3].name else None
+    new = ir.Node(
+        "", "Attention", inputs, attributes, name=node.name, num_outputs=4 if scores else 1
+    )
+    for key, text in node.metadata_props.items():
+        new.metadata_props[key] = text
+    assert q.dtype is not None
+    set_type(new.outputs[0], int(q.dtype), (*shape_of(q)[:3], shape_of(v)[3]))
+    new.outputs[0].name = edit.fresh(f"{node.outputs[0].name}_heads")
+    if scores is not None:
+        assert scores.dtype is not None
+        set_type(new.outputs[3], int(scores.dtype), shape_of(scores))
+        new.outputs[3].name = edit.fresh(f"{scores.name}_scores")
+        for value in new.outputs[1:3]:
+            value.name = ""
+    edit.graph.insert_before(node, new)
+    edit.changed = True
+    return new

@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of float32 in its canonical form (aot/normalise/attention_forms.py): operands of four
+axes, no past. Transposes that interleave heads are folded into strides."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import BOOL, F32, S64
+from aot.lower_context import LowerContext
+from aot.ops.conv_plan import TILES, ceil_div
+from aot.ops.matmul_views import Strided
+from aot.ops.registry import Case, case, f32, op, portable
+from aot.partition.match import Match, NodeRef, ValueRef
+from aot.partition.pattern import optional
+from aot.shapes.nodes import NAN_ROWS
+
+INPUTS = "q k v mask? past_key? past_value? lens?"
+OUTPUTS = "y present_key? present_value? qk?"
+ATTRIBUTES: dict[str, Any] = {
+    "scale": None,
+    "softcap": 0.0,
+    "is_causal": 0,
+    "left_window_size": -1,
+    "right_window_size": -1,
+    "qk_matmul_output_mode": 0,
+    "softmax_precision": None,
+}
+#: Floats of scores that are worth keeping in a first-level cache at a time.
+CACHED = 12 * 1024
+#: Up to so many queries a head's keys and values are read where they are.
+FEW = 2
+#: How the kernel works: rows of packed heads, whole heads, single queries.
+ROWS, WHOLE, SINGLE = range(3)
+
+attention = op("Attention", INPUTS, OUTPUTS, **ATTRIBUTES)
+
+
+def node_of(m: Match) -> NodeRef:
+    """The Attention node of a match."""
+    return next(n for n in m.nodes if n.op_type == "Attention")
+
+
+def attr(m: Match, name: str) -> Any:
+    """An attribute of the Attention node, or its default."""
+    return node_of(m).attr(name, ATTRIBUTES[name])
+
+
+def views_of(m: Match) -> tuple[Strided, Strided, Strided, Strided]:
+    """q, k, v and y as the Attention node sees them: [batch, heads, rows, columns]."""
+    found = []
+    for value, name in ((m.q, "tq"), (m.k, "tk"), (m.v, "tv")):
+        view = Strided.contiguous(value.shape)
+        turned = m.__dict__["_names"].get(name)
+        found.append(view if turned is None else view.permuted(_perm(turned)))
+    y = Strided.contiguous(m.y.shape)
+    if m.root.op_type == "Transpose":
+        y = y.inverse(_perm(m.root))
+    q, k, v = found
+    return q, k, v, y
+
+
+def _perm(node: NodeRef) -> list[int]:
+    return [int(p) for p in node.attr("perm")]
+
+
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """What the kernel takes; the rest is left to the body that ONNX defines."""
+    for _, v in m.inputs():
+        if v is not m.mask and v is not m.lens:
+            yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
+    yield m.q.rank == 4, f"operands of rank {m.q.rank} (needs 4)"
+    whole = all(getattr(m, n, None) is None for n in ("past_key", "past_value"))
+    kept = all(m.values.get(n) is None for n in ("present_key", "present_value"))
+    yield whole and kept, "a past of keys and values (normalise joins it)"
+    if m.mask is not None:
+        yield m.mask.dtype in (F32, BOOL), f"mask of {m.mask.dtype} (needs float32 or bool)"
+        yield 1 <= m.mask.rank <= 4, f"mask of rank {m.mask.rank} (needs 1 to 4)"
+        keys = m.mask.shape[-1] if m.mask.rank else 0
+        skv = views_of(m)[1].shape[2]
+        yield keys == skv or 1 < keys < skv, f"mask of {keys} columns for {skv} keys"
+    if m.lens is not None:
+        yield m.lens.dtype is S64, f"lengths of {m.lens.dtype} (needs int64)"
+    scale = attr(m, "scale")
+    yield scale is None or float(scale) >= 0, f"scale {scale} (needs 0 or more)"
+    precision = attr(m, "softmax_precision")
+    yield precision in (None, 0, 1), f"softmax_precision {precision} (needs 1, float32)"
+    heads = views_of(m)[0].shape[1], views_of(m)[1].shape[1]
+    yield heads[1] > 0 and heads[0] % heads[1] == 0, f"{heads[0]} heads over {heads[1]} of keys"
+
+
+attention.check(supported)
+
+
+def mask_steps(mask: ValueRef | None) -> tuple[int, int, int, int]:
+    """Strides of the mask along batch, head, query and key; 0 where it is repeated."""
+    if mask is None:
+        return 0, 0, 0, 0
+    view = Strided.contiguous((*[1] * (4 - mask.rank), *mask.shape))
+    steps = [0 if n == 1 else s for n, s in zip(view.shape, view.strides, strict=True)]
+    return steps[0], steps[1], steps[2], steps[3]
+
+
+def tile(v: int, columns: int) -> tuple[int, int]:
+    """The tile family for a product with so many columns: one as wide as they are."""
+    return next((t for t in TILES[v] if t[1] * v >= columns), TILES[v][-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a head is computed: the kernel's way, tiles of both products, queries at a time."""
+
+    how: int
+    scores: tuple[int, int]
+    values: tuple[int, int]
+    rows: int
+    floats: int
+
+
+def plan(sq: int, skv: int, d: int, dv: int, group: int, v: int, latency: bool) -> Plan:
+    """The way with the least scratch; heads that share keys have them packed once."""
+    scores, values = tile(v, skv), tile(v, dv)
+    sv, dw = ceil_div(skv, v) * v, ceil_div(dv, v) * v
+    if sq <= FEW:
+        return Plan(SINGLE, scores, values, 1, sv)
+    tall = max(scores[0], values[0])
+    tiles = max(1, CACHED // max(1, sv) // tall) if latency else 1
+    rows = min(sq, tiles * tall)
+    packed = Plan(ROWS, scores, values, rows, d * sv + skv * dw + rows * (sv + 1))
+    panel = max(d * min(scores[1] * v, sv), skv * min(values[1] * v, dw))
+    whole = Plan(WHOLE, scores, values, sq, sq * sv + panel)
+    return min(packed, whole, key=lambda p: p.floats) if group == 1 else packed
+
+
+@attention.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    """Record the call."""
+    q, k, v, y = views_of(m)
+    (batch, heads, sq, d), (_, kv_heads, skv, _), dv = q.shape, k.shape, v.shape[3]
+    group = heads // kv_heads
+    way = plan(sq, skv, d, dv, group, c.vlen, c.objective == "latency")
+    scale = attr(m, "scale")
+    right = 0 if attr(m, "is_causal") else int(attr(m, "right_window_size"))
+    qk = m.values.get("qk")
+    params = c.params(
+        batch=batch,
+        kv_heads=kv_heads,
+        group=group,
+        sq=sq,
+        skv=skv,
+        d=d,
+        dv=dv,
+        rows=way.rows,
+        mask_cols=skv if m.mask is None else m.mask.shape[-1],
+        left=int(attr(m, "left_window_size")),
+        right=right,
+        q_step=q.strides[:3],
+        k_step=k.strides[:3],
+        v_step=v.strides[:3],
+        y_step=y.strides[:3],
+        mask_step=mask_steps(m.mask),
+        scale=float(np.float32(1 / math.sqrt(d) if scale is None else scale)),
+        softcap=float(attr(m, "softcap")),
+    )
+    kind = 0 if m.mask is None else 1 if m.mask.dtype is BOOL else 2
+    nan_rows = NAN_ROWS in node_of(m).ir.metadata_props
+    mode = 0 if qk is None else 1 + int(attr(m, "qk_matmul_output_mode"))
+    same = q.strides == y.strides and d == dv and math.prod(m.q.shape) == math.prod(m.y.shape)
+    alone = all(m.q.ir is not v.ir for v in (m.k, m.v))
+    c.call(
+        "aot_attention_f32",
+        m.y,
+        qk,
+        m.q,
+        m.k,
+        m.v,
+        m.mask,
+        m.lens,
+        c.scratch(4 * way.floats),
+        params,
+        instance={
+            "P": way.scores[0],
+            "O": way.scores[1],
+            "P2": way.values[0],
+            "O2": way.values[1],
+            "HOW": way.how,
+            "MASK": kind,
+            "ZERO": int(not nan_rows),
+            "QK": mode,
+        },
+        inplace=[(m.y, m.q)] if same and alone else (),
+        macs=batch * heads * sq * skv * (d + dv),
+    )
+
+
+# -- transposes of operands and of the result -------------------------------------------------
+
+
+def _inner(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
+    def turned(name: str, x: Any) -> Any:
+        return optional(lambda i: op.Transpose(i, _outputs=[name]), x)
+
+    q, k, v = turned("tq", q), turned("tk", k), turned("tv", v)
+    return op.Attention(q, k, v, mask, None, None, lens, _optional=4, _outputs=["attention"])
+
+
+def attention_views(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
+    """Attention of operands that may be transposed views."""
+    return _inner(op, q, k, v, mask, lens)
+
+
+def attention_views_turned(op: Any, q: Any, k: Any, v: Any, mask: Any, lens: Any) -> Any:
+    """The same with its result transposed."""
+    return op.Transpose(_inner(op, q, k, v, mask, lens))
+
+
+def rows_stay(m: Match) -> Iterator[tuple[bool, str]]:
+    """Whether the last axis of every operand is contiguous after the transposes."""
+    for name, view in zip("qkvy", views_of(m), strict=True):
+        whole = view.strides[-1] == 1 or view.shape[-1] == 1
+        yield whole, f"a transpose moves the elements of a row of {name} apart"
+
+
+for _build in (attention_views, attention_views_turned):
+    _made = portable.pattern(_build)
+    _made.check(supported)
+    _made.check(rows_stay)
+    _made.lower(to_kernel)
+
+    @_made.cases
+    def turned_cases(turned: bool = _build is attention_views_turned) -> Iterator[Case]:
+        swap = [0, 2, 1, 3]
+        attrs: dict[str, Any] = {f"{t}.perm": swap for t in ("tq", "tk", "tv")}
+        if turned:
+            attrs["perm"] = swap
+        yield case(f32(2, 9, 3, 20), f32(2, 21, 3, 20), f32(2, 21, 3, 20), **attrs)
+        mask = f32(2, 1, 1, 21, low=-4)
+        yield case(f32(2, 9, 3, 20), f32(2, 21, 3, 20), f32(2, 21, 3, 20, seed=1), mask, **attrs)
+
+
+# -- cases ------------------------------------------------------------------------------------
+
+
+def _qkv(b: int, h: int, sq: int, skv: int, d: int, dv: int, groups: int = 1) -> list[Any]:
+    kv = h // groups
+    return [f32(b, h, sq, d), f32(b, kv, skv, d, seed=1), f32(b, kv, skv, dv, seed=2)]
+
+
+def _bool_mask(*shape: int) -> np.ndarray[Any, Any]:
+    keep: np.ndarray[Any, Any] = np.random.default_rng([9, *shape]).random(shape) < 0.6
+    keep[..., 0, :] = False
+    return keep
+
+
+@attention.cases
+def cases() -> Iterator[Case]:
+    yield case(*_qkv(2, 3, 7, 19, 8, 12))
+    yield case(*_qkv(1, 2, 33, 70, 20, 36), scale=0.3, softcap=1.5)
+    yield case(*_qkv(1, 4, 5, 40, 16, 16, groups=2), is_causal=1)
+    yield case(*_qkv(2, 2, 6, 6, 5, 3), f32(2, 1, 6, 6, low=-3), is_causal=1)
+    yield case(*_qkv(2, 4, 6, 9, 5, 3), _bool_mask(2, 1, 6, 9))
+    yield case(*_qkv(2, 2, 1, 37, 24, 65), _bool_mask(1, 37))
+    yield case(*_qkv(2, 2, 2, 37, 24, 17), _bool_mask(1, 2, 1, 37))
+    yield case(*_qkv(1, 1, 30, 300, 6, 7), left_window_size=40, right_window_size=3)
+    lens = np.array([3, 12], np.int64)
+    given = [*_qkv(2, 2, 5, 12, 8, 8), f32(5, 12), None, None, lens]
+    yield case(*given, is_causal=1)
+    yield case(*given, left_window_size=2)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether some backend computes a node as it is: asked before its body takes its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from aot.errors import AotError
+from aot.partition.terms import Either, OpPat, Pat, Results
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.vendor.backend import Pattern
+
+
+def takes(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:
+    """A test of single nodes. Operators that `patterns` know only among others count as taken."""
+    known: dict[tuple[str, str], list[Pattern]] = {}
+    for pattern in patterns:
+        graph = pattern.graph
+        if isinstance(graph, OpPat) and _is_alone(graph):
+            for kind in graph.kinds:
+                known.setdefault((graph.domain, kind), []).append(pattern)
+
+    def taken(node: ir.Node) -> bool:
+        candidates = known.get((node.domain, node.op_type))
+        return candidates is None or any(_takes(p, node) for p in candidates)
+
+    return taken
+
+
+def _is_alone(graph: Pat | Results) -> bool:
+    return isinstance(graph, OpPat) and not any(isinstance(i, OpPat | Either) for i in graph.inputs)
+
+
+def _takes(pattern: Pattern, node: ir.Node) -> bool:
+    """A node that cannot be looked at is left to `select`, which says why."""
+    try:
+        match = pattern.match(node)
+        return match is not None and not pattern.refusals(match)
+    except AotError:
+        return True
