@@ -188,7 +188,7 @@ def cases() -> Iterator[Case]:
     const = (1, 2)
     yield case(f32(1, 3, 5, 5), f32(3, 8, 2, 2), f32(8), const=const, strides=[2, 2])
     yield case(f32(1, 3, 1, 1), f32(3, 2, 1, 1), f32(2), const=const)
-    yield case(f32(1, 3, 5, 4), f32(3, 1, 3, 2), f32(3), group=3, strides=[2, 1])
+    yield case(f32(1, 3, 5, 4), f32(3, 1, 3, 2), group=3, strides=[2, 1])
     yield case(f32(1, 3, 5, 5), f32(3, 20, 3, 2), f32(20), strides=[2, 2])
     yield case(f32(2, 18, 4, 3), f32(18, 20, 3, 3), f32(20), const=const, strides=[2, 1])
     yield case(f32(1, 4, 5, 7), f32(4, 3, 3, 3), const=const, pads=[1, 1, 1, 1], strides=[3, 2])
