@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and matrix products of int8 codes in portable C: sizes of tiles, packed weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aot.ops.qshapes import QCall, QConv, QFc
+
+Array = np.ndarray[Any, Any]
+
+#: Scratch of a depthwise convolution stays below this many bytes where that costs little.
+SMALL_SCRATCH = 512
+
+
+def tile(arch: str, cpu: str, pixels: int) -> tuple[int, int]:
+    """(P, O): how many pixels and output channels the registers of a core hold sums for."""
+    if pixels == 1:
+        return 1, 8 if arch != "arm" else 4
+    if arch == "arm":
+        return 2, 4
+    return (2, 8) if arch.startswith("riscv") else (4, 4)
+
+
+def pad_channels(data: Array, o: int) -> Array:
+    """`data` with its first axis extended by zeros to a multiple of `o`."""
+    missing = -len(data) % o
+    return np.pad(data, [(0, missing), *[(0, 0)] * (data.ndim - 1)])
+
+
+def pack(w: Array, o: int) -> Array:
+    """Panels [k][o] of w [n, k], zero past row n."""
+    k = w.shape[1]
+    padded = pad_channels(w.astype(np.int8), o)
+    return np.ascontiguousarray(padded.reshape(-1, o, k).transpose(0, 2, 1)).reshape(-1)
+
+
+def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+    """aot_qconv_s8 for w [oc, ic, kh, kw]."""
+    p, o = tile(s.arch, s.cpu, s.oh * s.ow)
+    window = s.kh * s.kw * s.ic
+    packed = pack(w.transpose(0, 2, 3, 1).reshape(s.oc, window), o)
+    bias = pad_channels(bias.astype(np.int32), o)
+    scratch = p * window if copies(s) else 0
+    return QCall("aot_qconv_s8", packed, bias, scratch, {"P": p, "O": o})
+
+
+def copies(s: QConv) -> bool:
+    """Whether any window is copied to scratch (aot_qconv_s8_copies, or it is at the border)."""
+    below = (s.oh - 1) * s.sh - s.pt + (s.kh - 1) * s.dh >= s.ih
+    right = (s.ow - 1) * s.sw - s.pl + (s.kw - 1) * s.dw >= s.iw
+    short = s.dw > 1 or (s.kh > 1 and s.oc > 6 * s.kw * s.ic)
+    return s.pt > 0 or s.pl > 0 or below or right or short
+
+
+def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+    """aot_qdwconv_s8 for w [c, 1, kh, kw]."""
+    ring = (s.kh - 1) * s.dh + 1
+    width = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
+    block = next((b for b in (16, 8, 4) if ring * width * b <= SMALL_SCRATCH), 8)
+    known = s.dw == 1 and s.kw <= 7 and s.sw <= 2
+    instance = {"KW": s.kw if known else 0, "S": s.sw if known else 0, "CB": block}
+    packed = np.ascontiguousarray(w.astype(np.int8)).reshape(-1)
+    return QCall(
+        "aot_qdwconv_s8",
+        packed,
+        bias.astype(np.int32),
+        ring * width * block,
+        instance,
+        inplace=stays_behind(s),
+    )
+
+
+def stays_behind(s: QConv) -> bool:
+    """Whether y may be x: the results of a row never pass the rows of x already copied."""
+    if s.n > 1 and (s.oh, s.ow) != (s.ih, s.iw):
+        return False
+    ring = (s.kh - 1) * s.dh + 1
+    for oy in range(s.oh):
+        copied = min(s.ih, max(0, oy * s.sh - s.pt + ring))
+        if (oy + 1) * s.ow > copied * s.iw:
+            return False
+    return True
+
+
+def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
+    """aot_qfc_s8 for w [n, k]."""
+    p, o = tile(s.arch, s.cpu, s.m)
+    return QCall(
+        "aot_qfc_s8", pack(w, o), pad_channels(bias.astype(np.int32), o), 0, {"P": p, "O": o}
+    )

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Convolution of int8 codes in portable C, groups = 1: parameters in aot_qconv_s8_params.h.
+ *
+ * w: panels [kh][kw][ic][O] of O output channels, zero past the last one, bias padded likewise.
+ * Windows inside the image are read in place; those at its border, and all of them where
+ * aot_qconv_s8_copies says so, are copied to scratch with x_zero for what is outside.
+ * Scratch: P * kh * kw * ic bytes, none (NULL) where nothing is copied. y must not overlap x.
+ */
+#ifndef AOT_QCONV_S8_H
+#define AOT_QCONV_S8_H
+
+#include "aot_qconv_s8_params.h"
+#include "aot_qtile_s8.h"
+
+/* Whether all windows are copied: dilated rows, or many short runs that are read often. */
+AOT_INLINE int aot_qconv_s8_copies(const aot_qconv_s8_params *p) {
+    return p->dw > 1 || (p->kh > 1 && p->oc > 6 * p->kw * p->ic);
+}
+
+/* The window [kh][kw][ic] whose corner is at row iy, column ix. */
+AOT_INLINE void aot_qconv_s8_window(int8_t *d, const int8_t *x, const aot_qconv_s8_params *p,
+                                    int32_t iy, int32_t ix) {
+    const size_t pixel = (size_t)p->ic;
+    int32_t a, b;
+    for (a = 0; a < p->kh; ++a) {
+        const int32_t row = iy + a * p->dh;
+        const int inside = row >= 0 && row < p->ih;
+        for (b = 0; b < p->kw; ++b, d += pixel) {
+            const int32_t col = ix + b * p->dw;
+            if (inside && col >= 0 && col < p->iw) {
+                memcpy(d, x + ((ptrdiff_t)(row - p->x_row0) * p->iw + col) * p->ic, pixel);
+            } else {
+                memset(d, p->x_zero, pixel);
+            }
+        }
+    }
+}
+
+/* Points x[i] at the windows of pixels first..first+n-1 (row-major); the step between their rows.
+ * Past the last pixel they repeat it. */
+AOT_INLINE ptrdiff_t aot_qconv_s8_aim(const int8_t **at, const int8_t *x, int8_t *scratch,
+                                      const aot_qconv_s8_params *p, int32_t oy, int32_t ox, int n,
+                                      int P) {
+    const int32_t run = p->kw * p->ic;
+    int32_t ys[AOT_QTILE_MAX], xs[AOT_QTILE_MAX];
+    int copy = aot_qconv_s8_copies(p), i;
+    for (i = 0; i < P; ++i) {
+        ys[i] = oy * p->sh - p->pt;
+        xs[i] = ox * p->sw - p->pl;
+        copy |= ys[i] < 0 || ys[i] + (p->kh - 1) * p->dh >= p->ih;
+        copy |= xs[i] < 0 || xs[i] + p->kw > p->iw;
+        if (i + 1 < n && ++ox == p->ow) {
+            ox = 0;
+            ++oy;
+        }
+    }
+    for (i = 0; i < P; ++i) {
+        if (copy) {
+            int8_t *const window = scratch + (ptrdiff_t)(i < n ? i : n - 1) * p->kh * run;
+            if (i < n) {
+                aot_qconv_s8_window(window, x, p, ys[i], xs[i]);
+            }
+            at[i] = window;
+        } else {
+            at[i] = x + ((ptrdiff_t)(ys[i] - p->x_row0) * p->iw + xs[i]) * p->ic;
+        }
+    }
+    return copy ? run : (ptrdiff_t)p->dh * p->iw * p->ic;
+}
+
+/* Instance: RQ and PC as in aot_requant.h; P pixels times O channels at once, P * O <= 16. */
+AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
+                             const int32_t *mult, const int8_t *shift, void *scratch,
+                             const aot_qconv_s8_params *p, int RQ, int PC, int P, int O) {
+    const int32_t pixels = (p->y1 - p->y0) * p->ow, run = p->kw * p->ic;
+    const int8_t *at[AOT_QTILE_MAX];
+    int8_t *out[AOT_QTILE_MAX];
+    int32_t sum[AOT_QTILE_MAX];
+    int32_t image, first, c;
+    int i;
+    for (image = 0; image < p->n; ++image) {
+        const int8_t *const xi = x + (ptrdiff_t)image * p->ih * p->iw * p->ic;
+        int8_t *const yi = y + ((ptrdiff_t)image * p->oh + (p->y0 - p->y_row0)) * p->ow * p->oc;
+        int32_t oy = p->y0, ox = 0;
+        for (first = 0; first < pixels; first += P) {
+            const int n = pixels - first < P ? (int)(pixels - first) : P;
+            const ptrdiff_t row = aot_qconv_s8_aim(at, xi, (int8_t *)scratch, p, oy, ox, n, P);
+            const int8_t *panel = w;
+            for (i = 0; i < P; ++i) {
+                out[i] = yi + (ptrdiff_t)(first + (i < n ? i : 0)) * p->oc;
+            }
+            for (c = 0; c < p->oc; c += O) {
+                const int left = p->oc - c < O ? (int)(p->oc - c) : O;
+                const ptrdiff_t k = PC ? c : 0;
+                aot_qtile_s8(sum, at, row, p->kh, run, panel, bias + c, P, O);
+                aot_qtile_s8_store(out, sum, mult + k, RQ != 0 ? shift + k : NULL, n, left,
+                                   p->y_zero, p->lo, p->hi, O, RQ, PC);
+                panel += (ptrdiff_t)p->kh * run * O;
+                for (i = 0; i < P; ++i) {
+                    out[i] += O;
+                }
+            }
+            for (ox += P; ox >= p->ow; ox -= p->ow) {
+                ++oy;
+            }
+        }
+    }
+}
+
+#endif /* AOT_QCONV_S8_H */

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* The heart of the portable int8 products: P pixels times O output channels in registers.
+ *
+ * w: one panel [k][O] per O output channels, zero past the last channel; bias likewise padded.
+ */
+#ifndef AOT_QTILE_S8_H
+#define AOT_QTILE_S8_H
+
+#include <stddef.h>
+
+#include "aot_requant.h"
+
+#define AOT_QTILE_MAX 16 /* P * O at most */
+
+/* Cores with few registers: keeps the compiler from loading ahead, for want of registers it would
+ * then spill sums. */
+#if defined(__GNUC__) && (defined(__riscv) || (defined(__arm__) && !defined(__ARM_NEON)))
+#define AOT_QFENCE() __asm__ volatile("" ::: "memory")
+#else
+#define AOT_QFENCE() ((void)0)
+#endif
+
+/* One k: s[i][j] += x[i][k] * w[k][j]. */
+#define AOT_QTILE_STEP(K)                                                                          \
+    do {                                                                                           \
+        int32_t v[P];                                                                              \
+        AOT_UNROLL(16) for (i = 0; i < P; ++i) {                                                   \
+            v[i] = q[i][K];                                                                        \
+        }                                                                                          \
+        AOT_UNROLL(16) for (j = 0; j < O; ++j) {                                                   \
+            const int32_t u = w[(K)*O + j];                                                        \
+            AOT_UNROLL(16) for (i = 0; i < P; ++i) {                                               \
+                s[i * O + j] += v[i] * u;                                                          \
+            }                                                                                      \
+            AOT_QFENCE();                                                                          \
+        }                                                                                          \
+    } while (0)
+
+/* sum[P][O] = bias + rows of `run` products each; row a of pixel i is at x[i] + a * x_row. */
+AOT_INLINE void aot_qtile_s8(int32_t *sum, const int8_t *const *x, ptrdiff_t x_row, int32_t rows,
+                             int32_t run, const int8_t *w, const int32_t *bias, int P, int O) {
+    int32_t s[AOT_QTILE_MAX];
+    ptrdiff_t at = 0;
+    int i, j;
+    AOT_UNROLL(16) for (j = 0; j < O; ++j) {
+        AOT_UNROLL(16) for (i = 0; i < P; ++i) {
+            s[i * O + j] = bias[j];
+        }
+    }
+    for (; rows > 0; --rows, at += x_row) {
+        const int8_t *q[AOT_QTILE_MAX];
+        const int8_t *const last = w + (ptrdiff_t)run * O;
+        const int8_t *const fours = w + (ptrdiff_t)(run & ~3) * O;
+        AOT_UNROLL(16) for (i = 0; i < P; ++i) {
+            q[i] = x[i] + at;
+        }
+        while (w != fours) {
+            AOT_QTILE_STEP(0);
+            AOT_QTILE_STEP(1);
+            AOT_QTILE_STEP(2);
+            AOT_QTILE_STEP(3);
+            w += 4 * O;
+            AOT_UNROLL(16) for (i = 0; i < P; ++i) {
+                q[i] += 4;
+            }
+        }
+        while (w != last) {
+            AOT_QTILE_STEP(0);
+            w += O;
+            AOT_UNROLL(16) for (i = 0; i < P; ++i) {
+                ++q[i];
+            }
+        }
+    }
+    AOT_UNROLL(16) for (i = 0; i < P * O; ++i) {
+        sum[i] = s[i];
+    }
+}
+
+/* Requantises sum[P][O] of `n` pixels and `channels` channels into y[i][0 .. channels - 1]. */
+AOT_INLINE void aot_qtile_s8_store(int8_t *const *y, const int32_t *sum, const int32_t *mult,
+                                   const int8_t *shift, int n, int channels, int32_t zero,
+                                   int32_t lo, int32_t hi, int O, int RQ, int PC) {
+    int i, j;
+    for (j = 0; j < channels; ++j) {
+        const int32_t m = mult[PC ? j : 0], s = RQ != 0 ? shift[PC ? j : 0] : 0;
+        for (i = 0; i < n; ++i) {
+            y[i][j] = (int8_t)aot_requant_code(sum[i * O + j], m, s, zero, lo, hi, RQ);
+        }
+    }
+}
+
+#endif /* AOT_QTILE_S8_H */
