@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of integer convolutions and products for Cortex-M4, M7 and M33 (runtime_c: *__dsp.h)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aot.ops import qconv_portable
+from aot.ops.qshapes import QCall, QConv, QFc
+
+Array = np.ndarray[Any, Any]
+
+# aot_qdwconv_s8__dsp.h: AOT_QDW_DSP_SCRATCH
+ROWS_SCRATCH = 4 * (4 * 2 * (8 + 2) + 2 * 8 + 24)
+
+
+def padded(n: int, multiple: int) -> int:
+    """n, rounded up."""
+    return -(-n // multiple) * multiple
+
+
+def is_wide(w: Array, bias: Array) -> bool:
+    """Whether some sum of a second channel may not fit 24 bits, or a pair of weights 16.
+
+    w [oc, k] int8, both channels of a pair are looked at, bias [oc].
+    """
+    w = w.astype(np.int64)
+    second = w[1::2]
+    first = w[0::2][: len(second)]
+    sums = np.abs(second).sum(axis=1) * 128 + np.abs(bias.astype(np.int64)[1::2])
+    halves = 256 * second + first
+    fits = np.all(sums < 2**23) and np.all(np.abs(halves) < 2**15)
+    return not fits
+
+
+def pack_weights(w: Array, wide: bool) -> Array:
+    """w [oc, k] int8, k a multiple of 4 (codes in memory order) as words of aot_dsp_mac.h.
+
+    Returns [oc/4][k/4][even, odd codes][channels (0, 1), (2, 3)][4 bytes] int8, flat.
+    """
+    oc, k = w.shape
+    filled = np.zeros((padded(oc, 4), k), np.int64)
+    filled[:oc] = w
+    # [blocks, pair of channels, first or second, groups of 4 codes, first or second code, parity]
+    parts = filled.reshape(-1, 2, 2, k // 4, 2, 2)
+    first, second = parts[:, :, 0], parts[:, :, 1]
+    if not wide:
+        second = second - (first < 0)  # the half words are 256 * second + first
+    # [blocks, pair, groups, code, parity, (first, second)]
+    words = np.stack([first, second], axis=-1).transpose(0, 2, 4, 1, 3, 5)
+    return np.ascontiguousarray(words).astype(np.int8).reshape(-1)
+
+
+def pack_columns(w: Array, wide: bool) -> Array:
+    """w [oc, kh, 3, ic] int8, ic a multiple of 4, in the order of aot_dsp_row_2x4, flat."""
+    oc, kh, kw, ic = w.shape
+    packed = pack_weights(w.reshape(oc, -1), wide).reshape(-1, kh, kw, ic // 4, 2, 8)
+    return np.ascontiguousarray(packed.transpose(0, 1, 3, 4, 2, 5)).reshape(-1)
+
+
+def pack_bias(bias: Array, wide: bool) -> Array:
+    """The sums a block of four channels starts from, int32 (modulo 2^32)."""
+    filled = np.zeros(padded(len(bias), 4), np.int64)
+    filled[: len(bias)] = bias
+    if not wide:
+        filled[1::2] = 256 * filled[1::2] + filled[0::2]
+    return filled.astype(np.uint32).view(np.int32)
+
+
+def _clip(s: QConv | QFc) -> int:
+    return int((s.lo, s.hi) != (-128, 127))
+
+
+def _deep(w: Array) -> Array:
+    """w [oc, k], k padded to a multiple of 8."""
+    out = np.zeros((w.shape[0], padded(w.shape[1], 8)), np.int8)
+    out[:, : w.shape[1]] = w
+    return out
+
+
+def conv_kind(s: QConv) -> int:
+    """The instance constant KIND of aot_qconv_s8__dsp."""
+    quads = s.ic % 4 == 0
+    strides = s.sh == s.sw == 1
+    whole = s.oh == s.ih and s.ow == s.iw
+    if s.kh == s.kw == 1 and quads and strides and whole:
+        return 1
+    return 2 if quads and s.kw == 3 and s.sw == s.dw == 1 else 0
+
+
+def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+    """Convolution, groups = 1; w [oc, ic, kh, kw] int8, bias [oc] int32."""
+    last = np.ascontiguousarray(w.transpose(0, 2, 3, 1))
+    flat = last.reshape(s.oc, -1)
+    kind, wide = conv_kind(s), is_wide(flat, bias)
+    depth = padded(flat.shape[1], 8)
+    if kind == 2:
+        weights, scratch = pack_columns(last, wide), 8 * s.kh * s.ic
+    else:
+        weights, scratch = pack_weights(_deep(flat), wide), (4 if kind else 6) * depth
+    instance = {"KIND": kind, "CLIP": _clip(s), "WIDE": int(wide)}
+    return QCall("aot_qconv_s8__dsp", weights, pack_bias(bias, wide), scratch, instance)
+
+
+def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+    """One filter per channel; w [c, 1, kh, kw] int8, bias [c] int32."""
+    if s.ic % 4 != 0:
+        return qconv_portable.plan_depthwise(s, w, bias, objective)
+    rows = s.kh == s.kw == 3 and s.sh == s.sw == s.dh == s.dw == 1
+    weights = w.reshape(-1, 4, s.kh, s.kw).transpose(0, 2, 3, 1)
+    return QCall(
+        "aot_qdwconv_s8__dsp",
+        np.ascontiguousarray(weights).reshape(-1),
+        bias,
+        ROWS_SCRATCH if rows else 0,
+        {"KIND": int(rows), "CLIP": _clip(s)},
+    )
+
+
+def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
+    """Product with constant weights; w [n, k] int8, bias [n] int32."""
+    wide = is_wide(w, bias)
+    scratch = 0 if s.k % 8 == 0 else padded(s.k, 8)
+    instance = {"CLIP": _clip(s), "WIDE": int(wide)}
+    deep = pack_weights(_deep(w), wide)
+    return QCall("aot_qfc_s8__dsp", deep, pack_bias(bias, wide), scratch, instance)

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Integer kernels of Cortex-M4, M7, M33: the plain C twin on the host, the real ones on a board."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aot.ops import qconv_dsp
+from aot.ops.qshapes import QCall, QConv, QFc
+from aot.ops.requant import multipliers
+from kernel_driver import M4, Invocation, run
+from needs import need
+
+Array = np.ndarray[Any, Any]
+
+
+def rescaled(acc: Array, sx: float, sw: Array, sy: float, rq: int) -> Array:
+    """int64 of acc [..., channels], by the definitions."""
+    if rq < 2:
+        scale = np.float32(sx) * sw / np.float32(sy)
+        return np.asarray(np.rint(acc.astype(np.float32) * scale), np.int64)
+    mult, shift = multipliers(sx, sw, sy, 2)
+    assert shift is not None
+    m, s = mult.astype(object), shift.astype(object)
+    high = (acc.astype(object) * 2 ** np.maximum(s, 0) * m + 2**30) // 2**31
+    right = np.maximum(-s, 0)
+    half = np.where(right > 0, 2**right // 2, 0) - np.where((high < 0) & (right > 0), 1, 0)
+    return np.asarray((high + half) // 2**right, np.int64)
+
+
+def codes(acc: Array, s: QConv | QFc, scale: tuple[float, Array, float]) -> Array:
+    """The stored codes."""
+    return np.clip(rescaled(acc, *scale, s.rq) + s.y_zero, s.lo, s.hi).astype(np.int8)
+
+
+def conv_sums(s: QConv, x: Array, w: Array, bias: Array, groups: int) -> Array:
+    """Sums [n, oh, ow, oc] of x [n, ih, iw, ic] and w [oc, ic / groups, kh, kw]; bias as given to
+    plans."""
+    reach_h, reach_w = (s.kh - 1) * s.dh, (s.kw - 1) * s.dw
+    below = max(0, (s.oh - 1) * s.sh + reach_h + 1 - s.ih - s.pt)
+    right = max(0, (s.ow - 1) * s.sw + reach_w + 1 - s.iw - s.pl)
+    pads = ((0, 0), (s.pt, below), (s.pl, right), (0, 0))
+    xp = np.pad(x.astype(np.int64), pads, constant_values=s.x_zero)
+    out = np.zeros((s.n, s.oh, s.ow, s.oc), np.int64) + bias
+    per = s.ic // groups
+    for ky in range(s.kh):
+        for kx in range(s.kw):
+            part = xp[:, ky * s.dh :, kx * s.dw :][:, :: s.sh, :: s.sw][:, : s.oh, : s.ow]
+            if groups == 1:
+                out += part @ w[:, :, ky, kx].T.astype(np.int64)
+            else:
+                assert per == 1
+                out += part * w[:, 0, ky, kx]
+    return out
+
+
+def shape(
+    ic: int, ih: int, iw: int, oc: int, k: tuple[int, int], pad: tuple[int, int] = (0, 0),
+    stride: int = 1, dilation: int = 1, n: int = 1, **more: Any
+) -> QConv:  # fmt: skip
+    """A convolution with the same padding on both sides."""
+    oh = (ih + 2 * pad[0] - dilation * (k[0] - 1) - 1) // stride + 1
+    ow = (iw + 2 * pad[1] - dilation * (k[1] - 1) - 1) // stride + 1
+    named = {"x_zero": -128, "y_zero": -7, "lo": -128, "hi": 127, "rq": 2, **more}
+    return QConv(n, ic, ih, iw, oc, oh, ow, *k, stride, stride, dilation, dilation, *pad, **named)
+
+
+Planned = tuple[Invocation, Array]
+
+
+def invocation(
+    call: QCall, s: QConv | QFc, x: Array, scale: tuple[float, Array, float], expected: Array
+) -> Planned:
+    mult, shift = multipliers(*scale, s.rq)
+    given = [x, call.weights, call.bias, mult, shift]
+    instance = {"RQ": s.rq, "PC": int(s.per_channel), **call.instance}
+    made = Invocation(
+        call.kernel, expected.size, given, call.scratch, s.fields(), instance, call.header
+    )
+    return made, expected.reshape(-1)
+
+
+def scales(rng: Any, s: QConv | QFc, count: int, sums: Array) -> tuple[float, Array, float]:
+    """Scales that spread the sums over the codes and a little beyond."""
+    spread = float(np.abs(sums).max()) / 150.0 + 1.0
+    sw = rng.uniform(0.3, 1.0, count if s.per_channel else 1).astype(np.float32)
+    return 0.05, sw, float(np.float32(0.05 * spread))
+
+
+def conv_case(s: QConv, groups: int = 1, weights: str = "random", big: float = 1.0) -> Planned:
+    rng = np.random.default_rng(s.ih * 100 + s.oc + s.rq)
+    per = s.ic // groups
+    x = rng.integers(-128, 128, (s.n, s.ih, s.iw, s.ic)).astype(np.int8)
+    w = rng.integers(-127, 128, (s.oc, per, s.kh, s.kw)).astype(np.int8)
+    if weights == "extreme":
+        w[:] = np.where(rng.random(w.shape) < 0.5, -128, 127)
+        x[:] = np.where(rng.random(x.shape) < 0.5, -128, 127)
+    bias = rng.integers(-3000, 3000, s.oc)
+    folded = bias - s.x_zero * w.astype(np.int64).sum(axis=(1, 2, 3))
+    plan = qconv_dsp.plan_conv if groups == 1 else qconv_dsp.plan_depthwise
+    call = plan(s, w, folded.astype(np.int32), "speed")
+    sums = conv_sums(s, x, w, folded, groups)
+    sx, sw, sy = scales(rng, s, s.oc, sums)
+    scale = (sx, sw, sy / big)
+    return invocation(call, s, x, scale, codes(sums, s, scale))
+
+
+def fc_case(s: QFc, weights: str = "random") -> Planned:
+    rng = np.random.default_rng(s.k + s.n)
+    x = rng.integers(-128, 128, (s.m, s.k)).astype(np.int8)
+    w = rng.integers(-127, 128, (s.n, s.k)).astype(np.int8)
+    if weights == "extreme":
+        w[:] = np.where(rng.random(w.shape) < 0.5, -128, 127)
+    bias = rng.integers(-3000, 3000, s.n)
+    folded = bias - s.x_zero * w.astype(np.int64).sum(axis=1)
+    call = qconv_dsp.plan_fc(s, w, folded.astype(np.int32), "speed")
+    sums = x.astype(np.int64) @ w.T.astype(np.int64) + folded
+    scale = scales(rng, s, s.n, sums)
+    return invocation(call, s, x, scale, codes(sums, s, scale))
+
+
+def cases() -> list[Planned]:
+    out = []
+    for rq in (0, 1, 2):
+        out += [
+            conv_case(shape(3, 7, 9, 5, (3, 3), (1, 1), 2, rq=rq)),
+            conv_case(shape(8, 5, 5, 7, (1, 1), rq=rq, per_channel=False)),
+            conv_case(shape(4, 6, 7, 10, (3, 3), (1, 1), rq=rq)),
+            conv_case(shape(8, 6, 11, 8, (3, 3), (1, 1), rq=rq), groups=8),
+            conv_case(shape(4, 6, 5, 4, (3, 3), (1, 1), 2, rq=rq), groups=4),
+            fc_case(QFc(3, 21, 6, 5, -7, -128, 127, rq)),
+        ]
+    out += [
+        conv_case(shape(1, 9, 10, 6, (5, 4), (2, 1), 2)),
+        conv_case(shape(12, 1, 1, 3, (1, 1))),
+        conv_case(shape(12, 3, 5, 4, (1, 1), n=2, lo=-20, hi=30)),
+        conv_case(shape(4, 3, 2, 8, (3, 3), (1, 1), n=2)),
+        conv_case(shape(4, 7, 1, 4, (3, 3), (1, 1))),
+        conv_case(shape(8, 9, 9, 4, (3, 3), (2, 2), 1, 2)),
+        conv_case(shape(4, 9, 5, 4, (5, 3), (2, 2), 1)),
+        conv_case(shape(64, 4, 3, 4, (3, 3), (1, 1)), weights="extreme"),
+        conv_case(shape(64, 3, 3, 6, (3, 3), (0, 0), 2), weights="extreme"),
+        conv_case(shape(8, 5, 5, 7, (1, 1)), big=1e4),
+        conv_case(shape(8, 5, 5, 7, (1, 1), rq=0), big=1e4),
+        conv_case(shape(8, 5, 3, 8, (3, 3), (1, 1), n=2, y_zero=-128, hi=60), groups=8),
+        conv_case(shape(4, 1, 17, 4, (3, 3), (1, 1)), groups=4, weights="extreme"),
+        conv_case(shape(4, 2, 9, 4, (3, 3), (1, 1)), groups=4, big=1e4),
+        conv_case(shape(8, 9, 1, 8, (5, 1), (0, 0)), groups=8),
+        conv_case(shape(4, 9, 9, 4, (3, 3), (2, 2), 1, 2), groups=4),
+        fc_case(QFc(1, 64, 10, -128, -7, -128, 127, 2)),
+        fc_case(QFc(2, 16, 4, 3, -128, -128, 100, 2, False)),
+        fc_case(QFc(1, 1024, 6, -128, 4, -128, 127, 2), "extreme"),
+    ]
+    return out
+
+
+def check(results: list[tuple[Array, float]], planned: list[Planned]) -> None:
+    for (y, _), (call, expected) in zip(results, planned, strict=True):
+        assert np.array_equal(y, expected), (call.kernel, call.instance, call.fields)
+
+
+def test_expected_values_are_not_saturated() -> None:
+    inside = [np.mean(np.abs(e.astype(int)) < 127) for _, e in cases()]
+    assert np.median(inside) > 0.9
+
+
+def test_twin_on_the_host(tmp_path: Path) -> None:
+    need("gcc")
+    planned = cases()
+    check(run(tmp_path, [c for c, _ in planned]), planned)
+
+
+@pytest.mark.parametrize("optimise", ["-O2", "-O0"])
+def test_on_cortex_m4(tmp_path: Path, optimise: str) -> None:
+    need("arm-none-eabi-gcc")
+    need("qemu-system-arm")
+    planned = cases()
+    check(run(tmp_path, [c for c, _ in planned], M4, [optimise]), planned)
