@@ -36,6 +36,15 @@ from aot.normalise.padding import padding
 from aot.normalise.pieces import pieces
 from aot.normalise.pools import pools
 from aot.normalise.products import products
+from aot.normalise.quant_bias import quant_bias
+from aot.normalise.quant_clips import quant_clips
+from aot.normalise.quant_fold import fold_weights
+from aot.normalise.quant_moves import quant_moves
+from aot.normalise.quant_params import quant_params
+from aot.normalise.quant_share import quant_share
+from aot.normalise.quant_signed import quant_signed
+from aot.normalise.quant_spelling import quant_spelling
+from aot.normalise.quant_weights import quant_weights
 from aot.normalise.reshapes import reshapes
 from aot.normalise.scaling import scaling
 from aot.normalise.transposes import transposes
@@ -49,8 +58,11 @@ Pass = Callable[[Editor, LoadOptions], None]
 PASSES: tuple[Pass, ...] = (
     branches,
     dead_nodes,
+    quant_spelling,
     attributes,
     attention_forms,
+    quant_params,
+    quant_weights,
     identities,
     broadcasts,
     reshapes,
@@ -69,6 +81,11 @@ PASSES: tuple[Pass, ...] = (
     scaling,
     gemm,
     interface,
+    quant_clips,
+    quant_moves,
+    quant_signed,
+    quant_bias,
+    quant_share,
     dead_nodes,
 )
 MAX_ROUNDS = 8
@@ -94,7 +111,8 @@ def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
     budget = Budget(options)
     for _ in range(MAX_ROUNDS):
         settle(model, options, budget)
-        if not expand(model, options):
+        folded = [fold_weights(Editor(g), budget) for g in list(graphs(model))]
+        if not expand(model, options) and not any(folded):
             break
     unused_constants(model)
     name_everything(model)

@@ -3,7 +3,9 @@
 
 Before: y = Conv(Pad(x, [0,0,1,1, 0,0,1,1]), w, pads=[0,0,0,0])
 After:  y = Conv(x, w, pads=[1,1,1,1])
-A MaxPool takes padding of -infinity the same way.
+A MaxPool takes padding of -infinity the same way; a convolution of codes that of the zero point:
+Before: y = Conv(DequantizeLinear(Pad(x, [0,0,1,1, 0,0,1,1], z), s, z), w, pads=[0,0,0,0])
+After:  y = Conv(DequantizeLinear(x, s, z), w, pads=[1,1,1,1])
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
+from aot.normalise.quant import add_dequantise, dequantised, params_of
 from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
@@ -24,6 +27,10 @@ def padding(edit: Editor, options: LoadOptions) -> None:
     """Merge constant Pads on spatial axes into the only node that reads them."""
     for node in edit.graph:
         if node.domain or node.op_type not in ("Conv", "MaxPool"):
+            continue
+        codes = dequantised(node.inputs[0]) if node.op_type == "Conv" else None
+        if codes is not None:
+            _of_codes(edit, node, codes)
             continue
         pad = producer(node.inputs[0], "Pad")
         if pad is None or single_use(pad.outputs[0]) is not node:
@@ -44,6 +51,23 @@ def padding(edit: Editor, options: LoadOptions) -> None:
         edit.set_attribute(node, "pads", merged)
         edit.set_input(node, 0, pad.inputs[0])
         edit.remove(pad)
+
+
+def _of_codes(edit: Editor, conv: ir.Node, source: ir.Node) -> None:
+    """Merge the Pad of the codes that `source` dequantises for the convolution."""
+    pad, p = producer(source.inputs[0], "Pad"), params_of(source)
+    if pad is None or p is None or not p.per_tensor:
+        return
+    if single_use(pad.outputs[0]) is not source or single_use(source.outputs[0]) is not conv:
+        return
+    amounts, codes = _spatial_amounts(pad, float(p.zero)), pad.inputs[0]
+    if amounts is None or codes is None:
+        return
+    old = [int(v) for v in attribute(conv, "pads")]
+    merged = [a + b for a, b in zip(old, [*amounts[0], *amounts[1]], strict=True)]
+    edit.set_attribute(conv, "pads", merged)
+    edit.set_input(conv, 0, add_dequantise(edit, codes, p, before=conv))
+    edit.remove(source, pad)
 
 
 def _smaller(pads: list[int], kernel: list[int], rank: int) -> bool:

@@ -45,11 +45,17 @@ def _global_pool(node: ir.Node, types: list[Type | None]) -> list[Type]:
 
 def _pool(node: ir.Node, types: list[Type | None]) -> list[Type]:
     dtype, shape = _need(types, 0)
-    kernel = [int(k) for k in attribute(node, "kernel_shape", ())]
+    last, out = _windows(node, shape, [int(k) for k in attribute(node, "kernel_shape", ())])
+    shape = (shape[0], *out, shape[-1]) if last else (*shape[:2], *out)
+    return [(dtype, shape)]
+
+
+def _windows(node: ir.Node, shape: tuple[int, ...], reach: list[int]) -> tuple[bool, list[int]]:
+    """Whether channels are last, and how many windows of `reach` there are per spatial axis."""
     last = bool(attribute(node, "channels_last", 0))
     spatial = list(shape[1:-1] if last else shape[2:])
-    strides = [int(s) for s in attribute(node, "strides", [1] * len(kernel))]
-    pads = [int(p) for p in attribute(node, "pads", [0] * (2 * len(kernel)))]
+    strides = [int(s) for s in attribute(node, "strides", [1] * len(reach))]
+    pads = [int(p) for p in attribute(node, "pads", [0] * (2 * len(reach)))]
     auto = attribute(node, "auto_pad", "NOTSET")
     up = bool(attribute(node, "ceil_mode", 0))
     out = []
@@ -57,10 +63,10 @@ def _pool(node: ir.Node, types: list[Type | None]) -> list[Type]:
         if auto in ("SAME_UPPER", "SAME_LOWER"):
             out.append(-(-size // strides[i]))
             continue
-        room = size + pads[i] + pads[i + len(kernel)] - kernel[i]
+        around = 0 if auto == "VALID" else pads[i] + pads[i + len(reach)]
+        room = size + around - reach[i]
         out.append((-(-room // strides[i]) if up else room // strides[i]) + 1)
-    shape = (shape[0], *out, shape[-1]) if last else (*shape[:2], *out)
-    return [(dtype, shape)]
+    return last, out
 
 
 def _concat(node: ir.Node, types: list[Type | None]) -> list[Type]:
@@ -69,6 +75,67 @@ def _concat(node: ir.Node, types: list[Type | None]) -> list[Type]:
     axis = int(attribute(node, "axis", 0)) % len(shape)
     total = sum(p[1][axis] for p in parts)
     return [(dtype, (*shape[:axis], total, *shape[axis + 1 :]))]
+
+
+def _conv(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """Input 0 is x, 3 the weights [M, C / group, …], 7 the zero point of the result."""
+    shape, weights = _need(types, 0)[1], _need(types, 3)[1]
+    last = bool(attribute(node, "channels_last", 0))
+    dilations = [int(d) for d in attribute(node, "dilations", [1] * (len(weights) - 2))]
+    reach = [d * (k - 1) + 1 for d, k in zip(dilations, weights[2:], strict=True)]
+    _, out = _windows(node, shape, reach)
+    dtype = _need(types, 7)[0]
+    return [(dtype, (shape[0], *out, weights[0]) if last else (shape[0], weights[0], *out))]
+
+
+def _mean(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, shape = _need(types, 0)
+    rank = len(shape)
+    axes = {int(a) % rank for a in attribute(node, "axes", None) or range(rank)}
+    if attribute(node, "keepdims", 1):
+        return [(dtype, tuple(1 if i in axes else s for i, s in enumerate(shape)))]
+    return [(dtype, tuple(s for i, s in enumerate(shape) if i not in axes))]
+
+
+def _where(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    import numpy as np
+
+    condition, (dtype, x), (_, y) = (_need(types, i) for i in (0, 1, 4))
+    return [(dtype, tuple(np.broadcast_shapes(condition[1], x, y)))]
+
+
+def _gemm(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    a, b = _need(types, 0)[1], _need(types, 3)[1]
+    rows = a[1] if attribute(node, "transA", 0) else a[0]
+    columns = b[0] if attribute(node, "transB", 0) else b[1]
+    given = types[8] if len(types) > 8 else None
+    if len(types) > 7 and types[7] is not None:
+        return [((given or _need(types, 0))[0], (rows, columns))]
+    return [(1, (rows, columns))]
+
+
+def _matmul(scale: int) -> Rule:
+    """A product of inputs 0 and 1 in the type of a scale."""
+
+    def rule(node: ir.Node, types: list[Type | None]) -> list[Type]:
+        import numpy as np
+
+        a, b = _need(types, 0)[1], _need(types, 1)[1]
+        if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
+            raise ValueError(f"cannot multiply {list(a)} by {list(b)}")
+        outer = np.broadcast_shapes(a[:-2], b[:-2])
+        return [(_need(types, scale)[0], (*outer, a[-2], b[-1]))]
+
+    return rule
+
+
+def _quantise(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    zero = types[2] if len(types) > 2 else None
+    return [(zero[0] if zero else 2, _need(types, 0)[1])]
+
+
+def _dequantise(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    return [(_need(types, 1)[0], _need(types, 0)[1])]
 
 
 def _need(types: list[Type | None], index: int) -> Type:
@@ -87,6 +154,14 @@ CONTRIB: dict[tuple[str, str], Rule] = {
     (_MS, "QLinearGlobalAveragePool"): _global_pool,
     (_MS, "QLinearAveragePool"): _pool,
     (_MS, "QLinearConcat"): _concat,
+    (_MS, "QLinearConv"): _conv,
+    (_MS, "QLinearReduceMean"): _mean,
+    (_MS, "QLinearWhere"): _where,
+    (_MS, "QGemm"): _gemm,
+    (_MS, "DynamicQuantizeMatMul"): _matmul(2),
+    (_MS, "MatMulIntegerToFloat"): _matmul(2),
+    (_MS, "QuantizeLinear"): _quantise,
+    (_MS, "DequantizeLinear"): _dequantise,
     ("ai.onnx.ml", "Scaler"): _to_float,
     ("", "GroupNormalization"): _first,
     ("", "MeanVarianceNormalization"): _first,

@@ -17,6 +17,9 @@ NAME_KEY = "aot.onnx_name"
 NAN_ROWS = "aot.nan_rows"
 """Metadata key of an Attention whose queries without a key give NaN, as a Softmax does, not 0."""
 
+OFFSET_KEY = "aot.code_offset"
+"""Metadata key of a value whose codes are those of the user's file minus this number."""
+
 Array = np.ndarray[Any, Any]
 
 

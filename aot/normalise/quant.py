@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantisation parameters, and which operators keep their order or place on integer codes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer, single_use
+from aot.shapes.nodes import Array, array, attribute, constant, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+QUANTISE, DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """How codes stand for numbers: (code - zero) * scale.
+
+    `scale` float32 and `zero` int64 are scalars, or vectors along `axis` (-1 for scalars).
+    """
+
+    scale: Array
+    zero: Array
+    axis: int
+
+    @property
+    def per_tensor(self) -> bool:
+        """Whether one scale holds for all codes."""
+        return self.axis < 0
+
+    def same(self, other: Params) -> bool:
+        """Whether equal codes stand for equal numbers."""
+        return (
+            self.axis == other.axis
+            and np.array_equal(self.scale, other.scale)
+            and np.array_equal(self.zero, other.zero)
+        )
+
+    def spread(self, rank: int) -> tuple[Array, Array]:
+        """Scale and zero point, shaped to broadcast over codes of `rank`."""
+        if self.per_tensor:
+            return self.scale, self.zero
+        shape = [1] * rank
+        shape[self.axis] = self.scale.size
+        return self.scale.reshape(shape), self.zero.reshape(shape)
+
+
+def params_of(node: ir.Node | None) -> Params | None:
+    """The constant parameters of a QuantizeLinear or DequantizeLinear of float32 and integers.
+
+    None for others: scales known at run time only, blocks, float8, half precision.
+    """
+    if node is None or len(node.inputs) < 3 or attribute(node, "block_size", 0):
+        return None
+    scale, zero = array(node.inputs[1]), array(node.inputs[2])
+    if scale is None or zero is None or scale.dtype != np.float32 or scale.ndim > 1:
+        return None
+    if not is_code(codes_value(node)):
+        return None
+    axis = -1 if scale.ndim == 0 else int(attribute(node, "axis", 1))
+    return Params(scale, np.asarray(zero).astype(np.int64), axis)
+
+
+def codes_value(node: ir.Node) -> ir.Value:
+    """The integer side of a QuantizeLinear or DequantizeLinear."""
+    value = node.outputs[0] if node.op_type == QUANTISE else node.inputs[0]
+    assert value is not None
+    return value
+
+
+def is_code(value: ir.Value | None) -> bool:
+    """Whether the value has integers as elements (int4 to int32)."""
+    import onnx_ir as ir
+
+    kinds = ir.DataType
+    return value is not None and value.dtype in (
+        *(kinds.INT8, kinds.UINT8, kinds.INT16, kinds.UINT16),
+        *(kinds.INT4, kinds.UINT4, kinds.INT32),
+    )
+
+
+def is_activation(value: ir.Value) -> bool:
+    """Whether the value has elements that code operators work on: 8 or 16 bits."""
+    import onnx_ir as ir
+
+    kinds = ir.DataType
+    return value.dtype in (kinds.INT8, kinds.UINT8, kinds.INT16, kinds.UINT16)
+
+
+def limits(value: ir.Value) -> tuple[int, int]:
+    """The smallest and the largest code of the value's type."""
+    assert value.dtype is not None
+    bits, signed = value.dtype.bitwidth, value.dtype.is_signed()
+    return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+
+
+def dequantised(value: ir.Value | None) -> ir.Node | None:
+    """The DequantizeLinear of known parameters that computes `value`."""
+    node = producer(value, DEQUANTISE)
+    return node if params_of(node) is not None else None
+
+
+def is_weight(node: ir.Node) -> bool:
+    """Whether a DequantizeLinear reads a constant."""
+    return constant(node.inputs[0]) is not None
+
+
+def to_codes(x: Array, p: Params, bounds: tuple[int, int]) -> Array:
+    """What QuantizeLinear gives for float32 `x`, as int64."""
+    scale, zero = p.spread(x.ndim)
+    with np.errstate(all="ignore"):
+        scaled = np.rint((x.astype(np.float32) / scale).astype(np.float32))
+        scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**40), 2.0**40)
+    return np.clip(scaled.astype(np.int64) + zero, *bounds)
+
+
+def to_reals(codes: Array, p: Params) -> Array:
+    """What DequantizeLinear gives, float32."""
+    scale, zero = p.spread(codes.ndim)
+    numbers: Array = ((codes.astype(np.int64) - zero).astype(np.float32) * scale).astype(np.float32)
+    return numbers
+
+
+def write_params(edit: Editor, p: Params, dtype: ir.DataType, hint: str) -> list[ir.Value | None]:
+    """Scale and zero point as constants; the zero point has the type of the codes."""
+    zero = p.zero.astype(dtype.numpy())
+    return [edit.const(p.scale, f"{hint}_scale"), edit.const(zero, f"{hint}_zero", dtype)]
+
+
+def add_dequantise(
+    edit: Editor, x: ir.Value, p: Params, *, before: ir.Node, hint: str = ""
+) -> ir.Value:
+    """The numbers that codes `x` stand for."""
+    import onnx_ir as ir
+
+    assert x.dtype is not None
+    axis = {} if p.per_tensor else {"axis": p.axis}
+    inputs = [x, *write_params(edit, p, x.dtype, str(x.name))]
+    shape, kind = shape_of(x), ir.DataType.FLOAT
+    return edit.node(DEQUANTISE, inputs, axis, before=before, shape=shape, dtype=kind, hint=hint)
+
+
+def add_quantise(
+    edit: Editor, x: ir.Value, p: Params, dtype: ir.DataType, *, before: ir.Node, hint: str = ""
+) -> ir.Value:
+    """Codes of type `dtype` for the numbers `x`."""
+    axis = {} if p.per_tensor else {"axis": p.axis}
+    inputs = [x, *write_params(edit, p, dtype, hint or str(x.name))]
+    return edit.node(
+        QUANTISE, inputs, axis, before=before, shape=shape_of(x), dtype=dtype, hint=hint
+    )
+
+
+MOVERS: dict[str, tuple[int, ...]] = {
+    "Concat": (),
+    "DepthToSpace": (0,),
+    "Expand": (0,),
+    "Flatten": (0,),
+    "Gather": (0,),
+    "GatherElements": (0,),
+    "GatherND": (0,),
+    "Identity": (0,),
+    "Max": (),
+    "MaxPool": (0,),
+    "Min": (),
+    "Pad": (0,),
+    "ReduceMax": (0,),
+    "ReduceMin": (0,),
+    "Reshape": (0,),
+    "Resize": (0,),
+    "Slice": (0,),
+    "SpaceToDepth": (0,),
+    "Squeeze": (0,),
+    "Tile": (0,),
+    "Transpose": (0,),
+    "Unsqueeze": (0,),
+    "Where": (1, 2),
+}
+"""Operators whose results are elements of their data inputs, chosen by place or by order; the
+indices of those inputs (empty: all). They work on codes as on numbers: scales are positive."""
+
+BY_ORDER = ("Max", "MaxPool", "Min", "ReduceMax", "ReduceMin")
+SHRINKING = ("Gather", "GatherElements", "GatherND", "MaxPool", "ReduceMax", "ReduceMin", "Slice")
+
+
+def moved_inputs(node: ir.Node) -> tuple[int, ...] | None:
+    """The data inputs of a node that only moves or picks elements, else None."""
+    places = None if node.domain else MOVERS.get(node.op_type)
+    if places is None or len(node.outputs) != 1:
+        return None
+    if node.op_type == "Resize" and not _picks(node):
+        return None
+    if node.op_type in BY_ORDER and any(o.name for o in node.outputs[1:]):
+        return None
+    return places or tuple(range(len(node.inputs)))
+
+
+def _picks(node: ir.Node) -> bool:
+    """Whether a Resize gives elements of its input."""
+    rule = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
+    return str(attribute(node, "mode", "nearest")) == "nearest" and rule != "tf_crop_and_resize"
+
+
+def takes_codes(node: ir.Node, value: ir.Value) -> bool:
+    """Whether ONNX lets this mover work on codes of the type of `value`."""
+    import onnx_ir as ir
+
+    if node.op_type == "MaxPool" or node.op_type in ("ReduceMax", "ReduceMin"):
+        return value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
+    return is_activation(value)
+
+
+def quantiser_after(value: ir.Value, *, bias: bool = False) -> ir.Node | None:
+    """The QuantizeLinear that alone reads `value`, past one constant Add (with `bias`) and one
+    Relu or Clip."""
+    node = single_use(value)
+    if bias and node is not None and node.op_type == "Add" and not node.domain:
+        node = single_use(node.outputs[0]) if _adds_constant(node) else None
+    if node is not None and not node.domain and node.op_type in ("Relu", "Clip"):
+        node = single_use(node.outputs[0]) if node.inputs[0] is not None else None
+    if node is None or node.domain or node.op_type != QUANTISE or params_of(node) is None:
+        return None
+    return node
+
+
+def _adds_constant(node: ir.Node) -> bool:
+    for value in node.inputs:
+        made = producer(value, DEQUANTISE)
+        if array(value) is not None or (made is not None and is_weight(made)):
+            return True
+    return False

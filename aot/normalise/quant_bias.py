@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Biases of quantised convolutions and products as 32-bit codes in units of x's scale · w's scale.
+
+Before: y = Conv(DequantizeLinear(x, sx, zx), DequantizeLinear(w, sw), b float)
+After:  y = Conv(…, …, DequantizeLinear(round(b / (sx * sw)), sx * sw, 0, axis=0))
+Only where every element of the bias is such a multiple up to 1e-3: others stay as they are.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer
+from aot.load.options import LoadOptions
+from aot.normalise.quant import Params, add_dequantise, dequantised, is_weight, params_of
+from aot.shapes.nodes import Array, array, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+CLOSE = 1e-3
+MOST = 2**31 - 1
+
+
+def quant_bias(edit: Editor, options: LoadOptions) -> None:
+    """Respell the biases of Conv, ConvTranspose, Gemm, and of Add behind MatMul."""
+    for node in edit.graph:
+        if node.domain:
+            continue
+        if node.op_type in ("Conv", "ConvTranspose", "Gemm"):
+            if len(node.inputs) > 2 and node.inputs[2] is not None:
+                _respell(edit, node, 2, node)
+        elif node.op_type == "Add":
+            for index in (0, 1):
+                product = producer(node.inputs[1 - index], "MatMul")
+                if product is not None:
+                    _respell(edit, node, index, product)
+
+
+def product_scale(node: ir.Node) -> Params | None:
+    """The unit of a quantised product's accumulators; vectors run along the bias (axis 0)."""
+    left, right = dequantised(node.inputs[0]), dequantised(node.inputs[1])
+    x, w = params_of(left), params_of(right)
+    if left is None or right is None or x is None or w is None:
+        return None
+    if is_weight(left) or not x.per_tensor or not is_weight(right):
+        return None
+    weights = right.inputs[0]
+    assert weights is not None
+    if not w.per_tensor and w.axis != channel_axis(node, len(shape_of(weights))):
+        return None
+    scale = (x.scale * w.scale).astype(np.float32)
+    if not np.all(scale >= np.finfo(np.float32).tiny):
+        return None
+    return Params(scale, np.zeros(scale.shape, np.int64), -1 if w.per_tensor else 0)
+
+
+def channel_axis(node: ir.Node, rank: int) -> int:
+    """The axis of the weights along which a product's output channels run."""
+    return {"Conv": 0, "ConvTranspose": 1}.get(node.op_type, rank - 1)
+
+
+def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
+    unit, numbers = product_scale(product), _numbers(node.inputs[index])
+    if unit is None or numbers is None:
+        return
+    bias, known = numbers
+    channels = _channels(product)
+    row = _row(bias, channels)
+    if row is None or (product.op_type == "ConvTranspose" and not unit.per_tensor):
+        return
+    if known is not None and known.same(unit) and bias.shape == (channels,):
+        return
+    steps = row / unit.scale.astype(np.float64)
+    codes = np.rint(steps)
+    if np.any(np.abs(steps - codes) > CLOSE) or np.any(np.abs(codes) > MOST):
+        return
+    made = edit.const(codes.astype(np.int32), f"{node.name}_bias")
+    edit.set_input(node, index, add_dequantise(edit, made, unit, before=node))
+
+
+def _numbers(value: ir.Value | None) -> tuple[Array, Params | None] | None:
+    """A constant bias in float64, and its parameters if it is 32-bit codes."""
+    data = array(value)
+    if data is not None:
+        return (data.astype(np.float64), None) if data.dtype == np.float32 else None
+    source = dequantised(value)
+    p = params_of(source)
+    codes = None if source is None else array(source.inputs[0])
+    if codes is None or p is None:
+        return None
+    scale, zero = p.spread(codes.ndim)
+    numbers = (codes.astype(np.int64) - zero) * scale.astype(np.float64)
+    return numbers, p if codes.dtype == np.int32 else None
+
+
+def _channels(product: ir.Node) -> int:
+    shape = shape_of(product.outputs[0])
+    return shape[1] if "Conv" in product.op_type else shape[-1]
+
+
+def _row(bias: Array, channels: int) -> Array | None:
+    """One element per channel, None if the bias varies along another axis."""
+    if bias.size == 1:
+        return np.full(channels, float(bias.reshape(())))
+    return bias.reshape(-1) if bias.shape[-1] == channels == bias.size else None

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clamps around quantisation: those that saturation implies go, those of codes become numbers'.
+
+Before: QuantizeLinear(Relu(x), s, -128)    Clip(QuantizeLinear(x, s, z), 0, 127)
+After:  QuantizeLinear(x, s, -128)          QuantizeLinear(Clip(x, -s * z, s * (127 - z)), s, z)
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer, single_use
+from aot.load.options import LoadOptions
+from aot.normalise.quant import (
+    DEQUANTISE,
+    QUANTISE,
+    Params,
+    add_quantise,
+    dequantised,
+    limits,
+    params_of,
+    to_codes,
+    to_reals,
+)
+from aot.shapes.nodes import array, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def quant_clips(edit: Editor, options: LoadOptions) -> None:
+    """Drop what saturation implies and respell clamps of codes."""
+    for node in edit.graph:
+        if node.domain:
+            continue
+        if node.op_type == QUANTISE:
+            _implied_after(edit, node)
+        elif node.op_type in ("Relu", "Clip"):
+            _implied_before(edit, node)
+            _clip_of_codes(edit, node)
+
+
+def _bounds(node: ir.Node) -> tuple[float, float] | None:
+    """The constant bounds of a Relu or Clip, infinite where absent."""
+    if node.op_type == "Relu":
+        return 0.0, np.inf
+    found = [-np.inf, np.inf]
+    for index in (1, 2):
+        value = node.inputs[index] if len(node.inputs) > index else None
+        if value is None:
+            continue
+        data = array(value)
+        if data is None or data.size != 1 or np.isnan(data.reshape(())):
+            return None
+        found[index - 1] = float(data.reshape(()))
+    return found[0], found[1]
+
+
+def _implied_after(edit: Editor, quantise: ir.Node) -> None:
+    """Saturation is monotone: it implies a clamp whose bounds are the outermost codes."""
+    p, clamp = params_of(quantise), producer(quantise.inputs[0], "Relu", "Clip")
+    if p is None or not p.per_tensor or clamp is None:
+        return
+    bounds, (low, high) = _bounds(clamp), limits(quantise.outputs[0])
+    x = clamp.inputs[0]
+    if bounds is None or x is None or bounds[0] > bounds[1]:
+        return
+    codes = to_codes(np.array(bounds, np.float32), p, (low, high))
+    if codes.tolist() == [low, high]:
+        edit.set_input(quantise, 0, x)
+
+
+def _implied_before(edit: Editor, clamp: ir.Node) -> None:
+    """Numbers that codes can stand for may all be within the bounds."""
+    source = dequantised(clamp.inputs[0])
+    p, bounds = params_of(source), _bounds(clamp)
+    if source is None or p is None or bounds is None or source.op_type != DEQUANTISE:
+        return
+    assert source.inputs[0] is not None
+    ends = np.array(limits(source.inputs[0]))
+    if not p.per_tensor:
+        return
+    low, high = to_reals(ends, p).tolist()
+    if bounds[0] <= low and high <= bounds[1] and edit.replace(clamp.outputs[0], source.outputs[0]):
+        edit.remove(clamp)
+
+
+def _clip_of_codes(edit: Editor, clip: ir.Node) -> None:
+    """Exporters of quantisation-aware training narrow the range of codes."""
+    source = producer(clip.inputs[0], QUANTISE)
+    p, bounds = params_of(source), _bounds(clip)
+    if clip.op_type != "Clip" or source is None or p is None or bounds is None:
+        return
+    result, x = clip.outputs[0], source.inputs[0]
+    if single_use(source.outputs[0]) is not clip or x is None or result.dtype is None:
+        return
+    if not p.per_tensor or bounds[0] > bounds[1]:
+        return
+    ends = limits(result)
+    inputs = [x, *(_number(edit, clip, b, p, ends) for b in bounds)]
+    if any(i is None for i in inputs[1:]) and not _is_open(inputs, bounds, ends):
+        return
+    while inputs[-1] is None:
+        inputs.pop()
+    clipped = edit.node("Clip", inputs, before=clip, shape=shape_of(x)) if inputs[1:] else x
+    edit.replace(result, add_quantise(edit, clipped, p, result.dtype, before=clip))
+    edit.remove(clip)
+
+
+def _number(
+    edit: Editor, clip: ir.Node, code: float, p: Params, ends: tuple[int, int]
+) -> ir.Value | None:
+    """What a bound stands for; None where it is outermost or rounding would move it."""
+    if not ends[0] < code < ends[1]:
+        return None
+    number = to_reals(np.array(int(code)), p)
+    if int(to_codes(number, p, ends)) != int(code):
+        return None
+    return edit.const(number, f"{clip.name}_bound")
+
+
+def _is_open(
+    inputs: list[ir.Value | None], bounds: tuple[float, float], ends: tuple[int, int]
+) -> bool:
+    """Whether every absent bound is one that saturation implies."""
+    low = inputs[1] is not None or bounds[0] <= ends[0]
+    return low and (inputs[2] is not None or bounds[1] >= ends[1])

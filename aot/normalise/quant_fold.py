@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant codes that only float operators read become float constants.
+
+Before: y = MatMul(x float, DequantizeLinear(w int4, s[K/32, N], z, axis=0, block_size=32))
+After:  y = MatMul(x, w' float)
+Runs last, when it is settled which operators work on codes. Not folded, the numbers would be
+computed again in every run, in memory of their own; so four times the constants is the better
+price, within the budget of constant folding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer
+from aot.normalise.fold import Budget
+from aot.normalise.quant import (
+    DEQUANTISE,
+    dequantised,
+    is_code,
+    is_weight,
+    params_of,
+    quantiser_after,
+    to_reals,
+)
+from aot.normalise.quant_bias import product_scale
+from aot.shapes.nodes import Array, array, attribute, constant, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+ELEMENTWISE = ("Add", "Concat", "Div", "Max", "Min", "Mul", "PRelu", "Sub", "Where")
+
+
+def fold_weights(edit: Editor, budget: Budget) -> bool:
+    """Replace the constant codes no integer operator can use; whether there were any."""
+    for node in edit.graph:
+        if node.op_type != DEQUANTISE or node.domain or constant(node.inputs[0]) is None:
+            continue
+        if not _is_kept(node):
+            _fold(edit, node, budget)
+    return edit.changed
+
+
+def _is_kept(node: ir.Node) -> bool:
+    """Whether everyone who reads the numbers may be part of an integer operator."""
+    uses = list(node.outputs[0].uses())
+    if params_of(node) is None or node.outputs[0].is_graph_output() or not uses:
+        return False
+    return all(_is_integer(u.node, u.idx) for u in uses)
+
+
+def _is_integer(reader: ir.Node, index: int) -> bool:
+    if reader.domain:
+        return False
+    if reader.op_type in PRODUCTS and product_scale(reader) is not None:
+        return quantiser_after(reader.outputs[0], bias=True) is not None and (
+            index < 2 or _is_bias(reader.inputs[2])
+        )
+    made = producer(reader.inputs[1 - index], "MatMul") if reader.op_type == "Add" else None
+    if made is not None and product_scale(made) is not None:
+        quantised = quantiser_after(reader.outputs[0]) is not None
+        return quantised and _is_bias(reader.inputs[index])
+    if reader.op_type in ELEMENTWISE:
+        others = (dequantised(v) for i, v in enumerate(reader.inputs) if i != index)
+        active = any(d is not None and not is_weight(d) for d in others)
+        return active and quantiser_after(reader.outputs[0]) is not None
+    return False
+
+
+def _is_bias(value: ir.Value | None) -> bool:
+    source = dequantised(value)
+    codes = None if source is None else array(source.inputs[0])
+    return codes is not None and codes.dtype == np.int32
+
+
+def _fold(edit: Editor, node: ir.Node, budget: Budget) -> None:
+    numbers, result = _numbers(node), node.outputs[0]
+    if numbers is None or result.dtype is None or numbers.dtype != result.dtype.numpy():
+        return
+    tensor = constant(node.inputs[0])
+    assert tensor is not None
+    if not budget.take(numbers.nbytes - tensor.nbytes, uniform=False):
+        return
+    new = edit.const(numbers, str(result.name))
+    if result.is_graph_output():
+        new = edit.node("Identity", [new], before=node, shape=shape_of(result))
+    edit.replace(result, new)
+    edit.remove(node)
+
+
+def _numbers(node: ir.Node) -> Array | None:
+    """What the node computes, None unless its scales are constant float32."""
+    codes, p = array(node.inputs[0]), params_of(node)
+    if codes is None or not is_code(node.inputs[0]):
+        return None
+    if p is not None:
+        return to_reals(codes, p)
+    scale, block = array(node.inputs[1]), int(attribute(node, "block_size", 0))
+    if scale is None or scale.dtype != np.float32 or not block or scale.ndim != codes.ndim:
+        return None
+    zero = array(node.inputs[2])
+    axis, size = int(attribute(node, "axis", 1)), codes.shape[int(attribute(node, "axis", 1))]
+    wide = [
+        np.repeat(a, block, axis).take(range(size), axis) for a in (scale, zero) if a is not None
+    ]
+    if len(wide) != 2 or wide[0].shape != codes.shape or wide[1].shape != codes.shape:
+        return None
+    difference = codes.astype(np.int64) - wide[1].astype(np.int64)
+    numbers: Array = (difference.astype(np.float32) * wide[0]).astype(np.float32)
+    return numbers

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that only move or pick elements work on codes.
+
+Before: q = QuantizeLinear(MaxPool(Reshape(DequantizeLinear(x, s, z))), s, z)
+After:  q = MaxPool(Reshape(x))
+DequantizeLinear sinks below such operators where all their data come from equal parameters,
+QuantizeLinear rises above them, and the two cancel where they meet with equal parameters. Padding
+with a constant and Concat take part where the constant, or every part, is a code.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.edit import Editor, producer, single_use
+from aot.load.options import LoadOptions
+from aot.normalise.quant import (
+    QUANTISE,
+    SHRINKING,
+    Params,
+    add_dequantise,
+    add_quantise,
+    codes_value,
+    dequantised,
+    is_activation,
+    is_weight,
+    limits,
+    moved_inputs,
+    params_of,
+    takes_codes,
+    to_codes,
+    to_reals,
+)
+from aot.shapes.nodes import OFFSET_KEY, array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def quant_moves(edit: Editor, options: LoadOptions) -> None:
+    """Sink DequantizeLinear, raise QuantizeLinear, cancel pairs."""
+    for node in edit.graph:
+        if node.domain:
+            continue
+        if node.op_type in ("ArgMax", "ArgMin", "GlobalMaxPool"):
+            _by_order(edit, node)
+        elif moved_inputs(node) is not None:
+            _sink(edit, node)
+    for node in edit.graph:
+        if node.op_type == QUANTISE and not node.domain:
+            _cancel(edit, node)
+    for node in reversed(edit.graph):
+        if node.op_type == QUANTISE and not node.domain:
+            _raise(edit, node)
+
+
+def _cancel(edit: Editor, node: ir.Node) -> None:
+    source = dequantised(node.inputs[0])
+    p, result = params_of(node), node.outputs[0]
+    if source is None or p is None:
+        return
+    before, codes = params_of(source), source.inputs[0]
+    assert before is not None and codes is not None
+    if p.same(before) and codes.dtype == result.dtype and edit.replace(result, codes):
+        edit.remove(node)
+
+
+def _sink(edit: Editor, node: ir.Node) -> None:
+    """Move(DequantizeLinear(x)) becomes DequantizeLinear(Move(x))."""
+    places = moved_inputs(node) or ()
+    makers = [dequantised(node.inputs[i]) for i in places]
+    first = makers[0] if makers else None
+    if first is None:
+        return
+    p, codes = params_of(first), first.inputs[0]
+    assert p is not None and codes is not None
+    for maker in makers:
+        found = params_of(maker)
+        if maker is None or found is None or not found.same(p):
+            return
+        if codes_value(maker).dtype != codes.dtype:
+            return
+    if not takes_codes(node, codes) and not (is_weight(first) and len(makers) == 1):
+        return
+    moved = p if p.per_tensor else _moved_axis(node, p)
+    if moved is None:
+        return
+    inputs = list(node.inputs)
+    for place, maker in zip(places, makers, strict=True):
+        assert maker is not None
+        inputs[place] = maker.inputs[0]
+    if node.op_type == "Pad" and not _pad_value(edit, node, inputs, p, codes):
+        return
+    new = _moved(edit, node, inputs, codes.dtype, str(codes.name))
+    if OFFSET_KEY in codes.metadata_props:
+        new.metadata_props[OFFSET_KEY] = codes.metadata_props[OFFSET_KEY]
+    result = node.outputs[0]
+    edit.replace(result, add_dequantise(edit, new, moved, before=node))
+    edit.remove(node)
+
+
+def _moved(
+    edit: Editor,
+    node: ir.Node,
+    inputs: list[ir.Value | None],
+    dtype: ir.DataType | None,
+    hint: str = "",
+) -> ir.Value:
+    """The result of a node like `node` on other inputs, of type `dtype`."""
+    shape, attributes = shape_of(node.outputs[0]), dict(node.attributes.items())
+    value = edit.node(
+        node.op_type, inputs, attributes, before=node, shape=shape, dtype=dtype, hint=hint
+    )
+    made = value.producer()
+    assert made is not None
+    made.name = node.name
+    return value
+
+
+def _moved_axis(node: ir.Node, p: Params) -> Params | None:
+    """The parameters after a Transpose or Reshape that keeps their axis whole."""
+    source = node.inputs[0]
+    assert source is not None
+    old, new = shape_of(source), shape_of(node.outputs[0])
+    if node.op_type == "Transpose":
+        perm: list[int] = [int(a) for a in attribute(node, "perm")]
+        return Params(p.scale, p.zero, perm.index(p.axis))
+    if node.op_type not in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
+        return Params(p.scale, p.zero, p.axis) if node.op_type == "Identity" else None
+    before = int(np.prod(old[: p.axis]))
+    for axis, size in enumerate(new):
+        if size == old[p.axis] and int(np.prod(new[:axis])) == before:
+            return Params(p.scale, p.zero, axis)
+    return None
+
+
+def _pad_value(
+    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], p: Params, codes: ir.Value
+) -> bool:
+    """Put the code of the constant into `inputs`; False if it is none."""
+    if str(attribute(node, "mode", "constant")) != "constant":
+        return True
+    given = node.inputs[2] if len(node.inputs) > 2 else None
+    data = np.zeros((), np.float32) if given is None else array(given)
+    if data is None or data.size != 1 or not p.per_tensor or codes.dtype is None:
+        return False
+    number = data.reshape(()).astype(np.float32)
+    code = to_codes(number, p, limits(codes))
+    if to_reals(code, p) != number:
+        return False
+    _set_pad(edit, node, inputs, code, codes.dtype)
+    return True
+
+
+def _set_pad(
+    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], code: Any, dtype: ir.DataType
+) -> None:
+    while len(inputs) < 3:
+        inputs.append(None)
+    inputs[2] = edit.const(code.astype(dtype.numpy()), f"{node.name}_code", dtype)
+
+
+def _raise(edit: Editor, quantise: ir.Node) -> None:
+    """QuantizeLinear(Move(x)) becomes Move(QuantizeLinear(x))."""
+    p, result = params_of(quantise), quantise.outputs[0]
+    node = producer(quantise.inputs[0])
+    places = None if node is None else moved_inputs(node)
+    if node is None or places is None or p is None or not p.per_tensor:
+        return
+    if single_use(node.outputs[0]) is not quantise or not takes_codes(node, result):
+        return
+    sources = [node.inputs[i] for i in places]
+    if any(s is None for s in sources) or all(dequantised(s) is not None for s in sources):
+        return
+    if node.op_type in SHRINKING and any(s and single_use(s) is not node for s in sources):
+        return
+    assert result.dtype is not None
+    inputs = list(node.inputs)
+    if node.op_type == "Pad" and not _raised_pad(edit, node, inputs, p, result):
+        return
+    for place, source in zip(places, sources, strict=True):
+        assert source is not None
+        inputs[place] = add_quantise(edit, source, p, result.dtype, before=node)
+    offset = result.metadata_props.get(OFFSET_KEY)
+    for place in places if offset else ():
+        value = inputs[place]
+        assert value is not None and offset is not None
+        value.metadata_props[OFFSET_KEY] = offset
+    edit.replace(result, _moved(edit, node, inputs, result.dtype))
+    edit.remove(quantise, node)
+
+
+def _raised_pad(
+    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], p: Params, result: ir.Value
+) -> bool:
+    if str(attribute(node, "mode", "constant")) != "constant":
+        return True
+    given = node.inputs[2] if len(node.inputs) > 2 else None
+    data = np.zeros((), np.float32) if given is None else array(given)
+    if data is None or data.size != 1 or result.dtype is None:
+        return False
+    code = to_codes(data.reshape(()).astype(np.float32), p, limits(result))
+    _set_pad(edit, node, inputs, code, result.dtype)
+    return True
+
+
+def _by_order(edit: Editor, node: ir.Node) -> None:
+    """Operators that compare: ArgMax of numbers is ArgMax of their codes, GlobalMaxPool is the
+    ReduceMax over space."""
+    source = dequantised(node.inputs[0])
+    p = params_of(source)
+    if source is None or p is None or not p.per_tensor:
+        return
+    codes = source.inputs[0]
+    if codes is None or codes.dtype is None or not is_activation(codes):
+        return
+    if codes.dtype.bitwidth != 8 or p.scale < np.finfo(np.float32).tiny:
+        return
+    result, attributes = node.outputs[0], dict(node.attributes.items())
+    shape = shape_of(result)
+    if node.op_type != "GlobalMaxPool":
+        kind = result.dtype
+        new = edit.node(node.op_type, [codes], attributes, before=node, shape=shape, dtype=kind)
+    else:
+        axes = edit.ints(range(2, len(shape)), f"{node.name}_axes")
+        keep = {"keepdims": 1}
+        pooled = edit.node("ReduceMax", [codes, axes], keep, before=node, shape=shape)
+        new = add_dequantise(edit, pooled, p, before=node)
+    edit.replace(result, new)
+    edit.remove(node)

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One form for the parameters of QuantizeLinear and DequantizeLinear, checked.
+
+Before: y = QuantizeLinear(x, s[1], axis=0, output_dtype=INT8)
+After:  y = QuantizeLinear(x, s[], zero[] int8)
+A zero point is always given; axis and block_size only where there are several scales. Constant
+scales are finite and positive, zero points of 32-bit codes are 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor
+from aot.errors import ModelError, UnsupportedError
+from aot.load.options import LoadOptions
+from aot.normalise.quant import DEQUANTISE, QUANTISE, codes_value, is_code
+from aot.shapes.nodes import Array, array, attribute, original_name, shape_of, title
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def quant_params(edit: Editor, options: LoadOptions) -> None:
+    """Check the parameters of every node that has any, and bring them to their one form."""
+    for node in edit.graph:
+        if node.domain or node.op_type not in (QUANTISE, DEQUANTISE):
+            continue
+        if is_code(codes_value(node)):
+            _check(node)
+            _scalars(edit, node)
+            _zero(edit, node)
+            _attributes(edit, node)
+
+
+def _check(node: ir.Node) -> None:
+    scale_value = node.inputs[1]
+    assert scale_value is not None and node.inputs[0] is not None
+    _check_scale(node, scale_value)
+    zero_value = node.inputs[2] if len(node.inputs) > 2 else None
+    codes = codes_value(node)
+    if zero_value is not None:
+        _check_zero(node, codes, zero_value)
+        a, b = shape_of(scale_value), shape_of(zero_value)
+        if int(np.prod(a)) != int(np.prod(b)):
+            what = f"zero points of shape {list(b)} for scales of shape {list(a)}"
+            raise ModelError(f"{title(node)}: {what}", hint="they need the same shape")
+    shape, scales = shape_of(node.inputs[0]), shape_of(scale_value)
+    if len(scales) == 1 and scales[0] != 1 and not attribute(node, "block_size", 0):
+        axis = int(attribute(node, "axis", 1))
+        if not -len(shape) <= axis < len(shape) or shape[axis] != scales[0]:
+            what = f"{scales[0]} scales for axis {axis} of {list(shape)}"
+            raise ModelError(f"{title(node)}: {what}")
+    kind = int(attribute(node, "precision", 0))
+    if kind not in (0, int(scale_value.dtype or 0)):
+        raise UnsupportedError(f"{title(node)}: precision {kind} (needs that of the scale)")
+
+
+def _check_scale(node: ir.Node, value: ir.Value) -> None:
+    scale = array(value)
+    if scale is None or scale.dtype.kind in "iu":
+        return
+    wide = scale.astype(np.float64).ravel()
+    bad = np.flatnonzero(~(np.isfinite(wide) & (wide > 0)))
+    if bad.size:
+        where = f"[{int(bad[0])}]" if wide.size > 1 else ""
+        found = f'scale "{original_name(value)}"{where} is {wide[bad[0]]:g}'
+        hint = "a scale is a finite number above 0: calibrate and quantise the model again"
+        raise ModelError(f"{title(node)}: {found}", hint=hint)
+
+
+def _check_zero(node: ir.Node, codes: ir.Value, value: ir.Value) -> None:
+    import onnx_ir as ir
+
+    zero = array(value)
+    name = original_name(value)
+    if value.dtype != codes.dtype:
+        said, need = (v.dtype.name.lower() if v.dtype else "?" for v in (value, codes))
+        found = f'zero point "{name}" is {said}, the codes are {need}'
+        raise ModelError(f"{title(node)}: {found}")
+    if zero is not None and codes.dtype == ir.DataType.INT32 and np.any(zero):
+        worst = int(zero.ravel()[np.flatnonzero(zero.ravel())[0]])
+        found = f'zero point "{name}" is {worst} (32-bit codes have zero point 0)'
+        raise ModelError(f"{title(node)}: {found}")
+
+
+def _scalars(edit: Editor, node: ir.Node) -> None:
+    """Parameters of one element lose their axis."""
+    for index in (1, 2):
+        value = node.inputs[index] if len(node.inputs) > index else None
+        data = array(value)
+        if value is not None and data is not None and data.ndim == 1 and data.size == 1:
+            scalar: Array = data.reshape(())
+            edit.set_input(node, index, edit.const(scalar, str(value.name), value.dtype))
+
+
+def _zero(edit: Editor, node: ir.Node) -> None:
+    if len(node.inputs) > 2 and node.inputs[2] is not None:
+        return
+    dtype, scale = codes_value(node).dtype, node.inputs[1]
+    assert dtype is not None and scale is not None
+    zeros = np.zeros(shape_of(scale), dtype.numpy())
+    edit.set_input(node, 2, edit.const(zeros, f"{scale.name}_zero", dtype))
+
+
+def _attributes(edit: Editor, node: ir.Node) -> None:
+    assert node.inputs[1] is not None
+    if not shape_of(node.inputs[1]):
+        edit.drop_attribute(node, "axis")
+        edit.drop_attribute(node, "block_size")
+    elif not attribute(node, "block_size", 0):
+        edit.set_attribute(node, "axis", int(attribute(node, "axis", 1)))
+        edit.drop_attribute(node, "block_size")
+    edit.drop_attribute(node, "saturate")
+    edit.drop_attribute(node, "precision")
+    if node.op_type == QUANTISE or int(attribute(node, "output_dtype", 0)) in (
+        *(0, int(node.inputs[1].dtype or 0)),
+    ):
+        edit.drop_attribute(node, "output_dtype")

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every reader of codes has a DequantizeLinear of its own.
+
+Before: d = DequantizeLinear(q, s, z); a = Conv(d, w); b = Add(d, e)
+After:  a = Conv(DequantizeLinear(q, s, z), w); b = Add(DequantizeLinear(q, s, z), e)
+Then a pattern that takes one of them in leaves the others alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor
+from aot.load.options import LoadOptions
+from aot.normalise.quant import DEQUANTISE, params_of
+from aot.shapes.nodes import shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def quant_share(edit: Editor, options: LoadOptions) -> None:
+    """Copy every DequantizeLinear of known parameters for its second and later readers."""
+    for node in edit.graph:
+        if node.op_type == DEQUANTISE and params_of(node) is not None and not node.domain:
+            _split(edit, node)
+
+
+def _split(edit: Editor, node: ir.Node) -> None:
+    result = node.outputs[0]
+    uses = [u for u in result.uses() if u.node.graph is edit.graph]
+    kept = 0 if result.is_graph_output() or len(uses) < len(list(result.uses())) else 1
+    for use in uses[kept:]:
+        attributes = dict(node.attributes.items())
+        copy = edit.node(
+            DEQUANTISE,
+            list(node.inputs),
+            attributes,
+            before=use.node,
+            shape=shape_of(result),
+            dtype=result.dtype,
+        )
+        use.node.replace_input_with(use.idx, copy)
+        edit.changed = True

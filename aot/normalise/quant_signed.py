@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Unsigned 8-bit codes inside the network become signed ones, 128 lower.
+
+Before: q = QuantizeLinear(x, s, 130 uint8); m = MaxPool(q); y = DequantizeLinear(m, s, 130)
+After:  q = QuantizeLinear(x, s, 2 int8); m = MaxPool(q); y = DequantizeLinear(m, s, 2)
+Values that operators move from one to the other change together. Inputs and outputs of the graph
+keep their type behind a DequantizeLinear-QuantizeLinear pair of equal scales. Changed values carry
+OFFSET_KEY.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer
+from aot.load.options import LoadOptions
+from aot.normalise.quant import (
+    DEQUANTISE,
+    QUANTISE,
+    Params,
+    add_dequantise,
+    add_quantise,
+    moved_inputs,
+    params_of,
+    quantiser_after,
+)
+from aot.shapes.nodes import OFFSET_KEY, array, attribute, constant
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+OFFSET = 128
+
+
+@dataclass(slots=True)
+class Family:
+    """Values whose codes must change together, and the nodes between them."""
+
+    values: list[ir.Value] = field(default_factory=list)
+    constants: list[tuple[ir.Node, int]] = field(default_factory=list)
+    pads: list[ir.Node] = field(default_factory=list)
+    quantisers: list[ir.Node] = field(default_factory=list)
+    dequantisers: list[ir.Node] = field(default_factory=list)
+    readers: list[ir.Node] = field(default_factory=list)
+    fixed: bool = False
+
+    def params(self) -> Params | None:
+        """Parameters some member has."""
+        nodes = [*self.dequantisers, *self.quantisers]
+        return next((p for p in map(params_of, nodes) if p is not None and p.per_tensor), None)
+
+
+def quant_signed(edit: Editor, options: LoadOptions) -> None:
+    """Change every family of uint8 values that only quantisers and movers make and read."""
+    seen: set[int] = set()
+    values = [*edit.graph.inputs, *(o for n in edit.graph for o in n.outputs)]
+    for value in values:
+        if id(value) in seen or not _is_unsigned(value):
+            continue
+        family = _family(edit.graph, value)
+        seen.update(id(v) for v in family.values)
+        if not family.fixed and _is_worth_it(family):
+            _change(edit, family)
+
+
+def _is_unsigned(value: ir.Value | None) -> bool:
+    import onnx_ir as ir
+
+    return value is not None and value.dtype == ir.DataType.UINT8
+
+
+def _family(graph: ir.Graph, start: ir.Value) -> Family:
+    """Everything reachable from `start` through movers."""
+    family, waiting, seen = Family(), [start], {id(start)}
+
+    def reach(value: ir.Value | None) -> None:
+        if value is not None and id(value) not in seen:
+            seen.add(id(value))
+            waiting.append(value)
+
+    while waiting:
+        value = waiting.pop()
+        family.values.append(value)
+        maker = value.producer()
+        if maker is None:
+            family.fixed |= not value.is_graph_input() or value.graph is not graph
+        elif maker.op_type == QUANTISE and params_of(maker) is not None and not maker.domain:
+            family.quantisers.append(maker)
+        elif not _join(family, maker, reach):
+            family.fixed = True
+        for use in value.uses():
+            node = use.node
+            if node.graph is not graph:
+                family.fixed = True
+            elif node.op_type == DEQUANTISE and params_of(node) is not None and use.idx == 0:
+                family.dequantisers.append(node)
+            elif node.op_type in ("ArgMax", "ArgMin") and not node.domain:
+                continue
+            elif use.idx not in (moved_inputs(node) or ()) or not _join(family, node, reach):
+                family.fixed = True
+    return family
+
+
+def _join(family: Family, node: ir.Node, reach: Callable[[ir.Value | None], None]) -> bool:
+    """Add a mover and its neighbours; False if it is none."""
+    places = moved_inputs(node)
+    if places is None:
+        return False
+    if any(node is n for n in family.readers):
+        return True
+    family.readers.append(node)
+    for place in places:
+        if constant(node.inputs[place]) is not None:
+            family.constants.append((node, place))
+        else:
+            reach(node.inputs[place])
+    reach(node.outputs[0])
+    if node.op_type == "Pad" and str(attribute(node, "mode", "constant")) == "constant":
+        value = node.inputs[2] if len(node.inputs) > 2 else None
+        family.pads.append(node)
+        family.fixed |= value is not None and constant(value) is None
+    return True
+
+
+def _is_worth_it(family: Family) -> bool:
+    """Whether the codes are inner values of an integer network, not only its interface."""
+    if family.params() is None:
+        return False
+    if family.quantisers and family.dequantisers:
+        return True
+    readers = [u.node for d in family.dequantisers for u in d.outputs[0].uses()]
+    if any(quantiser_after(o, bias=True) is not None for n in readers for o in n.outputs):
+        return True
+    return any(_is_computed(q.inputs[0]) for q in family.quantisers)
+
+
+def _is_computed(value: ir.Value | None) -> bool:
+    """Whether an operator of an integer network made the numbers."""
+    node = producer(value, "Relu", "Clip")
+    node = producer(node.inputs[0]) if node is not None else producer(value)
+    return node is not None and any(
+        producer(i, DEQUANTISE) is not None for i in node.inputs if i is not None
+    )
+
+
+def _change(edit: Editor, family: Family) -> None:
+    import onnx_ir as ir
+
+    p = family.params()
+    assert p is not None
+    for value in family.values:
+        if value.is_graph_input():
+            _enter(edit, value, p)
+        else:
+            if value.is_graph_output():
+                _leave(edit, value, p)
+            value.type = ir.TensorType(ir.DataType.INT8)
+            value.metadata_props[OFFSET_KEY] = str(OFFSET)
+    for node in (*family.quantisers, *family.dequantisers):
+        _lower(edit, node, 2)
+    for node, place in family.constants:
+        _lower(edit, node, place)
+    for node in family.pads:
+        if len(node.inputs) > 2 and node.inputs[2] is not None:
+            _lower(edit, node, 2)
+        else:
+            code = np.array(-OFFSET, np.int8)
+            edit.set_input(node, 2, edit.const(code, f"{node.name}_code"))
+    edit.changed = True
+
+
+def _lower(edit: Editor, node: ir.Node, index: int) -> None:
+    """Input `index`, constant codes, 128 lower."""
+    data = array(node.inputs[index])
+    assert data is not None
+    lowered = (data.astype(np.int16) - OFFSET).astype(np.int8)
+    edit.set_input(node, index, edit.const(lowered, f"{node.name}_{index}_signed"))
+
+
+def signed(p: Params) -> Params:
+    """The parameters of codes 128 lower."""
+    return Params(p.scale, p.zero - OFFSET, p.axis)
+
+
+def _enter(edit: Editor, value: ir.Value, p: Params) -> None:
+    """Signed codes of a graph input for its readers."""
+    import onnx_ir as ir
+
+    uses = list(value.uses())
+    first = next(n for n in edit.graph if any(n is u.node for u in uses))
+    numbers = add_dequantise(edit, value, p, before=first)
+    kind, lowered = ir.DataType.INT8, signed(p)
+    codes = add_quantise(edit, numbers, lowered, kind, before=first)
+    codes.metadata_props[OFFSET_KEY] = str(OFFSET)
+    for use in uses:
+        use.node.replace_input_with(use.idx, codes)
+
+
+def _leave(edit: Editor, value: ir.Value, p: Params) -> None:
+    """The graph output with its own type, computed from the signed codes `value` will be."""
+    import onnx_ir as ir
+
+    uses, maker = list(value.uses()), value.producer()
+    assert maker is not None
+    numbers = add_dequantise(edit, value, p, before=maker)
+    codes = add_quantise(edit, numbers, p, ir.DataType.UINT8, before=maker)
+    back, again = numbers.producer(), codes.producer()
+    assert back is not None and again is not None
+    back.replace_input_with(2, edit.const(signed(p).zero.astype(np.int8), "zero"))
+    edit.replace(value, codes)
+    back.replace_input_with(0, value)
+    for use in uses:
+        use.node.replace_input_with(use.idx, value)
+    edit.graph.remove([back, again])
+    edit.graph.insert_after(maker, [back, again])

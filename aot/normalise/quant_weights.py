@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constant codes in one form: signed 8 bits, zero point 0 where the values allow.
+
+Before: DequantizeLinear(QuantizeLinear(w float, s, 0, axis=0), s, 0, axis=0)
+After:  DequantizeLinear(w int8, s, 0, axis=0)
+Before: DequantizeLinear(w uint8, s, 128)      Gemm(x, DequantizeLinear(w[N,K], axis=0), transB=1)
+After:  DequantizeLinear(w - 128 int8, s, 0)   Gemm(x, DequantizeLinear(w.T[K,N], axis=1))
+Codes of 4 bits are unpacked.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, single_use
+from aot.load.options import LoadOptions
+from aot.normalise.quant import (
+    DEQUANTISE,
+    QUANTISE,
+    Params,
+    add_dequantise,
+    dequantised,
+    is_activation,
+    limits,
+    params_of,
+    to_codes,
+)
+from aot.shapes.nodes import Array, array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+SMALL = (4, 8)
+
+
+def quant_weights(edit: Editor, options: LoadOptions) -> None:
+    """Quantise constants, unpack and centre their codes, transpose those of Gemm."""
+    for node in edit.graph:
+        if node.domain:
+            continue
+        if node.op_type == QUANTISE:
+            _quantised(edit, node)
+        elif node.op_type == DEQUANTISE:
+            _centred(edit, node)
+        elif node.op_type == "Gemm" and attribute(node, "transB", 0):
+            _turned(edit, node)
+
+
+def _quantised(edit: Editor, node: ir.Node) -> None:
+    """QuantizeLinear of a constant is a constant."""
+    data, p, result = array(node.inputs[0]), params_of(node), node.outputs[0]
+    if data is None or p is None or data.dtype != np.float32 or result.dtype is None:
+        return
+    codes = to_codes(data, p, limits(result)).astype(result.dtype.numpy())
+    made = edit.const(codes, str(result.name), result.dtype)
+    if result.is_graph_output():
+        made = edit.node("Identity", [made], before=node, shape=shape_of(result))
+    edit.replace(result, made)
+    edit.remove(node)
+
+
+def _centred(edit: Editor, node: ir.Node) -> None:
+    """Codes of 4 and 8 bits as int8, minus their zero points if that fits."""
+    import onnx_ir as ir
+
+    codes, p = node.inputs[0], params_of(node)
+    data = array(codes)
+    if codes is None or data is None or p is None or codes.dtype is None:
+        return
+    if codes.dtype.bitwidth not in SMALL:
+        return
+    new, zero = _signed(data.astype(np.int64), p)
+    if codes.dtype == ir.DataType.INT8 and np.array_equal(zero, p.zero):
+        return
+    edit.set_input(node, 0, edit.const(new.astype(np.int8), str(codes.name)))
+    edit.set_input(node, 2, edit.const(zero.astype(np.int8), f"{codes.name}_zero"))
+
+
+def _signed(codes: Array, p: Params) -> tuple[Array, Array]:
+    """Codes and zero points within int8 that stand for the same numbers."""
+    centred = codes - p.spread(codes.ndim)[1]
+    if centred.size == 0 or (centred.min() >= -128 and centred.max() <= 127):
+        return centred, np.zeros_like(p.zero)
+    if codes.min() < -128 or codes.max() > 127 or p.zero.max() > 127:
+        return codes - 128, p.zero - 128
+    return codes, p.zero
+
+
+def _turned(edit: Editor, node: ir.Node) -> None:
+    """Gemm reads constant codes stored [K, N]."""
+    source = dequantised(node.inputs[1])
+    p = params_of(source)
+    if source is None or p is None or single_use(source.outputs[0]) is not node:
+        return
+    data, codes = array(source.inputs[0]), source.inputs[0]
+    if data is None or codes is None or not is_activation(codes):
+        return
+    turned = edit.const(np.ascontiguousarray(data.T), str(codes.name), codes.dtype)
+    axis = p.axis if p.per_tensor else 1 - p.axis
+    new = add_dequantise(edit, turned, Params(p.scale, p.zero, axis), before=node)
+    edit.set_input(node, 1, new)
+    edit.drop_attribute(node, "transB")
