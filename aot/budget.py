@@ -6,18 +6,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.errors import TargetError, UnsupportedError
+from aot.memory.frame import framed, is_framed
 from aot.options import Options
 from aot.placement import Needs, check_fit
 from aot.program import Program, Role
 
 if TYPE_CHECKING:
+    from aot.partition.select import Partition
     from aot.pipeline import Compiled
 
 
 def check_budgets(compiled: Compiled, options: Options) -> None:
     """Raise if the arena is larger than `options.ram`, or C is used where a backend is required."""
     if options.require_backend:
-        _check_backends(compiled)
+        check_backends(compiled.partition)
     check_fit(compiled.target, _needs(compiled))
     arena = compiled.plan.arena_bytes
     if options.ram is None or arena <= options.ram:
@@ -42,8 +44,9 @@ def _needs(compiled: Compiled) -> Needs:
     return needs_of(compiled.program, compiled.plan.arena_bytes, constants)
 
 
-def _check_backends(compiled: Compiled) -> None:
-    items = compiled.partition.items
+def check_backends(partition: Partition) -> None:
+    """Raise UnsupportedError if portable C computes anything."""
+    items = partition.items
     left = [s.match.root for s in items if s.backend == "c"]
     if left:
         names = ", ".join(f"{n.onnx_name} ({n.op_type})" for n in left[:6])
@@ -62,6 +65,7 @@ def _help(options: Options) -> str:
 
 def peak(program: Program) -> tuple[int, list[str]]:
     """The call with the most bytes live in the arena, and the tensors that own them."""
+    program = framed(program)
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for step, call in enumerate(program.calls):
@@ -76,4 +80,6 @@ def peak(program: Program) -> tuple[int, list[str]]:
         total = sum(program.tensor(n).nbytes for n in live)
         if total > most:
             best, best_live, most = step, live, total
+    if is_framed(program):  # what is live between runs is live in the first and the last call
+        best = min(max(best - 1, 0), len(program.calls) - 3)
     return best, best_live

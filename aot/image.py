@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import BuildError
+from aot.faults import fault_text, status_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +70,9 @@ def explain_fault(report: str, path: Path, sources: Path) -> str:
     """
     pc = re.search(r"pc (0x[0-9a-f]+)", report)
     if not pc:
-        return report
-    kind = report[: pc.start()].rstrip(", ")
+        return status_text(report, sources.parent / "include" / "aot" / "aot.h")
+    before, said, _ = report.partition("fault:")
+    kind = f"{before}{said} {fault_text(report)}"
     addresses = [int(a, 16) for a in re.findall(r"0x[0-9a-f]+", report[pc.start() :])]
     where = place_of(path, addresses[0])
     node = node_of(path, sources, addresses)

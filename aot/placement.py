@@ -67,7 +67,7 @@ def _shared(memories: Sequence[Memory]) -> bool:
 
 
 _WHAT = {
-    "arena": "{arena} bytes of arena (intermediate results)",
+    "arena": "{arena} bytes of arena (intermediate results{io_too})",
     "data": "{io} bytes of inputs and outputs, and variables,",
     "weights": "{constants} bytes of constants",
     "stack": "{stack} bytes of stack",
@@ -89,6 +89,7 @@ def check_fit(target: Target, needs: Needs) -> None:
         return
     use, excess, memory = lacking[0]
     what = _WHAT[use].format(
+        io_too="" if needs.io else ", inputs and outputs",
         arena=needs.arena, io=needs.io, constants=needs.constants, stack=target.stack
     )
     raise TargetError(

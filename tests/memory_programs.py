@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -93,6 +94,15 @@ def random_program(seed: int, calls: int, views: bool = True) -> Program:
     return m.program()
 
 
+def resident(program: Program) -> Program:
+    """`program` with its inputs and outputs in the arena."""
+    ends = (Role.INPUT, Role.OUTPUT)
+    tensors = {
+        n: replace(t, role=Role.TEMP) if t.role in ends else t for n, t in program.tensors.items()
+    }
+    return replace(program, tensors=tensors, io="arena")
+
+
 def _view(m: Maker, r: random.Random, base: str, k: int) -> str:
     size = r.randint(1, m.tensors[base].nbytes)
     name = f"v{k}_{len(m.tensors)}"
@@ -130,6 +140,10 @@ def execute(program: Program, places: dict[str, int] | None, arena: int) -> list
         fresh = np.arange(size, dtype=np.uint64).astype(np.uint8)
         return own.setdefault(root, fresh)[offset : offset + n]
 
+    for name in program.inputs:
+        bytes_of(name)[:] = np.arange(program.tensors[name].nbytes, dtype=np.uint64).astype(
+            np.uint8
+        )
     for call in program.calls:
         ins = [bytes_of(a.tensor).copy() for a in call.pointers() if a.access is Access.READ]
         outs = [a for a in call.pointers() if a.access is Access.WRITE]

@@ -17,7 +17,7 @@ from aot.memory.live import uses_of
 from aot.memory.plan import Plan, plan_memory
 from aot.program import Program, Role, Tensor
 from aot.schedule import schedule
-from memory_programs import Maker, chain, execute, random_program
+from memory_programs import Maker, chain, execute, random_program, resident
 
 
 def planned(program: Program) -> Plan:
@@ -249,3 +249,38 @@ def test_random_programs_compute_the_same_in_their_arena(block: int) -> None:
     assert shared > 30
     assert reordered > 5
     assert met >= 25
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs_with_inputs_and_outputs_in_the_arena(seed: int) -> None:
+    program = random_program(seed, 12)
+    want = execute(program, None, 0)
+    own = schedule(resident(program))
+    plan = planned(own)
+    places = {n: p.offset for n, p in plan.placements.items()}
+    assert execute(own, places, plan.arena_bytes) == want
+    apart = planned(schedule(program)).arena_bytes
+    ends = [program.tensors[n].nbytes for n in (*program.inputs, *program.outputs)]
+    assert plan.io_bytes == 0
+    assert sum(ends) <= plan.arena_bytes <= apart + sum(-(-n // 64) * 64 + 64 for n in ends)
+
+
+def test_results_take_the_place_of_inputs_in_the_arena() -> None:
+    plan = planned(schedule(resident(chain([640] * 6, inplace=True))))
+    assert plan.arena_bytes == 640 + 64  # the output may not: it holds while inputs are filled
+
+
+def test_outputs_lie_on_no_input() -> None:
+    m = Maker()
+    m.call(m.tensor("y", 640, Role.OUTPUT), m.tensor("x", 640, Role.INPUT), [(0, 1)])
+    assert planned(resident(m.program())).arena_bytes == 2 * 640
+
+
+def test_the_place_of_an_output_serves_until_it_is_written() -> None:
+    """640 → 128 → 128 → 640: the middle fits on the ends, although all of both holds at once."""
+    m = Maker()
+    m.call(m.tensor("a", 128), m.tensor("x", 640, Role.INPUT))
+    m.call(m.tensor("b", 128), "a")
+    m.call(m.tensor("y", 640, Role.OUTPUT), "b")
+    plan = planned(resident(m.program()))
+    assert plan.arena_bytes <= 2 * 640 + 64

@@ -158,7 +158,20 @@ def example(program: Program) -> dict[str, object]:
         "input_list": ", ".join(f"&in{i}" for i in range(len(ins))) or "NULL",
         "output_list": ", ".join(f"&out{i}" for i in range(len(outs))) or "NULL",
         "table": "\n".join(rows),
+        "places_list": "\n".join(_places(program, ins, "input") + _places(program, outs, "output")),
     }
+
+
+def _places(program: Program, tensors: Sequence[Tensor], what: str) -> list[str]:
+    """Declarations of pointers into the arena, one for each tensor."""
+    lines = []
+    for i, t in enumerate(tensors):
+        label_ = f"{what}{i}"
+        call = f"({t.dtype.c} *){program.name}_{what}(&context, {i})"
+        note = ctext.comment(f"{label(t)} {kind(t)}")
+        lines += [f"        {note}", f"        {t.dtype.c} *{label_} = {call};"]
+    names = [f"        (void){what}{i};" for i in range(len(tensors))]
+    return lines + names
 
 
 def _buffer(program: Program, t: Tensor, what: str, i: int) -> str:

@@ -54,7 +54,7 @@ void aot_start(void) {
     memset(aot_arena_start, 0, (size_t)(aot_arena_end - aot_arena_start));
     code = main();
     if (guard[0] != GUARD || guard[1] != GUARD) {
-        aot_print("fault: stack overflow: the target's `stack` is too small\n");
+        aot_print("fault: stack overflow\n");
         code = 1;
     }
     aot_exit(code);
@@ -70,11 +70,11 @@ void aot_fault_end(const uintptr_t *stack) {
     const uintptr_t *const top = (const uintptr_t *)(const void *)aot_stack_top;
     int shown = 0;
     if (stack < (const uintptr_t *)(const void *)aot_stack_limit)
-        aot_print(", stack overflow");
+        aot_print(" stack overflow");
     else
         for (; stack < top && shown < 12; ++stack)
             if (is_code(*stack)) {
-                aot_print(shown == 0 ? ", stack " : " ");
+                aot_print(shown == 0 ? " stack " : " ");
                 aot_print_hex(*stack);
                 ++shown;
             }

@@ -29,18 +29,15 @@ typedef void handler(void);
 
 typedef struct vectors {
     void *stack;
-    handler *handlers[15 + 32];
+    handler *handlers[15]; /* of the core; no device's interrupt is ever enabled */
 } vectors;
-
-#define EIGHT                                                                                      \
-    unexpected, unexpected, unexpected, unexpected, unexpected, unexpected, unexpected, unexpected
 
 __attribute__((section(".vectors"), used)) const vectors aot_vectors = {
     aot_stack_top,
     {aot_reset, unexpected /* NMI */, fault_entry /* hard fault */, fault_entry /* memory */,
      fault_entry /* bus */, fault_entry /* usage */, fault_entry /* secure */, unexpected,
      unexpected, unexpected, unexpected /* SVCall */, unexpected /* debug */, unexpected,
-     unexpected /* PendSV */, systick, EIGHT, EIGHT, EIGHT, EIGHT}};
+     unexpected /* PendSV */, systick}};
 
 /* No instruction of the floating-point unit may run before it is enabled. */
 __attribute__((naked, used)) void aot_reset(void) {
@@ -118,57 +115,15 @@ __attribute__((naked, used)) static void fault_entry(void) {
                      "bx r1\n");
 }
 
-#if !defined(__ARM_ARCH_6M__)
-typedef struct cause {
-    uint32_t bit;
-    const char *text;
-} cause;
-
-static const cause causes[] = {{0, "instruction access violation"},
-                               {1, "data access violation"},
-                               {4, "memory fault on exception entry"},
-                               {3, "memory fault on exception return"},
-                               {5, "memory fault saving floating-point registers"},
-                               {8, "bus error on instruction fetch"},
-                               {9, "bus error on data access"},
-                               {10, "imprecise bus error"},
-                               {11, "bus error on exception return"},
-                               {12, "bus error on exception entry"},
-                               {13, "bus error saving floating-point registers"},
-                               {16, "undefined instruction"},
-                               {17, "invalid state (not Thumb)"},
-                               {18, "invalid return address"},
-                               {19, "no coprocessor (floating-point unit absent or off)"},
-                               {20, "stack overflow"},
-                               {24, "unaligned access"},
-                               {25, "division by zero"}};
-
-static void explain(void) {
-    const uint32_t status = CFSR;
-    int said = 0;
-    size_t i;
-    for (i = 0; i < sizeof causes / sizeof causes[0]; ++i)
-        if ((status >> causes[i].bit & 1U) != 0) {
-            aot_print(said++ != 0 ? ", " : "");
-            aot_print(causes[i].text);
-        }
-    if (said == 0)
-        aot_print((HFSR & 2U) != 0 ? "vector table cannot be read" : "hard fault");
-    if ((status & 0x80U) != 0 || (status & 0x8000U) != 0) {
-        aot_print(" at address ");
-        aot_print_hex((status & 0x80U) != 0 ? MMFAR : BFAR);
-    }
-}
-#else
-static void explain(void) {
-    aot_print("hard fault");
-}
-#endif
-
 typedef struct resumed {
     uint32_t *stack;
     uint32_t code;
 } resumed;
+
+static void report(const char *name, uint32_t value) {
+    aot_print(name);
+    aot_print_hex(value);
+}
 
 /* `stack` holds r0-r3, r12, lr, pc, psr; `code` is how to return. Returns only to go on. */
 __attribute__((used)) uint64_t aot_fault(uint32_t *stack, uint32_t code) {
@@ -182,18 +137,21 @@ __attribute__((used)) uint64_t aot_fault(uint32_t *stack, uint32_t code) {
     }
 #endif
     (void)code;
-    aot_print("fault: ");
-    explain();
-    aot_print(", pc ");
-    aot_print_hex(stack[6]);
-    aot_print(", lr ");
-    aot_print_hex(stack[5]);
+    /* `aotc run` says what the registers mean. */
+    aot_print("fault:");
+#if !defined(__ARM_ARCH_6M__)
+    report(" cfsr ", CFSR);
+    report(" hfsr ", HFSR);
+    if ((CFSR & 0x8080U) != 0)
+        report(" address ", (CFSR & 0x80U) != 0 ? MMFAR : BFAR);
+#endif
+    report(" pc ", stack[6]);
+    report(" lr ", stack[5]);
     aot_fault_end((const uintptr_t *)(stack + 8));
 }
 
 static void unexpected(void) {
-    aot_print("fault: unexpected interrupt ");
-    aot_print_hex(ICSR & 0x1FFU);
+    report("fault: interrupt ", ICSR & 0x1FFU);
     aot_print("\n");
     aot_exit(1);
 }

@@ -83,34 +83,17 @@ __attribute__((naked, used, aligned(4))) void aot_trap_entry(void) {
                               "j aot_fault\n"));
 }
 
-static const char *const causes[] = {"misaligned instruction address",
-                                     "instruction access fault",
-                                     "illegal instruction",
-                                     "breakpoint",
-                                     "misaligned load",
-                                     "load access fault",
-                                     "misaligned store",
-                                     "store access fault",
-                                     "environment call",
-                                     "environment call",
-                                     "environment call",
-                                     "environment call",
-                                     "instruction page fault",
-                                     "load page fault",
-                                     "fault 14",
-                                     "store page fault"};
+static void report(const char *name, uintptr_t value) {
+    aot_print(name);
+    aot_print_hex(value);
+}
 
 __attribute__((used)) void aot_fault(uintptr_t cause, uintptr_t pc, const uintptr_t *stack,
                                      uintptr_t lr, uintptr_t value) {
-    aot_print("fault: ");
-    aot_print(cause < sizeof causes / sizeof causes[0] ? causes[cause] : "unexpected interrupt");
-    if (value != 0) {
-        aot_print(cause == 2 ? ", instruction " : " at address ");
-        aot_print_hex(value);
-    }
-    aot_print(", pc ");
-    aot_print_hex(pc);
-    aot_print(", lr ");
-    aot_print_hex(lr);
+    /* `aotc run` says what the registers mean. */
+    report("fault: mcause ", cause);
+    report(" mtval ", value);
+    report(" pc ", pc);
+    report(" lr ", lr);
     aot_fault_end(stack);
 }

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a board's image reports in numbers, in words: fault registers and status codes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+#: Bits of the Configurable Fault Status Register of Arm Cortex-M.
+_CFSR = {
+    0: "instruction access violation",
+    1: "data access violation",
+    3: "memory fault on exception return",
+    4: "memory fault on exception entry",
+    5: "memory fault saving floating-point registers",
+    8: "bus error on instruction fetch",
+    9: "bus error on data access",
+    10: "imprecise bus error",
+    11: "bus error on exception return",
+    12: "bus error on exception entry",
+    13: "bus error saving floating-point registers",
+    16: "undefined instruction",
+    17: "invalid state (not Thumb)",
+    18: "invalid return address",
+    19: "no coprocessor (floating-point unit absent or off)",
+    20: "stack overflow",
+    24: "unaligned access",
+    25: "division by zero",
+}
+#: Exception codes of RISC-V's mcause.
+_MCAUSE = (
+    "misaligned instruction address",
+    "instruction access fault",
+    "illegal instruction",
+    "breakpoint",
+    "misaligned load",
+    "load access fault",
+    "misaligned store",
+    "store access fault",
+    *("environment call",) * 4,
+    "instruction page fault",
+    "load page fault",
+    "fault 14",
+    "store page fault",
+)
+_ILLEGAL = 2
+
+
+def fault_text(report: str) -> str:
+    """What happened, from the registers of a fault report; "" if it holds none."""
+    found = {k: int(v, 16) for k, v in re.findall(r"([a-z]+) (0x[0-9a-f]+)", report)}
+    if "mcause" in found:
+        cause, value = found["mcause"], found.get("mtval", 0)
+        text = _MCAUSE[cause] if cause < len(_MCAUSE) else "unexpected interrupt"
+        if value:
+            text += f"{', instruction' if cause == _ILLEGAL else ' at address'} {value:#x}"
+    elif "cfsr" in found:
+        bits = [t for b, t in _CFSR.items() if found["cfsr"] >> b & 1]
+        table = "vector table cannot be read" if found.get("hfsr", 0) & 2 else "hard fault"
+        text = ", ".join(bits) or table
+        if "address" in found:
+            text += f" at address {found['address']:#x}"
+    elif "pc" in found:
+        text = "hard fault"
+    else:
+        return ""
+    overflow = "stack overflow" in report and "stack overflow" not in text
+    return text + (", stack overflow" if overflow else "")
+
+
+def status_text(report: str, header: Path) -> str:
+    """`report` with the text of the status code it ends in, as the bundle's aot.h words it."""
+    match = re.search(r"status (0x[0-9a-f]+)$", report)
+    if match is None or not header.is_file():
+        return report
+    source = header.read_text(encoding="ascii", errors="replace")
+    names = {int(v): n for n, v in re.findall(r"(AOT_[A-Z_]+) = (\d+)", source)}
+    name = names.get(int(match[1], 16), "")
+    text = re.search(rf'case {name}:\s*return "([^"]*)"', source) if name else None
+    return f"{report[: match.start()]}{text[1]}" if text else report
