@@ -10,7 +10,7 @@ import numpy as np
 
 from aot.layout import Layout, can_block
 from aot.lower_context import LowerContext
-from aot.ops.layouts import narrow
+from aot.ops.layouts import channels_last, is_channels_last, narrow
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.partition.match import Match, ValueRef
@@ -32,6 +32,8 @@ def concat_supported(m: Match) -> Iterator[tuple[bool, str]]:
 def concat_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Blocked if most of the data arrives so and no part of few channels would have to be."""
     inputs = [(n, v) for n, v in m.inputs() if not v.is_const]
+    if any(is_channels_last(v, incoming[n]) for n, v in inputs) and can_block(m.y.shape):
+        return {n: channels_last(v) for n, v in m.values.items() if v is not None and v.shape[1]}
     if any(not incoming[n].blocked and v.rank > 1 and narrow(v.shape[1], vlen) for n, v in inputs):
         return {}
     found = [incoming[n] for n, _ in inputs if incoming[n].blocked]
@@ -50,6 +52,8 @@ def concat_to_kernel(c: LowerContext, m: Match) -> None:
         return
     starts = [sum(p.shape[axis] for p in parts[:i]) for i in range(len(parts))]
     block = m.y.layout.block if axis == 1 and m.y.layout.blocked else 0
+    if block and is_channels_last(m.y, m.y.layout):
+        axis, block = m.y.rank, 0
     if block:
         _blocked(c, m.y, parts, starts, block)
         return
@@ -124,7 +128,10 @@ def split_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str,
     layout = incoming["x"]
     if not layout.blocked:
         return {}
-    return {"x": layout, **{n: layout for n in m.output_names if m.values[n] is not None}}
+    results = {n: v for n in m.output_names if (v := m.values[n]) is not None}
+    if is_channels_last(m.x, layout) and all(v.shape[1] for v in results.values()):
+        return {"x": layout, **{n: channels_last(v) for n, v in results.items()}}
+    return {"x": layout, **dict.fromkeys(results, layout)}
 
 
 @split.lower
@@ -132,6 +139,8 @@ def split_to_kernel(c: LowerContext, m: Match) -> None:
     axis, start = m.axis % m.x.rank, 0
     xs = strides(stored(m.x))
     sizes = _sizes(m, axis)
+    if axis == 1 and is_channels_last(m.x, m.x.layout):
+        axis = m.x.rank
     for name, size in zip(m.output_names, sizes, strict=False):
         y = m.values[name]
         if y is not None:
@@ -165,5 +174,6 @@ def _sizes(m: Match, axis: int) -> list[int]:
 @split.cases
 def split_cases() -> Iterator[Case]:
     yield case(f32(2, 6, 3), i64(1, 3, 2), const=(1,), axis=1, outputs=3)
+    yield case(ints(2, 6, 3, dtype="int8"), i64(1, 3, 2), const=(1,), axis=1, outputs=3)
     yield case(f32(6, 3), i64(4, 2), const=(1,), axis=0, outputs=2)
     yield case(f32(2, 7), axis=-1, num_outputs=3, outputs=3)

@@ -3,13 +3,23 @@
 
 from __future__ import annotations
 
-from aot.layout import Layout, can_block
+from aot.layout import Layout, blocked, can_block
 from aot.partition.match import Match, ValueRef
 
 
 def narrow(channels: int, v: int) -> bool:
     """Whether blocking would store over 1.5 times the channels: such tensors stay plain."""
     return 3 * channels < 2 * v
+
+
+def channels_last(value: ValueRef) -> Layout:
+    """[N, *S, C]: all channels in one block, the layout of 8-bit codes."""
+    return blocked(value.shape[1])
+
+
+def is_channels_last(value: ValueRef, layout: Layout) -> bool:
+    """Whether `value` holds 8-bit codes whose channels are stored last."""
+    return layout.blocked and value.dtype.nbytes == 1 and layout.block == value.shape[1]
 
 
 def follow(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:

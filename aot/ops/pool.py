@@ -71,9 +71,9 @@ def geometry(c: LowerContext, m: Match, order: int = 0) -> ParamFields:
 
 
 def follows_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:
-    """float32 without indices is pooled in blocks if it arrives so."""
+    """float32 and 8-bit codes without indices are pooled in blocks if they arrive so."""
     layout = incoming["x"]
-    if not layout.blocked or m.x.dtype is not F32 or m.values.get("indices") is not None:
+    if not layout.blocked or m.x.dtype is F64 or m.values.get("indices") is not None:
         return {}
     return {"x": layout, "y": layout}
 
@@ -93,6 +93,10 @@ def max_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @max_pool.lower
 def max_to_kernel(c: LowerContext, m: Match) -> None:
+    if m.x.layout.blocked and m.x.dtype is not F32:
+        instance = {"V": m.x.layout.block, "U": int(m.x.dtype is U8)}
+        c.call("aot_maxpool_s8_blocked", m.y, m.x, geometry(c, m), instance=instance)
+        return
     if m.x.layout.blocked:
         c.call(
             "aot_maxpool_f32_blocked",
@@ -121,6 +125,7 @@ def max_cases() -> Iterator[Case]:
     yield case(f32(1, 3, 4, 5, 6), kernel_shape=[2, 3, 2], strides=[1, 2, 2])
     yield case(f32(1, 2, 5, 5), kernel_shape=[3, 3], strides=[2, 2], outputs=2)
     yield case(ints(1, 2, 6, 6, dtype="int8"), **two)
+    yield case(ints(2, 21, 7, 6, dtype="int8"), kernel_shape=[3, 3], strides=[2, 1])
     yield case(ints(1, 2, 6, 6, low=0, high=99, dtype="uint8"), **two)
 
 

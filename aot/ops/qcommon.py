@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from aot.dtypes import S8, S16, U8, U16, DType
-from aot.layout import Layout, blocked
 from aot.lower_context import Handle, LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.registry import portable
@@ -143,11 +142,6 @@ def bounds(m: Match, y: Codes) -> tuple[int, int]:
             code = y.encode(float(np.asarray(value.data).reshape(())))
             low, high = (max(low, code), high) if name == "low" else (low, min(high, code))
     return min(low, high), high
-
-
-def channels_last(value: ValueRef) -> Layout:
-    """[N, *S, C]: the layout of codes with spatial axes."""
-    return blocked(value.shape[1])
 
 
 def signed_input(c: LowerContext, x: ValueRef) -> ValueRef | Handle:

@@ -19,6 +19,7 @@ from aot.dtypes import S8, U8
 from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.conv import spatial
+from aot.ops.layouts import channels_last
 from aot.ops.qcases import conv_cases
 from aot.ops.qcommon import (
     CODE_TYPES,
@@ -27,7 +28,6 @@ from aot.ops.qcommon import (
     Codes,
     activated,
     bounds,
-    channels_last,
     codes,
     constant_bounds,
     dequantised,
@@ -61,9 +61,9 @@ conv = quantised(
 
 def kernels_of(simd: str) -> ModuleType:
     """The planner of the kernels for an integer vector unit ("" = portable C)."""
-    from aot.ops import qconv_portable
+    from aot.ops import qconv_dsp, qconv_portable
 
-    return qconv_portable
+    return qconv_dsp if simd == "dsp" else qconv_portable
 
 
 @dataclass(frozen=True, slots=True)

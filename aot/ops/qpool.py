@@ -16,13 +16,13 @@ import numpy as np
 from aot.dtypes import S8, U8
 from aot.layout import PLAIN, Layout
 from aot.lower_context import LowerContext, ParamFields
+from aot.ops.layouts import channels_last
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (
     OP,
     Codes,
     activated,
     bounds,
-    channels_last,
     codes,
     constant_bounds,
     dequantised,

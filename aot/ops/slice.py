@@ -11,6 +11,7 @@ import numpy as np
 from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.concat import take_channels
+from aot.ops.layouts import channels_last, is_channels_last
 from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.partition.match import Match, ValueRef
@@ -55,6 +56,8 @@ def _cut(m: Match) -> list[int]:
 def slice_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Blocked input: cuts of other axes, or one run of channels alone."""
     layout, cut = incoming["x"], _cut(m)
+    if is_channels_last(m.x, layout) and math.prod(m.y.shape):
+        return {"x": layout, "y": channels_last(m.y)}
     channels_alone = cut == [1] and ranges(m)[1].step == 1
     if not layout.blocked or (1 in cut and not channels_alone) or math.prod(m.y.shape) == 0:
         return {}
@@ -64,12 +67,14 @@ def slice_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str,
 @slice_.lower
 def slice_to_kernel(c: LowerContext, m: Match) -> None:
     kept = ranges(m)
-    if m.x.layout.blocked and _cut(m) == [1]:
+    last = is_channels_last(m.x, m.x.layout)
+    if m.x.layout.blocked and _cut(m) == [1] and not last:
         take_channels(c, m.y, m.x, kept[1].start)
         return
     if m.x.layout.blocked:
         physical = stored(m.x)
-        kept = [kept[0], range(physical[1]), *kept[2:], range(physical[-1])]
+        lanes = kept[1] if last else range(physical[-1])
+        kept = [kept[0], range(physical[1]), *kept[2:], lanes]
     xs = strides(stored(m.x))
     shape = [len(r) for r in kept]
     ys = strides(shape)

@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.layout import Layout
+from aot.layout import Layout, can_block
 from aot.lower_context import LowerContext
+from aot.ops.layouts import channels_last
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op, portable
 from aot.partition.match import Match, ValueRef
@@ -35,8 +36,13 @@ def permutation(m: Match) -> tuple[int, ...]:
 
 @transpose.layouts
 def reads_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Channels-last from whole channel blocks, or from one, needs no conversion before."""
+    """Channels-last from whole channel blocks, or from one, needs no conversion before.
+
+    8-bit codes that arrive so and get their channels in front are left where they are.
+    """
     layout, perm = incoming["x"], permutation(m)
+    if _makes_channels_last(m) and not layout.blocked:
+        return {"y": channels_last(m.y)}
     if not layout.blocked or perm != (0, *range(2, m.x.rank), 1):
         return {}
     channels = m.x.shape[1]
@@ -44,8 +50,20 @@ def reads_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
     return {"x": layout} if fits else {}
 
 
+def _makes_channels_last(m: Match) -> bool:
+    rank = m.x.rank
+    return (
+        can_block(m.x.shape)
+        and m.x.dtype.nbytes == 1
+        and (permutation(m) == (0, rank - 1, *range(1, rank - 1)))
+    )
+
+
 @transpose.lower
 def transpose_to_kernel(c: LowerContext, m: Match) -> None:
+    if m.y.layout.blocked:
+        c.view(m.y, m.x)
+        return
     rank, block = m.x.rank, m.x.layout.block
     if not block:
         permute(c, m.y, m.x, m.x.shape, permutation(m))
@@ -66,6 +84,7 @@ def transpose_cases() -> Iterator[Case]:
     yield case(f32(1, 5, 6, 3), perm=[0, 3, 1, 2])
     yield case(f32(2, 3, 4, 5), perm=[2, 0, 1, 3])
     yield case(ints(5, 3, 4, 2, dtype="int8"), perm=[3, 1, 2, 0])
+    yield case(ints(2, 3, 4, 5, dtype="int8"), perm=[0, 3, 1, 2])
     yield case(ints(17, 33, dtype="int64"), perm=[1, 0])
     yield case(f32(1, 5, 1, 3), perm=[2, 1, 0, 3])
     yield case(f32(2, 32, 3, 4), perm=[0, 2, 3, 1])

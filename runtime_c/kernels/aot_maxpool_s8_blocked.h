@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Maxima of 8-bit codes stored in channel blocks: x [planes][in][V], y [planes][out][V].
+ *
+ * V is the block (any size: channels last is one block of all). U tells unsigned codes. Positions
+ * outside the input do not count. Rows row0 to row1 - 1 are computed. No scratch; y must not
+ * overlap x.
+ */
+#ifndef AOT_MAXPOOL_S8_BLOCKED_H
+#define AOT_MAXPOOL_S8_BLOCKED_H
+
+#include <stddef.h>
+
+#include "aot_codes.h"
+#include "aot_pool.h"
+
+typedef aot_pool_params aot_maxpool_s8_blocked_params;
+
+/* y[lane] = the larger of y[lane] and x[lane]; `first` takes x as it is. */
+AOT_INLINE void aot_maxpool_s8_blocked_take(void *y, const void *x, int32_t lanes, int first,
+                                            int U) {
+    int32_t i;
+    for (i = 0; i < lanes; ++i) {
+        const int32_t v = aot_code(x, i, U), old = first ? v : aot_code(y, i, U);
+        aot_set_code(y, i, v > old ? v : old, U);
+    }
+}
+
+AOT_INLINE void aot_maxpool_s8_blocked(void *y, const void *x, const aot_pool_params *p, int32_t V,
+                                       int U) {
+    const ptrdiff_t plane = (ptrdiff_t)p->in[0] * p->in[1] * p->in[2] * V;
+    const ptrdiff_t result = (ptrdiff_t)p->out[0] * p->out[1] * p->out[2] * V;
+    int32_t n, od, oh, ow, i, j, k;
+    for (n = 0; n < p->planes; ++n) {
+        for (od = 0; od < p->out[0]; ++od) {
+            const aot_pool_span d = aot_pool_taps(p, 0, od);
+            for (oh = p->row0; oh < p->row1; ++oh) {
+                const aot_pool_span h = aot_pool_taps(p, 1, oh);
+                for (ow = 0; ow < p->out[2]; ++ow) {
+                    const aot_pool_span w = aot_pool_taps(p, 2, ow);
+                    uint8_t *to = (uint8_t *)y + n * result +
+                                  (((ptrdiff_t)od * p->out[1] + oh) * p->out[2] + ow) * V;
+                    int first = 1;
+                    for (i = d.first; i < d.end; ++i) {
+                        for (j = h.first; j < h.end; ++j) {
+                            for (k = w.first; k < w.end; ++k) {
+                                const ptrdiff_t z = d.at + (ptrdiff_t)i * p->d[0];
+                                const ptrdiff_t row = h.at + (ptrdiff_t)j * p->d[1];
+                                const ptrdiff_t column = w.at + (ptrdiff_t)k * p->d[2];
+                                const ptrdiff_t at = ((z * p->in[1] + row) * p->in[2] + column) * V;
+                                aot_maxpool_s8_blocked_take(to, (const uint8_t *)x + n * plane + at,
+                                                            V, first, U);
+                                first = 0;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#endif /* AOT_MAXPOOL_S8_BLOCKED_H */
