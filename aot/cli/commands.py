@@ -93,6 +93,31 @@ def _explain(a: argparse.Namespace) -> int:
     return 0
 
 
+def _partition(a: argparse.Namespace) -> int:
+    from aot.budget import check_backends
+    from aot.partition.serialise import save, serialise
+    from aot.pipeline import partition_model
+
+    options = options_of(a)
+    with Staged(a.verbose, a.quiet) as progress:
+        model, partition = partition_model(Path(a.model), options, progress)
+        if options.require_backend:
+            check_backends(partition)
+        progress("write")
+        made = serialise(model, partition, a.opset)
+        save(made, Path(a.output))
+    opset = next(o.version for o in made.opset_import if not o.domain)
+    regions = [
+        {"region": f.name, "backend": r.backend, "nodes": len(f.node)}
+        for f, r in zip(made.functions, partition.regions, strict=True)
+    ]
+    lines = [f"{r['region']}: {r['backend']}, {r['nodes']} nodes" for r in regions]
+    rest = sum(1 for n in made.graph.node if not n.domain.startswith("aot."))
+    lines.append(f"{a.output}: opset {opset}, {len(regions)} regions, {rest} nodes in portable C")
+    _show(a, {"file": a.output, "opset": opset, "regions": regions}, "\n".join(lines))
+    return 0
+
+
 def _inspect(a: argparse.Namespace) -> int:
     from aot.inspection import inspect_model
 
@@ -161,6 +186,7 @@ _COMMANDS = {
     "verify": _verify,
     "bench": _bench,
     "explain": _explain,
+    "partition": _partition,
     "inspect": _inspect,
     "size": _size,
     "targets": _targets,

@@ -16,7 +16,6 @@ from aot.errors import UnsupportedError
 #: Options: name -> (metavar or "" for a flag, what it will do).
 OPTIONS = {
     "--backend-option": ("A.KEY=V", "an option of a backend"),
-    "--opset": ("N", "the opset that `partition` writes"),
     "--state": ("IN=OUT", "keep a pair of tensors in the context between runs"),
     "--max-string": ("N", "longest string in bytes"),
     "--max-sequence": ("N", "longest sequence in elements"),
@@ -28,7 +27,6 @@ OPTIONS = {
 
 #: Subcommands: name -> what it will do.
 COMMANDS = {
-    "partition": "write the model as its regions",
     "report": "an HTML report of a bundle",
     "tune": "measure kernel variants and write a tuning cache",
     "quantize": "quantise a model on calibration data",

@@ -58,13 +58,7 @@ def compile_parser() -> Parser:
     p.add_argument("--name", metavar="NAME", default="", help="C prefix (from the file name)")
     _target(p)
     _backends(p)
-    p.add_argument(
-        "--offload-limit",
-        metavar="N",
-        type=count,
-        help="give backends only the first N regions in the order they run",
-    )
-    p.add_argument("--require-backend", action="store_true", help="fail if portable C is used")
+    _offload(p)
     _pins(p)
     _quality(p)
     p.add_argument(
@@ -73,6 +67,16 @@ def compile_parser() -> Parser:
     add_later(p)
     _common(p)
     return p
+
+
+def _offload(p: Parser) -> None:
+    p.add_argument(
+        "--offload-limit",
+        metavar="N",
+        type=count,
+        help="give backends only the first N regions in the order they run",
+    )
+    p.add_argument("--require-backend", action="store_true", help="fail if portable C is used")
 
 
 def _later() -> list[tuple[str, str]]:
@@ -266,6 +270,20 @@ def _explain(p: Parser) -> None:
     _pins(p)
 
 
+def _partition(p: Parser) -> None:
+    p.add_argument("model", metavar="MODEL", help="the model")
+    p.add_argument("-o", "--output", metavar="P.onnx", required=True, help="the file to write")
+    p.add_argument(
+        "--opset",
+        metavar="N",
+        type=count,
+        help="opset to write (the lowest in which every operator means the same)",
+    )
+    _backends(p)
+    _offload(p)
+    _pins(p)
+
+
 def _inspect(p: Parser) -> None:
     p.add_argument("model", metavar="MODEL", help="the model")
     _pins(p)
@@ -289,6 +307,7 @@ COMMANDS = {
     "verify": ("compare a built bundle with the model", _verify),
     "bench": ("time a built bundle", _bench),
     "explain": ("per node, who takes it or why each backend refused", _explain),
+    "partition": ("write the model with one function per region", _partition),
     "inspect": ("inputs, dtypes, symbolic dimensions and the options to type", _inspect),
     "size": ("RAM, flash and MACs of a bundle, or an estimate for a model", _size),
     "targets": ("what can be built for here, and the apt line for the rest", _nothing),

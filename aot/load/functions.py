@@ -10,6 +10,7 @@ from aot.errors import ModelError
 from aot.load.check import subgraphs
 from aot.load.marks import push_marks
 from aot.load.options import LoadOptions
+from aot.load.splice import splice
 
 if TYPE_CHECKING:
     import onnx
@@ -22,7 +23,11 @@ def inline_functions(model: onnx.ModelProto, options: LoadOptions) -> onnx.Model
     if not model.functions:
         return model
     push_marks(model)
+    if not options.claimed:
+        splice(model)
     kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
+    if not model.functions:
+        return model
     return _inline(model, kept)
 
 
