@@ -22,7 +22,7 @@ class NodeError(Exception):
 
 def infer_node(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:
     """Types of the outputs, None where they stay open. Raises NodeError where onnx does."""
-    solved = _reshape(node, facts)
+    solved = _reshape(node, facts) or _unpool(node, facts)
     if solved is not None:
         return [solved]
     return _by_onnx(node, facts, model)
@@ -53,6 +53,17 @@ def _reshape(node: ir.Node, facts: Facts) -> Type | None:
     if prod(shape) != prod(old):
         raise NodeError(f"cannot reshape {list(old)} to {list(shape)}")
     return int(data.dtype), shape
+
+
+def _unpool(node: ir.Node, facts: Facts) -> Type | None:
+    """A MaxUnpool whose output_shape is known."""
+    if node.op_type != "MaxUnpool" or node.domain or len(node.inputs) < 3:
+        return None
+    data, wanted = node.inputs[0], lookup(node.inputs[2], facts)
+    if data is None or wanted is None or data.dtype is None:
+        return None
+    shape = tuple(s for s in wanted.items() if s is not None and s >= 0)
+    return (int(data.dtype), shape) if len(shape) == len(shape_of(data)) else None
 
 
 def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:

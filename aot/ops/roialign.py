@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RoiAlign: regions of a feature map, resampled to one size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import F32, S64
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, f32, i64, op
+from aot.partition.match import Match
+
+TRANSFORMS = ("output_half_pixel", "half_pixel")
+MODES = ("avg", "max")
+
+align = op(
+    "RoiAlign",
+    "x rois batch",
+    coordinate_transformation_mode="half_pixel",
+    mode="avg",
+    output_height=1,
+    output_width=1,
+    sampling_ratio=0,
+    spatial_scale=1.0,
+)
+
+
+@align.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    for v in (m.x, m.rois):
+        yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
+    yield m.batch.dtype is S64, f"batch indices of {m.batch.dtype} (needs int64)"
+    yield m.mode in MODES, f"mode {m.mode!r}"
+    known = m.coordinate_transformation_mode in TRANSFORMS
+    yield known, f"coordinate_transformation_mode {m.coordinate_transformation_mode!r}"
+    fits = m.x.rank == 4 and m.rois.shape[1:] == (4,) and m.batch.shape == m.rois.shape[:1]
+    yield fits, f"shapes {list(m.x.shape)}, {list(m.rois.shape)}, {list(m.batch.shape)}"
+    yield 0 not in m.x.shape, f"an empty tensor {list(m.x.shape)}"
+    yield 0 <= m.sampling_ratio <= 1024, f"sampling_ratio {m.sampling_ratio} (0 to 1024)"
+
+
+@align.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    n, channels, h, w = m.x.shape
+    params = c.params(
+        n=n,
+        c=channels,
+        h=h,
+        w=w,
+        regions=m.rois.shape[0],
+        ph=m.output_height,
+        pw=m.output_width,
+        scale=float(np.float32(m.spatial_scale)),
+    )
+    instance = {
+        "RATIO": m.sampling_ratio,
+        "HALF": TRANSFORMS.index(m.coordinate_transformation_mode),
+        "MAX": MODES.index(m.mode),
+    }
+    c.call("aot_roialign_f32", m.y, m.x, m.rois, m.batch, params, instance=instance)
+
+
+@align.cases
+def cases() -> Iterator[Case]:
+    x = f32(2, 3, 9, 7)
+    rois = np.array([[0, 0, 6, 8], [1.5, 2, 3.2, 7.9], [-3, 4, 20, 5], [5, 5, 5, 5]], np.float32)
+    batch = i64(0, 1, 1, 0)
+    for transform in TRANSFORMS:
+        for ratio in (0, 2):
+            yield case(
+                x,
+                rois,
+                batch,
+                output_height=3,
+                output_width=2,
+                sampling_ratio=ratio,
+                spatial_scale=0.75,
+                coordinate_transformation_mode=transform,
+            )
+    half = "output_half_pixel"
+    yield case(x, rois, batch, output_height=2, mode="max", coordinate_transformation_mode=half)
