@@ -64,7 +64,8 @@ class Linear:
         total = a[:, None] * self.ma + a[None, :] * self.mb + self.offset
         if self.even:
             total = total + ((total >> self.shift) & 1)
-        return np.clip(total >> self.shift, low, high)
+        found: Array = np.clip(total >> self.shift, low, high)
+        return found
 
 
 def exact(a: Codes, b: Codes, y: Codes, sign: int) -> Array:
@@ -72,7 +73,8 @@ def exact(a: Codes, b: Codes, y: Codes, sign: int) -> Array:
     left, right = a.decode(), b.decode()
     total = left[:, None] + np.float32(sign) * right[None, :]
     whole = np.rint(np.clip(total / y.s, np.float32(-(2.0**20)), np.float32(2.0**20)))
-    return np.clip(whole.astype(np.int64) + y.z, *y.range)
+    found: Array = np.clip(whole.astype(np.int64) + y.z, *y.range)
+    return found
 
 
 def linear(a: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, float]:

@@ -60,25 +60,29 @@ def product(
     operands += [b, sx * sw, np.zeros(sw.shape, np.int32)] if bias else [None, None, None]
     operands += [sy, zero(zy, dtype)]
     const = tuple(i for i, a in enumerate(operands) if i and a is not None)
-    axes = {"w_dq.axis": axis, "b_dq.axis": 0}
+    axes: dict[str, Any] = {"w_dq.axis": axis, "b_dq.axis": 0}
     return case(*operands, const=const, **axes, **attrs)
 
 
 def conv_cases() -> Iterator[Case]:
     """Convolutions: kernels' corner cases, then what only the general kernel takes."""
-    same = {"conv.pads": [1, 1, 1, 1]}
+    same: dict[str, Any] = {"conv.pads": [1, 1, 1, 1]}
     yield product(codes_of(1, 3, 6, 7), codes_of(5, 3, 3, 3), 0, **same)
     yield product(codes_of(2, 16, 5, 5), codes_of(8, 16, 1, 1), 0, zy=-128, per_channel=False)
     stride: dict[str, Any] = {"conv.strides": [2, 2], "conv.pads": [0, 1, 1, 0]}
     yield product(codes_of(1, 8, 9, 8), codes_of(7, 8, 3, 2), 0, zx=100, **stride)
-    yield product(codes_of(1, 1, 12, 6), codes_of(9, 1, 10, 4), 0, **{"conv.pads": [4, 1, 5, 1]})
+    tall: dict[str, Any] = {"conv.pads": [4, 1, 5, 1]}
+    yield product(codes_of(1, 1, 12, 6), codes_of(9, 1, 10, 4), 0, **tall)
     deep: dict[str, Any] = {"conv.group": 10, **same}
     yield product(codes_of(1, 10, 6, 5), codes_of(10, 1, 3, 3), 0, **deep)
     deep = {"conv.group": 17, "conv.strides": [2, 2], "conv.pads": [0, 0, 1, 1]}
     yield product(codes_of(2, 17, 7, 6), codes_of(17, 1, 3, 3), 0, zx=127, **deep)
-    yield product(codes_of(1, 6, 14), codes_of(4, 6, 3), 0, **{"conv.pads": [2, 0]})
-    yield product(codes_of(1, 6, 8, 8), codes_of(5, 6, 3, 3), 0, **{"conv.dilations": [2, 3]})
-    yield product(codes_of(1, 6, 5, 5), codes_of(8, 3, 3, 3), 0, **{"conv.group": 2})
+    row: dict[str, Any] = {"conv.pads": [2, 0]}
+    yield product(codes_of(1, 6, 14), codes_of(4, 6, 3), 0, **row)
+    apart: dict[str, Any] = {"conv.dilations": [2, 3]}
+    yield product(codes_of(1, 6, 8, 8), codes_of(5, 6, 3, 3), 0, **apart)
+    halves: dict[str, Any] = {"conv.group": 2}
+    yield product(codes_of(1, 6, 5, 5), codes_of(8, 3, 3, 3), 0, **halves)
     yield product(codes_of(1, 2, 3, 4, 5), codes_of(3, 2, 2, 2, 2), 0)
     unsigned: dict[str, Any] = {"zx": 7, "zy": 9, "dtype": "uint8"}
     yield product(codes_of(1, 5, 6, 6, dtype="uint8"), codes_of(4, 5, 3, 3), 0, **unsigned, **same)

@@ -185,7 +185,7 @@ def requant(c: LowerContext, sx: np.float32, sw: Array, sy: np.float32) -> Requa
     sw = np.asarray(sw, np.float32).reshape(-1)
     if np.all(sw == sw[0]):
         sw = sw[:1]
-    mult, shift = multipliers(np.float32(sx), sw, np.float32(sy), rq)
+    mult, shift = multipliers(float(sx), sw, float(sy), rq)
     return Requant(
         c.const(mult, "mult"),
         None if shift is None else c.const(shift, "shift"),

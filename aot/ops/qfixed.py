@@ -39,7 +39,8 @@ def multiply(a: Array, mult: int, shift: int) -> Array:
 
 def saturated_left(a: Array, by: int) -> Array:
     """a * 2^by limited to int32."""
-    return np.clip(np.asarray(a, np.int64) << by, -(2**31), ONE)
+    limited: Array = np.clip(np.asarray(a, np.int64) << by, -(2**31), ONE)
+    return limited
 
 
 def exp_negative(a: Array, integer_bits: int) -> Array:

@@ -22,6 +22,7 @@ from aot.ops.qcases import codes_of, fc_cases, scale, zero
 from aot.ops.qcommon import (
     CODE_TYPES,
     OP,
+    Requant,
     activated,
     bounds,
     codes,
@@ -46,7 +47,7 @@ from aot.ops.qconv import (
 )
 from aot.ops.qshapes import QFc
 from aot.ops.registry import Case, case
-from aot.ops.requant import MAX_SUM, refusal
+from aot.ops.requant import MAX_SUM, TFLITE, refusal, rq_of
 from aot.partition.match import Match
 from aot.partition.pattern import Pat, Var, either
 from aot.vendor.backend import Pattern
@@ -120,7 +121,7 @@ def _fast(c: LowerContext, m: Match, w: Weights) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
     bias, _ = bias_of(m, x.s, w, y.s)
     assert bias is not None
-    scales = requant(c, _combined(c, m, x.s, w), w.scale, y.s)
+    scales = _scales(c, x.s, w, y.s)
     low, high = bounds(m, codes(m, "y"))
     offset = codes(m, "y").z - y.z
     shape = QFc(
@@ -142,8 +143,11 @@ def _fast(c: LowerContext, m: Match, w: Weights) -> None:
     finish(c, m.y, made)
 
 
-def _combined(c: LowerContext, m: Match, sx: np.float32, w: Weights) -> np.float32:
-    return sx
+def _scales(c: LowerContext, sx: np.float32, w: Weights, sy: np.float32) -> Requant:
+    """Multipliers; TFLite rounds the product of two scales per tensor to float32 first."""
+    if rq_of(c) == TFLITE and len(w.scale) == 1:
+        return requant(c, np.float32(sx * w.scale[0]), np.ones(1, np.float32), sy)
+    return requant(c, sx, w.scale, sy)
 
 
 def _general(c: LowerContext, m: Match, w: Weights) -> None:

@@ -70,7 +70,9 @@ def window(m: Match) -> dict[str, tuple[int, ...]] | None:
             axes = m.values.get("axes")
             if axes is None or not axes.is_const:
                 return None
-            if {int(a) % m.x.rank for a in np.ravel(axes.data)} != set(range(2, m.x.rank)):
+            if {int(a) % m.x.rank for a in np.ravel(np.asarray(axes.data))} != set(
+                range(2, m.x.rank)
+            ):
                 return None
         one, none = (1,) * n, (0,) * n
         found = {"out": one, "k": space, "s": one, "d": one, "before": none, "after": none}
@@ -172,8 +174,8 @@ def cases() -> Iterator[Case]:
         ((1, 3, 11), {"kernel_shape": [4], "strides": [3]}),
         ((1, 2, 4, 5, 3), {"kernel_shape": [2, 3, 2]}),
     ):
-        named = {f"pool.{k}": v for k, v in attrs.items()}
+        named: dict[str, Any] = {f"pool.{k}": v for k, v in attrs.items()}
         yield case(codes_of(*shape), *operands, const=(1, 2, 3, 4), **named)
     wide = (scale(0.031), zero(100, "uint8"), scale(0.005), zero(11, "uint8"))
-    attrs = {"pool.kernel_shape": [5, 5]}
-    yield case(codes_of(1, 4, 5, 5, dtype="uint8"), *wide, const=(1, 2, 3, 4), **attrs)
+    square: dict[str, Any] = {"pool.kernel_shape": [5, 5]}
+    yield case(codes_of(1, 4, 5, 5, dtype="uint8"), *wide, const=(1, 2, 3, 4), **square)

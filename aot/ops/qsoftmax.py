@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -42,12 +43,15 @@ DIFF_BITS = 5
 
 
 def _axis(m: Match) -> int:
-    return int(m.soft.attr("axis", -1)) % m.x.rank
+    axis: int = int(m.soft.attr("axis", -1))
+    rank: int = m.x.rank
+    return axis % rank
 
 
 def table_bits(extent: int) -> int:
     """Fraction bits with which a sum of `extent` entries stays below 2^31."""
-    return TABLE_BITS - max(0, math.ceil(math.log2(max(1, extent))) - (31 - TABLE_BITS - 1))
+    longest = math.ceil(math.log2(max(1, extent)))
+    return TABLE_BITS - max(0, longest - (31 - TABLE_BITS - 1))
 
 
 @softmax.check
@@ -108,9 +112,9 @@ def to_kernel(c: LowerContext, m: Match) -> None:
 def cases() -> Iterator[Case]:
     unit = (scale(1 / 256), zero(-128))
     for shape, step, axis in (((2, 10), 0.13, -1), ((3, 7, 5), 0.021, 1), ((1, 300), 0.6, 1)):
-        attrs = {"soft.axis": axis}
+        attrs: dict[str, Any] = {"soft.axis": axis}
         yield case(codes_of(*shape), scale(step), zero(4), *unit, const=(1, 2, 3, 4), **attrs)
     wide = codes_of(4, 12, dtype="uint8")
-    attrs = {"soft.axis": 1}
+    rows: dict[str, Any] = {"soft.axis": 1}
     out = (scale(0.00391), zero(0, "uint8"))
-    yield case(wide, scale(0.04), zero(99, "uint8"), *out, const=(1, 2, 3, 4), **attrs)
+    yield case(wide, scale(0.04), zero(99, "uint8"), *out, const=(1, 2, 3, 4), **rows)

@@ -72,7 +72,8 @@ def entries(m: Match, rq: int) -> Array | None:
     with np.errstate(all="ignore"):
         scaled = result.reshape(-1).astype(np.float32) / y.s
     whole = np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**20), 2.0**20))
-    return np.clip(whole.astype(np.int64) + y.z, *y.range).astype(m.y.dtype.numpy)
+    table_of: Array = np.clip(whole.astype(np.int64) + y.z, *y.range)
+    return table_of.astype(m.y.dtype.numpy)
 
 
 def _requantised(own: Array, x: Codes, y: Codes) -> Array:
@@ -80,13 +81,14 @@ def _requantised(own: Array, x: Codes, y: Codes) -> Array:
     mult, shift = multipliers(float(x.s), np.ones(1, np.float32), float(y.s), TFLITE)
     assert shift is not None
     whole = multiply(own.astype(np.int64) - x.z, int(mult[0]), int(shift[0])) + y.z
-    return np.clip(whole, *y.range).astype(y.dtype.numpy)
+    limited: Array = np.clip(whole, *y.range)
+    return limited.astype(y.dtype.numpy)
 
 
 def _through(m: Match, chain: list[NodeRef], values: Array) -> Array | None:
     known_values: dict[int, Array] = {id(m.x_dq.ir.outputs[0]): values}
     for node in chain:
-        inputs = []
+        inputs: list[Array | None] = []
         for value in node.ir.inputs:
             if value is None:
                 inputs.append(None)
