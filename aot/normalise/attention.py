@@ -3,8 +3,9 @@
 
 Before: y = MatMul(Softmax(Add(Mul(MatMul(q, Transpose(k)), 0.125), mask)), v)
 After:  y = Attention(q, k, v, mask, scale=0.125)
-The scale may stand before or after the product, on q, on k or on both; the Transpose is of the last
-two axes, or moves more, and what it moves more stays a Transpose. Operands have three or four axes.
+The scale may stand before or after the product, on q, on k or on both, also before Transposes and
+Reshapes; the Transpose is of the last two axes, or moves more, and what it moves more stays a
+Transpose. Operands have three or four axes.
 Taken where nobody else reads the scores and where it needs no more memory than they do.
 A query with no key (its mask all -inf) gives NaN before and after, which the node's metadata says:
 ONNX's Attention gives zeros.
@@ -12,6 +13,8 @@ ONNX's Attention gives zeros.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aot.edit import Editor, producer, single_use
@@ -28,12 +31,21 @@ FLOAT = 1
 FEW = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """scale * `source`, then `moves` (Transposes and Reshapes, the last one first)."""
+
+    scale: float
+    source: ir.Value
+    moves: tuple[ir.Node, ...]
+
+
 def attention(edit: Editor, options: LoadOptions) -> None:
     """Recognise attention at its Softmax."""
     if "MatMul" in options.keeps:
         return
     for node in edit.graph:
-        if not node.domain and node.op_type == "Softmax" and options.native is not None:
+        if not node.domain and node.op_type == "Softmax":
             _recognise(edit, node)
 
 
@@ -51,15 +63,15 @@ def _recognise(edit: Editor, softmax: ir.Node) -> None:
     if scored is None:
         return
     scores, scale, mask = scored
-    q, turned = factors(_first(scores, 0)), factors(_first(scores, 1))
-    k = None if len(turned.factors) != 1 else producer(turned.factors[0], "Transpose")
-    if len(q.factors) != 1 or k is None or not _swaps(k) or single_use(x) is None:
+    operands = (_first(scores, 0), _first(scores, 1), v)
+    if single_use(x) is None or not _fits(operands, shape, mask) or not _pays(operands):
         return
+    q, turned = _scaled(operands[0]), _scaled(operands[1])
+    if not turned.moves:
+        turned = Scaled(turned.scale, *_turned(turned.source))
     scale *= q.scale * turned.scale
-    operands = (q.factors[0], turned.factors[0], v)
-    if not _fits(operands, shape, mask) or not 0 < scale < float("inf") or not _pays(operands):
-        return
-    _replace(edit, product, operands, mask, scale)
+    if 0 < scale < float("inf") and turned.moves and _swaps(turned.moves[0]):
+        _replace(edit, product, q, turned, v, mask, scale)
 
 
 def _first(node: ir.Node, index: int) -> ir.Value:
@@ -89,9 +101,48 @@ def _terms(x: ir.Value) -> list[tuple[ir.Value, ir.Value | None]]:
     return [(a, b), (b, a)]
 
 
+def _scaled(value: ir.Value) -> Scaled:
+    """Where the innermost scale of `value` is applied, and what moves elements after it."""
+    moves: list[ir.Node] = []
+    found, scale = Scaled(1.0, value, ()), 1.0
+    while True:
+        product = factors(value)
+        if len(product.factors) == 1 and product.factors[0] is not value:
+            value = product.factors[0]
+            scale *= product.scale
+            found = Scaled(scale, value, tuple(moves))
+        node = producer(value, "Transpose", "Reshape")
+        if node is None or single_use(value) is None:
+            return found
+        moves.append(node)
+        value = _first(node, 0)
+
+
+def _turned(value: ir.Value) -> tuple[ir.Value, tuple[ir.Node, ...]]:
+    """The Transpose that makes `value`, as a move."""
+    node = producer(value, "Transpose")
+    return (value, ()) if node is None else (_first(node, 0), (node,))
+
+
+def _moved(edit: Editor, before: ir.Node, value: ir.Value, moves: Sequence[ir.Node]) -> ir.Value:
+    """`value` after `moves`, made anew."""
+    for node in reversed(moves):
+        if node.op_type == "Reshape":
+            value = reshaped(edit, before, value, shape_of(node.outputs[0]))
+        else:
+            value = transposed(edit, before, value, _perm(node))
+    return value
+
+
+def _perm(node: ir.Node) -> list[int]:
+    return [int(p) for p in attribute(node, "perm")]
+
+
 def _swaps(node: ir.Node) -> bool:
     """Whether a row of the keys becomes a column."""
-    perm = [int(p) for p in attribute(node, "perm")]
+    if node.op_type != "Transpose":
+        return False
+    perm = _perm(node)
     return len(perm) > 2 and perm[-2] == len(perm) - 1
 
 
@@ -122,15 +173,15 @@ def _pays(operands: tuple[ir.Value, ir.Value, ir.Value]) -> bool:
 def _replace(
     edit: Editor,
     product: ir.Node,
-    operands: tuple[ir.Value, ir.Value, ir.Value],
+    queries: Scaled,
+    turned: Scaled,
+    v: ir.Value,
     mask: ir.Value | None,
     scale: float,
 ) -> None:
-    q, turned, v = operands
-    source = producer(turned, "Transpose")
-    assert source is not None
-    k = _first(source, 0)
-    perm = [int(p) for p in attribute(source, "perm")]
+    q = _moved(edit, product, queries.source, queries.moves)
+    k = _moved(edit, product, turned.source, turned.moves[1:])
+    perm = _perm(turned.moves[0])
     perm = [*perm[:-2], perm[-1], perm[-2]]
     if perm != list(range(len(perm))):
         k = transposed(edit, product, k, perm)
