@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Averages of 8-bit codes: AveragePool, GlobalAveragePool and ReduceMean over the positions.
 
-Channels are stored last. With `--requant tflite` an AveragePool whose codes keep their parameters
-divides as TFLite's does; every other average is a requantised sum.
+Channels are stored last. With `--requant tflite` an average whose codes keep their parameters is
+divided as TFLite's AVERAGE_POOL does; every other average is a requantised sum.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
     instance["PADDED"] = int(bool(m.pool.attr("count_include_pad", 0)))
     mult: Any = None
     shift: Any = None
-    if rq == TFLITE and same and m.pool.op_type == "AveragePool":
+    if rq == TFLITE and same:
         instance["RQ"] = 3
     else:
         counts = range(1, count + 1) if vary else [count]
