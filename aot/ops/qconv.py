@@ -61,9 +61,9 @@ conv = quantised(
 
 def kernels_of(simd: str) -> ModuleType:
     """The planner of the kernels for an integer vector unit ("" = portable C)."""
-    from aot.ops import qconv_dsp, qconv_portable
+    from aot.ops import qconv_dsp, qconv_mve, qconv_portable
 
-    return qconv_dsp if simd == "dsp" else qconv_portable
+    return {"dsp": qconv_dsp, "mve": qconv_mve}.get(simd, qconv_portable)
 
 
 @dataclass(frozen=True, slots=True)
