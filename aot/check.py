@@ -20,6 +20,7 @@ def check_program(program: Program) -> None:
     for name, tensor in program.tensors.items():
         _check_tensor(program, name, tensor)
     _check_states(program)
+    _check_regions(program)
     state = _Defined(program)
     for index, call in enumerate(program.calls):
         _check_call(program, index, call)
@@ -30,6 +31,21 @@ def check_program(program: Program) -> None:
             raise InternalError(f"output {name} has role {program.tensors[name].role.value}")
         if not state.readable(name):
             raise InternalError(f"output {name} is never written")
+
+
+def _check_regions(program: Program) -> None:
+    """The calls of a region follow in a row and are one vendor's."""
+    vendor: dict[int, str] = {}
+    last = -1
+    for index, call in enumerate(program.calls):
+        known = vendor.get(call.region)
+        if call.region >= 0 and known is not None and call.region != last:
+            raise InternalError(f"call {index} of region {call.region} is not next to the others")
+        if call.region >= 0 and vendor.setdefault(call.region, call.backend) != call.backend:
+            raise InternalError(f"region {call.region} has calls of {known} and {call.backend}")
+        if (call.region >= 0) != (call.backend != "c"):
+            raise InternalError(f"call {index} of {call.backend} is in region {call.region}")
+        last = call.region
 
 
 def _check_states(program: Program) -> None:

@@ -38,7 +38,10 @@ def lower(
     for value in inputs:
         _declare(c, value, Role.INPUT, PLAIN)
     outputs = _outputs(graph)
-    for placed in layouts.items:
+    for index, placed in enumerate(layouts.items):
+        region = placed.selected.region
+        if region >= 0 and (index == 0 or layouts.items[index - 1].selected.region != region):
+            _enter_region(c, [p for p in layouts.items[index:] if p.selected.region == region])
         _lower_match(c, placed, layouts, outputs)
     names = _finish_outputs(c, graph)
     program = Program(
@@ -66,6 +69,17 @@ def _declare(c: LowerContext, value: ValueRef, role: Role, layout: Layout) -> No
     )
 
 
+def _enter_region(c: LowerContext, items: Sequence[Placed]) -> None:
+    """Convert what comes into a region before its first call, so that its calls follow in a row."""
+    inside = {v.name for p in items for v in p.selected.match.outputs()}
+    for placed in items:
+        match = placed.selected.match.with_layouts(placed.layouts)
+        c.begin(_origin(match), None, -1, ())
+        for _, value in match.inputs():
+            if value.name not in inside:
+                _convert(c, value)
+
+
 def _lower_match(c: LowerContext, placed: Placed, plan: LayoutPlan, outputs: set[str]) -> None:
     selected = placed.selected
     match = selected.match.with_layouts(placed.layouts)
@@ -75,7 +89,8 @@ def _lower_match(c: LowerContext, placed: Placed, plan: LayoutPlan, outputs: set
     origin = _origin(match)
     where = f"node {match.root.onnx_name} ({match.root.op_type})"
     written = [v.name for v in match.outputs()]
-    c.begin(origin, None, -1, ())
+    own = selected.region >= 0  # a conversion within a region is the region's
+    c.begin(origin, selected.pattern if own else None, selected.region, ())
     for _, value in match.inputs():
         _convert(c, value)
     c.begin(origin, selected.pattern, selected.region, written)

@@ -4,7 +4,7 @@
 Exact: a bottleneck shortest path over the sets of calls done (down-sets of the dependences). A
 ready call that raises neither the peak nor the live bytes is taken alone, and no state whose peak
 reaches the best order known is followed. Beyond the step budget a beam search gives a good order.
-The program's own order wins ties.
+The program's own order wins ties. The calls of a vendor's region stay in a row.
 
 Memory model: bytes of the arena live from first to last use, scratch during its call; a permitted
 in-place result takes no space beside an operand that dies. The alias decision of the planner
@@ -15,7 +15,7 @@ and "optimal" is only claimed where both agree.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aot.memory.alias import decide
@@ -73,13 +73,17 @@ def _live_bytes(program: Program) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """A set of calls done: the way there, its peak, what is live after it, what may come next."""
+    """A set of calls done: the way there, its peak, what is live after it, what may come next.
+
+    `held` could come next, but for a vendor's region that is under way: its calls follow in a row.
+    """
 
     done: int
     peak: int
     live: int
     ready: tuple[int, ...]
     path: Path
+    held: tuple[int, ...] = ()
 
     def order(self) -> list[int]:
         """The calls done, first to last."""
@@ -109,8 +113,8 @@ class _Graph:
 
     `preds[v]` must precede call v; `users[r]` touch segment r of `size[r]` bytes; call v touches
     the segments `parts[v]`, needs `scratch[v]` bytes besides, and may put results over operands as
-    `reuse[v]` permits. `faithful`: no call has several results to put in place, so that the model
-    never overestimates.
+    `reuse[v]` permits. `region[v]` is the vendor's region of call v (-1: none), `inside` its calls.
+    `faithful`: no call has several results to put in place, so that the model never overestimates.
     """
 
     preds: list[int]
@@ -121,6 +125,8 @@ class _Graph:
     scratch: list[int]
     reuse: list[list[_Reuse]]
     faithful: bool
+    region: list[int]
+    inside: dict[int, int]
 
     def evaluate(self, state: _State, v: int) -> tuple[int, int]:
         """(bytes live during call v, bytes live after it) when it comes next."""
@@ -145,9 +151,15 @@ class _Graph:
     def after(self, state: _State, v: int, step: int, live: int) -> _State:
         """The state that follows when call v, which needs `step` bytes, comes next."""
         done = state.done | 1 << v
-        ready = [w for w in state.ready if w != v]
+        ready = [w for w in (*state.ready, *state.held) if w != v]
         ready += [w for w in self.succs[v] if not self.preds[w] & ~done]
-        return _State(done, max(state.peak, step), live, tuple(sorted(ready)), (v, state.path))
+        ready.sort()
+        held: list[int] = []
+        if self.inside.get(self.region[v], 0) & ~done:
+            held = [w for w in ready if self.region[w] != self.region[v]]
+            ready = [w for w in ready if self.region[w] == self.region[v]]
+        peak, path = max(state.peak, step), (v, state.path)
+        return _State(done, peak, live, tuple(ready), path, tuple(held))
 
     def start(self, peak: int) -> _State:
         """Nothing done; no order has a peak below `peak`."""
@@ -285,13 +297,25 @@ def _graph(program: Program) -> _Graph:
             users.append(sum(1 << v for v in calls))
             size.append((stored if end == tensor.nbytes else end) - begin)
     reuse = [_reuse(program, uses, v) for v in range(n)]
-    preds = _dependences(uses, n)
+    region = [c.region for c in program.calls]
+    inside = {r: _set({v for v in range(n) if region[v] == r}) for r in sorted(set(region) - {-1})}
+    preds = _in_a_row(_dependences(uses, n), region, inside)
     faithful = all(len({r.result for r in found}) < 2 for found in reuse)
     if is_framed(program):  # the two calls stay where they are
         preds = [p | 1 for p in preds]
         preds[0], preds[-1] = 0, (1 << n - 1) - 1
         faithful = faithful and not program.carried
-    return _Graph(preds, _reversed(preds), users, size, parts, scratch, reuse, faithful)
+    succs = _reversed(preds)
+    return _Graph(preds, succs, users, size, parts, scratch, reuse, faithful, region, inside)
+
+
+def _in_a_row(preds: Sequence[int], region: Sequence[int], inside: Mapping[int, int]) -> list[int]:
+    """Every call of a region follows all that any of them needs from outside."""
+    needs = dict.fromkeys(inside, 0)
+    for v, r in enumerate(region):
+        if r >= 0:
+            needs[r] |= preds[v] & ~inside[r]
+    return [p | needs.get(region[v], 0) for v, p in enumerate(preds)]
 
 
 def _reuse(program: Program, uses: Uses, v: int) -> list[_Reuse]:
