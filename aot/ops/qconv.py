@@ -18,6 +18,7 @@ import numpy as np
 from aot.dtypes import S8, U8
 from aot.layout import Layout
 from aot.lower_context import LowerContext
+from aot.ops import qconv_dsp, qconv_mve, qconv_portable
 from aot.ops.conv import spatial
 from aot.ops.layouts import channels_last
 from aot.ops.qcases import conv_cases
@@ -61,7 +62,6 @@ conv = quantised(
 
 def kernels_of(simd: str) -> ModuleType:
     """The planner of the kernels for an integer vector unit ("" = portable C)."""
-    from aot.ops import qconv_dsp, qconv_mve, qconv_portable
 
     return {"dsp": qconv_dsp, "mve": qconv_mve}.get(simd, qconv_portable)
 
@@ -130,13 +130,57 @@ def bias_of(m: Match, sx: np.float32, w: Weights, sy: np.float32) -> tuple[Array
         )
         exact = whole * ratio
     exact = np.broadcast_to(exact, (count,))
-    if not np.all(np.isfinite(exact)) or np.any(np.abs(exact) > MAX_SUM):
+    if not np.all(np.isfinite(exact)) or np.any(np.abs(exact) >= 2.0**31):
         return None, "a bias that the sums cannot hold"
     rounded = np.rint(exact)
     moved = float(np.max(np.abs(exact - rounded) * unit / sy, initial=0.0))
     if moved > BIAS_ERROR:
         return None, f"a bias that is no multiple of the sums' scale (moves results by {moved:.3g})"
     return rounded.astype(np.int64), ""
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """Weights and bias of a product whose sums fit the kernels; `why` says why there is none."""
+
+    w: Weights
+    bias: Array
+    why: str = ""
+
+
+def product_of(m: Match, axis: int) -> Product:
+    """The product of codes `x` with constant `w`, whose output channels are its axis `axis`."""
+    x, y, w = codes(m, "x"), codes(m, "y"), weights_of(m, axis)
+    reason = refusal(float(x.s), w.scale, float(y.s))
+    bias, why = (None, reason) if reason else bias_of(m, x.s, w, y.s)
+    if bias is None:
+        return Product(w, np.zeros(0, np.int64), why)
+    w, bias = without_constants(w, bias, x, y)
+    largest = largest_sum(w, bias, x.signed())
+    why = "" if largest < MAX_SUM else f"sums up to {largest} (needs less than {MAX_SUM})"
+    return Product(w, bias, why)
+
+
+def without_constants(w: Weights, bias: Array, x: Codes, y: Codes) -> tuple[Weights, Array]:
+    """Channels whose every sum becomes the same code get zero weights and that code as their sum.
+
+    Networks have dead channels with scales so small that only the bias, near 2^30, counts.
+    """
+    scale = np.broadcast_to(w.scale, (len(w.data),)).astype(np.float64)
+    real = float(x.s) * scale / float(y.s)
+    reach = np.abs(w.data).reshape(len(w.data), -1).sum(axis=1) * float(2**x.dtype.bits)
+    low, high = (y.range[i] - y.z for i in (0, 1))
+    margin = 1e-3 + 1e-6 * np.abs(bias * real)
+    least = np.clip(np.rint((bias - reach) * real - margin), low, high)
+    most = np.clip(np.rint((bias + reach) * real + margin), low, high)
+    fixed = (least == most) & (np.abs(bias) + reach >= MAX_SUM)
+    if not fixed.any():
+        return w, bias
+    shape = (-1, *[1] * (w.data.ndim - 1))
+    data = np.where(fixed.reshape(shape), 0, w.data)
+    unit = np.float32(y.s) / np.float32(x.s)
+    scales = np.where(fixed, unit, scale).astype(np.float32)
+    return Weights(data, scales), np.where(fixed, least, bias).astype(np.int64)
 
 
 def largest_sum(w: Weights, bias: Array, x: Codes) -> int:
@@ -148,20 +192,6 @@ def largest_sum(w: Weights, bias: Array, x: Codes) -> int:
     return int(np.max(np.maximum(total * furthest, folded) + np.abs(bias), initial=0))
 
 
-def products_fit(m: Match, w: Weights) -> Iterator[tuple[bool, str]]:
-    """Checks of bias and accumulator that every product with constant weights shares."""
-    x, y = codes(m, "x").signed(), codes(m, "y")
-    reason = refusal(float(x.s), w.scale, float(y.s))
-    yield not reason, reason
-    if reason:
-        return
-    bias, why = bias_of(m, x.s, w, y.s)
-    yield bias is not None, why
-    if bias is not None:
-        largest = largest_sum(w, bias, x)
-        yield largest < MAX_SUM, f"sums up to {largest} (needs less than {MAX_SUM})"
-
-
 @conv.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
@@ -171,7 +201,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     ready = m.w.is_const and all(ok for ok, _ in (*known(m, "x", "y"), *weights_known(m, (0,))))
     if ready:
-        yield from products_fit(m, weights_of(m, 0))
+        why = product_of(m, 0).why
+        yield not why, why
 
 
 @conv.layouts
@@ -181,18 +212,16 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
 
 @conv.lower
 def to_kernel(c: LowerContext, m: Match) -> None:
-    w = weights_of(m, 0)
+    found = product_of(m, 0)
+    w = found.w
     groups = int(m.conv.attr("group", 1))
     channels = m.x.shape[1]
     depthwise = groups == channels == m.w.shape[0] > 1
     fast = m.x.rank < 5 and (groups == 1 or depthwise) and w.symmetric
-    import importlib.util
-
-    fast = fast and importlib.util.find_spec("aot.ops.qconv_portable") is not None
     if fast and all(codes(m, k).dtype in (S8, U8) for k in "xy"):
-        _fast(c, m, w, depthwise)
+        _fast(c, m, w, found.bias, depthwise)
     else:
-        _general(c, m, w, groups)
+        _general(c, m, w, found.bias, groups)
 
 
 def conv_shape(m: Match, node: NodeRef, x: Codes, y: Codes, rq: int) -> dict[str, int]:
@@ -200,9 +229,10 @@ def conv_shape(m: Match, node: NodeRef, x: Codes, y: Codes, rq: int) -> dict[str
     rank = m.x.rank - 2
     strides, dilations, pads = spatial(node, rank)
     lead = 2 - rank
-    ih, iw = (*[1] * lead, *m.x.shape[2:])
-    oh, ow = (*[1] * lead, *m.y.shape[2:])
-    kh, kw = (*[1] * lead, *m.w.shape[2:])
+    ones = (1,) * lead
+    ih, iw = ones + tuple(m.x.shape[2:])
+    oh, ow = ones + tuple(m.y.shape[2:])
+    kh, kw = ones + tuple(m.w.shape[2:])
     sh, sw = (*[1] * lead, *strides)
     dh, dw = (*[1] * lead, *dilations)
     pt, pl = (*[0] * lead, *pads)
@@ -218,11 +248,9 @@ def target_of(c: LowerContext) -> dict[str, str]:
     return {"arch": c.target.arch, "simd": c.target.simd, "cpu": c.target.cpu}
 
 
-def _fast(c: LowerContext, m: Match, w: Weights, depthwise: bool) -> None:
+def _fast(c: LowerContext, m: Match, w: Weights, bias: Array, depthwise: bool) -> None:
     """Record a kernel of the target for int8 codes."""
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
-    bias, _ = bias_of(m, x.s, w, y.s)
-    assert bias is not None
     scales = requant(c, x.s, w.scale, y.s)
     inner = w.data.reshape(len(w.data), -1).sum(axis=1)
     low, high = bounds(m, codes(m, "y"))
@@ -267,11 +295,9 @@ def emit(
     )
 
 
-def _general(c: LowerContext, m: Match, w: Weights, groups: int) -> None:
+def _general(c: LowerContext, m: Match, w: Weights, bias: Array, groups: int) -> None:
     """Record aot_qconv_ref."""
     x, y = codes(m, "x"), codes(m, "y")
-    bias, _ = bias_of(m, x.s, w, y.s)
-    assert bias is not None
     scales = requant(c, x.s, w.scale, y.s)
     rank = m.x.rank - 2
     strides, dilations, pads = spatial(m.conv, rank)

@@ -7,7 +7,6 @@ aot_qconv_ref (a convolution of one position), two computed operands to aot_qmat
 
 from __future__ import annotations
 
-import importlib.util
 import math
 from collections.abc import Iterator
 from typing import Any
@@ -22,6 +21,7 @@ from aot.ops.qcases import codes_of, fc_cases, scale, zero
 from aot.ops.qcommon import (
     CODE_TYPES,
     OP,
+    Array,
     Requant,
     activated,
     bounds,
@@ -37,13 +37,11 @@ from aot.ops.qcommon import (
 )
 from aot.ops.qconv import (
     Weights,
-    bias_of,
     emit,
     kernels_of,
-    products_fit,
+    product_of,
     target_of,
     weights_known,
-    weights_of,
 )
 from aot.ops.qshapes import QFc
 from aot.ops.registry import Case, case
@@ -80,10 +78,6 @@ def _axis(m: Match) -> int:
     return 0 if m.dot.attr("transB", 0) else 1
 
 
-def _weights(m: Match) -> Weights:
-    return weights_of(m, _axis(m))
-
-
 @dense.check
 def dense_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.rank >= 2, f"rank {m.x.rank} (needs 2 or more)"
@@ -103,24 +97,23 @@ def dense_supported(m: Match) -> Iterator[tuple[bool, str]]:
     if bias is not None and math.prod(bias.shape) > 1:
         yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"
     if m.w.rank == 2 and all(ok for ok, _ in asked):
-        yield from products_fit(m, _weights(m))
+        why = product_of(m, _axis(m)).why
+        yield not why, why
 
 
 @dense.lower
 def dense_to_kernel(c: LowerContext, m: Match) -> None:
-    w = _weights(m)
+    found = product_of(m, _axis(m))
+    w = found.w
     fast = w.symmetric and all(codes(m, k).dtype in (S8, U8) for k in "xy")
-    fast = fast and importlib.util.find_spec("aot.ops.qconv_portable") is not None
     if fast:
-        _fast(c, m, w)
+        _fast(c, m, w, found.bias)
     else:
-        _general(c, m, w)
+        _general(c, m, w, found.bias)
 
 
-def _fast(c: LowerContext, m: Match, w: Weights) -> None:
+def _fast(c: LowerContext, m: Match, w: Weights, bias: Array) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
-    bias, _ = bias_of(m, x.s, w, y.s)
-    assert bias is not None
     scales = _scales(c, x.s, w, y.s)
     low, high = bounds(m, codes(m, "y"))
     offset = codes(m, "y").z - y.z
@@ -150,11 +143,9 @@ def _scales(c: LowerContext, sx: np.float32, w: Weights, sy: np.float32) -> Requ
     return requant(c, sx, w.scale, sy)
 
 
-def _general(c: LowerContext, m: Match, w: Weights) -> None:
+def _general(c: LowerContext, m: Match, w: Weights, bias: Array) -> None:
     """Record aot_qconv_ref on one position per row."""
     x, y = codes(m, "x"), codes(m, "y")
-    bias, _ = bias_of(m, x.s, w, y.s)
-    assert bias is not None
     scales = requant(c, x.s, w.scale, y.s)
     low, high = bounds(m, y)
     rows, ones, none = math.prod(m.x.shape[:-1]), (1, 1, 1), (0, 0, 0)
