@@ -39,9 +39,11 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
+from aot.ops.qfixed import multiply
 from aot.ops.qshapes import QCall, QConv
 from aot.ops.registry import Case
-from aot.ops.requant import MAX_SUM, refusal
+from aot.ops.requant import FLOAT, MAX_SUM, TFLITE, refusal, rq_of
+from aot.ops.requant import quantised as fixed_point
 from aot.partition.match import Match, NodeRef
 from aot.partition.pattern import Var, either
 
@@ -148,39 +150,53 @@ class Product:
     why: str = ""
 
 
-def product_of(m: Match, axis: int) -> Product:
+def product_of(m: Match, axis: int, rq: int) -> Product:
     """The product of codes `x` with constant `w`, whose output channels are its axis `axis`."""
     x, y, w = codes(m, "x"), codes(m, "y"), weights_of(m, axis)
     reason = refusal(float(x.s), w.scale, float(y.s))
     bias, why = (None, reason) if reason else bias_of(m, x.s, w, y.s)
     if bias is None:
         return Product(w, np.zeros(0, np.int64), why)
-    w, bias = without_constants(w, bias, x, y)
+    w, bias = without_constants(w, bias, x, y, rq)
     largest = largest_sum(w, bias, x.signed())
     why = "" if largest < MAX_SUM else f"sums up to {largest} (needs less than {MAX_SUM})"
     return Product(w, bias, why)
 
 
-def without_constants(w: Weights, bias: Array, x: Codes, y: Codes) -> tuple[Weights, Array]:
+def product_fits(m: Match, axis: int) -> Iterator[tuple[bool, str]]:
+    """Checks that kernels can hold the product's sums in every arithmetic."""
+    reasons = [why for rq in (FLOAT, TFLITE) if (why := product_of(m, axis, rq).why)]
+    yield not reasons, reasons[0] if reasons else ""
+
+
+def without_constants(
+    w: Weights, bias: Array, x: Codes, y: Codes, rq: int
+) -> tuple[Weights, Array]:
     """Channels whose every sum becomes the same code get zero weights and that code as their sum.
 
     Networks have dead channels with scales so small that only the bias, near 2^30, counts.
     """
-    scale = np.broadcast_to(w.scale, (len(w.data),)).astype(np.float64)
-    real = float(x.s) * scale / float(y.s)
-    reach = np.abs(w.data).reshape(len(w.data), -1).sum(axis=1) * float(2**x.dtype.bits)
-    low, high = (y.range[i] - y.z for i in (0, 1))
-    margin = 1e-3 + 1e-6 * np.abs(bias * real)
-    least = np.clip(np.rint((bias - reach) * real - margin), low, high)
-    most = np.clip(np.rint((bias + reach) * real + margin), low, high)
-    fixed = (least == most) & (np.abs(bias) + reach >= MAX_SUM)
-    if not fixed.any():
-        return w, bias
-    shape = (-1, *[1] * (w.data.ndim - 1))
-    data = np.where(fixed.reshape(shape), 0, w.data)
-    unit = np.float32(y.s) / np.float32(x.s)
-    scales = np.where(fixed, unit, scale).astype(np.float32)
-    return Weights(data, scales), np.where(fixed, least, bias).astype(np.int64)
+    reach = np.abs(w.data).reshape(len(w.data), -1).sum(axis=1) * 2**x.dtype.bits
+    large = np.flatnonzero(np.abs(bias) + reach >= MAX_SUM)
+    scale = np.broadcast_to(w.scale, (len(w.data),)).copy()
+    data, bias = w.data.copy(), bias.copy()
+    for k in large:
+        ends = [requantised(int(bias[k] + s * reach[k]), x.s, scale[k], y, rq) for s in (-1, 1)]
+        if ends[0] == ends[1]:
+            data[k], bias[k] = 0, ends[0]
+            scale[k] = np.float32(y.s) / np.float32(x.s)
+    return (Weights(data, scale), bias) if len(large) else (w, bias)
+
+
+def requantised(total: int, sx: np.float32, sw: np.float32, y: Codes, rq: int) -> int:
+    """The code, less its zero point, that a sum becomes; sums of int32 only."""
+    low, high = (end - y.z for end in y.range)
+    if rq == TFLITE:
+        mult, shift = fixed_point(float(sx) * float(sw) / float(y.s))
+        value = float(multiply(np.array(total), mult, shift))
+    else:
+        value = float(np.rint(np.float32(total) * np.float32(np.float32(sx * sw) / y.s)))
+    return int(np.clip(value, low, high))
 
 
 def largest_sum(w: Weights, bias: Array, x: Codes) -> int:
@@ -201,8 +217,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     ready = m.w.is_const and all(ok for ok, _ in (*known(m, "x", "y"), *weights_known(m, (0,))))
     if ready:
-        why = product_of(m, 0).why
-        yield not why, why
+        yield from product_fits(m, 0)
 
 
 @conv.layouts
@@ -212,7 +227,7 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
 
 @conv.lower
 def to_kernel(c: LowerContext, m: Match) -> None:
-    found = product_of(m, 0)
+    found = product_of(m, 0, rq_of(c))
     w = found.w
     groups = int(m.conv.attr("group", 1))
     channels = m.x.shape[1]

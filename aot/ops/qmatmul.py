@@ -39,6 +39,7 @@ from aot.ops.qconv import (
     Weights,
     emit,
     kernels_of,
+    product_fits,
     product_of,
     target_of,
     weights_known,
@@ -97,13 +98,12 @@ def dense_supported(m: Match) -> Iterator[tuple[bool, str]]:
     if bias is not None and math.prod(bias.shape) > 1:
         yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"
     if m.w.rank == 2 and all(ok for ok, _ in asked):
-        why = product_of(m, _axis(m)).why
-        yield not why, why
+        yield from product_fits(m, _axis(m))
 
 
 @dense.lower
 def dense_to_kernel(c: LowerContext, m: Match) -> None:
-    found = product_of(m, _axis(m))
+    found = product_of(m, _axis(m), rq_of(c))
     w = found.w
     fast = w.symmetric and all(codes(m, k).dtype in (S8, U8) for k in "xy")
     if fast:
