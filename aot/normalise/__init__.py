@@ -85,7 +85,6 @@ PASSES: tuple[Pass, ...] = (
     quant_moves,
     quant_signed,
     quant_bias,
-    quant_share,
     dead_nodes,
 )
 MAX_ROUNDS = 8
@@ -105,14 +104,22 @@ def settle(model: ir.Model, options: LoadOptions, budget: Budget) -> None:
             break
 
 
+def finish(model: ir.Model, budget: Budget) -> bool:
+    """What can be done only when nothing else changes any more; whether that changes again."""
+    folded = False
+    for graph in list(graphs(model)):
+        quant_share(Editor(graph))
+        folded = fold_weights(Editor(graph), budget) or folded
+    return folded
+
+
 def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
     """`model`, rewritten in place: canonical operators, constants folded, C names throughout."""
     options = options or LoadOptions()
     budget = Budget(options)
     for _ in range(MAX_ROUNDS):
         settle(model, options, budget)
-        folded = [fold_weights(Editor(g), budget) for g in list(graphs(model))]
-        if not expand(model, options) and not any(folded):
+        if not finish(model, budget) and not expand(model, options):
             break
     unused_constants(model)
     name_everything(model)

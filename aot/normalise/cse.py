@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from aot.edit import Editor
 from aot.load.marks import MARKS
 from aot.load.options import LoadOptions
-from aot.normalise.quant import DEQUANTISE
 from aot.shapes.evaluate import IMPURE
 from aot.shapes.limits import SMALL_ELEMENTS
 
@@ -61,8 +60,6 @@ def _constants(edit: Editor) -> None:
 def _key(node: ir.Node) -> tuple[Any, ...] | None:
     if node.op_type in IMPURE or node.domain:
         return None
-    if node.op_type == DEQUANTISE:
-        return None  # each reader has its own, see quant_share
     inputs = tuple(id(i) if i is not None else 0 for i in node.inputs)
     try:
         attributes = tuple(

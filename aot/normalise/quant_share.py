@@ -3,7 +3,8 @@
 
 Before: d = DequantizeLinear(q, s, z); a = Conv(d, w); b = Add(d, e)
 After:  a = Conv(DequantizeLinear(q, s, z), w); b = Add(DequantizeLinear(q, s, z), e)
-Then a pattern that takes one of them in leaves the others alone.
+Then a pattern that takes one of them in leaves the others alone. Runs last: the passes that compare
+values, like the recognition of x * Sigmoid(x), want them shared.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.edit import Editor
-from aot.load.options import LoadOptions
 from aot.normalise.quant import DEQUANTISE, params_of
 from aot.shapes.nodes import shape_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def quant_share(edit: Editor, options: LoadOptions) -> None:
+def quant_share(edit: Editor) -> None:
     """Copy every DequantizeLinear of known parameters for its second and later readers."""
     for node in edit.graph:
         if node.op_type == DEQUANTISE and params_of(node) is not None and not node.domain:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, single_use
+from aot.edit import Editor
 from aot.load.options import LoadOptions
 from aot.normalise.quant import (
     DEQUANTISE,
@@ -92,7 +92,7 @@ def _turned(edit: Editor, node: ir.Node) -> None:
     """Gemm reads constant codes stored [K, N]."""
     source = dequantised(node.inputs[1])
     p = params_of(source)
-    if source is None or p is None or single_use(source.outputs[0]) is not node:
+    if source is None or p is None:
         return
     data, codes = array(source.inputs[0]), source.inputs[0]
     if data is None or codes is None or not is_activation(codes):

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants of quantised graphs: weights as signed centred codes, biases as 32-bit codes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+from quant_graphs import (
+    S8,
+    S32,
+    SW,
+    SX,
+    U8,
+    Net,
+    check,
+    codes,
+    convolved,
+    data,
+    f32,
+    made,
+    only,
+    scales,
+)
+
+
+@pytest.mark.parametrize(
+    ("weights", "zero", "want"),
+    [
+        (codes(6, 4, 3, 3, dtype=U8), U8(128), 0),
+        (codes(6, 4, 3, 3, dtype=U8) // U8(2), U8(0), 0),
+        (codes(6, 4, 3, 3, dtype=U8), U8(100), -28),
+        (codes(6, 4, 3, 3) // S8(2), S8(20), 0),
+    ],
+)
+def test_weights_are_signed_and_centred_where_they_fit(weights, zero, want):
+    net = Net(x=(S8, (1, 4, 6, 6)))
+    net.q(convolved(net, "x", weights=weights, zero=zero), 0.5, S8(4), out="y")
+    _, result = check(net.model(y=S8), step=1)
+    held = made(result, only(result, "Conv"), 1)
+    assert data(held.inputs[0]).dtype == S8
+    assert data(held.inputs[2]) == want
+
+
+def test_weights_quantised_in_the_graph_become_codes():
+    net = Net(x=(S8, (1, 4, 6, 6)))
+    weights, scale = f32(6, 4, 3, 3), np.linspace(0.01, 0.02, 6).astype(np.float32)
+    held = net.add("QuantizeLinear", weights, scale, np.zeros(6, S8), axis=0)
+    held = net.add("Clip", held, S8(-127), S8(127))
+    numbers = net.add("DequantizeLinear", held, scale, np.zeros(6, S8), axis=0)
+    net.q(net.add("Conv", net.dq("x", SX, S8(3)), numbers), 0.3, S8(4), out="y")
+    _, result = check(net.model(y=S8), step=1)
+    held = made(result, only(result, "Conv"), 1)
+    want = np.clip(np.rint(weights / scale.reshape(6, 1, 1, 1)), -127, 127)
+    np.testing.assert_array_equal(data(held.inputs[0]), want)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
+def test_weights_of_four_bits_are_unpacked(kind):
+    net = Net(x=(S8, (3, 8)))
+    low = -8 if kind == TensorProto.INT4 else 0
+    numbers = np.arange(40) % 16 + low
+    net.consts["w"] = helper.make_tensor("w", kind, [8, 5], numbers.tolist())
+    net.consts["zw"] = helper.make_tensor("zw", kind, [], [low + 8])
+    weights = net.add("DequantizeLinear", "w", scales(SW), "zw")
+    net.q(net.add("MatMul", net.dq("x", SX, S8(3)), weights), 0.3, S8(4), out="y")
+    _, result = check(net.model(y=S8), step=1)
+    held = made(result, only(result, "MatMul"), 1)
+    assert data(held.inputs[0]).dtype == S8 and data(held.inputs[2]) == 0
+    np.testing.assert_array_equal(data(held.inputs[0]).ravel(), numbers - low - 8)
+
+
+@pytest.mark.parametrize("spelling", ["Gemm", "Transpose"])
+def test_transposed_weights_of_products_are_stored_turned(spelling):
+    net = Net(x=(S8, (3, 8)))
+    weights, scale = codes(5, 8), np.linspace(0.01, 0.02, 5).astype(np.float32)
+    held = net.add("DequantizeLinear", weights, scale, np.zeros(5, S8), axis=0)
+    x = net.dq("x", SX, S8(3))
+    if spelling == "Gemm":
+        product = net.add("Gemm", x, held, transB=1)
+    else:
+        product = net.add("MatMul", x, net.add("Transpose", held, perm=[1, 0]))
+    net.q(product, 0.3, S8(4), out="y")
+    counts, result = check(net.model(y=S8), step=1)
+    node = next(n for n in result.graph if n.op_type in ("Gemm", "MatMul"))
+    held = made(result, node, 1)
+    np.testing.assert_array_equal(data(held.inputs[0]), weights.T)
+    assert held.attributes["axis"].value == 1 and not counts["Transpose"]
+
+
+def test_weights_of_float_operators_are_folded():
+    net = Net(x=(np.float32, (3, 8)), q=(S8, (3, 8)))
+    net.add("MatMul", "x", net.dq(codes(8, 5), SW, S8(1)), out="a")
+    net.add("MatMul", net.dq("q", SX, S8(0)), net.dq(codes(8, 5), SW, S8(0)), out="b")
+    counts, _ = check(net.model(a=np.float32, b=np.float32))
+    assert counts == {"MatMul": 2, "DequantizeLinear": 1}
+
+
+def test_weights_in_blocks_are_folded():
+    net = Net(x=(np.float32, (3, 8)))
+    numbers = (np.arange(40) % 16 - 8).tolist()
+    net.consts["w"] = helper.make_tensor("w", TensorProto.INT4, [8, 5], numbers)
+    scale = np.abs(f32(3, 5)) + np.float32(0.1)
+    held = net.add("DequantizeLinear", "w", scale, axis=0, block_size=3)
+    net.add("MatMul", "x", held, out="y")
+    counts, _ = check(net.model(y=np.float32))
+    assert counts == {"MatMul": 1}
+
+
+def test_weights_beyond_the_budget_of_folding_stay_codes():
+    net = Net(x=(np.float32, (3, 8)))
+    net.add("MatMul", "x", net.dq(codes(8, 5), SW, S8(1)), out="y")
+    counts, _ = check(net.model(y=np.float32), fold_bytes=100)
+    assert counts == {"MatMul": 1, "DequantizeLinear": 1}
+
+
+def test_weights_of_recurrent_operators_are_folded():
+    net = Net(x=(S8, (4, 1, 3)))
+    parts = [net.dq(codes(1, 16, k), SW, S8(0)) for k in (3, 4)]
+    net.add("LSTM", net.dq("x", SX, S8(0)), *parts, out=["y"], hidden_size=4)
+    net.nodes[-1].output[0] = "y"
+    counts, _ = check(net.model(y=np.float32))
+    assert counts == {"LSTM": 1, "DequantizeLinear": 1}
+
+
+@pytest.mark.parametrize("kind", ["float", "codes", "other scale", "absent"])
+def test_biases_that_are_multiples_become_codes(kind):
+    net = Net(x=(S8, (1, 4, 6, 6)))
+    unit, steps = np.float32(SX) * np.float32(SW), np.arange(-600, 600, 200, dtype=S32)
+    bias = {
+        "float": lambda: [(steps * unit).astype(np.float32)],
+        "codes": lambda: [net.dq(steps, unit, S32(0))],
+        "other scale": lambda: [net.dq(steps // 2, 2 * unit, S32(0))],
+        "absent": list,
+    }[kind]()
+    net.q(convolved(net, "x", bias=bias), 0.5, S8(4), out="y")
+    _, result = check(net.model(y=S8), step=1)
+    held = made(result, only(result, "Conv"), 2)
+    assert data(held.inputs[0]).dtype == S32 and data(held.inputs[1]) == unit
+    assert data(held.inputs[0]).tolist() == ([0] * 6 if kind == "absent" else steps.tolist())
+
+
+def test_a_bias_between_the_multiples_stays():
+    net = Net(x=(S8, (1, 4, 6, 6)))
+    bias = (np.arange(6) * np.float32(SX * SW) * 100.3).astype(np.float32)
+    net.q(convolved(net, "x", bias=[bias]), 0.5, S8(4), out="y")
+    _, result = check(net.model(y=S8), step=1)
+    np.testing.assert_array_equal(data(only(result, "Conv").inputs[2]), bias)
+
+
+def test_the_bias_added_to_a_product():
+    net = Net(x=(S8, (3, 8)))
+    scale = np.linspace(0.01, 0.02, 5).astype(np.float32)
+    held = net.add("DequantizeLinear", codes(8, 5), scale, np.zeros(5, S8), axis=1)
+    product = net.add("MatMul", net.dq("x", SX, S8(3)), held)
+    steps = np.array([-700, 0, 100, 300, 500])
+    bias = (steps * (np.float32(SX) * scale)).astype(np.float32)
+    net.q(net.add("Relu", net.add("Add", bias, product)), 0.3, S8(-128), out="y")
+    counts, result = check(net.model(y=S8), step=1)
+    assert not counts["Relu"]
+    add = only(result, "Add")
+    index = next(i for i in (0, 1) if add.inputs[i].producer().op_type == "DequantizeLinear")
+    held = made(result, add, index)
+    assert data(held.inputs[0]).tolist() == steps.tolist()
+    assert held.attributes["axis"].value == 0
