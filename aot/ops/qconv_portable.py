@@ -60,8 +60,14 @@ def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     ring = (s.kh - 1) * s.dh + 1
     width = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
     block = next((b for b in (16, 8, 4) if ring * width * b <= SMALL_SCRATCH), 8)
-    known = s.dw == 1 and s.kw <= 7 and s.sw <= 2
-    instance = {"KW": s.kw if known else 0, "S": s.sw if known else 0, "CB": block}
+    known = s.dw == 1 and s.kw <= 5 and s.sw <= 2
+    instance = {
+        "P": results_at_once(s),
+        "KH": s.kh if s.kh <= 5 else 0,
+        "KW": s.kw if known else 0,
+        "S": s.sw if known else 0,
+        "CB": block,
+    }
     packed = np.ascontiguousarray(w.astype(np.int8)).reshape(-1)
     return QCall(
         "aot_qdwconv_s8",
@@ -71,6 +77,13 @@ def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
         instance,
         inplace=stays_behind(s),
     )
+
+
+def results_at_once(s: QConv) -> int:
+    """How many neighbouring results of a depthwise convolution are computed together: what divides
+    a row, as far as the registers go."""
+    most = 4 if s.arch == "arm" else 6
+    return next((p for p in range(min(most, s.ow), 2, -1) if s.ow % p == 0), min(4, s.ow))
 
 
 def stays_behind(s: QConv) -> bool:

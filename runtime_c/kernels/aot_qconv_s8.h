@@ -68,41 +68,65 @@ AOT_INLINE ptrdiff_t aot_qconv_s8_aim(const int8_t **at, const int8_t *x, int8_t
     return copy ? run : (ptrdiff_t)p->dh * p->iw * p->ic;
 }
 
+/* Every output channel of n <= P pixels whose windows are at `at`; y at the first of them. Pixels
+ * past n are computed and dropped. */
+AOT_INLINE void aot_qconv_s8_tile(int8_t *y, const int8_t *const *at, ptrdiff_t row,
+                                  const int8_t *w, const int32_t *bias, const int32_t *mult,
+                                  const int8_t *shift, const aot_qconv_s8_params *p, int n, int RQ,
+                                  int PC, int P, int O) {
+    const int32_t run = p->kw * p->ic;
+    aot_qtile_job job;
+    int32_t c;
+    int i;
+    for (c = 0; c < p->oc; c += O, w += (ptrdiff_t)p->kh * run * O, y += O) {
+        const int left = p->oc - c < O ? (int)(p->oc - c) : O;
+        const ptrdiff_t k = PC ? c : 0;
+        aot_qtile_s8(&job, at, row, p->kh, run, w, bias + c, P, O);
+        if (n == P) {
+            aot_qtile_s8_store(y, p->oc, job.sum, mult + k, RQ != 0 ? shift + k : NULL, left,
+                               p->y_zero, p->lo, p->hi, P, O, RQ, PC);
+        } else {
+            for (i = 0; i < n; ++i) {
+                aot_qtile_s8_store(y + (ptrdiff_t)i * p->oc, 0, job.sum + i * O, mult + k,
+                                   RQ != 0 ? shift + k : NULL, left, p->y_zero, p->lo, p->hi, 1, O,
+                                   RQ, PC);
+            }
+        }
+    }
+}
+
 /* Instance: RQ and PC as in aot_requant.h; P pixels times O channels at once, P * O <= 16. */
 AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
                              const int32_t *mult, const int8_t *shift, void *scratch,
                              const aot_qconv_s8_params *p, int RQ, int PC, int P, int O) {
-    const int32_t pixels = (p->y1 - p->y0) * p->ow, run = p->kw * p->ic;
+    const int32_t pixels = (p->y1 - p->y0) * p->ow;
+    const int pointwise =
+        p->kh * p->kw == 1 && p->sh == 1 && p->sw == 1 && p->ow == p->iw && p->pt == 0;
     const int8_t *at[AOT_QTILE_MAX];
-    int8_t *out[AOT_QTILE_MAX];
-    int32_t sum[AOT_QTILE_MAX];
-    int32_t image, first, c;
+    int32_t image, first;
     int i;
     for (image = 0; image < p->n; ++image) {
-        const int8_t *const xi = x + (ptrdiff_t)image * p->ih * p->iw * p->ic;
-        int8_t *const yi = y + ((ptrdiff_t)image * p->oh + (p->y0 - p->y_row0)) * p->ow * p->oc;
+        const int8_t *xi = x + (ptrdiff_t)image * p->ih * p->iw * p->ic;
+        int8_t *yi = y + ((ptrdiff_t)image * p->oh + (p->y0 - p->y_row0)) * p->ow * p->oc;
         int32_t oy = p->y0, ox = 0;
-        for (first = 0; first < pixels; first += P) {
+        ptrdiff_t row = 0;
+        if (pointwise) {
+            xi += (ptrdiff_t)(p->y0 - p->x_row0) * p->iw * p->ic;
+        }
+        for (first = 0; first < pixels; first += P, yi += (ptrdiff_t)P * p->oc) {
             const int n = pixels - first < P ? (int)(pixels - first) : P;
-            const ptrdiff_t row = aot_qconv_s8_aim(at, xi, (int8_t *)scratch, p, oy, ox, n, P);
-            const int8_t *panel = w;
-            for (i = 0; i < P; ++i) {
-                out[i] = yi + (ptrdiff_t)(first + (i < n ? i : 0)) * p->oc;
-            }
-            for (c = 0; c < p->oc; c += O) {
-                const int left = p->oc - c < O ? (int)(p->oc - c) : O;
-                const ptrdiff_t k = PC ? c : 0;
-                aot_qtile_s8(sum, at, row, p->kh, run, panel, bias + c, P, O);
-                aot_qtile_s8_store(out, sum, mult + k, RQ != 0 ? shift + k : NULL, n, left,
-                                   p->y_zero, p->lo, p->hi, O, RQ, PC);
-                panel += (ptrdiff_t)p->kh * run * O;
+            if (pointwise) {
                 for (i = 0; i < P; ++i) {
-                    out[i] += O;
+                    at[i] = xi + (i < n ? i : 0) * p->ic;
+                }
+                xi += (ptrdiff_t)P * p->ic;
+            } else {
+                row = aot_qconv_s8_aim(at, xi, (int8_t *)scratch, p, oy, ox, n, P);
+                for (ox += P; ox >= p->ow; ox -= p->ow) {
+                    ++oy;
                 }
             }
-            for (ox += P; ox >= p->ow; ox -= p->ow) {
-                ++oy;
-            }
+            aot_qconv_s8_tile(yi, at, row, w, bias, mult, shift, p, n, RQ, PC, P, O);
         }
     }
 }

@@ -13,7 +13,28 @@
 #include "aot_qconv_s8_params.h"
 #include "aot_qtile_s8.h"
 
-#define AOT_QDW_PIXELS 4 /* results in registers */
+/* The rows in scratch, and what a channel is multiplied with. */
+typedef struct {
+    int8_t *rows;
+    int32_t pitch, ring; /* bytes of a row, number of rows */
+    int32_t slot;        /* of the first row of the window */
+    const int8_t *w;
+    int32_t bias, mult, shift;
+} aot_qdw_job;
+
+/* CB bytes, by words where both addresses allow it. */
+AOT_INLINE void aot_qdwconv_s8_copy(int8_t *d, const int8_t *s, int CB) {
+    int i;
+#if defined(__GNUC__)
+    if ((((uintptr_t)d | (uintptr_t)s) & 3U) == 0) {
+        memcpy(__builtin_assume_aligned(d, 4), __builtin_assume_aligned(s, 4), (size_t)CB);
+        return;
+    }
+#endif
+    for (i = 0; i < CB; ++i) {
+        d[i] = s[i];
+    }
+}
 
 /* Copies image row `row`, columns -pl .. width-pl-1, channels c .. c+n-1 to d [width][CB]. */
 AOT_INLINE void aot_qdwconv_s8_row(int8_t *d, const int8_t *x, const aot_qdwconv_s8_params *p,
@@ -26,9 +47,7 @@ AOT_INLINE void aot_qdwconv_s8_row(int8_t *d, const int8_t *x, const aot_qdwconv
         if (!inside || col < 0 || col >= p->iw) {
             memset(d, p->x_zero, (size_t)CB);
         } else if (n == CB) {
-            AOT_UNROLL(16) for (i = 0; i < CB; ++i) {
-                d[i] = s[i];
-            }
+            aot_qdwconv_s8_copy(d, s, CB);
         } else {
             for (i = 0; i < n; ++i) {
                 d[i] = s[i];
@@ -46,7 +65,7 @@ AOT_INLINE void aot_qdwconv_s8_taps(int32_t *s, const int8_t *q, const int8_t *w
         AOT_UNROLL(8) for (t = 0; t < KW; ++t) {
             v[t] = w[t];
         }
-        AOT_UNROLL(16) for (j = 0; j < (P - 1) * S + KW; ++j) {
+        AOT_UNROLL(32) for (j = 0; j < (P - 1) * S + KW; ++j) {
             const int32_t u = q[j * CB];
             AOT_UNROLL(8) for (i = 0; i < P; ++i) {
                 if (j >= i * S && j < i * S + KW) {
@@ -64,77 +83,88 @@ AOT_INLINE void aot_qdwconv_s8_taps(int32_t *s, const int8_t *q, const int8_t *w
     }
 }
 
-/* P results of one channel; rows of the window start at q in the ring, the first in slot `slot`. */
-AOT_INLINE void aot_qdwconv_s8_tile(int8_t *y, const int8_t *q, const int8_t *w, int32_t bias,
-                                    int32_t mult, int32_t shift, int32_t slot, int32_t ring,
-                                    int32_t pitch, const aot_qdwconv_s8_params *p, int RQ, int P,
-                                    int KW, int S, int CB) {
-    int32_t s[AOT_QDW_PIXELS];
-    int32_t a;
+/* P results of one channel; `at` is the offset of the first column of their windows. */
+AOT_INLINE void aot_qdwconv_s8_tile(int8_t *y, const aot_qdw_job *j, ptrdiff_t at,
+                                    const aot_qdwconv_s8_params *p, int RQ, int P, int KH, int KW,
+                                    int S, int CB) {
+    const int32_t kh = KH != 0 ? KH : p->kh;
+    const int8_t *w = j->w;
+    int32_t s[8], a, slot = j->slot;
     int i;
     AOT_UNROLL(8) for (i = 0; i < P; ++i) {
-        s[i] = bias;
+        s[i] = j->bias;
     }
-    for (a = 0; a < p->kh; ++a, w += p->kw) {
-        aot_qdwconv_s8_taps(s, q + (ptrdiff_t)slot * pitch, w, p, P, KW, S, CB);
+    for (a = 0; a < kh; ++a, w += KW != 0 ? KW : p->kw) {
+        aot_qdwconv_s8_taps(s, j->rows + at + (ptrdiff_t)slot * j->pitch, w, p, P, KW, S, CB);
         slot += p->dh;
-        slot = slot >= ring ? slot - ring : slot;
+        slot = slot >= j->ring ? slot - j->ring : slot;
+        AOT_QFENCE();
     }
     AOT_UNROLL(8) for (i = 0; i < P; ++i) {
         y[(ptrdiff_t)i * p->oc] =
-            (int8_t)aot_requant_code(s[i], mult, shift, p->y_zero, p->lo, p->hi, RQ);
+            (int8_t)aot_requant_code(s[i], j->mult, j->shift, p->y_zero, p->lo, p->hi, RQ);
     }
 }
 
-/* Instance: RQ and PC as in aot_requant.h; windows of KW adjacent columns, S columns apart (KW 0:
- * any); CB channels at a time. */
+/* The channels c0 .. c0+n-1 of one row of results. */
+AOT_INLINE void aot_qdwconv_s8_line(int8_t *y, aot_qdw_job *j, const int8_t *w, const int32_t *bias,
+                                    const int32_t *mult, const int8_t *shift,
+                                    const aot_qdwconv_s8_params *p, int32_t c0, int n, int RQ,
+                                    int PC, int P, int KH, int KW, int S, int CB) {
+    const int32_t taps = p->kh * p->kw;
+    int32_t c, ox;
+    for (c = c0; c < c0 + n; ++c, ++y) {
+        ptrdiff_t at = c - c0;
+        int8_t *d = y;
+        j->w = w + (ptrdiff_t)c * taps;
+        j->bias = bias[c];
+        j->mult = mult[PC ? c : 0];
+        j->shift = RQ != 0 ? shift[PC ? c : 0] : 0;
+        for (ox = p->ow; ox >= P; ox -= P, at += (ptrdiff_t)P * p->sw * CB, d += P * p->oc) {
+            aot_qdwconv_s8_tile(d, j, at, p, RQ, P, KH, KW, S, CB);
+        }
+        for (; ox > 0; --ox, at += (ptrdiff_t)p->sw * CB, d += p->oc) {
+            aot_qdwconv_s8_tile(d, j, at, p, RQ, 1, KH, KW, S, CB);
+        }
+    }
+}
+
+/* Instance: RQ and PC as in aot_requant.h; P results at once; windows of KH rows (0: any) of KW
+ * adjacent columns, S columns apart (KW 0: any); CB channels at a time. */
 AOT_INLINE void aot_qdwconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
                                const int32_t *mult, const int8_t *shift, void *scratch,
-                               const aot_qdwconv_s8_params *p, int RQ, int PC, int KW, int S,
-                               int CB) {
-    const int32_t ring = (p->kh - 1) * p->dh + 1, taps = p->kh * p->kw;
-    const int32_t width = (p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1, pitch = width * CB;
-    int8_t *const rows = (int8_t *)scratch;
-    int32_t image, c0, oy, ox;
-    int c;
+                               const aot_qdwconv_s8_params *p, int RQ, int PC, int P, int KH,
+                               int KW, int S, int CB) {
+    const int32_t ring = (p->kh - 1) * p->dh + 1;
+    const int32_t width = (p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1;
+    aot_qdw_job j;
+    int32_t image, c0, oy;
+    memset(&j, 0, sizeof j);
+    j.rows = (int8_t *)scratch;
+    j.pitch = width * CB;
+    j.ring = ring;
     for (image = 0; image < p->n; ++image) {
         const int8_t *const xi = x + (ptrdiff_t)image * p->ih * p->iw * p->ic;
         int8_t *const yi = y + ((ptrdiff_t)image * p->oh - p->y_row0) * p->ow * p->oc;
         for (c0 = 0; c0 < p->oc; c0 += CB) {
             const int n = p->oc - c0 < CB ? (int)(p->oc - c0) : CB;
-            int32_t next = p->y0 * p->sh - p->pt, slot = 0, free = 0;
+            int32_t next = p->y0 * p->sh - p->pt, free = 0;
+            j.slot = 0;
             for (oy = p->y0; oy < p->y1; ++oy) {
                 const int32_t first = oy * p->sh - p->pt;
-                int8_t *const yr = yi + (ptrdiff_t)oy * p->ow * p->oc + c0;
                 if (next < first) { /* rows that no window reads */
                     next = first;
-                    free = slot = 0;
+                    free = j.slot = 0;
                 }
                 for (; next < first + ring; ++next) {
-                    aot_qdwconv_s8_row(rows + (ptrdiff_t)free * pitch, xi, p, next, c0, n, width,
-                                       CB);
+                    aot_qdwconv_s8_row(j.rows + (ptrdiff_t)free * j.pitch, xi, p, next, c0, n,
+                                       width, CB);
                     free = free + 1 == ring ? 0 : free + 1;
                 }
-                for (c = 0; c < n; ++c) {
-                    const ptrdiff_t k = c0 + c, m = PC ? k : 0;
-                    const int32_t mu = mult[m], sh = RQ != 0 ? shift[m] : 0;
-                    const int8_t *q = rows + c;
-                    int8_t *d = yr + c;
-                    for (ox = p->ow; ox >= AOT_QDW_PIXELS; ox -= AOT_QDW_PIXELS) {
-                        aot_qdwconv_s8_tile(d, q, w + k * taps, bias[k], mu, sh, slot, ring, pitch,
-                                            p, RQ, AOT_QDW_PIXELS, KW, S, CB);
-                        q += (ptrdiff_t)AOT_QDW_PIXELS * p->sw * CB;
-                        d += (ptrdiff_t)AOT_QDW_PIXELS * p->oc;
-                    }
-                    for (; ox > 0; --ox) {
-                        aot_qdwconv_s8_tile(d, q, w + k * taps, bias[k], mu, sh, slot, ring, pitch,
-                                            p, RQ, 1, KW, S, CB);
-                        q += (ptrdiff_t)p->sw * CB;
-                        d += p->oc;
-                    }
-                }
-                slot += p->sh;
-                slot = slot >= ring ? slot % ring : slot;
+                aot_qdwconv_s8_line(yi + (ptrdiff_t)oy * p->ow * p->oc + c0, &j, w, bias, mult,
+                                    shift, p, c0, n, RQ, PC, P, KH, KW, S, CB);
+                j.slot += p->sh;
+                j.slot = j.slot >= ring ? j.slot % ring : j.slot;
             }
         }
     }

@@ -16,28 +16,25 @@ AOT_INLINE void aot_qfc_s8(int8_t *y, const int8_t *x, const int8_t *w, const in
                            const int32_t *mult, const int8_t *shift, void *scratch,
                            const aot_qfc_s8_params *p, int RQ, int PC, int P, int O) {
     const int8_t *at[AOT_QTILE_MAX];
-    int8_t *out[AOT_QTILE_MAX];
-    int32_t sum[AOT_QTILE_MAX];
+    aot_qtile_job job;
     int32_t row, c;
     int i;
     (void)scratch;
     for (row = 0; row < p->m; row += P) {
         const int rows = p->m - row < P ? (int)(p->m - row) : P;
         const int8_t *panel = w;
+        int8_t *yr = y + (ptrdiff_t)row * p->n;
         for (i = 0; i < P; ++i) {
-            const ptrdiff_t r = row + (i < rows ? i : 0);
-            at[i] = x + r * p->k;
-            out[i] = y + r * p->n;
+            at[i] = x + (ptrdiff_t)(row + (i < rows ? i : 0)) * p->k;
         }
-        for (c = 0; c < p->n; c += O) {
+        for (c = 0; c < p->n; c += O, panel += (ptrdiff_t)p->k * O, yr += O) {
             const int left = p->n - c < O ? (int)(p->n - c) : O;
             const ptrdiff_t k = PC ? c : 0;
-            aot_qtile_s8(sum, at, 0, 1, p->k, panel, bias + c, P, O);
-            aot_qtile_s8_store(out, sum, mult + k, RQ != 0 ? shift + k : NULL, rows, left,
-                               p->y_zero, p->lo, p->hi, O, RQ, PC);
-            panel += (ptrdiff_t)p->k * O;
-            for (i = 0; i < P; ++i) {
-                out[i] += O;
+            aot_qtile_s8(&job, at, 0, 1, p->k, panel, bias + c, P, O);
+            for (i = 0; i < rows; ++i) {
+                aot_qtile_s8_store(yr + (ptrdiff_t)i * p->n, 0, job.sum + i * O, mult + k,
+                                   RQ != 0 ? shift + k : NULL, left, p->y_zero, p->lo, p->hi, 1, O,
+                                   RQ, PC);
             }
         }
     }

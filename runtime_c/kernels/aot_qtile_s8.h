@@ -8,9 +8,8 @@
 
 #include <stddef.h>
 
+#include "aot_qtile_s8_riscv.h"
 #include "aot_requant.h"
-
-#define AOT_QTILE_MAX 16 /* P * O at most */
 
 /* Cores with few registers: keeps the compiler from loading ahead, for want of registers it would
  * then spill sums. */
@@ -21,27 +20,39 @@
 #endif
 
 /* One k: s[i][j] += x[i][k] * w[k][j]. */
-#define AOT_QTILE_STEP(K)                                                                          \
-    do {                                                                                           \
-        int32_t v[P];                                                                              \
-        AOT_UNROLL(16) for (i = 0; i < P; ++i) {                                                   \
-            v[i] = q[i][K];                                                                        \
-        }                                                                                          \
-        AOT_UNROLL(16) for (j = 0; j < O; ++j) {                                                   \
-            const int32_t u = w[(K)*O + j];                                                        \
-            AOT_UNROLL(16) for (i = 0; i < P; ++i) {                                               \
-                s[i * O + j] += v[i] * u;                                                          \
-            }                                                                                      \
-            AOT_QFENCE();                                                                          \
-        }                                                                                          \
-    } while (0)
+AOT_INLINE void aot_qtile_s8_step(int32_t *s, const int8_t *const *q, const int8_t *w, int k, int P,
+                                  int O) {
+    int32_t v[AOT_QTILE_MAX];
+    int i, j;
+    AOT_UNROLL(16) for (i = 0; i < P; ++i) {
+        v[i] = q[i][k];
+    }
+    AOT_UNROLL(16) for (j = 0; j < O; ++j) {
+        const int32_t u = w[k * O + j];
+        AOT_UNROLL(16) for (i = 0; i < P; ++i) {
+            s[i * O + j] += v[i] * u;
+        }
+        AOT_QFENCE();
+    }
+}
 
-/* sum[P][O] = bias + rows of `run` products each; row a of pixel i is at x[i] + a * x_row. */
-AOT_INLINE void aot_qtile_s8(int32_t *sum, const int8_t *const *x, ptrdiff_t x_row, int32_t rows,
-                             int32_t run, const int8_t *w, const int32_t *bias, int P, int O) {
+/* job->sum[P][O] = bias + rows of `run` products each; row a of pixel i is at x[i] + a * x_row. */
+AOT_INLINE void aot_qtile_s8(aot_qtile_job *job, const int8_t *const *x, ptrdiff_t x_row,
+                             int32_t rows, int32_t run, const int8_t *w, const int32_t *bias, int P,
+                             int O) {
     int32_t s[AOT_QTILE_MAX];
     ptrdiff_t at = 0;
     int i, j;
+#if AOT_QTILE_RISCV
+    if (P == 2 && O == 8) {
+        job->fours = (run & ~3) * 8;
+        job->ones = (run & 3) * 8;
+        job->gap = (int32_t)x_row - run;
+        job->rows = rows;
+        aot_qtile_s8_riscv(job, x[0], x[1], w, bias);
+        return;
+    }
+#endif
     AOT_UNROLL(16) for (j = 0; j < O; ++j) {
         AOT_UNROLL(16) for (i = 0; i < P; ++i) {
             s[i * O + j] = bias[j];
@@ -55,17 +66,17 @@ AOT_INLINE void aot_qtile_s8(int32_t *sum, const int8_t *const *x, ptrdiff_t x_r
             q[i] = x[i] + at;
         }
         while (w != fours) {
-            AOT_QTILE_STEP(0);
-            AOT_QTILE_STEP(1);
-            AOT_QTILE_STEP(2);
-            AOT_QTILE_STEP(3);
+            aot_qtile_s8_step(s, q, w, 0, P, O);
+            aot_qtile_s8_step(s, q, w, 1, P, O);
+            aot_qtile_s8_step(s, q, w, 2, P, O);
+            aot_qtile_s8_step(s, q, w, 3, P, O);
             w += 4 * O;
             AOT_UNROLL(16) for (i = 0; i < P; ++i) {
                 q[i] += 4;
             }
         }
         while (w != last) {
-            AOT_QTILE_STEP(0);
+            aot_qtile_s8_step(s, q, w, 0, P, O);
             w += O;
             AOT_UNROLL(16) for (i = 0; i < P; ++i) {
                 ++q[i];
@@ -73,19 +84,20 @@ AOT_INLINE void aot_qtile_s8(int32_t *sum, const int8_t *const *x, ptrdiff_t x_r
         }
     }
     AOT_UNROLL(16) for (i = 0; i < P * O; ++i) {
-        sum[i] = s[i];
+        job->sum[i] = s[i];
     }
 }
 
-/* Requantises sum[P][O] of `n` pixels and `channels` channels into y[i][0 .. channels - 1]. */
-AOT_INLINE void aot_qtile_s8_store(int8_t *const *y, const int32_t *sum, const int32_t *mult,
-                                   const int8_t *shift, int n, int channels, int32_t zero,
-                                   int32_t lo, int32_t hi, int O, int RQ, int PC) {
+/* Requantises sum[P][O] of P pixels and `channels` channels into y[i * pitch + channel]. */
+AOT_INLINE void aot_qtile_s8_store(int8_t *y, ptrdiff_t pitch, const int32_t *sum,
+                                   const int32_t *mult, const int8_t *shift, int channels,
+                                   int32_t zero, int32_t lo, int32_t hi, int P, int O, int RQ,
+                                   int PC) {
     int i, j;
-    for (j = 0; j < channels; ++j) {
+    for (j = 0; j < channels; ++j, ++y, ++sum) {
         const int32_t m = mult[PC ? j : 0], s = RQ != 0 ? shift[PC ? j : 0] : 0;
-        for (i = 0; i < n; ++i) {
-            y[i][j] = (int8_t)aot_requant_code(sum[i * O + j], m, s, zero, lo, hi, RQ);
+        AOT_UNROLL(16) for (i = 0; i < P; ++i) {
+            y[i * pitch] = (int8_t)aot_requant_code(sum[i * O], m, s, zero, lo, hi, RQ);
         }
     }
 }

@@ -99,9 +99,11 @@ AOT_INLINE int32_t aot_requant_integer(int32_t acc, int32_t mult, int32_t shift,
 
 /* -- RQ 2 ------------------------------------------------------------------------------------- */
 
-/* acc * mult * 2^-31, halves upwards. */
+/* acc * mult * 2^-31, halves upwards; |acc| <= 2^30. The doubled product has the result in its upper
+ * half and the bit that rounds on top of the lower one. */
 AOT_INLINE int32_t aot_requant_doubling_high(int32_t acc, int32_t mult) {
-    return (int32_t)(((int64_t)acc * mult + 0x40000000) >> 31);
+    const int64_t twice = (int64_t)(acc * 2) * mult;
+    return (int32_t)(twice >> 32) + (int32_t)((uint32_t)twice >> 31);
 }
 
 AOT_INLINE int32_t aot_requant_tflite(int32_t acc, int32_t mult, int32_t shift) {
@@ -110,7 +112,7 @@ AOT_INLINE int32_t aot_requant_tflite(int32_t acc, int32_t mult, int32_t shift) 
         return (high + (high >> 31) + (int32_t)(1U << (-shift - 1))) >> -shift;
     } else {
         const int64_t wide = (int64_t)acc * (int64_t)(1U << shift);
-        const int64_t top = 1 << 30;
+        const int64_t top = (1 << 30) - 1;
         const int64_t limited = wide > top ? top : wide < -top ? -top : wide;
         return aot_requant_doubling_high((int32_t)limited, mult);
     }
