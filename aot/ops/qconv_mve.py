@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plans of the int8 kernels for Arm's vector extension: runtime_c/kernels/aot_qmve.h and __mve.h."""
+"""Plans of the int8 kernels for Arm's vector extension (runtime_c/kernels/aot_q*__mve.h)."""
 
 from __future__ import annotations
 
@@ -62,10 +62,9 @@ def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
 
 
 def pack_channels(w: Array) -> Array:
-    """int8 [ceil(c / 16)][taps][16] of w [c, taps], zeros where it ends."""
+    """int8 [ceil(c / 16)][taps][16] of w [c, taps], repeated where it ends."""
     c, taps = w.shape
-    full = np.zeros((ceil_to(c, 16), taps), np.int8)
-    full[:c] = w
+    full = w[np.arange(ceil_to(c, 16)) % c].astype(np.int8)
     return np.ascontiguousarray(full.reshape(-1, 16, taps).transpose(0, 2, 1)).reshape(-1)
 
 
@@ -78,10 +77,11 @@ def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     scratch = 12 * padded + ceil_to(s.oc, 16)
     if s.oc % 16:
         scratch += 8 * padded + 16 * taps
+    group = 16 // s.oc if 16 % s.oc == 0 and s.sw == 1 else 1
     return QCall(
         "aot_qdwconv_s8__mve",
         pack_channels(w.reshape(s.oc, taps)),
         bias,
         scratch,
-        {"NEG": _below_zero(s), "NINE": int(taps == 9)},
+        {"NEG": _below_zero(s), "NINE": int(taps == 9), "GROUP": group},
     )

@@ -41,24 +41,30 @@ AOT_INLINE int8_t *aot_qconv_s8__mve_columns(int8_t *d, const int8_t *row,
 AOT_INLINE void aot_qconv_s8__mve_window(int8_t *d, const int8_t *x,
                                          const aot_qconv_s8__mve_params *p, int32_t iy,
                                          int32_t ix) {
-    const ptrdiff_t step = (ptrdiff_t)p->iw * p->ic;
+    const int32_t step = p->iw * p->ic, row = p->kw * p->ic;
     int32_t a;
+    if (p->dw == 1 && ix >= 0 && ix + p->kw <= p->iw && iy >= 0 &&
+        iy + (p->kh - 1) * p->dh < p->ih) {
+        aot_qmve_copy_rows(d, x + ((ptrdiff_t)(iy - p->x_row0) * step + ix * p->ic), row,
+                           p->dh * step, p->kh);
+        return;
+    }
     for (a = 0; a < p->kh; ++a, iy += p->dh) {
         if (iy >= 0 && iy < p->ih) {
-            d = aot_qconv_s8__mve_columns(d, x + (iy - p->x_row0) * step, p, ix);
+            d = aot_qconv_s8__mve_columns(d, x + (ptrdiff_t)(iy - p->x_row0) * step, p, ix);
         } else {
-            aot_qmve_fill(d, p->x_zero, p->kw * p->ic);
-            d += (ptrdiff_t)p->kw * p->ic;
+            aot_qmve_fill(d, p->x_zero, row);
+            d += row;
         }
     }
 }
 
 /* Pixels ox..ox+n-1 of output row oy, n being 1 or 2; y at the first. */
 AOT_INLINE void aot_qconv_s8__mve_pixels(int8_t *y, const int8_t *x, int8_t *window,
-                                         const aot_qmve_weights *t,
-                                         const aot_qconv_s8__mve_params *p, int32_t oy, int32_t ox,
-                                         int n, int RQ, int PC, int DIRECT, int NEG) {
-    const int32_t iy = oy * p->sh - p->pt, ix = ox * p->sw - p->pl, size = t->chunks * 16;
+                                         aot_qmve_weights *t, const aot_qconv_s8__mve_params *p,
+                                         int32_t oy, int32_t ox, int n, int RQ, int PC, int DIRECT,
+                                         int NEG) {
+    const int32_t iy = oy * p->sh - p->pt, ix = ox * p->sw - p->pl, size = t->job.chunks * 16;
     const int8_t *first = window, *second = window + size;
     if (DIRECT) {
         first = x + ((ptrdiff_t)(iy - p->x_row0) * p->iw + ix) * p->ic;
@@ -83,7 +89,7 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
     aot_qmve_prepare(&t, w, bias, mult, shift, p->oc, p->kh * p->kw * p->ic, RQ, PC);
     aot_qmve_limits(&t, p->y_zero, p->lo, p->hi);
     if (!DIRECT) {
-        aot_qmve_fill((int8_t *)scratch, 0, t.chunks * 32); /* what windows leave stays zero */
+        aot_qmve_fill((int8_t *)scratch, 0, t.job.chunks * 32); /* what windows leave stays zero */
     }
     for (image = 0; image < p->n; ++image, x += x_image, y += y_image) {
         for (oy = p->y0; oy < p->y1; ++oy) {

@@ -10,7 +10,8 @@
  * pointer, to codes x_zero where it is outside the image. Scratch, in bytes, with T = kh * kw and P
  * = T rounded up to 4: 12 * P + (c rounded up to 16), and 8 * P + 16 * T more if c is no multiple
  * of
- * 16. NEG 0 if no code below y_zero is ever stored; NINE 1 if T is 9.
+ * 16. NEG 0 if no code below y_zero is ever stored; NINE 1 if T is 9; GROUP 16 / c pixels are
+ * computed at once if that is possible (weights repeated, stride 1), else 1.
  * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y at output row y_row0.
  * y must not overlap x.
  */
@@ -285,7 +286,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
                                             const int32_t *bias, const int32_t *mult,
                                             const int8_t *shift, void *scratch,
                                             const aot_qdwconv_s8__mve_params *p, int RQ, int PC) {
-    const int32_t last = p->oc - 1, codes = (p->oc + 15) & ~15;
+    const int32_t codes = (p->oc + 15) & ~15;
     int32_t i;
     t->w = w;
     t->bias = bias;
@@ -298,7 +299,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
     t->step = (int32_t *)(void *)(t->copies + (t->rest != 0 ? t->padded : 0));
     t->outside = (int8_t *)(t->step + t->padded);
     for (i = 0; i < 16; ++i) {
-        const int32_t c = t->full + i < last ? t->full + i : last;
+        const int32_t c = (t->full + i) % p->oc; /* repeated, for groups of pixels */
         t->tail_bias[i] = bias[c];
         t->tail_mult[i] = mult[PC ? c : 0];
         t->tail_shift[i] = RQ == 0 ? (int8_t)0 : shift[PC ? c : 0];
@@ -317,10 +318,11 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
     }
 }
 
-/* Points every tap at its codes for the window whose corner is row iy, column ix. */
+/* Points every tap at its codes for the window whose corner is row iy, column ix; they move on by
+ * `move` bytes. */
 AOT_INLINE void aot_qdwconv_s8__mve_aim(const aot_qdwconv_s8__mve_state *t, const int8_t *x,
-                                        const aot_qdwconv_s8__mve_params *p, int32_t iy,
-                                        int32_t ix) {
+                                        const aot_qdwconv_s8__mve_params *p, int32_t iy, int32_t ix,
+                                        int32_t move) {
     const int8_t **tap = t->taps;
     int32_t *step = t->step, a, b;
     for (a = 0; a < p->kh; ++a, iy += p->dh) {
@@ -330,7 +332,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_aim(const aot_qdwconv_s8__mve_state *t, cons
         for (b = 0; b < p->kw; ++b, column += p->dw) {
             const int inside = in_rows && column >= 0 && column < p->iw;
             *tap++ = inside ? x + (row + column) * p->ic : t->outside;
-            *step++ = inside ? p->sw * p->ic : 0;
+            *step++ = inside ? move : 0;
         }
     }
 }
@@ -389,37 +391,66 @@ AOT_INLINE void aot_qdwconv_s8__mve_pixel(aot_qdwconv_s8__mve_job *j,
     }
 }
 
+/* Several neighbouring pixels whose channels are sixteen in all. */
+AOT_INLINE void aot_qdwconv_s8__mve_group(aot_qdwconv_s8__mve_job *j,
+                                          const aot_qdwconv_s8__mve_state *t, int8_t *y, int RQ,
+                                          int PC, int NEG, int NINE) {
+    j->bias = t->tail_bias;
+    j->mult = t->tail_mult;
+    j->shift = t->tail_shift;
+    j->y = y;
+    j->w = t->w;
+    j->w_end = t->w + (ptrdiff_t)j->count * 16;
+    j->taps = t->taps;
+    aot_qdwconv_s8__mve_run(j, t->fast, RQ, PC, NEG, NINE);
+}
+
+/* One row of the output. */
+AOT_INLINE void aot_qdwconv_s8__mve_row(aot_qdwconv_s8__mve_job *j,
+                                        const aot_qdwconv_s8__mve_state *t, int8_t *y,
+                                        const int8_t *x, const aot_qdwconv_s8__mve_params *p,
+                                        int32_t oy, int RQ, int PC, int NEG, int NINE, int GROUP) {
+    int was_inside = 0;
+    int32_t ox, n;
+    for (ox = 0; ox < p->ow; ox += n, y += n * p->oc) {
+        const int32_t ix = ox * p->sw - p->pl, end = ix + (p->kw - 1) * p->dw;
+        const int inside = ix >= 0 && end < p->iw;
+        const int group = GROUP > 1 && ix >= 0 && end + GROUP - 1 < p->iw && ox + GROUP <= p->ow;
+        n = group ? GROUP : 1;
+        if (inside && was_inside) {
+            aot_qdwconv_s8__mve_advance(t->taps, t->step, t->padded);
+        } else {
+            aot_qdwconv_s8__mve_aim(t, x, p, oy * p->sh - p->pt, ix, p->sw * p->ic * n);
+        }
+        was_inside = inside && n == GROUP;
+        if (group) {
+            aot_qdwconv_s8__mve_group(j, t, y, RQ, PC, NEG, NINE);
+        } else {
+            aot_qdwconv_s8__mve_pixel(j, t, y, RQ, PC, NEG, NINE);
+        }
+    }
+}
+
 AOT_INLINE void aot_qdwconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w,
                                     const int32_t *bias, const int32_t *mult, const int8_t *shift,
                                     void *scratch, const aot_qdwconv_s8__mve_params *p, int RQ,
-                                    int PC, int NEG, int NINE) {
+                                    int PC, int NEG, int NINE, int GROUP) {
     const ptrdiff_t x_image = (ptrdiff_t)p->ih * p->iw * p->ic;
     const ptrdiff_t y_image = (ptrdiff_t)p->oh * p->ow * p->oc;
     aot_qdwconv_s8__mve_state t;
     aot_qdwconv_s8__mve_job j;
-    int32_t image, oy, ox;
+    int32_t image, oy, i;
     aot_qdwconv_s8__mve_prepare(&t, w, bias, mult, shift, scratch, p, RQ, PC);
     j.count = p->kh * p->kw;
     memset(j.lo, p->lo, sizeof j.lo);
     memset(j.hi, p->hi, sizeof j.hi);
-    for (ox = 0; ox < 8; ++ox) {
-        j.zero[ox] = (int16_t)p->y_zero;
+    for (i = 0; i < 8; ++i) {
+        j.zero[i] = (int16_t)p->y_zero;
     }
     for (image = 0; image < p->n; ++image, x += x_image, y += y_image) {
         for (oy = p->y0; oy < p->y1; ++oy) {
-            int8_t *pixel = y + (ptrdiff_t)(oy - p->y_row0) * p->ow * p->oc;
-            int was_inside = 0;
-            for (ox = 0; ox < p->ow; ++ox, pixel += p->oc) {
-                const int32_t ix = ox * p->sw - p->pl;
-                const int inside = ix >= 0 && ix + (p->kw - 1) * p->dw < p->iw;
-                if (inside && was_inside) {
-                    aot_qdwconv_s8__mve_advance(t.taps, t.step, t.padded);
-                } else {
-                    aot_qdwconv_s8__mve_aim(&t, x, p, oy * p->sh - p->pt, ix);
-                }
-                was_inside = inside;
-                aot_qdwconv_s8__mve_pixel(&j, &t, pixel, RQ, PC, NEG, NINE);
-            }
+            aot_qdwconv_s8__mve_row(&j, &t, y + (ptrdiff_t)(oy - p->y_row0) * p->ow * p->oc, x, p,
+                                    oy, RQ, PC, NEG, NINE, GROUP);
         }
     }
 }

@@ -24,11 +24,11 @@ AOT_INLINE void aot_qfc_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, con
     aot_qmve_prepare(&t, w, bias, mult, shift, p->n, p->k, RQ, PC);
     aot_qmve_limits(&t, p->y_zero, p->lo, p->hi);
     if (!DIRECT) {
-        aot_qmve_fill(copy, 0, t.chunks * (p->m > 1 ? 32 : 16)); /* the ends stay zero */
+        aot_qmve_fill(copy, 0, t.job.chunks * (p->m > 1 ? 32 : 16)); /* the ends stay zero */
     }
     for (i = 0; i < p->m; i += 2) {
         const int rows = p->m - i > 1 ? 2 : 1;
-        const int32_t size = t.chunks * 16;
+        const int32_t size = t.job.chunks * 16;
         const int8_t *first = x + (ptrdiff_t)i * p->k, *second = rows == 2 ? first + p->k : first;
         if (!DIRECT) {
             aot_qmve_copy(copy, first, p->k);

@@ -110,6 +110,38 @@ AOT_INLINE void aot_qmve_copy(int8_t *d, const int8_t *s, int32_t n) {
                      : "q0", "lr", "cc", "memory");
 }
 
+/* `rows` > 0 rows of n > 0 bytes, `step` bytes apart in s, to d one after the other. */
+AOT_INLINE void aot_qmve_copy_rows(int8_t *d, const int8_t *s, int32_t n, int32_t step,
+                                   int32_t rows) {
+    if (n <= 16) {
+        __asm__ volatile("vctp.8 %[n]\n"
+                         "dls lr, %[rows]\n"
+                         "1: vpstt\n"
+                         "vldrbt.u8 q0, [%[s]]\n"
+                         "vstrbt.8 q0, [%[d]]\n"
+                         "add %[s], %[s], %[step]\n"
+                         "add %[d], %[d], %[n]\n"
+                         "le lr, 1b\n"
+                         : [d] "+r"(d), [s] "+r"(s)
+                         : [n] "r"(n), [step] "r"(step), [rows] "r"(rows)
+                         : "q0", "lr", "cc", "memory");
+        return;
+    }
+    do {
+        int8_t *to = d;
+        const int8_t *from = s;
+        __asm__ volatile("dlstp.8 lr, %[n]\n"
+                         "1: vldrb.u8 q0, [%[s]], #16\n"
+                         "vstrb.8 q0, [%[d]], #16\n"
+                         "letp lr, 1b\n"
+                         : [d] "+r"(to), [s] "+r"(from)
+                         : [n] "r"(n)
+                         : "q0", "lr", "cc", "memory");
+        d += n;
+        s += step;
+    } while (--rows != 0);
+}
+
 AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
     __asm__ volatile("vdup.8 q0, %[v]\n"
                      "dlstp.8 lr, %[n]\n"
@@ -275,6 +307,13 @@ AOT_INLINE void aot_qmve_copy(int8_t *d, const int8_t *s, int32_t n) {
     memcpy(d, s, (size_t)n);
 }
 
+AOT_INLINE void aot_qmve_copy_rows(int8_t *d, const int8_t *s, int32_t n, int32_t step,
+                                   int32_t rows) {
+    for (; rows > 0; --rows, d += n, s += step) {
+        memcpy(d, s, (size_t)n);
+    }
+}
+
 AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
     memset(d, value, (size_t)n);
 }
@@ -283,12 +322,14 @@ AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
 
 /* -- Every channel ----------------------------------------------------------------------------- */
 
-/* The weights and what becomes of the sums; the channels after the last four are a copy. */
+/* Weights and what becomes of the sums. `job` keeps what all rows share; the channels after the
+ * last four have a copy of what belongs to them. */
 typedef struct {
+    aot_qmve_job job;
     const int8_t *w;
     const int32_t *bias, *mult;
     const int8_t *shift;
-    int32_t oc, chunks, zero, lo, hi, fast;
+    int32_t oc, full, fast;
     int32_t tail_bias[4], tail_mult[4];
     int8_t tail_shift[4];
 } aot_qmve_weights;
@@ -296,15 +337,15 @@ typedef struct {
 AOT_INLINE void aot_qmve_prepare(aot_qmve_weights *t, const int8_t *w, const int32_t *bias,
                                  const int32_t *mult, const int8_t *shift, int32_t oc, int32_t k,
                                  int RQ, int PC) {
-    const int32_t first = oc / 4 * 4;
     int32_t i;
     t->w = w;
     t->bias = bias;
     t->oc = oc;
-    t->chunks = (k + 15) / 16;
+    t->full = oc & ~3;
+    t->job.chunks = (k + 15) / 16;
     t->fast = aot_qmve_fast(shift, PC ? oc : 1, RQ);
     for (i = 0; i < 4; ++i) {
-        const int32_t c = first + i < oc ? first + i : oc - 1;
+        const int32_t c = t->full + i < oc ? t->full + i : oc - 1;
         t->tail_bias[i] = bias[c];
         t->tail_mult[i] = mult[PC ? c : 0];
         t->tail_shift[i] = RQ == 0 ? (int8_t)0 : shift[PC ? c : 0];
@@ -315,9 +356,9 @@ AOT_INLINE void aot_qmve_prepare(aot_qmve_weights *t, const int8_t *w, const int
 
 /* The zero point and the bounds of the codes. */
 AOT_INLINE void aot_qmve_limits(aot_qmve_weights *t, int32_t zero, int32_t lo, int32_t hi) {
-    t->zero = zero;
-    t->lo = lo - zero;
-    t->hi = hi - zero;
+    t->job.zero = zero;
+    t->job.lo = lo - zero;
+    t->job.hi = hi - zero;
 }
 
 AOT_INLINE void aot_qmve_run(aot_qmve_job *j, int rows, int fast, int RQ, int PC, int NEG) {
@@ -331,45 +372,45 @@ AOT_INLINE void aot_qmve_run(aot_qmve_job *j, int rows, int fast, int RQ, int PC
     (void)NEG;
 }
 
+/* The channels after the last four, to `codes`. */
+static AOT_NOINLINE AOT_UNUSED void aot_qmve_tail(aot_qmve_weights *t, int8_t *codes) {
+    aot_qmve_job *const j = &t->job;
+    j->mult = t->tail_mult;
+    j->shift = t->tail_shift;
+    j->bias = t->tail_bias;
+    j->y0 = codes;
+    j->y1 = codes + 4;
+    j->w = t->w + (ptrdiff_t)t->full * j->chunks * 16;
+    j->w_end = j->w + (ptrdiff_t)j->chunks * 64;
+}
+
 /* All channels of the result of rows x0 and x1, or of x0 alone with `rows` 1. */
-AOT_INLINE void aot_qmve_rows(const aot_qmve_weights *t, int8_t *y0, int8_t *y1, const int8_t *x0,
+AOT_INLINE void aot_qmve_rows(aot_qmve_weights *t, int8_t *y0, int8_t *y1, const int8_t *x0,
                               const int8_t *x1, int rows, int RQ, int PC, int NEG) {
-    const int32_t full = t->oc & ~3;
+    aot_qmve_job *const j = &t->job;
     int8_t codes[8];
-    aot_qmve_job j;
     int32_t i;
-    j.mult = t->mult;
-    j.shift = t->shift;
-    j.y0 = y0;
-    j.y1 = y1;
-    j.bias = t->bias;
-    j.chunks = t->chunks;
-    j.w = t->w;
-    j.w_end = t->w + (ptrdiff_t)full * t->chunks * 16;
-    j.x0 = x0;
-    j.x1 = x1;
-    j.zero = t->zero;
-    j.lo = t->lo;
-    j.hi = t->hi;
-    if (full == t->oc) {
-        aot_qmve_run(&j, rows, t->fast, RQ, PC, NEG);
+    j->x0 = x0;
+    j->x1 = x1;
+    if (t->full != 0) {
+        j->mult = t->mult;
+        j->shift = t->shift;
+        j->y0 = y0;
+        j->y1 = y1;
+        j->bias = t->bias;
+        j->w = t->w;
+        j->w_end = t->w + (ptrdiff_t)t->full * j->chunks * 16;
+        aot_qmve_run(j, rows, t->fast, RQ, PC, NEG);
+    }
+    if (t->full == t->oc) {
         return;
     }
-    if (full != 0) {
-        aot_qmve_run(&j, rows, t->fast, RQ, PC, NEG);
-    }
-    j.mult = t->tail_mult;
-    j.shift = t->tail_shift;
-    j.bias = t->tail_bias;
-    j.y0 = codes;
-    j.y1 = codes + 4;
-    j.w = j.w_end;
-    j.w_end += (ptrdiff_t)t->chunks * 64;
-    aot_qmve_run(&j, rows, t->fast, RQ, PC, NEG);
-    for (i = full; i < t->oc; ++i) {
-        y0[i] = codes[i - full];
+    aot_qmve_tail(t, codes);
+    aot_qmve_run(j, rows, t->fast, RQ, PC, NEG);
+    for (i = t->full; i < t->oc; ++i) {
+        y0[i] = codes[i - t->full];
         if (rows == 2) {
-            y1[i] = codes[i - full + 4];
+            y1[i] = codes[i - t->full + 4];
         }
     }
 }
