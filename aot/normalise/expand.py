@@ -13,7 +13,7 @@ from aot.edit import Editor, graphs, hoist_constants
 from aot.errors import ModelError
 from aot.load.marks import MARKS
 from aot.load.options import LoadOptions
-from aot.normalise.bodies import BODIES, is_runtime, own_body
+from aot.normalise.bodies import is_runtime, own_body, writer
 from aot.normalise.unroll import captured, is_unrollable, unrolled
 from aot.shapes.infer import infer
 from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, title
@@ -65,14 +65,13 @@ def has_body(node: ir.Node, model: ir.Model) -> bool:
     """Whether ONNX defines the operator by smaller ones."""
     from onnx import defs
 
-    if is_unrollable(node):
+    if is_unrollable(node) or writer(node) is not None:
         return True
     version = model.opset_imports.get(node.domain, 0)
     if not version or not defs.has(node.op_type, version, node.domain):
         return False
     schema = defs.get_schema(node.op_type, version, node.domain)
-    own = not node.domain and node.op_type in BODIES
-    return bool(own or schema.has_function or schema.has_context_dependent_function)
+    return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
@@ -83,7 +82,7 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     if is_unrollable(node):
         return _steps_of(node, model)
     single = _alone(node, model)
-    if not _define(single, own_body(node, model.opset_imports[node.domain])):
+    if not _define(single, own_body(node, model.opset_imports.get("", 1))):
         return None
     try:
         result = inliner.inline_local_functions(single, convert_version=True)
@@ -135,6 +134,8 @@ def _standard_body(single: onnx.ModelProto) -> onnx.FunctionProto | None:
     (node,) = single.graph.node
     versions = {o.domain: o.version for o in single.opset_import}
     version = versions[node.domain]
+    if not defs.has(node.op_type, version, node.domain):
+        return None
     schema = defs.get_schema(node.op_type, version, node.domain)
     types = {i.name: i.type.SerializeToString() for i in single.graph.input}
     given = [types.get(name, b"") for name in node.input]
@@ -182,6 +183,8 @@ def _say_defaults(node: onnx.NodeProto, version: int) -> None:
     """Spell out the attributes left to their defaults: the body may refer to them."""
     from onnx import defs
 
+    if not defs.has(node.op_type, version, node.domain):
+        return
     given = {a.name for a in node.attribute}
     formals = defs.get_schema(node.op_type, version, node.domain).attributes
     for name, formal in sorted(formals.items()):

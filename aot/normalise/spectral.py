@@ -14,7 +14,7 @@ import numpy as np
 from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
-    from aot.normalise.bodies import Body
+    from aot.normalise.body import Body
 
 Array = np.ndarray[Any, Any]
 MOST = 1 << 22

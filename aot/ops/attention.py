@@ -13,7 +13,8 @@ import numpy as np
 
 from aot.dtypes import BOOL, F32, S64
 from aot.lower_context import LowerContext
-from aot.ops.conv_plan import TILES, ceil_div
+from aot.ops.conv_pack import ceil_div
+from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
 from aot.ops.registry import Case, case, f32, op, portable
 from aot.partition.match import Match, NodeRef, ValueRef

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from aot.shapes.microsoft import MICROSOFT
+from aot.shapes.ml import ML
 from aot.shapes.nodes import attribute
 
 if TYPE_CHECKING:
@@ -19,10 +21,6 @@ Rule = Callable[["ir.Node", list[Type | None]], list[Type]]
 
 def _first(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [_need(types, 0)]
-
-
-def _to_float(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    return [(1, _need(types, 0)[1])]
 
 
 def _broadcast(left: int, right: int) -> Rule:
@@ -162,7 +160,8 @@ CONTRIB: dict[tuple[str, str], Rule] = {
     (_MS, "MatMulIntegerToFloat"): _matmul(2),
     (_MS, "QuantizeLinear"): _quantise,
     (_MS, "DequantizeLinear"): _dequantise,
-    ("ai.onnx.ml", "Scaler"): _to_float,
+    **ML,
+    **MICROSOFT,
     ("", "GroupNormalization"): _first,
     ("", "MeanVarianceNormalization"): _first,
 }

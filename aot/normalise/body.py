@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The body of an operator in the making: how bodies.py and microsoft.py write nodes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.shapes.nodes import shape_of
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+
+FLOAT, INT32, INT64, DOUBLE = 1, 6, 7, 11
+
+
+class Body:
+    """Nodes in the making; values are called by name, the call's inputs i0, i1 …"""
+
+    def __init__(self, node: ir.Node) -> None:
+        self.node = node
+        self.nodes: list[onnx.NodeProto] = []
+
+    def has(self, index: int) -> bool:
+        """Whether the call has input `index`."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """The shape of input `index`."""
+        value = self.node.inputs[index]
+        assert value is not None
+        return shape_of(value)
+
+    def add(self, op_type: str, *inputs: str, out: str = "", **attrs: Any) -> str:
+        """The first output of a new node."""
+        from onnx import helper
+
+        out = out or f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(op_type, list(inputs), [out], **attrs))
+        return out
+
+    def constant(self, kind: int, shape: tuple[int, ...], values: list[Any]) -> str:
+        """A constant tensor."""
+        from onnx import helper
+
+        return self.add("Constant", value=helper.make_tensor("c", kind, shape, values))
+
+    def data(self, values: np.ndarray[Any, Any]) -> str:
+        """A constant tensor of these elements."""
+        from onnx import numpy_helper
+
+        return self.add("Constant", value=numpy_helper.from_array(values))
+
+    def ints(self, *values: int) -> str:
+        """A constant int64 vector."""
+        return self.constant(7, (len(values),), list(values))
+
+    def column(self, index: int, rank: int, axis: int, kind: int) -> str:
+        """Input `index` cast to `kind`; a vector runs along `axis` of a tensor of `rank`."""
+        given = self.add("Cast", f"i{index}", to=kind)
+        size = self.shape(index)
+        if len(size) != 1 or size[0] == 1:
+            return given
+        wanted = [1] * rank
+        wanted[axis] = size[0]
+        return self.add("Reshape", given, self.constant(7, (rank,), wanted))
+
+    def centred(self, x: int, zero: int, kind: int, axis: int) -> str:
+        """Input `x` minus its zero points, as `kind`."""
+        wide = self.add("Cast", f"i{x}", to=kind)
+        if not self.has(zero):
+            return wide
+        return self.add("Sub", wide, self.column(zero, len(self.shape(x)), axis, kind))
+
+    def requantised(self, total: str, scales: list[str], zero: int) -> None:
+        """o0 = total · a · b / y, rounded, plus the zero point."""
+        a, b, y = scales
+        factor = self.add("Div", self.add("Mul", a, b), y)
+        scaled = self.add("Mul", self.add("Cast", total, to=FLOAT), factor)
+        one = self.constant(FLOAT, (), [1.0])
+        zeros = [f"i{zero}"] if self.has(zero) else []
+        self.add("QuantizeLinear", scaled, one, *zeros, out="o0")

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape rules of onnxruntime's operators for transformers (domain com.microsoft)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.shapes.nodes import attribute
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.shapes.contrib import Rule, Type
+
+FLOAT, INT32 = 1, 6
+
+
+def need(types: list[Type | None], index: int) -> Type:
+    """The type of an input that must be there."""
+    found = types[index] if index < len(types) else None
+    if found is None:
+        raise ValueError(f"input {index} is absent")
+    return found
+
+
+def _given(types: list[Type | None], index: int) -> Type | None:
+    return types[index] if index < len(types) else None
+
+
+def _first(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    return [need(types, 0)]
+
+
+def turned(shape: tuple[int, ...], batch: bool, matrix: bool) -> tuple[int, ...]:
+    """The order of axes of an operand of FusedMatMul, applied to `shape`."""
+    axes = list(range(len(shape)))
+    if batch and len(axes) > 2:
+        axes = [*axes[1:-1], axes[0], axes[-1]]
+    if matrix and len(axes) > 1:
+        axes[-2:] = [axes[-1], axes[-2]]
+    return tuple(shape[a] for a in axes)
+
+
+def _fused_matmul(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    import numpy as np
+
+    dtype, a = need(types, 0)
+    _, b = need(types, 1)
+    left, right = (
+        turned(s, bool(attribute(node, f"transBatch{k}")), bool(attribute(node, f"trans{k}")))
+        for k, s in (("A", a), ("B", b))
+    )
+    wide = (1, *left) if len(left) == 1 else left
+    tall = (*right, 1) if len(right) == 1 else right
+    if wide[-1] != tall[-2]:
+        raise ValueError(f"{wide[-1]} columns times {tall[-2]} rows")
+    batch = tuple(np.broadcast_shapes(wide[:-2], tall[:-2]))
+    rows = wide[-2:-1] if len(left) > 1 else ()
+    return [(dtype, (*batch, *rows, *(tall[-1:] if len(right) > 1 else ())))]
+
+
+def _fused_gemm(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, a = need(types, 0)
+    _, b = need(types, 1)
+    rows = a[1] if attribute(node, "transA", 0) else a[0]
+    return [(dtype, (rows, b[0] if attribute(node, "transB", 0) else b[1]))]
+
+
+def _nbits(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, a = need(types, 0)
+    return [(dtype, (*a[:-1], int(attribute(node, "N", 0))))]
+
+
+def _skip_norm(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, shape = need(types, 0)
+    line = (FLOAT, (*shape[:-1], 1))
+    return [(dtype, shape), line, line, (dtype, shape)]
+
+
+def _embed_norm(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    _, ids = need(types, 0)
+    dtype, table = need(types, 2)
+    shape = (*ids, table[1])
+    return [(dtype, shape), (INT32, ids[:1]), (dtype, shape)]
+
+
+def _attention(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, x = need(types, 0)
+    _, w = need(types, 1)
+    sizes = attribute(node, "qkv_hidden_sizes") or [w[1] // 3] * 3
+    heads = int(attribute(node, "num_heads", 1))
+    past = _given(types, 4)
+    total = x[1] + (past[1][3] if past else 0)
+    width = int(sizes[2])
+    present = (2, x[0], heads, total, width // max(1, heads))
+    return [(dtype, (*x[:2], width)), (dtype, present)]
+
+
+def _multi_head(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, q = need(types, 0)
+    heads = int(attribute(node, "num_heads", 1))
+    k, v = _given(types, 1), _given(types, 2)
+    if len(q) != 3 or k is None or v is None or len(k[1]) not in (3, 4):
+        raise ValueError("keys and values packed into one tensor are not supported")
+    past = _given(types, 6)
+    apart = len(k[1]) == 4
+    keys = (k[1][2] if apart else k[1][1]) + (past[1][2] if past else 0)
+    columns = [v[1][3] if apart else v[1][2] // heads, k[1][3] if apart else k[1][2] // heads]
+    present = [(dtype, (q[0], heads, keys, c)) for c in reversed(columns)]
+    return [(dtype, (*q[:2], columns[0] * heads)), *present]
+
+
+MICROSOFT: dict[tuple[str, str], Rule] = {
+    ("com.microsoft", name): rule
+    for name, rule in {
+        "Attention": _attention,
+        "EmbedLayerNormalization": _embed_norm,
+        "FusedGemm": _fused_gemm,
+        "FusedMatMul": _fused_matmul,
+        "MatMulNBits": _nbits,
+        "MultiHeadAttention": _multi_head,
+        "RotaryEmbedding": _first,
+        "SkipLayerNormalization": _skip_norm,
+        "SkipSimplifiedLayerNormalization": _skip_norm,
+    }.items()
+}

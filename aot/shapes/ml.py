@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shape rules of the operators of ai.onnx.ml that onnx leaves open: samples are rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.shapes.nodes import attribute
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Type = tuple[int, tuple[int, ...]]
+FLOAT, INT64, STRING, DOUBLE = 1, 7, 8, 11
+
+
+def _rows(types: list[Type | None]) -> int:
+    """Samples: a vector is one of them."""
+    if not types or types[0] is None:
+        raise ValueError("input 0 is absent")
+    shape = types[0][1]
+    return shape[0] if len(shape) > 1 else 1
+
+
+def _of(types: list[Type | None], index: int) -> Type:
+    found = types[index] if index < len(types) else None
+    if found is None:
+        raise ValueError(f"input {index} is absent")
+    return found
+
+
+def to_float(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """Float32 results of the input's shape."""
+    return [(FLOAT, _of(types, 0)[1])]
+
+
+def same(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The input's type and shape."""
+    return [_of(types, 0)]
+
+
+def _join(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    columns = sum((_of(types, i)[1] or (1,))[-1] for i in range(len(types)))
+    return [(FLOAT, (_rows(types), columns))]
+
+
+def _extract(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    from math import prod
+
+    (dtype, shape), (_, picked) = _of(types, 0), _of(types, 1)
+    lead = shape[:-1] if len(shape) > 1 else (1,)
+    return [(dtype, (*lead, prod(picked)))]
+
+
+def _encode(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    shape = _of(types, 0)[1]
+    tensor = attribute(node, "values_tensor", None)
+    if tensor is not None:
+        return [(int(tensor.dtype), shape)]
+    for name, kind in (("values_floats", FLOAT), ("values_int64s", INT64)):
+        if attribute(node, name, None):
+            return [(kind, shape)]
+    return [(STRING, shape)]
+
+
+def _one_hot(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    kinds = attribute(node, "cats_int64s", None) or attribute(node, "cats_strings", None) or ()
+    return [(FLOAT, (*_of(types, 0)[1], len(kinds)))]
+
+
+def _regress(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    targets = int(attribute(node, "targets", None) or attribute(node, "n_targets", None) or 1)
+    dtype = _of(types, 0)[0]
+    wide = dtype == DOUBLE and node.op_type == "TreeEnsemble"
+    return [(DOUBLE if wide else FLOAT, (_rows(types), targets))]
+
+
+def _one_score(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    return [(FLOAT, (_rows(types), 1))]
+
+
+def _classify(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    ints = attribute(node, "classlabels_ints", None) or attribute(node, "classlabels_int64s", None)
+    words = attribute(node, "classlabels_strings", None)
+    classes = max(2, len(ints or words or ()))
+    rows = _rows(types)
+    return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, classes))]
+
+
+_ML = "ai.onnx.ml"
+ML = {
+    (_ML, "Scaler"): to_float,
+    (_ML, "Normalizer"): to_float,
+    (_ML, "Binarizer"): same,
+    (_ML, "Imputer"): same,
+    (_ML, "FeatureVectorizer"): _join,
+    (_ML, "ArrayFeatureExtractor"): _extract,
+    (_ML, "LabelEncoder"): _encode,
+    (_ML, "OneHotEncoder"): _one_hot,
+    (_ML, "LinearRegressor"): _regress,
+    (_ML, "LinearClassifier"): _classify,
+    (_ML, "SVMRegressor"): _one_score,
+    (_ML, "TreeEnsemble"): _regress,
+    (_ML, "TreeEnsembleRegressor"): _regress,
+    (_ML, "TreeEnsembleClassifier"): _classify,
+}
