@@ -17,7 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A model's interface. `options` are what must still be typed to compile it."""
+    """A model's interface. `options` are what must still be typed to compile it.
+
+    `states` are pairs that look like what one run hands to the next, as (input, output).
+    """
 
     model: str
     opsets: tuple[tuple[str, int], ...]
@@ -26,6 +29,7 @@ class Inspection:
     outputs: tuple[tuple[str, str, tuple[str, ...] | None], ...]
     operators: tuple[tuple[str, int], ...]
     options: tuple[str, ...]
+    states: tuple[tuple[str, str], ...] = ()
 
     def record(self) -> dict[str, Any]:
         """For --json."""
@@ -36,7 +40,10 @@ class Inspection:
             "inputs": [_value(v) for v in self.inputs],
             "outputs": [_value(v) for v in self.outputs],
             "operators": dict(self.operators),
-            "states": [],
+            "states": [
+                {"input": i, "output": o, "option": option}
+                for (i, o), option in zip(self.states, self.state_options(), strict=True)
+            ],
             "options": list(self.options),
         }
 
@@ -49,9 +56,15 @@ class Inspection:
         lines += [f"output {_line(v)}" for v in self.outputs]
         operators = ", ".join(f"{n} {k}" for k, n in self.operators)
         lines.append(one_line(f"operators: {operators}"))
+        if self.states:
+            lines.append(one_line("streaming: " + " ".join(self.state_options())))
         command = ["aotc", self.model, "-o", "OUT", *self.options]
         lines.append(one_line(("to type: " if self.options else "ready: ") + " ".join(command)))
         return "\n".join(lines)
+
+    def state_options(self) -> list[str]:
+        """`--state IN=OUT` for every pair, as a shell takes it."""
+        return _quoted([f"--state {i}={o}" for i, o in self.states])
 
 
 def _value(v: tuple[str, str, tuple[str, ...] | None]) -> dict[str, Any]:
@@ -70,6 +83,7 @@ def inspect_model(path: Path, options: Options) -> Inspection:
     """Read `path` (no weights) and say what it needs beyond `options`; ModelError if it is none."""
     from aot.load.pin import unpinned, user_inputs
     from aot.load.source import read_model
+    from aot.streaming import state_pairs
 
     model, _ = read_model(path)
     graph = model.graph
@@ -85,6 +99,7 @@ def inspect_model(path: Path, options: Options) -> Inspection:
         tuple(_typed(o) for o in graph.output),
         tuple(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))),
         tuple(_quoted(needed)),
+        tuple(p for p in state_pairs(graph) if p[0] not in options.bindings),
     )
 
 

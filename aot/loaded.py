@@ -62,6 +62,7 @@ class Library:
         self.name = str(manifest["name"])
         self.inputs = specs(manifest, "inputs")
         self.outputs = specs(manifest, "outputs")
+        self._states = manifest.get("states", [])
         self._keep_alive = keep_alive
         self._lock = threading.Lock()
         path = out / "lib" / f"lib{self.name}.so"
@@ -74,6 +75,15 @@ class Library:
         self._context = aligned(_CONTEXT_BYTES, 64)
         self._run = self._function("run")
         self._start()
+
+    def reset_state(self) -> None:
+        """Make the states of `--state` zero; VerifyError for a model without any."""
+        if not self._states:
+            raise VerifyError(f"{self.name} hands no state from run to run")
+        with self._lock:
+            status = self._function("reset_state")(ctypes.c_void_p(self._context.ctypes.data))
+        if status != 0:
+            raise VerifyError(f"{self.name}_reset_state returned status {status}")
 
     def _function(self, name: str) -> Any:
         function = getattr(self._library, f"{self.name}_{name}")

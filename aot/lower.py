@@ -3,26 +3,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import AotError, BackendError
 from aot.layout import PLAIN, Layout, same_bytes
-from aot.layout_pass import LayoutPlan, Placed, assign_layouts
-from aot.lower_context import LowerContext, Used, layout_name
+from aot.layout_pass import Placed, assign_layouts
+from aot.lower_context import Handle, LowerContext, Used, layout_name
 from aot.options import Options
 from aot.partition.match import Match, ValueRef
-from aot.partition.select import Partition
+from aot.partition.select import Partition, Selected
 from aot.program import Origin, Program, Role, Tensor, View
-from aot.resident import settle
+from aot.resident import carry, pairs, settle
 from aot.target import Target
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["LowerContext", "lower"]
+__all__ = ["LowerContext", "lower", "lower_part"]
 
 
 def lower(
@@ -37,24 +38,81 @@ def lower(
     inputs = [ValueRef(v) for v in graph.inputs]
     for value in inputs:
         _declare(c, value, Role.INPUT, PLAIN)
-    outputs = _outputs(graph)
+    states = pairs(graph, options.states)
+    outputs = _outputs(graph) - {s.source.name for s in states}
+    wanted = dict.fromkeys(sorted(outputs), PLAIN)
     for index, placed in enumerate(layouts.items):
         region = placed.selected.region
         if region >= 0 and (index == 0 or layouts.items[index - 1].selected.region != region):
             _enter_region(c, [p for p in layouts.items[index:] if p.selected.region == region])
-        _lower_match(c, placed, layouts, outputs)
-    names = _finish_outputs(c, graph)
+        _lower_match(c, placed, wanted)
+    names = _finish_outputs(c, graph, {s.output for s in states})
+    carry(c, states, _fill)
+    carried = tuple(s.place.name for s in states)
     program = Program(
         name,
         dict(c.tensors),
         dict(c.consts),
-        tuple(v.name for v in inputs),
+        tuple(v.name for v in inputs if v.name not in carried),
         tuple(names),
         tuple(c.calls),
         target.vlen,
         states=tuple(c.states),
+        carried=carried,
     )
     return settle(program, target, options)
+
+
+def lower_part(
+    name: str,
+    items: Sequence[Selected],
+    inputs: Sequence[ValueRef],
+    outputs: Sequence[ValueRef],
+    target: Target,
+    options: Options,
+) -> Program:
+    """The program of some matches: `inputs` are stored as their layouts say, so will be `outputs`.
+
+    Inputs and outputs are the caller's; the alignment of blocked ones is the arena's.
+    """
+    arriving = {v.name: v.layout for v in inputs}
+    layouts = assign_layouts(Partition(tuple(items), ()), target.vlen, arriving)
+    c = LowerContext(target, options)
+    for value in inputs:
+        _declare(c, value, Role.INPUT, value.layout)
+    wanted = {}
+    for v in outputs:
+        made = layouts.produced[v.name]
+        wanted[v.name] = made if same_bytes(v.shape, made, v.layout) else v.layout
+    for placed in layouts.items:
+        _lower_match(c, placed, wanted)
+    names = [_deliver(c, v) for v in outputs]
+    ends = tuple(v.name for v in inputs), tuple(names)
+    program = Program(name, dict(c.tensors), dict(c.consts), *ends, tuple(c.calls), target.vlen)
+    return settle(program, target, replace(options, io="caller"))
+
+
+def _deliver(c: LowerContext, value: ValueRef) -> str:
+    """The output that holds `value` in the layout asked for, copied or converted if need be."""
+    own = c.tensors[value.name]
+    if own.role is Role.OUTPUT:
+        return own.name
+    c.begin(Origin((value.name,), ("Output",), _shapes([value.shape])), None, -1, ())
+    name = c._fresh(f"{value.name}_border")
+    c.tensors[name] = Tensor(
+        name, value.shape, value.dtype, Role.OUTPUT, value.layout, onnx_name=value.onnx_name
+    )
+    made = ValueRef(value.ir, own.layout)
+    to, source = c.write(Handle(name)), c.read(made)
+    if same_bytes(value.shape, own.layout, value.layout):
+        c.copy(to, source, min(own.nbytes, c.tensors[name].nbytes))
+    elif own.layout.blocked and value.layout.blocked:
+        between = c.temp(value.shape, value.dtype, name="plain")
+        _reorder(c, value, (c.write(between), PLAIN), (source, own.layout))
+        _reorder(c, value, (to, value.layout), (c.read(between), PLAIN))
+    else:
+        _reorder(c, value, (to, value.layout), (source, own.layout))
+    return name
 
 
 def _outputs(graph: ir.Graph) -> set[str]:
@@ -80,11 +138,12 @@ def _enter_region(c: LowerContext, items: Sequence[Placed]) -> None:
                 _convert(c, value)
 
 
-def _lower_match(c: LowerContext, placed: Placed, plan: LayoutPlan, outputs: set[str]) -> None:
+def _lower_match(c: LowerContext, placed: Placed, outputs: Mapping[str, Layout]) -> None:
+    """Record a match; `outputs` that come out in the layout given there are written in place."""
     selected = placed.selected
     match = selected.match.with_layouts(placed.layouts)
     for value in match.outputs():
-        role = Role.OUTPUT if value.name in outputs and not value.layout.blocked else Role.TEMP
+        role = Role.OUTPUT if outputs.get(value.name) == value.layout else Role.TEMP
         _declare(c, value, role, value.layout)
     origin = _origin(match)
     where = f"node {match.root.onnx_name} ({match.root.op_type})"
@@ -185,10 +244,15 @@ def _reorder(
     )
 
 
-def _finish_outputs(c: LowerContext, graph: ir.Graph) -> list[str]:
-    """Give every output of the model its own tensor, copying what is not written in place."""
+def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[str]:
+    """Give every output of the model its own tensor, copying what is not written in place.
+
+    `states` are the indices of outputs that are handed to the next run instead.
+    """
     names: list[str] = []
     for i, v in enumerate(graph.outputs):
+        if i in states:
+            continue
         value = ValueRef(v)
         own = c.tensors.get(value.name)
         if own is not None and own.role is Role.OUTPUT:
@@ -199,12 +263,13 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph) -> list[str]:
         c.tensors[name] = Tensor(
             name, value.shape, value.dtype, Role.OUTPUT, PLAIN, onnx_name=value.onnx_name
         )
-        _fill_output(c, name, value)
+        _fill(c, name, value)
         names.append(name)
     return names
 
 
-def _fill_output(c: LowerContext, name: str, value: ValueRef) -> None:
+def _fill(c: LowerContext, name: str, value: ValueRef) -> None:
+    """Copy `value` to the tensor `name`, which is stored plain."""
     from aot.lower_context import Handle
 
     source = value

@@ -277,8 +277,8 @@ class LowerContext:
         return True
 
     def copy(self, y: Used | ValueRef | Handle, x: Used | ValueRef | Handle, nbytes: int) -> Call:
-        """Copy `nbytes` bytes."""
-        return self.call("aot_copy", y, x, self.params(bytes=nbytes))
+        """Copy `nbytes` bytes; the planner may find one place for both, and nothing is copied."""
+        return self.call("aot_copy", y, x, self.params(bytes=nbytes), inplace=[(y, x)])
 
     # -- details ---------------------------------------------------------------------------
 

@@ -40,7 +40,8 @@ class Options:
     user's own, by name: {"backend", "nodes" or "begin" and "end"} (docs/regions.md).
     `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
-    list or a NumPy array, cast to the input's dtype by the loader). `ram` is a budget in bytes,
+    list or a NumPy array, cast to the input's dtype by the loader). `states` maps inputs to the
+    outputs that the next run gets for them. `ram` is a budget in bytes,
     None without one. `io` "" is the target's own (boards "arena"). `dump_after` is a stage of STAGES
     or "".
     """
@@ -56,6 +57,7 @@ class Options:
     dims: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _EMPTY)
     bindings: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
+    states: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     objective: Objective = "latency"
     ram: int | None = None
     accuracy: Accuracy = "normal"
@@ -74,6 +76,7 @@ class Options:
             ("dims", self.dims, (Mapping,)),
             ("input_shapes", self.input_shapes, (Mapping,)),
             ("bindings", self.bindings, (Mapping,)),
+            ("states", self.states, (Mapping,)),
             ("ram", self.ram, (Integral, NoneType)),
             ("plan_effort", self.plan_effort, (Integral,)),
             ("offload_limit", self.offload_limit, (Integral, NoneType)),

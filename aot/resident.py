@@ -3,12 +3,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from aot.errors import ModelError
+from aot.layout import PLAIN
+from aot.lower_context import Handle, LowerContext
 from aot.options import Options
-from aot.program import Program, Role, Tensor
+from aot.partition.match import ValueRef
+from aot.program import Origin, Program, Role, Tensor
 from aot.target import Target
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 #: Alignment of tensors in bytes on boards, whose vectors are no longer and whose memory is small.
 BOARD_ALIGN = 16
@@ -27,13 +35,91 @@ def settle(program: Program, target: Target, options: Options) -> Program:
     """
     io = io_of(options, target)
     tensors: Mapping[str, Tensor] = program.tensors
-    if io == "arena":
-        tensors = {n: _own(t) for n, t in tensors.items()}
+    own = {*program.carried, *((*program.inputs, *program.outputs) if io == "arena" else ())}
+    tensors = {n: replace(t, role=Role.TEMP) if n in own else t for n, t in tensors.items()}
     if target.board:
         tensors = {n: replace(t, align=min(t.align, BOARD_ALIGN)) for n, t in tensors.items()}
     return replace(program, tensors=tensors, io=io)
 
 
-def _own(tensor: Tensor) -> Tensor:
-    external = tensor.role in (Role.INPUT, Role.OUTPUT)
-    return replace(tensor, role=Role.TEMP) if external else tensor
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A pair of `--state`: input `place` gets the model's output number `output`, `source`."""
+
+    place: ValueRef
+    source: ValueRef
+    output: int
+
+
+def pairs(graph: ir.Graph, states: Mapping[str, str]) -> tuple[Pair, ...]:
+    """The pairs of a model, in the order asked for; ModelError if they cannot be handed over."""
+    inputs = {ValueRef(v).onnx_name: ValueRef(v) for v in graph.inputs}
+    outputs = {ValueRef(v).onnx_name: (i, ValueRef(v)) for i, v in enumerate(graph.outputs)}
+    found = []
+    for name, source in states.items():
+        where = f"--state {name}={source}"
+        _check_known(name, inputs, "input", where)
+        _check_known(source, outputs, "output", where)
+        pair = Pair(inputs[name], outputs[source][1], outputs[source][0])
+        ends = [f"{v.dtype}{list(v.shape)}" for v in (pair.place, pair.source)]
+        if ends[0] != ends[1]:
+            raise ModelError(
+                f'state input "{name}" is {ends[0]}, output "{source}" is {ends[1]}',
+                where,
+                "both must have one shape and type",
+            )
+        found.append(pair)
+    return tuple(found)
+
+
+def _check_known(name: str, known: Mapping[str, object], what: str, where: str) -> None:
+    if name not in known:
+        raise ModelError(
+            f'the model has no {what} "{name}"',
+            where,
+            f"the model has {', '.join(list(known)[:8]) or 'none'}",
+        )
+
+
+def carry(
+    c: LowerContext,
+    states: Sequence[Pair],
+    fill: Callable[[LowerContext, str, ValueRef], None],
+) -> None:
+    """Record the calls that put the new states where the next run finds them.
+
+    What lies in the place of another state is set aside first, before any place is written.
+    """
+    places = {s.place.name for s in states}
+    aside: dict[str, Handle] = {}
+    for s in states:
+        _begin(c, s)
+        owner, offset = _owner(c, s.source)
+        if owner in places and (owner, offset) != (s.place.name, 0):
+            made = c.temp(s.place.shape, s.place.dtype, PLAIN, "aside")
+            fill(c, made.name, s.source)
+            aside[s.place.name] = made
+    for s in states:
+        _begin(c, s)
+        name = s.place.name
+        if name in aside:
+            c.copy(c.write(Handle(name)), c.read(aside[name]), c.tensors[name].nbytes)
+        elif _owner(c, s.source) != (name, 0):
+            fill(c, name, s.source)
+
+
+def _begin(c: LowerContext, s: Pair) -> None:
+    text = f"[{','.join(map(str, s.place.shape))}] for the next run"
+    c.begin(Origin((s.place.name,), ("State",), text), None, -1, ())
+
+
+def _owner(c: LowerContext, value: ValueRef) -> tuple[str, int]:
+    """The tensor that owns the memory of `value`, and the byte offset in it; "" for a constant."""
+    if value.is_const:
+        return "", 0
+    tensor, offset = c.tensors[value.name], 0
+    while tensor.view is not None:
+        offset += tensor.view.offset
+        tensor = c.tensors[tensor.view.base]
+    return tensor.name, offset

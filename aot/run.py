@@ -77,6 +77,13 @@ class Built:
         return specs(self.manifest, "outputs")
 
     @property
+    def states(self) -> dict[str, tuple[Spec, str]]:
+        """Inputs that runs keep for themselves, each with the output that the next run gets."""
+        found = self.manifest.get("states", [])
+        read = specs({"states": found}, "states")
+        return {s.name: (s, str(e["output"])) for s, e in zip(read, found, strict=True)}
+
+    @property
     def target(self) -> Mapping[str, Any]:
         """What the manifest says about the chip."""
         found: Mapping[str, Any] = self.manifest.get("target", {})
@@ -151,12 +158,20 @@ def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) ->
 
     With `trace`, the trace program also writes every intermediate tensor to that folder.
     """
+    return stream(built, [arrays], trace)[0]
+
+
+def stream(
+    built: Built, steps: Sequence[Sequence[Array]], trace: Path | None = None
+) -> list[list[Array]]:
+    """Run on each of `steps` in turn, in one context, so that states are handed on."""
     with scratch(built.out) as place:
         folder = Path(place)
-        arguments: list[str] = []
-        for i, array in enumerate(arrays):
-            kind = dtypes.from_name(built.inputs[i].dtype)
-            (folder / f"i{i}.bin").write_bytes(dtypes.to_bytes(array, kind))
+        arguments = ["--steps", str(len(steps))] if len(steps) > 1 else []
+        for i, spec in enumerate(built.inputs):
+            kind = dtypes.from_name(spec.dtype)
+            data = b"".join(dtypes.to_bytes(arrays[i], kind) for arrays in steps)
+            (folder / f"i{i}.bin").write_bytes(data)
             arguments += ["--input", f"{i}=i{i}.bin"]
         for i in range(len(built.outputs)):
             arguments += ["--output", f"{i}=o{i}.bin"]
@@ -164,7 +179,8 @@ def execute(built: Built, arrays: Sequence[Array], trace: Path | None = None) ->
             # Relative, because a board gets its arguments as one line of words.
             arguments += ["--trace", os.path.relpath(trace, folder)]
         start(built, arguments, "-trace" if trace is not None else "", folder)
-        return [read_raw(folder / f"o{i}.bin", s) for i, s in enumerate(built.outputs)]
+        files = [(folder / f"o{i}.bin", s) for i, s in enumerate(built.outputs)]
+        return [[read_raw(f, s, k, len(steps)) for f, s in files] for k in range(len(steps))]
 
 
 def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:
@@ -173,17 +189,21 @@ def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix=".aotc-", dir=out if inside else None)
 
 
-def read_raw(path: Path, spec: Spec) -> Array:
-    """A raw row-major file as an array; AotError if it has not exactly the bytes needed."""
+def read_raw(path: Path, spec: Spec, step: int = 0, steps: int = 1) -> Array:
+    """A raw row-major file as an array; AotError if it has not exactly the bytes needed.
+
+    The file may hold `steps` arrays one after the other, of which number `step` is meant.
+    """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise AotError(f"cannot read {path}: {error.strerror}") from error
-    if len(data) != spec.nbytes:
+    if len(data) != spec.nbytes * steps:
         raise AotError(
             f"{spec.name}: {path} holds {len(data)} bytes "
-            f"(needs {spec.nbytes} for {spec.dtype}{list(spec.shape)})"
+            f"(needs {spec.nbytes * steps} for {spec.dtype}{list(spec.shape)})"
         )
+    data = data[step * spec.nbytes : (step + 1) * spec.nbytes]
     known = dtypes.from_name(spec.dtype)
     if known.packed:
         codes = dtypes.unpack(np.frombuffer(data, np.uint8), known, spec.shape).view(np.uint8)

@@ -33,10 +33,19 @@ class Sample:
     expected: Mapping[str, Array] = field(default_factory=dict)
 
 
-def read_samples(path: Path, inputs: Sequence[Spec], outputs: Sequence[Spec]) -> tuple[Sample, ...]:
-    """The samples of an .npz: keys NAME, or s<k>/NAME, or s<k>_in<i> and s<k>_out<i> by order."""
-    names = {f"in{i}": s.name for i, s in enumerate(inputs)}
-    names |= {f"out{i}": s.name for i, s in enumerate(outputs)}
+def read_samples(
+    path: Path,
+    inputs: Sequence[Spec],
+    outputs: Sequence[Spec],
+    order: tuple[Sequence[str], Sequence[str]] | None = None,
+) -> tuple[Sample, ...]:
+    """The samples of an .npz: keys NAME, or s<k>/NAME, or s<k>_in<i> and s<k>_out<i> by order.
+
+    `order` are the names of the model's inputs and outputs where these are more than the bundle's.
+    """
+    ins, outs = order or ([s.name for s in inputs], [s.name for s in outputs])
+    names = {f"in{i}": n for i, n in enumerate(ins)}
+    names |= {f"out{i}": n for i, n in enumerate(outs)}
     known = {s.name for s in (*inputs, *outputs)}
     groups: dict[int, dict[str, Array]] = {}
     for key, array in read_npz(path).items():

@@ -15,9 +15,10 @@ from aot.api import file_digest, options_of
 from aot.build import RECORD, build, read_json
 from aot.compare import Difference, Tolerance, compare
 from aot.errors import AotError, ModelError
+from aot.load.pin import user_inputs
 from aot.options import Options
 from aot.reference import Reference, open_reference
-from aot.run import Built, Spec, execute, scratch
+from aot.run import Built, Spec, execute, scratch, stream
 from aot.samples import Sample, random_sample, read_samples
 
 if TYPE_CHECKING:
@@ -107,13 +108,18 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
         reference = open_reference(model, request.reference, inner, Path(folder))
     outputs: list[Difference] = []
     nodes: list[Difference] = []
-    for sample in samples:
+    handed = {n: np.zeros(s.shape, s.array_dtype) for n, (s, _) in built.states.items()}
+    ours = stream(built, [s.inputs for s in samples]) if handed else []
+    for k, sample in enumerate(samples):
         progress("compare" + (f" {sample.label}" if sample.label else ""))
-        one = _Comparison(built, sample, options, request.tolerance, reference, bound)
-        outputs += one.outputs()
-        if request.per_node:
+        known = {**bound, **handed}
+        one = _Comparison(built, sample, options, request.tolerance, reference, known)
+        outputs += one.outputs(ours[k] if handed else execute(built, sample.inputs))
+        if request.per_node and not (handed and k):  # a traced run starts with states of zero
             nodes += one.nodes(values)
-    skipped = len(values) - len(nodes) // max(1, len(samples))
+        handed = one.next_states()
+    traced = 1 if built.states else max(1, len(samples))
+    skipped = len(values) - len(nodes) // traced
     return Report(built.name, reference.name, tuple(outputs), tuple(nodes), skipped)
 
 
@@ -138,7 +144,8 @@ def model_path(record: Mapping[str, Any], given: Path | None) -> Path:
 
 def _samples(built: Built, request: Request, graph: onnx.GraphProto) -> tuple[Sample, ...]:
     if request.inputs is not None:
-        return read_samples(request.inputs, built.inputs, built.outputs)
+        order = [i.name for i in user_inputs(graph)], [o.name for o in graph.output]
+        return read_samples(request.inputs, built.inputs, built.outputs, order)
     return (random_sample(built.inputs, graph),)
 
 
@@ -197,16 +204,24 @@ class _Comparison:
             self.options.accuracy,
         )
 
-    def outputs(self) -> list[Difference]:
-        """Every output against the reference (and against values stored with the sample)."""
-        ours = execute(self.built, self.sample.inputs)
+    def next_states(self) -> dict[str, Array]:
+        """What the reference hands to the next sample."""
+        states = {n: output for n, (_, output) in self.built.states.items()}
+        theirs = self._references(sorted(set(states.values()))) if states else {}
+        return {n: np.asarray(theirs[output]) for n, output in states.items()}
+
+    def outputs(self, ours: Sequence[Array]) -> list[Difference]:
+        """Every output against the reference (and against values stored with the sample).
+
+        The values stored are for states of their own.
+        """
         theirs = self._references([s.name for s in self.built.outputs])
         found = []
         for spec, array in zip(self.built.outputs, ours, strict=True):
             if spec.name not in theirs:
                 raise AotError(f"the reference gives no output {spec.name!r}")
             found.append(self._difference(spec, array, theirs[spec.name]))
-            if spec.name in self.sample.expected:
+            if spec.name in self.sample.expected and not self.built.states:
                 stored = self.sample.expected[spec.name]
                 found.append(self._difference(spec, array, stored, " (stored)"))
         return found

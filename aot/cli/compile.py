@@ -66,6 +66,7 @@ def options_of(a: argparse.Namespace) -> Options:
         dims=_once("--dim", given.get("dim", [])),
         input_shapes=_once("--input-shape", given.get("input_shape", [])),
         bindings=_once("--bind", given.get("bind", [])),
+        states=_once("--state", given.get("state", [])),
         objective=given.get("objective", "latency"),
         ram=given.get("ram"),
         accuracy=given.get("accuracy", "normal"),

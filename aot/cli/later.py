@@ -16,7 +16,6 @@ from aot.errors import UnsupportedError
 #: Options: name -> (metavar or "" for a flag, what it will do).
 OPTIONS = {
     "--backend-option": ("A.KEY=V", "an option of a backend"),
-    "--state": ("IN=OUT", "keep a pair of tensors in the context between runs"),
     "--max-string": ("N", "longest string in bytes"),
     "--max-sequence": ("N", "longest sequence in elements"),
     "--flash": ("N", "flash budget in bytes"),

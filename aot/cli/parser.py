@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from aot.cli.later import COMMANDS as LATER_COMMANDS
 from aot.cli.later import add_later, unavailable
-from aot.cli.values import bind, budget, count, dim, folder, input_shape, keep, names
+from aot.cli.values import bind, budget, count, dim, folder, input_shape, keep, names, state
 from aot.errors import UsageError
 from aot.options import PLAN_EFFORT, STAGES
 
@@ -60,6 +60,7 @@ def compile_parser() -> Parser:
     _backends(p)
     _offload(p)
     _pins(p)
+    _states(p)
     _quality(p)
     p.add_argument(
         "--dump-after", metavar="STAGE", default="", help=f"print a stage: {', '.join(STAGES)}"
@@ -146,6 +147,18 @@ def _pins(p: Parser) -> None:
         action="append",
         default=[],
         help="make an input a constant: a number, a list 1,2,3 or a .npy file",
+    )
+
+
+def _states(p: Parser) -> None:
+    p.add_argument(
+        "--state",
+        metavar="IN=OUT",
+        type=state,
+        action="append",
+        default=[],
+        help="hand output OUT to the next run as its input IN; both are no arguments of a run "
+        "(repeatable)",
     )
 
 

@@ -71,6 +71,11 @@ def keep(text: str) -> tuple[str, str]:
     return name, backend
 
 
+def state(text: str) -> tuple[str, str]:
+    """`IN=OUT`."""
+    return _pair(text, "IN=OUT")
+
+
 def _array(path: str) -> Any:
     import numpy as np
 

@@ -58,6 +58,10 @@ def manifest_of(
         },
         "inputs": [_tensor(program, plan, t) for t in interface.inputs(program)],
         "outputs": [_tensor(program, plan, t) for t in interface.outputs(program)],
+        "states": [
+            {"output": options.states.get(interface.label(t), ""), **_tensor(program, plan, t)}
+            for t in (program.tensors[n] for n in program.carried)
+        ],
         "memory": _memory(program, plan, target),
         "macs": sum(c.macs for c in program.calls),
         "nodes": nodes,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,36 +44,103 @@ def spell_run(
     constants: Constants,
     headers: Headers,
     specialise: str,
+    owner: str = "",
 ) -> str:
-    """The whole file. `specialise` says whose functions know their parameters: see `_fixed`."""
-    s = _Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
-    made = [_create(s, state) for state in program.states]
-    steps = [_step(s, i, call) for i, call in enumerate(program.calls)]
-    name = program.name
-    includes = [f'#include "kernels/{h}"' for h in headers.direct]
-    tables = [ctext.array(f"{name}_c_{n}", d) for n, d in constants.tables]
+    """The whole file. `specialise` says whose functions know their parameters: see `_fixed`.
+
+    The calls of a vendor's region are one call here, see `regions`. A part of another model names
+    that as `owner`: it has its headers and is not traced.
+    """
+    s = spelling(program, plan, constants, headers, specialise)
+    steps: list[str] = []
+    last = -1
+    for i, call in enumerate(program.calls):
+        if call.region < 0:
+            steps.append(_step(s, i, call))
+        elif call.region != last:
+            steps.append(_region(program, call))
+        last = call.region
+    what = "every kernel call in order"
+    functions = [*_vendors(program), _execute(program, steps)]
+    return spell_file(s, target, what, [-1], functions, owner)
+
+
+def spelling(
+    program: Program, plan: Plan, constants: Constants, headers: Headers, specialise: str
+) -> _Spelling:
+    """Nothing spelled yet."""
+    return _Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
+
+
+def spell_file(
+    s: _Spelling,
+    target: Target,
+    what: str,
+    regions: Sequence[int],
+    functions: Sequence[str],
+    owner: str = "",
+) -> str:
+    """A source file: `functions` behind what the calls of `regions` (-1: of none) need."""
+    name = s.program.name
+    used = _constants_used(s, regions)
+    includes = [f'#include "kernels/{h}"' for h in s.headers.direct]
+    tables = [ctext.array(f"{name}_c_{n}", d) for n, d in s.constants.tables if n in used]
     params = [f"static const {k} {label} = {init};" for (k, init), label in s.params.items()]
     parts = [
         "/* SPDX-License-Identifier: MIT-0 */",
-        f"/* {name}: every kernel call in order. Kernels are specialised by the constants that the",
+        f"/* {name}: {what}. Kernels are specialised by the constants that the",
         " * wrappers below pass; sizes come from the parameter structs. */",
         "#include <stddef.h>",
         "#include <stdint.h>",
         *(["#include <math.h>"] if any("INFINITY" in p or "NAN" in p for p in params) else []),
         "",
-        f'#include "{name}_internal.h"',
+        f'#include "{owner or name}_internal.h"',
         "",
         *_demands(name, target),
         *includes,
         "",
-        _trace_macros(name),
+        trace_macros("" if owner else name, defines=-1 in regions),
         *_section("Constants", tables),
         *_section("Parameters", params),
         *_section("Kernels", s.functions),
-        *_vendors(program, made),
-        _execute(program, steps),
+        *functions,
     ]
     return "\n".join(parts)
+
+
+def _constants_used(s: _Spelling, regions: Sequence[int]) -> set[str]:
+    """Names of stored constants that the calls and objects of `regions` read."""
+    made = [state.create for state in s.program.states]
+    calls = [c for c in (*made, *s.program.calls) if c.region in regions]
+    bases = {s.program.base(a.tensor)[0] for c in calls for a in c.pointers()}
+    return {s.constants.same[b] for b in bases if b in s.constants.same}
+
+
+def _region(program: Program, call: Call) -> str:
+    """The statement that computes a vendor's region."""
+    note = ctext.comment(f"region {call.region}: {call.backend}")
+    passed = ", ".join(region_arguments(program))
+    return f"    {note}\n    REGION({program.name}_region_{call.region}({passed}));"
+
+
+def region_arguments(program: Program) -> list[str]:
+    """What a region's function is given."""
+    ends = [] if program.io == "arena" else ["in", "out"]
+    return ["arena", *ends, *(["state"] if program.states else [])]
+
+
+def region_head(program: Program, region: int) -> str:
+    """The head of a region's function, without its brace or semicolon."""
+    declared = ", ".join(_PARAMETERS[a] for a in region_arguments(program))
+    return f"aot_status {program.name}_region_{region}({declared})"
+
+
+_PARAMETERS = {
+    "arena": "unsigned char *arena",
+    "in": "const unsigned char *const *in",
+    "out": "unsigned char *const *out",
+    "state": "void **state",
+}
 
 
 def _fixed(program: Program, specialise: str) -> frozenset[int]:
@@ -116,11 +183,12 @@ def _demands(name: str, target: Target) -> list[str]:
     return [f"#if {' || '.join(tests)}", f"#error {ctext.string(text)}", "#endif", ""]
 
 
-def _trace_macros(name: str) -> str:
+def trace_macros(name: str, defines: bool) -> str:
+    """STEP, TRY and REGION; traced unless `name` is "". One file `defines` the trace's variables."""
+    own = f"#define {name.upper()}_TRACE_HERE\n" if defines else ""
+    test = f"#ifdef AOT_TRACE\n{own}#include \"{name}_trace.h\"\n#else" if name else "#if 1"
     return f"""\
-#ifdef AOT_TRACE
-#include "{name}_trace.h"
-#else
+{test}
 #define BEFORE(index) ((void)0)
 #define AFTER(index) ((void)0)
 #endif
@@ -135,6 +203,12 @@ def _trace_macros(name: str) -> str:
             return status_; \\
         AFTER(index); \\
     }} while (0)
+#define REGION(call) \\
+    do {{ \\
+        const aot_status status_ = call; \\
+        if (status_ != AOT_OK) \\
+            return status_; \\
+    }} while (0)
 """
 
 
@@ -143,7 +217,7 @@ def state_slots(program: Program) -> int:
     return sum(s.slots for s in program.states)
 
 
-def _slot(program: Program, name: str) -> int:
+def slot(program: Program, name: str) -> int:
     """Number of the first pointer of the object called `name`."""
     first = 0
     for state in program.states:
@@ -153,10 +227,10 @@ def _slot(program: Program, name: str) -> int:
     raise InternalError(f"state {name} does not exist")
 
 
-def _create(s: _Spelling, state: State) -> str:
+def create(s: _Spelling, state: State) -> str:
     """The statement of NAME_vendors_init that makes one object."""
     call = state.create
-    arguments = [f"state + {_slot(s.program, state.name)}"]
+    arguments = [f"state + {slot(s.program, state.name)}"]
     for a in call.args:
         null = isinstance(a, Scalar) and _is_null(a)
         arguments.append("NULL" if null else _passed(s, a))
@@ -167,29 +241,34 @@ def _create(s: _Spelling, state: State) -> str:
     return f"    {note}\n    if (status == AOT_OK)\n{head}"
 
 
-def _vendors(program: Program, made: list[str]) -> list[str]:
+def stateful(program: Program) -> list[str]:
+    """Vendors that have objects, in the order of their first one."""
+    return list(dict.fromkeys(s.create.backend for s in program.states))
+
+
+def _vendors(program: Program) -> list[str]:
     """NAME_vendors_init and NAME_vendors_shutdown, where there are objects."""
-    if not made:
+    vendors = [ctext.ident(v) for v in stateful(program)]
+    if not vendors:
         return []
-    releases = [
-        f"    {ctext.ident(s.release)}(state + {_slot(program, s.name)});"
-        for s in reversed(program.states)
-    ]
     name = program.name
+    inits = [
+        f"    if (status == AOT_OK)\n        status = {name}_{v}_init(state);" for v in vendors
+    ]
     return [
         f"aot_status {name}_vendors_init(void **state) {{",
         "    aot_status status = AOT_OK;",
         "    int i;",
         f"    for (i = 0; i < {state_slots(program)}; ++i)",
         "        state[i] = NULL;",
-        *made,
+        *inits,
         "    if (status != AOT_OK)",
         f"        {name}_vendors_shutdown(state);",
         "    return status;",
         "}",
         "",
         f"void {name}_vendors_shutdown(void **state) {{",
-        *releases,
+        *(f"    {name}_{v}_shutdown(state);" for v in reversed(vendors)),
         "}",
         "",
     ]
@@ -230,6 +309,8 @@ def title(program: Program, call: Call) -> str:
 def _step(s: _Spelling, index: int, call: Call) -> str:
     if call.bodies:
         raise UnsupportedError(f"{call.kernel}: control flow is not available in this version")
+    if _is_nothing(s, call):
+        return f"    {ctext.comment(title(s.program, call))}\n    STEP({index}, (void)0);"
     fixed = index in s.fixed
     function = _wrapper(s, call, fixed)
     arguments = [_passed(s, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))]
@@ -244,9 +325,15 @@ def _step(s: _Spelling, index: int, call: Call) -> str:
     return head + f"    {macro}({index}, {function}(\n{ctext.wrap(arguments, ' ' * 12)}));"
 
 
+def _is_nothing(s: _Spelling, call: Call) -> bool:
+    """Whether a copy has both its ends in one place."""
+    ends = [_pointer(s, a) for a in call.pointers()]
+    return call.kernel == "aot_copy" and ends[0] == ends[1]
+
+
 def _passed(s: _Spelling, arg: Arg | Scalar | StateArg) -> str:
     if isinstance(arg, StateArg):
-        return f"state + {_slot(s.program, arg.state)}"
+        return f"state + {slot(s.program, arg.state)}"
     return _pointer(s, arg) if isinstance(arg, Arg) else _value(arg)
 
 

@@ -54,8 +54,12 @@ def spell_trace(program: Program, plan: Plan) -> str:
 /* {name}: what each call writes and what of the arena it may touch, for the trace build. */
 #include "aot_trace.h"
 
+extern aot_trace_fn *{name}_trace_fn;
+extern void *{name}_trace_user;
+#ifdef {name.upper()}_TRACE_HERE
 aot_trace_fn *{name}_trace_fn;
 void *{name}_trace_user;
+#endif
 
 {_table("aot_trace_write", f"{name}_writes", rows or ['{0, 0, 0, ""}'])}
 {_table("int32_t", f"{name}_first_write", first_row)}

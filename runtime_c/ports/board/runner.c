@@ -66,7 +66,7 @@ static int same(const char *a, const char *b) {
  */
 
 enum { OPEN = 1, CLOSE = 2, WRITE = 5, READ = 6, SEEK = 10, LENGTH = 12, COMMAND_LINE = 21 };
-enum { READ_BINARY = 1, WRITE_BINARY = 5, APPEND_BINARY = 9 };
+enum { READ_BINARY = 1, UPDATE_BINARY = 3, WRITE_BINARY = 5 };
 
 static intptr_t ask(intptr_t operation, intptr_t file, const void *data, size_t bytes) {
     const intptr_t arguments[3] = {file, (intptr_t)data, (intptr_t)bytes};
@@ -94,8 +94,10 @@ static void read_file(const char *path, void *data, size_t bytes, uint32_t step,
     (void)ask(CLOSE, file, NULL, 0);
 }
 
-static void write_file(const char *path, const void *data, size_t bytes, int append) {
-    const intptr_t file = open_file(path, append ? APPEND_BINARY : WRITE_BINARY);
+static void write_file(const char *path, const void *data, size_t bytes, uint32_t step) {
+    const intptr_t file = open_file(path, step > 0 ? UPDATE_BINARY : WRITE_BINARY);
+    if (step > 0)
+        (void)ask(SEEK, file, (const void *)(uintptr_t)(bytes * step), 0);
     if (bytes > 0 && ask(WRITE, file, data, bytes) != 0)
         die(1, "cannot write ", path);
     (void)ask(CLOSE, file, NULL, 0);
@@ -166,7 +168,7 @@ static void option(const char *name, const char *text, request *r) {
         if (how[1] == 'i')
             read_file(end + 1, r->data, r->bytes, r->step, r->steps);
         else
-            write_file(end + 1, r->data, r->bytes, r->step > 0);
+            write_file(end + 1, r->data, r->bytes, r->step);
     } else if (kind == 'f') {
         r->value = (uint32_t)open_file(text, WRITE_BINARY);
 #ifdef AOT_TRACE

@@ -2,9 +2,10 @@
 /* Runs a model on files, for POSIX hosts.
  *
  *   NAME [--input I=FILE].. [--output I=FILE].. [--fill SEED] [--repeat N [--warmup W]]
- *        [--trace DIR] [--profile N] [--info]
+ *        [--steps N] [--trace DIR] [--profile N] [--info]
  *
- * Files are raw little-endian row-major bytes. --repeat and --profile print one line of JSON.
+ * Files are raw little-endian row-major bytes; with --steps they hold that many tensors, one for
+ * each run. --repeat and --profile print one line of JSON.
  * --trace and --profile need the build with AOT_TRACE. Exit status: 0, 1 failed, 2 usage. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1 /* madvise */
@@ -45,6 +46,7 @@ typedef struct options {
     long repeat;
     long warmup;
     long profile;
+    long steps;
     long seed;
     int fill;
     int info;
@@ -94,6 +96,8 @@ static void value_option(options *o, const char *name, const char *value) {
         o->warmup = integer(name, value, 0);
     } else if (strcmp(name, "--profile") == 0) {
         o->profile = integer(name, value, 1);
+    } else if (strcmp(name, "--steps") == 0) {
+        o->steps = integer(name, value, 1);
     } else if (strcmp(name, "--fill") == 0) {
         o->seed = integer(name, value, 0);
         o->fill = 1;
@@ -108,6 +112,7 @@ static void parse(options *o, int argc, char **argv) {
     int i;
     memset(o, 0, sizeof *o);
     o->warmup = 1;
+    o->steps = 1;
     for (i = 1; i < argc; ++i) {
         if (strcmp(argv[i], "--info") == 0) {
             o->info = 1;
@@ -154,21 +159,24 @@ static void free_memory(void) {
         free(blocks[--block_count]);
 }
 
-static void read_file(const char *path, void *data, size_t bytes) {
+/* Tensor number `step` of the `steps` that the file holds. */
+static void read_file(const char *path, void *data, size_t bytes, long step, long steps) {
     FILE *f = fopen(path, "rb");
-    size_t got;
+    size_t got = 0;
+    long i;
     int more;
     if (f == NULL)
         die(1, "cannot open %s: %s", path, strerror(errno));
-    got = fread(data, 1, bytes, f);
-    more = fgetc(f) != EOF;
+    for (i = 0; i <= step; ++i)
+        got = fread(data, 1, bytes, f);
+    more = step + 1 == steps && fgetc(f) != EOF;
     (void)fclose(f);
     if (got != bytes || more)
         die(1, "%s has %s bytes than the %zu of the tensor", path, more ? "more" : "fewer", bytes);
 }
 
-static void write_file(const char *path, const void *data, size_t bytes) {
-    FILE *f = fopen(path, "wb");
+static void write_file(const char *path, const char *mode, const void *data, size_t bytes) {
+    FILE *f = fopen(path, mode);
     if (f == NULL)
         die(1, "cannot write %s: %s", path, strerror(errno));
     if (fwrite(data, 1, bytes, f) != bytes || fclose(f) != 0)
@@ -272,20 +280,36 @@ static DLTensor tensor(const aot_spec *spec) {
     return t;
 }
 
-static void prepare(state *s, const options *o) {
+/* The inputs of run number `step`. */
+static void load(state *s, const options *o, long step) {
     uint64_t seed = (uint64_t)o->seed;
-    aot_status status;
     int i;
     for (i = 0; i < AOT_MODEL_INPUTS; ++i) {
-        s->in[i] = tensor(&aot_model_input_specs[i]);
-        s->inputs[i] = &s->in[i];
         if (o->input[i] != NULL)
-            read_file(o->input[i], s->in[i].data, aot_model_input_specs[i].bytes);
+            read_file(o->input[i], s->in[i].data, aot_model_input_specs[i].bytes, step, o->steps);
         else if (o->fill)
             fill((unsigned char *)s->in[i].data, &aot_model_input_specs[i], &seed);
         else
             die(2, "input %d is missing: --input %d=FILE, or --fill SEED", i, i);
     }
+}
+
+static void store(const state *s, const options *o, long step) {
+    int i;
+    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i)
+        if (o->output[i] != NULL)
+            write_file(o->output[i], step > 0 ? "ab" : "wb", s->out[i].data,
+                       aot_model_output_specs[i].bytes);
+}
+
+static void prepare(state *s, const options *o) {
+    aot_status status;
+    int i;
+    for (i = 0; i < AOT_MODEL_INPUTS; ++i) {
+        s->in[i] = tensor(&aot_model_input_specs[i]);
+        s->inputs[i] = &s->in[i];
+    }
+    load(s, o, 0);
     for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
         s->out[i] = tensor(&aot_model_output_specs[i]);
         s->outputs[i] = &s->out[i];
@@ -352,7 +376,7 @@ static void dump(void *user, int32_t call, int32_t k, const char *name, const vo
     if (snprintf(path, sizeof path, "%s/%" PRId32 "_%" PRId32 ".bin", d->folder, call, k) >=
         (int)sizeof path)
         die(1, "%s: path too long", d->folder);
-    write_file(path, data, bytes);
+    write_file(path, "wb", data, bytes);
     fprintf(d->index,
             "{\"call\":%" PRId32 ",\"k\":%" PRId32 ",\"tensor\":\"%s\",\"bytes\":%zu,"
             "\"file\":\"%" PRId32 "_%" PRId32 ".bin\"}\n",
@@ -433,7 +457,7 @@ static void profile(state *s, const options *o) {
 int main(int argc, char **argv) {
     static state s;
     options o;
-    int i;
+    long step;
     parse(&o, argc, argv);
     if (o.info) {
         info();
@@ -448,10 +472,13 @@ int main(int argc, char **argv) {
         profile(&s, &o);
     else
         run(&s);
+    store(&s, &o, 0);
+    for (step = 1; step < o.steps; ++step) {
+        load(&s, &o, step);
+        run(&s);
+        store(&s, &o, step);
+    }
     aot_model_shutdown(&s.context);
-    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i)
-        if (o.output[i] != NULL)
-            write_file(o.output[i], s.out[i].data, aot_model_output_specs[i].bytes);
     free_memory();
     return fflush(stdout) == 0 ? 0 : 1;
 }
