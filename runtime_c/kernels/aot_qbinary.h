@@ -25,6 +25,8 @@ typedef struct aot_qbinary_params {
 typedef aot_qbinary_params aot_qadd_s8_params;
 typedef aot_qbinary_params aot_qmul_s8_params;
 
+#include "aot_qbinary_mve.h"
+
 AOT_INLINE int32_t aot_qadd_one(int32_t a, int32_t b, const aot_qbinary_params *p, int KIND) {
     if (KIND == 2) {
         const int32_t left = aot_requant((a - p->a_zero) * (1 << 20), p->a_mult, p->a_shift, 2);
@@ -41,6 +43,11 @@ AOT_INLINE void aot_qadd_s8_row(int8_t *y, const int8_t *a, const int8_t *b, ptr
                                 const aot_qbinary_params *given, int IA, int IB, int KIND) {
     const aot_qbinary_params own = *given, *p = &own;
     ptrdiff_t i;
+#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
+    if (IA == 1 && IB == 1 && aot_qmve_add_row(y, a, b, n, p, KIND)) {
+        return;
+    }
+#endif
     for (i = 0; i < n; ++i) {
         const int32_t v = aot_qadd_one(a[i * IA], b[i * IB], p, KIND);
         y[i] = (int8_t)aot_code_clamp(v, p->lo, p->hi);
