@@ -123,7 +123,13 @@ def _outputs(graph: ir.Graph) -> set[str]:
 
 def _declare(c: LowerContext, value: ValueRef, role: Role, layout: Layout) -> None:
     c.tensors[value.name] = Tensor(
-        value.name, value.shape, value.dtype, role, layout, onnx_name=value.onnx_name
+        value.name,
+        value.shape,
+        value.dtype,
+        role,
+        layout,
+        onnx_name=value.onnx_name,
+        code_offset=value.code_offset,
     )
 
 
@@ -195,7 +201,13 @@ def _convert(c: LowerContext, value: ValueRef) -> None:
     if own.layout == value.layout or name in c.tensors:
         return
     converted = Tensor(
-        name, value.shape, value.dtype, Role.TEMP, value.layout, onnx_name=value.onnx_name
+        name,
+        value.shape,
+        value.dtype,
+        Role.TEMP,
+        value.layout,
+        onnx_name=value.onnx_name,
+        code_offset=value.code_offset,
     )
     if same_bytes(value.shape, own.layout, value.layout) and converted.nbytes <= own.nbytes:
         c.tensors[name] = Tensor(
@@ -261,7 +273,13 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[
         c.begin(Origin((value.name,), ("Output",), _shapes([value.shape])), None, -1, ())
         name = c._fresh(f"{value.name}_out{i}")
         c.tensors[name] = Tensor(
-            name, value.shape, value.dtype, Role.OUTPUT, PLAIN, onnx_name=value.onnx_name
+            name,
+            value.shape,
+            value.dtype,
+            Role.OUTPUT,
+            PLAIN,
+            onnx_name=value.onnx_name,
+            code_offset=value.code_offset,
         )
         _fill(c, name, value)
         names.append(name)

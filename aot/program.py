@@ -50,7 +50,8 @@ class Tensor:
     """A value of the program. `name` is a C identifier, unique in the program.
 
     `shape` is ONNX's (logical); `layout` says how it is stored; `nbytes` is the stored size.
-    A scratch tensor has shape (bytes,) and dtype uint8.
+    A scratch tensor has shape (bytes,) and dtype uint8. `code_offset` is what the model's codes are
+    above the stored ones.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Tensor:
     view: View | None = None
     onnx_name: str = ""
     align: int = 64
+    code_offset: int = 0
 
     @property
     def nbytes(self) -> int:

@@ -15,6 +15,16 @@ from aot.api import file_digest, options_of
 from aot.build import RECORD, build, read_json
 from aot.compare import Difference, Tolerance, compare
 from aot.errors import AotError, ModelError
+from aot.layerwise import (
+    Layers,
+    Written,
+    differences,
+    is_quantised,
+    known,
+    not_gated,
+    place,
+    written,
+)
 from aot.load.pin import user_inputs
 from aot.options import Options
 from aot.reference import Reference, open_reference
@@ -50,15 +60,20 @@ class Report:
     outputs: tuple[Difference, ...]
     nodes: tuple[Difference, ...] = ()
     skipped: int = 0
+    layers: Layers | None = None
 
     @property
     def passed(self) -> bool:
         """Whether nothing is out of tolerance."""
-        return all(d.passed for d in (*self.outputs, *self.nodes))
+        return all(d.passed for d in self._all())
+
+    def _all(self) -> tuple[Difference, ...]:
+        layers = self.layers.differences if self.layers else ()
+        return (*self.nodes, *layers, *self.outputs)
 
     def failure(self) -> str:
         """The first mismatch in one line."""
-        wrong = [d for d in (*self.nodes, *self.outputs) if not d.passed]
+        wrong = [d for d in self._all() if not d.passed]
         return f"{self.name}: {len(wrong)} mismatches against {self.reference}; {wrong[0].text()}"
 
     def record(self) -> dict[str, Any]:
@@ -70,6 +85,7 @@ class Report:
             "outputs": [d.record() for d in self.outputs],
             "nodes": [d.record() for d in self.nodes],
             "nodes_without_reference": self.skipped,
+            "layers": self.layers.record() if self.layers else None,
         }
 
     def text(self, verbose: bool = False) -> str:
@@ -84,6 +100,9 @@ class Report:
                 f"{good} of {len(self.nodes)} values inside agree"
                 f" ({self.skipped} have no counterpart in the model)"
             )
+        if self.layers:
+            lines += [f"  {d.text()}" for d in self.layers.differences if verbose or not d.passed]
+            lines.append(self.layers.text())
         return "\n".join([*lines, "ok" if self.passed else "MISMATCH"])
 
 
@@ -98,8 +117,9 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
     graph = onnx.load(str(model), load_external_data=False).graph
     samples = _samples(built, request, graph)
     bound = _bound(graph, options)
-    values = _node_values(built) if request.per_node else {}
-    if request.per_node:
+    coded = is_quantised(built.manifest)
+    values = _node_values(built) if request.per_node or coded else {}
+    if request.per_node or coded:
         progress("build the tracing runner")
         build(built.out, f"{built.name}-trace")
     progress("reference")
@@ -108,6 +128,7 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
         reference = open_reference(model, request.reference, inner, Path(folder))
     outputs: list[Difference] = []
     nodes: list[Difference] = []
+    layers = Layers() if coded else None
     handed = {n: np.zeros(s.shape, s.array_dtype) for n, (s, _) in built.states.items()}
     ours = stream(built, [s.inputs for s in samples]) if handed else []
     for k, sample in enumerate(samples):
@@ -117,10 +138,12 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
         outputs += one.outputs(ours[k] if handed else execute(built, sample.inputs))
         if request.per_node and not (handed and k):  # a traced run starts with states of zero
             nodes += one.nodes(values)
+        if layers is not None and not (handed and k):
+            layers += one.layers()
         handed = one.next_states()
     traced = 1 if built.states else max(1, len(samples))
-    skipped = len(values) - len(nodes) // traced
-    return Report(built.name, reference.name, tuple(outputs), tuple(nodes), skipped)
+    skipped = len(values) - len(nodes) // traced if request.per_node else 0
+    return Report(built.name, reference.name, tuple(outputs), tuple(nodes), skipped, layers)
 
 
 def model_path(record: Mapping[str, Any], given: Path | None) -> Path:
@@ -220,11 +243,39 @@ class _Comparison:
         for spec, array in zip(self.built.outputs, ours, strict=True):
             if spec.name not in theirs:
                 raise AotError(f"the reference gives no output {spec.name!r}")
-            found.append(self._difference(spec, array, theirs[spec.name]))
+            found.append(self._end_to_end(spec, array, theirs[spec.name]))
             if spec.name in self.sample.expected and not self.built.states:
                 stored = self.sample.expected[spec.name]
-                found.append(self._difference(spec, array, stored, " (stored)"))
+                found.append(self._stored(spec, array, stored))
         return found
+
+    def _end_to_end(self, spec: Spec, ours: Array, expected: Array, note: str = "") -> Difference:
+        """An output of the whole network; that of a quantised one gates only with --max-lsb."""
+        asked = (self.tolerance.lsb, self.tolerance.rtol, self.tolerance.of_max)
+        if not is_quantised(self.built.manifest) or any(v is not None for v in asked):
+            return self._difference(spec, ours, expected, note)
+        return not_gated(self._difference(spec, ours, expected, f"{note} (end to end, no gate)"))
+
+    def _stored(self, spec: Spec, ours: Array, expected: Array) -> Difference:
+        """An output against the value stored with the sample: exact in TFLite's arithmetic."""
+        if self.options.requant == "tflite":
+            return self._difference(spec, ours, expected, " (stored)")
+        return self._end_to_end(spec, ours, expected, " (stored)")
+
+    def layers(self) -> Layers:
+        """Every call fed the reference's values, against what the reference makes of them."""
+        values = written(self.built.manifest)
+        theirs = self._references(sorted({w.value for w in values.values()}))
+        values = known(values, theirs)
+        with scratch(self.built.out) as place_of:
+            folder = Path(place_of)
+            place(folder, values, theirs)
+            execute(self.built, self.sample.inputs, folder)
+            return differences(folder, values, theirs, _stored_array, self._inner)
+
+    def _inner(self, w: Written, ours: Array, expected: Array) -> Difference:
+        spec = Spec(w.value, w.shape, w.dtype)
+        return self._difference(spec, ours, expected, slack=INSIDE)
 
     def nodes(self, values: Mapping[tuple[int, int], str]) -> list[Difference]:
         """Every value a call leaves, against the reference's value of the same name."""
@@ -245,6 +296,10 @@ class _Comparison:
                 array = plain(data, spec, wrote["layout"])
                 found.append(self._difference(spec, array, theirs[value], slack=INSIDE))
         return found
+
+
+def _stored_array(data: bytes, w: Written) -> Array:
+    return plain(data, Spec(w.value, w.shape, w.dtype), str(w.layout))
 
 
 def plain(data: bytes, spec: Spec, layout: str) -> Array:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aot.emit_c import interface
@@ -12,6 +12,7 @@ from aot.emit_c.constants import place_constants
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
 from aot.program import Call, Program, Role, Tensor
+from aot.twin import Twin, portable_bytes
 from aot.version import __version__
 
 if TYPE_CHECKING:
@@ -25,7 +26,12 @@ SCHEMA_VERSION = "1.0"
 
 
 def manifest_of(
-    program: Program, plan: Plan, target: Target, partition: Partition | None, options: Options
+    program: Program,
+    plan: Plan,
+    target: Target,
+    partition: Partition | None,
+    options: Options,
+    twins: Sequence[Twin] = (),
 ) -> dict[str, Any]:
     """Everything but `sources`, which `emit_c` adds when the files exist."""
     names = _onnx_names(partition)
@@ -62,10 +68,13 @@ def manifest_of(
             {"output": options.states.get(interface.label(t), ""), **_tensor(program, plan, t)}
             for t in (program.tensors[n] for n in program.carried)
         ],
-        "memory": _memory(program, plan, target),
+        "memory": {
+            **_memory(program, plan, target),
+            "portable_arena_bytes": portable_bytes(plan, twins),
+        },
         "macs": sum(c.macs for c in program.calls),
         "nodes": nodes,
-        "regions": _regions(program),
+        "regions": _regions(program, twins),
         "refusals": _refusals(partition, names),
         "libraries": [],
         "sources": [],
@@ -138,6 +147,7 @@ def _node(
                 "layout": str(t.layout),
                 "nbytes": t.nbytes,
                 "last": last[t.name] == index,
+                "code_offset": t.code_offset,
             }
             for _, t in writes(program, call)
         ],
@@ -155,13 +165,26 @@ def _offsets(program: Program, plan: Plan, call: Call) -> dict[str, int]:
     return found
 
 
-def _regions(program: Program) -> list[dict[str, Any]]:
+def _regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
+    own = {t.region: t for t in twins}
     regions: dict[int, dict[str, Any]] = {}
     for index, call in enumerate(program.calls):
         if call.region >= 0:
-            made = {"region": call.region, "backend": call.backend, "calls": []}
+            made = {
+                "region": call.region,
+                "backend": call.backend,
+                "calls": [],
+                **_twin(own.get(call.region)),
+            }
             regions.setdefault(call.region, made)["calls"].append(index)
     return [regions[r] for r in sorted(regions)]
+
+
+def _twin(twin: Twin | None) -> dict[str, Any]:
+    """Whether portable C can stand in for the region, and the tensors that leave it."""
+    if twin is None:
+        return {}
+    return {"portable": twin.program is not None, "why_not": twin.reason, "leaves": [*twin.outputs]}
 
 
 def _refusals(partition: Partition | None, names: Mapping[str, str]) -> list[dict[str, str]]:

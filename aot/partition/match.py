@@ -40,6 +40,11 @@ class ValueRef:
         return str(self.ir.metadata_props.get("aot.onnx_name", self.ir.name))
 
     @property
+    def code_offset(self) -> int:
+        """What the codes in the user's file are above these (unsigned ones became signed)."""
+        return int(self.ir.metadata_props.get("aot.code_offset", "0"))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The static shape."""
         if self.ir.shape is None:

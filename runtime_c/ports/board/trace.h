@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Part of runner.c in the build with AOT_TRACE: writes what every call leaves (--trace DIR), or how
- * many ticks it takes (--profile FILE). */
+/* Part of runner.c in the build with AOT_TRACE: writes what every call leaves (--trace DIR, where
+ * files may replace it), or how many ticks it takes (--profile FILE). */
 #ifndef AOT_BOARD_TRACE_H
 #define AOT_BOARD_TRACE_H
 
@@ -25,6 +25,26 @@ static void item(const char *key, const char *text) {
     (void)ask(WRITE, list, text, length(text));
 }
 
+/* DIR/rCALL_K.bin, if there is such a file, takes the place of what the call wrote. `file` is
+ * CALL_K.bin in `path`, `end` its dot. */
+static void put_back(char *file, const char *end, const void *data, size_t bytes) {
+    const size_t letters = (size_t)(end - file) + 5; /* with .bin and the end */
+    intptr_t arguments[3] = {(intptr_t)path, READ_BINARY, 0}, found;
+    size_t i;
+    for (i = letters; i > 0; --i)
+        file[i] = file[i - 1];
+    file[0] = 'r';
+    arguments[2] = (intptr_t)length(path);
+    found = aot_semihost(OPEN, arguments);
+    if (found >= 0) {
+        if (bytes > 0 && ask(READ, found, data, bytes) != 0)
+            die(1, "cannot read ", path);
+        (void)ask(CLOSE, found, NULL, 0);
+    }
+    for (i = 0; i < letters; ++i)
+        file[i] = file[i + 1];
+}
+
 static void dump(void *user, int32_t call, int32_t k, const char *name, const void *data,
                  size_t bytes) {
     char digits[12];
@@ -36,6 +56,7 @@ static void dump(void *user, int32_t call, int32_t k, const char *name, const vo
     end = decimal(end, (uint32_t)k);
     strcpy(end, ".bin");
     write_file(path, data, bytes, 0);
+    put_back(file, end, data, bytes);
     (void)decimal(digits, (uint32_t)call);
     item("{\"call\":", digits);
     (void)decimal(digits, (uint32_t)k);

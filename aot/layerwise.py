@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layer by layer: every call is fed the reference's values, and what it makes of them is compared.
+
+The trace program dumps what a call wrote and then puts the reference's value in its place, so the
+differences of one layer never reach the next. This is the gate of quantised models: a code that
+rounds the other way is no error, but it moves everything behind it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aot import layout as lay
+from aot.compare import Difference, compare
+from aot.layout import PLAIN, Layout
+
+Array = np.ndarray[Any, Any]
+#: Codes of these types may differ by one.
+CODES = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
+Key = tuple[int, int]  # call, written argument
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A tensor that a call leaves: the model's value it holds, and how.
+
+    Its codes are those of the model less `code_offset`.
+    """
+
+    value: str
+    shape: tuple[int, ...]
+    dtype: str
+    layout: Layout
+    code_offset: int
+
+    def of_model(self, stored: Array) -> Array:
+        """Stored elements as the model has them."""
+        if not self.code_offset:
+            return stored
+        wide = stored.astype(np.int32) + self.code_offset
+        return wide.astype(np.uint8 if self.dtype == "int8" else np.uint16)
+
+    def to_store(self, theirs: Array) -> bytes:
+        """The model's array in the order and the codes of the bundle."""
+        data = theirs
+        if self.code_offset:
+            kind = np.int8 if self.dtype == "int8" else np.int16
+            data = (theirs.astype(np.int32) - self.code_offset).astype(kind)
+        return lay.to_physical(data, self.layout).tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """What the comparison found: a Difference per value, and how many codes are equal."""
+
+    differences: tuple[Difference, ...] = ()
+    codes: int = 0
+    equal: int = 0
+
+    def __add__(self, other: Layers) -> Layers:
+        """Of two samples."""
+        both = self.differences + other.differences
+        return Layers(both, self.codes + other.codes, self.equal + other.equal)
+
+    def record(self) -> dict[str, Any]:
+        """For --json."""
+        return {
+            "values": [d.record() for d in self.differences],
+            "codes": self.codes,
+            "equal_codes": self.equal,
+        }
+
+    def text(self) -> str:
+        """One line."""
+        good = sum(d.passed for d in self.differences)
+        share = 100.0 * self.equal / self.codes if self.codes else 100.0
+        return (
+            f"layer by layer: {good} of {len(self.differences)} values agree, "
+            f"{self.equal} of {self.codes} codes are equal ({share:.3f} %)"
+        )
+
+
+def is_quantised(manifest: Mapping[str, Any]) -> bool:
+    """Whether the model computes with codes: it quantises values, or multiplies integers."""
+    ops = {op for node in manifest["nodes"] for op in str(node["op"]).split(" + ")}
+    return bool(ops & {"QuantizeLinear", "DynamicQuantizeLinear"})
+
+
+def written(manifest: Mapping[str, Any]) -> dict[Key, Written]:
+    """The values that calls leave behind and that have a name in the model."""
+    return {
+        (i, k): Written(
+            w["value"],
+            tuple(w["shape"]),
+            w["dtype"],
+            _layout(w["layout"]),
+            int(w.get("code_offset", 0)),
+        )
+        for i, node in enumerate(manifest["nodes"])
+        for k, w in enumerate(node.get("writes", ()))
+        if w["value"] and w["last"]
+    }
+
+
+def _layout(text: str) -> Layout:
+    if text == "plain":
+        return PLAIN
+    return Layout(int(text.removeprefix("NC").removesuffix("z")), text.endswith("z"))
+
+
+def known(values: Mapping[Key, Written], theirs: Mapping[str, Array]) -> dict[Key, Written]:
+    """Those of `values` that the reference has too, with the same shape and type."""
+    found = {}
+    for key, w in values.items():
+        array = theirs.get(w.value)
+        if array is None or array.shape != w.shape:
+            continue
+        own = {"int8": "uint8", "int16": "uint16"}[w.dtype] if w.code_offset else w.dtype
+        if array.dtype.name == own:
+            found[key] = w
+    return found
+
+
+def place(folder: Path, values: Mapping[Key, Written], theirs: Mapping[str, Array]) -> None:
+    """Write the files that the trace program puts in place of what calls wrote."""
+    for (call, k), w in values.items():
+        (folder / f"r{call}_{k}.bin").write_bytes(w.to_store(np.asarray(theirs[w.value])))
+
+
+def differences(
+    folder: Path,
+    values: Mapping[Key, Written],
+    theirs: Mapping[str, Array],
+    plain: Callable[[bytes, Written], Array],
+    floats: Callable[[Written, Array, Array], Difference],
+) -> Layers:
+    """What the trace program dumped against `theirs`.
+
+    `plain` reads a dump in ONNX's order, `floats` compares what are no codes.
+    """
+    found, codes, equal = [], 0, 0
+    for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines():
+        entry = json.loads(line)
+        w = values.get((entry["call"], entry["k"]))
+        if w is None:
+            continue
+        ours = w.of_model(plain((folder / entry["file"]).read_bytes(), w))
+        expected = np.asarray(theirs[w.value])
+        if w.dtype not in CODES:
+            found.append(floats(w, ours, expected))
+            continue
+        codes += ours.size
+        equal += int((ours == expected).sum())
+        found.append(_codes(w.value, ours, expected))
+    return Layers(tuple(found), codes, equal)
+
+
+def _codes(name: str, ours: Array, expected: Array) -> Difference:
+    """Codes that may differ by one."""
+    from aot.compare import Tolerance
+
+    return compare(name, ours, expected, str(expected.dtype), Tolerance(lsb=1))
+
+
+def not_gated(difference: Difference) -> Difference:
+    """A difference that is shown and never fails."""
+    return replace(difference, reason="")
