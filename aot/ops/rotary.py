@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RotaryEmbedding of float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import F32, S64
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match
+
+rotary = op(
+    "RotaryEmbedding",
+    "x cos sin places?",
+    interleaved=0,
+    num_heads=0,
+    rotary_embedding_dim=0,
+)
+
+
+def head_size(m: Match) -> int:
+    """Elements of a head, 0 if the attributes do not say."""
+    if m.x.rank == 4:
+        return m.x.shape[3]
+    return m.x.shape[2] // m.num_heads if m.num_heads > 0 else 0
+
+
+def tokens(m: Match) -> tuple[int, int]:
+    """Samples and their tokens."""
+    return m.x.shape[0], m.x.shape[2] if m.x.rank == 4 else m.x.shape[1]
+
+
+@rotary.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    for value in (m.x, m.cos, m.sin):
+        yield value.dtype is F32, f"dtype {value.dtype} (needs float32)"
+    yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
+    size, turned = head_size(m), m.rotary_embedding_dim or head_size(m)
+    yield size > 0, f"num_heads {m.num_heads} of {m.x.shape}"
+    yield turned % 2 == 0 and turned <= size, f"{turned} of {size} elements are turned"
+    yield m.cos.shape == m.sin.shape, f"cosines {m.cos.shape}, sines {m.sin.shape}"
+    yield m.cos.shape[-1:] == (turned // 2,), f"{m.cos.shape[-1:]} angles for {turned} elements"
+    if m.places is None:
+        yield m.cos.shape[:2] == tokens(m), f"angles {m.cos.shape} for {tokens(m)} tokens"
+    else:
+        yield m.places.dtype is S64, f"places of {m.places.dtype} (needs int64)"
+        yield m.places.shape == tokens(m), f"places {m.places.shape} for {tokens(m)} tokens"
+        yield m.cos.rank == 2 and m.cos.shape[0] > 0, f"a table of angles {m.cos.shape}"
+
+
+@rotary.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    size, (batch, seq) = head_size(m), tokens(m)
+    heads = m.x.shape[1] if m.x.rank == 4 else m.num_heads
+    inner = (size, seq * size) if m.x.rank == 4 else (heads * size, size)
+    params = c.params(
+        batch=batch,
+        seq=seq,
+        heads=heads,
+        size=size,
+        half=(m.rotary_embedding_dim or size) // 2,
+        rows=m.cos.shape[0] if m.places is not None else batch * seq,
+        step=(heads * seq * size, *inner),
+    )
+    c.call(
+        "aot_rotary_f32",
+        m.y,
+        m.x,
+        m.cos,
+        m.sin,
+        m.places,
+        params,
+        instance={"INTERLEAVED": int(bool(m.interleaved))},
+        inplace=[(m.y, m.x)],
+    )
+
+
+@rotary.cases
+def cases() -> Iterator[Case]:
+    places = np.array([[4, 0, 2], [1, 6, 3]], np.int64)
+    table = f32(7, 10), f32(7, 10, seed=1)
+    for interleaved in (0, 1):
+        attrs = {"interleaved": interleaved}
+        yield case(f32(2, 4, 3, 20), *table, places, **attrs)
+        yield case(f32(2, 3, 100), *table, places, num_heads=4, rotary_embedding_dim=20, **attrs)
+    yield case(f32(2, 4, 3, 76), f32(2, 3, 38), f32(2, 3, 38, seed=1))
+    yield case(f32(2, 3, 20), f32(2, 3, 5), f32(2, 3, 5, seed=1), num_heads=2)
