@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""com.microsoft.MatMulNBits of float32: weights of 4 bits, which stay so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, U8
+from aot.lower_context import LowerContext
+from aot.ops.conv_pack import ceil_div, pack_bias
+from aot.ops.conv_plan import TILES
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match
+
+Array = np.ndarray[Any, Any]
+#: Rows of the weights that are unpacked at a time, about.
+RUN = 256
+
+nbits = op(
+    "MatMulNBits",
+    "x w s z? g? b?",
+    domain="com.microsoft",
+    K=0,
+    N=0,
+    bits=4,
+    block_size=0,
+    accuracy_level=0,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """codes [k, n] of 0..15; scales and zeros [blocks, n]: w = (code - zero) * scale."""
+
+    codes: Array
+    scales: Array
+    zeros: Array
+
+
+def halves(data: Array) -> Array:
+    """Codes of 4 bits, the low ones first, along the last axis."""
+    pairs = np.stack([data & 15, data >> 4], axis=-1)
+    return pairs.reshape(*data.shape[:-1], -1)
+
+
+def weights_of(m: Match) -> Weights:
+    """The weights of a match, a column per output."""
+    blocks = ceil_div(m.K, m.block_size)
+    codes = halves(np.asarray(m.w.data).reshape(m.N, -1))[:, : m.K]
+    scales = np.asarray(m.s.data).reshape(m.N, blocks)
+    zeros: Array = np.full((m.N, blocks), 8, np.float32)
+    if m.z is not None and m.z.dtype is U8:
+        zeros = halves(np.asarray(m.z.data).reshape(m.N, -1))[:, :blocks].astype(np.float32)
+    elif m.z is not None:
+        zeros = np.asarray(m.z.data, np.float32).reshape(m.N, blocks)
+    return Weights(codes.T, scales.T, zeros.T)
+
+
+@nbits.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    yield m.bits == 4, f"weights of {m.bits} bits (needs 4)"
+    yield m.g is None, "blocks in an order of their own (g_idx)"
+    for name in ("w", "s", "z", "b"):
+        value = getattr(m, name)
+        yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
+    size = m.block_size
+    whole = size >= 16 and size & (size - 1) == 0
+    yield whole, f"blocks of {size} (needs a power of two from 16 on)"
+    if not whole or m.K <= 0 or m.N <= 0:
+        yield m.K > 0 and m.N > 0, f"K {m.K}, N {m.N}"
+        return
+    blocks = ceil_div(m.K, size)
+    yield m.x.shape[-1:] == (m.K,), f"{m.x.shape[-1:]} columns (needs {m.K})"
+    for name, want in (("w", m.N * blocks * size // 2), ("s", m.N * blocks)):
+        have = math.prod(getattr(m, name).shape)
+        yield have == want, f"{have} elements of {name} (needs {want})"
+    if m.z is not None:
+        want = m.N * (ceil_div(blocks, 2) if m.z.dtype is U8 else blocks)
+        yield math.prod(m.z.shape) == want, f"{m.z.shape} zero points (needs {want})"
+    yield m.b is None or m.b.shape == (m.N,), "a bias of another size"
+
+
+def groups(n: int, v: int, o: int) -> Iterator[slice]:
+    """Columns of each group of vectors, past n too."""
+    vecs, b = ceil_div(n, v), 0
+    while b < vecs:
+        own = o
+        while own > vecs - b:
+            own //= 2
+        yield slice(b * v, (b + own) * v)
+        b += own
+
+
+def packed(w: Weights, v: int, o: int) -> tuple[Array, Array]:
+    """(codes, factors) in the order of aot_matmul_f32_q4.h."""
+    k, n = w.codes.shape
+    wide = ceil_div(n, v) * v
+    codes = np.zeros((ceil_div(k, 2) * 2, wide), np.uint8)
+    codes[:k, :n] = w.codes
+    pairs = codes[0::2] | codes[1::2] << 4
+    factors = np.zeros((w.scales.shape[0], 2, wide), np.float32)
+    factors[:, 0, :n], factors[:, 1, :n] = w.scales, w.zeros
+    cuts = list(groups(n, v, o))
+    flat = [np.concatenate([a[..., c].ravel() for c in cuts]) for a in (pairs, factors)]
+    return flat[0], flat[1]
+
+
+@nbits.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    p, o = TILES[c.vlen][-1]
+    codes, factors = packed(weights_of(m), c.vlen, o)
+    bias = None if m.b is None else np.asarray(m.b.data, np.float32)
+    run = max(RUN // m.block_size, 1) * m.block_size
+    rows = math.prod(m.x.shape[:-1])
+    width = min(o, ceil_div(m.N, c.vlen)) * c.vlen
+    params = c.params(m=rows, n=m.N, k=m.K, block=m.block_size, run=run)
+    c.call(
+        "aot_matmul_f32_q4",
+        m.y,
+        m.x,
+        c.const(codes, "codes"),
+        c.const(factors, "factors"),
+        c.const(pack_bias(bias, m.N, c.vlen), "b"),
+        c.scratch(4 * min(run, m.K + 1) * width),
+        params,
+        instance={"P": p, "O": o},
+        macs=rows * m.K * m.N,
+    )
+
+
+@nbits.cases
+def cases() -> Iterator[Case]:
+    for m, k, n, zeros, bias in ((3, 64, 6, 0, 0), (1, 40, 37, 1, 0), (7, 600, 70, 2, 1)):
+        blocks, rng = ceil_div(k, 32), np.random.default_rng(k)
+        w = rng.integers(0, 256, (n, blocks, 16), np.uint8)
+        s = f32(n * blocks)
+        z = rng.integers(0, 256, (n, ceil_div(blocks, 2)), np.uint8)
+        middle = np.full((n, blocks), 8.0, np.float32)
+        given: Any = None
+        if zeros == 1:
+            given, middle = z.ravel(), halves(z)[:, :blocks].astype(np.float32)
+        elif zeros == 2:
+            given = middle = f32(n, blocks, low=0, high=15)
+        codes = halves(w.reshape(n, -1)).reshape(n, blocks, 32).astype(np.float32)
+        plain = (codes - middle[..., None]) * s.reshape(n, blocks, 1)
+        x, b = f32(m, k), f32(n) if bias else None
+        y = x.astype(np.float64) @ plain.reshape(n, -1)[:, :k].T.astype(np.float64)
+        want = (y + (0 if b is None else b)).astype(np.float32)
+        inputs = [x, w, s, given, None, b]
+        while inputs[-1] is None:
+            inputs.pop()
+        const = tuple(i for i in range(1, len(inputs)) if inputs[i] is not None)
+        attrs = {"K": k, "N": n, "bits": 4, "block_size": 32}
+        yield case(*inputs, const=const, expected=(want,), atol=1e-3, **attrs)
