@@ -32,6 +32,7 @@ EXECUTED = (
     "docs/new-backend.md",
     "docs/bundle.md",
     "docs/new-target.md",
+    "docs/quantised.md",
 )
 # Programs a page runs beyond what every test has.
 NEEDS = {"docs/new-target.md": ("arm-none-eabi-gcc", "qemu-system-arm")}

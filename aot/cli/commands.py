@@ -140,6 +140,16 @@ def _size(a: argparse.Namespace) -> int:
     return 0
 
 
+def _quantize(a: argparse.Namespace) -> int:
+    from aot.quantize import Quantisation, quantize
+
+    how = Quantisation(a.act, a.per_tensor, a.format)
+    with Staged(a.verbose, a.quiet) as progress:
+        report = quantize(Path(a.model), Path(a.calibrate), Path(a.output), how, progress)
+    _show(a, report.record(), report.text())
+    return 0
+
+
 def _targets(a: argparse.Namespace) -> int:
     from aot.target import listing
 
@@ -189,6 +199,7 @@ _COMMANDS = {
     "partition": _partition,
     "inspect": _inspect,
     "size": _size,
+    "quantize": _quantize,
     "targets": _targets,
     "backends": _backends,
     "ops": _ops,

@@ -28,7 +28,6 @@ OPTIONS = {
 COMMANDS = {
     "report": "an HTML report of a bundle",
     "tune": "measure kernel variants and write a tuning cache",
-    "quantize": "quantise a model on calibration data",
     "disasm": "list the commands of an accelerator's regions",
     "new-backend": "start a backend from a working plugin",
 }

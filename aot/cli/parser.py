@@ -310,6 +310,27 @@ def _size(p: Parser) -> None:
     p.add_argument("--objective", choices=("latency", "ram", "flash", "energy"), default="latency")
 
 
+def _quantize(p: Parser) -> None:
+    p.add_argument("model", metavar="MODEL", help="the float32 model")
+    p.add_argument(
+        "--calibrate",
+        metavar="F.npz",
+        required=True,
+        help="inputs to measure ranges on: keys NAME, or s<k>/NAME for sample k; an array with "
+        "more rows than the input is one sample per row",
+    )
+    p.add_argument("-o", "--output", metavar="Q.onnx", required=True, help="the file to write")
+    p.add_argument("--act", choices=("int8", "uint8"), default="int8", help="activations (int8)")
+    p.add_argument("--per-tensor", action="store_true", help="one scale per weight tensor")
+    p.add_argument(
+        "--format",
+        choices=("qdq", "qoperator"),
+        default="qdq",
+        help="QuantizeLinear and DequantizeLinear around float operators, or QLinear operators "
+        "(qdq)",
+    )
+
+
 def _nothing(p: Parser) -> None:
     return None
 
@@ -323,6 +344,7 @@ COMMANDS = {
     "partition": ("write the model with one function per region", _partition),
     "inspect": ("inputs, dtypes, symbolic dimensions and the options to type", _inspect),
     "size": ("RAM, flash and MACs of a bundle, or an estimate for a model", _size),
+    "quantize": ("write an 8-bit model, calibrated on data", _quantize),
     "targets": ("what can be built for here, and the apt line for the rest", _nothing),
     "backends": ("the backends installed", _nothing),
     "ops": ("the operators portable C computes", _nothing),

@@ -116,7 +116,8 @@ def to_codes(x: Array, p: Params, bounds: tuple[int, int]) -> Array:
     with np.errstate(all="ignore"):
         scaled = np.rint((x.astype(np.float32) / scale).astype(np.float32))
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**40), 2.0**40)
-    return np.clip(scaled.astype(np.int64) + zero, *bounds)
+    codes: Array = np.clip(scaled.astype(np.int64) + zero, *bounds)
+    return codes
 
 
 def to_reals(codes: Array, p: Params) -> Array:
