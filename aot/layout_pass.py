@@ -7,6 +7,7 @@ once per layout; a conversion that moves no byte is a view.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aot.errors import AotError, BackendError
@@ -31,9 +32,11 @@ class LayoutPlan:
     produced: dict[str, Layout] = field(default_factory=dict)
 
 
-def assign_layouts(partition: Partition, vlen: int) -> LayoutPlan:
-    """Walk the matches in order and let each choose."""
-    produced: dict[str, Layout] = {}
+def assign_layouts(
+    partition: Partition, vlen: int, arriving: Mapping[str, Layout] | None = None
+) -> LayoutPlan:
+    """Walk the matches in order and let each choose; `arriving` values are there from the start."""
+    produced: dict[str, Layout] = dict(arriving or {})
     maker: dict[str, str] = {}
     items = []
     for selected in partition.items:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,11 @@ class _DLTensor(ctypes.Structure):
     )
 
 
+def _arena_bytes(memory: Mapping[str, Any]) -> int:
+    """Enough for the library, vendors left out or not."""
+    return int(max(memory["arena_bytes"], memory.get("portable_arena_bytes", 0)))
+
+
 class Library:
     """`net(x)` or `net(name=x)` returns the output, or a tuple of them.
 
@@ -71,7 +77,7 @@ class Library:
         except OSError as error:
             raise BuildError(f"cannot load {path}: {error}", hint=f"cmake --build {out}") from error
         memory = manifest["memory"]
-        self._arena = aligned(int(memory["arena_bytes"]), int(memory.get("alignment", 64)))
+        self._arena = aligned(_arena_bytes(memory), int(memory.get("alignment", 64)))
         self._context = aligned(_CONTEXT_BYTES, 64)
         self._run = self._function("run")
         self._start()

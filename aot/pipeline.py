@@ -126,6 +126,7 @@ def compile_model(
     from aot.memory.plan import plan_memory
     from aot.schedule import schedule
     from aot.target import load_target
+    from aot.twin import make_twins
 
     target = load_target(options.target)
     name = bundle_name(options.name, source)
@@ -152,9 +153,11 @@ def compile_model(
             break
     assert best is not None
     target, program, plan = best
+    progress("twins")
+    twins = make_twins(program, plan, model.graph, partition, target, options)
     progress("emit")
-    manifest = manifest_of(program, plan, target, partition, options)
-    files = emit_c(program, plan, target, options, manifest)
+    manifest = manifest_of(program, plan, target, partition, options, twins)
+    files = emit_c(program, plan, target, options, manifest, twins)
     return Compiled(name, target, model, partition, program, plan, files, manifest)
 
 

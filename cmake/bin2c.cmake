@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT-0
-# cmake -DNAME=net -DINPUT=net_weights.bin -DOUTPUT=net_weights.c -P bin2c.cmake
+# cmake -DNAME=net -DOWNER=net -DINPUT=net_weights.bin -DOUTPUT=net_weights.c -P bin2c.cmake
 # Writes the bytes of INPUT as the C array NAME_weights: for toolchains without .incbin.
 file(SIZE "${INPUT}" size)
 file(WRITE "${OUTPUT}.tmp" "/* SPDX-License-Identifier: MIT-0 */
-#include \"${NAME}_internal.h\"
+#include \"${OWNER}_internal.h\"
 AOT_ALIGNED(64) const unsigned char ${NAME}_weights[${size}] = {
 ")
 set(chunk 65536)

@@ -5,20 +5,30 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from aot.emit_c import board, ctext, interface, kernels
 from aot.emit_c import manifest as manifests
 from aot.emit_c.constants import Constants, place_constants
+from aot.emit_c.regions import declarations, headers_of, region_files
 from aot.emit_c.render import render
 from aot.emit_c.run_order import spell_run, state_slots
 from aot.emit_c.trace import spell_trace
-from aot.emit_c.vendors import Vendors, spell_cmake, vendors_of
+from aot.emit_c.vendors import (
+    Vendors,
+    cmake_weights,
+    spell_cmake,
+    spell_sources,
+    vendors_of,
+    without,
+)
 from aot.emit_c.write import File
 from aot.errors import TargetError
 from aot.placement import Needs
 from aot.program import Program
 from aot.resources import cmake, runtime_c
+from aot.twin import Twin, portable_bytes
 from aot.version import __version__
 
 if TYPE_CHECKING:
@@ -41,23 +51,30 @@ def emit_c(
     target: Target,
     options: Options,
     manifest: dict[str, Any] | None = None,
+    twins: Sequence[Twin] = (),
 ) -> dict[str, File]:
     """Every file of the bundle by its path. Equal arguments give equal bytes.
 
     `manifest` is what `manifest_of` gave (made here if absent); its `sources` are filled in.
+    `twins` stand in for the vendors' regions where a vendor is left out.
     """
     name = ctext.ident(program.name)
     if manifest is None:
         manifest = manifests.manifest_of(program, plan, target, None, options)
     constants = place_constants(program, target.byte_order)
-    called = (*(s.create for s in program.states), *program.calls)
+    called = [*(s.create for s in program.states), *program.calls]
+    called += [c for t in twins if t.program is not None for c in t.program.calls]
     headers = kernels.collect(c.header or f"{c.kernel}.h" for c in called)
-    vendors = vendors_of(program, options.backends)
-    values = _values(program, plan, target, options, constants, headers.math, vendors)
+    own = headers_of(program)
+    specialise = options.specialise
+    parted, parts = region_files(program, plan, target, constants, specialise, twins)
+    vendors = vendors_of(program, options.backends, parts)
+    values = _values(program, plan, target, options, constants, headers.math, vendors, twins)
     files: dict[str, File] = {
         f"src/{name}_run.c": spell_run(
-            program, plan, target, constants, headers, options.specialise
+            program, plan, target, constants, own, specialise
         ).encode("ascii"),
+        **parted,
         f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
         f"src/{name}_trace.h": spell_trace(program, plan).encode("ascii"),
         **{path: render(template, values) for path, template in _rendered(name, constants).items()},
@@ -68,6 +85,7 @@ def emit_c(
     }
     if constants.blob is not None:
         files[f"src/{name}_weights.bin"] = constants.blob
+    if constants.blob is not None or any(p.blobs for p in parts):
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
     files = {path: files[path] for path in sorted(files)}
     manifest["libraries"] = list(vendors.links)
@@ -133,6 +151,7 @@ def _values(
     constants: Constants,
     math: bool,
     vendors: Vendors,
+    twins: Sequence[Twin],
 ) -> dict[str, object]:
     name = program.name
     sources = [f"src/{name}.c", f"src/{name}_run.c"]
@@ -154,7 +173,12 @@ def _values(
         "vlen": target.vlen,
         "magic": _magic(program),
         "signature": interface.signature(program),
+        "owner": name,
         "arena_bytes": plan.arena_bytes,
+        "portable_bytes": portable_bytes(plan, twins),
+        "left_out": " || ".join(f"defined({w})" for w in without(vendors.parts)),
+        "regions": declarations(program, twins),
+        "vendor_sources": spell_sources(name, vendors),
         "arena_align": plan.alignment,
         "constants_bytes": constants.nbytes,
         "calls": len(program.calls),
@@ -173,7 +197,7 @@ def _values(
         "arena_attribute": board.arena_attribute(target, _needs(program, plan, constants)),
         "runner_io_bytes": board.io_bytes(program),
         "options": " ".join(_cmake_argument(f) for f in flags),
-        "weights": _cmake_weights(name) if constants.blob else "",
+        "weights": cmake_weights(name, name) if constants.blob else "",
         "libm": "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>" if math else "",
         "vendors": spell_cmake(name, vendors),
         "slots": state_slots(program),
@@ -209,19 +233,3 @@ def _cmake_toolchain(target: Target) -> str:
 """
 
 
-def _cmake_weights(name: str) -> str:
-    return f"""\
-if(AOT_WEIGHTS_C)
-  set(weights_c "${{CMAKE_CURRENT_BINARY_DIR}}/{name}_weights_array.c")
-  set(weights_bin "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{name}_weights.bin")
-  add_custom_command(OUTPUT "${{weights_c}}"
-    COMMAND "${{CMAKE_COMMAND}}" -DNAME={name} "-DINPUT=${{weights_bin}}"
-      "-DOUTPUT=${{weights_c}}" -P "${{CMAKE_CURRENT_SOURCE_DIR}}/cmake/bin2c.cmake"
-    DEPENDS "${{weights_bin}}" cmake/bin2c.cmake VERBATIM)
-  list(APPEND sources "${{weights_c}}")
-else()
-  list(APPEND sources src/{name}_weights.c)
-  set_source_files_properties(src/{name}_weights.c PROPERTIES
-    OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{name}_weights.bin")
-endif()
-"""

@@ -24,7 +24,7 @@ Signature = tuple[object, ...]
 
 
 @dataclass(slots=True)
-class _Spelling:
+class Spelling:
     """Text collected while the calls are spelled."""
 
     program: Program
@@ -56,7 +56,7 @@ def spell_run(
     last = -1
     for i, call in enumerate(program.calls):
         if call.region < 0:
-            steps.append(_step(s, i, call))
+            steps.append(step(s, i, call))
         elif call.region != last:
             steps.append(_region(program, call))
         last = call.region
@@ -67,13 +67,13 @@ def spell_run(
 
 def spelling(
     program: Program, plan: Plan, constants: Constants, headers: Headers, specialise: str
-) -> _Spelling:
+) -> Spelling:
     """Nothing spelled yet."""
-    return _Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
+    return Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
 
 
 def spell_file(
-    s: _Spelling,
+    s: Spelling,
     target: Target,
     what: str,
     regions: Sequence[int],
@@ -108,7 +108,7 @@ def spell_file(
     return "\n".join(parts)
 
 
-def _constants_used(s: _Spelling, regions: Sequence[int]) -> set[str]:
+def _constants_used(s: Spelling, regions: Sequence[int]) -> set[str]:
     """Names of stored constants that the calls and objects of `regions` read."""
     made = [state.create for state in s.program.states]
     calls = [c for c in (*made, *s.program.calls) if c.region in regions]
@@ -129,10 +129,11 @@ def region_arguments(program: Program) -> list[str]:
     return ["arena", *ends, *(["state"] if program.states else [])]
 
 
-def region_head(program: Program, region: int) -> str:
-    """The head of a region's function, without its brace or semicolon."""
-    declared = ", ".join(_PARAMETERS[a] for a in region_arguments(program))
-    return f"aot_status {program.name}_region_{region}({declared})"
+def region_head(program: Program, region: int, tail: str, before: str = "") -> str:
+    """The head of a region's function, ending in `tail` (a brace or semicolon)."""
+    declared = [_PARAMETERS[a] for a in region_arguments(program)]
+    head = f"{before}aot_status {program.name}_region_{region}"
+    return ctext.call(head, declared, indent="", tail=tail)
 
 
 _PARAMETERS = {
@@ -184,9 +185,9 @@ def _demands(name: str, target: Target) -> list[str]:
 
 
 def trace_macros(name: str, defines: bool) -> str:
-    """STEP, TRY and REGION; traced unless `name` is "". One file `defines` the trace's variables."""
+    """STEP, TRY and REGION; traced unless `name` is "". One file `defines` what the trace sets."""
     own = f"#define {name.upper()}_TRACE_HERE\n" if defines else ""
-    test = f"#ifdef AOT_TRACE\n{own}#include \"{name}_trace.h\"\n#else" if name else "#if 1"
+    test = f'#ifdef AOT_TRACE\n{own}#include "{name}_trace.h"\n#else' if name else "#if 1"
     return f"""\
 {test}
 #define BEFORE(index) ((void)0)
@@ -227,7 +228,7 @@ def slot(program: Program, name: str) -> int:
     raise InternalError(f"state {name} does not exist")
 
 
-def create(s: _Spelling, state: State) -> str:
+def create(s: Spelling, state: State) -> str:
     """The statement of NAME_vendors_init that makes one object."""
     call = state.create
     arguments = [f"state + {slot(s.program, state.name)}"]
@@ -306,7 +307,8 @@ def title(program: Program, call: Call) -> str:
     return f"{what}: {text}"
 
 
-def _step(s: _Spelling, index: int, call: Call) -> str:
+def step(s: Spelling, index: int, call: Call) -> str:
+    """The statement of one call."""
     if call.bodies:
         raise UnsupportedError(f"{call.kernel}: control flow is not available in this version")
     if _is_nothing(s, call):
@@ -325,16 +327,16 @@ def _step(s: _Spelling, index: int, call: Call) -> str:
     return head + f"    {macro}({index}, {function}(\n{ctext.wrap(arguments, ' ' * 12)}));"
 
 
-def _is_nothing(s: _Spelling, call: Call) -> bool:
+def _is_nothing(s: Spelling, call: Call) -> bool:
     """Whether a copy has both its ends in one place."""
-    ends = [_pointer(s, a) for a in call.pointers()]
+    ends = [pointer(s, a) for a in call.pointers()]
     return call.kernel == "aot_copy" and ends[0] == ends[1]
 
 
-def _passed(s: _Spelling, arg: Arg | Scalar | StateArg) -> str:
+def _passed(s: Spelling, arg: Arg | Scalar | StateArg) -> str:
     if isinstance(arg, StateArg):
         return f"state + {slot(s.program, arg.state)}"
-    return _pointer(s, arg) if isinstance(arg, Arg) else _value(arg)
+    return pointer(s, arg) if isinstance(arg, Arg) else _value(arg)
 
 
 def _is_null(arg: Scalar) -> bool:
@@ -346,7 +348,8 @@ def _value(arg: Scalar) -> str:
     return f"({kind})({ctext.number(arg.value, kind)})"
 
 
-def _pointer(s: _Spelling, arg: Arg) -> str:
+def pointer(s: Spelling, arg: Arg) -> str:
+    """The address of an argument, in C."""
     base, offset = s.program.base(arg.tensor)
     offset += arg.offset
     tensor = s.program.tensors[base]
@@ -364,7 +367,7 @@ def _pointer(s: _Spelling, arg: Arg) -> str:
     return _at("arena", at + arg.offset)
 
 
-def _constant(s: _Spelling, name: str, offset: int) -> str:
+def _constant(s: Spelling, name: str, offset: int) -> str:
     stored = s.constants.same[name]
     if stored in s.constants.offsets:
         return _at(f"{s.program.name}_weights", s.constants.offsets[stored] + offset)
@@ -376,7 +379,7 @@ def _at(base: str, offset: int) -> str:
     return f"{base} + {offset}" if offset else base
 
 
-def _params(s: _Spelling, params: Params) -> str:
+def _params(s: Spelling, params: Params) -> str:
     """Name of the static struct with these values; equal ones are shared."""
     kinds: Mapping[str, str] = s.headers.fields.get(params.ctype, {})
     fields = [f".{ctext.ident(k)} = {ctext.field(v, kinds.get(k, ''))}" for k, v in params.fields]
@@ -400,7 +403,7 @@ def _kind(arg: Arg | Scalar | StateArg) -> str:
     return "null" if _is_null(arg) else ctext.ctype(arg.ctype)
 
 
-def _wrapper(s: _Spelling, call: Call, specialised: bool) -> str:
+def _wrapper(s: Spelling, call: Call, specialised: bool) -> str:
     """Name of the function for the call's signature, which is spelled the first time."""
     fixed = _params(s, call.params) if call.params and specialised else ""
     key = (*_signature(call), fixed)

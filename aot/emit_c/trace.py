@@ -66,14 +66,14 @@ void *{name}_trace_user;
 {_table("aot_trace_part", f"{name}_parts", parts or ["{0, 0}"])}
 {_table("int32_t", f"{name}_first_part", first_part)}
 
-static void {name}_before(int32_t call, unsigned char *arena) {{
+static inline void {name}_before(int32_t call, unsigned char *arena) {{
     int32_t i;
     AOT_TRACE_CLOSE(arena, {plan.arena_bytes});
     for (i = {name}_first_part[call]; i < {name}_first_part[call + 1]; ++i)
         AOT_TRACE_OPEN(arena + {name}_parts[i].offset, {name}_parts[i].bytes);
 }}
 
-static void {name}_after(int32_t call, unsigned char *arena, unsigned char *const *out) {{
+static inline void {name}_after(int32_t call, unsigned char *arena, unsigned char *const *out) {{
     int32_t i;
     if ({name}_trace_fn != NULL) {{
         for (i = {name}_first_write[call]; i < {name}_first_write[call + 1]; ++i) {{

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.emit_c import ctext
+from aot.emit_c.regions import VendorParts
 from aot.errors import BackendError
 from aot.program import Program
 from aot.vendor.backend import Backend
@@ -14,39 +15,58 @@ from aot.vendor.find import backends_for
 
 
 @dataclass(frozen=True, slots=True)
-class Vendors:
-    """`files` by their path in the bundle, `sources` of them to compile, CMake targets to link.
+class Vendor:
+    """One vendor's part of a bundle.
 
-    `finds` are (vendor, CMake file, target it defines, what to do if the library is missing).
+    `sources` are C files to compile, `link` a CMake target (""), `find` the CMake file that defines
+    it (""), `hint` what to do if the library is missing.
     """
 
-    files: dict[str, bytes]
+    parts: VendorParts
     sources: tuple[str, ...]
-    links: tuple[str, ...]
-    finds: tuple[tuple[str, str, str, str], ...] = ()
+    link: str
+    find: str
+    hint: str
 
 
-def vendors_of(program: Program, names: tuple[str, ...]) -> Vendors:
+@dataclass(frozen=True, slots=True)
+class Vendors:
+    """`files` by their path in the bundle, and the vendors in order of preference."""
+
+    files: dict[str, bytes]
+    each: tuple[Vendor, ...] = ()
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """CMake targets of the libraries."""
+        return tuple(v.link for v in self.each if v.link)
+
+    @property
+    def parts(self) -> tuple[VendorParts, ...]:
+        """What is compiled for each vendor's regions."""
+        return tuple(v.parts for v in self.each)
+
+
+def vendors_of(program: Program, names: tuple[str, ...], parts: Sequence[VendorParts]) -> Vendors:
     """What the backends called `names` add, as far as they have calls in `program`."""
-    used = {call.backend for call in program.calls}
-    if used <= {"c"}:
-        return Vendors({}, (), ())
-    ordered = (*names, *sorted(used))  # a model's own metadata may name more than the options
-    backends = [b for b in backends_for(ordered) if b.name in used and b.name != "c"]
+    own = {p.vendor: p for p in parts}
+    if not own:
+        return Vendors({})
+    ordered = (*names, *sorted(own))  # a model's own metadata may name more than the options
     files: dict[str, bytes] = {}
-    for backend in backends:
+    each = []
+    for backend in (b for b in backends_for(ordered) if b.name in own):
+        sources = []
         for name in backend.sources:
             path = f"src/vendor/{ctext.ident(backend.name)}/{ctext.source_name(name)}"
             files[path] = _read(backend, name)
-    sources = tuple(p for p in files if p.endswith(".c"))
-    links = tuple(ctext.cmake_target(b.link) for b in backends if b.link)
-    finds = []
-    for b in backends:
-        if b.find:
-            path = f"cmake/find_{ctext.ident(b.name)}.cmake"
-            files[path] = _read(b, b.find)
-            finds.append((b.name, path, b.link, b.hint))
-    return Vendors(files, sources, links, tuple(finds))
+            sources += [path] if path.endswith(".c") else []
+        find = f"cmake/find_{ctext.ident(backend.name)}.cmake" if backend.find else ""
+        if find:
+            files[find] = _read(backend, backend.find)
+        link = ctext.cmake_target(backend.link) if backend.link else ""
+        each.append(Vendor(own[backend.name], tuple(sources), link, find, backend.hint))
+    return Vendors(files, tuple(each))
 
 
 def _read(backend: Backend, name: str) -> bytes:
@@ -56,44 +76,103 @@ def _read(backend: Backend, name: str) -> bytes:
     return (folder / name).read_bytes()
 
 
+def switch(vendor: str) -> str:
+    """The CMake option that leaves a vendor out when it is OFF."""
+    return f"AOT_{ctext.ident(vendor).upper()}"
+
+
+def without(parts: Sequence[VendorParts]) -> list[str]:
+    """Macros that are defined where a vendor is left out."""
+    return [f"AOT_WITHOUT_{ctext.ident(p.vendor).upper()}" for p in parts if not p.reason]
+
+
+def spell_sources(name: str, vendors: Vendors) -> str:
+    """CMake that adds to `sources` each vendor's regions, or what stands in for them."""
+    text = ""
+    for v in vendors.each:
+        option, parts = switch(v.parts.vendor), v.parts
+        text += f"""
+option({option} "Compute the regions of {parts.vendor} with its code (OFF: portable C)" ON)
+if({option})
+  list(APPEND sources {parts.source})
+else()
+{_stand_in(name, parts)}endif()
+"""
+    return text
+
+
+def _stand_in(name: str, parts: VendorParts) -> str:
+    if parts.reason:
+        why = ctext.plain(parts.reason).replace("$", "").replace('"', "'").replace("\\", "/")
+        return (
+            f'  message(FATAL_ERROR "{switch(parts.vendor)}=OFF: portable C cannot stand in for '
+            f'{ctext.ident(parts.vendor)}: {why}")\n'
+        )
+    macro = f"AOT_WITHOUT_{ctext.ident(parts.vendor).upper()}"
+    text = f"  list(APPEND sources {' '.join(parts.portable)})\n"
+    text += f"  list(APPEND without_{name} {macro})\n"
+    for blob, _ in parts.blobs:
+        text += "".join(f"  {line}\n" for line in cmake_weights(name, blob).splitlines())
+    return text
+
+
+def cmake_weights(owner: str, blob: str) -> str:
+    """CMake that adds the constants called `blob`_weights to `sources`."""
+    return f"""\
+if(AOT_WEIGHTS_C)
+  set(weights_c "${{CMAKE_CURRENT_BINARY_DIR}}/{blob}_weights_array.c")
+  set(weights_bin "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{blob}_weights.bin")
+  add_custom_command(OUTPUT "${{weights_c}}"
+    COMMAND "${{CMAKE_COMMAND}}" -DNAME={blob} -DOWNER={owner} "-DINPUT=${{weights_bin}}"
+      "-DOUTPUT=${{weights_c}}" -P "${{CMAKE_CURRENT_SOURCE_DIR}}/cmake/bin2c.cmake"
+    DEPENDS "${{weights_bin}}" cmake/bin2c.cmake VERBATIM)
+  list(APPEND sources "${{weights_c}}")
+else()
+  list(APPEND sources src/{blob}_weights.c)
+  set_source_files_properties(src/{blob}_weights.c PROPERTIES
+    OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{blob}_weights.bin")
+endif()
+"""
+
+
 def spell_cmake(name: str, vendors: Vendors) -> str:
     """CMake that builds the vendors' sources as a library of their own and links everything.
 
     They are the vendor's symbols, not the model's, so they stay out of the model's archive.
     """
-    text = "".join(_find(*f) for f in vendors.finds)
-    if vendors.sources:
-        text += f"""
-add_library({name}-vendors STATIC {_listed(vendors.sources)})
-aot_options_{name}({name}-vendors)
-target_include_directories({name}-vendors PRIVATE src/kernels)
-set_target_properties({name}-vendors PROPERTIES OUTPUT_NAME {name}_vendors)
-{_linked(name, vendors)}list(APPEND installed {name}-vendors)
-list(APPEND linked_{name} {name}-vendors)
-"""
-    if vendors.links:
-        text += f"list(APPEND linked_{name} {_listed(vendors.links)})\n"
-    return text
-
-
-def _find(vendor: str, path: str, target: str, hint: str) -> str:
-    """Look for a vendor's library, and say who needs it and what to do when it is not there."""
-    target = ctext.cmake_target(target)
-    advice = ctext.plain(hint).replace("$", "")
-    return f"""
-include("${{CMAKE_CURRENT_LIST_DIR}}/{path}")
-if(NOT TARGET {target})
-  message(FATAL_ERROR "vendor {ctext.ident(vendor)}: its library was not found. {advice}")
-endif()
-"""
-
-
-def _linked(name: str, vendors: Vendors) -> str:
-    """The vendors' sources see the headers of their libraries."""
-    if not vendors.links:
+    if not vendors.each:
         return ""
-    return f"target_link_libraries({name}-vendors PUBLIC {_listed(vendors.links)})\n"
+    text = f"set(vendor_sources_{name})\nset(vendor_links_{name})\n"
+    for v in vendors.each:
+        inner = _find(v) if v.find else ""
+        if v.sources:
+            inner += f"  list(APPEND vendor_sources_{name} {' '.join(v.sources)})\n"
+        if v.link:
+            inner += f"  list(APPEND vendor_links_{name} {v.link})\n"
+        if inner:
+            text += f"if({switch(v.parts.vendor)})\n{inner}endif()\n"
+    return f"""{text}
+if(vendor_sources_{name})
+  add_library({name}-vendors STATIC ${{vendor_sources_{name}}})
+  aot_options_{name}({name}-vendors)
+  target_include_directories({name}-vendors PRIVATE src/kernels)
+  set_target_properties({name}-vendors PROPERTIES OUTPUT_NAME {name}_vendors)
+  target_link_libraries({name}-vendors PUBLIC ${{vendor_links_{name}}})
+  list(APPEND installed {name}-vendors)
+  list(APPEND linked_{name} {name}-vendors)
+endif()
+list(APPEND linked_{name} ${{vendor_links_{name}}})
+"""
 
 
-def _listed(items: Sequence[str]) -> str:
-    return " ".join(items)
+def _find(v: Vendor) -> str:
+    """Look for a vendor's library, and say who needs it and what to do when it is not there."""
+    advice = ctext.plain(v.hint).replace("$", "")
+    vendor = ctext.ident(v.parts.vendor)
+    instead = "" if v.parts.reason else f" Or -D{switch(vendor)}=OFF: portable C instead."
+    return f"""\
+  include("${{CMAKE_CURRENT_LIST_DIR}}/{v.find}")
+  if(NOT TARGET {v.link})
+    message(FATAL_ERROR "vendor {vendor}: its library was not found. {advice}{instead}")
+  endif()
+"""

@@ -51,6 +51,17 @@ class _Barred(Container[int]):
         return mark.backend not in ("", self.backend) or mark.region != self.region
 
 
+@dataclass(frozen=True, slots=True)
+class _Outside(Container[int]):
+    """id() of nodes that are owned or not among `only`."""
+
+    owner: Container[int]
+    only: Container[int]
+
+    def __contains__(self, node: object) -> bool:
+        return node in self.owner or node not in self.only
+
+
 FREE = Mark()
 
 
@@ -60,8 +71,10 @@ class Cover:
     What the user says of a node (`marks`, by id()) binds every backend.
     """
 
-    def __init__(self, graph: ir.Graph) -> None:
-        self.nodes = list(graph)
+    def __init__(self, graph: ir.Graph, only: Container[int] | None = None) -> None:
+        """All nodes of the graph, or those whose id() is in `only`."""
+        self.nodes = [n for n in graph if only is None or id(n) in only]
+        self._only = only
         self.marks = {id(n): m for n in self.nodes if (m := mark_of(n)) != FREE}
         self._marked_only = self._freely = False
         self._refusals: dict[Refusal, None] = {}
@@ -141,6 +154,8 @@ class Cover:
         if self._marked_only and not mark.backend:
             return None
         barred: Container[int] = self._owner
+        if self._only is not None:
+            barred = _Outside(self._owner, self._only)
         if self.marks and not self._freely:
             barred = _Barred(self._owner, self.marks, backend.name, mark.region)
         step = "pattern"

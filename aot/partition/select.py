@@ -146,6 +146,19 @@ def select(
     return partition
 
 
+def portable_items(graph: ir.Graph, nodes: Collection[int], portable: Backend) -> list[Selected]:
+    """The nodes of `graph` whose id() is in `nodes`, computed by portable C, in order.
+
+    Raises UnsupportedError that names what it cannot compute.
+    """
+    cover = Cover(graph, nodes)
+    cover.take(portable, freely=True)
+    raise_all(_unsupported(n, [portable], cover.refusals) for n in cover.missing())
+    chosen = cover.matches()
+    order = quotient_order(dependencies([m for _, m in chosen]), [-1] * len(chosen))
+    return [Selected(chosen[i][0], chosen[i][1], PORTABLE) for i in order]
+
+
 def _nobody(nodes: Sequence[ir.Node]) -> Backend:
     """A backend that takes what is left, so that a survey covers every node."""
     kinds = sorted({(n.domain, n.op_type) for n in nodes})

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Regions of vendors: `src/NAME_<vendor>.c`, and what replaces it where the vendor is left out.
+
+Both files define one function per region and the vendor's NAME_<vendor>_init and _shutdown, so that
+CMake chooses by choosing a file. The replacement calls the regions' twins, each a file of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aot.emit_c import ctext
+from aot.emit_c.constants import Constants, place_constants
+from aot.emit_c.kernels import Headers, collect
+from aot.emit_c.render import render
+from aot.emit_c.run_order import (
+    create,
+    pointer,
+    region_arguments,
+    region_head,
+    slot,
+    spell_file,
+    spell_run,
+    spelling,
+    stateful,
+    step,
+    trace_macros,
+)
+from aot.emit_c.trace import writes
+from aot.emit_c.write import File
+from aot.errors import InternalError
+from aot.program import Access, Arg, Program
+from aot.twin import Twin
+
+if TYPE_CHECKING:
+    from aot.memory.plan import Plan
+    from aot.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class VendorParts:
+    """What CMake is told of one vendor: its source, the sources that replace it, big constants.
+
+    `blobs` are (prefix of the weights' symbol, bytes); `reason` says why there is no replacement.
+    """
+
+    vendor: str
+    source: str
+    portable: tuple[str, ...]
+    blobs: tuple[tuple[str, int], ...]
+    reason: str = ""
+
+
+def regions_by_vendor(program: Program) -> dict[str, list[int]]:
+    """Regions of each vendor, both in order of their first call."""
+    found: dict[str, list[int]] = {}
+    for call in program.calls:
+        regions = found.setdefault(call.backend, []) if call.region >= 0 else []
+        if call.region >= 0 and call.region not in regions:
+            regions.append(call.region)
+    return found
+
+
+def headers_of(program: Program, vendor: str = "") -> Headers:
+    """Headers of the calls and objects of one vendor; of portable C by default."""
+    wanted = vendor or "c"
+    called = (*(s.create for s in program.states), *program.calls)
+    return collect(c.header or f"{c.kernel}.h" for c in called if c.backend == wanted)
+
+
+def spell_vendor(
+    program: Program,
+    plan: Plan,
+    target: Target,
+    constants: Constants,
+    specialise: str,
+    vendor: str,
+) -> str:
+    """The calls of a vendor's regions, and its objects."""
+    s = spelling(program, plan, constants, headers_of(program, vendor), specialise)
+    regions = regions_by_vendor(program)[vendor]
+    made = [create(s, t) for t in program.states if t.create.backend == vendor]
+    objects = _objects(program, vendor, made)
+    functions = []
+    for region in regions:
+        steps = [step(s, i, c) for i, c in enumerate(program.calls) if c.region == region]
+        functions += _function(program, region, steps)
+    return spell_file(s, target, f"the regions of {vendor}", regions, [*objects, *functions])
+
+
+def _function(
+    program: Program, region: int, body: Sequence[str], declared: Sequence[str] = ()
+) -> list[str]:
+    """One region's function."""
+    return [
+        region_head(program, region, " {"),
+        *declared,
+        *(f"    (void){name};" for name in region_arguments(program)),
+        *body,
+        "    return AOT_OK;",
+        "}",
+        "",
+    ]
+
+
+def _objects(program: Program, vendor: str, made: Sequence[str]) -> list[str]:
+    """NAME_<vendor>_init and _shutdown; with nothing `made` they do nothing."""
+    if vendor not in stateful(program):
+        return []
+    prefix = f"{program.name}_{ctext.ident(vendor)}"
+    releases = [
+        f"    {ctext.ident(s.release)}(state + {slot(program, s.name)});"
+        for s in reversed(program.states)
+        if made and s.create.backend == vendor
+    ]
+    return [
+        f"aot_status {prefix}_init(void **state) {{",
+        "    aot_status status = AOT_OK;",
+        *(made or ["    (void)state;"]),
+        "    return status;",
+        "}",
+        "",
+        f"void {prefix}_shutdown(void **state) {{",
+        *(releases or ["    (void)state;"]),
+        "}",
+        "",
+    ]
+
+
+def spell_portable(program: Program, plan: Plan, vendor: str, twins: Sequence[Twin]) -> str:
+    """What stands in for the vendor's file: every region calls its twin."""
+    functions = [*_objects(program, vendor, [])]
+    for twin in twins:
+        functions += _function(program, twin.region, *_call_twin(program, plan, twin))
+    return "\n".join(
+        [
+            "/* SPDX-License-Identifier: MIT-0 */",
+            f"/* {program.name}: the regions of {vendor}, computed by portable C instead. */",
+            "#include <string.h>",
+            "",
+            f'#include "{program.name}_internal.h"',
+            "",
+            trace_macros(program.name, defines=False),
+            *functions,
+        ]
+    )
+
+
+def _call_twin(program: Program, plan: Plan, twin: Twin) -> tuple[list[str], list[str]]:
+    """(statements, declarations): where inputs and outputs are, the call, copies of what was made
+    aside."""
+    s = spelling(program, plan, Constants((), {}, {}, None), Headers({}, (), {}, False), "none")
+    moved = dict(twin.moved)
+    ins = [pointer(s, Arg(n, Access.READ)) for n in twin.inputs] or ["NULL"]
+    places = [pointer(s, Arg(n, Access.WRITE)) for n in twin.outputs]
+    outs = [f"arena + {moved[i]}" if i in moved else p for i, p in enumerate(places)] or ["NULL"]
+    declared = [
+        f"    const unsigned char *from[{len(ins)}];",
+        f"    unsigned char *to[{len(outs)}];",
+    ]
+    lines = [
+        *(f"    from[{i}] = {p};" for i, p in enumerate(ins)),
+        *(f"    to[{i}] = {p};" for i, p in enumerate(outs)),
+        f"    REGION({twin.name}_execute(arena + {twin.base}, from, to));",
+    ]
+    for i, place in enumerate(places):
+        if i in moved:
+            size = program.tensors[twin.outputs[i]].nbytes
+            lines.append(f"    memcpy({place}, to[{i}], {size});")
+    for index in _border_calls(program, twin):
+        lines.append(f"    STEP({index}, (void)0); /* for the trace build */")
+    return lines, declared
+
+
+def _border_calls(program: Program, twin: Twin) -> list[int]:
+    """Calls of a region that write a tensor which leaves it."""
+    return [
+        index
+        for index, call in enumerate(program.calls)
+        if call.region == twin.region
+        and any(t.name in twin.outputs for _, t in writes(program, call))
+    ]
+
+
+def declarations(program: Program, twins: Sequence[Twin]) -> str:
+    """What the files of the bundle know of regions, vendors' objects and twins."""
+    lines = []
+    for regions in regions_by_vendor(program).values():
+        lines += [region_head(program, r, ";", "AOT_HIDDEN AOT_WARN_UNUSED ") for r in regions]
+    for vendor in map(ctext.ident, stateful(program)):
+        prefix = f"{program.name}_{vendor}"
+        lines.append(f"AOT_HIDDEN AOT_WARN_UNUSED aot_status {prefix}_init(void **state);")
+        lines.append(f"AOT_HIDDEN void {prefix}_shutdown(void **state);")
+    for twin in twins:
+        if twin.program is not None:
+            lines.append(
+                f"AOT_HIDDEN AOT_WARN_UNUSED aot_status {twin.name}_execute(unsigned char *arena,\n"
+                "    const unsigned char *const *in, unsigned char *const *out);"
+            )
+            lines.append(f"extern AOT_HIDDEN const unsigned char {twin.name}_weights[];")
+    if not lines:
+        return ""
+    note = "/* The regions of vendors; where a vendor is left out, they call their twins. */"
+    return "\n".join(["", note, *lines, ""])
+
+
+def region_files(
+    program: Program,
+    plan: Plan,
+    target: Target,
+    constants: Constants,
+    specialise: str,
+    twins: Sequence[Twin],
+) -> tuple[dict[str, File], list[VendorParts]]:
+    """The files of all vendors' regions, and what CMake must know."""
+    name = program.name
+    files: dict[str, File] = {}
+    parts = []
+    for vendor, regions in regions_by_vendor(program).items():
+        source = f"src/{name}_{ctext.ident(vendor)}.c"
+        text = spell_vendor(program, plan, target, constants, specialise, vendor)
+        files[source] = text.encode("ascii")
+        own = [t for t in twins if t.region in regions]
+        reason = next((t.reason for t in own if t.program is None), "")
+        if len(own) != len(regions) and not reason:
+            raise InternalError(f"{len(regions)} regions of {vendor} have {len(own)} twins")
+        if reason:
+            parts.append(VendorParts(vendor, source, (), (), reason))
+            continue
+        stand_in = f"src/{name}_{ctext.ident(vendor)}_portable.c"
+        files[stand_in] = spell_portable(program, plan, vendor, own).encode("ascii")
+        sources, blobs = [stand_in], []
+        for twin in own:
+            made, nbytes = _twin_files(twin, target, specialise, name)
+            files.update(made)
+            sources.append(f"src/{twin.name}_run.c")
+            if nbytes:
+                blobs.append((twin.name, nbytes))
+        parts.append(VendorParts(vendor, source, tuple(sources), tuple(blobs)))
+    return files, parts
+
+
+def _twin_files(
+    twin: Twin, target: Target, specialise: str, owner: str
+) -> tuple[dict[str, File], int]:
+    """The source of a twin, its kernels and constants; bytes of the latter that are no tables."""
+    assert twin.program is not None and twin.plan is not None
+    constants = place_constants(twin.program, target.byte_order)
+    headers = headers_of(twin.program)
+    text = spell_run(twin.program, twin.plan, target, constants, headers, specialise, owner)
+    files: dict[str, File] = {
+        f"src/{twin.name}_run.c": text.encode("ascii"),
+        **{f"src/kernels/{n}": content for n, content in headers.files.items()},
+    }
+    if constants.blob is None:
+        return files, 0
+    files[f"src/{twin.name}_weights.bin"] = constants.blob
+    values: dict[str, object] = {
+        "name": twin.name,
+        "owner": owner,
+        "bytes": constants.blob.nbytes,
+    }
+    files[f"src/{twin.name}_weights.c"] = render("weights.c", values)
+    return files, constants.blob.nbytes

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Twins: each region of a vendor computed by portable C, between the same buffers.
+
+A bundle configured without the vendor's library (`-DAOT_<VENDOR>=OFF`) calls the twin of a region
+instead of the vendor. A twin is a program of its own, whose inputs and outputs are tensors of the
+main program and whose arena lies behind all that lives around the region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aot.check import check_program
+from aot.errors import AotError, InternalError
+from aot.layout import Layout
+from aot.layout_pass import LayoutPlan, assign_layouts
+from aot.lower import lower_part
+from aot.lower_context import layout_name
+from aot.memory.check import check_plan
+from aot.memory.plan import Plan, plan_memory
+from aot.options import Options
+from aot.partition.graph import read_by
+from aot.partition.match import ValueRef
+from aot.partition.select import Partition, Region, portable_items
+from aot.program import Program, Role
+from aot.schedule import schedule
+from aot.target import Target
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, slots=True)
+class Twin:
+    """Region `region` of `backend` in portable C.
+
+    `inputs` and `outputs` are tensors of the main program in the order of the twin's; the twin's
+    arena starts at byte `base` of the main one. Outputs that share memory with an input are made
+    at `moved` (output index → byte of the main arena) and copied when all is done. Without a
+    `program` there is no twin, for the `reason` given.
+    """
+
+    region: int
+    backend: str
+    program: Program | None = None
+    plan: Plan | None = None
+    inputs: tuple[str, ...] = ()
+    outputs: tuple[str, ...] = ()
+    base: int = 0
+    moved: tuple[tuple[int, int], ...] = ()
+    end: int = 0
+    reason: str = ""
+
+    @property
+    def name(self) -> str:
+        """Prefix of the twin's functions and files."""
+        assert self.program is not None
+        return self.program.name
+
+
+def make_twins(
+    program: Program,
+    plan: Plan,
+    graph: ir.Graph,
+    partition: Partition,
+    target: Target,
+    options: Options,
+) -> tuple[Twin, ...]:
+    """The twin of every region that has calls, in order."""
+    if not partition.regions:
+        return ()
+    layouts = assign_layouts(partition, target.vlen)
+    called = {c.region for c in program.calls}
+    return tuple(
+        _twin(program, plan, graph, region, layouts, target, options)
+        for region in partition.regions
+        if region.index in called
+    )
+
+
+def portable_bytes(plan: Plan, twins: Sequence[Twin]) -> int:
+    """Bytes of the arena where some vendor is left out: enough for every twin."""
+    return max([plan.arena_bytes, *(t.end for t in twins)])
+
+
+def _twin(
+    program: Program,
+    plan: Plan,
+    graph: ir.Graph,
+    region: Region,
+    layouts: LayoutPlan,
+    target: Target,
+    options: Options,
+) -> Twin:
+    from aot.vendor.find import find_backend
+
+    nodes = {id(n.ir) for s in region.items for n in s.match.nodes}
+    inputs, outputs = _border(graph, region, layouts, nodes)
+    try:
+        items = portable_items(graph, nodes, find_backend("c"))
+        name = f"{program.name}_twin_{region.index}"
+        made = lower_part(name, items, inputs, outputs, target, options)
+    except AotError as error:
+        return Twin(region.index, region.backend, reason=error.what.splitlines()[0])
+    check_program(made)
+    made = schedule(made)
+    check_program(made)
+    own = plan_memory(made, target, effort=options.plan_effort)
+    check_plan(made, own)
+    ins = tuple(_tensor(program, v) for v in inputs)
+    outs = tuple(_tensor(program, v) for v in outputs)
+    base = _base(program, plan, region.index)
+    moved, end = [], base + own.arena_bytes
+    for index, name in enumerate(outs):
+        if any(_overlap(program, plan, name, other) for other in ins):
+            moved.append((index, end))
+            end += -(-program.tensors[name].nbytes // plan.alignment) * plan.alignment
+    return Twin(region.index, region.backend, made, own, ins, outs, base, tuple(moved), end)
+
+
+def _border(
+    graph: ir.Graph, region: Region, layouts: LayoutPlan, nodes: set[int]
+) -> tuple[list[ValueRef], list[ValueRef]]:
+    """What comes into a region, in the layout it is first read in, and what leaves it."""
+    seen: dict[str, Layout] = {}
+    inputs: list[ValueRef] = []
+    outputs: list[ValueRef] = []
+    read = {id(v) for n in graph if id(n) not in nodes for v in read_by(n)}
+    for placed in layouts.items:
+        if placed.selected.region != region.index:
+            continue
+        match = placed.selected.match.with_layouts(placed.layouts)
+        for _, value in match.inputs():
+            producer = value.ir.producer()
+            inside = producer is not None and id(producer) in nodes
+            if not value.is_const and not inside and value.name not in seen:
+                seen[value.name] = value.layout
+                inputs.append(value)
+        for value in match.outputs():
+            if value.is_output or id(value.ir) in read:
+                outputs.append(value)
+    return inputs, outputs
+
+
+def _tensor(program: Program, value: ValueRef) -> str:
+    """The tensor of the main program that holds `value` in its layout."""
+    for name in (value.name, layout_name(value.name, value.layout)):
+        tensor = program.tensors.get(name)
+        if tensor is not None and tensor.layout == value.layout:
+            return name
+    raise InternalError(f"no tensor holds {value.name} as {value.layout}")
+
+
+def _base(program: Program, plan: Plan, region: int) -> int:
+    """The lowest address behind all that lives before, after or around the region's calls."""
+    steps = [i for i, c in enumerate(program.calls) if c.region == region]
+    first, last = steps[0], steps[-1] + 1
+    lasting = {program.base(n)[0] for n in _lasting(program)}
+    end = 0
+    for root, (begin, stop) in (plan.live or {}).items():
+        if root not in plan.placements:
+            continue
+        around = begin < last and stop > first and not (first <= begin and stop <= last)
+        if around or root in lasting:
+            end = max(end, plan.placements[root].offset + program.tensors[root].nbytes)
+    return -(-end // plan.alignment) * plan.alignment
+
+
+def _lasting(program: Program) -> Iterable[str]:
+    """Tensors of the arena that hold between runs."""
+    ends = (*program.inputs, *program.outputs) if program.io == "arena" else ()
+    return (*ends, *program.carried)
+
+
+def _overlap(program: Program, plan: Plan, left: str, right: str) -> bool:
+    """Whether two tensors share bytes."""
+    a, b = _extent(program, plan, left), _extent(program, plan, right)
+    return a[0] == b[0] and a[1] < b[2] and b[1] < a[2]
+
+
+def _extent(program: Program, plan: Plan, name: str) -> tuple[str, int, int]:
+    """(memory, first byte, end) of a tensor."""
+    root, offset = program.base(name)
+    size = program.tensors[name].nbytes
+    if program.tensors[root].role is Role.TEMP and root in plan.placements:
+        start = plan.placements[root].offset + offset
+        return "arena", start, start + size
+    return root, offset, offset + size
