@@ -14,6 +14,8 @@ Array = np.ndarray[Any, Any]
 
 # aot_qdwconv_s8__dsp.h: AOT_QDW_DSP_SCRATCH
 ROWS_SCRATCH = 4 * (4 * 2 * (8 + 2) + 2 * 8 + 24)
+# Bytes of a pointer: the kernels' twin runs on hosts.
+POINTER = 8
 
 
 def padded(n: int, multiple: int) -> int:
@@ -99,7 +101,7 @@ def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     if kind == 2:
         weights, scratch = pack_columns(last, wide), 8 * s.kh * s.ic
     else:
-        weights, scratch = pack_weights(_deep(flat), wide), (4 if kind else 6) * depth
+        weights, scratch = pack_weights(_deep(flat), wide), 4 * depth if kind else 6 * depth + 4
     instance = {"KIND": kind, "CLIP": _clip(s), "WIDE": int(wide)}
     return QCall("aot_qconv_s8__dsp", weights, pack_bias(bias, wide), scratch, instance)
 
@@ -108,14 +110,15 @@ def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """One filter per channel; w [c, 1, kh, kw] int8, bias [c] int32."""
     if s.ic % 4 != 0:
         return qconv_portable.plan_depthwise(s, w, bias, objective)
-    rows = s.kh == s.kw == 3 and s.sh == s.sw == s.dh == s.dw == 1
+    near = s.kh == s.kw == 3 and s.dh == s.dw == 1 and s.sh == s.sw
+    kind = s.sh if near and s.sh in (1, 2) else 0
     weights = w.reshape(-1, 4, s.kh, s.kw).transpose(0, 2, 3, 1)
     return QCall(
         "aot_qdwconv_s8__dsp",
         np.ascontiguousarray(weights).reshape(-1),
         bias,
-        ROWS_SCRATCH if rows else 0,
-        {"KIND": int(rows), "CLIP": _clip(s)},
+        ROWS_SCRATCH if kind else POINTER * s.kh * s.kw + s.ic,
+        {"KIND": kind, "CLIP": _clip(s)},
     )
 
 

@@ -179,7 +179,9 @@ AOT_INLINE int32_t aot_dsp_mla_high(int32_t acc, uint32_t a, uint32_t b) {
 #define AOT_DSP_END                                                                                \
     "stm r0, {r4-r11}\n"                                                                           \
     "pop {r4-r11, pc}\n"
-#define AOT_DSP_ROW(M) M("4") M("4") M("8")
+/* Pairs of a run of the loop: four, or of two input channels the three columns each. */
+#define AOT_DSP_FOUR(M) M("8") M("8") M("8") M("8")
+#define AOT_DSP_SIX(M) M("4") M("4") M("8") M("4") M("4") M("8")
 
 #define AOT_DSP_BLOCK(name, BODY, SPLIT)                                                           \
     __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void name(                               \
@@ -188,14 +190,10 @@ AOT_INLINE int32_t aot_dsp_mla_high(int32_t acc, uint32_t a, uint32_t b) {
         __asm__ volatile(AOT_DSP_BEGIN BODY AOT_DSP_LOOP SPLIT AOT_DSP_END ::: AOT_DSP_CLOBBERS);  \
     }
 
-AOT_DSP_BLOCK(aot_dsp_narrow,
-              AOT_DSP_NARROW("8") AOT_DSP_NARROW("8") AOT_DSP_NARROW("8") AOT_DSP_NARROW("8"),
-              AOT_DSP_SPLIT)
-AOT_DSP_BLOCK(aot_dsp_wide, AOT_DSP_WIDE("8") AOT_DSP_WIDE("8") AOT_DSP_WIDE("8") AOT_DSP_WIDE("8"),
-              "")
-AOT_DSP_BLOCK(aot_dsp_narrow_row, AOT_DSP_ROW(AOT_DSP_NARROW) AOT_DSP_ROW(AOT_DSP_NARROW),
-              AOT_DSP_SPLIT)
-AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_ROW(AOT_DSP_WIDE) AOT_DSP_ROW(AOT_DSP_WIDE), "")
+AOT_DSP_BLOCK(aot_dsp_narrow, AOT_DSP_FOUR(AOT_DSP_NARROW), AOT_DSP_SPLIT)
+AOT_DSP_BLOCK(aot_dsp_wide, AOT_DSP_FOUR(AOT_DSP_WIDE), "")
+AOT_DSP_BLOCK(aot_dsp_narrow_row, AOT_DSP_SIX(AOT_DSP_NARROW), AOT_DSP_SPLIT)
+AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
 
 /* One row of codes, four channels: r1 codes, r2 w, r3 groups of eight codes, r4-r7 the sums. */
 #define AOT_DSP_NARROW_CODES                                                                       \
@@ -247,7 +245,7 @@ AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_ROW(AOT_DSP_WIDE) AOT_DSP_ROW(AOT_DSP_WI
 AOT_DSP_CODES(aot_dsp_narrow_codes, AOT_DSP_NARROW_CODES, "sub r5, r5, r4\nsub r7, r7, r6\n")
 AOT_DSP_CODES(aot_dsp_wide_codes, AOT_DSP_WIDE_CODES, "")
 
-#else
+#endif
 
 /* Adds the products of one pair with one word of weights, of two channels. */
 AOT_INLINE void aot_dsp_add(uint32_t *sum, uint32_t x, uint32_t w, int WIDE) {
@@ -267,8 +265,8 @@ AOT_INLINE void aot_dsp_split(int32_t *sum, uint32_t *acc, int32_t n, int WIDE) 
     memcpy(sum, acc, (size_t)n * sizeof *acc);
 }
 
-static AOT_UNUSED void aot_dsp_block(int32_t *sum, const uint32_t *x, const int8_t *w,
-                                     const int32_t *bias, const uint32_t *end, int ROW, int WIDE) {
+AOT_INLINE void aot_dsp_block(int32_t *sum, const uint32_t *x, const int8_t *w, const int32_t *bias,
+                              const uint32_t *end, int ROW, int WIDE) {
     uint32_t acc[8];
     int32_t tap = 0, pixel;
     memcpy(acc, bias, 16);
@@ -285,8 +283,8 @@ static AOT_UNUSED void aot_dsp_block(int32_t *sum, const uint32_t *x, const int8
     aot_dsp_split(sum, acc, 8, WIDE);
 }
 
-static AOT_UNUSED void aot_dsp_codes_block(int32_t *sum, const int8_t *x, const int8_t *w,
-                                           int32_t eights, const int32_t *bias, int WIDE) {
+AOT_INLINE void aot_dsp_codes_block(int32_t *sum, const int8_t *x, const int8_t *w, int32_t eights,
+                                    const int32_t *bias, int WIDE) {
     uint32_t acc[4];
     int32_t i;
     memcpy(acc, bias, sizeof acc);
@@ -299,8 +297,6 @@ static AOT_UNUSED void aot_dsp_codes_block(int32_t *sum, const int8_t *x, const 
     }
     aot_dsp_split(sum, acc, 4, WIDE);
 }
-
-#endif
 
 /* Two pixels, four channels. x: up to `end`, words of the first and the second pixel in turn. */
 AOT_INLINE void aot_dsp_2x4(int32_t *sum, const uint32_t *x, const int8_t *w, const int32_t *bias,

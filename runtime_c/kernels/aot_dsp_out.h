@@ -105,16 +105,20 @@ AOT_INLINE int32_t aot_dsp_float(int32_t sum, float scale, int32_t zero, int Q) 
 #endif
 }
 
+/* The code of half of `twice`, for RQ 2 where o->fast. */
+AOT_INLINE int32_t aot_dsp_fixed(int32_t twice, aot_dsp_factor f, const aot_dsp_out *o, int CLIP) {
+    const int32_t high = aot_dsp_high(twice, f.mult);
+    return aot_dsp_limit((high + (high >> 31) + f.half) >> f.right, o, CLIP);
+}
+
 /* The code of a sum with Q fraction bits, for RQ 0 and 2 where o->fast; CLIP 0: lo and hi are those
  * of int8. */
 AOT_INLINE int32_t aot_dsp_code(int32_t sum, aot_dsp_factor f, const aot_dsp_out *o, int Q, int RQ,
                                 int CLIP) {
     if (RQ == 0) {
         return aot_dsp_limit(aot_dsp_float(sum, f.scale, o->zero, Q), o, CLIP);
-    } else {
-        const int32_t high = aot_dsp_high(Q > 0 ? sum >> (Q - 1) : sum * 2, f.mult);
-        return aot_dsp_limit((high + (high >> 31) + f.half) >> f.right, o, CLIP);
     }
+    return aot_dsp_fixed(Q > 0 ? sum >> (Q - 1) : sum * 2, f, o, CLIP);
 }
 
 /* The codes of `pixels` times up to four channels from `channel` on: sum [pixels][4] to y[p]. The

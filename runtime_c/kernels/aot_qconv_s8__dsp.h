@@ -7,14 +7,14 @@
  * bias: one per output channel, padded to blocks of four; both zero past the channels.
  *
  * Two pixels are computed at a time, from their windows as int16 in scratch (bytes, K the padded
- * size of a window): KIND 0 6 K, any window; KIND 1 4 K, a window of one pixel without padding and
- * strides, ic a multiple of 4; KIND 2 16/3 K/2, windows three columns wide at stride 1 along
+ * size of a window): KIND 0 6 K + 4, any window; KIND 1 4 K, a window of one pixel without padding
+ * and strides, ic a multiple of 4; KIND 2 16/3 K/2, windows three columns wide at stride 1 along
  * the row, ic a multiple of 4. w, bias and scratch are aligned to 4 bytes. y must not overlap x.
  */
 #ifndef AOT_QCONV_S8__DSP_H
 #define AOT_QCONV_S8__DSP_H
 
-#include "aot_dsp_out.h"
+#include "aot_dsp_pixels.h"
 #include "aot_qconv_s8_params.h"
 
 typedef aot_qconv_s8_params aot_qconv_s8__dsp_params;
@@ -22,66 +22,135 @@ typedef aot_qconv_s8_params aot_qconv_s8__dsp_params;
 /* Widens n codes (a multiple of 4) of two pixels: their words in turn. */
 AOT_INLINE void aot_qconv_dsp_widen(uint32_t *d, const int8_t *x0, const int8_t *x1, int32_t n) {
     const int8_t *const end = x0 + n;
-    do {
+#if AOT_DSP
+    uint32_t a, b, t, u;
+    __asm__ volatile("1:\n"
+                     "ldr %[a], [%[x0]], #4\n"
+                     "ldr %[b], [%[x1]], #4\n"
+                     "sxtb16 %[t], %[a]\n"
+                     "sxtb16 %[u], %[b]\n"
+                     "strd %[t], %[u], [%[d]], #8\n"
+                     "sxtb16 %[a], %[a], ror #8\n"
+                     "sxtb16 %[b], %[b], ror #8\n"
+                     "strd %[a], %[b], [%[d]], #8\n"
+                     "cmp %[x0], %[end]\n"
+                     "bne 1b\n"
+                     : [d] "+&r"(d), [x0] "+&r"(x0), [x1] "+&r"(x1), [a] "=&r"(a), [b] "=&r"(b),
+                       [t] "=&r"(t), [u] "=&r"(u)
+                     : [end] "r"(end)
+                     : "cc", "memory");
+#else
+    for (; x0 != end; d += 4, x0 += 4, x1 += 4) {
         const uint32_t a = aot_dsp_load(x0), b = aot_dsp_load(x1);
         d[0] = aot_dsp_even(a);
         d[1] = aot_dsp_even(b);
         d[2] = aot_dsp_odd(a);
         d[3] = aot_dsp_odd(b);
-        d += 4;
-        x0 += 4;
-        x1 += 4;
-    } while (x0 != end);
+    }
+#endif
 }
 
-/* n bytes, possibly none. */
+/* n bytes, possibly none; returns their end. */
 AOT_INLINE int8_t *aot_qconv_dsp_copy(int8_t *d, const int8_t *s, int32_t n) {
-    int32_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        memcpy(d + i, s + i, 4);
+    for (; n >= 4; n -= 4, d += 4, s += 4) {
+        memcpy(d, s, 4);
     }
-    for (; i < n; ++i) {
-        d[i] = s[i];
+    for (; n > 0; --n) {
+        *d++ = *s++;
     }
-    return d + n;
+    return d;
 }
 
 AOT_INLINE int8_t *aot_qconv_dsp_fill(int8_t *d, int32_t v, int32_t n) {
-    int8_t *const end = d + n;
-    while (d != end) {
+    for (; n > 0; --n) {
         *d++ = (int8_t)v;
     }
     return d;
 }
 
-/* The codes of one window, x_zero outside the image; iy, ix its corner. */
+/* The codes of one window, x_zero outside the image; iy, ix its corner. Rows of the image before
+ * `safe` are followed by others: up to three codes past their runs may be read, and as many be
+ * written past the window. */
 static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t *x,
                                                          const aot_qconv_s8_params *p, int32_t iy,
-                                                         int32_t ix) {
-    const int32_t row = p->iw * p->ic;
+                                                         int32_t ix, int32_t safe) {
+    const int32_t ic = p->ic, iw = p->iw, run = p->dw == 1 ? p->kw : 1;
     int32_t ky, kx;
+    if (p->dw == 1 && iy >= 0 && ix >= 0 && ix + run <= iw && iy + (p->kh - 1) * p->dh < safe) {
+        const int32_t size = run * ic, step = p->dh * iw * ic;
+        const int8_t *s = x + ((iy - p->x_row0) * iw + ix) * ic;
+        for (ky = p->kh; ky > 0; --ky, s += step, d += size) {
+            int32_t i = 0;
+            do {
+                memcpy(d + i, s + i, 4);
+                i += 4;
+            } while (i < size);
+        }
+        return;
+    }
     for (ky = 0; ky < p->kh; ++ky, iy += p->dh) {
-        const int8_t *s = x + (iy - p->x_row0) * row;
-        if (iy < 0 || iy >= p->ih) {
-            d = aot_qconv_dsp_fill(d, p->x_zero, p->kw * p->ic);
-        } else if (p->dw == 1) {
-            const int32_t left = ix < 0 ? (-ix < p->kw ? -ix : p->kw) : 0;
-            const int32_t past = p->iw - ix < p->kw ? p->iw - ix : p->kw;
-            const int32_t right = past > left ? past : left;
-            d = aot_qconv_dsp_fill(d, p->x_zero, left * p->ic);
-            d = aot_qconv_dsp_copy(d, s + (ix + left) * p->ic, (right - left) * p->ic);
-            d = aot_qconv_dsp_fill(d, p->x_zero, (p->kw - right) * p->ic);
-        } else {
-            for (kx = 0; kx < p->kw; ++kx) {
-                const int32_t col = ix + kx * p->dw;
-                if (col < 0 || col >= p->iw) {
-                    d = aot_qconv_dsp_fill(d, p->x_zero, p->ic);
-                } else {
-                    d = aot_qconv_dsp_copy(d, s + col * p->ic, p->ic);
-                }
+        const int inside = iy >= 0 && iy < p->ih;
+        const int8_t *s = x + ((iy - p->x_row0) * iw + ix) * ic;
+        for (kx = 0; kx < p->kw; kx += run) {
+            const int32_t col = ix + kx * p->dw;
+            if (inside && col >= 0 && col + run <= iw) {
+                d = aot_qconv_dsp_copy(d, s + kx * p->dw * ic, run * ic);
+            } else if (inside && run > 1) {
+                const int32_t left = col < 0 ? (-col < run ? -col : run) : 0;
+                const int32_t past = iw - col < run ? iw - col : run;
+                const int32_t right = past > left ? past : left;
+                d = aot_qconv_dsp_fill(d, p->x_zero, left * ic);
+                d = aot_qconv_dsp_copy(d, s + left * ic, (right - left) * ic);
+                d = aot_qconv_dsp_fill(d, p->x_zero, (run - right) * ic);
+            } else {
+                d = aot_qconv_dsp_fill(d, p->x_zero, run * ic);
             }
         }
     }
+}
+
+/* Widens n codes (a multiple of 4) of four columns, n apart: their words in turn. */
+AOT_INLINE void aot_qconv_dsp_four(uint32_t *d, const int8_t *x, int32_t n) {
+    const int8_t *const end = x + n;
+#if AOT_DSP
+    uint32_t a, b, t, u;
+    const int8_t *x2 = x + 2 * n;
+    __asm__ volatile("1:\n"
+                     "ldr %[a], [%[x]]\n"
+                     "ldr %[b], [%[x], %[n]]\n"
+                     "sxtb16 %[t], %[a]\n"
+                     "sxtb16 %[u], %[b]\n"
+                     "strd %[t], %[u], [%[d]]\n"
+                     "sxtb16 %[a], %[a], ror #8\n"
+                     "sxtb16 %[b], %[b], ror #8\n"
+                     "strd %[a], %[b], [%[d], #16]\n"
+                     "ldr %[a], [%[x2]]\n"
+                     "ldr %[b], [%[x2], %[n]]\n"
+                     "sxtb16 %[t], %[a]\n"
+                     "sxtb16 %[u], %[b]\n"
+                     "strd %[t], %[u], [%[d], #8]\n"
+                     "sxtb16 %[a], %[a], ror #8\n"
+                     "sxtb16 %[b], %[b], ror #8\n"
+                     "strd %[a], %[b], [%[d], #24]\n"
+                     "add %[x], %[x], #4\n"
+                     "add %[x2], %[x2], #4\n"
+                     "add %[d], %[d], #32\n"
+                     "cmp %[x], %[end]\n"
+                     "bne 1b\n"
+                     : [d] "+&r"(d), [x] "+&r"(x), [x2] "+&r"(x2), [a] "=&r"(a), [b] "=&r"(b),
+                       [t] "=&r"(t), [u] "=&r"(u)
+                     : [end] "r"(end), [n] "r"(n)
+                     : "cc", "memory");
+#else
+    for (; x != end; d += 8, x += 4) {
+        int32_t i;
+        for (i = 0; i < 4; ++i) {
+            const uint32_t a = aot_dsp_load(x + i * n);
+            d[i] = aot_dsp_even(a);
+            d[4 + i] = aot_dsp_odd(a);
+        }
+    }
+#endif
 }
 
 /* The four columns from ix on of every row of a window, as aot_dsp_row_2x4 reads them. */
@@ -93,23 +162,8 @@ AOT_INLINE void aot_qconv_dsp_columns(uint32_t *d, const int8_t *x, const aot_qc
         const int inside = iy >= 0 && iy < p->ih;
         const int8_t *s = x + ((iy - p->x_row0) * row + ix * ic);
         if (inside && ix >= 0 && ix + 4 <= p->iw) {
-            const int8_t *const end = s + ic;
-            const int8_t *t = s + 2 * ic;
-            do {
-                const uint32_t a = aot_dsp_load(s), b = aot_dsp_load(s + ic);
-                const uint32_t c = aot_dsp_load(t), e = aot_dsp_load(t + ic);
-                d[0] = aot_dsp_even(a);
-                d[1] = aot_dsp_even(b);
-                d[2] = aot_dsp_even(c);
-                d[3] = aot_dsp_even(e);
-                d[4] = aot_dsp_odd(a);
-                d[5] = aot_dsp_odd(b);
-                d[6] = aot_dsp_odd(c);
-                d[7] = aot_dsp_odd(e);
-                d += 8;
-                s += 4;
-                t += 4;
-            } while (s != end);
+            aot_qconv_dsp_four(d, s, ic);
+            d += 2 * ic;
             continue;
         }
         for (kx = 0; kx < 4; ++kx, s += ic) {
@@ -128,25 +182,70 @@ AOT_INLINE void aot_qconv_dsp_columns(uint32_t *d, const int8_t *x, const aot_qc
     }
 }
 
-/* All channels of two pixels whose windows are in scratch, up to `end`. */
-AOT_INLINE void aot_qconv_dsp_pixels(int8_t *y0, int8_t *y1, const uint32_t *x, const uint32_t *end,
-                                     const int8_t *w, const int32_t *bias, int32_t block,
-                                     const aot_dsp_out *o, int32_t oc, int RQ, int PC, int KIND,
-                                     int CLIP, int WIDE) {
-    int32_t sum[8], c;
-    int8_t *y[2];
-    y[0] = y0;
-    y[1] = y1;
-    for (c = 0; c < oc; c += 4) {
-        if (KIND == 2) {
-            aot_dsp_row_2x4(sum, x, w, bias + c, end, WIDE);
+/* What the pixels of a call have in common. */
+typedef struct {
+    aot_dsp_job job;
+    aot_dsp_out out;
+    const int8_t *w;
+    int32_t oc, block; /* block: bytes of the weights of four channels */
+} aot_qconv_dsp_state;
+
+/* Channels that aot_dsp_pixels cannot do: arithmetics it lacks, fewer than four. */
+AOT_INLINE void aot_qconv_dsp_rest_body(const aot_qconv_dsp_state *s, int RQ, int PC, int ROW,
+                                        int WIDE) {
+    int32_t sum[8], i, c = s->out.fast ? 4 * s->job.blocks : 0;
+    for (; c < s->oc; c += 4) {
+        const int8_t *w = s->w + c / 4 * s->block;
+        if (RQ != 1) {
+            aot_dsp_block(sum, s->job.x, w, s->job.bias + c, s->job.end, ROW, WIDE);
+        } else if (ROW) {
+            aot_dsp_row_2x4(sum, s->job.x, w, s->job.bias + c, s->job.end, WIDE);
         } else {
-            aot_dsp_2x4(sum, x, w, bias + c, end, WIDE);
+            aot_dsp_2x4(sum, s->job.x, w, s->job.bias + c, s->job.end, WIDE);
         }
-        aot_dsp_store(y, 2, sum, c, oc - c < 4 ? oc - c : 4, o, RQ, PC, CLIP, WIDE);
-        w += block;
-        y[0] += 4;
-        y[1] += 4;
+        for (i = 0; i < 4 && c + i < s->oc; ++i) {
+            const int32_t at = PC ? c + i : 0, drop = (i & 1) != 0 ? AOT_DSP_Q(WIDE) : 0;
+            const int32_t mult = s->out.mult[at], shift = RQ == 0 ? 0 : s->out.shift[at];
+            s->job.y1[c + i] = (int8_t)aot_dsp_slow(sum[4 + i] >> drop, mult, shift, &s->out, RQ);
+            s->job.y0[c + i] = (int8_t)aot_dsp_slow(sum[i] >> drop, mult, shift, &s->out, RQ);
+        }
+    }
+}
+
+/* The same, small. */
+static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_rest_float(const aot_qconv_dsp_state *s, int PC,
+                                                             int ROW, int WIDE) {
+    aot_qconv_dsp_rest_body(s, 0, PC, ROW, WIDE);
+}
+static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_rest_fixed(const aot_qconv_dsp_state *s, int PC,
+                                                             int ROW, int WIDE) {
+    aot_qconv_dsp_rest_body(s, 2, PC, ROW, WIDE);
+}
+AOT_INLINE void aot_qconv_dsp_rest(const aot_qconv_dsp_state *s, int RQ, int PC, int ROW,
+                                   int WIDE) {
+    if (RQ == 0) {
+        aot_qconv_dsp_rest_float(s, PC, ROW, WIDE);
+    } else {
+        aot_qconv_dsp_rest_fixed(s, PC, ROW, WIDE);
+    }
+}
+
+/* All channels of two pixels whose windows are in scratch. */
+AOT_INLINE void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y, int two, int RQ, int PC,
+                                     int KIND, int CLIP, int WIDE) {
+    s->job.y0 = y;
+    s->job.y1 = two ? y + s->oc : y;
+    if (RQ == 1) {
+        aot_qconv_dsp_rest_body(s, RQ, PC, KIND == 2, WIDE);
+    } else if (aot_dsp_has(RQ) && s->out.fast) {
+        if (s->job.blocks > 0) {
+            aot_dsp_pixels(&s->job, &s->out, RQ, PC, KIND == 2, CLIP, WIDE);
+        }
+        if ((s->oc & 3) != 0) {
+            aot_qconv_dsp_rest(s, RQ, PC, KIND == 2, WIDE);
+        }
+    } else {
+        aot_qconv_dsp_rest(s, RQ, PC, KIND == 2, WIDE);
     }
 }
 
@@ -157,12 +256,18 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
                                   int CLIP, int WIDE) {
     const int32_t window = p->kh * p->kw * p->ic, depth = (window + 7) & ~7;
     const int32_t words = KIND == 2 ? 2 * p->kh * p->ic : depth;
-    const int32_t block = 4 * (KIND == 2 ? window : depth);
     uint32_t *const wide = (uint32_t *)scratch;
     int8_t *const stage = (int8_t *)(wide + depth);
-    aot_dsp_out o;
+    aot_qconv_dsp_state s;
     int32_t image, oy, ox;
-    aot_dsp_out_init(&o, mult, shift, p->oc, p->y_zero, p->lo, p->hi, RQ, PC);
+    aot_dsp_out_init(&s.out, mult, shift, p->oc, p->y_zero, p->lo, p->hi, RQ, PC);
+    aot_dsp_job_init(&s.job, &s.out, bias, p->oc, RQ, PC);
+    s.job.x = wide;
+    s.job.end = wide + words;
+    s.job.w = w;
+    s.w = w;
+    s.oc = p->oc;
+    s.block = 4 * (KIND == 2 ? window : depth);
     memset(wide, 0, (size_t)words * sizeof *wide);
     if (KIND == 0) {
         memset(stage, 0, 2 * (size_t)depth);
@@ -173,30 +278,39 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
         if (KIND == 1) {
             int32_t left = (p->y1 - p->y0) * p->ow;
             in += (p->y0 - p->x_row0) * p->iw * p->ic;
-            for (; left > 0; left -= 2) {
+            for (; left > 0; left -= 2, in += 2 * p->ic, out += 2 * p->oc) {
                 const int two = left > 1;
                 aot_qconv_dsp_widen(wide, in, two ? in + p->ic : in, p->ic);
-                aot_qconv_dsp_pixels(out, two ? out + p->oc : out, wide, wide + words, w, bias,
-                                     block, &o, p->oc, RQ, PC, KIND, CLIP, WIDE);
-                in += 2 * p->ic;
-                out += 2 * p->oc;
+                aot_qconv_dsp_pixels(&s, out, two, RQ, PC, KIND, CLIP, WIDE);
+            }
+            continue;
+        }
+        if (KIND == 0) {
+            int32_t left = (p->y1 - p->y0) * p->ow;
+            int32_t safe = (p->y1 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh;
+            safe = safe < p->ih - 1 ? safe : p->ih - 1;
+            oy = p->y0;
+            ox = 0;
+            for (; left > 0; left -= 2, out += 2 * p->oc) {
+                aot_qconv_dsp_window(stage, in, p, oy * p->sh - p->pt, ox * p->sw - p->pl, safe);
+                oy += ++ox == p->ow;
+                ox = ox == p->ow ? 0 : ox;
+                if (left > 1) {
+                    aot_qconv_dsp_window(stage + depth, in, p, oy * p->sh - p->pt,
+                                         ox * p->sw - p->pl, safe);
+                    oy += ++ox == p->ow;
+                    ox = ox == p->ow ? 0 : ox;
+                }
+                aot_qconv_dsp_widen(wide, stage, stage + depth, depth);
+                aot_qconv_dsp_pixels(&s, out, left > 1, RQ, PC, KIND, CLIP, WIDE);
             }
             continue;
         }
         for (oy = p->y0; oy < p->y1; ++oy) {
-            const int32_t iy = oy * p->sh - p->pt;
             for (ox = 0; ox < p->ow; ox += 2) {
-                const int32_t ix = ox * p->sw - p->pl;
                 const int two = ox + 1 < p->ow;
-                if (KIND == 2) {
-                    aot_qconv_dsp_columns(wide, in, p, iy, ix);
-                } else {
-                    aot_qconv_dsp_window(stage, in, p, iy, ix);
-                    aot_qconv_dsp_window(stage + depth, in, p, iy, two ? ix + p->sw : ix);
-                    aot_qconv_dsp_widen(wide, stage, stage + depth, depth);
-                }
-                aot_qconv_dsp_pixels(out, two ? out + p->oc : out, wide, wide + words, w, bias,
-                                     block, &o, p->oc, RQ, PC, KIND, CLIP, WIDE);
+                aot_qconv_dsp_columns(wide, in, p, oy * p->sh - p->pt, ox - p->pl);
+                aot_qconv_dsp_pixels(&s, out, two, RQ, PC, KIND, CLIP, WIDE);
                 out += two ? 2 * p->oc : p->oc;
             }
         }
