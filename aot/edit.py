@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import NAME_KEY, OFFSET_KEY, Array, is_typed, set_type, shape_of
+from aot.shapes.nodes import CHANNELS_KEY, NAME_KEY, OFFSET_KEY, Array, is_typed, set_type, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -183,8 +183,9 @@ def _move_name(old: ir.Value, new: ir.Value) -> None:
     new.metadata_props.pop(NAME_KEY, None)
     if NAME_KEY in old.metadata_props:
         new.metadata_props[NAME_KEY] = old.metadata_props[NAME_KEY]
-    if OFFSET_KEY in old.metadata_props:
-        new.metadata_props[OFFSET_KEY] = old.metadata_props[OFFSET_KEY]
+    for key in (OFFSET_KEY, CHANNELS_KEY):
+        if key in old.metadata_props:
+            new.metadata_props[key] = old.metadata_props[key]
 
 
 def _attribute(name: str, value: Any) -> ir.Attr:

@@ -30,7 +30,7 @@ Key = tuple[int, int]  # call, written argument
 class Written:
     """A tensor that a call leaves: the model's value it holds, and how.
 
-    Its codes are those of the model less `code_offset`.
+    Its codes are those of the model less `code_offset`, of `channels` alone if there are any.
     """
 
     value: str
@@ -38,6 +38,11 @@ class Written:
     dtype: str
     layout: Layout
     code_offset: int
+    channels: tuple[int, ...] = ()
+
+    def part(self, theirs: Array) -> Array:
+        """What is kept of the model's array."""
+        return theirs.take(self.channels, axis=1) if self.channels else theirs
 
     def of_model(self, stored: Array) -> Array:
         """Stored elements as the model has them."""
@@ -48,7 +53,7 @@ class Written:
 
     def to_store(self, theirs: Array) -> bytes:
         """The model's array in the order and the codes of the bundle."""
-        data = theirs
+        data = theirs = self.part(theirs)
         if self.code_offset:
             kind = np.int8 if self.dtype == "int8" else np.int16
             data = (theirs.astype(np.int32) - self.code_offset).astype(kind)
@@ -101,6 +106,7 @@ def written(manifest: Mapping[str, Any]) -> dict[Key, Written]:
             w["dtype"],
             _layout(w["layout"]),
             int(w.get("code_offset", 0)),
+            tuple(w.get("channels", ())),
         )
         for i, node in enumerate(manifest["nodes"])
         for k, w in enumerate(node.get("writes", ()))
@@ -119,12 +125,19 @@ def known(values: Mapping[Key, Written], theirs: Mapping[str, Array]) -> dict[Ke
     found = {}
     for key, w in values.items():
         array = theirs.get(w.value)
-        if array is None or array.shape != w.shape:
+        if array is None or not _fits(array.shape, w):
             continue
         own = {"int8": "uint8", "int16": "uint16"}[w.dtype] if w.code_offset else w.dtype
         if array.dtype.name == own:
             found[key] = w
     return found
+
+
+def _fits(shape: tuple[int, ...], w: Written) -> bool:
+    if not w.channels:
+        return shape == w.shape
+    inside = len(shape) > 1 and max(w.channels) < shape[1]
+    return inside and (shape[0], len(w.channels), *shape[2:]) == w.shape
 
 
 def place(folder: Path, values: Mapping[Key, Written], theirs: Mapping[str, Array]) -> None:
@@ -151,7 +164,7 @@ def differences(
         if w is None:
             continue
         ours = w.of_model(plain((folder / entry["file"]).read_bytes(), w))
-        expected = np.asarray(theirs[w.value])
+        expected = w.part(np.asarray(theirs[w.value]))
         if w.dtype not in CODES:
             found.append(floats(w, ours, expected))
             continue

@@ -130,6 +130,7 @@ def _declare(c: LowerContext, value: ValueRef, role: Role, layout: Layout) -> No
         layout,
         onnx_name=value.onnx_name,
         code_offset=value.code_offset,
+        channels=value.channels,
     )
 
 
@@ -208,6 +209,7 @@ def _convert(c: LowerContext, value: ValueRef) -> None:
         value.layout,
         onnx_name=value.onnx_name,
         code_offset=value.code_offset,
+        channels=value.channels,
     )
     if same_bytes(value.shape, own.layout, value.layout) and converted.nbytes <= own.nbytes:
         c.tensors[name] = Tensor(
@@ -280,6 +282,7 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[
             PLAIN,
             onnx_name=value.onnx_name,
             code_offset=value.code_offset,
+            channels=value.channels,
         )
         _fill(c, name, value)
         names.append(name)

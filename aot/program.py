@@ -51,7 +51,7 @@ class Tensor:
 
     `shape` is ONNX's (logical); `layout` says how it is stored; `nbytes` is the stored size.
     A scratch tensor has shape (bytes,) and dtype uint8. `code_offset` is what the model's codes are
-    above the stored ones.
+    above the stored ones, `channels` which of the model's (axis 1) it has if not all.
     """
 
     name: str
@@ -63,6 +63,7 @@ class Tensor:
     onnx_name: str = ""
     align: int = 64
     code_offset: int = 0
+    channels: tuple[int, ...] = ()
 
     @property
     def nbytes(self) -> int:

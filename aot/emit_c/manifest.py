@@ -148,6 +148,7 @@ def _node(
                 "nbytes": t.nbytes,
                 "last": last[t.name] == index,
                 "code_offset": t.code_offset,
+                "channels": list(t.channels),
             }
             for _, t in writes(program, call)
         ],

@@ -38,6 +38,7 @@ from aot.normalise.pools import pools
 from aot.normalise.products import products
 from aot.normalise.quant_bias import quant_bias
 from aot.normalise.quant_clips import quant_clips
+from aot.normalise.quant_dead import quant_dead
 from aot.normalise.quant_fold import fold_weights
 from aot.normalise.quant_moves import quant_moves
 from aot.normalise.quant_params import quant_params
@@ -85,6 +86,7 @@ PASSES: tuple[Pass, ...] = (
     quant_moves,
     quant_signed,
     quant_bias,
+    quant_dead,
     dead_nodes,
 )
 MAX_ROUNDS = 8

@@ -45,6 +45,11 @@ class ValueRef:
         return int(self.ir.metadata_props.get("aot.code_offset", "0"))
 
     @property
+    def channels(self) -> tuple[int, ...]:
+        """Which channels (axis 1) of the value in the user's file it has; () for all."""
+        return tuple(map(int, self.ir.metadata_props.get("aot.channels", "").split()))
+
+    @property
     def shape(self) -> tuple[int, ...]:
         """The static shape."""
         if self.ir.shape is None:

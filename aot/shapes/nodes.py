@@ -20,6 +20,9 @@ NAN_ROWS = "aot.nan_rows"
 OFFSET_KEY = "aot.code_offset"
 """Metadata key of a value whose codes are those of the user's file minus this number."""
 
+CHANNELS_KEY = "aot.channels"
+"""Metadata key of a value that has only these channels (axis 1) of that in the user's file."""
+
 Array = np.ndarray[Any, Any]
 
 
