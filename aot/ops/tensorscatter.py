@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TensorScatter: a cache of keys or values takes new rows, in place where it may."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import S64
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, f32, ints, op
+from aot.partition.match import Match
+
+scatter = op("TensorScatter", "past update places?", axis=-2, mode="linear")
+
+
+@scatter.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    axis = m.axis % m.past.rank
+    yield axis > 0, f"axis {m.axis} (the first one is the batch)"
+    own, new = list(m.past.shape), list(m.update.shape)
+    fits = len(own) == len(new) and new[axis] <= own[axis]
+    same = fits and own[:axis] + own[axis + 1 :] == new[:axis] + new[axis + 1 :]
+    yield same, f"rows {new} for a cache {own}"
+    yield m.mode in ("linear", "circular"), f"mode {m.mode!r}"
+    if m.places is not None:
+        yield m.places.dtype is S64, f"places of {m.places.dtype} (needs int64)"
+        yield m.places.shape == m.past.shape[:1], f"places {m.places.shape} for a cache {own}"
+
+
+@scatter.check
+def inside(m: Match) -> Iterator[tuple[bool, str]]:
+    if m.places is None or m.places.data is None or m.mode != "linear":
+        return
+    axis = m.axis % m.past.rank
+    last = m.past.shape[axis] - m.update.shape[axis]
+    bad = [int(p) for p in m.places.data if not 0 <= p <= last]
+    yield not bad, f"a place {bad[:1]} outside 0..{last}"
+
+
+@scatter.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    axis = m.axis % m.past.rank
+    shape = m.past.shape
+    params = c.params(
+        batch=shape[0],
+        outer=math.prod(shape[1:axis]),
+        extent=shape[axis],
+        count=m.update.shape[axis],
+        inner=math.prod(shape[axis + 1 :]),
+    )
+    c.call(
+        "aot_tensor_scatter",
+        m.y,
+        m.past,
+        m.update,
+        m.places,
+        params,
+        instance={"CIRCULAR": int(m.mode == "circular"), "E": m.past.dtype.nbytes},
+        inplace=[(m.y, m.past)],
+    )
+
+
+@scatter.cases
+def cases() -> Iterator[Case]:
+    places = np.array([3, 0], np.int64)
+    yield case(f32(2, 3, 6, 4), f32(2, 3, 2, 4, seed=1), places)
+    yield case(f32(2, 3, 6, 4), f32(2, 3, 2, 4, seed=1))
+    yield case(f32(2, 6, 4), f32(2, 3, 4, seed=1), places + 4, axis=1, mode="circular")
+    yield case(ints(2, 5, 3, dtype="int8"), ints(2, 2, 3, dtype="int8", seed=1), places)
