@@ -36,11 +36,15 @@ def standard_opset(model: onnx.ModelProto) -> int:
 
 def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
     """`model` (no big constants, static inputs) in the canonical opset, same values."""
+    from onnx import helper
+
     version, target = standard_opset(model), canonical_opset()
     if version > target:
         hint = "install a newer onnx"
         raise ModelError(f"the model uses opset {version}, onnx knows up to {target}", hint=hint)
     if version < 1 and not any(n.domain in ("", "ai.onnx") for n in model.graph.node):
+        # Passes write operators of ONNX, whatever the model itself uses.
+        model.opset_import.append(helper.make_opsetid("", target))
         return model
     model.ir_version = max(model.ir_version, MIN_IR_VERSION)
     if version < SCAN_CHANGE and any(n.op_type == "Scan" for n in model.graph.node):

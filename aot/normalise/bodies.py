@@ -8,7 +8,7 @@ After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -182,7 +182,7 @@ def writer(node: ir.Node) -> Callable[[Body], bool] | None:
     return BODIES.get(node.op_type)
 
 
-def own_body(node: ir.Node, opset: int) -> onnx.FunctionProto | None:
+def own_body(node: ir.Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | None:
     """The body of a call as a function of inputs i0, i1 … and outputs o0 …; None without one."""
     from onnx import helper
 
@@ -192,7 +192,8 @@ def own_body(node: ir.Node, opset: int) -> onnx.FunctionProto | None:
         return None
     inputs = [f"i{k}" for k in range(len(node.inputs))]
     outputs = [f"o{k}" for k in range(len(node.outputs))]
-    imports = [helper.make_opsetid("", opset)]
+    used = sorted({n.domain for n in body.nodes} | {""})
+    imports = [helper.make_opsetid(d, opsets.get(d, 1)) for d in used]
     return helper.make_function("", node.op_type, inputs, outputs, body.nodes, imports)
 
 

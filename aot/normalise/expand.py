@@ -82,7 +82,7 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     if is_unrollable(node):
         return _steps_of(node, model)
     single = _alone(node, model)
-    if not _define(single, own_body(node, model.opset_imports.get("", 1))):
+    if not _define(single, own_body(node, model.opset_imports)):
         return None
     try:
         result = inliner.inline_local_functions(single, convert_version=True)

@@ -157,7 +157,7 @@ def _narrow(pattern: Pattern, case: Case, t: DType) -> Case:
 
 
 def _reference(pattern: Pattern, case: Case, inputs: list[Any]) -> list[Any]:
-    from onnx import helper
+    from onnx import defs, helper
     from onnx.reference import ReferenceEvaluator
 
     graph = pattern.graph
@@ -175,7 +175,9 @@ def _reference(pattern: Pattern, case: Case, inputs: list[Any]) -> list[Any]:
     graph_proto = helper.make_graph(
         [node], "case", infos, [helper.make_empty_tensor_value_info(o) for o in outputs]
     )
+    newest = {d: defs.get_schema(graph.op_type, graph.domain).since_version for d in [graph.domain]}
+    newest[""] = defs.onnx_opset_version()
+    imports = [helper.make_opsetid(d, v) for d, v in newest.items()]
+    model = helper.make_model(graph_proto, opset_imports=imports)
     with np.errstate(all="ignore"):
-        return [
-            np.asarray(a) for a in ReferenceEvaluator(helper.make_model(graph_proto)).run(None, fed)
-        ]
+        return [np.asarray(a) for a in ReferenceEvaluator(model).run(None, fed)]

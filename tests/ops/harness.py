@@ -137,7 +137,8 @@ def model_of(graph: Pat, case: Case) -> onnx.ModelProto:
     consts = [numpy_helper.from_array(a, f"x{i}") for i, a in arrays if i in case.const]
     results = [onnx.ValueInfoProto(name=o) for o in outputs]
     opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version())]
-    opsets += [helper.make_opsetid(d, 1) for d in sorted({n.domain for n in maker.nodes} - {""})]
+    others = sorted({n.domain for n in maker.nodes} - {""})
+    opsets += [helper.make_opsetid(d, 5 if d == "ai.onnx.ml" else 1) for d in others]
     model = helper.make_model(
         helper.make_graph(maker.nodes, "case", fed, results, consts), opset_imports=opsets
     )

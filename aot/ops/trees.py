@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ensembles of decision trees of ai.onnx.ml: the newest form, and the regressor (to which
+normalisation brings the classifier).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, F64
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match
+
+Array = np.ndarray[Any, Any]
+MEMBER = 6
+
+trees = op(
+    "TreeEnsemble",
+    "x",
+    domain="ai.onnx.ml",
+    aggregate_function=1,
+    leaf_targetids=(),
+    leaf_weights=None,
+    membership_values=None,
+    n_targets=1,
+    nodes_falseleafs=(),
+    nodes_falsenodeids=(),
+    nodes_featureids=(),
+    nodes_missing_value_tracks_true=None,
+    nodes_modes=None,
+    nodes_splits=None,
+    nodes_trueleafs=(),
+    nodes_truenodeids=(),
+    post_transform=0,
+    tree_roots=(),
+)
+
+
+older = op(
+    "TreeEnsembleRegressor",
+    "x",
+    domain="ai.onnx.ml",
+    aggregate_function="SUM",
+    base_values=None,
+    base_values_as_tensor=None,
+    n_targets=1,
+    nodes_falsenodeids=(),
+    nodes_featureids=(),
+    nodes_missing_value_tracks_true=None,
+    nodes_modes=(),
+    nodes_nodeids=(),
+    nodes_treeids=(),
+    nodes_truenodeids=(),
+    nodes_values=None,
+    nodes_values_as_tensor=None,
+    post_transform="NONE",
+    target_ids=(),
+    target_nodeids=(),
+    target_treeids=(),
+    target_weights=None,
+    target_weights_as_tensor=None,
+)
+
+#: In the order of the kernel's numbers.
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+MODES = (
+    *("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"),
+    "BRANCH_MEMBER",
+)
+
+
+def tensor(value: Any) -> Array:
+    """An attribute that is a tensor or a list."""
+    return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+
+
+@dataclass(frozen=True, slots=True)
+class Forest:
+    """Trees as the kernel walks them.
+
+    What follows a node (`yes`, `no`) and `roots` are nodes, or ~leaf; leaf l has the weights and
+    targets from `leaves[l]` to `leaves[l + 1]`. `problem` says why there is no such forest.
+    """
+
+    feature: Array
+    mode: Array
+    split: Array
+    missing: Array
+    yes: Array
+    no: Array
+    roots: Array
+    leaves: Array
+    weights: Array
+    targets: Array
+    members: Array
+    problem: str = ""
+
+
+_NONE = np.zeros(0, np.int64)
+_EMPTY = (_NONE,) * 11
+
+
+def forest(m: Match) -> Forest:
+    """The trees of a TreeEnsemble."""
+    lists = (
+        *(m.nodes_falseleafs, m.nodes_falsenodeids, m.nodes_featureids),
+        *(m.nodes_trueleafs, m.nodes_truenodeids, tensor(m.nodes_splits), tensor(m.nodes_modes)),
+    )
+    if len({len(v) for v in lists}) != 1:
+        return Forest(*_EMPTY, "lists of nodes of different lengths")
+    if len(m.leaf_targetids) != len(tensor(m.leaf_weights)):
+        return Forest(*_EMPTY, "as many weights as targets are needed")
+    nexts = []
+    for ids, leafs in (
+        (m.nodes_truenodeids, m.nodes_trueleafs),
+        (m.nodes_falsenodeids, m.nodes_falseleafs),
+    ):
+        known = np.array(ids, np.int64)
+        nexts.append(np.where(np.array(leafs, np.int64) != 0, ~known, known))
+    members = m.membership_values
+    return Forest(
+        np.array(m.nodes_featureids, np.int64),
+        tensor(m.nodes_modes).astype(np.int64),
+        tensor(m.nodes_splits),
+        np.array(m.nodes_missing_value_tracks_true or [0] * len(lists[0]), np.int64),
+        *nexts,
+        np.array(m.tree_roots, np.int64),
+        np.arange(len(m.leaf_targetids) + 1),
+        tensor(m.leaf_weights),
+        np.array(m.leaf_targetids, np.int64),
+        _NONE if members is None else tensor(members),
+    )
+
+
+def older_forest(m: Match) -> Forest:
+    """The trees of a TreeEnsembleRegressor: nodes are called by the tree and a number in it."""
+    keys = list(zip(m.nodes_treeids, m.nodes_nodeids, strict=False))
+    values = m.nodes_values if m.nodes_values_as_tensor is None else m.nodes_values_as_tensor
+    weights = m.target_weights if m.target_weights_as_tensor is None else m.target_weights_as_tensor
+    lists = (m.nodes_modes, m.nodes_featureids, m.nodes_truenodeids, m.nodes_falsenodeids)
+    splits = tensor(values if values is not None else ())
+    if {len(v) for v in (*lists, m.nodes_nodeids, splits)} != {len(m.nodes_treeids)}:
+        return Forest(*_EMPTY, "lists of nodes of different lengths")
+    if len(set(keys)) != len(keys):
+        return Forest(*_EMPTY, "two nodes of one tree have one number")
+    unknown = sorted({str(s) for s in m.nodes_modes} - {*MODES[:-1], "LEAF"})
+    if unknown:
+        return Forest(*_EMPTY, f"nodes_modes {unknown[0]}")
+    entries: dict[tuple[int, int], list[int]] = {k: [] for k in keys}
+    for i, key in enumerate(zip(m.target_treeids, m.target_nodeids, strict=False)):
+        if key not in entries:
+            return Forest(
+                *_EMPTY, f"a weight of node {key[1]} of tree {key[0]}, which is not there"
+            )
+        entries[key].append(i)
+    inner = [i for i, mode in enumerate(m.nodes_modes) if mode != "LEAF"]
+    leaf = [i for i, mode in enumerate(m.nodes_modes) if mode == "LEAF"]
+    place = {keys[i]: k for k, i in enumerate(inner)} | {keys[i]: ~k for k, i in enumerate(leaf)}
+    nexts = []
+    for ids in (m.nodes_truenodeids, m.nodes_falsenodeids):
+        wanted = [(m.nodes_treeids[i], ids[i]) for i in inner]
+        if any(k not in place for k in wanted):
+            return Forest(*_EMPTY, "a node that does not exist is named")
+        nexts.append(np.array([place[k] for k in wanted], np.int64))
+    named = {(m.nodes_treeids[i], n) for i in inner for n in _children(m, i)}
+    roots = [place[k] for k in keys if k not in named]
+    order = [e for i in leaf for e in entries[keys[i]]]
+    tracks = m.nodes_missing_value_tracks_true or [0] * len(keys)
+    return Forest(
+        np.array([m.nodes_featureids[i] for i in inner], np.int64),
+        np.array([MODES.index(m.nodes_modes[i]) for i in inner], np.int64),
+        splits[inner],
+        np.array([tracks[i] for i in inner], np.int64),
+        *nexts,
+        np.array(roots, np.int64),
+        np.cumsum([0, *(len(entries[keys[i]]) for i in leaf)]),
+        tensor(weights if weights is not None else ())[order],
+        np.array(m.target_ids, np.int64)[order],
+        _NONE,
+    )
+
+
+def _children(m: Match, i: int) -> tuple[int, int]:
+    return m.nodes_truenodeids[i], m.nodes_falsenodeids[i]
+
+
+def _ends(f: Forest) -> tuple[bool, str]:
+    """Whether every walk ends: no node is met twice on a way, and all that is named exists."""
+    count, leaves = len(f.yes), len(f.leaves) - 1
+    named = np.concatenate([f.yes, f.no, f.roots])
+    if named.size and not (-leaves <= named.min() and named.max() < count):
+        return False, "a node or leaf that does not exist is named"
+    state = np.zeros(count, np.int8)  # 0 new, 1 on the way, 2 known to end
+    stack = [int(r) for r in f.roots if r >= 0]
+    while stack:
+        at = stack[-1]
+        if state[at]:
+            state[at] = 2
+            stack.pop()
+            continue
+        state[at] = 1
+        for following in (int(f.yes[at]), int(f.no[at])):
+            if following >= 0 and state[following] == 1:
+                return False, f"node {following} is its own descendant"
+            if following >= 0 and not state[following]:
+                stack.append(following)
+    return True, ""
+
+
+def _supported(m: Match, f: Forest) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
+    yield m.x.rank == 2 and 0 not in m.x.shape, f"shape {list(m.x.shape)} (needs samples, features)"
+    yield m.post_transform in (0, "NONE"), f"post_transform {m.post_transform}"
+    yield not f.problem, f.problem
+    if f.problem:
+        return
+    fits = not f.feature.size or (f.feature.min() >= 0 and f.feature.max() < m.x.shape[-1])
+    yield bool(fits), f"a feature beyond the {m.x.shape[-1]} of a sample"
+    fits = not f.targets.size or (f.targets.min() >= 0 and f.targets.max() < m.n_targets)
+    yield bool(fits), f"a target beyond {m.n_targets}"
+    yield len(f.roots) > 0, "no trees"
+    yield _ends(f)
+    yield bool((f.mode <= MEMBER).all()), f"mode {f.mode.max() if f.mode.size else 0}"
+    asked, ends = int((f.mode == MEMBER).sum()), int(np.isnan(f.members).sum())
+    yield ends >= asked, f"{ends} sets for {asked} nodes"
+
+
+def _sets(f: Forest, splits: Array) -> Array | None:
+    """Every set as its count and its members; `splits` of its node becomes where it begins."""
+    if not (f.mode == MEMBER).any():
+        return None
+    parts: list[Array] = []
+    start = at = 0
+    ends = np.flatnonzero(np.isnan(f.members))
+    for node, end in zip(np.flatnonzero(f.mode == MEMBER), ends, strict=False):
+        own = f.members[start:end]
+        parts.append(np.array([len(own), *own], splits.dtype))
+        splits[node] = at
+        at, start = at + 1 + len(own), end + 1
+    return np.concatenate(parts)
+
+
+def _record(c: LowerContext, m: Match, f: Forest, aggregate: int, base: Array | None) -> None:
+    kind = m.x.dtype.np_name
+    splits = f.split.astype(kind)
+    sets = _sets(f, splits)
+    nodes = np.stack([f.feature, f.mode | f.missing << 8, f.yes, f.no], 1).astype(np.int32)
+    some = np.zeros((1, 4), np.int32)
+    weights = f.weights.astype(kind)
+    c.call(
+        f"aot_trees_{m.x.dtype.short}",
+        m.y,
+        m.x,
+        c.const(splits if splits.size else some[0, :1].astype(kind), "split"),
+        c.const(nodes if nodes.size else some, "node"),
+        c.const(f.leaves.astype(np.int32), "leaf"),
+        c.const(weights if weights.size else some[0, :1].astype(kind), "weight"),
+        c.const(f.targets.astype(np.int32) if weights.size else some[0, :1], "target"),
+        c.const(f.roots.astype(np.int32), "root"),
+        None if base is None else c.const(base.astype(kind), "base"),
+        None if sets is None else c.const(sets, "set"),
+        c.params(
+            rows=m.x.shape[0],
+            features=m.x.shape[1],
+            targets=m.n_targets,
+            trees=len(f.roots),
+        ),
+        instance={"AGGREGATE": aggregate, "SETS": int(sets is not None)},
+        header="aot_trees.h",
+    )
+
+
+@trees.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield 0 <= m.aggregate_function <= 3, f"aggregate_function {m.aggregate_function}"
+    yield from _supported(m, forest(m))
+
+
+@older.check
+def older_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.aggregate_function in AGGREGATES, f"aggregate_function {m.aggregate_function}"
+    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+    yield from _supported(m, older_forest(m))
+
+
+@trees.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    _record(c, m, forest(m), m.aggregate_function, None)
+
+
+@older.lower
+def older_to_kernel(c: LowerContext, m: Match) -> None:
+    given = m.base_values if m.base_values_as_tensor is None else m.base_values_as_tensor
+    base = None if given is None else np.broadcast_to(tensor(given), (m.n_targets,))
+    _record(c, m, older_forest(m), AGGREGATES.index(m.aggregate_function), base)
+
+
+@trees.cases
+def cases() -> Iterator[Case]:
+    import onnx
+
+    def of(values: Any, kind: str) -> Any:
+        return onnx.numpy_helper.from_array(np.array(values, kind))
+
+    for kind, aggregate in (("float32", 1), ("float64", 1)):
+        yield case(
+            np.array([1.2, 3.4, -0.12, 1.66, 4.14, 1.77], kind).reshape(3, 2),
+            aggregate_function=aggregate,
+            leaf_targetids=[0, 1, 0, 1],
+            leaf_weights=of([5.23, 12.12, -12.23, 7.21], kind),
+            n_targets=2,
+            nodes_falseleafs=[0, 1, 1],
+            nodes_falsenodeids=[2, 2, 3],
+            nodes_featureids=[0, 0, 0],
+            nodes_modes=of([0, 0, 0], "uint8"),
+            nodes_splits=of([3.14, 1.2, 4.2], kind),
+            nodes_trueleafs=[0, 1, 1],
+            nodes_truenodeids=[1, 0, 1],
+            post_transform=0,
+            tree_roots=[0],
+        )
+    yield case(
+        f32(4, 3),
+        leaf_targetids=[0, 0],
+        leaf_weights=of([1.5, -2.5], "float32"),
+        n_targets=1,
+        nodes_falseleafs=[1],
+        nodes_falsenodeids=[1],
+        nodes_featureids=[2],
+        nodes_modes=of([3], "uint8"),
+        nodes_splits=of([0.1], "float32"),
+        nodes_trueleafs=[1],
+        nodes_truenodeids=[0],
+        post_transform=0,
+        tree_roots=[0],
+        aggregate_function=1,
+    )

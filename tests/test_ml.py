@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of ai.onnx.ml against onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto as T
+from onnx import helper
+
+import aot
+
+RNG = np.random.default_rng(11)
+X = RNG.standard_normal((7, 5)).astype(np.float32)
+X[2] = 0
+FLOATS = [float(v) for v in RNG.standard_normal(40)]
+
+
+def forest(prefix: str, targets: int, trees: int, low: float = -1.0) -> dict[str, Any]:
+    """Random trees of depth three as attributes; weights are at least `low`."""
+    a: dict[str, list[Any]] = {
+        k: []
+        for k in (
+            *("nodes_treeids", "nodes_nodeids", "nodes_featureids", "nodes_modes"),
+            *("nodes_values", "nodes_truenodeids", "nodes_falsenodeids"),
+            *(f"{prefix}_treeids", f"{prefix}_nodeids", f"{prefix}_ids", f"{prefix}_weights"),
+        )
+    }
+    modes = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
+    for tree in range(trees):
+        for node in range(15):
+            leaf = node >= 7
+            a["nodes_treeids"].append(tree)
+            a["nodes_nodeids"].append(node)
+            a["nodes_featureids"].append(0 if leaf else int(RNG.integers(5)))
+            a["nodes_modes"].append("LEAF" if leaf else modes[int(RNG.integers(6))])
+            a["nodes_values"].append(0.0 if leaf else float(np.float32(RNG.standard_normal())))
+            a["nodes_truenodeids"].append(0 if leaf else 2 * node + 1)
+            a["nodes_falsenodeids"].append(0 if leaf else 2 * node + 2)
+            if leaf:
+                for target in range(targets):
+                    a[f"{prefix}_treeids"].append(tree)
+                    a[f"{prefix}_nodeids"].append(node)
+                    a[f"{prefix}_ids"].append(target)
+                    a[f"{prefix}_weights"].append(float(RNG.uniform(low, 1.0)))
+    return a
+
+
+def cases() -> Iterator[tuple[str, np.ndarray, dict[str, Any], int]]:
+    """(operator, input, attributes, outputs)."""
+    yield "Scaler", X, {"offset": FLOATS[:5], "scale": FLOATS[5:10]}, 1
+    yield "Binarizer", X, {"threshold": 0.2}, 1
+    for norm in ("MAX", "L1", "L2"):
+        yield "Normalizer", X, {"norm": norm}, 1
+    yield "Imputer", X, {"imputed_value_floats": FLOATS[:5], "replaced_value_float": 0.0}, 1
+    holes = np.where(X > 1, np.nan, X).astype(np.float32)
+    nan = float("nan")
+    yield "Imputer", holes, {"imputed_value_floats": [0.5], "replaced_value_float": nan}, 1
+    whole = RNG.integers(0, 4, (3, 4))
+    numbers = {"keys_int64s": [1, 3, 2], "values_floats": [0.5, 1.5, -2.0], "default_float": 9.0}
+    yield "LabelEncoder", whole, numbers, 1
+    yield "OneHotEncoder", whole[0], {"cats_int64s": [0, 1, 3], "zeros": 1}, 1
+    linear = {"coefficients": FLOATS[:15], "intercepts": FLOATS[15:18]}
+    yield "LinearRegressor", X, {**linear, "targets": 3}, 1
+    for post in ("NONE", "SOFTMAX", "LOGISTIC"):
+        labels = {"classlabels_ints": [4, 2, 9], "post_transform": post}
+        yield "LinearClassifier", X, {**linear, **labels}, 2
+    vectors = {"coefficients": FLOATS[:4], "n_supports": 4, "support_vectors": FLOATS[10:30]}
+    for kernel in ("LINEAR", "RBF", "SIGMOID", "POLY"):
+        tuned = {"kernel_type": kernel, "kernel_params": [0.3, 0.1, 2.0], "rho": [0.4]}
+        yield "SVMRegressor", X, {**vectors, **tuned}, 1
+    for aggregate in ("SUM", "AVERAGE", "MIN", "MAX"):
+        trees = forest("target", 2, 4)
+        more = {"n_targets": 2, "aggregate_function": aggregate, "base_values": [0.5, -0.5]}
+        yield "TreeEnsembleRegressor", X, {**trees, **more}, 1
+    labels = {"classlabels_int64s": [3, 5, 1]}
+    for post in ("NONE", "SOFTMAX", "LOGISTIC"):
+        more = {**labels, "post_transform": post}
+        yield "TreeEnsembleClassifier", X, {**forest("class", 3, 5), **more}, 2
+    for low in (0.0, -1.0):
+        for post in ("NONE", "LOGISTIC"):
+            more = {"classlabels_int64s": [0, 1], "post_transform": post}
+            yield "TreeEnsembleClassifier", X, {**forest("class", 1, 3, low), **more}, 2
+
+
+@pytest.mark.parametrize("index", range(len(list(cases()))))
+def test_against_onnxruntime(index: int, tmp_path: Path) -> None:
+    op, x, attrs, outputs = list(cases())[index]
+    kind = helper.np_dtype_to_tensor_dtype(x.dtype)
+    names = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op, ["x"], names, domain="ai.onnx.ml", **attrs)
+    kinds = [T.INT64, T.FLOAT] if outputs == 2 else [T.FLOAT]
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", kind, x.shape)],
+        [helper.make_tensor_value_info(n, k, None) for n, k in zip(names, kinds, strict=True)],
+    )
+    imports = [helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    want = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    got = aot.compile(onnx.ModelProto.FromString(model.SerializeToString()), tmp_path / "o").load()
+    ours = got(x)
+    for a, b in zip(ours if isinstance(ours, tuple) else (ours,), want, strict=True):
+        assert a.dtype == b.dtype and a.shape == b.shape
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
