@@ -18,8 +18,9 @@ from aot.target import Target
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-#: Alignment of tensors in bytes on boards, whose vectors are no longer and whose memory is small.
-BOARD_ALIGN = 16
+#: Alignment in bytes on boards, whose memory is small: of tensors in the arena (no vector is
+#: longer), and of constants (no scalar is).
+BOARD_ALIGN, BOARD_CONST_ALIGN = 16, 8
 
 
 def io_of(options: Options, target: Target) -> str:
@@ -38,9 +39,12 @@ def settle(program: Program, target: Target, options: Options) -> Program:
     own = {*program.carried, *((*program.inputs, *program.outputs) if io == "arena" else ())}
     tensors = {n: replace(t, role=Role.TEMP) if n in own else t for n, t in tensors.items()}
     if target.board:
-        tensors = {n: replace(t, align=min(t.align, BOARD_ALIGN)) for n, t in tensors.items()}
+        tensors = {n: replace(t, align=min(t.align, _align(t))) for n, t in tensors.items()}
     return replace(program, tensors=tensors, io=io)
 
+
+def _align(tensor: Tensor) -> int:
+    return BOARD_CONST_ALIGN if tensor.role is Role.CONST else BOARD_ALIGN
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
 #: Sections are small so that the linker drops what an image does not use; debug information is
 #: not loaded, and names the line of a fault.
 FLAGS = ("-ffunction-sections", "-fdata-sections", "-g")
+#: Kernels are unrolled by hand: what -O3 adds makes code larger by half and hardly faster.
+LEVEL = "-O2"
+#: Alignment of the file of constants.
+WEIGHTS_ALIGN = 16
 #: Where the built-in arena goes unless the memory it is placed in names a section.
 ARENA = ".bss.aot_arena"
 _SHARED = ("board.h", "runner.c", "semihost.c", "trace.h")
@@ -111,7 +115,7 @@ SECTIONS {{
         aot_code_end = .;
     }} > {code}
 
-    .weights : ALIGN(64) {{
+    .weights : ALIGN(16) {{
         *(.rodata.*_weights)
     }} > {weights}
 
@@ -136,7 +140,7 @@ SECTIONS {{
     }} > {data} AT> {code}
     aot_data_load = LOADADDR(.data);
 
-    .arena (NOLOAD) : ALIGN(64) {{
+    .arena (NOLOAD) : ALIGN(16) {{
         aot_arena_start = .;
         *({arena_section})
         . = ALIGN(8);
@@ -185,12 +189,15 @@ if(AOT_BUILD_RUNNER AND AOT_STATIC_ARENA)
     target_include_directories(${{runner}} PRIVATE "${{CMAKE_CURRENT_SOURCE_DIR}}/host"
       "${{CMAKE_CURRENT_SOURCE_DIR}}/board")
     target_link_options(${{runner}} PRIVATE {flags} -nostartfiles -Wl,--gc-sections
-      "-T${{CMAKE_CURRENT_SOURCE_DIR}}/board/link.ld")
+      "-T${{CMAKE_CURRENT_SOURCE_DIR}}/board/link.ld"
+      "-Wl,-Map=${{CMAKE_CURRENT_BINARY_DIR}}/${{runner}}.map")
     set_target_properties(${{runner}} PROPERTIES SUFFIX .elf
       LINK_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/board/link.ld")
   endforeach()
   set_property(SOURCE ${{board}} APPEND PROPERTY COMPILE_OPTIONS -Os
     -fno-tree-loop-distribute-patterns) # or gcc makes a call of libc's large strlen
+  # The entries run once a run: small is better.
+  set_property(SOURCE src/{name}.c APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)
   set_target_properties({name}-runner PROPERTIES OUTPUT_NAME {name})
 endif()
 """

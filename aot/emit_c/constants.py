@@ -14,7 +14,6 @@ from aot.emit_c.write import Blob
 from aot.errors import InternalError
 from aot.program import Program, Role
 
-ALIGN = 64
 #: A constant up to this many bytes is a table in the source that one can read.
 TABLE_BYTES = 256
 #: No binary file for less than this in total.
@@ -58,7 +57,8 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
     end = 0
     for name in unique:
         if name not in small:
-            offsets[name] = end = -(-end // ALIGN) * ALIGN
+            align = program.tensors[name].align
+            offsets[name] = end = -(-end // align) * align
             parts.append((end, _ordered(arrays[name], byte_order)))
             end += arrays[name].nbytes
     tables = tuple((n, arrays[n]) for n in unique if n in small)

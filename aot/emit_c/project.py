@@ -71,9 +71,9 @@ def emit_c(
     vendors = vendors_of(program, options.backends, parts)
     values = _values(program, plan, target, options, constants, headers.math, vendors, twins)
     files: dict[str, File] = {
-        f"src/{name}_run.c": spell_run(
-            program, plan, target, constants, own, specialise
-        ).encode("ascii"),
+        f"src/{name}_run.c": spell_run(program, plan, target, constants, own, specialise).encode(
+            "ascii"
+        ),
         **parted,
         f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
         f"src/{name}_trace.h": spell_trace(program, plan).encode("ascii"),
@@ -197,6 +197,9 @@ def _values(
         "arena_attribute": board.arena_attribute(target, _needs(program, plan, constants)),
         "runner_io_bytes": board.io_bytes(program),
         "options": " ".join(_cmake_argument(f) for f in flags),
+        "level": f"$<$<CONFIG:Release>:{board.LEVEL}> " if target.board else "",
+        "level_text": f"{board.LEVEL} " if target.board else "",
+        "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
         "weights": cmake_weights(name, name) if constants.blob else "",
         "libm": "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>" if math else "",
         "vendors": spell_cmake(name, vendors),
@@ -231,5 +234,3 @@ def _cmake_toolchain(target: Target) -> str:
     set(CMAKE_TOOLCHAIN_FILE "${CMAKE_CURRENT_LIST_DIR}/cmake/toolchain.cmake")
   endif()
 """
-
-

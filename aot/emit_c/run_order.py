@@ -84,7 +84,8 @@ def spell_file(
     name = s.program.name
     used = _constants_used(s, regions)
     includes = [f'#include "kernels/{h}"' for h in s.headers.direct]
-    tables = [ctext.array(f"{name}_c_{n}", d) for n, d in s.constants.tables if n in used]
+    kept = [(n, d) for n, d in s.constants.tables if n in used]
+    tables = [ctext.array(f"{name}_c_{n}", d, s.program.tensors[n].align) for n, d in kept]
     params = [f"static const {k} {label} = {init};" for (k, init), label in s.params.items()]
     parts = [
         "/* SPDX-License-Identifier: MIT-0 */",
