@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 Type = tuple[int, tuple[int, ...]]
-FLOAT, INT64, STRING, DOUBLE = 1, 7, 8, 11
+FLOAT, INT64, STRING = 1, 7, 8
 
 
 def _rows(types: list[Type | None]) -> int:
@@ -71,8 +71,8 @@ def _one_hot(node: ir.Node, types: list[Type | None]) -> list[Type]:
 def _regress(node: ir.Node, types: list[Type | None]) -> list[Type]:
     targets = int(attribute(node, "targets", None) or attribute(node, "n_targets", None) or 1)
     dtype = _of(types, 0)[0]
-    wide = dtype == DOUBLE and node.op_type == "TreeEnsemble"
-    return [(DOUBLE if wide else FLOAT, (_rows(types), targets))]
+    kind = dtype if node.op_type == "TreeEnsemble" else FLOAT
+    return [(kind, (_rows(types), targets))]
 
 
 def _one_score(node: ir.Node, types: list[Type | None]) -> list[Type]:
