@@ -46,7 +46,8 @@ def model_of(op, inputs: Arrays, outputs: list[str], const: tuple[str, ...], att
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
-def check(op, outputs=("y",), const=(), *, inputs: Arrays, **attrs) -> None:
+def check(op, outputs=("y",), const=(), *, inputs: Arrays, count: int = 9, **attrs) -> None:
+    """The first `count` outputs are onnxruntime's."""
     model = model_of(op, inputs, list(outputs), const, attrs)
     feeds = {n: a for n, a in inputs.items() if a is not None and n not in const}
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
@@ -58,7 +59,7 @@ def check(op, outputs=("y",), const=(), *, inputs: Arrays, **attrs) -> None:
     assert all(n.domain == "" for n in result.graph)
     renamed = {v.name: feeds[v.metadata_props["aot.onnx_name"]] for v in result.graph.inputs}
     found = ReferenceEvaluator(ir.to_proto(result)).run(None, renamed)
-    for want, got in zip(wanted, found, strict=True):
+    for want, got in list(zip(wanted, found, strict=True))[:count]:
         assert want.shape == got.shape and want.dtype == got.dtype
         np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
 
@@ -184,6 +185,42 @@ def test_attention_of_several_heads(kind):
     check("MultiHeadAttention", outputs, inputs=inputs, num_heads=3)
 
 
+@pytest.mark.parametrize("kind", ["plain", "rotary", "window", "softcap", "ragged"])
+@pytest.mark.parametrize("past", [0, 6])
+def test_attention_of_groups(kind, past):
+    length = 1 if past else 5
+    total = length + past
+    inputs: Arrays = {
+        "q": f32(2, length, 4 * 16),
+        "k": f32(2, length, 2 * 16, seed=1),
+        "v": f32(2, length, 2 * 16, seed=2),
+        "pk": f32(2, 2, past, 16, seed=3) if past else None,
+        "pv": f32(2, 2, past, 16, seed=4) if past else None,
+        "lens": np.full(2, total - 1, np.int32),
+        "total": np.array(total, np.int32),
+    }
+    attrs: dict[str, Any] = {"num_heads": 4, "kv_num_heads": 2}
+    outputs = ("y", "nk", "nv")
+    if kind == "rotary":
+        angles = f32(20, 8)
+        inputs |= {"cos": np.cos(angles), "sin": np.sin(angles)}
+        attrs["do_rotary"] = 1
+    elif kind == "window":
+        attrs["local_window_size"] = 3
+    elif kind == "softcap":
+        attrs |= {"softcap": 1.5, "scale": 0.7}
+    elif kind == "ragged" and past:
+        inputs["lens"] = np.array([total - 1, total - 4], np.int32)
+    check(
+        "GroupQueryAttention",
+        outputs,
+        ("total",),
+        inputs=inputs,
+        count=1 if kind == "ragged" else 3,
+        **attrs,
+    )
+
+
 @pytest.mark.parametrize("interleaved", [0, 1])
 @pytest.mark.parametrize("places", [np.array([3]), np.arange(10).reshape(2, 5)])
 def test_rotary_embedding(interleaved, places):
@@ -194,15 +231,31 @@ def test_rotary_embedding(interleaved, places):
     check("RotaryEmbedding", inputs=split, interleaved=interleaved)
 
 
+def nbits_inputs(rows: int, bits_: int, zeros: bool) -> Arrays:
+    blocks = -(-rows // 32)
+    inputs: Arrays = {"x": f32(3, rows), "w": bits(6, blocks, 4 * bits_), "s": f32(6 * blocks)}
+    if zeros:
+        inputs["z"] = bits(6 * -(-blocks * bits_ // 8))
+    return inputs
+
+
 @pytest.mark.parametrize("zeros", [False, True])
 @pytest.mark.parametrize("rows", [64, 40])
-def test_weights_of_four_bits(zeros, rows):
-    blocks = -(-rows // 32)
-    inputs: Arrays = {"x": f32(3, rows), "w": bits(6, blocks, 16), "s": f32(6 * blocks)}
-    if zeros:
-        inputs["z"] = bits(6, (blocks + 1) // 2).reshape(-1)
+def test_weights_of_eight_bits(zeros, rows):
+    inputs = nbits_inputs(rows, 8, zeros)
     const = tuple(n for n in inputs if n != "x")
-    check("MatMulNBits", const=const, inputs=inputs, K=rows, N=6, block_size=32, bits=4)
+    check("MatMulNBits", const=const, inputs=inputs, K=rows, N=6, block_size=32, bits=8)
+
+
+def test_weights_of_four_bits_stay(tmp_path):
+    inputs = nbits_inputs(72, 4, True)
+    attrs = {"K": 72, "N": 6, "block_size": 32, "bits": 4}
+    model = model_of("MatMulNBits", inputs, ["y"], ("w", "s", "z"), attrs)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    (want,) = session.run(None, {"x": inputs["x"]})
+    bundle = aot.compile(model, tmp_path)
+    np.testing.assert_allclose(bundle.load()(inputs["x"]), want, rtol=1e-4, atol=1e-4)
+    assert [n["kernel"] for n in bundle.manifest["nodes"]] == ["aot_matmul_f32_q4"]
 
 
 def test_what_has_no_body_is_refused():

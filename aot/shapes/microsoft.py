@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.shapes.nodes import attribute
+from aot.shapes.nodes import array, attribute
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -110,6 +110,26 @@ def _multi_head(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(dtype, (*q[:2], columns[0] * heads)), *present]
 
 
+def grouped_keys(node: ir.Node, now: int, past: int) -> int:
+    """Keys in the caches that a GroupQueryAttention gives back."""
+    total = array(node.inputs[6]) if len(node.inputs) > 6 else None
+    if total is None and past:
+        hint = "bind it with --bind NAME=V"
+        raise ValueError(f"total_sequence_length (input 6) is not known before the run; {hint}")
+    return now if total is None else max(past, int(total.ravel()[0]))
+
+
+def _grouped(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, q = need(types, 0)
+    heads = int(attribute(node, "kv_num_heads", 1))
+    k, v, past = _given(types, 1), _given(types, 2), _given(types, 3)
+    if k is None or v is None or len(q) != 3:
+        raise ValueError("queries, keys and values packed into one tensor are not supported")
+    keys = grouped_keys(node, k[1][1], past[1][2] if past else 0)
+    present = (dtype, (q[0], heads, keys, k[1][2] // heads))
+    return [(dtype, q), present, present]
+
+
 MICROSOFT: dict[tuple[str, str], Rule] = {
     ("com.microsoft", name): rule
     for name, rule in {
@@ -117,6 +137,7 @@ MICROSOFT: dict[tuple[str, str], Rule] = {
         "EmbedLayerNormalization": _embed_norm,
         "FusedGemm": _fused_gemm,
         "FusedMatMul": _fused_matmul,
+        "GroupQueryAttention": _grouped,
         "MatMulNBits": _nbits,
         "MultiHeadAttention": _multi_head,
         "RotaryEmbedding": _first,
