@@ -109,7 +109,7 @@ def test_moves_between_equal_parameters_work_on_codes(name, dtype):
     assert not counts["QuantizeLinear"] and not counts["DequantizeLinear"]
 
 
-@pytest.mark.parametrize("name", sorted(set(MOVES) - {"MaxPool", "GlobalMaxPool", "ReduceMax"}))
+@pytest.mark.parametrize("name", ["Concat", "Expand", "Gather", "Reshape", "Slice", "all in a row"])
 def test_moves_of_16_bits(name):
     counts, _result = check(moving(name, S16, 0))
     pooled = counts["MaxPool"]  # ONNX has no pool of 16 bits

@@ -73,7 +73,7 @@ def test_the_summary_says_how_close_it_is(digits, capsys):
     quantized(digits, "--json")
     record = json.loads(capsys.readouterr().out)
     assert record["samples"] == 100 and record["bytes_after"] < record["bytes_before"]
-    assert list(record["similarity"].values())[0] > 0.99
+    assert next(iter(record["similarity"].values())) > 0.99
     first = (digits / "q.onnx").read_bytes()
     quantized(digits)
     assert (digits / "q.onnx").read_bytes() == first
@@ -95,7 +95,7 @@ def test_batch_normalisation_and_old_opsets(tmp_path):
 def test_keys_of_samples(tmp_path):
     model = Net(x=(np.float32, (1, 2)), n=(np.int64, (1,))).model(x=np.float32)
     path = tmp_path / "cal.npz"
-    np.savez(path, **{"x": np.zeros((3, 2)), "n": np.arange(3)})
+    np.savez(path, x=np.zeros((3, 2)), n=np.arange(3))
     samples = read_calibration(path, model)
     assert [s["n"].tolist() for s in samples] == [[0], [1], [2]]
     assert all(s["x"].dtype == np.float32 and s["x"].shape == (1, 2) for s in samples)

@@ -186,6 +186,7 @@ MOVERS: dict[str, tuple[int, ...]] = {
 indices of those inputs (empty: all). They work on codes as on numbers: scales are positive."""
 
 BY_ORDER = ("Max", "MaxPool", "Min", "ReduceMax", "ReduceMin")
+BYTES_ONLY = (*BY_ORDER, "DepthToSpace", "Pad", "Resize", "SpaceToDepth", "Where")
 SHRINKING = ("Gather", "GatherElements", "GatherND", "MaxPool", "ReduceMax", "ReduceMin", "Slice")
 
 
@@ -208,10 +209,10 @@ def _picks(node: ir.Node) -> bool:
 
 
 def takes_codes(node: ir.Node, value: ir.Value) -> bool:
-    """Whether ONNX lets this mover work on codes of the type of `value`."""
+    """Whether ONNX and onnxruntime let this mover work on codes of the type of `value`."""
     import onnx_ir as ir
 
-    if node.op_type == "MaxPool" or node.op_type in ("ReduceMax", "ReduceMin"):
+    if node.op_type in BYTES_ONLY:
         return value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
     return is_activation(value)
 
