@@ -10,6 +10,7 @@ with a constant and Concat take part where the constant, or every part, is a cod
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -172,7 +173,7 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
     if single_use(node.outputs[0]) is not quantise or not takes_codes(node, result):
         return
     sources = [node.inputs[i] for i in places]
-    if any(s is None for s in sources) or all(dequantised(s) is not None for s in sources):
+    if any(s is None for s in sources) or _of_equal_codes(sources):
         return
     if node.op_type in SHRINKING and any(s and single_use(s) is not node for s in sources):
         return
@@ -190,6 +191,17 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
         value.metadata_props[OFFSET_KEY] = offset
     edit.replace(result, _moved(edit, node, inputs, result.dtype))
     edit.remove(quantise, node)
+
+
+def _of_equal_codes(sources: Sequence[ir.Value | None]) -> bool:
+    """Whether all are codes of one kind, so that their DequantizeLinear sinks instead."""
+    makers = [dequantised(s) for s in sources]
+    kinds = [params_of(m) for m in makers]
+    if any(k is None for k in kinds):
+        return False
+    codes = [m.inputs[0] for m in makers if m is not None]
+    types = {c.dtype for c in codes if c is not None}
+    return len(types) == 1 and all(k and kinds[0] and k.same(kinds[0]) for k in kinds)
 
 
 def _raised_pad(
