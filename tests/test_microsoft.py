@@ -99,6 +99,23 @@ def test_gemm_with_an_activation(activation):
     check("FusedGemm", inputs=inputs, transB=1, alpha=0.5, **activation)
 
 
+@pytest.mark.parametrize(
+    "activation",
+    [
+        {"activation": "Relu"},
+        {"activation": "Clip", "activation_params": [-0.5, 0.5]},
+        {"activation": "HardSigmoid", "activation_params": [0.3, 0.4]},
+    ],
+)
+@pytest.mark.parametrize("residual", [False, True])
+def test_convolution_with_an_activation(activation, residual):
+    inputs = {"x": f32(1, 3, 6, 7), "w": f32(4, 3, 3, 3), "b": f32(4)}
+    if residual:
+        inputs["z"] = f32(1, 4, 3, 4)
+    window = {"strides": [2, 2], "pads": [1, 1, 1, 1], "kernel_shape": [3, 3]}
+    check("FusedConv", const=("w", "b"), inputs=inputs, **window, **activation)
+
+
 @pytest.mark.parametrize("skip", [(2, 5, 12), (1, 5, 12), (5, 12)])
 @pytest.mark.parametrize("bias", [False, True])
 def test_residuals_are_normalised(skip, bias):

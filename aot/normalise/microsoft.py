@@ -95,6 +95,14 @@ def _without(b: Body, *names: str) -> dict[str, Any]:
     return {k: a.value for k, a in b.node.attributes.items() if k not in names}
 
 
+def _fused_conv(b: Body) -> bool:
+    own = ("activation", "activation_params")
+    numbers = [float(v) for v in attribute(b.node, "activation_params", None) or ()]
+    bias = ["i2"] if b.has(2) else []
+    y = b.add("Conv", "i0", "i1", *bias, **_without(b, *own))
+    return _activated(b, b.add("Add", y, "i3") if b.has(3) else y, numbers)
+
+
 def _fused_gemm(b: Body) -> bool:
     own = [f"activation_{k}" for k in ("alpha", "beta", "gamma")]
     numbers = [float(attribute(b.node, k)) for k in own if attribute(b.node, k) is not None]
@@ -318,7 +326,7 @@ def _grouped(b: Body) -> bool:
     if attribute(b.node, "do_rotary", 0):
         row = b.data(np.arange(length, dtype=np.int64)[None, :])
         places = b.add("Add", b.add("Unsqueeze", starts, b.ints(1)), row)
-        turn = {"interleaved": int(attribute(b.node, "rotary_interleaved", 0))}
+        turn: dict[str, Any] = {"interleaved": int(attribute(b.node, "rotary_interleaved", 0))}
         columns = 2 * b.shape(7)[1]
         if columns != q[2] // heads:
             turn["rotary_embedding_dim"] = columns
@@ -434,6 +442,7 @@ BODIES: dict[str, Callable[[Body], bool]] = {
     "BiasGelu": _bias_gelu,
     "EmbedLayerNormalization": _embed_norm,
     "FastGelu": _fast_gelu,
+    "FusedConv": _fused_conv,
     "FusedGemm": _fused_gemm,
     "FusedMatMul": _fused_matmul,
     "Gelu": _gelu,

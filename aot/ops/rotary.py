@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,10 @@ rotary = op(
 
 def head_size(m: Match) -> int:
     """Elements of a head, 0 if the attributes do not say."""
+    last = int(m.x.shape[-1])
     if m.x.rank == 4:
-        return m.x.shape[3]
-    return m.x.shape[2] // m.num_heads if m.num_heads > 0 else 0
+        return last
+    return last // m.num_heads if m.num_heads > 0 else 0
 
 
 def tokens(m: Match) -> tuple[int, int]:
@@ -83,7 +85,7 @@ def cases() -> Iterator[Case]:
     places = np.array([[4, 0, 2], [1, 6, 3]], np.int64)
     table = f32(7, 10), f32(7, 10, seed=1)
     for interleaved in (0, 1):
-        attrs = {"interleaved": interleaved}
+        attrs: dict[str, Any] = {"interleaved": interleaved}
         yield case(f32(2, 4, 3, 20), *table, places, **attrs)
         yield case(f32(2, 3, 100), *table, places, num_heads=4, rotary_embedding_dim=20, **attrs)
     yield case(f32(2, 4, 3, 76), f32(2, 3, 38), f32(2, 3, 38, seed=1))

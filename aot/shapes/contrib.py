@@ -86,6 +86,11 @@ def _conv(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(dtype, (shape[0], *out, weights[0]) if last else (shape[0], weights[0], *out))]
 
 
+def _fused_conv(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """Input 1 are the weights."""
+    return _conv(node, [_need(types, 0), None, None, _need(types, 1), None, None, None, types[0]])
+
+
 def _mean(node: ir.Node, types: list[Type | None]) -> list[Type]:
     dtype, shape = _need(types, 0)
     rank = len(shape)
@@ -153,6 +158,7 @@ CONTRIB: dict[tuple[str, str], Rule] = {
     (_MS, "QLinearAveragePool"): _pool,
     (_MS, "QLinearConcat"): _concat,
     (_MS, "QLinearConv"): _conv,
+    (_MS, "FusedConv"): _fused_conv,
     (_MS, "QLinearReduceMean"): _mean,
     (_MS, "QLinearWhere"): _where,
     (_MS, "QGemm"): _gemm,
