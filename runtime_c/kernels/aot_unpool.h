@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* MaxUnpool, elements of E bytes: aot_unpool(y, x, index, p, E).
  *
- * y is zero but y[index[i]] = x[i], where an index inside the pooled tensor of extents `from` becomes
- * the same place in the corner of one of extents `to` (batch and channels come first and are equal).
- * Indices out of range write nothing. No scratch, not in place.
+ * y is zero but y[index[i]] = x[i], where an index inside the pooled tensor of extents `from`
+ * becomes the same place in the corner of one of extents `to` (batch and channels come first and
+ * are equal). Indices out of range write nothing. No scratch, not in place.
  */
 #ifndef AOT_UNPOOL_H
 #define AOT_UNPOOL_H
