@@ -55,7 +55,7 @@ AOT_INLINE ptrdiff_t aot_qconv_s8_aim(const int8_t **at, const int8_t *x, int8_t
         }
     }
     for (i = 0; i < P; ++i) {
-        if (copy) {
+        if (copy && scratch != NULL) {
             int8_t *const window = scratch + (ptrdiff_t)(i < n ? i : n - 1) * p->kh * run;
             if (i < n) {
                 aot_qconv_s8_window(window, x, p, ys[i], xs[i]);
@@ -65,7 +65,7 @@ AOT_INLINE ptrdiff_t aot_qconv_s8_aim(const int8_t **at, const int8_t *x, int8_t
             at[i] = x + ((ptrdiff_t)(ys[i] - p->x_row0) * p->iw + xs[i]) * p->ic;
         }
     }
-    return copy ? run : (ptrdiff_t)p->dh * p->iw * p->ic;
+    return copy && scratch != NULL ? run : (ptrdiff_t)p->dh * p->iw * p->ic;
 }
 
 /* Every output channel of n <= P pixels whose windows are at `at`; y at the first of them. Pixels

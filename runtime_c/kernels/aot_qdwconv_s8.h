@@ -88,6 +88,9 @@ AOT_INLINE void aot_qdwconv_s8_tile(int8_t *y, const aot_qdw_job *j, ptrdiff_t a
                                     const aot_qdwconv_s8_params *p, int RQ, int P, int KH, int KW,
                                     int S, int CB) {
     const int32_t kh = KH != 0 ? KH : p->kh;
+    /* Copies: the results might alias the parameters, as bytes may. */
+    const int32_t mult = j->mult, shift = j->shift, zero = p->y_zero, lo = p->lo, hi = p->hi;
+    const ptrdiff_t step = p->oc;
     const int8_t *w = j->w;
     int32_t s[8], a, slot = j->slot;
     int i;
@@ -101,8 +104,7 @@ AOT_INLINE void aot_qdwconv_s8_tile(int8_t *y, const aot_qdw_job *j, ptrdiff_t a
         AOT_QFENCE();
     }
     AOT_UNROLL(8) for (i = 0; i < P; ++i) {
-        y[(ptrdiff_t)i * p->oc] =
-            (int8_t)aot_requant_code(s[i], j->mult, j->shift, p->y_zero, p->lo, p->hi, RQ);
+        y[i * step] = (int8_t)aot_requant_code(s[i], mult, shift, zero, lo, hi, RQ);
     }
 }
 
