@@ -50,6 +50,7 @@ def _unwatched(_stage: str, _text: Callable[[], str]) -> None:
 def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
     """What the user and the backends ask of the loader: pins, claims, shape rules."""
     from aot.load import LoadOptions
+    from aot.load.options import PACKED_FLASH, PACKED_LATENCY
     from aot.partition.pattern import all_ops, root_ops
     from aot.partition.takes import takes
     from aot.vendor.infer import rule_of
@@ -66,6 +67,7 @@ def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
         rules=rules,
         native=frozenset(f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph)),
         takes=takes(patterns),
+        packed_from=PACKED_FLASH if options.objective == "flash" else PACKED_LATENCY,
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx_ir as ir
 import pytest
 from onnx import TensorProto, helper
 
@@ -19,7 +20,10 @@ from quant_graphs import (
     convolved,
     data,
     f32,
+    feeds_of,
+    in_onnxruntime,
     made,
+    normal,
     only,
     scales,
 )
@@ -164,3 +168,35 @@ def test_the_bias_added_to_a_product():
     held = made(result, add, index)
     assert data(held.inputs[0]).tolist() == steps.tolist()
     assert held.attributes["axis"].value == 0
+
+
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
+@pytest.mark.parametrize("form", ["blocks", "blocks turned", "columns", "one scale"])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_many_weights_of_four_bits_stay_packed(kind, form, zeros):
+    net, turned = Net(x=(np.float32, (3, 40))), form == "blocks turned"
+    low, shape = -8 if kind == TensorProto.INT4 else 0, (7, 40) if turned else (40, 7)
+    fit = {"blocks": (3, 7), "blocks turned": (7, 3), "columns": (7,), "one scale": ()}[form]
+    numbers = np.arange(280) * 7 % 16 + low
+    net.consts["w"] = helper.make_tensor("w", kind, shape, numbers.tolist())
+    scale = np.linspace(0.1, 0.9, int(np.prod(fit))).astype(np.float32).reshape(fit)
+    inputs, more = ["w", scale], {"axis": int(turned or form == "columns")}
+    if zeros:
+        held = np.arange(scale.size) % 16 + low
+        net.consts["z"] = helper.make_tensor("z", kind, fit, held.tolist())
+        inputs.append("z")
+    if form.startswith("blocks"):
+        more["block_size"] = 16
+    weights = net.add("DequantizeLinear", *inputs, **more)
+    if turned:
+        weights = net.add("Transpose", weights, perm=[1, 0])
+    net.add("MatMul", "x", weights, out="y")
+    native = frozenset(["com.microsoft::MatMulNBits"])
+    model, run = net.model(y=np.float32), in_onnxruntime
+    result = normal(model, native=native, packed_from=280)
+    assert only(result, "MatMulNBits").domain == "com.microsoft"
+    proto, feeds = ir.to_proto(result), feeds_of(model)
+    proto.opset_import[0].version = 21
+    np.testing.assert_allclose(run(proto, feeds)[0], run(model, feeds)[0], rtol=1e-4, atol=1e-3)
+    assert normal(model, native=native, packed_from=281).graph.num_nodes() == 1
+    assert only(normal(model, native=native, packed_from=281), "MatMul")

@@ -41,6 +41,7 @@ from aot.normalise.quant_clips import quant_clips
 from aot.normalise.quant_dead import quant_dead
 from aot.normalise.quant_fold import fold_weights
 from aot.normalise.quant_moves import quant_moves
+from aot.normalise.quant_nbits import quant_nbits
 from aot.normalise.quant_params import quant_params
 from aot.normalise.quant_share import quant_share
 from aot.normalise.quant_signed import quant_signed
@@ -63,6 +64,7 @@ PASSES: tuple[Pass, ...] = (
     attributes,
     attention_forms,
     quant_params,
+    quant_nbits,
     quant_weights,
     identities,
     broadcasts,

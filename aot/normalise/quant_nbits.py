@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Products of float numbers with constant weights of 4 bits keep the weights packed.
+
+Before: y = MatMul(x float, DequantizeLinear(w int4[K, N], s[K/32, N], z, axis=0, block_size=32))
+After:  y = com.microsoft.MatMulNBits(x, w'[N, K/32, 16], s'[N * K/32], z', bits=4, block_size=32)
+The weights may be stored transposed, and have scales per column or one scale. As float32 constants
+they take eight times the memory; `LoadOptions.packed_from` says from which size that matters.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer
+from aot.load.options import LoadOptions
+from aot.normalise.quant import DEQUANTISE
+from aot.shapes.nodes import Array, array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+DOMAIN, OP_TYPE = "com.microsoft", "MatMulNBits"
+BLOCK = 128
+"""Elements of a block where the model has none."""
+MIDDLE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """Codes 0..15 [N, blocks * size], scales and zero points [N, blocks]."""
+
+    codes: Array
+    scales: Array
+    zeros: Array
+    size: int
+
+
+def quant_nbits(edit: Editor, options: LoadOptions) -> None:
+    """Respell products with weights of 4 bits for backends that keep them so."""
+    if f"{DOMAIN}::{OP_TYPE}" not in (options.native or ()) or not edit.graph.opset_imports:
+        return
+    for node in edit.graph:
+        if node.op_type != "MatMul" or node.domain or producer(node.inputs[0], DEQUANTISE):
+            continue
+        x, result = node.inputs[0], node.outputs[0]
+        weights = _weights(node.inputs[1], options.packed_from)
+        if x is None or weights is None or x.dtype != result.dtype or x.dtype is None:
+            continue
+        if x.dtype.numpy() == np.float32 and len(shape_of(x)) > 1:
+            _respell(edit, node, weights, shape_of(x)[-1])
+
+
+def _weights(value: ir.Value | None, least: int) -> Packed | None:
+    """Constant weights [K, N] of 4 bits, or transposed ones; None below `least` elements."""
+    turned = producer(value, "Transpose")
+    source = producer(value if turned is None else turned.inputs[0], DEQUANTISE)
+    if source is None or source.inputs[0] is None or source.inputs[0].dtype is None:
+        return None
+    data, scale = array(source.inputs[0]), array(source.inputs[1])
+    zero = array(source.inputs[2]) if len(source.inputs) > 2 else None
+    if data is None or scale is None or zero is None or source.inputs[0].dtype.bitwidth != 4:
+        return None
+    if data.ndim != 2 or data.size < least or scale.dtype != np.float32:
+        return None
+    axis, block = int(attribute(source, "axis", 1)), int(attribute(source, "block_size", 0))
+    lift = MIDDLE if source.inputs[0].dtype.is_signed() else 0
+    codes, zero = data.astype(np.int64) + lift, zero.astype(np.int64) + lift
+    if turned is None:
+        codes, axis = codes.T, 1 - axis
+        scale, zero = (a.T if a.ndim == 2 else a for a in (scale, zero))
+    return _blocks(codes, scale, zero, axis, block)
+
+
+def _blocks(codes: Array, scale: Array, zero: Array, axis: int, block: int) -> Packed | None:
+    """The weights [N, K] in blocks along K; None if theirs run along N or have an odd size."""
+    rows, depth = codes.shape
+    if not block:
+        block = BLOCK
+        if scale.ndim == 1 and axis != 0:
+            return None
+        scale, zero = (a.reshape(-1, 1) for a in (scale, zero))
+    elif axis != 1 or block < 16 or block & (block - 1):
+        return None
+    count = -(-depth // block)
+    if scale.shape[1] not in (1, count) or scale.shape[0] not in (1, rows):
+        return None
+    scale, zero = (np.broadcast_to(a, (rows, count)) for a in (scale, zero))
+    full = np.zeros((rows, count * block), np.uint8)
+    full[:, :depth] = codes
+    return Packed(full, scale.copy(), zero.copy(), block)
+
+
+def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
+    rows, count = w.scales.shape
+    data = _pairs(w.codes).reshape(rows, count, w.size // 2)
+    inputs = [
+        node.inputs[0],
+        edit.const(data, f"{node.name}_w"),
+        edit.const(w.scales.reshape(-1), f"{node.name}_scales"),
+    ]
+    if np.any(w.zeros != MIDDLE):
+        even = np.zeros((rows, count + count % 2), np.uint8)
+        even[:, :count] = w.zeros
+        inputs.append(edit.const(_pairs(even).reshape(-1), f"{node.name}_zeros"))
+    attributes = {"K": depth, "N": rows, "bits": 4, "block_size": w.size}
+    shape = shape_of(node.outputs[0])
+    new = edit.node(OP_TYPE, inputs, attributes, before=node, shape=shape)
+    made = new.producer()
+    assert made is not None
+    made.domain, made.name = DOMAIN, node.name
+    edit.graph.opset_imports.setdefault(DOMAIN, 1)
+    edit.replace(node.outputs[0], new)
+    edit.remove(node)
+
+
+def _pairs(codes: Array) -> Array:
+    """Two codes of 4 bits in a byte, the first one in the low half."""
+    return codes[:, 0::2] | codes[:, 1::2] << 4
