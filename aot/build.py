@@ -15,7 +15,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -219,8 +219,18 @@ def drop_products(out: Path, manifest: Mapping[str, Any]) -> None:
         (out / product).unlink(missing_ok=True)
 
 
-def configure(out: Path, tools: Tools, toolchain: Path | None = None) -> None:
-    """Run CMake on OUT/bundle with OUT as the build tree; BuildError carries its complaint."""
+def configure(
+    out: Path,
+    tools: Tools,
+    toolchain: Path | None = None,
+    bundle: Path | None = None,
+    settings: Sequence[str] = (),
+) -> None:
+    """Run CMake on OUT/bundle with OUT as the build tree; BuildError carries its complaint.
+
+    `bundle` is a bundle elsewhere, `settings` further -D arguments.
+    """
+    bundle = bundle or out / "bundle"
     folder = str(out.absolute())
     if bad := next((text for text in _NO_FOLDERS if text in folder), ""):
         raise BuildError(
@@ -228,10 +238,11 @@ def configure(out: Path, tools: Tools, toolchain: Path | None = None) -> None:
             str(out),
             "choose another -o OUT, or --no-configure and move the bundle",
         )
-    command = [tools.cmake, "-S", f"{folder}/bundle", "-B", folder, *tools.generator]
+    source = str(bundle.absolute())
+    command = [tools.cmake, "-S", source, "-B", folder, *tools.generator, *settings]
     if toolchain is not None:
         command.append(f"-DCMAKE_TOOLCHAIN_FILE={toolchain.resolve()}")
-    elif any((out / "bundle" / "cmake").glob("find_*.cmake")):
+    elif any((bundle / "cmake").glob("find_*.cmake")):
         command.append(f"-DCMAKE_PREFIX_PATH={sys.prefix}")  # libraries that pip installed
     _checked(command, "cmake could not configure the bundle")
 

@@ -28,6 +28,7 @@ from aot.layerwise import (
 from aot.load.pin import user_inputs
 from aot.options import Options
 from aot.reference import Reference, open_reference
+from aot.regionwise import build_portable, compare_regions
 from aot.run import Built, Spec, execute, scratch, stream
 from aot.samples import Sample, random_sample, read_samples
 
@@ -47,6 +48,7 @@ class Request:
     inputs: Path | None = None
     reference: str | None = None
     per_node: bool = False
+    per_region: bool = False
     model: Path | None = None
     tolerance: Tolerance = field(default_factory=Tolerance)
 
@@ -61,6 +63,7 @@ class Report:
     nodes: tuple[Difference, ...] = ()
     skipped: int = 0
     layers: Layers | None = None
+    regions: tuple[Difference, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -69,7 +72,7 @@ class Report:
 
     def _all(self) -> tuple[Difference, ...]:
         layers = self.layers.differences if self.layers else ()
-        return (*self.nodes, *layers, *self.outputs)
+        return (*self.nodes, *layers, *self.regions, *self.outputs)
 
     def failure(self) -> str:
         """The first mismatch in one line."""
@@ -86,6 +89,7 @@ class Report:
             "nodes": [d.record() for d in self.nodes],
             "nodes_without_reference": self.skipped,
             "layers": self.layers.record() if self.layers else None,
+            "regions": [d.record() for d in self.regions],
         }
 
     def text(self, verbose: bool = False) -> str:
@@ -103,6 +107,11 @@ class Report:
         if self.layers:
             lines += [f"  {d.text()}" for d in self.layers.differences if verbose or not d.passed]
             lines.append(self.layers.text())
+        lines += [f"  {d.text()}" for d in self.regions]
+        if self.regions:
+            good = sum(d.passed for d in self.regions)
+            total = len(self.regions)
+            lines.append(f"{good} of {total} values that leave regions agree with portable C")
         return "\n".join([*lines, "ok" if self.passed else "MISMATCH"])
 
 
@@ -119,7 +128,11 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
     bound = _bound(graph, options)
     coded = is_quantised(built.manifest)
     values = _node_values(built) if request.per_node or coded else {}
-    if request.per_node or coded:
+    twins = None
+    if request.per_region:
+        progress("build portable C in place of the regions")
+        twins = build_portable(built, options.target)
+    if request.per_node or request.per_region or coded:
         progress("build the tracing runner")
         build(built.out, f"{built.name}-trace")
     progress("reference")
@@ -128,6 +141,7 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
         reference = open_reference(model, request.reference, inner, Path(folder))
     outputs: list[Difference] = []
     nodes: list[Difference] = []
+    regions: list[Difference] = []
     layers = Layers() if coded else None
     handed = {n: np.zeros(s.shape, s.array_dtype) for n, (s, _) in built.states.items()}
     ours = stream(built, [s.inputs for s in samples]) if handed else []
@@ -140,10 +154,14 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
             nodes += one.nodes(values)
         if layers is not None and not (handed and k):
             layers += one.layers()
+        if twins is not None and not (handed and k):
+            inputs, tolerance = sample.inputs, request.tolerance
+            regions += compare_regions(built, twins, inputs, tolerance, options.accuracy)
         handed = one.next_states()
     traced = 1 if built.states else max(1, len(samples))
     skipped = len(values) - len(nodes) // traced if request.per_node else 0
-    return Report(built.name, reference.name, tuple(outputs), tuple(nodes), skipped, layers)
+    found = tuple(outputs), tuple(nodes), skipped, layers, tuple(regions)
+    return Report(built.name, reference.name, *found)
 
 
 def model_path(record: Mapping[str, Any], given: Path | None) -> Path:

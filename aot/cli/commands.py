@@ -51,6 +51,7 @@ def _verify(a: argparse.Namespace) -> int:
         inputs=None if a.inputs is None else Path(a.inputs),
         reference=a.reference,
         per_node=a.per_node,
+        per_region=a.per_region,
         model=None if a.model is None else Path(a.model),
         tolerance=Tolerance.asked(a.rtol, a.atol_of_max, a.max_lsb),
     )

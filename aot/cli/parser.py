@@ -260,14 +260,15 @@ def _verify(p: Parser) -> None:
         action="store_true",
         help="compare after every call too, at ten times the tolerance of outputs",
     )
+    p.add_argument(
+        "--per-region",
+        action="store_true",
+        help="compare what leaves each region with portable C in the vendor's place",
+    )
     p.add_argument("--model", metavar="M", help="the model (remembered in OUT/aotc.json)")
     p.add_argument("--rtol", metavar="R", type=float, help="relative tolerance")
     p.add_argument("--atol-of-max", metavar="A", type=float, help="tolerance relative to max|ref|")
     p.add_argument("--max-lsb", metavar="N", type=count, help="largest difference of integers")
-    group = p.add_argument_group("not available in this version")
-    from aot.cli.later import Later
-
-    group.add_argument("--per-region", action=Later, nargs=0, help="compare after every region")
 
 
 def _bench(p: Parser) -> None:

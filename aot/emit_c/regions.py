@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aot.emit_c import ctext
+from aot.emit_c import board, ctext
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.kernels import Headers, collect
 from aot.emit_c.render import render
@@ -261,6 +261,7 @@ def _twin_files(
         "name": twin.name,
         "owner": owner,
         "bytes": constants.blob.nbytes,
+        "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
     }
     files[f"src/{twin.name}_weights.c"] = render("weights.c", values)
     return files, constants.blob.nbytes

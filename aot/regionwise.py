@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Region by region: what a vendor computes against what portable C computes in its place.
+
+The same bundle is built a second time, in OUT/portable, with every vendor left out. Both trace
+programs dump what leaves each region.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aot.build import build, configure, find_tools
+from aot.compare import Difference, Tolerance, compare
+from aot.errors import UnsupportedError
+from aot.run import Built, Spec, execute, scratch
+from aot.target import load_target
+
+Array = np.ndarray[Any, Any]
+Key = tuple[int, int]  # call, written argument
+#: The folder in OUT where the bundle is built without its vendors.
+FOLDER = "portable"
+#: Values inside a network are compared at this many times the tolerance of its outputs.
+INSIDE = 10.0
+
+
+def check_regions(built: Built) -> None:
+    """Raise UnsupportedError unless there are regions and portable C can stand in for all."""
+    regions = built.manifest.get("regions", [])
+    if not regions:
+        raise UnsupportedError(f"{built.name} has no regions", hint="aotc MODEL --backend …")
+    for region in regions:
+        if not region.get("portable"):
+            why = region.get("why_not") or "this bundle has no twin of it"
+            raise UnsupportedError(f"region {region['region']} ({region['backend']}): {why}")
+
+
+def build_portable(built: Built, target_file: str) -> Built:
+    """The same bundle in OUT/portable, every vendor left out, its trace program built."""
+    check_regions(built)
+    target = load_target(target_file)
+    folder = built.out / FOLDER
+    folder.mkdir(exist_ok=True)
+    vendors = dict.fromkeys(str(r["backend"]) for r in built.manifest["regions"])
+    off = [f"-DAOT_{v.upper()}=OFF" for v in vendors]
+    toolchain = built.out / "bundle" / "cmake" / "toolchain.cmake"
+    configure(
+        folder,
+        find_tools(target.packages, target.compiler),
+        None if target.native() else toolchain,
+        built.out / "bundle",
+        off,
+    )
+    build(folder, f"{built.name}-trace")
+    return Built(folder, built.manifest)
+
+
+def region_values(manifest: Mapping[str, Any]) -> dict[Key, tuple[str, Mapping[str, Any]]]:
+    """(call, written argument) of what leaves a region → (name to show, its record)."""
+    found: dict[Key, tuple[str, Mapping[str, Any]]] = {}
+    for region in manifest.get("regions", []):
+        for call in region["calls"]:
+            for k, wrote in enumerate(manifest["nodes"][call].get("writes", ())):
+                if wrote["tensor"] in region.get("leaves", ()) and wrote["last"]:
+                    name = wrote["value"] or wrote["tensor"]
+                    label = f"region {region['region']} ({region['backend']}): {name}"
+                    found[call, k] = label, wrote
+    return found
+
+
+def compare_regions(
+    vendor: Built,
+    portable: Built,
+    arrays: Sequence[Array],
+    tolerance: Tolerance,
+    accuracy: str,
+) -> list[Difference]:
+    """What leaves each region, computed by the vendor and by portable C."""
+    from aot.verify import plain
+
+    values = region_values(vendor.manifest)
+    dumps = [_dump(b, arrays, values) for b in (vendor, portable)]
+    loose = replace(tolerance, slack=INSIDE, lsb=tolerance.lsb or 1)
+    found = []
+    for key, (label, wrote) in values.items():
+        spec = Spec(label, tuple(wrote["shape"]), str(wrote["dtype"]))
+        ours, theirs = (plain(d[key], spec, wrote["layout"]) for d in dumps)
+        found.append(compare(label, ours, theirs, spec.dtype, loose, accuracy))
+    return found
+
+
+def _dump(
+    built: Built, arrays: Sequence[Array], values: Mapping[Key, tuple[str, Mapping[str, Any]]]
+) -> dict[Key, bytes]:
+    """The bytes of `values` after a run."""
+    found = {}
+    with scratch(built.out) as place:
+        folder = Path(place)
+        execute(built, arrays, folder)
+        for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines():
+            entry = json.loads(line)
+            key = (entry["call"], entry["k"])
+            if key in values:
+                found[key] = (folder / entry["file"]).read_bytes()
+    return found
