@@ -51,13 +51,13 @@ def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
 def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [n, k] and bias [n]."""
     direct = s.k % 16 == 0
-    rows = ceil_to(s.k, 16) * (2 if s.m > 1 else 1)
+    rows = 1 if s.m == 1 else 2
     return QCall(
         "aot_qfc_s8__mve",
         pack_rows(w),
         bias,
-        0 if direct else rows,
-        {"DIRECT": int(direct), "NEG": _below_zero(s)},
+        0 if direct else rows * ceil_to(s.k, 16),
+        {"DIRECT": int(direct), "NEG": _below_zero(s), "ROWS": rows},
     )
 
 

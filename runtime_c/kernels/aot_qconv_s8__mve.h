@@ -5,7 +5,7 @@
  * in that order, bias[oc] with -x_zero * (sum of the weights), mult and shift as in aot_requant.h
  * (one element in all with PC 0).
  *
- * Two neighbouring pixels are computed at once. Their windows are copied to scratch, 2 * K bytes, K
+ * Two consecutive pixels are computed at once. Their windows are copied to scratch, 2 * K bytes, K
  * rounded up to 16; with DIRECT 1 (kernel 1x1, no padding, ic a multiple of 16) they are read where
  * they are, and scratch is not used. NEG 0 if no code below y_zero is ever stored.
  * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y at output row y_row0.
@@ -59,23 +59,16 @@ AOT_INLINE void aot_qconv_s8__mve_window(int8_t *d, const int8_t *x,
     }
 }
 
-/* Pixels ox..ox+n-1 of output row oy, n being 1 or 2; y at the first. */
-AOT_INLINE void aot_qconv_s8__mve_pixels(int8_t *y, const int8_t *x, int8_t *window,
-                                         aot_qmve_weights *t, const aot_qconv_s8__mve_params *p,
-                                         int32_t oy, int32_t ox, int n, int RQ, int PC, int DIRECT,
-                                         int NEG) {
-    const int32_t iy = oy * p->sh - p->pt, ix = ox * p->sw - p->pl, size = t->job.chunks * 16;
-    const int8_t *first = window, *second = window + size;
+/* The window of a pixel: copied to `copy`, or where it is. */
+AOT_INLINE const int8_t *aot_qconv_s8__mve_codes(int8_t *copy, const int8_t *x,
+                                                 const aot_qconv_s8__mve_params *p, int32_t oy,
+                                                 int32_t ox, int DIRECT) {
+    const int32_t iy = oy * p->sh - p->pt, ix = ox * p->sw - p->pl;
     if (DIRECT) {
-        first = x + ((ptrdiff_t)(iy - p->x_row0) * p->iw + ix) * p->ic;
-        second = n == 2 ? first + (ptrdiff_t)p->sw * p->ic : first;
-    } else {
-        aot_qconv_s8__mve_window(window, x, p, iy, ix);
-        if (n == 2) {
-            aot_qconv_s8__mve_window(window + size, x, p, iy, ix + p->sw);
-        }
+        return x + ((ptrdiff_t)(iy - p->x_row0) * p->iw + ix) * p->ic;
     }
-    aot_qmve_rows(t, y, y + p->oc, first, second, n, RQ, PC, NEG);
+    aot_qconv_s8__mve_window(copy, x, p, iy, ix);
+    return copy;
 }
 
 AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
@@ -84,20 +77,36 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
                                   int NEG) {
     const ptrdiff_t x_image = (ptrdiff_t)p->ih * p->iw * p->ic;
     const ptrdiff_t y_image = (ptrdiff_t)p->oh * p->ow * p->oc;
+    int8_t *const window = (int8_t *)scratch;
     aot_qmve_weights t;
     int32_t image, oy, ox;
-    aot_qmve_prepare(&t, w, bias, mult, shift, p->oc, p->kh * p->kw * p->ic, RQ, PC);
+    aot_qmve_prepare(&t, w, bias, mult, shift, p->oc, p->kh * p->kw * p->ic, RQ, PC, NEG);
     aot_qmve_limits(&t, p->y_zero, p->lo, p->hi);
     if (!DIRECT) {
-        aot_qmve_fill((int8_t *)scratch, 0, t.job.chunks * 32); /* what windows leave stays zero */
+        aot_qmve_fill(window, 0, t.job.chunks * 32); /* what windows leave stays zero */
     }
     for (image = 0; image < p->n; ++image, x += x_image, y += y_image) {
-        for (oy = p->y0; oy < p->y1; ++oy) {
-            int8_t *const row = y + (ptrdiff_t)(oy - p->y_row0) * p->ow * p->oc;
-            for (ox = 0; ox < p->ow; ox += 2) {
-                aot_qconv_s8__mve_pixels(row + (ptrdiff_t)ox * p->oc, x, (int8_t *)scratch, &t, p,
-                                         oy, ox, p->ow - ox > 1 ? 2 : 1, RQ, PC, DIRECT, NEG);
+        int8_t *to = y + (ptrdiff_t)(p->y0 - p->y_row0) * p->ow * p->oc;
+        oy = p->y0;
+        ox = 0;
+        while (oy < p->y1) {
+            const int8_t *const first = aot_qconv_s8__mve_codes(window, x, p, oy, ox, DIRECT);
+            const int8_t *second = first;
+            int8_t *next = to;
+            if (++ox == p->ow) {
+                ox = 0;
+                ++oy;
             }
+            if (oy < p->y1) {
+                second = aot_qconv_s8__mve_codes(window + t.job.chunks * 16, x, p, oy, ox, DIRECT);
+                next += p->oc;
+                if (++ox == p->ow) {
+                    ox = 0;
+                    ++oy;
+                }
+            }
+            aot_qmve_rows(&t, to, next, first, second, RQ, PC, NEG, 2);
+            to = next + p->oc;
         }
     }
 }

@@ -258,7 +258,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_advance(const int8_t **taps, const int32_t *
 
 AOT_INLINE void aot_qdwconv_s8__mve_run(aot_qdwconv_s8__mve_job *j, int fast, int RQ, int PC,
                                         int NEG, int NINE) {
-    if (!AOT_QMVE_VECTOR(RQ, fast)) {
+    if (!AOT_QMVE_VECTOR(RQ) || !fast) {
         aot_qdwconv_s8__mve_plain(j, RQ, PC);
     } else if (NINE) {
         AOT_QDW_RUN_ALL(AOT_QDW_NINE, RQ, PC, NEG);
@@ -285,7 +285,8 @@ typedef struct {
 AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const int8_t *w,
                                             const int32_t *bias, const int32_t *mult,
                                             const int8_t *shift, void *scratch,
-                                            const aot_qdwconv_s8__mve_params *p, int RQ, int PC) {
+                                            const aot_qdwconv_s8__mve_params *p, int RQ, int PC,
+                                            int NEG) {
     const int32_t codes = (p->oc + 15) & ~15;
     int32_t i;
     t->w = w;
@@ -293,7 +294,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
     t->full = p->oc & ~15;
     t->rest = p->oc - t->full;
     t->padded = (p->kh * p->kw + 3) & ~3;
-    t->fast = aot_qmve_fast(shift, PC ? p->oc : 1, RQ);
+    t->fast = aot_qmve_fast(shift, PC ? p->oc : 1, RQ, NEG);
     t->taps = (const int8_t **)scratch;
     t->copies = t->taps + t->padded;
     t->step = (int32_t *)(void *)(t->copies + (t->rest != 0 ? t->padded : 0));
@@ -440,7 +441,7 @@ AOT_INLINE void aot_qdwconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w,
     aot_qdwconv_s8__mve_state t;
     aot_qdwconv_s8__mve_job j;
     int32_t image, oy, i;
-    aot_qdwconv_s8__mve_prepare(&t, w, bias, mult, shift, scratch, p, RQ, PC);
+    aot_qdwconv_s8__mve_prepare(&t, w, bias, mult, shift, scratch, p, RQ, PC, NEG);
     j.count = p->kh * p->kw;
     memset(j.lo, p->lo, sizeof j.lo);
     memset(j.hi, p->hi, sizeof j.hi);

@@ -29,9 +29,8 @@
 #define AOT_QMVE_FLOAT 0
 #endif
 
-/* Whether RQ is computed in vectors; shifts to the left (FAST 0) are not. */
-#define AOT_QMVE_VECTOR(RQ, FAST)                                                                  \
-    (AOT_QMVE && (((RQ) == 0 && AOT_QMVE_FLOAT) || ((RQ) == 2 && (FAST))))
+/* Whether RQ is computed in vectors. */
+#define AOT_QMVE_VECTOR(RQ) (AOT_QMVE && (((RQ) == 0 && AOT_QMVE_FLOAT) || (RQ) == 2))
 
 /* One product. The order of the members is that of the registers they are loaded to: do not
  * change it. y0 is the result of row x0; the pointers may move on. */
@@ -67,29 +66,18 @@ AOT_INLINE int8_t aot_qmve_code(const aot_qmve_job *j, int32_t sum, int32_t c, i
                                     j->zero, j->lo + j->zero, j->hi + j->zero, RQ);
 }
 
-AOT_INLINE void aot_qmve_plain(const aot_qmve_job *j, int rows, int RQ, int PC) {
+AOT_INLINE void aot_qmve_plain(const aot_qmve_job *j, int RQ, int PC, int ROWS) {
     const int8_t *w = j->w;
     int32_t c, i;
     for (c = 0; w != j->w_end; c += 4, w += (ptrdiff_t)j->chunks * 64) {
         for (i = c; i < c + 4; ++i) {
             const int8_t *const from = w + (i - c) * 16;
             j->y0[i] = aot_qmve_code(j, aot_qmve_sum(j->x0, from, j->chunks), i, RQ, PC);
-            if (rows == 2) {
+            if (ROWS == 2) {
                 j->y1[i] = aot_qmve_code(j, aot_qmve_sum(j->x1, from, j->chunks), i, RQ, PC);
             }
         }
     }
-}
-
-/* Whether every shift is to the right, as the vectors want it. */
-AOT_INLINE int aot_qmve_fast(const int8_t *shift, int32_t n, int RQ) {
-    int32_t i, fast = 1;
-    if (RQ == 2) {
-        for (i = 0; i < n; ++i) {
-            fast &= shift[i] < 0;
-        }
-    }
-    return fast;
 }
 
 #if AOT_QMVE
@@ -108,6 +96,19 @@ AOT_INLINE void aot_qmve_copy(int8_t *d, const int8_t *s, int32_t n) {
                      : [d] "+r"(d), [s] "+r"(s)
                      : [n] "r"(n)
                      : "q0", "lr", "cc", "memory");
+}
+
+/* The largest of n > 0 bytes. */
+AOT_INLINE int32_t aot_qmve_most(const int8_t *s, int32_t n) {
+    int32_t most = -128;
+    __asm__ volatile("dlstp.8 lr, %[n]\n"
+                     "1: vldrb.u8 q0, [%[s]], #16\n"
+                     "vmaxv.s8 %[most], q0\n"
+                     "letp lr, 1b\n"
+                     : [s] "+r"(s), [most] "+r"(most)
+                     : [n] "r"(n)
+                     : "q0", "lr", "cc", "memory");
+    return most;
 }
 
 /* `rows` > 0 rows of n > 0 bytes, `step` bytes apart in s, to d one after the other. */
@@ -233,6 +234,30 @@ AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
 #define AOT_QMVE_FIXED1(m, s) AOT_QMVE_FIXED1_(m, s, AOT_QMVE_FIX("q0"))
 #define AOT_QMVE_RELU1(m, s) AOT_QMVE_FIXED1_(m, s, "")
 
+/* Any shift: those to the left come first, and only those to the right round. q3 shifts; q2 what is
+ * to the left, then multipliers. */
+#define AOT_QMVE_LEFT(s)                                                                           \
+    "vldrb.s32 q3, [r2]" s "\n"                                                                    \
+    "vmov.i32 q4, #0\n"                                                                            \
+    "vmax.s32 q2, q3, q4\n"                                                                        \
+    "vmin.s32 q3, q3, q4\n"
+#define AOT_QMVE_RIGHT(q)                                                                          \
+    "vand q4, " q ", q3\n"                                                                         \
+    "vshr.s32 q4, q4, #31\n"                                                                       \
+    "vadd.i32 " q ", " q ", q4\n"                                                                  \
+    "vrshl.s32 " q ", " q ", q3\n"
+#define AOT_QMVE_ANY2(m, s)                                                                        \
+    AOT_QMVE_LEFT(s)                                                                               \
+    "vqshl.s32 q0, q0, q2\n"                                                                       \
+    "vqshl.s32 q1, q1, q2\n" AOT_QMVE_LOAD("r0", m) "vqrdmulh.s32 q0, q0, q2\n"                    \
+                                                    "vqrdmulh.s32 q1, q1, q2\n" AOT_QMVE_RIGHT(    \
+                                                        "q0") AOT_QMVE_RIGHT("q1")
+#define AOT_QMVE_ANY1(m, s)                                                                        \
+    AOT_QMVE_LEFT(s)                                                                               \
+    "vqshl.s32 q0, q0, q2\n" AOT_QMVE_LOAD("r0",                                                   \
+                                           m) "vqrdmulh.s32 q0, q0, q2\n" AOT_QMVE_RIGHT("q"       \
+                                                                                         "0")
+
 /* Zero point, bounds, store; the next four channels. */
 #define AOT_QMVE_STORE2                                                                            \
     "vmax.s32 q0, q0, q6\n"                                                                        \
@@ -268,7 +293,7 @@ AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
                      :                                                                             \
                      : [j] "r"(j)                                                                  \
                      : "r0", "r1", "r2", "r3", "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr",   \
-                       "q0", "q1", "q2", "q3", "q5", "q6", "q7", "cc", "memory")
+                       "q0", "q1", "q2", "q3", "q4", "q5", "q6", "q7", "cc", "memory")
 
 /* Multipliers and shifts of every channel, or four equal ones that stay. */
 #define AOT_QMVE_RUN_PC(rows, requant, PC)                                                         \
@@ -286,10 +311,12 @@ AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
 #define AOT_QMVE_RUN_FLOAT(rows, PC) (void)0
 #endif
 
-#define AOT_QMVE_RUN_ALL(rows, RQ, PC, NEG)                                                        \
+#define AOT_QMVE_RUN_ALL(rows, fast, RQ, PC, NEG)                                                  \
     do {                                                                                           \
         if (RQ == 0) {                                                                             \
             AOT_QMVE_RUN_FLOAT(rows, PC);                                                          \
+        } else if (!fast) {                                                                        \
+            AOT_QMVE_RUN_PC(rows, ANY, PC);                                                        \
         } else if (NEG) {                                                                          \
             AOT_QMVE_RUN_PC(rows, FIXED, PC);                                                      \
         } else {                                                                                   \
@@ -301,7 +328,15 @@ AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
 
 #include <string.h>
 
-#define AOT_QMVE_RUN_ALL(rows, RQ, PC, NEG) (void)0
+#define AOT_QMVE_RUN_ALL(rows, fast, RQ, PC, NEG) (void)0
+
+AOT_INLINE int32_t aot_qmve_most(const int8_t *s, int32_t n) {
+    int32_t most = -128;
+    for (; n > 0; --n, ++s) {
+        most = *s > most ? *s : most;
+    }
+    return most;
+}
 
 AOT_INLINE void aot_qmve_copy(int8_t *d, const int8_t *s, int32_t n) {
     memcpy(d, s, (size_t)n);
@@ -322,6 +357,12 @@ AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
 
 /* -- Every channel ----------------------------------------------------------------------------- */
 
+/* Whether no shift of n channels needs care: none to the left, and none by nothing where a rounded
+ * negative number matters (NEG). */
+AOT_INLINE int aot_qmve_fast(const int8_t *shift, int32_t n, int RQ, int NEG) {
+    return RQ != 2 || aot_qmve_most(shift, n) < (NEG ? 0 : 1);
+}
+
 /* Weights and what becomes of the sums. `job` keeps what all rows share; the channels after the
  * last four have a copy of what belongs to them. */
 typedef struct {
@@ -336,14 +377,14 @@ typedef struct {
 
 AOT_INLINE void aot_qmve_prepare(aot_qmve_weights *t, const int8_t *w, const int32_t *bias,
                                  const int32_t *mult, const int8_t *shift, int32_t oc, int32_t k,
-                                 int RQ, int PC) {
+                                 int RQ, int PC, int NEG) {
     int32_t i;
     t->w = w;
     t->bias = bias;
     t->oc = oc;
     t->full = oc & ~3;
     t->job.chunks = (k + 15) / 16;
-    t->fast = aot_qmve_fast(shift, PC ? oc : 1, RQ);
+    t->fast = aot_qmve_fast(shift, PC ? oc : 1, RQ, NEG);
     for (i = 0; i < 4; ++i) {
         const int32_t c = t->full + i < oc ? t->full + i : oc - 1;
         t->tail_bias[i] = bias[c];
@@ -361,19 +402,32 @@ AOT_INLINE void aot_qmve_limits(aot_qmve_weights *t, int32_t zero, int32_t lo, i
     t->job.hi = hi - zero;
 }
 
-AOT_INLINE void aot_qmve_run(aot_qmve_job *j, int rows, int fast, int RQ, int PC, int NEG) {
-    if (!AOT_QMVE_VECTOR(RQ, fast)) {
-        aot_qmve_plain(j, rows, RQ, PC);
-    } else if (rows == 2) {
-        AOT_QMVE_RUN_ALL(2, RQ, PC, NEG);
+AOT_INLINE void aot_qmve_run(aot_qmve_job *j, int fast, int RQ, int PC, int NEG, int ROWS) {
+    if (!AOT_QMVE_VECTOR(RQ)) {
+        aot_qmve_plain(j, RQ, PC, ROWS);
+    } else if (ROWS == 2) {
+        AOT_QMVE_RUN_ALL(2, fast, RQ, PC, NEG);
     } else {
-        AOT_QMVE_RUN_ALL(1, RQ, PC, NEG);
+        AOT_QMVE_RUN_ALL(1, fast, RQ, PC, NEG);
     }
+    (void)fast;
     (void)NEG;
 }
 
+/* The channels before the last three at most. */
+AOT_INLINE void aot_qmve_begin(aot_qmve_weights *t, int8_t *y0, int8_t *y1) {
+    aot_qmve_job *const j = &t->job;
+    j->mult = t->mult;
+    j->shift = t->shift;
+    j->y0 = y0;
+    j->y1 = y1;
+    j->bias = t->bias;
+    j->w = t->w;
+    j->w_end = t->w + (ptrdiff_t)t->full * j->chunks * 16;
+}
+
 /* The channels after the last four, to `codes`. */
-static AOT_NOINLINE AOT_UNUSED void aot_qmve_tail(aot_qmve_weights *t, int8_t *codes) {
+AOT_INLINE void aot_qmve_tail(aot_qmve_weights *t, int8_t *codes) {
     aot_qmve_job *const j = &t->job;
     j->mult = t->tail_mult;
     j->shift = t->tail_shift;
@@ -384,35 +438,34 @@ static AOT_NOINLINE AOT_UNUSED void aot_qmve_tail(aot_qmve_weights *t, int8_t *c
     j->w_end = j->w + (ptrdiff_t)j->chunks * 64;
 }
 
-/* All channels of the result of rows x0 and x1, or of x0 alone with `rows` 1. */
+/* All channels of the results y0, y1 of rows x0 and x1, which may be the same, or of x0 alone with
+ * ROWS 1. */
 AOT_INLINE void aot_qmve_rows(aot_qmve_weights *t, int8_t *y0, int8_t *y1, const int8_t *x0,
-                              const int8_t *x1, int rows, int RQ, int PC, int NEG) {
-    aot_qmve_job *const j = &t->job;
+                              const int8_t *x1, int RQ, int PC, int NEG, int ROWS) {
     int8_t codes[8];
-    int32_t i;
-    j->x0 = x0;
-    j->x1 = x1;
-    if (t->full != 0) {
-        j->mult = t->mult;
-        j->shift = t->shift;
-        j->y0 = y0;
-        j->y1 = y1;
-        j->bias = t->bias;
-        j->w = t->w;
-        j->w_end = t->w + (ptrdiff_t)t->full * j->chunks * 16;
-        aot_qmve_run(j, rows, t->fast, RQ, PC, NEG);
+    int32_t i, at = 0;
+    t->job.x0 = x0;
+    t->job.x1 = x1;
+    if (t->full == 0) {
+        aot_qmve_tail(t, codes);
+    } else {
+        aot_qmve_begin(t, y0, y1);
     }
-    if (t->full == t->oc) {
-        return;
-    }
-    aot_qmve_tail(t, codes);
-    aot_qmve_run(j, rows, t->fast, RQ, PC, NEG);
-    for (i = t->full; i < t->oc; ++i) {
-        y0[i] = codes[i - t->full];
-        if (rows == 2) {
-            y1[i] = codes[i - t->full + 4];
+    do {
+        aot_qmve_run(&t->job, t->fast, RQ, PC, NEG, ROWS);
+        if (at == 0 && t->full != 0) {
+            at = t->full;
+            aot_qmve_tail(t, codes);
+            continue;
         }
-    }
+        for (i = t->full; i < t->oc; ++i) {
+            y0[i] = codes[i - t->full];
+            if (ROWS == 2) {
+                y1[i] = codes[i - t->full + 4];
+            }
+        }
+        return;
+    } while (at < t->oc);
 }
 
 #endif /* AOT_QMVE_H */
