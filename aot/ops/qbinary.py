@@ -133,19 +133,22 @@ def _ready(m: Match) -> bool:
     return all(ok for ok, _ in known(m, "a", "b", "y", types=EIGHT))
 
 
+def sums_fit(a: Codes, b: Codes, y: Codes, sign: int) -> Iterator[tuple[bool, str]]:
+    """Checks that a sum of codes can be computed on integers."""
+    a, b, y = a.signed(), b.signed(), y.signed()
+    reasons = [refusal(float(k.s), np.ones(1), float(y.s)) for k in (a, b)]
+    reason = reasons[0] or reasons[1]
+    yield not reason, reason
+    if not reason:
+        worst = linear(a, b, y, sign)[1]
+        yield worst <= 1, f"integers would be {worst} codes off"
+
+
 @total.check
 def total_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from shapes_fit(m)
-    if not _ready(m):
-        return
-    a, b, y = (codes(m, k).signed() for k in "aby")
-    reason = refusal(float(a.s), np.ones(1), float(y.s)) or refusal(
-        float(b.s), np.ones(1), float(y.s)
-    )
-    yield not reason, reason
-    if not reason:
-        worst = linear(a, b, y, _sign(m))[1]
-        yield worst <= 1, f"integers would be {worst} codes off"
+    if _ready(m):
+        yield from sums_fit(*(codes(m, k) for k in "aby"), _sign(m))
 
 
 @product.check
@@ -200,13 +203,18 @@ def record(c: LowerContext, m: Match, kernel: str, kind: int, fields: dict[str, 
 
 @total.lower
 def total_to_kernel(c: LowerContext, m: Match) -> None:
-    a, b, y = (codes(m, k).signed() for k in "aby")
-    if rq_of(c) == TFLITE:
-        record(c, m, "aot_qadd_s8", 2, tflite_sum(a, b, y, _sign(m)))
-        return
-    found = linear(a, b, y, _sign(m))[0]
-    fields = {"a_mult": found.ma, "b_mult": found.mb, "offset": found.offset}
-    record(c, m, "aot_qadd_s8", int(found.even), {**fields, "y_shift": found.shift})
+    kind, fields = sum_fields(*(codes(m, k) for k in "aby"), _sign(m), rq_of(c))
+    record(c, m, "aot_qadd_s8", kind, fields)
+
+
+def sum_fields(a: Codes, b: Codes, y: Codes, sign: int, rq: int) -> tuple[int, dict[str, int]]:
+    """KIND of aot_qadd_s8 and the fields of its parameters that hold numbers."""
+    a, b, y = a.signed(), b.signed(), y.signed()
+    if rq == TFLITE:
+        return 2, tflite_sum(a, b, y, sign)
+    found = linear(a, b, y, sign)[0]
+    fields = {"a_mult": found.ma, "b_mult": found.mb, "y_mult": 0, "a_shift": 0, "b_shift": 0}
+    return int(found.even), {**fields, "y_shift": found.shift, "offset": found.offset}
 
 
 def tflite_sum(a: Codes, b: Codes, y: Codes, sign: int) -> dict[str, int]:

@@ -78,11 +78,12 @@ def dequantised(name: str, inner: Pat | None = None) -> OpPat:
     )
 
 
-def activated(value: Pat) -> Either:
-    """`value` with a Relu or a Clip, or without."""
+def activated(value: Pat, mark: str = "") -> Either:
+    """`value` with a Relu or a Clip, or without; `mark` ends its names."""
+    bounds_of = Var(f"low{mark}"), Var(f"high{mark}")
     return either(
-        OP.Relu(value, _outputs=["act"]),
-        OP.Clip(value, Var("low"), Var("high"), _optional=2, _outputs=["act"]),
+        OP.Relu(value, _outputs=[f"act{mark}"]),
+        OP.Clip(value, *bounds_of, _optional=2, _outputs=[f"act{mark}"]),
         value,
     )
 
@@ -95,9 +96,16 @@ def quantised(name: str, inner: Pat, priority: int = 0) -> Pattern:
     return made
 
 
+def value_of(m: Match, name: str) -> ValueRef:
+    """The value `name`, or that of the node of this name."""
+    value = m.values.get(name) or m.values[f"{name}_out"]
+    assert value is not None
+    return value
+
+
 def codes(m: Match, name: str) -> Codes:
     """The parameters of codes `name`; those of a result are read from its QuantizeLinear."""
-    dtype = m.values[name].dtype  # type: ignore[union-attr]
+    dtype = value_of(m, name).dtype
     scale, zero = m.values[f"s{name}"], m.values.get(f"z{name}")
     assert scale is not None and scale.data is not None
     if zero is None or zero.data is None:
@@ -108,8 +116,8 @@ def codes(m: Match, name: str) -> Codes:
 def known(m: Match, *names: str, types: Sequence[DType] = CODE_TYPES) -> Iterator[tuple[bool, str]]:
     """Checks that these codes have one constant scale and zero point each."""
     for name in names:
-        value, scale, zero = m.values[name], m.values[f"s{name}"], m.values.get(f"z{name}")
-        assert value is not None and scale is not None
+        value, scale, zero = value_of(m, name), m.values[f"s{name}"], m.values.get(f"z{name}")
+        assert scale is not None
         yield value.dtype in types, f"{name} is of {value.dtype} (needs {listing(types)})"
         constant = scale.is_const and (zero is None or zero.is_const)
         yield constant, f"the scale or zero point of {name} is computed at run time"
@@ -121,23 +129,23 @@ def listing(types: Sequence[DType]) -> str:
     return " or ".join(str(t) for t in types)
 
 
-def constant_bounds(m: Match) -> Iterator[tuple[bool, str]]:
+def constant_bounds(m: Match, mark: str = "") -> Iterator[tuple[bool, str]]:
     """Checks that the bounds of a Clip are known."""
-    for name in ("low", "high"):
+    for name in (f"low{mark}", f"high{mark}"):
         value = m.values.get(name)
         yield value is None or value.is_const, f"Clip's {name} bound is not constant"
 
 
-def bounds(m: Match, y: Codes) -> tuple[int, int]:
+def bounds(m: Match, y: Codes, mark: str = "") -> tuple[int, int]:
     """The range of the final codes: the type's, narrowed by the activation."""
     low, high = y.range
-    act = m.act
+    act = getattr(m, f"act{mark}")
     if act is None:
         return low, high
     if act.op_type == "Relu":
         return max(low, y.encode(0.0)), high
     for name in ("low", "high"):
-        value = m.values.get(name)
+        value = m.values.get(f"{name}{mark}")
         if value is not None:
             code = y.encode(float(np.asarray(value.data).reshape(())))
             low, high = (max(low, code), high) if name == "low" else (low, min(high, code))

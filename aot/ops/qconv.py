@@ -27,6 +27,7 @@ from aot.ops.qcommon import (
     OP,
     Array,
     Codes,
+    Requant,
     activated,
     bounds,
     codes,
@@ -150,9 +151,9 @@ class Product:
     why: str = ""
 
 
-def product_of(m: Match, axis: int, rq: int) -> Product:
+def product_of(m: Match, axis: int, rq: int, result: str = "y") -> Product:
     """The product of codes `x` with constant `w`, whose output channels are its axis `axis`."""
-    x, y, w = codes(m, "x"), codes(m, "y"), weights_of(m, axis)
+    x, y, w = codes(m, "x"), codes(m, result), weights_of(m, axis)
     reason = refusal(float(x.s), w.scale, float(y.s))
     bias, why = (None, reason) if reason else bias_of(m, x.s, w, y.s)
     if bias is None:
@@ -163,9 +164,9 @@ def product_of(m: Match, axis: int, rq: int) -> Product:
     return Product(w, bias, why)
 
 
-def product_fits(m: Match, axis: int) -> Iterator[tuple[bool, str]]:
+def product_fits(m: Match, axis: int, result: str = "y") -> Iterator[tuple[bool, str]]:
     """Checks that kernels can hold the product's sums in every arithmetic."""
-    reasons = [why for rq in (FLOAT, TFLITE) if (why := product_of(m, axis, rq).why)]
+    reasons = [why for rq in (FLOAT, TFLITE) if (why := product_of(m, axis, rq, result).why)]
     yield not reasons, reasons[0] if reasons else ""
 
 
@@ -208,16 +209,18 @@ def largest_sum(w: Weights, bias: Array, x: Codes) -> int:
     return int(np.max(np.maximum(total * furthest, folded) + np.abs(bias), initial=0))
 
 
-@conv.check
-def supported(m: Match) -> Iterator[tuple[bool, str]]:
+def conv_fits(m: Match, result: str = "y", mark: str = "") -> Iterator[tuple[bool, str]]:
+    """Checks of a convolution whose codes are `result`."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
-    yield from known(m, "x", "y")
-    yield from weights_known(m, (0,))
-    yield from constant_bounds(m)
+    asked = [*known(m, "x", result), *weights_known(m, (0,))]
+    yield from asked
+    yield from constant_bounds(m, mark)
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
-    ready = m.w.is_const and all(ok for ok, _ in (*known(m, "x", "y"), *weights_known(m, (0,))))
-    if ready:
-        yield from product_fits(m, 0)
+    if m.w.is_const and all(ok for ok, _ in asked):
+        yield from product_fits(m, 0, result)
+
+
+conv.check(conv_fits)
 
 
 @conv.layouts
@@ -228,18 +231,17 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
 @conv.lower
 def to_kernel(c: LowerContext, m: Match) -> None:
     found = product_of(m, 0, rq_of(c))
-    w = found.w
     groups = int(m.conv.attr("group", 1))
-    channels = m.x.shape[1]
-    depthwise = groups == channels == m.w.shape[0] > 1
-    fast = m.x.rank < 5 and (groups == 1 or depthwise) and w.symmetric
+    fast = m.x.rank < 5 and (groups == 1 or is_depthwise(m)) and found.w.symmetric
     if fast and all(codes(m, k).dtype in (S8, U8) for k in "xy"):
-        _fast(c, m, w, found.bias, depthwise)
+        _fast(c, m, found)
     else:
-        _general(c, m, w, found.bias, groups)
+        _general(c, m, found.w, found.bias, groups)
 
 
-def conv_shape(m: Match, node: NodeRef, x: Codes, y: Codes, rq: int) -> dict[str, int]:
+def conv_shape(
+    m: Match, node: NodeRef, x: Codes, y: Codes, rq: int, mark: str = ""
+) -> dict[str, int]:
     """Fields of QConv; a 1-D convolution has height 1."""
     rank = m.x.rank - 2
     strides, dilations, pads = spatial(node, rank)
@@ -251,7 +253,7 @@ def conv_shape(m: Match, node: NodeRef, x: Codes, y: Codes, rq: int) -> dict[str
     sh, sw = (*[1] * lead, *strides)
     dh, dw = (*[1] * lead, *dilations)
     pt, pl = (*[0] * lead, *pads)
-    low, high = bounds(m, y)
+    low, high = bounds(m, y, mark)
     sizes = {"n": m.x.shape[0], "ic": m.x.shape[1], "ih": ih, "iw": iw, "oc": m.y.shape[1]}
     window = {"kh": kh, "kw": kw, "sh": sh, "sw": sw, "dh": dh, "dw": dw, "pt": pt, "pl": pl}
     codes_of = {"x_zero": x.z, "y_zero": y.z, "lo": low, "hi": high, "rq": rq}
@@ -263,23 +265,46 @@ def target_of(c: LowerContext) -> dict[str, str]:
     return {"arch": c.target.arch, "simd": c.target.simd, "cpu": c.target.cpu}
 
 
-def _fast(c: LowerContext, m: Match, w: Weights, bias: Array, depthwise: bool) -> None:
-    """Record a kernel of the target for int8 codes."""
-    x, y = codes(m, "x").signed(), codes(m, "y").signed()
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A kernel of the target for int8 codes, with what it needs."""
+
+    call: QCall
+    shape: QConv
+    scales: Requant
+
+
+def planned(c: LowerContext, m: Match, found: Product, result: str, mark: str = "") -> Planned:
+    """The kernel for a convolution whose codes are `result`."""
+    w = found.w
+    x, y = codes(m, "x").signed(), codes(m, result).signed()
     scales = requant(c, x.s, w.scale, y.s)
     inner = w.data.reshape(len(w.data), -1).sum(axis=1)
-    low, high = bounds(m, codes(m, "y"))
-    offset = codes(m, "y").z - y.z
-    fields: dict[str, Any] = conv_shape(m, m.conv, x, codes(m, "y"), scales.instance["RQ"])
+    low, high = bounds(m, codes(m, result), mark)
+    offset = codes(m, result).z - y.z
+    rq = scales.instance["RQ"]
+    fields: dict[str, Any] = conv_shape(m, m.conv, x, codes(m, result), rq, mark)
     fields |= {"y_zero": y.z, "lo": low - offset, "hi": high - offset, **target_of(c)}
     shape = QConv(per_channel=bool(scales.instance["PC"]), **fields)
     data = w.stored.reshape(*w.data.shape[:2], shape.kh, shape.kw)
     plan = kernels_of(c.target.simd)
-    make = plan.plan_depthwise if depthwise else plan.plan_conv
-    call = make(shape, data, (bias - x.z * inner).astype(np.int32), c.objective)
+    make = plan.plan_depthwise if is_depthwise(m) else plan.plan_conv
+    call = make(shape, data, (found.bias - x.z * inner).astype(np.int32), c.objective)
+    return Planned(call, shape, scales)
+
+
+def is_depthwise(m: Match) -> bool:
+    """Whether every channel has a filter of its own."""
+    groups = int(m.conv.attr("group", 1))
+    return groups == m.x.shape[1] == m.w.shape[0] > 1
+
+
+def _fast(c: LowerContext, m: Match, found: Product) -> None:
+    """Record a kernel of the target for int8 codes."""
+    ready = planned(c, m, found, "y")
     source, made = signed_input(c, m.x), signed_output(c, m.y)
-    macs = shape.macs // (shape.ic if depthwise else 1)
-    emit(c, call, made, source, scales, shape.fields(), macs)
+    macs = ready.shape.macs // (ready.shape.ic if is_depthwise(m) else 1)
+    emit(c, ready.call, made, source, ready.scales, ready.shape.fields(), macs)
     finish(c, m.y, made)
 
 

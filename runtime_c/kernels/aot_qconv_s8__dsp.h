@@ -4,7 +4,8 @@
  * x [n][ih][iw][ic], y [n][oh][ow][oc], see aot_qconv_s8_params.h. w: per four output channels the
  * words of aot_dsp_mac.h along the window, whose order of codes is [kh][kw][ic] padded to a
  * multiple of 8 or, for KIND 2, per row of the window and pair of input channels the three columns.
- * bias: one per output channel, padded to blocks of four; both zero past the channels.
+ * bias: one per output channel. Where oc is no multiple of 4, the last block is of the last four
+ * channels again; oc >= 4.
  *
  * Two pixels are computed at a time, from their windows as int16 in scratch (bytes, K the padded
  * size of a window): KIND 0 6 K + 4, any window; KIND 1 4 K, a window of one pixel without padding
@@ -182,92 +183,59 @@ AOT_INLINE void aot_qconv_dsp_columns(uint32_t *d, const int8_t *x, const aot_qc
     }
 }
 
-/* What the pixels of a call have in common. */
+/* What the pixels of a call have in common; `last`: the last four channels, where the blocks before
+ * leave some. */
 typedef struct {
-    aot_dsp_job job;
-    aot_dsp_out out;
-    const int8_t *w;
-    int32_t oc, block; /* block: bytes of the weights of four channels */
+    aot_dsp_job job, last;
+    aot_dsp_out out, last_out;
+    int32_t oc;
 } aot_qconv_dsp_state;
-
-/* Channels that aot_dsp_pixels cannot do: arithmetics it lacks, fewer than four. */
-AOT_INLINE void aot_qconv_dsp_rest_body(const aot_qconv_dsp_state *s, int RQ, int PC, int ROW,
-                                        int WIDE) {
-    int32_t sum[8], i, c = s->out.fast ? 4 * s->job.blocks : 0;
-    for (; c < s->oc; c += 4) {
-        const int8_t *w = s->w + c / 4 * s->block;
-        if (RQ != 1) {
-            aot_dsp_block(sum, s->job.x, w, s->job.bias + c, s->job.end, ROW, WIDE);
-        } else if (ROW) {
-            aot_dsp_row_2x4(sum, s->job.x, w, s->job.bias + c, s->job.end, WIDE);
-        } else {
-            aot_dsp_2x4(sum, s->job.x, w, s->job.bias + c, s->job.end, WIDE);
-        }
-        for (i = 0; i < 4 && c + i < s->oc; ++i) {
-            const int32_t at = PC ? c + i : 0, drop = (i & 1) != 0 ? AOT_DSP_Q(WIDE) : 0;
-            const int32_t mult = s->out.mult[at], shift = RQ == 0 ? 0 : s->out.shift[at];
-            s->job.y1[c + i] = (int8_t)aot_dsp_slow(sum[4 + i] >> drop, mult, shift, &s->out, RQ);
-            s->job.y0[c + i] = (int8_t)aot_dsp_slow(sum[i] >> drop, mult, shift, &s->out, RQ);
-        }
-    }
-}
-
-/* The same, small. */
-static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_rest_float(const aot_qconv_dsp_state *s, int PC,
-                                                             int ROW, int WIDE) {
-    aot_qconv_dsp_rest_body(s, 0, PC, ROW, WIDE);
-}
-static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_rest_fixed(const aot_qconv_dsp_state *s, int PC,
-                                                             int ROW, int WIDE) {
-    aot_qconv_dsp_rest_body(s, 2, PC, ROW, WIDE);
-}
-AOT_INLINE void aot_qconv_dsp_rest(const aot_qconv_dsp_state *s, int RQ, int PC, int ROW,
-                                   int WIDE) {
-    if (RQ == 0) {
-        aot_qconv_dsp_rest_float(s, PC, ROW, WIDE);
-    } else {
-        aot_qconv_dsp_rest_fixed(s, PC, ROW, WIDE);
-    }
-}
 
 /* All channels of two pixels whose windows are in scratch. */
 AOT_INLINE void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y, int two, int RQ, int PC,
-                                     int KIND, int CLIP, int WIDE) {
+                                     int KIND, int CLIP, int WIDE, int LAST) {
+    int8_t *const next = two ? y + s->oc : y;
     s->job.y0 = y;
-    s->job.y1 = two ? y + s->oc : y;
-    if (RQ == 1) {
-        aot_qconv_dsp_rest_body(s, RQ, PC, KIND == 2, WIDE);
-    } else if (aot_dsp_has(RQ) && s->out.fast) {
-        if (s->job.blocks > 0) {
-            aot_dsp_pixels(&s->job, &s->out, RQ, PC, KIND == 2, CLIP, WIDE);
-        }
-        if ((s->oc & 3) != 0) {
-            aot_qconv_dsp_rest(s, RQ, PC, KIND == 2, WIDE);
-        }
-    } else {
-        aot_qconv_dsp_rest(s, RQ, PC, KIND == 2, WIDE);
+    s->job.y1 = next;
+    aot_dsp_pixels(&s->job, &s->out, RQ, PC, KIND == 2, CLIP, WIDE);
+    if (LAST) {
+        s->last.y0 = y + s->oc - 4;
+        s->last.y1 = next + s->oc - 4;
+        aot_dsp_pixels(&s->last, &s->last_out, RQ, PC, KIND == 2, CLIP, WIDE);
     }
 }
 
-/* Instance: KIND, see above; CLIP 0 if lo and hi are -128 and 127; WIDE, see aot_dsp_mac.h. */
+/* Instance: KIND, see above; CLIP 0 if lo and hi are -128 and 127; WIDE, see aot_dsp_mac.h; LAST 1
+ * if oc is no multiple of 4. */
 AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
                                   const int32_t *mult, const int8_t *shift, void *scratch,
                                   const aot_qconv_s8__dsp_params *p, int RQ, int PC, int KIND,
-                                  int CLIP, int WIDE) {
+                                  int CLIP, int WIDE, int LAST) {
     const int32_t window = p->kh * p->kw * p->ic, depth = (window + 7) & ~7;
     const int32_t words = KIND == 2 ? 2 * p->kh * p->ic : depth;
+    const int32_t block = 4 * (KIND == 2 ? window : depth);
     uint32_t *const wide = (uint32_t *)scratch;
     int8_t *const stage = (int8_t *)(wide + depth);
     aot_qconv_dsp_state s;
     int32_t image, oy, ox;
-    aot_dsp_out_init(&s.out, mult, shift, p->oc, p->y_zero, p->lo, p->hi, RQ, PC);
-    aot_dsp_job_init(&s.job, &s.out, bias, p->oc, RQ, PC);
+    s.out.mult = mult;
+    s.out.shift = shift;
+    s.out.zero = p->y_zero;
+    s.out.lo = p->lo;
+    s.out.hi = p->hi;
+    s.oc = p->oc;
+    aot_dsp_job_init(&s.job, &s.out, w, bias, p->oc / 4, RQ, PC);
     s.job.x = wide;
     s.job.end = wide + words;
-    s.job.w = w;
-    s.w = w;
-    s.oc = p->oc;
-    s.block = 4 * (KIND == 2 ? window : depth);
+    if (LAST) {
+        s.last_out = s.out;
+        s.last_out.mult += PC ? p->oc - 4 : 0;
+        s.last_out.shift += PC && RQ != 0 ? p->oc - 4 : 0;
+        aot_dsp_job_init(&s.last, &s.last_out, w + p->oc / 4 * block, bias + p->oc / 4 * 4, 1, RQ,
+                         PC);
+        s.last.x = wide;
+        s.last.end = wide + words;
+    }
     memset(wide, 0, (size_t)words * sizeof *wide);
     if (KIND == 0) {
         memset(stage, 0, 2 * (size_t)depth);
@@ -277,11 +245,11 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
         const int8_t *in = x + image * p->ih * p->iw * p->ic;
         if (KIND == 1) {
             int32_t left = (p->y1 - p->y0) * p->ow;
-            in += (p->y0 - p->x_row0) * p->iw * p->ic;
+            in += ((p->y0 - p->x_row0) * p->iw - p->pl) * p->ic;
             for (; left > 0; left -= 2, in += 2 * p->ic, out += 2 * p->oc) {
                 const int two = left > 1;
                 aot_qconv_dsp_widen(wide, in, two ? in + p->ic : in, p->ic);
-                aot_qconv_dsp_pixels(&s, out, two, RQ, PC, KIND, CLIP, WIDE);
+                aot_qconv_dsp_pixels(&s, out, two, RQ, PC, KIND, CLIP, WIDE, LAST);
             }
             continue;
         }
@@ -302,7 +270,7 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
                     ox = ox == p->ow ? 0 : ox;
                 }
                 aot_qconv_dsp_widen(wide, stage, stage + depth, depth);
-                aot_qconv_dsp_pixels(&s, out, left > 1, RQ, PC, KIND, CLIP, WIDE);
+                aot_qconv_dsp_pixels(&s, out, left > 1, RQ, PC, KIND, CLIP, WIDE, LAST);
             }
             continue;
         }
@@ -310,7 +278,7 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
             for (ox = 0; ox < p->ow; ox += 2) {
                 const int two = ox + 1 < p->ow;
                 aot_qconv_dsp_columns(wide, in, p, oy * p->sh - p->pt, ox - p->pl);
-                aot_qconv_dsp_pixels(&s, out, two, RQ, PC, KIND, CLIP, WIDE);
+                aot_qconv_dsp_pixels(&s, out, two, RQ, PC, KIND, CLIP, WIDE, LAST);
                 out += two ? 2 * p->oc : p->oc;
             }
         }

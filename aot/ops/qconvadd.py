@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A convolution between codes and the sum that follows, in one call: its codes are never stored.
+
+QuantizeLinear([Relu | Clip](codes of a Conv + codes r)): a few pixels of the convolution at a time
+go to scratch and are added from there, so that the sum may take the place of r and no third tensor
+lives beside the input and r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import S8
+from aot.layout import Layout
+from aot.lower_context import LowerContext
+from aot.ops.layouts import channels_last
+from aot.ops.qbinary import sum_fields, sums_fit
+from aot.ops.qcases import codes_of, scale, zero
+from aot.ops.qcommon import (
+    OP,
+    activated,
+    bounds,
+    codes,
+    constant_bounds,
+    dequantised,
+    known,
+    quantised,
+)
+from aot.ops.qconv import conv_fits, planned, product_of
+from aot.ops.registry import Case, case
+from aot.ops.requant import FLOAT, rq_of
+from aot.partition.match import Match
+from aot.partition.pattern import Pat, Var, either
+
+#: Bytes of convolution codes made at a time on boards, where scratch is scarce, and elsewhere.
+BOARD_STAGE, HOST_STAGE = 128, 4096
+
+
+def _conv() -> Pat:
+    x, w = dequantised("x"), dequantised("w")
+    sums = either(
+        OP.Conv(x, w, dequantised("b"), _outputs=["conv"]),
+        OP.Conv(x, w, Var("f"), _outputs=["conv"], _optional=1),
+    )
+    made = OP.QuantizeLinear(
+        activated(sums, "1"), Var("sc"), Var("zc"), _optional=1, _outputs=["c"]
+    )
+    return OP.DequantizeLinear(made, Var("sd"), Var("zd"), _optional=1)
+
+
+conv_add = quantised("qconv_add", activated(OP.Add(_conv(), dequantised("r"), _outputs=["op"])))
+
+
+@conv_add.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    asked = list(known(m, "x", "c", "r", "y", types=(S8,)))
+    yield from asked
+    yield from conv_fits(m, "c", "1")
+    yield from constant_bounds(m)
+    yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
+    groups = int(m.conv.attr("group", 1))
+    yield groups == 1, f"group {groups} (needs 1)"
+    yield m.r.shape == m.y.shape and not m.r.is_const, f"the sum with {list(m.r.shape)}"
+    same = m.sd.is_const and np.array_equal(m.sd.data, m.sc.data)
+    same = same and (m.zd is None) == (m.zc is None)
+    same = same and (m.zd is None or (m.zd.is_const and np.array_equal(m.zd.data, m.zc.data)))
+    yield same, "codes that are read with other parameters"
+    if not all(ok for ok, _ in asked) or not all(ok for ok, _ in conv_fits(m, "c", "1")):
+        return
+    symmetric = product_of(m, 0, FLOAT, "c").w.symmetric
+    yield symmetric, "weights with zero points that int8 cannot hold"
+    yield from sums_fit(*(codes(m, k) for k in "cry"), 1)
+
+
+@conv_add.layouts
+def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    return {"x": channels_last(m.x), "r": channels_last(m.r), "y": channels_last(m.y)}
+
+
+def stage_pixels(c: LowerContext, channels: int, columns: int) -> int:
+    """Pixels of the convolution made at a time: an even number, or a whole row."""
+    room = BOARD_STAGE if c.target.board else HOST_STAGE
+    return min(columns, max(2, room // channels & ~1))
+
+
+@conv_add.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    rq = rq_of(c)
+    ready = planned(c, m, product_of(m, 0, rq, "c"), "c", "1")
+    call, shape = ready.call, ready.shape
+    kind, fields = sum_fields(*(codes(m, k) for k in "cry"), 1, rq)
+    pixels = stage_pixels(c, shape.oc, shape.ow)
+    low, high = bounds(m, codes(m, "y"))
+    kernel = call.kernel.replace("aot_qconv_s8", "aot_qconv_add_s8")
+    zeros = {"a_zero": codes(m, "c").z, "b_zero": codes(m, "r").z, "sum_zero": codes(m, "y").z}
+    operands: list[Any] = [m.y, m.x, c.const(call.weights, "w"), c.const(call.bias, "b")]
+    operands += [ready.scales.mult, ready.scales.shift, c.scratch(call.scratch)]
+    params = c.params(
+        **{k: v for k, v in shape.fields().items() if k not in ("y0", "y1", "x_row0", "y_row0")},
+        pixels=pixels,
+        **fields,
+        **zeros,
+        sum_lo=low,
+        sum_hi=high,
+    )
+    c.call(
+        kernel,
+        *operands,
+        m.r,
+        c.scratch(pixels * shape.oc, "stage"),
+        params,
+        instance={"ADD": kind, **ready.scales.instance, **call.instance},
+        inplace=[(m.y, m.r)] if m.r.ir is not m.x.ir else (),
+        macs=shape.macs,
+    )
+
+
+@conv_add.cases
+def cases() -> Iterator[Case]:
+    for shape, kernel, pads in (
+        ((1, 16, 6, 7), (16, 16, 3, 3), [1, 1, 1, 1]),
+        ((2, 5, 9, 4), (6, 5, 1, 1), [0, 0, 0, 0]),
+        ((1, 32, 5, 6), (8, 32, 1, 1), [0, 0, 0, 0]),
+        ((1, 3, 7, 9), (4, 3, 3, 3), [1, 1, 1, 1]),
+    ):
+        x, w = codes_of(*shape), codes_of(*kernel)
+        r = codes_of(shape[0], kernel[0], *shape[2:], seed=7)
+        steps = np.linspace(0.004, 0.011, kernel[0]).astype(np.float32)
+        width = np.sqrt(w.size / kernel[0]) * 74 * 74 * 0.031 * 0.0075 / 40
+        zeros = np.zeros(kernel[0], np.int8)
+        sx = scale(0.031)
+        b = np.arange(kernel[0], dtype=np.int32) * 300
+        operands = [x, sx, zero(-3), w, steps, zeros, b, sx * steps, zeros.astype(np.int32)]
+        operands += [scale(width), zero(4), scale(width), zero(4), r, scale(width * 0.73)]
+        operands += [zero(-20), scale(width * 1.13), zero(-100)]
+        const = tuple(i for i in range(len(operands)) if i not in (0, 13))
+        named: dict[str, Any] = {"conv.pads": pads, "w_dq.axis": 0, "b_dq.axis": 0}
+        yield case(*operands, const=const, **named)

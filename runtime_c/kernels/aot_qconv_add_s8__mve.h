@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Convolution and sum for Arm's vector extension: see aot_qconv_add.h and aot_qconv_s8__mve.h. */
+#ifndef AOT_QCONV_ADD_S8__MVE_H
+#define AOT_QCONV_ADD_S8__MVE_H
+
+#include "aot_qconv_add.h"
+#include "aot_qconv_s8__mve.h"
+
+typedef aot_qconv_add_params aot_qconv_add_s8__mve_params;
+
+/* aot_qconv_add_s8__mve(y, x, w, bias, mult, shift, scratch, r, stage, p, ADD, constants) */
+#define aot_qconv_add_s8__mve(...) AOT_QCONV_ADD(aot_qconv_s8__mve, __VA_ARGS__)
+
+#endif /* AOT_QCONV_ADD_S8__MVE_H */
