@@ -170,6 +170,40 @@ def test_the_bias_added_to_a_product():
     assert held.attributes["axis"].value == 0
 
 
+@pytest.mark.parametrize("channels", [False, True])
+@pytest.mark.parametrize("spelling", ["BatchNormalization", "Mul", "Add"])
+def test_scales_behind_a_convolution_of_codes_are_absorbed(channels, spelling):
+    net = Net(x=(S8, (1, 4, 6, 6)))
+    zero = np.zeros(6 if channels else (), S8)
+    weights = np.maximum(codes(6, 4, 3, 3), S8(-127))
+    scale = np.linspace(0.01, 0.02, 6).astype(np.float32) if channels else scales(SW)
+    held = net.add("DequantizeLinear", weights, scale, zero, axis=0)
+    product = net.add("Conv", net.dq("x", SX, S8(3)), held, f32(6))
+    factor = np.array([0.5, -0.7, 0, 1.5, -1, 1], np.float32)
+    if spelling == "BatchNormalization":
+        more = [f32(6), f32(6), np.ones(6, np.float32)]
+        last = net.add("BatchNormalization", product, factor, *more)
+    else:
+        last = net.add(spelling, product, factor.reshape(6, 1, 1))
+    net.q(last, 0.3, S8(4), out="y")
+    counts, result = check(net.model(y=S8), step=1)
+    assert counts["Conv"] == 1 and not counts["Mul"] and not counts["Add"]
+    held = made(result, only(result, "Conv"), 1)
+    turned = {"Add": 1}.get(spelling, np.sign(factor).reshape(6, 1, 1, 1))
+    np.testing.assert_array_equal(data(held.inputs[0]), weights * turned)
+    assert np.all(data(held.inputs[1]) > 0)
+
+
+def test_codes_without_a_negative_are_not_negated():
+    net = Net(x=(S8, (1, 4, 6, 6)))
+    weights = codes(2, 4, 1, 1)
+    weights[0, 0] = -128
+    product = net.add("Conv", net.dq("x", SX, S8(3)), net.dq(weights, SW, S8(0)))
+    net.q(net.add("Mul", product, np.array([[[-1]], [[2]]], np.float32)), 0.3, S8(4), out="y")
+    counts, result = check(net.model(y=S8), step=1)
+    assert not counts["Mul"] and only(result, "Conv").inputs[1].producer() is None, "float weights"
+
+
 @pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4])
 @pytest.mark.parametrize("form", ["blocks", "blocks turned", "columns", "one scale"])
 @pytest.mark.parametrize("zeros", [False, True])

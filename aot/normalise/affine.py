@@ -14,6 +14,7 @@ import numpy as np
 
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
+from aot.normalise.quant_affine import absorb_codes
 from aot.shapes.nodes import Array, array, attribute, shape_of
 
 if TYPE_CHECKING:
@@ -95,6 +96,8 @@ def absorb(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array)
         return None
     kind = x.dtype.numpy()
     weights, bias = array(linear.inputs[1]), None
+    if weights is None and kind == np.float32:
+        return absorb_codes(edit, node, linear, scale, shift)
     if weights is None or weights.dtype != kind or not np.all(np.isfinite(scale)):
         return None
     if np.max(np.abs(scale), initial=0) > MAX_GAIN:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scales and shifts per channel behind a linear operator whose weights are codes.
+
+Before: y = Add(Mul(Conv(x, DequantizeLinear(w, s, axis=0), b), g), t)
+After:  y = Conv(x, DequantizeLinear(±w, |g| * s, axis=0), b * g + t)
+This is how batch normalisation stands behind the convolutions of quantisation-aware training. Codes
+of a channel with a negative factor change their sign, those of one with factor 0 become 0.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor
+from aot.normalise.quant import Params, add_dequantise, dequantised, is_weight, params_of
+from aot.shapes.nodes import Array, array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+AXES = {"Conv": 0, "Gemm": 1}
+"""The axis of the weights along which output channels run."""
+
+
+def absorb_codes(
+    edit: Editor, node: ir.Node, linear: ir.Node, scale: Array, shift: Array
+) -> ir.Value | None:
+    """The value of linear's result * `scale` + `shift` (float64, one per channel), in front of
+    `node`; None where the weights are no codes or cannot take the factor."""
+    source, axis = dequantised(linear.inputs[1]), AXES.get(linear.op_type)
+    p = params_of(source)
+    if source is None or p is None or axis is None or not is_weight(source):
+        return None
+    if any(attribute(linear, name, default) != default for name, default in DEFAULTS):
+        return None
+    bias, weights = _bias(linear, scale.size), source.inputs[0]
+    made = None if weights is None else _scaled(weights, p, scale, axis)
+    if bias is None or made is None or weights is None:
+        return None
+    codes, params = made
+    held = weights if codes is None else edit.const(codes, str(weights.name), weights.dtype)
+    new_bias = (bias * scale + shift).astype(np.float32)
+    inputs = [
+        linear.inputs[0],
+        add_dequantise(edit, held, params, before=node),
+        edit.const(new_bias, f"{linear.name}_b"),
+    ]
+    result = edit.node(
+        linear.op_type,
+        inputs,
+        dict(linear.attributes.items()),
+        before=node,
+        shape=shape_of(linear.outputs[0]),
+        hint=str(node.outputs[0].name),
+    )
+    copy = result.producer()
+    assert copy is not None
+    copy.name = linear.name
+    copy.metadata_props.update(linear.metadata_props)
+    return result
+
+
+DEFAULTS = (("alpha", 1.0), ("beta", 1.0), ("transA", 0), ("transB", 0))
+
+
+def _bias(linear: ir.Node, channels: int) -> Array | None:
+    """The constant bias in float64, one per channel."""
+    value = linear.inputs[2] if len(linear.inputs) > 2 else None
+    if value is None:
+        return np.zeros(channels)
+    data, source = array(value), dequantised(value)
+    p = params_of(source)
+    if data is None and source is not None and p is not None:
+        codes = array(source.inputs[0])
+        if codes is None:
+            return None
+        scale, zero = p.spread(codes.ndim)
+        data = (codes.astype(np.int64) - zero) * scale.astype(np.float64)
+    if data is None or data.size not in (1, channels) or data.dtype.kind != "f":
+        return None
+    return np.broadcast_to(data.astype(np.float64).reshape(-1), (channels,))
+
+
+def _scaled(
+    weights: ir.Value, p: Params, scale: Array, axis: int
+) -> tuple[Array | None, Params] | None:
+    """(changed codes or None, parameters) of the weights times one factor per channel."""
+    if np.all(scale == 1):
+        return None, p
+    data = array(weights)
+    if data is None or not (p.per_tensor or p.axis == axis) or not np.all(np.isfinite(scale)):
+        return None
+    old = np.broadcast_to(p.scale, scale.shape).astype(np.float64)
+    new = np.where(scale == 0, old, old * np.abs(scale)).astype(np.float32)
+    if not np.all(np.isfinite(new) & (new >= np.finfo(np.float32).tiny)):
+        return None
+    zero = np.broadcast_to(p.zero, scale.shape).copy()
+    params = Params(new, zero, axis)
+    if np.all(scale > 0):
+        return None, params
+    column = [1] * data.ndim
+    column[axis] = -1
+    centred = data.astype(np.int64) - zero.reshape(column)
+    turned = centred * np.sign(scale).astype(np.int64).reshape(column) + zero.reshape(column)
+    ends = np.iinfo(data.dtype)
+    if turned.min() < ends.min or turned.max() > ends.max:
+        return None
+    return turned.astype(data.dtype), params
