@@ -148,7 +148,7 @@ def sums_fit(a: Codes, b: Codes, y: Codes, sign: int) -> Iterator[tuple[bool, st
 def total_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from shapes_fit(m)
     if _ready(m):
-        yield from sums_fit(*(codes(m, k) for k in "aby"), _sign(m))
+        yield from sums_fit(codes(m, "a"), codes(m, "b"), codes(m, "y"), _sign(m))
 
 
 @product.check
@@ -203,7 +203,8 @@ def record(c: LowerContext, m: Match, kernel: str, kind: int, fields: dict[str, 
 
 @total.lower
 def total_to_kernel(c: LowerContext, m: Match) -> None:
-    kind, fields = sum_fields(*(codes(m, k) for k in "aby"), _sign(m), rq_of(c))
+    three = codes(m, "a"), codes(m, "b"), codes(m, "y")
+    kind, fields = sum_fields(*three, _sign(m), rq_of(c))
     record(c, m, "aot_qadd_s8", kind, fields)
 
 

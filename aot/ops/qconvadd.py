@@ -72,7 +72,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
         return
     symmetric = product_of(m, 0, FLOAT, "c").w.symmetric
     yield symmetric, "weights with zero points that int8 cannot hold"
-    yield from sums_fit(*(codes(m, k) for k in "cry"), 1)
+    yield from sums_fit(codes(m, "c"), codes(m, "r"), codes(m, "y"), 1)
 
 
 @conv_add.layouts
@@ -91,7 +91,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
     rq = rq_of(c)
     ready = planned(c, m, product_of(m, 0, rq, "c"), "c", "1")
     call, shape = ready.call, ready.shape
-    kind, fields = sum_fields(*(codes(m, k) for k in "cry"), 1, rq)
+    kind, fields = sum_fields(codes(m, "c"), codes(m, "r"), codes(m, "y"), 1, rq)
     pixels = stage_pixels(c, shape.oc, shape.ow)
     low, high = bounds(m, codes(m, "y"))
     kernel = call.kernel.replace("aot_qconv_s8", "aot_qconv_add_s8")
