@@ -105,6 +105,9 @@ def conv_case(s: QConv, groups: int = 1, weights: str = "random", big: float = 1
     call = plan(s, w, folded.astype(np.int32), "speed")
     sums = conv_sums(s, x, w, folded, groups)
     sx, sw, sy = scales(rng, s, s.oc, sums)
+    if weights == "uneven":  # channels of every shift
+        top = 31.0 * sy / sx
+        sw = np.geomspace(top * 2.0**-40, top, len(sw)).astype(np.float32)
     scale = (sx, sw, sy / big)
     return invocation(call, s, x, scale, codes(sums, s, scale))
 
@@ -136,7 +139,7 @@ def cases() -> list[Planned]:
         ]
     out += [
         conv_case(shape(1, 9, 10, 6, (5, 4), (2, 1), 2)),
-        conv_case(shape(12, 1, 1, 3, (1, 1))),
+        conv_case(shape(12, 1, 1, 6, (1, 1))),
         conv_case(shape(12, 3, 5, 4, (1, 1), n=2, lo=-20, hi=30)),
         conv_case(shape(4, 3, 2, 8, (3, 3), (1, 1), n=2)),
         conv_case(shape(4, 7, 1, 4, (3, 3), (1, 1))),
@@ -146,6 +149,13 @@ def cases() -> list[Planned]:
         conv_case(shape(64, 3, 3, 6, (3, 3), (0, 0), 2), weights="extreme"),
         conv_case(shape(8, 5, 5, 7, (1, 1)), big=1e4),
         conv_case(shape(8, 5, 5, 7, (1, 1), rq=0), big=1e4),
+        conv_case(shape(8, 5, 5, 61, (1, 1)), weights="uneven"),
+        conv_case(shape(8, 5, 5, 61, (1, 1), rq=0), weights="uneven"),
+        conv_case(shape(64, 3, 3, 63, (3, 3), (1, 1)), weights="uneven"),
+        conv_case(shape(8, 5, 5, 60, (1, 1), lo=-3, hi=3), weights="uneven"),
+        conv_case(shape(60, 5, 5, 60, (3, 3), (1, 1)), groups=60, weights="uneven"),
+        conv_case(shape(60, 5, 5, 60, (3, 3), (1, 1), 2), groups=60, weights="uneven"),
+        conv_case(shape(60, 5, 5, 60, (2, 2), (0, 0)), groups=60, weights="uneven"),
         conv_case(shape(8, 5, 3, 8, (3, 3), (1, 1), n=2, y_zero=-128, hi=60), groups=8),
         conv_case(shape(4, 1, 17, 4, (3, 3), (1, 1)), groups=4, weights="extreme"),
         conv_case(shape(4, 2, 9, 4, (3, 3), (1, 1)), groups=4, big=1e4),

@@ -149,7 +149,8 @@ def _fixed(program: Program, specialise: str) -> frozenset[int]:
     """Indices of calls whose function is compiled for their very parameters.
 
     "none": no call, so a function serves all calls of its signature. "hot": where that costs no
-    code, because the signature has one call, or a tenth of the work is done there. "all": each.
+    code, because the signature has one call, or a tenth of the work is done there and the kernel
+    is not one of those whose loops are assembly anyway. "all": each.
     """
     if specialise == "all":
         return frozenset(range(len(program.calls)))
@@ -160,7 +161,8 @@ def _fixed(program: Program, specialise: str) -> frozenset[int]:
     hot = (
         i
         for i, c in enumerate(program.calls)
-        if count[_signature(c)] == 1 or 0 < total <= 10 * c.macs
+        if count[_signature(c)] == 1
+        or (0 < total <= 10 * c.macs and not c.kernel.endswith(("__dsp", "__mve")))
     )
     return frozenset(hot)
 

@@ -37,6 +37,12 @@ def is_wide(w: Array, bias: Array) -> bool:
     return not fits
 
 
+def in_blocks(channels: int) -> Array:
+    """Channels of the blocks of four of a convolution: the last block ends at the last channel."""
+    whole = channels - channels % 4
+    return np.r_[0:whole, channels - 4 : channels] if whole < channels else np.arange(whole)
+
+
 def pack_weights(w: Array, wide: bool) -> Array:
     """w [oc, k] int8, k a multiple of 4 (codes in memory order) as words of aot_dsp_mac.h.
 
@@ -94,15 +100,19 @@ def conv_kind(s: QConv) -> int:
 
 def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """Convolution, groups = 1; w [oc, ic, kh, kw] int8, bias [oc] int32."""
-    last = np.ascontiguousarray(w.transpose(0, 2, 3, 1))
-    flat = last.reshape(s.oc, -1)
+    if s.oc < 4:
+        return qconv_portable.plan_conv(s, w, bias, objective)
+    blocks = in_blocks(s.oc)
+    bias = bias[blocks]
+    last = np.ascontiguousarray(w.transpose(0, 2, 3, 1)[blocks])
+    flat = last.reshape(len(last), -1)
     kind, wide = conv_kind(s), is_wide(flat, bias)
     depth = padded(flat.shape[1], 8)
     if kind == 2:
         weights, scratch = pack_columns(last, wide), 8 * s.kh * s.ic
     else:
         weights, scratch = pack_weights(_deep(flat), wide), 4 * depth if kind else 6 * depth + 4
-    instance = {"KIND": kind, "CLIP": _clip(s), "WIDE": int(wide)}
+    instance = {"KIND": kind, "CLIP": _clip(s), "WIDE": int(wide), "LAST": int(s.oc % 4 != 0)}
     return QCall("aot_qconv_s8__dsp", weights, pack_bias(bias, wide), scratch, instance)
 
 

@@ -8,14 +8,14 @@
 #include "aot_dsp_out.h"
 
 /* The order of the members is known to the assembly below. For PC 0 `mult` and `shift` hold the
- * multiplier and (RQ 2) the right shift. */
+ * multiplier and (RQ 2) the right shift less one. */
 typedef struct {
     const uint32_t *x, *end; /* words of both pixels */
     const int32_t *bias;
     const void *mult, *shift;
     int8_t *y0, *y1;
     int32_t blocks;  /* of four channels */
-    int32_t zero;    /* RQ 0: y_zero; RQ 2: 2 * y_zero + 1, or its shifted value with PC 0 */
+    int32_t zero;    /* RQ 0: y_zero; RQ 2: 2 * y_zero + 1 */
     uint32_t lo, hi; /* four times */
     const int8_t *w;
 } aot_dsp_job;
@@ -39,8 +39,8 @@ typedef struct {
     "cmp r1, r0\n"                                                                                 \
     "blo 1b\n"
 
-/* RQ 2: a channel's sums A and B, times 2 after SHIFT; r3 its multiplier, r12 the right shift, lr
- * half a unit and the zero point. */
+/* RQ 2: a channel's sums A and B; r3 its multiplier, r12 its right shift less one, and then lr half
+ * a unit and the zero point. Right shifts of 1 to AOT_DSP_RIGHT only, others at FAR. */
 #define AOT_DSP_FIXED_ONE(A, SHIFT)                                                                \
     SHIFT                                                                                          \
     "smmulr " A ", " A ", r3\n"                                                                    \
@@ -48,28 +48,78 @@ typedef struct {
     "add " A ", " A ", lr\n"                                                                       \
     "asr " A ", " A ", r12\n"                                                                      \
     "ssat " A ", #8, " A "\n"
-#define AOT_DSP_FIXED_NEXT                                                                         \
-    "ldrsb r12, [r1], #1\n"                                                                        \
+#define AOT_DSP_FIXED_CHANNEL(FACTOR, A, B, SHIFT, FAR, BACK)                                      \
+    FACTOR                                                                                         \
+    "cmp r12, #22\n"                                                                               \
+    "bhs " FAR "f\n"                                                                               \
     "ldr lr, [sp, #32]\n"                                                                          \
-    "ldr r3, [r0], #4\n"                                                                           \
-    "mvn r12, r12\n"                                                                               \
     "lsl lr, lr, r12\n"                                                                            \
-    "add r12, r12, #1\n"
+    "add r12, r12, #1\n" AOT_DSP_FIXED_ONE(A, SHIFT(A)) AOT_DSP_FIXED_ONE(B, SHIFT(B)) BACK ":\n"
+#define AOT_DSP_FACTOR_PC                                                                          \
+    "ldrsb r12, [r1], #1\n"                                                                        \
+    "ldr r3, [r0], #4\n"                                                                           \
+    "mvn r12, r12\n"
+#define AOT_DSP_FACTOR_PT "ldrd r3, r12, [sp, #12]\n"
 #define AOT_DSP_TWICE(A) "lsl " A ", " A ", #1\n"
 #define AOT_DSP_SECOND(A) "asr " A ", " A ", #7\n"
-#define AOT_DSP_FIXED(NEXT, SECOND)                                                                \
-    NEXT AOT_DSP_FIXED_ONE("r4", AOT_DSP_TWICE("r4")) AOT_DSP_FIXED_ONE("r8", AOT_DSP_TWICE("r8")) \
-        NEXT AOT_DSP_FIXED_ONE("r5", SECOND("r5")) AOT_DSP_FIXED_ONE("r9", SECOND("r9"))           \
-            NEXT AOT_DSP_FIXED_ONE("r6", AOT_DSP_TWICE("r6"))                                      \
-                AOT_DSP_FIXED_ONE("r10", AOT_DSP_TWICE("r10"))                                     \
-                    NEXT AOT_DSP_FIXED_ONE("r7", SECOND("r7"))                                     \
-                        AOT_DSP_FIXED_ONE("r11", SECOND("r11"))
+#define AOT_DSP_FIXED(FACTOR, SECOND)                                                              \
+    AOT_DSP_FIXED_CHANNEL(FACTOR, "r4", "r8", AOT_DSP_TWICE, "11", "21")                           \
+    AOT_DSP_FIXED_CHANNEL(FACTOR, "r5", "r9", SECOND, "12", "22")                                  \
+    AOT_DSP_FIXED_CHANNEL(FACTOR, "r6", "r10", AOT_DSP_TWICE, "13", "23")                          \
+    AOT_DSP_FIXED_CHANNEL(FACTOR, "r7", "r11", SECOND, "14", "24")
 #define AOT_DSP_FIXED_PC(SECOND)                                                                   \
-    "ldrd r0, r1, [sp, #12]\n" AOT_DSP_FIXED(AOT_DSP_FIXED_NEXT, SECOND) "strd r0, r1, [sp, "      \
-                                                                         "#12]\n"
-#define AOT_DSP_FIXED_PT(SECOND)                                                                   \
-    "ldrd r3, r12, [sp, #12]\n"                                                                    \
-    "ldr lr, [sp, #32]\n" AOT_DSP_FIXED("", SECOND)
+    "ldrd r0, r1, [sp, #12]\n" AOT_DSP_FIXED(AOT_DSP_FACTOR_PC, SECOND) "strd r0, r1, [sp, #12]\n"
+#define AOT_DSP_FIXED_PT(SECOND) AOT_DSP_FIXED(AOT_DSP_FACTOR_PT, SECOND)
+
+/* Any shift, two sums on the stack: (high word + its sign + half a unit) >> right, or (sum << left)
+ * * multiplier, where the sum is limited to 24 bits. */
+#define AOT_DSP_FAR(A, B, PLAIN, FAR, BACK)                                                        \
+    FAR ":\n" PLAIN(A) PLAIN(B) "strd " A ", " B ", [sp, #-8]!\n"                                  \
+                                "bl 3f\n"                                                          \
+                                "ldrd " A ", " B ", [sp], #8\n"                                    \
+                                "b " BACK "b\n"
+#define AOT_DSP_PLAIN(A)
+#define AOT_DSP_PLAIN_SECOND(A) "asr " A ", " A ", #8\n"
+#define AOT_DSP_FIXED_TAIL(PLAIN)                                                                  \
+    AOT_DSP_FAR("r4", "r8", AOT_DSP_PLAIN, "11", "21")                                             \
+    AOT_DSP_FAR("r5", "r9", PLAIN, "12", "22")                                                     \
+    AOT_DSP_FAR("r6", "r10", AOT_DSP_PLAIN, "13", "23")                                            \
+    AOT_DSP_FAR("r7", "r11", PLAIN, "14", "24")                                                    \
+    "3:\n"                                                                                         \
+    "push {r0, r1, r2, r4, lr}\n"                                                                  \
+    "add r1, sp, #20\n"                                                                            \
+    "movs r4, #4\n"                                                                                \
+    "4:\n"                                                                                         \
+    "ldr r0, [r1, r4]\n"                                                                           \
+    "cmp r12, #0\n"                                                                                \
+    "bge 5f\n"                                                                                     \
+    "mvn r2, r12\n"                                                                                \
+    "add r2, r2, #1\n"                                                                             \
+    "ssat r0, #24, r0\n"                                                                           \
+    "lsl r0, r0, r2\n"                                                                             \
+    "smmulr r0, r0, r3\n"                                                                          \
+    "b 6f\n"                                                                                       \
+    "5:\n"                                                                                         \
+    "lsl r0, r0, #1\n"                                                                             \
+    "smmulr r0, r0, r3\n"                                                                          \
+    "add r0, r0, r0, asr #31\n"                                                                    \
+    "mov r2, #1\n"                                                                                 \
+    "lsl r2, r2, r12\n"                                                                            \
+    "add r0, r0, r2\n"                                                                             \
+    "add r2, r12, #1\n"                                                                            \
+    "asr r0, r0, r2\n"                                                                             \
+    "6:\n"                                                                                         \
+    "ldr r2, [sp, #60]\n"                                                                          \
+    "add r0, r0, r2, asr #1\n"                                                                     \
+    "ssat r0, #8, r0\n"                                                                            \
+    "str r0, [r1, r4]\n"                                                                           \
+    "subs r4, r4, #4\n"                                                                            \
+    "bpl 4b\n"                                                                                     \
+    "pop {r0, r1, r2, r4, pc}\n"
+#define AOT_DSP_FIXED_FAR_0 AOT_DSP_FIXED_TAIL(AOT_DSP_PLAIN_SECOND)
+#define AOT_DSP_FIXED_FAR_1 AOT_DSP_FIXED_TAIL(AOT_DSP_PLAIN)
+#define AOT_DSP_FLOAT_FAR_0 ""
+#define AOT_DSP_FLOAT_FAR_1 ""
 
 /* RQ 0: S the channel's scale; lr the zero point. */
 #define AOT_DSP_FLOAT_ONE(A, B, S, FRACTION)                                                       \
@@ -122,34 +172,38 @@ typedef struct {
          "add sp, sp, #44\n"                                                                       \
          "pop {r4-r11, pc}\n"
 
-#define AOT_DSP_JOB(name, KIND, STEPS, OUT, CLIP)                                                  \
+#define AOT_DSP_JOB(name, KIND, STEPS, OUT, CLIP, FAR)                                             \
     __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void name(                               \
         AOT_UNUSED const aot_dsp_job *job) {                                                       \
-        __asm__ volatile(AOT_DSP_JOB_BEGIN STEPS AOT_DSP_JOB_LOOP OUT AOT_DSP_JOB_END(CLIP)::      \
+        __asm__ volatile(AOT_DSP_JOB_BEGIN STEPS AOT_DSP_JOB_LOOP OUT AOT_DSP_JOB_END(CLIP) FAR::  \
                              : AOT_DSP_CLOBBERS_##KIND);                                           \
     }
-#define AOT_DSP_JOBS_OUT(name, KIND, STEPS, SPLIT, ARG)                                            \
-    AOT_DSP_JOB(name##_pc, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PC(ARG), "")                        \
-    AOT_DSP_JOB(name##_pt, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PT(ARG), "")                        \
-    AOT_DSP_JOB(name##_pc_clip, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PC(ARG), AOT_DSP_CLIP)         \
-    AOT_DSP_JOB(name##_pt_clip, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PT(ARG), AOT_DSP_CLIP)
+#define AOT_DSP_JOBS_OUT(name, KIND, WIDE, STEPS, SPLIT, ARG)                                      \
+    AOT_DSP_JOB(name##_pc, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PC(ARG), "",                        \
+                AOT_DSP_##KIND##_FAR_##WIDE)                                                       \
+    AOT_DSP_JOB(name##_pt, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PT(ARG), "",                        \
+                AOT_DSP_##KIND##_FAR_##WIDE)                                                       \
+    AOT_DSP_JOB(name##_pc_clip, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PC(ARG), AOT_DSP_CLIP,         \
+                AOT_DSP_##KIND##_FAR_##WIDE)                                                       \
+    AOT_DSP_JOB(name##_pt_clip, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PT(ARG), AOT_DSP_CLIP,         \
+                AOT_DSP_##KIND##_FAR_##WIDE)
 #define AOT_DSP_CLOBBERS_FIXED AOT_DSP_CLOBBERS
 #ifdef __ARM_FP
 #define AOT_DSP_CLOBBERS_FLOAT "s0", "s1", "s2", "s3", "s4", "s5", AOT_DSP_CLOBBERS
-#define AOT_DSP_JOBS(name, STEPS, SPLIT, SECOND, FRACTION)                                         \
-    AOT_DSP_JOBS_OUT(name##_2, FIXED, STEPS, SPLIT, SECOND)                                        \
-    AOT_DSP_JOBS_OUT(name##_0, FLOAT, STEPS, SPLIT, FRACTION)
+#define AOT_DSP_JOBS(name, WIDE, STEPS, SPLIT, SECOND, FRACTION)                                   \
+    AOT_DSP_JOBS_OUT(name##_2, FIXED, WIDE, STEPS, SPLIT, SECOND)                                  \
+    AOT_DSP_JOBS_OUT(name##_0, FLOAT, WIDE, STEPS, SPLIT, FRACTION)
 #else
-#define AOT_DSP_JOBS(name, STEPS, SPLIT, SECOND, FRACTION)                                         \
-    AOT_DSP_JOBS_OUT(name##_2, FIXED, STEPS, SPLIT, SECOND)
+#define AOT_DSP_JOBS(name, WIDE, STEPS, SPLIT, SECOND, FRACTION)                                   \
+    AOT_DSP_JOBS_OUT(name##_2, FIXED, WIDE, STEPS, SPLIT, SECOND)
 #endif
 
-AOT_DSP_JOBS(aot_dsp_job_narrow, AOT_DSP_FOUR(AOT_DSP_NARROW), AOT_DSP_SPLIT, AOT_DSP_SECOND,
+AOT_DSP_JOBS(aot_dsp_job_narrow, 0, AOT_DSP_FOUR(AOT_DSP_NARROW), AOT_DSP_SPLIT, AOT_DSP_SECOND,
              ", #8")
-AOT_DSP_JOBS(aot_dsp_job_narrow_row, AOT_DSP_SIX(AOT_DSP_NARROW), AOT_DSP_SPLIT, AOT_DSP_SECOND,
+AOT_DSP_JOBS(aot_dsp_job_narrow_row, 0, AOT_DSP_SIX(AOT_DSP_NARROW), AOT_DSP_SPLIT, AOT_DSP_SECOND,
              ", #8")
-AOT_DSP_JOBS(aot_dsp_job_wide, AOT_DSP_FOUR(AOT_DSP_WIDE), "", AOT_DSP_TWICE, "")
-AOT_DSP_JOBS(aot_dsp_job_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "", AOT_DSP_TWICE, "")
+AOT_DSP_JOBS(aot_dsp_job_wide, 1, AOT_DSP_FOUR(AOT_DSP_WIDE), "", AOT_DSP_TWICE, "")
+AOT_DSP_JOBS(aot_dsp_job_wide_row, 1, AOT_DSP_SIX(AOT_DSP_WIDE), "", AOT_DSP_TWICE, "")
 
 #define AOT_DSP_CALL(name, job)                                                                    \
     (PC ? (CLIP ? name##_pc_clip : name##_pc) : (CLIP ? name##_pt_clip : name##_pt))(job)
@@ -168,60 +222,59 @@ AOT_DSP_JOBS(aot_dsp_job_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "", AOT_DSP_TWICE,
 
 #endif
 
-/* Whether aot_dsp_pixels has this arithmetic. */
-AOT_INLINE int aot_dsp_has(int RQ) {
-#if AOT_DSP && !defined(__ARM_FP)
-    return RQ == 2;
-#else
-    return RQ == 0 || RQ == 2;
-#endif
-}
-
-/* Blocks of four channels of two pixels; ROW: as aot_dsp_row_2x4. For o->fast only. */
+/* Blocks of four channels of two pixels; ROW: as aot_dsp_row_2x4. RQ 1, and 0 without FPU, in C. */
 AOT_INLINE void aot_dsp_pixels(const aot_dsp_job *job, const aot_dsp_out *o, int RQ, int PC,
                                int ROW, int CLIP, int WIDE) {
-#if AOT_DSP
-    (void)o;
-    if (ROW) {
-        if (WIDE) {
-            AOT_DSP_START(aot_dsp_job_wide_row, job);
-        } else {
-            AOT_DSP_START(aot_dsp_job_narrow_row, job);
-        }
-    } else {
-        if (WIDE) {
-            AOT_DSP_START(aot_dsp_job_wide, job);
-        } else {
-            AOT_DSP_START(aot_dsp_job_narrow, job);
-        }
-    }
-#else
-    const int8_t *w = job->w;
     const int32_t size = (int32_t)(job->end - job->x);
-    int8_t *y[2];
-    int32_t sum[8], i;
-    y[0] = job->y0;
-    y[1] = job->y1;
-    for (i = 0; i < job->blocks; ++i, y[0] += 4, y[1] += 4) {
-        aot_dsp_block(sum, job->x, w, job->bias + 4 * i, job->end, ROW, WIDE);
-        aot_dsp_store(y, 2, sum, 4 * i, 4, o, RQ, PC, CLIP, WIDE);
-        w += ROW ? 6 * size : 4 * size;
+    const int8_t *w = job->w;
+    int32_t sum[8], c;
+#if AOT_DSP
+#ifdef __ARM_FP
+    const int fused = RQ != 1;
+#else
+    const int fused = RQ == 2;
+#endif
+    if (fused) {
+        if (ROW) {
+            if (WIDE) {
+                AOT_DSP_START(aot_dsp_job_wide_row, job);
+            } else {
+                AOT_DSP_START(aot_dsp_job_narrow_row, job);
+            }
+        } else {
+            if (WIDE) {
+                AOT_DSP_START(aot_dsp_job_wide, job);
+            } else {
+                AOT_DSP_START(aot_dsp_job_narrow, job);
+            }
+        }
+        return;
     }
 #endif
+    for (c = 0; c < 4 * job->blocks; c += 4, w += ROW ? 6 * size : 4 * size) {
+        if (ROW) {
+            aot_dsp_row_2x4(sum, job->x, w, job->bias + c, job->end, WIDE);
+        } else {
+            aot_dsp_2x4(sum, job->x, w, job->bias + c, job->end, WIDE);
+        }
+        aot_dsp_store(job->y1 + c, sum + 4, c, 4, o, RQ, PC, CLIP, WIDE);
+        aot_dsp_store(job->y0 + c, sum, c, 4, o, RQ, PC, CLIP, WIDE);
+    }
 }
 
-/* The job of a convolution, without its weights and pixels. */
-AOT_INLINE void aot_dsp_job_init(aot_dsp_job *job, const aot_dsp_out *o, const int32_t *bias,
-                                 int32_t channels, int RQ, int PC) {
+/* A job without its pixels. */
+AOT_INLINE void aot_dsp_job_init(aot_dsp_job *job, const aot_dsp_out *o, const int8_t *w,
+                                 const int32_t *bias, int32_t blocks, int RQ, int PC) {
     job->bias = bias;
-    job->mult = PC ? (const void *)o->mult : (const void *)(intptr_t)o->mult[0];
-    job->shift = o->shift;
-    job->blocks = channels / 4;
+    job->w = w;
+    job->blocks = blocks;
     job->zero = RQ == 2 ? 2 * o->zero + 1 : o->zero;
-    if (RQ == 2 && !PC) {
-        const int32_t right = -o->shift[0];
-        job->shift = (const void *)(intptr_t)right;
-        job->zero = (int32_t)((uint32_t)job->zero << (right - 1));
+    if (PC) {
+        job->mult = o->mult;
+        job->shift = RQ == 0 ? NULL : o->shift;
+    } else {
+        job->mult = (const void *)(intptr_t)o->mult[0];
+        job->shift = RQ == 0 ? NULL : (const void *)(intptr_t)(-o->shift[0] - 1);
     }
     job->lo = ((uint32_t)o->lo & 0xFFU) * 0x01010101U;
     job->hi = ((uint32_t)o->hi & 0xFFU) * 0x01010101U;

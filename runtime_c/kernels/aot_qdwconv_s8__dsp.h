@@ -195,25 +195,25 @@ AOT_INLINE void aot_qdw_dsp_store(int8_t *y0, int8_t *y1, const int32_t *sum, in
                                   const aot_dsp_out *o, int rows, int RQ, int PC, int CLIP) {
     const int32_t *const end = sum + rows * n;
     const int32_t b = bias[channel], twice = 2 * b;
+    const aot_dsp_factor f = aot_dsp_factor_of(o, channel, RQ, PC);
+    const int near = aot_dsp_near(f, RQ);
     int32_t at = 0;
-    if (o->fast) {
-        const aot_dsp_factor f = aot_dsp_factor_of(o, channel, RQ, PC);
+    if (RQ == 2 && near) {
         for (; sum != end; sum += rows, at += step) {
             if (rows == 2) {
-                y1[at] = (int8_t)(RQ == 2 ? aot_dsp_fixed(twice + 2 * sum[1], f, o, CLIP)
-                                          : aot_dsp_code(sum[1] + b, f, o, 0, RQ, CLIP));
+                y1[at] = (int8_t)aot_dsp_fixed(twice + 2 * sum[1], f, o, CLIP);
             }
-            y0[at] = (int8_t)(RQ == 2 ? aot_dsp_fixed(twice + 2 * sum[0], f, o, CLIP)
-                                      : aot_dsp_code(sum[0] + b, f, o, 0, RQ, CLIP));
+            y0[at] = (int8_t)aot_dsp_fixed(twice + 2 * sum[0], f, o, CLIP);
         }
         return;
     }
     for (; sum != end; sum += rows, at += step) {
-        const int32_t c = PC ? channel : 0, shift = RQ == 0 ? 0 : o->shift[c];
-        if (rows == 2) {
-            y1[at] = (int8_t)aot_dsp_slow(sum[1] + b, o->mult[c], shift, o, RQ);
+        int32_t i;
+        for (i = rows - 1; i >= 0; --i) {
+            const int32_t v = sum[i] + b;
+            (i == 0 ? y0 : y1)[at] = (int8_t)(near ? aot_dsp_code(v, f, o, RQ, CLIP)
+                                                   : aot_dsp_slow(v, channel, o, RQ, PC));
         }
-        y0[at] = (int8_t)aot_dsp_slow(sum[0] + b, o->mult[c], shift, o, RQ);
     }
 }
 
@@ -293,7 +293,7 @@ AOT_INLINE void aot_qdw_dsp_any(int8_t *y, const int8_t *x, const int8_t *w, con
             aot_qdw_dsp_places(places, x, pad, p, oy * p->sh - p->pt, ox * p->sw - p->pl);
             for (c = 0; c < p->ic; c += 4, y += 4) {
                 aot_qdw_dsp_taps(sum, places, w + c * taps, bias + c, taps, c);
-                aot_dsp_store(&y, 1, sum, c, 4, o, RQ, PC, CLIP, 1);
+                aot_dsp_store(y, sum, c, 4, o, RQ, PC, CLIP, 1);
             }
         }
     }
@@ -304,11 +304,10 @@ AOT_INLINE void aot_qdwconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w,
                                     const int32_t *bias, const int32_t *mult, const int8_t *shift,
                                     void *scratch, const aot_qdwconv_s8__dsp_params *p, int RQ,
                                     int PC, int KIND, int CLIP) {
+    const aot_dsp_out o = {mult, shift, p->y_zero, p->lo, p->hi};
     uint32_t *const space = (uint32_t *)scratch;
     const int32_t row = p->ow * p->ic, rows = KIND == 1 ? 2 : 1;
-    aot_dsp_out o;
     int32_t image, c, oy;
-    aot_dsp_out_init(&o, mult, shift, p->oc, p->y_zero, p->lo, p->hi, RQ, PC);
     for (image = 0; image < p->n; ++image) {
         const int8_t *in = x + image * p->ih * p->iw * p->ic;
         int8_t *out = y + (image * p->oh + p->y0 - p->y_row0) * row;

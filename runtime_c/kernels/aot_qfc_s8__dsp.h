@@ -20,9 +20,8 @@ AOT_INLINE void aot_qfc_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, con
                                 const aot_qfc_s8__dsp_params *p, int RQ, int PC, int CLIP,
                                 int WIDE) {
     const int32_t depth = (p->k + 7) & ~7;
-    aot_dsp_out o;
+    const aot_dsp_out o = {mult, shift, p->y_zero, p->lo, p->hi};
     int32_t sum[4], row, c;
-    aot_dsp_out_init(&o, mult, shift, p->n, p->y_zero, p->lo, p->hi, RQ, PC);
     for (row = 0; row < p->m; ++row, x += p->k) {
         const int8_t *codes = x;
         const int8_t *weights = w;
@@ -34,7 +33,7 @@ AOT_INLINE void aot_qfc_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, con
         for (c = 0; c < p->n; c += 4) {
             const int32_t n = p->n - c < 4 ? p->n - c : 4;
             aot_dsp_1x4(sum, codes, weights, depth / 8, bias + c, WIDE);
-            aot_dsp_store(&y, 1, sum, c, n, &o, RQ, PC, CLIP, WIDE);
+            aot_dsp_store(y, sum, c, n, &o, RQ, PC, CLIP, WIDE);
             weights += 4 * depth;
             y += n;
         }
