@@ -31,8 +31,8 @@ class Written:
     """A tensor that a call leaves: the model's value it holds, and how.
 
     Its codes are those of the model less `code_offset`, of `channels` alone if there are any. They
-    may differ by `lsb`: one, or three where the call computes codes from codes that it never stores,
-    each of which may differ by one.
+    may differ by `lsb`: one, or three where the call computes codes from codes that it never
+    stores, each of which may differ by one.
     """
 
     value: str

@@ -296,7 +296,7 @@ def planned(c: LowerContext, m: Match, found: Product, result: str, mark: str = 
 def is_depthwise(m: Match) -> bool:
     """Whether every channel has a filter of its own."""
     groups = int(m.conv.attr("group", 1))
-    return groups == m.x.shape[1] == m.w.shape[0] > 1
+    return bool(groups == m.x.shape[1] == m.w.shape[0] > 1)
 
 
 def _fast(c: LowerContext, m: Match, found: Product) -> None:
