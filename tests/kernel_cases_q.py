@@ -108,7 +108,7 @@ def finished(acc: Array, scales: Scales, s: QConv | QFc) -> Array:
 
 def conv(planner: Any, s: QConv, depthwise: bool = False) -> Case:
     """A convolution (or depthwise convolution) of random codes."""
-    s = replace(s, simd="", arch=ARCH)
+    s = replace(s, simd="", arch=ARCH, cpu=CPU)
     x = codes(s.n, s.ih, s.iw, s.ic)
     w = codes(s.oc, 1 if depthwise else s.ic, s.kh, s.kw)
     bias = RNG.integers(-3000, 3000, s.oc)
@@ -124,7 +124,7 @@ def conv(planner: Any, s: QConv, depthwise: bool = False) -> Case:
 
 def fc(planner: Any, s: QFc) -> Case:
     """A matrix product of random codes."""
-    s = replace(s, simd="", arch=ARCH)
+    s = replace(s, simd="", arch=ARCH, cpu=CPU)
     x, w = codes(s.m, s.k), codes(s.n, s.k)
     bias = RNG.integers(-3000, 3000, s.n)
     scales = scales_for(s.n, s.per_channel, s.rq, s.k)
@@ -259,14 +259,14 @@ def every_case(planner: Any) -> list[Case]:
     return made + [fc(planner, s) for s in products()]
 
 
-ARCH = "riscv32"
+ARCH, CPU = "riscv32", "rv32imac"
 
 
 def main() -> None:
     """Command line."""
-    global ARCH
+    global ARCH, CPU
     planner = importlib.import_module(f"aot.ops.{sys.argv[1]}")
-    ARCH = sys.argv[2]
+    ARCH, _, CPU = sys.argv[2].partition("/")
     cases = every_case(planner)
     for case in cases:
         assert len(np.unique(case.expected)) > 2 or case.expected.size < 8, case.name

@@ -14,7 +14,7 @@ HERE = Path(__file__).resolve().parent
 SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
 
-@pytest.mark.parametrize("arch", ["arm", "riscv32", "x86_64"])
+@pytest.mark.parametrize("arch", ["arm/cortex-m0", "arm/cortex-m3", "riscv32", "x86_64"])
 def test_kernels_match_numpy(arch: str, tmp_path: Path) -> None:
     find = ["gcc", "-print-file-name=libasan.so"]
     asan = subprocess.run(find, capture_output=True, text=True, check=True).stdout.strip()

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,13 +16,32 @@ Array = np.ndarray[Any, Any]
 SMALL_SCRATCH = 512
 
 
-def tile(arch: str, cpu: str, pixels: int) -> tuple[int, int]:
-    """(P, O): how many pixels and output channels the registers of a core hold sums for."""
-    if pixels == 1:
-        return 1, 8 if arch != "arm" else 4
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """How many pixels and output channels the registers of a core hold sums for.
+
+    `planar` keeps the weights of a channel side by side in every row of the window.
+    """
+
+    pixels: int
+    channels: int
+    planar: bool = False
+
+    @property
+    def instance(self) -> dict[str, int]:
+        """The kernels' constants."""
+        return {"P": self.pixels, "O": self.channels, "PLANAR": int(self.planar)}
+
+
+def tile(arch: str, cpu: str, pixels: int) -> Tile:
+    """The tile for a core and a number of pixels."""
     if arch == "arm":
-        return 2, 4
-    return (2, 8) if arch.startswith("riscv") else (4, 4)
+        if cpu == "cortex-m0":
+            return Tile(1, 4, planar=True)
+        return Tile(min(pixels, 2), 4)
+    if arch.startswith("riscv"):
+        return Tile(min(pixels, 2), 8)
+    return Tile(min(pixels, 4), 4)
 
 
 def pad_channels(data: Array, o: int) -> Array:
@@ -30,21 +50,22 @@ def pad_channels(data: Array, o: int) -> Array:
     return np.pad(data, [(0, missing), *[(0, 0)] * (data.ndim - 1)])
 
 
-def pack(w: Array, o: int) -> Array:
-    """Panels [k][o] of w [n, k], zero past row n."""
-    k = w.shape[1]
-    padded = pad_channels(w.astype(np.int8), o)
-    return np.ascontiguousarray(padded.reshape(-1, o, k).transpose(0, 2, 1)).reshape(-1)
+def pack(w: Array, t: Tile) -> Array:
+    """Panels of w [n, rows, run] in the order of aot_qtile_s8.h, zero past row n."""
+    rows, run = w.shape[1:]
+    o = t.channels
+    panels = pad_channels(w.astype(np.int8), o).reshape(-1, o, rows, run)
+    order = (0, 2, 1, 3) if t.planar else (0, 2, 3, 1)
+    return np.ascontiguousarray(panels.transpose(order)).reshape(-1)
 
 
 def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qconv_s8 for w [oc, ic, kh, kw]."""
-    p, o = tile(s.arch, s.cpu, s.oh * s.ow)
-    window = s.kh * s.kw * s.ic
-    packed = pack(w.transpose(0, 2, 3, 1).reshape(s.oc, window), o)
-    bias = pad_channels(bias.astype(np.int32), o)
-    scratch = p * window if copies(s) else 0
-    return QCall("aot_qconv_s8", packed, bias, scratch, {"P": p, "O": o})
+    t = tile(s.arch, s.cpu, s.oh * s.ow)
+    packed = pack(w.transpose(0, 2, 3, 1).reshape(s.oc, s.kh, s.kw * s.ic), t)
+    bias = pad_channels(bias.astype(np.int32), t.channels)
+    scratch = t.pixels * s.kh * s.kw * s.ic if copies(s) else 0
+    return QCall("aot_qconv_s8", packed, bias, scratch, t.instance)
 
 
 def copies(s: QConv) -> bool:
@@ -82,8 +103,7 @@ def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
 def results_at_once(s: QConv) -> int:
     """How many neighbouring results of a depthwise convolution are computed together: what divides
     a row, as far as the registers go."""
-    most = 4 if s.arch == "arm" else 6
-    return next((p for p in range(min(most, s.ow), 2, -1) if s.ow % p == 0), min(4, s.ow))
+    return next((p for p in range(min(6, s.ow), 2, -1) if s.ow % p == 0), min(4, s.ow))
 
 
 def stays_behind(s: QConv) -> bool:
@@ -100,7 +120,6 @@ def stays_behind(s: QConv) -> bool:
 
 def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qfc_s8 for w [n, k]."""
-    p, o = tile(s.arch, s.cpu, s.m)
-    return QCall(
-        "aot_qfc_s8", pack(w, o), pad_channels(bias.astype(np.int32), o), 0, {"P": p, "O": o}
-    )
+    t = tile(s.arch, s.cpu, s.m)
+    bias = pad_channels(bias.astype(np.int32), t.channels)
+    return QCall("aot_qfc_s8", pack(w[:, None], t), bias, 0, t.instance)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Convolution of int8 codes in portable C, groups = 1: parameters in aot_qconv_s8_params.h.
  *
- * w: panels [kh][kw][ic][O] of O output channels, zero past the last one, bias padded likewise.
+ * w: a panel [kh][kw * ic][O] (PLANAR: [kh][O][kw * ic]) per O output channels, zero past the last
+ * one, bias padded likewise.
  * Windows inside the image are read in place; those at its border, and all of them where
  * aot_qconv_s8_copies says so, are copied to scratch with x_zero for what is outside.
  * Scratch: P * kh * kw * ic bytes, none (NULL) where nothing is copied. y must not overlap x.
@@ -73,7 +74,7 @@ AOT_INLINE ptrdiff_t aot_qconv_s8_aim(const int8_t **at, const int8_t *x, int8_t
 AOT_INLINE void aot_qconv_s8_tile(int8_t *y, const int8_t *const *at, ptrdiff_t row,
                                   const int8_t *w, const int32_t *bias, const int32_t *mult,
                                   const int8_t *shift, const aot_qconv_s8_params *p, int n, int RQ,
-                                  int PC, int P, int O) {
+                                  int PC, int P, int O, int PLANAR) {
     const int32_t run = p->kw * p->ic;
     aot_qtile_job job;
     int32_t c;
@@ -81,7 +82,7 @@ AOT_INLINE void aot_qconv_s8_tile(int8_t *y, const int8_t *const *at, ptrdiff_t 
     for (c = 0; c < p->oc; c += O, w += (ptrdiff_t)p->kh * run * O, y += O) {
         const int left = p->oc - c < O ? (int)(p->oc - c) : O;
         const ptrdiff_t k = PC ? c : 0;
-        aot_qtile_s8(&job, at, row, p->kh, run, w, bias + c, P, O);
+        aot_qtile_s8(&job, at, row, p->kh, run, w, bias + c, P, O, PLANAR);
         if (n == P) {
             aot_qtile_s8_store(y, p->oc, job.sum, mult + k, RQ != 0 ? shift + k : NULL, left,
                                p->y_zero, p->lo, p->hi, P, O, RQ, PC);
@@ -95,10 +96,12 @@ AOT_INLINE void aot_qconv_s8_tile(int8_t *y, const int8_t *const *at, ptrdiff_t 
     }
 }
 
-/* Instance: RQ and PC as in aot_requant.h; P pixels times O channels at once, P * O <= 16. */
+/* Instance: RQ and PC as in aot_requant.h; P pixels times O channels at once, P * O <= 16; weights
+ * as aot_qtile_s8.h says. */
 AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
                              const int32_t *mult, const int8_t *shift, void *scratch,
-                             const aot_qconv_s8_params *p, int RQ, int PC, int P, int O) {
+                             const aot_qconv_s8_params *p, int RQ, int PC, int P, int O,
+                             int PLANAR) {
     const int32_t pixels = (p->y1 - p->y0) * p->ow;
     const int pointwise =
         p->kh * p->kw == 1 && p->sh == 1 && p->sw == 1 && p->ow == p->iw && p->pt == 0;
@@ -126,7 +129,7 @@ AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const 
                     ++oy;
                 }
             }
-            aot_qconv_s8_tile(yi, at, row, w, bias, mult, shift, p, n, RQ, PC, P, O);
+            aot_qconv_s8_tile(yi, at, row, w, bias, mult, shift, p, n, RQ, PC, P, O, PLANAR);
         }
     }
 }

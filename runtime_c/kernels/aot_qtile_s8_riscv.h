@@ -3,18 +3,7 @@
 #ifndef AOT_QTILE_S8_RISCV_H
 #define AOT_QTILE_S8_RISCV_H
 
-#include <stdint.h>
-
-#include "aot/port.h"
-
-#define AOT_QTILE_MAX 16 /* pixels times channels at most */
-
-/* The sums of a tile; for the loops below also: bytes of weights read four k at a time and one at a
- * time, bytes from the end of a row to the next, rows. */
-typedef struct {
-    int32_t sum[AOT_QTILE_MAX];
-    int32_t fours, ones, gap, rows;
-} aot_qtile_job;
+#include "aot_qtile_s8_job.h"
 
 #if defined(__riscv) && defined(__riscv_mul) && !defined(__riscv_32e) && defined(__GNUC__)
 #define AOT_QTILE_RISCV 1
@@ -93,5 +82,8 @@ AOT_INLINE void aot_qtile_s8_riscv(aot_qtile_job *j, const int8_t *p, const int8
 #else
 #define AOT_QTILE_RISCV 0
 #endif
+
+#undef AOT_QT_CHANNEL
+#undef AOT_QT_STEP
 
 #endif /* AOT_QTILE_S8_RISCV_H */
