@@ -62,6 +62,12 @@ class ValueRef:
         return len(self.shape)
 
     @property
+    def packed(self) -> bool:
+        """Whether several elements share a byte (False where the type is not known)."""
+        found = None if self.ir.dtype is None else dtypes.from_onnx(int(self.ir.dtype))
+        return found is not None and found.packed
+
+    @property
     def dtype(self) -> DType:
         """The element type."""
         d = dtypes.from_onnx(int(self.ir.dtype)) if self.ir.dtype is not None else None

@@ -132,7 +132,7 @@ class Pattern:
     def refusals(self, m: Match) -> list[str]:
         """Every reason why a match cannot be computed; empty if it can."""
         if not self.packed:
-            small = [v.dtype for v in m.values.values() if v is not None and v.dtype.packed]
+            small = [v.dtype for v in m.values.values() if v is not None and v.packed]
             if small:
                 return [f"dtype {small[0]} (elements share bytes)"]
         return [reason for c in self._checks for ok, reason in c(m) if not ok]
