@@ -79,6 +79,54 @@ def test_batched_matrices_are_heads():
     assert counts["Attention"] == 1 and "Transpose" not in counts and "MatMul" not in counts
 
 
+LATER = np.triu(np.ones((6, 6)), 1)
+
+
+@pytest.mark.parametrize("low", [-np.inf, -1e38])
+@pytest.mark.parametrize("spelling", ["added", "chosen"])
+def test_a_triangle_is_the_order_of_keys(low, spelling):
+    if spelling == "added":
+        nodes = chain(mask="mask")
+        mask = np.where(LATER, low, 0).astype(np.float32)[None, None]
+    else:
+        nodes = chain(mask="mask")
+        nodes[-5] = node("Where", ["mask", "d", "low"], ["m"])
+        mask = LATER == 0
+    constants = CONSTANTS | {"mask": mask, "low": np.float32(low)}
+    counts, result = run(model_of(nodes, SHAPES, ["y"], constants))
+    found = only(result, "Attention")
+    assert found.attributes["is_causal"].value == 1 and found.inputs[3:] in ((), (None,))
+    assert "Where" not in counts
+
+
+def test_keys_before_the_first_query():
+    shapes = {"q": (2, 2, 3, 8), "k": (2, 2, 7, 8), "v": (2, 2, 7, 8)}
+    mask = np.where(np.triu(np.ones((3, 7)), 5), -np.inf, 0).astype(np.float32)
+    call = node("Attention", ["q", "k", "v", "mask"], ["y"])
+    _, result = run(model_of([call], shapes, ["y"], {"mask": mask}))
+    lens = only(result, "Attention").inputs[6]
+    assert lens.const_value.numpy().tolist() == [7, 7]
+
+
+@pytest.mark.parametrize("change", [(1, 0, -np.inf), (0, 5, 0), (5, 0, -1.0), (0, 5, -100)])
+def test_other_masks_stay(change):
+    mask = np.where(LATER, -np.inf, 0).astype(np.float32)
+    mask[change[:2]] = change[2]
+    _, result = run(model_of(chain(mask="mask"), SHAPES, ["y"], CONSTANTS | {"mask": mask}))
+    assert only(result, "Attention").inputs[3] is not None
+
+
+def test_a_chosen_mask_known_at_run_time():
+    nodes = chain(mask="mask")
+    nodes[-5] = node("Where", ["mask", "d", "low"], ["m"])
+    shapes = SHAPES | {"mask": (T.BOOL, (2, 1, 1, 6))}
+    counts, _ = run(model_of(nodes, shapes, ["y"], CONSTANTS | {"low": np.float32(-3e38)}))
+    assert counts["Attention"] == counts["Where"] == 1
+    constants = CONSTANTS | {"low": np.float32(-1e4)}
+    counts, _ = run(model_of(nodes, shapes, ["y"], constants))
+    assert "Attention" not in counts
+
+
 def shared(nodes):
     return [*nodes, node("Relu", ["s"], ["y2"])], ["y", "y2"], {}
 

@@ -5,7 +5,7 @@ Before: y = MatMul(Softmax(Add(Mul(MatMul(q, Transpose(k)), 0.125), mask)), v)
 After:  y = Attention(q, k, v, mask, scale=0.125)
 The scale may stand before or after the product, on q, on k or on both, also before Transposes and
 Reshapes; the Transpose is of the last two axes, or moves more, and what it moves more stays a
-Transpose. Operands have three or four axes.
+Transpose. Operands have three or four axes. Where(keep, scores, -1e38) is a mask as well.
 Taken where nobody else reads the scores and where it needs no more memory than they do.
 A query with no key (its mask all -inf) gives NaN before and after, which the node's metadata says:
 ONNX's Attention gives zeros.
@@ -17,10 +17,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
-from aot.normalise.attention_forms import reshaped, transposed
-from aot.normalise.products import factors
+from aot.normalise.attention_forms import LOW, reshaped, transposed
+from aot.normalise.products import factors, scalar
 from aot.shapes.nodes import NAN_ROWS, attribute, is_typed, shape_of
 
 if TYPE_CHECKING:
@@ -29,6 +31,15 @@ if TYPE_CHECKING:
 FLOAT = 1
 #: So few queries are computed from keys and values as they are.
 FEW = 2
+BOOL = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """What is added to the scores: `value`, or where `value` is false `fill`."""
+
+    value: ir.Value
+    fill: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +91,7 @@ def _first(node: ir.Node, index: int) -> ir.Value:
     return value
 
 
-def _scores(x: ir.Value) -> tuple[ir.Node, float, ir.Value | None] | None:
+def _scores(x: ir.Value) -> tuple[ir.Node, float, Mask | None] | None:
     """(the product, its scale, the mask) of what goes into the Softmax."""
     for value, mask in _terms(x):
         scaled = factors(value)
@@ -92,13 +103,16 @@ def _scores(x: ir.Value) -> tuple[ir.Node, float, ir.Value | None] | None:
     return None
 
 
-def _terms(x: ir.Value) -> list[tuple[ir.Value, ir.Value | None]]:
+def _terms(x: ir.Value) -> list[tuple[ir.Value, Mask | None]]:
     """What may be scores, each with the mask that would be added to it."""
-    added = producer(x, "Add")
-    if added is None:
+    node = producer(x, "Add", "Where")
+    if node is None:
         return [(x, None)]
-    a, b = _first(added, 0), _first(added, 1)
-    return [(a, b), (b, a)]
+    a, b = _first(node, 0), _first(node, 1)
+    if node.op_type == "Add":
+        return [(a, Mask(b)), (b, Mask(a))]
+    fill = scalar(node.inputs[2])
+    return [(b, Mask(a, fill))] if fill is not None and fill <= LOW else []
 
 
 def _scaled(value: ir.Value) -> Scaled:
@@ -147,7 +161,7 @@ def _swaps(node: ir.Node) -> bool:
 
 
 def _fits(
-    operands: tuple[ir.Value, ir.Value, ir.Value], shape: tuple[int, ...], mask: ir.Value | None
+    operands: tuple[ir.Value, ir.Value, ir.Value], shape: tuple[int, ...], mask: Mask | None
 ) -> bool:
     """Whether the operands are float32, of equal batch axes, and the mask has every key."""
     if any(not is_typed(o) or int(o.dtype or 0) != FLOAT for o in operands):
@@ -158,9 +172,10 @@ def _fits(
         return False
     if mask is None:
         return True
-    if not is_typed(mask) or int(mask.dtype or 0) != FLOAT:
+    kind = FLOAT if mask.fill is None else BOOL
+    if not is_typed(mask.value) or int(mask.value.dtype or 0) != kind:
         return False
-    own = shape_of(mask)
+    own = shape_of(mask.value)
     return 1 <= len(own) <= len(shape) and own[-1] == shape[-1]
 
 
@@ -170,13 +185,25 @@ def _pays(operands: tuple[ir.Value, ir.Value, ir.Value]) -> bool:
     return q[-2] <= FEW or 4 * q[-2] >= v[-1]
 
 
+def _bias(edit: Editor, before: ir.Node, mask: Mask) -> ir.Value:
+    """The mask as what is added."""
+    if mask.fill is None:
+        return mask.value
+    import onnx_ir as ir
+
+    zero, low = (edit.const(np.float32(v), f"{before.name}_keep") for v in (0, mask.fill))
+    shape = shape_of(mask.value)
+    inputs = [mask.value, zero, low]
+    return edit.node("Where", inputs, before=before, shape=shape, dtype=ir.DataType.FLOAT)
+
+
 def _replace(
     edit: Editor,
     product: ir.Node,
     queries: Scaled,
     turned: Scaled,
     v: ir.Value,
-    mask: ir.Value | None,
+    mask: Mask | None,
     scale: float,
 ) -> None:
     q = _moved(edit, product, queries.source, queries.moves)
@@ -187,7 +214,7 @@ def _replace(
         k = transposed(edit, product, k, perm)
     if len(shape_of(q)) == 3:
         q, k, v = (reshaped(edit, product, o, (1, *shape_of(o))) for o in (q, k, v))
-    inputs = [q, k, v] if mask is None else [q, k, v, mask]
+    inputs = [q, k, v] if mask is None else [q, k, v, _bias(edit, product, mask)]
     shape = (*shape_of(q)[:3], shape_of(v)[3])
     y = edit.node("Attention", inputs, {"scale": scale}, before=product, shape=shape)
     made = y.producer()

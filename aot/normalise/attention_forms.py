@@ -6,6 +6,8 @@ After:  y = Reshape(Transpose(Attention(Transpose(Reshape(q)), …)))
 Before: y, pk, pv = Attention(q, k, v, mask, past_k, past_v)
 After:  pk = Concat(past_k, k); pv = Concat(past_v, v); y = Attention(q, pk, pv, mask, "", "", n)
 where n says that the first query follows the past, if that matters.
+Before: y = Attention(q, k, v, mask), the constant mask -1e38 after the diagonal, else 0
+After:  y = Attention(q, k, v, is_causal=1)
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ import numpy as np
 
 from aot.edit import Editor
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import attribute, set_type, shape_of
+from aot.shapes.nodes import array, attribute, set_type, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 HEADS_INSIDE = (0, 2, 1, 3)
 """[batch, rows, heads, columns] to [batch, heads, rows, columns] and back."""
+LOW = -1e30
+"""Nothing is left of the exponential of a score that is lowered so much."""
 
 
 def attention_forms(edit: Editor, options: LoadOptions) -> None:
@@ -31,8 +35,38 @@ def attention_forms(edit: Editor, options: LoadOptions) -> None:
     for node in edit.graph:
         if node.domain or node.op_type != "Attention" or "Attention" in options.keeps:
             continue
-        if not _is_canonical(node) and _places_known(node):
-            _rewrite(edit, node)
+        if not _is_canonical(node):
+            if _places_known(node):
+                _rewrite(edit, node)
+        elif _is_causal(node):
+            _order(edit, node)
+
+
+def _is_causal(node: ir.Node) -> bool:
+    """Whether nothing but a constant mask forbids keys, those after the query's own."""
+    mask = array(_input(node, 3))
+    others = [attribute(node, f"{side}_window_size", -1) for side in ("left", "right")]
+    if mask is None or _input(node, 6) is not None or attribute(node, "is_causal", 0):
+        return False
+    q, k = _input(node, 0), _input(node, 1)
+    assert q is not None and k is not None
+    rows, keys = shape_of(q)[2], shape_of(k)[2]
+    whole = mask.ndim >= 2 and mask.shape[-2:] == (rows, keys) and 0 < rows <= keys
+    if not whole or max(others) >= 0 or len(node.outputs) > 1 or mask.dtype.kind != "f":
+        return False
+    later = np.triu(np.ones((rows, keys), bool), 1 + keys - rows)
+    return bool((mask[..., ~later] == 0).all() and (mask[..., later] <= LOW).all())
+
+
+def _order(edit: Editor, node: ir.Node) -> None:
+    """The order of keys instead of the mask."""
+    q, k = node.inputs[:2]
+    assert q is not None and k is not None
+    (batch, _, rows, _), keys = shape_of(q), shape_of(k)[2]
+    edit.set_input(node, 3, None)
+    if keys != rows:
+        edit.set_input(node, 6, edit.const(np.full(batch, keys, np.int64), f"{node.name}_keys"))
+    edit.set_attribute(node, "is_causal", 1)
 
 
 def _input(node: ir.Node, index: int) -> ir.Value | None:
