@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Quantisation at run time: DynamicQuantizeLinear, and integer products that give int32 sums."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, S8, S32, U8
+from aot.errors import UnsupportedError
+from aot.lower_context import LowerContext
+from aot.ops.broadcast import collapse
+from aot.ops.conv import spatial
+from aot.ops.kernels import listing
+from aot.ops.qcases import codes_of
+from aot.ops.qcommon import CODE_TYPES
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match, ValueRef
+
+EIGHT = (S8, U8)
+HEADER = "aot_qdynamic.h"
+#: Products of two 8-bit codes without their zero points are below 2^16: sums of this many fit.
+LONGEST = 2**15
+
+dynamic = op("DynamicQuantizeLinear", "x", "y scale zero")
+matmul = op("MatMulInteger", "a b az? bz?")
+conv = op(
+    "ConvInteger",
+    "x w xz? wz?",
+    auto_pad="NOTSET",
+    dilations=None,
+    group=1,
+    kernel_shape=None,
+    pads=None,
+    strides=None,
+)
+
+
+@dynamic.check
+def dynamic_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
+
+
+@dynamic.lower
+def dynamic_to_kernel(c: LowerContext, m: Match) -> None:
+    # Outputs that nobody reads are written all the same.
+    scale = m.scale if m.scale is not None else c.temp((), F32, name="scale")
+    zero = m.zero if m.zero is not None else c.temp((), U8, name="zero")
+    y = m.y if m.y is not None else c.temp(m.x.shape, U8, name="codes")
+    c.call("aot_qdynamic_u8", y, scale, zero, m.x, c.params(n=math.prod(m.x.shape)), header=HEADER)
+
+
+@dynamic.cases
+def dynamic_cases() -> Iterator[Case]:
+    for x in (f32(3, 7), f32(40, low=1.0, high=3.0), f32(5, low=-9.0, high=-1.0)):
+        yield case(x, outputs=3)
+    zeros = np.zeros((2, 3), np.float32)
+    expected = (np.zeros((2, 3), np.uint8), np.float32(1), np.uint8(0))
+    yield case(zeros, outputs=3, expected=tuple(np.asarray(e) for e in expected))
+
+
+def _pair(a: ValueRef, b: ValueRef, y: ValueRef) -> Iterator[tuple[bool, str]]:
+    for value in (a, b):
+        yield value.dtype in EIGHT, f"dtype {value.dtype} (needs {listing(EIGHT)})"
+    yield y.dtype is S32, f"result of {y.dtype} (needs int32)"
+
+
+def _points(value: ValueRef | None, count: int) -> Iterator[tuple[bool, str]]:
+    """Check: no zero point, one, or one for each of `count`."""
+    size = 1 if value is None else math.prod(value.shape)
+    short = value is None or value.rank <= 1
+    yield short and size in (1, count), f"zero points {list(value.shape) if value else []}"
+
+
+def _step(value: ValueRef | None) -> int:
+    return int(value is not None and math.prod(value.shape) > 1)
+
+
+@matmul.check
+def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _pair(m.a, m.b, m.y)
+    yield m.a.rank >= 2 and m.b.rank >= 2, f"ranks {m.a.rank}, {m.b.rank} (needs 2 or more)"
+    yield m.a.shape[-1] <= LONGEST, f"sums of {m.a.shape[-1]} products (at most {LONGEST})"
+    if m.a.rank >= 2 and m.b.rank >= 2:
+        yield from _points(m.az, m.a.shape[-2])
+        yield from _points(m.bz, m.b.shape[-1])
+        try:
+            collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
+        except UnsupportedError as error:
+            yield False, error.what
+
+
+@matmul.lower
+def matmul_to_kernel(c: LowerContext, m: Match) -> None:
+    batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
+    (rows, depth), columns = m.a.shape[-2:], m.b.shape[-1]
+    params = c.params(
+        dims=batch.dims,
+        a_stride=tuple(s * rows * depth for s in batch.strides[0]),
+        b_stride=tuple(s * depth * columns for s in batch.strides[1]),
+        m=rows,
+        k=depth,
+        n=columns,
+        a_step=_step(m.az),
+        b_step=_step(m.bz),
+    )
+    instance = {"AT": CODE_TYPES.index(m.a.dtype), "BT": CODE_TYPES.index(m.b.dtype)}
+    c.call(
+        "aot_matmulinteger",
+        m.y,
+        m.a,
+        m.b,
+        m.az,
+        m.bz,
+        params,
+        instance=instance,
+        macs=math.prod(m.y.shape) * depth,
+        header=HEADER,
+    )
+
+
+@matmul.cases
+def matmul_cases() -> Iterator[Case]:
+    points = np.array(7, np.uint8), np.array(-3, np.int8)
+    yield case(codes_of(3, 5, dtype="uint8"), codes_of(5, 7), *points)
+    yield case(codes_of(2, 3, 4, dtype="uint8"), codes_of(4, 6), points[0], const=(1,))
+    yield case(codes_of(2, 1, 3, 4), codes_of(3, 4, 5, dtype="uint8"))
+    columns = codes_of(7, seed=3)
+    a, b = codes_of(3, 5), codes_of(5, 7)
+    expected = a.astype(np.int32) @ (b.astype(np.int32) - columns)
+    yield case(a, b, np.array(0, np.int8), columns, const=(1, 3), expected=(expected,))
+
+
+@conv.check
+def conv_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _pair(m.x, m.w, m.y)
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
+    yield m.auto_pad in ("NOTSET", "VALID"), f"auto_pad {m.auto_pad!r} (needs explicit pads)"
+    terms = math.prod(m.w.shape[1:])
+    yield terms <= LONGEST, f"sums of {terms} products (at most {LONGEST})"
+    groups = int(m.group)
+    fits = groups > 0 and m.x.shape[1] == groups * m.w.shape[1] and m.w.shape[0] % groups == 0
+    yield fits, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
+    yield from _points(m.xz, 1)
+    yield from _points(m.wz, m.w.shape[0])
+
+
+@conv.lower
+def conv_to_kernel(c: LowerContext, m: Match) -> None:
+    rank = m.x.rank - 2
+    strides, dilations, pads = spatial(m.root, rank)
+    lead = 3 - rank
+    params = c.params(
+        n=m.x.shape[0],
+        ic=m.x.shape[1],
+        oc=m.w.shape[0],
+        groups=int(m.group),
+        **{
+            "in": (*[1] * lead, *m.x.shape[2:]),
+            "out": (*[1] * lead, *m.y.shape[2:]),
+            "k": (*[1] * lead, *m.w.shape[2:]),
+            "s": (*[1] * lead, *strides),
+            "d": (*[1] * lead, *dilations),
+            "pad": (*[0] * lead, *pads),
+        },
+        w_step=_step(m.wz),
+    )
+    instance = {"XT": CODE_TYPES.index(m.x.dtype), "WT": CODE_TYPES.index(m.w.dtype)}
+    macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
+    operands = (m.y, m.x, m.w, m.xz, m.wz, params)
+    c.call("aot_convinteger", *operands, instance=instance, macs=macs, header=HEADER)
+
+
+@conv.cases
+def conv_cases() -> Iterator[Case]:
+    x, w = codes_of(1, 4, 6, 5, dtype="uint8"), codes_of(6, 2, 3, 2, dtype="uint8")
+    named: dict[str, Any] = {"pads": [1, 0, 1, 1], "strides": [2, 1], "group": 2}
+    zero = np.array(9, np.uint8)
+    yield case(x, w, zero, zero, const=(1,), **named)
+    yield case(codes_of(1, 3, 8), codes_of(2, 3, 3))
