@@ -324,16 +324,21 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
 AOT_INLINE void aot_qdwconv_s8__mve_aim(const aot_qdwconv_s8__mve_state *t, const int8_t *x,
                                         const aot_qdwconv_s8__mve_params *p, int32_t iy, int32_t ix,
                                         int32_t move) {
+    const ptrdiff_t next = (ptrdiff_t)p->dw * p->ic;
     const int8_t **tap = t->taps;
     int32_t *step = t->step, a, b;
     for (a = 0; a < p->kh; ++a, iy += p->dh) {
-        const int in_rows = iy >= 0 && iy < p->ih;
-        const ptrdiff_t row = (ptrdiff_t)(iy - p->x_row0) * p->iw;
+        const int32_t end = iy >= 0 && iy < p->ih ? p->iw : 0;
+        ptrdiff_t at = ((ptrdiff_t)(iy - p->x_row0) * p->iw + ix) * p->ic;
         int32_t column = ix;
-        for (b = 0; b < p->kw; ++b, column += p->dw) {
-            const int inside = in_rows && column >= 0 && column < p->iw;
-            *tap++ = inside ? x + (row + column) * p->ic : t->outside;
-            *step++ = inside ? move : 0;
+        for (b = 0; b < p->kw; ++b, column += p->dw, at += next, ++tap, ++step) {
+            if (column >= 0 && column < end) {
+                *tap = x + at;
+                *step = move;
+            } else {
+                *tap = t->outside;
+                *step = 0;
+            }
         }
     }
 }
