@@ -47,7 +47,9 @@ def _unwatched(_stage: str, _text: Callable[[], str]) -> None:
     return None
 
 
-def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
+def _load_options(
+    options: Options, backends: Sequence[Backend], keeps: Sequence[str] = ()
+) -> LoadOptions:
     """What the user and the backends ask of the loader: pins, claims, shape rules."""
     from aot.load import LoadOptions
     from aot.load.options import PACKED_FLASH, PACKED_LATENCY
@@ -63,7 +65,7 @@ def _load_options(options: Options, backends: Sequence[Backend]) -> LoadOptions:
         input_shapes=options.input_shapes,
         bindings=options.bindings,
         claimed=frozenset(claimed),
-        keeps=frozenset(k for b in backends for k in b.keeps),
+        keeps=frozenset(keeps).union(k for b in backends for k in b.keeps),
         rules=rules,
         native=frozenset(f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph)),
         takes=takes(patterns),
@@ -77,10 +79,12 @@ def partition_model(
     progress: Progress = _silent,
     watch: Watch = _unwatched,
     survey: bool = False,
+    keeps: Sequence[str] = (),
 ) -> tuple[ir.Model, Partition]:
     """The front half: the normalised model and who computes which node.
 
     With `survey` a node that nobody takes is reported in the partition instead of an error.
+    `keeps` are operators to leave as they are besides those that backends keep.
     """
     from aot.load import Opened, load, model_text, read_proto
     from aot.load.marks import marked_backends
@@ -97,7 +101,7 @@ def partition_model(
     chosen = backends_for(options.backends)
     marked = backends_for(marked_only, "--keep, --regions or the model's metadata")
     backends = [*chosen[:-1], *marked]
-    load_options = _load_options(options, backends)
+    load_options = _load_options(options, backends, keeps)
     model = load(opened, load_options)
     annotate(model, options.keep, options.regions, named[0] if named else "")
     watch("load", lambda: model_text(model))

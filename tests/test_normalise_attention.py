@@ -216,3 +216,9 @@ def test_scores_are_kept():
     counts, result = run(model_of([call], shapes, ["y", "qk"]))
     assert counts["Attention"] == 1 and counts["Transpose"] == 4
     assert len(only(result, "Attention").outputs) == 4
+
+
+def test_backends_may_keep_the_products():
+    model = model_of(chain(), SHAPES, ["y"], CONSTANTS)
+    counts, _ = run(model, keeps=frozenset({"MatMul"}))
+    assert "Attention" not in counts and counts["MatMul"] == 2
