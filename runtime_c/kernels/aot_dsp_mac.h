@@ -32,6 +32,12 @@
 #define AOT_DSP 0
 #endif
 
+#ifdef __ARM_FP
+#define AOT_DSP_FPU 1
+#else
+#define AOT_DSP_FPU 0
+#endif
+
 #define AOT_DSP_Q(WIDE) ((WIDE) ? 0 : 8)
 
 /* -- Single instructions ---------------------------------------------------------------------- */

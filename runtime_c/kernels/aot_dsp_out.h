@@ -81,7 +81,7 @@ AOT_INLINE int32_t aot_dsp_limit(int32_t v, const aot_dsp_out *o, int CLIP) {
 
 /* The rescaled value of RQ 0 with its zero point. */
 AOT_INLINE int32_t aot_dsp_float(int32_t sum, float scale, int32_t zero) {
-#if AOT_DSP && defined(__ARM_FP)
+#if AOT_DSP && AOT_DSP_FPU
     float v = (float)sum * scale;
     int32_t r;
     __asm__("vcvtr.s32.f32 %0, %0" : "+t"(v));

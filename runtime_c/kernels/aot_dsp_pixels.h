@@ -7,8 +7,8 @@
 
 #include "aot_dsp_out.h"
 
-/* The order of the members is known to the assembly below. For PC 0 `mult` and `shift` hold the
- * multiplier and (RQ 2) the right shift less one. */
+/* The order of the members is known to the assembly below, up to `w`. For PC 0 `mult` and `shift`
+ * hold the multiplier and (RQ 2) the right shift less one. */
 typedef struct {
     const uint32_t *x, *end; /* words of both pixels */
     const int32_t *bias;
@@ -18,7 +18,12 @@ typedef struct {
     int32_t zero;    /* RQ 0: y_zero; RQ 2: 2 * y_zero + 1 */
     uint32_t lo, hi; /* four times */
     const int8_t *w;
+    aot_dsp_out out; /* for C: with the multipliers of these channels; instance constants */
+    int8_t PC, ROW, CLIP, WIDE;
 } aot_dsp_job;
+
+/* Stores the codes of two pixels; the second may be void and lie on the first. */
+typedef void aot_dsp_run(const aot_dsp_job *);
 
 #if AOT_DSP
 
@@ -188,7 +193,7 @@ typedef struct {
     AOT_DSP_JOB(name##_pt_clip, KIND, STEPS, SPLIT AOT_DSP_##KIND##_PT(ARG), AOT_DSP_CLIP,         \
                 AOT_DSP_##KIND##_FAR_##WIDE)
 #define AOT_DSP_CLOBBERS_FIXED AOT_DSP_CLOBBERS
-#ifdef __ARM_FP
+#if AOT_DSP_FPU
 #define AOT_DSP_CLOBBERS_FLOAT "s0", "s1", "s2", "s3", "s4", "s5", AOT_DSP_CLOBBERS
 #define AOT_DSP_JOBS(name, WIDE, STEPS, SPLIT, SECOND, FRACTION)                                   \
     AOT_DSP_JOBS_OUT(name##_2, FIXED, WIDE, STEPS, SPLIT, SECOND)                                  \
@@ -205,79 +210,92 @@ AOT_DSP_JOBS(aot_dsp_job_narrow_row, 0, AOT_DSP_SIX(AOT_DSP_NARROW), AOT_DSP_SPL
 AOT_DSP_JOBS(aot_dsp_job_wide, 1, AOT_DSP_FOUR(AOT_DSP_WIDE), "", AOT_DSP_TWICE, "")
 AOT_DSP_JOBS(aot_dsp_job_wide_row, 1, AOT_DSP_SIX(AOT_DSP_WIDE), "", AOT_DSP_TWICE, "")
 
-#define AOT_DSP_CALL(name, job)                                                                    \
-    (PC ? (CLIP ? name##_pc_clip : name##_pc) : (CLIP ? name##_pt_clip : name##_pt))(job)
-#ifdef __ARM_FP
-#define AOT_DSP_START(name, job)                                                                   \
-    do {                                                                                           \
-        if (RQ == 0) {                                                                             \
-            AOT_DSP_CALL(name##_0, job);                                                           \
-        } else {                                                                                   \
-            AOT_DSP_CALL(name##_2, job);                                                           \
-        }                                                                                          \
-    } while (0)
-#else
-#define AOT_DSP_START(name, job) AOT_DSP_CALL(name##_2, job)
-#endif
+#define AOT_DSP_NAMED(name)                                                                        \
+    (PC ? (CLIP ? name##_pc_clip : name##_pc) : (CLIP ? name##_pt_clip : name##_pt))
+#define AOT_DSP_OF(RQ_)                                                                            \
+    (ROW ? (WIDE ? AOT_DSP_NAMED(aot_dsp_job_wide_row_##RQ_)                                       \
+                 : AOT_DSP_NAMED(aot_dsp_job_narrow_row_##RQ_))                                    \
+         : (WIDE ? AOT_DSP_NAMED(aot_dsp_job_wide_##RQ_)                                           \
+                 : AOT_DSP_NAMED(aot_dsp_job_narrow_##RQ_)))
 
 #endif
 
-/* Blocks of four channels of two pixels; ROW: as aot_dsp_row_2x4. RQ 1, and 0 without FPU, in C. */
-AOT_INLINE void aot_dsp_pixels(const aot_dsp_job *job, const aot_dsp_out *o, int RQ, int PC,
-                               int ROW, int CLIP, int WIDE) {
+/* The same in C. */
+AOT_INLINE void aot_dsp_job_plain(const aot_dsp_job *job, int RQ) {
     const int32_t size = (int32_t)(job->end - job->x);
     const int8_t *w = job->w;
     int32_t sum[8], c;
-#if AOT_DSP
-#ifdef __ARM_FP
-    const int fused = RQ != 1;
-#else
-    const int fused = RQ == 2;
-#endif
-    if (fused) {
-        if (ROW) {
-            if (WIDE) {
-                AOT_DSP_START(aot_dsp_job_wide_row, job);
-            } else {
-                AOT_DSP_START(aot_dsp_job_narrow_row, job);
-            }
+    for (c = 0; c < 4 * job->blocks; c += 4, w += job->ROW ? 6 * size : 4 * size) {
+        if (job->ROW) {
+            aot_dsp_row_2x4(sum, job->x, w, job->bias + c, job->end, job->WIDE);
         } else {
-            if (WIDE) {
-                AOT_DSP_START(aot_dsp_job_wide, job);
-            } else {
-                AOT_DSP_START(aot_dsp_job_narrow, job);
-            }
+            aot_dsp_2x4(sum, job->x, w, job->bias + c, job->end, job->WIDE);
         }
-        return;
-    }
-#endif
-    for (c = 0; c < 4 * job->blocks; c += 4, w += ROW ? 6 * size : 4 * size) {
-        if (ROW) {
-            aot_dsp_row_2x4(sum, job->x, w, job->bias + c, job->end, WIDE);
-        } else {
-            aot_dsp_2x4(sum, job->x, w, job->bias + c, job->end, WIDE);
-        }
-        aot_dsp_store(job->y1 + c, sum + 4, c, 4, o, RQ, PC, CLIP, WIDE);
-        aot_dsp_store(job->y0 + c, sum, c, 4, o, RQ, PC, CLIP, WIDE);
+        aot_dsp_store(job->y1 + c, sum + 4, c, 4, &job->out, RQ, job->PC, job->CLIP, job->WIDE);
+        aot_dsp_store(job->y0 + c, sum, c, 4, &job->out, RQ, job->PC, job->CLIP, job->WIDE);
     }
 }
+static AOT_UNUSED void aot_dsp_job_float(const aot_dsp_job *job) {
+    aot_dsp_job_plain(job, 0);
+}
+static AOT_UNUSED void aot_dsp_job_integer(const aot_dsp_job *job) {
+    aot_dsp_job_plain(job, 1);
+}
+static AOT_UNUSED void aot_dsp_job_fixed(const aot_dsp_job *job) {
+    aot_dsp_job_plain(job, 2);
+}
 
-/* A job without its pixels. */
+/* Blocks of four channels of two pixels; ROW: as aot_dsp_row_2x4. */
+AOT_INLINE aot_dsp_run *aot_dsp_run_of(int RQ, int PC, int ROW, int CLIP, int WIDE) {
+#if AOT_DSP
+    if (RQ == 2) {
+        return AOT_DSP_OF(2);
+    }
+#if AOT_DSP_FPU
+    if (RQ == 0) {
+        return AOT_DSP_OF(0);
+    }
+#endif
+#endif
+    (void)PC;
+    (void)ROW;
+    (void)CLIP;
+    (void)WIDE;
+    return RQ == 0 ? aot_dsp_job_float : RQ == 1 ? aot_dsp_job_integer : aot_dsp_job_fixed;
+}
+
+/* A job but for its pixels: `blocks` of four channels from `channel` on, whose w and bias these
+ * are. */
 AOT_INLINE void aot_dsp_job_init(aot_dsp_job *job, const aot_dsp_out *o, const int8_t *w,
-                                 const int32_t *bias, int32_t blocks, int RQ, int PC) {
+                                 const int32_t *bias, int32_t channel, int32_t blocks, int RQ,
+                                 int PC, int ROW, int CLIP, int WIDE) {
     job->bias = bias;
     job->w = w;
     job->blocks = blocks;
     job->zero = RQ == 2 ? 2 * o->zero + 1 : o->zero;
     if (PC) {
-        job->mult = o->mult;
-        job->shift = RQ == 0 ? NULL : o->shift;
+        job->mult = o->mult + channel;
+        job->shift = RQ == 0 ? NULL : o->shift + channel;
     } else {
         job->mult = (const void *)(intptr_t)o->mult[0];
         job->shift = RQ == 0 ? NULL : (const void *)(intptr_t)(-o->shift[0] - 1);
     }
-    job->lo = ((uint32_t)o->lo & 0xFFU) * 0x01010101U;
-    job->hi = ((uint32_t)o->hi & 0xFFU) * 0x01010101U;
+    if (CLIP) {
+        job->lo = ((uint32_t)o->lo & 0xFFU) * 0x01010101U;
+        job->hi = ((uint32_t)o->hi & 0xFFU) * 0x01010101U;
+    }
+#if AOT_DSP
+    if (RQ == 2 || (RQ == 0 && AOT_DSP_FPU)) {
+        return;
+    }
+#endif
+    job->out = *o;
+    job->out.mult += PC ? channel : 0;
+    job->out.shift += PC && RQ != 0 ? channel : 0;
+    job->PC = (int8_t)PC;
+    job->ROW = (int8_t)ROW;
+    job->CLIP = (int8_t)CLIP;
+    job->WIDE = (int8_t)WIDE;
 }
 
 #endif /* AOT_DSP_PIXELS_H */

@@ -51,33 +51,15 @@ AOT_INLINE void aot_qconv_dsp_widen(uint32_t *d, const int8_t *x0, const int8_t 
 #endif
 }
 
-/* n bytes, possibly none; returns their end. */
-AOT_INLINE int8_t *aot_qconv_dsp_copy(int8_t *d, const int8_t *s, int32_t n) {
-    for (; n >= 4; n -= 4, d += 4, s += 4) {
-        memcpy(d, s, 4);
-    }
-    for (; n > 0; --n) {
-        *d++ = *s++;
-    }
-    return d;
-}
-
-AOT_INLINE int8_t *aot_qconv_dsp_fill(int8_t *d, int32_t v, int32_t n) {
-    for (; n > 0; --n) {
-        *d++ = (int8_t)v;
-    }
-    return d;
-}
-
 /* The codes of one window, x_zero outside the image; iy, ix its corner. Rows of the image before
  * `safe` are followed by others: up to three codes past their runs may be read, and as many be
  * written past the window. */
 static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t *x,
                                                          const aot_qconv_s8_params *p, int32_t iy,
                                                          int32_t ix, int32_t safe) {
-    const int32_t ic = p->ic, iw = p->iw, run = p->dw == 1 ? p->kw : 1;
+    const int32_t ic = p->ic, iw = p->iw, run = p->dw == 1 ? p->kw : 0;
     int32_t ky, kx;
-    if (p->dw == 1 && iy >= 0 && ix >= 0 && ix + run <= iw && iy + (p->kh - 1) * p->dh < safe) {
+    if (run > 0 && iy >= 0 && ix >= 0 && ix + run <= iw && iy + (p->kh - 1) * p->dh < safe) {
         const int32_t size = run * ic, step = p->dh * iw * ic;
         const int8_t *s = x + ((iy - p->x_row0) * iw + ix) * ic;
         for (ky = p->kh; ky > 0; --ky, s += step, d += size) {
@@ -91,20 +73,13 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t
     }
     for (ky = 0; ky < p->kh; ++ky, iy += p->dh) {
         const int inside = iy >= 0 && iy < p->ih;
-        const int8_t *s = x + ((iy - p->x_row0) * iw + ix) * ic;
-        for (kx = 0; kx < p->kw; kx += run) {
-            const int32_t col = ix + kx * p->dw;
-            if (inside && col >= 0 && col + run <= iw) {
-                d = aot_qconv_dsp_copy(d, s + kx * p->dw * ic, run * ic);
-            } else if (inside && run > 1) {
-                const int32_t left = col < 0 ? (-col < run ? -col : run) : 0;
-                const int32_t past = iw - col < run ? iw - col : run;
-                const int32_t right = past > left ? past : left;
-                d = aot_qconv_dsp_fill(d, p->x_zero, left * ic);
-                d = aot_qconv_dsp_copy(d, s + left * ic, (right - left) * ic);
-                d = aot_qconv_dsp_fill(d, p->x_zero, (run - right) * ic);
-            } else {
-                d = aot_qconv_dsp_fill(d, p->x_zero, run * ic);
+        const int8_t *s = x + (iy - p->x_row0) * iw * ic;
+        int32_t col = ix;
+        for (kx = 0; kx < p->kw; ++kx, col += p->dw) {
+            const int real = inside && col >= 0 && col < iw;
+            int32_t c;
+            for (c = 0; c < ic; ++c) {
+                *d++ = (int8_t)(real ? s[col * ic + c] : p->x_zero);
             }
         }
     }
@@ -184,24 +159,73 @@ AOT_INLINE void aot_qconv_dsp_columns(uint32_t *d, const int8_t *x, const aot_qc
 }
 
 /* What the pixels of a call have in common; `last`: the last four channels, where the blocks before
- * leave some. */
+ * leave some, or NULL. The loops over pixels are shared by all instances. */
 typedef struct {
-    aot_dsp_job job, last;
-    aot_dsp_out out, last_out;
-    int32_t oc;
+    aot_dsp_job job, *last;
+    aot_dsp_run *run;
+    uint32_t *wide;
+    int32_t oc, depth;
 } aot_qconv_dsp_state;
 
 /* All channels of two pixels whose windows are in scratch. */
-AOT_INLINE void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y, int two, int RQ, int PC,
-                                     int KIND, int CLIP, int WIDE, int LAST) {
+AOT_INLINE void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y, int two) {
     int8_t *const next = two ? y + s->oc : y;
     s->job.y0 = y;
     s->job.y1 = next;
-    aot_dsp_pixels(&s->job, &s->out, RQ, PC, KIND == 2, CLIP, WIDE);
-    if (LAST) {
-        s->last.y0 = y + s->oc - 4;
-        s->last.y1 = next + s->oc - 4;
-        aot_dsp_pixels(&s->last, &s->last_out, RQ, PC, KIND == 2, CLIP, WIDE);
+    s->run(&s->job);
+    if (s->last != NULL) {
+        s->last->y0 = y + s->oc - 4;
+        s->last->y1 = next + s->oc - 4;
+        s->run(s->last);
+    }
+}
+
+/* One image; y at row y0, x at row x_row0. */
+static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_windows(int8_t *y, const int8_t *x,
+                                                          const aot_qconv_s8_params *p,
+                                                          aot_qconv_dsp_state *s) {
+    int8_t *const stage = (int8_t *)(s->wide + s->depth);
+    int32_t left = (p->y1 - p->y0) * p->ow, oy = p->y0, ox = 0, i;
+    int32_t safe = (p->y1 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh;
+    safe = safe < p->ih - 1 ? safe : p->ih - 1;
+    memset(stage, 0, 2 * (size_t)s->depth);
+    for (; left > 0; left -= 2, y += 2 * p->oc) {
+        for (i = 0; i < 2 && i < left; ++i) {
+            aot_qconv_dsp_window(stage + i * s->depth, x, p, oy * p->sh - p->pt, ox * p->sw - p->pl,
+                                 safe);
+            if (++ox == p->ow) {
+                ox = 0;
+                ++oy;
+            }
+        }
+        aot_qconv_dsp_widen(s->wide, stage, stage + s->depth, s->depth);
+        aot_qconv_dsp_pixels(s, y, left > 1);
+    }
+}
+
+static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_points(int8_t *y, const int8_t *x,
+                                                         const aot_qconv_s8_params *p,
+                                                         aot_qconv_dsp_state *s) {
+    int32_t left = (p->y1 - p->y0) * p->ow;
+    x += ((p->y0 - p->x_row0) * p->iw - p->pl) * p->ic;
+    for (; left > 0; left -= 2, x += 2 * p->ic, y += 2 * p->oc) {
+        const int two = left > 1;
+        aot_qconv_dsp_widen(s->wide, x, two ? x + p->ic : x, p->ic);
+        aot_qconv_dsp_pixels(s, y, two);
+    }
+}
+
+static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_rows(int8_t *y, const int8_t *x,
+                                                       const aot_qconv_s8_params *p,
+                                                       aot_qconv_dsp_state *s) {
+    int32_t oy, ox;
+    for (oy = p->y0; oy < p->y1; ++oy) {
+        for (ox = 0; ox < p->ow; ox += 2) {
+            const int two = ox + 1 < p->ow;
+            aot_qconv_dsp_columns(s->wide, x, p, oy * p->sh - p->pt, ox - p->pl);
+            aot_qconv_dsp_pixels(s, y, two);
+            y += two ? 2 * p->oc : p->oc;
+        }
     }
 }
 
@@ -213,74 +237,35 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
                                   int CLIP, int WIDE, int LAST) {
     const int32_t window = p->kh * p->kw * p->ic, depth = (window + 7) & ~7;
     const int32_t words = KIND == 2 ? 2 * p->kh * p->ic : depth;
-    const int32_t block = 4 * (KIND == 2 ? window : depth);
-    uint32_t *const wide = (uint32_t *)scratch;
-    int8_t *const stage = (int8_t *)(wide + depth);
+    const int32_t block = 4 * (KIND == 2 ? window : depth), blocks = p->oc / 4;
+    const aot_dsp_out out = {mult, shift, p->y_zero, p->lo, p->hi};
     aot_qconv_dsp_state s;
-    int32_t image, oy, ox;
-    s.out.mult = mult;
-    s.out.shift = shift;
-    s.out.zero = p->y_zero;
-    s.out.lo = p->lo;
-    s.out.hi = p->hi;
+    aot_dsp_job last;
+    int32_t image;
+    s.run = aot_dsp_run_of(RQ, PC, KIND == 2, CLIP, WIDE);
+    s.last = NULL;
+    s.wide = (uint32_t *)scratch;
     s.oc = p->oc;
-    aot_dsp_job_init(&s.job, &s.out, w, bias, p->oc / 4, RQ, PC);
-    s.job.x = wide;
-    s.job.end = wide + words;
+    s.depth = depth;
+    memset(scratch, 0, (size_t)words * sizeof *s.wide);
+    s.job.x = s.wide;
+    s.job.end = s.wide + words;
+    aot_dsp_job_init(&s.job, &out, w, bias, 0, blocks, RQ, PC, KIND == 2, CLIP, WIDE);
     if (LAST) {
-        s.last_out = s.out;
-        s.last_out.mult += PC ? p->oc - 4 : 0;
-        s.last_out.shift += PC && RQ != 0 ? p->oc - 4 : 0;
-        aot_dsp_job_init(&s.last, &s.last_out, w + p->oc / 4 * block, bias + p->oc / 4 * 4, 1, RQ,
-                         PC);
-        s.last.x = wide;
-        s.last.end = wide + words;
-    }
-    memset(wide, 0, (size_t)words * sizeof *wide);
-    if (KIND == 0) {
-        memset(stage, 0, 2 * (size_t)depth);
+        last = s.job;
+        s.last = &last;
+        aot_dsp_job_init(&last, &out, w + blocks * block, bias + 4 * blocks, p->oc - 4, 1, RQ, PC,
+                         KIND == 2, CLIP, WIDE);
     }
     for (image = 0; image < p->n; ++image) {
-        int8_t *out = y + (image * p->oh + p->y0 - p->y_row0) * p->ow * p->oc;
-        const int8_t *in = x + image * p->ih * p->iw * p->ic;
-        if (KIND == 1) {
-            int32_t left = (p->y1 - p->y0) * p->ow;
-            in += ((p->y0 - p->x_row0) * p->iw - p->pl) * p->ic;
-            for (; left > 0; left -= 2, in += 2 * p->ic, out += 2 * p->oc) {
-                const int two = left > 1;
-                aot_qconv_dsp_widen(wide, in, two ? in + p->ic : in, p->ic);
-                aot_qconv_dsp_pixels(&s, out, two, RQ, PC, KIND, CLIP, WIDE, LAST);
-            }
-            continue;
-        }
-        if (KIND == 0) {
-            int32_t left = (p->y1 - p->y0) * p->ow;
-            int32_t safe = (p->y1 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh;
-            safe = safe < p->ih - 1 ? safe : p->ih - 1;
-            oy = p->y0;
-            ox = 0;
-            for (; left > 0; left -= 2, out += 2 * p->oc) {
-                aot_qconv_dsp_window(stage, in, p, oy * p->sh - p->pt, ox * p->sw - p->pl, safe);
-                oy += ++ox == p->ow;
-                ox = ox == p->ow ? 0 : ox;
-                if (left > 1) {
-                    aot_qconv_dsp_window(stage + depth, in, p, oy * p->sh - p->pt,
-                                         ox * p->sw - p->pl, safe);
-                    oy += ++ox == p->ow;
-                    ox = ox == p->ow ? 0 : ox;
-                }
-                aot_qconv_dsp_widen(wide, stage, stage + depth, depth);
-                aot_qconv_dsp_pixels(&s, out, left > 1, RQ, PC, KIND, CLIP, WIDE, LAST);
-            }
-            continue;
-        }
-        for (oy = p->y0; oy < p->y1; ++oy) {
-            for (ox = 0; ox < p->ow; ox += 2) {
-                const int two = ox + 1 < p->ow;
-                aot_qconv_dsp_columns(wide, in, p, oy * p->sh - p->pt, ox - p->pl);
-                aot_qconv_dsp_pixels(&s, out, two, RQ, PC, KIND, CLIP, WIDE, LAST);
-                out += two ? 2 * p->oc : p->oc;
-            }
+        int8_t *const to = y + (image * p->oh + p->y0 - p->y_row0) * p->ow * p->oc;
+        const int8_t *const from = x + image * p->ih * p->iw * p->ic;
+        if (KIND == 2) {
+            aot_qconv_dsp_rows(to, from, p, &s);
+        } else if (KIND == 1) {
+            aot_qconv_dsp_points(to, from, p, &s);
+        } else {
+            aot_qconv_dsp_windows(to, from, p, &s);
         }
     }
 }
