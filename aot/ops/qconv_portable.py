@@ -64,7 +64,9 @@ def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     t = tile(s.arch, s.cpu, s.oh * s.ow)
     packed = pack(w.transpose(0, 2, 3, 1).reshape(s.oc, s.kh, s.kw * s.ic), t)
     bias = pad_channels(bias.astype(np.int32), t.channels)
-    scratch = t.pixels * s.kh * s.kw * s.ic if copies(s) else 0
+    neighbours = s.ow % t.pixels == 0 and s.dw == 1 and s.sw <= s.kw
+    width = (t.pixels - 1) * s.sw + s.kw if neighbours else t.pixels * s.kw
+    scratch = s.kh * width * s.ic if copies(s) else 0
     return QCall("aot_qconv_s8", packed, bias, scratch, t.instance)
 
 

@@ -5,7 +5,8 @@
  * one, bias padded likewise.
  * Windows inside the image are read in place; those at its border, and all of them where
  * aot_qconv_s8_copies says so, are copied to scratch with x_zero for what is outside.
- * Scratch: P * kh * kw * ic bytes, none (NULL) where nothing is copied. y must not overlap x.
+ * Scratch: kh * width * ic bytes, width = (P - 1) * sw + kw if P divides ow, dw = 1 and sw <= kw,
+ * else P * kw; none (NULL) where nothing is copied. y must not overlap x.
  */
 #ifndef AOT_QCONV_S8_H
 #define AOT_QCONV_S8_H
@@ -18,15 +19,15 @@ AOT_INLINE int aot_qconv_s8_copies(const aot_qconv_s8_params *p) {
     return p->dw > 1 || (p->kh > 1 && p->oc > 6 * p->kw * p->ic);
 }
 
-/* The window [kh][kw][ic] whose corner is at row iy, column ix. */
+/* The window [kh][width][ic] whose corner is at row iy, column ix; columns are dw apart. */
 AOT_INLINE void aot_qconv_s8_window(int8_t *d, const int8_t *x, const aot_qconv_s8_params *p,
-                                    int32_t iy, int32_t ix) {
+                                    int32_t iy, int32_t ix, int32_t width) {
     const size_t pixel = (size_t)p->ic;
     int32_t a, b;
     for (a = 0; a < p->kh; ++a) {
         const int32_t row = iy + a * p->dh;
         const int inside = row >= 0 && row < p->ih;
-        for (b = 0; b < p->kw; ++b, d += pixel) {
+        for (b = 0; b < width; ++b, d += pixel) {
             const int32_t col = ix + b * p->dw;
             if (inside && col >= 0 && col < p->iw) {
                 memcpy(d, x + ((ptrdiff_t)(row - p->x_row0) * p->iw + col) * p->ic, pixel);
@@ -37,12 +38,29 @@ AOT_INLINE void aot_qconv_s8_window(int8_t *d, const int8_t *x, const aot_qconv_
     }
 }
 
-/* Points x[i] at the windows of pixels first..first+n-1 (row-major); the step between their rows.
- * Past the last pixel they repeat it. */
+/* Copies the windows of n pixels with corners ys, xs to scratch: one wide window for neighbours
+ * that overlap, else one each. Points at[i] at them; the step between their rows. */
+AOT_INLINE ptrdiff_t aot_qconv_s8_copy(const int8_t **at, const int8_t *x, int8_t *scratch,
+                                       const aot_qconv_s8_params *p, const int32_t *ys,
+                                       const int32_t *xs, int n, int P) {
+    const int wide = p->dw == 1 && p->sw <= p->kw && ys[0] == ys[P - 1];
+    const int32_t width = wide ? xs[P - 1] - xs[0] + p->kw : p->kw;
+    const ptrdiff_t size = (ptrdiff_t)p->kh * width * p->ic;
+    int i;
+    for (i = 0; i < P; ++i) {
+        if (i < n && (i == 0 || !wide)) {
+            aot_qconv_s8_window(scratch + i * size, x, p, ys[i], xs[i], width);
+        }
+        at[i] = scratch + (wide ? (ptrdiff_t)(xs[i] - xs[0]) * p->ic : (i < n ? i : n - 1) * size);
+    }
+    return (ptrdiff_t)width * p->ic;
+}
+
+/* Points at[i] at the windows of pixels oy, ox and the n - 1 after it (row-major); the step between
+ * their rows. Past the last pixel they repeat it. */
 AOT_INLINE ptrdiff_t aot_qconv_s8_aim(const int8_t **at, const int8_t *x, int8_t *scratch,
                                       const aot_qconv_s8_params *p, int32_t oy, int32_t ox, int n,
                                       int P) {
-    const int32_t run = p->kw * p->ic;
     int32_t ys[AOT_QTILE_MAX], xs[AOT_QTILE_MAX];
     int copy = aot_qconv_s8_copies(p), i;
     for (i = 0; i < P; ++i) {
@@ -55,18 +73,13 @@ AOT_INLINE ptrdiff_t aot_qconv_s8_aim(const int8_t **at, const int8_t *x, int8_t
             ++oy;
         }
     }
-    for (i = 0; i < P; ++i) {
-        if (copy && scratch != NULL) {
-            int8_t *const window = scratch + (ptrdiff_t)(i < n ? i : n - 1) * p->kh * run;
-            if (i < n) {
-                aot_qconv_s8_window(window, x, p, ys[i], xs[i]);
-            }
-            at[i] = window;
-        } else {
-            at[i] = x + ((ptrdiff_t)(ys[i] - p->x_row0) * p->iw + xs[i]) * p->ic;
-        }
+    if (copy && scratch != NULL) {
+        return aot_qconv_s8_copy(at, x, scratch, p, ys, xs, n, P);
     }
-    return copy && scratch != NULL ? run : (ptrdiff_t)p->dh * p->iw * p->ic;
+    for (i = 0; i < P; ++i) {
+        at[i] = x + ((ptrdiff_t)(ys[i] - p->x_row0) * p->iw + xs[i]) * p->ic;
+    }
+    return (ptrdiff_t)p->dh * p->iw * p->ic;
 }
 
 /* Every output channel of n <= P pixels whose windows are at `at`; y at the first of them. Pixels
@@ -103,8 +116,8 @@ AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const 
                              const aot_qconv_s8_params *p, int RQ, int PC, int P, int O,
                              int PLANAR) {
     const int32_t pixels = (p->y1 - p->y0) * p->ow;
-    const int pointwise =
-        p->kh * p->kw == 1 && p->sh == 1 && p->sw == 1 && p->ow == p->iw && p->pt == 0;
+    const int pointwise = p->kh * p->kw == 1 && p->sh == 1 && p->sw == 1 && p->ow == p->iw &&
+                          p->pt == 0 && p->pl == 0;
     const int8_t *at[AOT_QTILE_MAX];
     int32_t image, first;
     int i;
