@@ -18,6 +18,10 @@ CORPUS = (
     *("minilm_l3_v512", "oww_embedding", "oww_melspectrogram", "ppocr_v2_cls", "ppocr_v4_det"),
     *("silero_vad_16k_flat", "ultraface_rfb320"),
 )
+QUANTISED = (
+    *("mlperf_ad_int8", "mlperf_ic_int8", "mlperf_kws_int8", "mlperf_sww_int8", "mlperf_vww_int8"),
+    *("hello_world_int8", "micro_kws_m_qoperator", "mobilenetv2_int8"),
+)
 SEEDED = (
     *("mlp", "resnet18", "resnet50", "mobilenetv2", "vgg16", "squeezenet1_1", "inceptionv3"),
     "bert_tiny",
@@ -73,6 +77,27 @@ def seeded(folder: Path, name: str, work: Path) -> RealModel:
         command = [sys.executable, folder / "make_seed_models.py", name, "-o", work]
         subprocess.run(command, check=True, capture_output=True)
     return RealModel(name, path, None, {})
+
+
+def seeded_codes(folder: Path, name: str, work: Path, *options: str, size: int = 96) -> RealModel:
+    """Architecture `name`, quantised by the generator with `options`."""
+    script = folder / "make_seed_models.py"
+    command = [sys.executable, script, name, "--int8", "--size", str(size), "-o", work, *options]
+    subprocess.run(command, check=True, capture_output=True)
+    return RealModel(name, work / f"{name}_int8_qdq.onnx", None, {})
+
+
+def tflite_outputs(folder: Path, name: str) -> dict[str, np.ndarray]:
+    """The samples of a model with the outputs of TFLite's reference kernels, by ONNX name."""
+    entries = json.loads((folder / "models.json").read_text())["models"]
+    entry = next(e for e in entries if e["name"] == name)
+    stored = np.load(folder / entry["io"])
+    source, result = entry["inputs"][0]["name"], entry["outputs"][0]["name"]
+    arrays = {}
+    for k in range(entry["samples"]):
+        arrays[f"s{k}/{source}"] = stored[f"s{k}_in0"]
+        arrays[f"s{k}/{result}"] = stored[f"s{k}_tflite_out0"]
+    return arrays
 
 
 def light(name: str) -> RealModel:

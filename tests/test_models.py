@@ -9,14 +9,32 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from corpus_models import CORPUS, LIGHT, SEEDED, RealModel, corpus, light, seeded
+from corpus_models import (
+    CORPUS,
+    LIGHT,
+    QUANTISED,
+    SEEDED,
+    RealModel,
+    corpus,
+    light,
+    seeded,
+    seeded_codes,
+    tflite_outputs,
+)
 
 FULL = bool(os.environ.get("AOT_FULL"))
 # Every run: all kinds of network that are quick to build. AOT_FULL=1: all of them.
 SAMPLE_CORPUS = CORPUS
 SAMPLE_SEEDED = ("mlp", "resnet18", "mobilenetv2", "squeezenet1_1", "bert_tiny")
+SAMPLE_QUANTISED = (
+    "mlperf_ic_int8",
+    "mlperf_vww_int8",
+    "hello_world_int8",
+    "micro_kws_m_qoperator",
+)
 SAMPLE_LIGHT = ("squeezenet", "shufflenet", "densenet121")
 
 
@@ -27,8 +45,8 @@ def run(*args: object) -> str:
     return done.stdout
 
 
-def check(model: RealModel, out: Path) -> None:
-    run(model.path, "-o", out, *model.options())
+def check(model: RealModel, out: Path, *options: str) -> None:
+    run(model.path, "-o", out, *model.options(), *options)
     built = subprocess.run(["cmake", "--build", out], capture_output=True, text=True, check=False)
     said = built.stdout[-3000:] + built.stderr[-3000:]
     assert built.returncode == 0 and "warning:" not in said, said
@@ -52,3 +70,35 @@ def test_seeded(name: str, models_folder: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", LIGHT if FULL else SAMPLE_LIGHT)
 def test_light(name: str, tmp_path: Path) -> None:
     check(light(name), tmp_path / "out")
+
+
+def floats(out: Path) -> list[str]:
+    """Kernels of a bundle that compute in float32; quantising at a float border is none."""
+    nodes = json.loads((out / "bundle" / "manifest.json").read_text())["nodes"]
+    return [n["kernel"] for n in nodes if "f32" in n["kernel"]]
+
+
+@pytest.mark.parametrize("name", QUANTISED if FULL else SAMPLE_QUANTISED)
+def test_quantised(name: str, models_folder: Path, tmp_path: Path) -> None:
+    check(corpus(models_folder, name, tmp_path), tmp_path / "out")
+    assert not floats(tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", ("ic", "kws", "sww", "vww") if FULL else ("kws", "sww"))
+def test_tflite_arithmetic(name: str, models_folder: Path, tmp_path: Path) -> None:
+    model = corpus(models_folder, f"mlperf_{name}_int8", tmp_path)
+    np.savez(tmp_path / "tflite.npz", **tflite_outputs(models_folder, model.name))
+    out = tmp_path / "out"
+    run(model.path, "-o", out, "--requant", "tflite")
+    subprocess.run(["cmake", "--build", out], check=True, capture_output=True)
+    said = run("verify", out, "--inputs", tmp_path / "tflite.npz")
+    stored = [line for line in said.splitlines() if "(stored)" in line]
+    assert len(stored) == 4 and all("max abs 0," in line for line in stored), said
+
+
+@pytest.mark.parametrize("options", [(), ("--act", "uint8"), ("--per-tensor",)])
+def test_seeded_codes(options: tuple[str, ...], models_folder: Path, tmp_path: Path) -> None:
+    if options and not FULL:
+        pytest.skip("AOT_FULL=1 runs all kinds of quantisation")
+    check(seeded_codes(models_folder, "resnet18", tmp_path, *options), tmp_path / "out")
+    assert not floats(tmp_path / "out")
