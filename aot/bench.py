@@ -103,8 +103,8 @@ def bench(built: Built, repeat: int = 0) -> Timing | Board:
 def _board(built: Built, repeat: int) -> Board:
     measured = timed(built, repeat)
     hz = int(built.target.get("tick_hz", 0))
-    empty = int(measured["empty"], 16)
-    ticks = [int(t, 16) - empty for t in measured["ticks"]]
+    empty, *counted = (int(t, 16) for t in measured["ticks"])
+    ticks = [t - empty for t in counted]
     return Board(
         tuple(round(t * 1e9 / hz) if hz else t for t in ticks),
         round(1e9 / hz) if hz else 1,

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 #: Sections are small so that the linker drops what an image does not use; debug information is
 #: not loaded, and names the line of a fault.
 FLAGS = ("-ffunction-sections", "-fdata-sections", "-g")
-#: Kernels are unrolled by hand: what -O3 adds makes code larger by half and hardly faster.
+#: Kernels are unrolled by hand: -O3 makes code larger by half and hardly faster, and -Os, which
+#: gives up on constants inside kernels, makes it larger too.
 LEVEL = "-O2"
 #: Alignment of the file of constants.
 WEIGHTS_ALIGN = 16

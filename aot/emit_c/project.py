@@ -159,8 +159,6 @@ def _values(
     flags = (*CFLAGS, f"-ffp-contract={contract}", *target.cflags)
     if target.board:
         flags += board.FLAGS
-        if options.objective == "flash":
-            flags += ("-Os",)  # after the build type's own level
     ins, outs = interface.inputs(program), interface.outputs(program)
     return {
         "name": name,

@@ -15,6 +15,7 @@ import pytest
 import aot
 from aot.cli import main
 from aot.image import measure_image
+from aot.linkmap import flash_parts
 from aot.npz import read_npz
 from aot.target import NAMES, load_target
 from targets.images import ALL, DIGITS, FAST, REST, digits, emulate, need_tools
@@ -139,7 +140,10 @@ def test_warnings_are_errors(name: str, tmp_path: Path) -> None:
         assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_objective_flash_makes_a_smaller_image(folder: Path, tmp_path: Path) -> None:
-    fast = measure_image(digits("cortex-m4", folder) / "bin" / "digits.elf")
-    small = aot.compile(DIGITS, tmp_path, target="cortex-m4", objective="flash").build()
-    assert measure_image(small.out / "bin" / "digits.elf").flash < 0.97 * fast.flash
+def test_the_link_map_accounts_for_the_flash(folder: Path) -> None:
+    out = digits("cortex-m4", folder)
+    parts = flash_parts(out / "digits-runner.map")
+    flash = measure_image(out / "bin" / "digits.elf").flash
+    assert abs(sum(parts.values()) - flash) < 64
+    assert parts["startup"] + parts["runner"] + parts["toolchain"] < 4000
+    assert flash_parts(out / "nothing.map") == {}

@@ -31,6 +31,8 @@ extern void *aot_model_trace_user;
 #define OUT (AOT_MODEL_OUTPUTS > 0 ? AOT_MODEL_OUTPUTS : 1)
 #define LINE (24 * (IN + OUT) + 200)
 #define PAINT 0x5AFEC0DEU
+/* A function whose variables are not on the stack while the model runs. */
+#define ALONE __attribute__((noinline))
 
 static aot_model_context context;
 #if !AOT_MODEL_IO_ARENA
@@ -184,7 +186,7 @@ static void option(const char *name, const char *text, request *r) {
 }
 
 /* Look through the arguments; gives whether there were any. */
-__attribute__((noinline)) static int look(request *r) {
+ALONE static int look(request *r) {
     char line[LINE];
     char *c = line, *name = NULL;
     int count = 0;
@@ -211,7 +213,7 @@ __attribute__((noinline)) static int look(request *r) {
     return count > 1;
 }
 
-static uint32_t setting(char letter, uint32_t otherwise) {
+ALONE static uint32_t setting(char letter, uint32_t otherwise) {
     request r = {0};
     r.letter = letter;
     (void)look(&r);
@@ -250,7 +252,7 @@ static void check(aot_status status, const char *what) {
         die(1, what, aot_hex(digits + sizeof digits, (uint64_t)status));
 }
 
-static void prepare(void) {
+ALONE static void prepare(void) {
 #if !AOT_MODEL_IO_ARENA
     unsigned char *at = io;
     int i;
@@ -276,7 +278,7 @@ static void prepare(void) {
 }
 
 /* Runs destroy the inputs: they are read before each. */
-static void load(uint32_t step, uint32_t steps, int filled) {
+ALONE static void load(uint32_t step, uint32_t steps, int filled) {
     request r = {0};
     for (r.index = 0; r.index < AOT_MODEL_INPUTS; ++r.index) {
         const aot_spec *spec;
@@ -297,7 +299,7 @@ static void load(uint32_t step, uint32_t steps, int filled) {
     }
 }
 
-static void store(uint32_t step) {
+ALONE static void store(uint32_t step) {
     request r = {0};
     for (; r.index < AOT_MODEL_OUTPUTS; ++r.index) {
         const aot_spec *spec;
@@ -309,7 +311,7 @@ static void store(uint32_t step) {
     }
 }
 
-static void run(void) {
+AOT_INLINE void run(void) {
 #if AOT_MODEL_IO_ARENA
     check(aot_model_run(&context, NULL, NULL), "run: status ");
 #else
@@ -339,7 +341,7 @@ static uint32_t test_run(void) {
     return sum;
 }
 
-static void self_test(void) {
+ALONE static void self_test(void) {
     const uint32_t first = test_run();
     if (test_run() != first)
         die(1, "two runs gave different outputs", "");
@@ -353,7 +355,7 @@ static void self_test(void) {
  */
 
 /* Fill what is free of the stack, far enough below this very function's frame. */
-__attribute__((noinline)) static void paint(void) {
+ALONE static void paint(void) {
     volatile uint32_t *p = (volatile uint32_t *)(void *)aot_stack_limit;
     const volatile uint32_t *const end = (const volatile uint32_t *)__builtin_frame_address(0) - 8;
     for (; p < end; ++p)
@@ -369,60 +371,61 @@ static uintptr_t stack_used(void) {
     return (uintptr_t)end - (uintptr_t)p;
 }
 
-static void value(intptr_t file, const char *before, uint64_t number_) {
+ALONE static void value(intptr_t file, const char *before, uint64_t number_) {
     char digits[20];
     const char *text = aot_hex(digits + sizeof digits, number_);
     (void)ask(WRITE, file, before, length(before));
     (void)ask(WRITE, file, text, length(text));
 }
 
-/* Ticks of each run as hexadecimal text, those of nothing, and the stack. */
-static void measure(uint32_t repeat, uint32_t warmup) {
-    const intptr_t asked = (intptr_t)setting('r', 0);
-    const intptr_t file = asked != 0 ? asked : open_file(":tt", WRITE_BINARY);
-    uint64_t began, ended;
+ALONE static intptr_t report_file(void) {
+    const intptr_t report = (intptr_t)setting('r', 0);
+    return report != 0 ? report : open_file(":tt", WRITE_BINARY);
+}
+
+ALONE static void finish(intptr_t file) {
+    (void)ask(WRITE, file, "\"}\n", 3);
+    (void)ask(CLOSE, file, NULL, 0);
+}
+
+/* Ticks of nothing and of each run as hexadecimal text, and the stack. Little is kept while the
+ * model runs: it would count as its stack. */
+ALONE static void measure(uint32_t repeat, uint32_t warmup) {
+    const intptr_t file = report_file();
+    uint32_t i = warmup + repeat;
     uintptr_t most = 0;
-    uint32_t i;
     aot_count_start();
-    began = aot_count();
-    ended = aot_count();
-    value(file, "{\"name\":\"" AOT_MODEL_NAME "\",\"empty\":\"", ended - began);
-    for (i = 0; i < warmup + repeat; ++i) {
+    value(file, "{\"name\":\"" AOT_MODEL_NAME "\",\"ticks\":[\"", aot_count());
+    for (; i > 0; --i) {
+        uint64_t ticks;
         uintptr_t used;
         load(0, 1, 0);
         paint();
-        began = aot_count();
+        aot_count_start();
         run();
-        ended = aot_count();
+        ticks = aot_count();
         used = stack_used();
         most = used > most ? used : most;
-        if (i >= warmup)
-            value(file, i > warmup ? "\",\"" : "\",\"ticks\":[\"", ended - began);
+        if (i <= repeat)
+            value(file, "\",\"", ticks);
     }
     value(file, "\"],\"stack\":\"", most);
-    (void)ask(WRITE, file, "\"}\n", 3);
-    (void)ask(CLOSE, file, NULL, 0);
+    finish(file);
 }
 
 #ifdef AOT_TRACE
 #include "trace.h"
 #endif
 
-int main(void) {
+/* Whether there are arguments, all of which are checked. */
+ALONE static int asked(void) {
     request all = {0};
-    const int asked = look(&all);
-    uint32_t steps, step, repeat;
-    prepare();
-    if (!asked) {
-        self_test();
-        return 0;
-    }
-    repeat = setting('n', 0);
-    steps = setting('s', 1);
-    if (repeat > 0) {
-        measure(repeat, setting('w', 1));
-        return 0;
-    }
+    return look(&all);
+}
+
+ALONE static void run_steps(void) {
+    const uint32_t steps = setting('s', 1);
+    uint32_t step;
     for (step = 0; step < steps; ++step) {
         load(step, steps, 0);
 #ifdef AOT_TRACE
@@ -432,5 +435,20 @@ int main(void) {
 #endif
         store(step);
     }
+}
+
+ALONE static uint32_t repeats(void) {
+    return setting('n', 0);
+}
+
+int main(void) {
+    const int files = asked();
+    prepare();
+    if (!files)
+        self_test();
+    else if (repeats() > 0)
+        measure(repeats(), setting('w', 1));
+    else
+        run_steps();
     return 0;
 }

@@ -2,8 +2,6 @@
 /* Preparing memory, and text and exit by semihosting: the same on every board. */
 #include "board.h"
 
-#include <string.h>
-
 #define SYS_WRITE0 0x04
 #define SYS_EXIT_EXTENDED 0x20
 #define APPLICATION_EXIT 0x20026
@@ -45,13 +43,21 @@ void aot_exit(int code) {
     }
 }
 
+/* Words of a section from `source`, or zeros; not memcpy, which may be large. */
+static void set(unsigned char *begin, const unsigned char *end, const unsigned char *source) {
+    uint32_t *to = (uint32_t *)(void *)begin;
+    const uint32_t *from = (const uint32_t *)(const void *)source;
+    while (to < (const uint32_t *)(const void *)end)
+        *to++ = from != NULL ? *from++ : 0;
+}
+
 void aot_start(void) {
     volatile uint32_t *const guard = (volatile uint32_t *)(void *)aot_stack_limit;
     int code;
     guard[0] = guard[1] = GUARD;
-    memcpy(aot_data_start, aot_data_load, (size_t)(aot_data_end - aot_data_start));
-    memset(aot_bss_start, 0, (size_t)(aot_bss_end - aot_bss_start));
-    memset(aot_arena_start, 0, (size_t)(aot_arena_end - aot_arena_start));
+    set(aot_data_start, aot_data_end, aot_data_load);
+    set(aot_bss_start, aot_bss_end, NULL);
+    set(aot_arena_start, aot_arena_end, NULL);
     code = main();
     if (guard[0] != GUARD || guard[1] != GUARD) {
         aot_print("fault: stack overflow\n");

@@ -88,6 +88,8 @@ void aot_count_start(void) {
     SYST_RVR = TICKS - 1;
     SYST_CVR = 0;
     SYST_CSR = 7; /* processor clock, interrupt, enable */
+    while (SYST_CVR == 0) { /* it starts with the next tick */
+    }
 }
 
 uint64_t aot_count(void) {

@@ -53,13 +53,18 @@ intptr_t aot_semihost(intptr_t operation, const void *arguments) {
 /* -- Counter ------------------------------------------------------------------------------------
  */
 
-void aot_count_start(void) {}
+static uint64_t start;
+
+void aot_count_start(void) {
+    start = 0;
+    start = aot_count();
+}
 
 uint64_t aot_count(void) {
 #if __riscv_xlen == 64
     uint64_t value;
     __asm__ volatile(WITH_CSR("csrr %0, minstret\n") : "=r"(value));
-    return value;
+    return value - start;
 #else
     uint32_t low, high, again;
     do {
@@ -67,7 +72,7 @@ uint64_t aot_count(void) {
         __asm__ volatile(WITH_CSR("csrr %0, minstret\n") : "=r"(low));
         __asm__ volatile(WITH_CSR("csrr %0, minstreth\n") : "=r"(again));
     } while (high != again);
-    return ((uint64_t)high << 32) | low;
+    return (((uint64_t)high << 32) | low) - start;
 #endif
 }
 
