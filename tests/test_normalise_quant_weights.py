@@ -234,3 +234,24 @@ def test_many_weights_of_four_bits_stay_packed(kind, form, zeros):
     np.testing.assert_allclose(run(proto, feeds)[0], run(model, feeds)[0], rtol=1e-4, atol=1e-3)
     assert normal(model, native=native, packed_from=281).graph.num_nodes() == 1
     assert only(normal(model, native=native, packed_from=281), "MatMul")
+
+
+@pytest.mark.parametrize(
+    ("op_type", "constants", "kept"),
+    [("Add", codes(8), True), ("Add", S8(5), False), ("Div", np.arange(1, 9, dtype=S8), False)],
+)
+def test_constants_that_codes_meet(op_type, constants, kept):
+    net = Net(x=(S8, (3, 8)))
+    made = net.add(op_type, net.dq("x", SX, S8(3)), net.dq(constants, SW, S8(0)))
+    net.q(made, 1.0 if op_type == "Div" else 0.04, S8(4), out="y")
+    counts, _ = check(net.model(y=S8))
+    assert counts["DequantizeLinear"] == 1 + kept
+
+
+def test_weights_of_transposed_convolutions_are_folded():
+    net = Net(x=(S8, (1, 4, 5, 5)))
+    weights = net.dq(codes(4, 3, 2, 2), SW, S8(0))
+    made = net.add("ConvTranspose", net.dq("x", SX, S8(3)), weights, strides=[2, 2])
+    net.q(made, 0.3, S8(4), out="y")
+    counts, _ = check(net.model(y=S8), step=1)
+    assert counts == {"DequantizeLinear": 1, "ConvTranspose": 1, "QuantizeLinear": 1}

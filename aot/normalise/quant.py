@@ -92,6 +92,13 @@ def is_activation(value: ir.Value) -> bool:
     return value.dtype in (kinds.INT8, kinds.UINT8, kinds.INT16, kinds.UINT16)
 
 
+def is_byte(value: ir.Value) -> bool:
+    """Whether the elements are integers of 8 bits."""
+    import onnx_ir as ir
+
+    return value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
+
+
 def limits(value: ir.Value) -> tuple[int, int]:
     """The smallest and the largest code of the value's type."""
     assert value.dtype is not None
@@ -210,11 +217,7 @@ def _picks(node: ir.Node) -> bool:
 
 def takes_codes(node: ir.Node, value: ir.Value) -> bool:
     """Whether ONNX and onnxruntime let this mover work on codes of the type of `value`."""
-    import onnx_ir as ir
-
-    if node.op_type in BYTES_ONLY:
-        return value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
-    return is_activation(value)
+    return is_byte(value) if node.op_type in BYTES_ONLY else is_activation(value)
 
 
 def quantiser_after(value: ir.Value, *, bias: bool = False) -> ir.Node | None:

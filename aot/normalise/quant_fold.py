@@ -18,7 +18,9 @@ from aot.edit import Editor, producer
 from aot.normalise.fold import Budget
 from aot.normalise.quant import (
     DEQUANTISE,
+    codes_value,
     dequantised,
+    is_byte,
     is_code,
     is_weight,
     params_of,
@@ -26,13 +28,13 @@ from aot.normalise.quant import (
     to_reals,
 )
 from aot.normalise.quant_bias import product_scale
-from aot.shapes.nodes import Array, array, attribute, constant, shape_of
+from aot.shapes.nodes import Array, array, attribute, constant, element_total, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-ELEMENTWISE = ("Add", "Concat", "Div", "Max", "Min", "Mul", "PRelu", "Sub", "Where")
+PRODUCTS = ("Conv", "Gemm", "MatMul")
+ELEMENTWISE = ("Add", "Mul", "Sub")
 
 
 def fold_weights(edit: Editor, budget: Budget) -> bool:
@@ -65,10 +67,18 @@ def _is_integer(reader: ir.Node, index: int) -> bool:
         quantised = quantiser_after(reader.outputs[0]) is not None
         return quantised and _is_bias(reader.inputs[index])
     if reader.op_type in ELEMENTWISE:
-        others = (dequantised(v) for i, v in enumerate(reader.inputs) if i != index)
-        active = any(d is not None and not is_weight(d) for d in others)
-        return active and quantiser_after(reader.outputs[0]) is not None
+        return _is_sum(reader, index)
     return False
+
+
+def _is_sum(reader: ir.Node, index: int) -> bool:
+    """Whether input `index` is several constants that 8-bit codes meet one by one."""
+    other, after = dequantised(reader.inputs[1 - index]), quantiser_after(reader.outputs[0])
+    constants = reader.inputs[index]
+    if other is None or after is None or is_weight(other) or constants is None:
+        return False
+    bytes_only = all(is_byte(codes_value(n)) for n in (other, after))
+    return bytes_only and element_total(constants) > 1  # a single one is a step of a table
 
 
 def _is_bias(value: ir.Value | None) -> bool:

@@ -118,4 +118,5 @@ def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
 
 def _pairs(codes: Array) -> Array:
     """Two codes of 4 bits in a byte, the first one in the low half."""
-    return codes[:, 0::2] | codes[:, 1::2] << 4
+    packed: Array = codes[:, 0::2] | codes[:, 1::2] << 4
+    return packed
