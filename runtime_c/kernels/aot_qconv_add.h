@@ -21,46 +21,42 @@ typedef struct aot_qconv_add_params {
     int32_t a_zero, b_zero, sum_zero, sum_lo, sum_hi;
 } aot_qconv_add_params;
 
-AOT_INLINE aot_qbinary_params aot_qconv_add_sum(const aot_qconv_add_params *p) {
-    aot_qbinary_params q;
-    memset(&q, 0, sizeof q);
-    q.a_mult = p->a_mult;
-    q.b_mult = p->b_mult;
-    q.y_mult = p->y_mult;
-    q.a_shift = p->a_shift;
-    q.b_shift = p->b_shift;
-    q.y_shift = p->y_shift;
-    q.offset = p->offset;
-    q.a_zero = p->a_zero;
-    q.b_zero = p->b_zero;
-    q.y_zero = p->sum_zero;
-    q.lo = p->sum_lo;
-    q.hi = p->sum_hi;
-    return q;
+AOT_INLINE void aot_qconv_add_sum(aot_qbinary_params *q, const aot_qconv_add_params *p) {
+    memset(q, 0, sizeof *q);
+    q->a_mult = p->a_mult;
+    q->b_mult = p->b_mult;
+    q->y_mult = p->y_mult;
+    q->a_shift = p->a_shift;
+    q->b_shift = p->b_shift;
+    q->y_shift = p->y_shift;
+    q->offset = p->offset;
+    q->a_zero = p->a_zero;
+    q->b_zero = p->b_zero;
+    q->y_zero = p->sum_zero;
+    q->lo = p->sum_lo;
+    q->hi = p->sum_hi;
 }
 
 /* The convolution of one image, without place. */
-AOT_INLINE aot_qconv_s8_params aot_qconv_add_part(const aot_qconv_add_params *p) {
-    aot_qconv_s8_params q;
-    memset(&q, 0, sizeof q);
-    q.n = 1;
-    q.ic = p->ic;
-    q.ih = p->ih;
-    q.iw = p->iw;
-    q.oc = p->oc;
-    q.oh = p->oh;
-    q.kh = p->kh;
-    q.kw = p->kw;
-    q.sh = p->sh;
-    q.sw = p->sw;
-    q.dh = p->dh;
-    q.dw = p->dw;
-    q.pt = p->pt;
-    q.x_zero = p->x_zero;
-    q.y_zero = p->y_zero;
-    q.lo = p->lo;
-    q.hi = p->hi;
-    return q;
+AOT_INLINE void aot_qconv_add_part(aot_qconv_s8_params *q, const aot_qconv_add_params *p) {
+    memset(q, 0, sizeof *q);
+    q->n = 1;
+    q->ic = p->ic;
+    q->ih = p->ih;
+    q->iw = p->iw;
+    q->oc = p->oc;
+    q->oh = p->oh;
+    q->kh = p->kh;
+    q->kw = p->kw;
+    q->sh = p->sh;
+    q->sw = p->sw;
+    q->dh = p->dh;
+    q->dw = p->dw;
+    q->pt = p->pt;
+    q->x_zero = p->x_zero;
+    q->y_zero = p->y_zero;
+    q->lo = p->lo;
+    q->hi = p->hi;
 }
 
 /* The kernel of a variant is a macro, because the constants of its convolution CONV are its own:
@@ -68,11 +64,13 @@ AOT_INLINE aot_qconv_s8_params aot_qconv_add_part(const aot_qconv_add_params *p)
 #define AOT_QCONV_ADD(CONV, Y, X, W, BIAS, MULT, SHIFT, SCRATCH, R, STAGE, P, ADD, ...)            \
     do {                                                                                           \
         const aot_qconv_add_params *const all_ = (P);                                              \
-        const aot_qbinary_params sum_ = aot_qconv_add_sum(all_);                                   \
-        aot_qconv_s8_params part_ = aot_qconv_add_part(all_);                                      \
+        aot_qbinary_params sum_;                                                                   \
+        aot_qconv_s8_params part_;                                                                 \
         int8_t *y_ = (int8_t *)(Y), *const stage_ = (int8_t *)(STAGE);                             \
         const int8_t *x_ = (const int8_t *)(X), *r_ = (const int8_t *)(R);                         \
         int32_t image_, first_;                                                                    \
+        aot_qconv_add_sum(&sum_, all_);                                                            \
+        aot_qconv_add_part(&part_, all_);                                                          \
         for (image_ = 0; image_ < all_->n; ++image_) {                                             \
             for (part_.y0 = 0; part_.y0 < all_->oh; part_.y0 = part_.y1) {                         \
                 part_.y_row0 = part_.y0;                                                           \

@@ -133,7 +133,9 @@ AOT_INLINE void aot_qconv_dsp_four(uint32_t *d, const int8_t *x, int32_t n) {
 AOT_INLINE void aot_qconv_dsp_columns(uint32_t *d, const int8_t *x, const aot_qconv_s8_params *p,
                                       int32_t iy, int32_t ix) {
     const int32_t ic = p->ic, row = p->iw * ic;
+    int8_t pad[4];
     int32_t ky, kx;
+    memset(pad, p->x_zero, sizeof pad);
     for (ky = 0; ky < p->kh; ++ky, iy += p->dh) {
         const int inside = iy >= 0 && iy < p->ih;
         const int8_t *s = x + ((iy - p->x_row0) * row + ix * ic);
@@ -142,16 +144,15 @@ AOT_INLINE void aot_qconv_dsp_columns(uint32_t *d, const int8_t *x, const aot_qc
             d += 2 * ic;
             continue;
         }
-        for (kx = 0; kx < 4; ++kx, s += ic) {
+        for (kx = 0; kx < 4; ++kx) {
             const int real = inside && ix + kx >= 0 && ix + kx < p->iw;
-            uint32_t a = ((uint32_t)p->x_zero & 0xFFU) * 0x01010101U;
-            int32_t c;
-            for (c = 0; c < ic; c += 4) {
-                if (real) {
-                    a = aot_dsp_load(s + c);
-                }
-                d[2 * c + kx] = aot_dsp_even(a);
-                d[2 * c + kx + 4] = aot_dsp_odd(a);
+            const int8_t *t = real ? s + kx * ic : pad;
+            const uint32_t *const end = d + 2 * ic;
+            uint32_t *to = d + kx;
+            for (; to < end; to += 8, t += real ? 4 : 0) {
+                const uint32_t a = aot_dsp_load(t);
+                to[0] = aot_dsp_even(a);
+                to[4] = aot_dsp_odd(a);
             }
         }
         d += 2 * ic;
@@ -168,7 +169,8 @@ typedef struct {
 } aot_qconv_dsp_state;
 
 /* All channels of two pixels whose windows are in scratch. */
-AOT_INLINE void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y, int two) {
+static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y,
+                                                         int two) {
     int8_t *const next = two ? y + s->oc : y;
     s->job.y0 = y;
     s->job.y1 = next;

@@ -102,20 +102,30 @@ AOT_INLINE int32_t aot_requant_integer(int32_t acc, int32_t mult, int32_t shift,
 /* acc * mult * 2^-31, halves upwards; |acc| <= 2^30. The doubled product has the result in its upper
  * half and the bit that rounds on top of the lower one. */
 AOT_INLINE int32_t aot_requant_doubling_high(int32_t acc, int32_t mult) {
+#if defined(__ARM_FEATURE_DSP) && defined(__GNUC__)
+    int32_t high;
+    __asm__("smmulr %0, %1, %2" : "=r"(high) : "r"(acc * 2), "r"(mult));
+    return high;
+#else
     const int64_t twice = (int64_t)(acc * 2) * mult;
     return (int32_t)(twice >> 32) + (int32_t)((uint32_t)twice >> 31);
+#endif
+}
+
+/* The rare left shifts. */
+static AOT_NOINLINE AOT_UNUSED int32_t aot_requant_left(int32_t acc, int32_t mult, int32_t shift) {
+    const int64_t wide = (int64_t)acc * (int64_t)(1U << shift);
+    const int64_t top = (1 << 30) - 1;
+    const int64_t limited = wide > top ? top : wide < -top ? -top : wide;
+    return aot_requant_doubling_high((int32_t)limited, mult);
 }
 
 AOT_INLINE int32_t aot_requant_tflite(int32_t acc, int32_t mult, int32_t shift) {
     if (AOT_LIKELY(shift < 0)) {
         const int32_t high = aot_requant_doubling_high(acc, mult);
         return (high + (high >> 31) + (int32_t)(1U << (-shift - 1))) >> -shift;
-    } else {
-        const int64_t wide = (int64_t)acc * (int64_t)(1U << shift);
-        const int64_t top = (1 << 30) - 1;
-        const int64_t limited = wide > top ? top : wide < -top ? -top : wide;
-        return aot_requant_doubling_high((int32_t)limited, mult);
     }
+    return aot_requant_left(acc, mult, shift);
 }
 
 /* -- Entries ---------------------------------------------------------------------------------- */
