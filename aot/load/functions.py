@@ -23,8 +23,7 @@ def inline_functions(model: onnx.ModelProto, options: LoadOptions) -> onnx.Model
     if not model.functions:
         return model
     push_marks(model)
-    if not options.claimed:
-        splice(model)
+    splice(model, options.claimed)
     kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
     if not model.functions:
         return model

@@ -8,6 +8,7 @@ number every name anew.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from aot.load.check import subgraphs
@@ -16,13 +17,17 @@ if TYPE_CHECKING:
     import onnx
 
 
-def splice(model: onnx.ModelProto) -> None:
+def splice(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None:
     """Replace, in the main graph, calls that pass every name as it is within the function.
 
     Only functions with one call, without attributes, whose standard operators have the model's
-    version, and whose inner names nobody else uses.
+    version, and whose inner names nobody else uses; none that is `claimed` ("domain::name").
     """
-    functions = {(f.domain, f.name): f for f in model.functions if _is_plain(f, model)}
+    functions = {
+        (f.domain, f.name): f
+        for f in model.functions
+        if _is_plain(f, model) and f"{f.domain}::{f.name}" not in claimed
+    }
     calls = Counter((n.domain, n.op_type) for n in model.graph.node)
     elsewhere = _names(model.graph)
     nodes: list[onnx.NodeProto] = []
