@@ -3,14 +3,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from statistics import median, quantiles
 from typing import Any
 
+from aot.build import build
 from aot.emulate import is_native
+from aot.errors import one_line
 from aot.image import Image, measure_image
-from aot.run import Built, timed
+from aot.linkmap import flash_parts
+from aot.run import Built, profiled, timed
+from aot.samples import random_sample
 
+#: Characters of a node's name in the list of all calls; its end tells most.
+_TITLE = 80
 #: A measurement takes about this long, in seconds, unless the number of runs is given.
 SECONDS = 1.0
 
@@ -54,13 +61,17 @@ class Timing:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """What a board's image costs: instructions of one run (of each of `runs`), and memory."""
+    """What a board's image costs: instructions of one run (of each of `runs`), and memory.
+
+    `parts` are the bytes of flash by origin: library, startup, runner, toolchain, padding.
+    """
 
     instructions: tuple[int, ...]
     resolution: int
     image: Image
     arena: int
     stack: int
+    parts: dict[str, int]
 
     @property
     def ram(self) -> int:
@@ -68,7 +79,7 @@ class Board:
         return self.image.data + self.image.bss + self.image.arena + self.stack
 
     def text(self) -> str:
-        """Three lines."""
+        """Four lines."""
         unit = f", counted in steps of {self.resolution}" if self.resolution > 1 else ""
         image = self.image
         return "\n".join(
@@ -76,10 +87,15 @@ class Board:
                 f"{self.instructions[-1]} instructions per run{unit}",
                 f"flash  {image.flash} bytes: code {image.code}, constants and tables "
                 f"{image.rodata}, initial data {image.data}",
+                *([f"       {self._origins()}"] if self.parts else []),
                 f"RAM    {self.ram} bytes: arena {image.arena}, variables "
-                f"{image.data + image.bss} (inputs and outputs among them), stack {self.stack}",
+                f"{image.data + image.bss}, stack {self.stack}",
             )
         )
+
+    def _origins(self) -> str:
+        named = {"startup": "start-up", "toolchain": "libc and libgcc", "runner": "file runner"}
+        return "of it " + ", ".join(f"{named.get(k, k)} {n}" for k, n in self.parts.items() if n)
 
     def record(self) -> dict[str, Any]:
         """For --json, in instructions and bytes."""
@@ -89,6 +105,7 @@ class Board:
             "instructions_each": list(self.instructions),
             "resolution": self.resolution,
             "flash": self.image.flash,
+            "flash_parts": self.parts,
             "ram": self.ram,
             "stack": self.stack,
             **self.image.record(),
@@ -101,17 +118,74 @@ def bench(built: Built, repeat: int = 0) -> Timing | Board:
 
 
 def _board(built: Built, repeat: int) -> Board:
-    measured = timed(built, repeat)
+    measured = timed(built, repeat, arrays=random_sample(built.inputs, None).inputs)
     hz = int(built.target.get("tick_hz", 0))
-    empty, *counted = (int(t, 16) for t in measured["ticks"])
-    ticks = [t - empty for t in counted]
+    empty, *counted = _instructions(measured["ticks"], hz)
     return Board(
-        tuple(round(t * 1e9 / hz) if hz else t for t in ticks),
+        tuple(n - empty for n in counted),
         round(1e9 / hz) if hz else 1,
         measure_image(built.program()),
         int(built.manifest["memory"]["arena_bytes"]),
         int(measured["stack"], 16),
+        flash_parts(built.out / f"{built.name}-runner.map"),
     )
+
+
+def _instructions(ticks: Sequence[str], hz: int) -> list[int]:
+    """Instructions of counters that are hexadecimal text and count `hz` in emulated seconds."""
+    return [round(int(t, 16) * 1e9 / hz) if hz else int(t, 16) for t in ticks]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCost:
+    """What one call takes: nanoseconds on hosts, instructions on boards."""
+
+    call: int
+    title: str
+    kernel: str
+    amount: float
+
+    def record(self) -> dict[str, Any]:
+        """For --json."""
+        return asdict(self)
+
+
+def bench_nodes(built: Built, repeat: int = 0) -> tuple[NodeCost, ...]:
+    """What every call takes by the trace build, whose reports cost a little themselves."""
+    build(built.out, f"{built.name}-trace")
+    if built.board:
+        hz = int(built.target.get("tick_hz", 0))
+        given = random_sample(built.inputs, None).inputs
+        amounts: Sequence[float] = _instructions(profiled(built, 1, given)["calls"], hz)
+    else:
+        found = profiled(built, repeat or 20)
+        amounts = [float(c["wall_median_ns"]) for c in found["calls"]]
+    calls = built.manifest["nodes"]
+    return tuple(
+        NodeCost(i, _title(c), c["kernel"], n)
+        for i, (c, n) in enumerate(zip(calls, amounts, strict=True))
+    )
+
+
+def _title(call: dict[str, Any]) -> str:
+    """The nodes of a call but the conversions around them, as far as a line goes."""
+    pairs = zip(call["nodes"], call["op"].split(" + "), strict=False)
+    named = [n for n, op in pairs if op not in ("QuantizeLinear", "DequantizeLinear")]
+    text = " + ".join(named or call["nodes"]) or call["kernel"]
+    return text if len(text) <= _TITLE else f"…{text[-_TITLE:]}"
+
+
+def nodes_text(nodes: Sequence[NodeCost], board: bool) -> str:
+    """A line per call, the dearest first, with its share."""
+    total = sum(n.amount for n in nodes) or 1.0
+    unit = "instructions" if board else "us"
+    lines = [f"{unit:>14}  share  kernel, nodes"]
+    for n in sorted(nodes, key=lambda n: -n.amount):
+        amount = f"{n.amount:.0f}" if board else f"{n.amount / 1e3:.1f}"
+        lines.append(
+            one_line(f"{amount:>14} {100 * n.amount / total:5.1f}%  {n.kernel}: {n.title}")
+        )
+    return "\n".join(lines)
 
 
 def _host(built: Built, repeat: int) -> Timing:

@@ -168,11 +168,7 @@ def stream(
     with scratch(built.out) as place:
         folder = Path(place)
         arguments = ["--steps", str(len(steps))] if len(steps) > 1 else []
-        for i, spec in enumerate(built.inputs):
-            kind = dtypes.from_name(spec.dtype)
-            data = b"".join(dtypes.to_bytes(arrays[i], kind) for arrays in steps)
-            (folder / f"i{i}.bin").write_bytes(data)
-            arguments += ["--input", f"{i}=i{i}.bin"]
+        arguments += _write_inputs(built, steps, folder)
         for i in range(len(built.outputs)):
             arguments += ["--output", f"{i}=o{i}.bin"]
         if trace is not None:
@@ -181,6 +177,17 @@ def stream(
         start(built, arguments, "-trace" if trace is not None else "", folder)
         files = [(folder / f"o{i}.bin", s) for i, s in enumerate(built.outputs)]
         return [[read_raw(f, s, k, len(steps)) for f, s in files] for k in range(len(steps))]
+
+
+def _write_inputs(built: Built, steps: Sequence[Sequence[Array]], folder: Path) -> list[str]:
+    """Raw files of the inputs of all steps, and the arguments that name them."""
+    arguments = []
+    for i, spec in enumerate(built.inputs):
+        kind = dtypes.from_name(spec.dtype)
+        data = b"".join(dtypes.to_bytes(arrays[i], kind) for arrays in steps)
+        (folder / f"i{i}.bin").write_bytes(data)
+        arguments += ["--input", f"{i}=i{i}.bin"]
+    return arguments
 
 
 def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:
@@ -282,17 +289,40 @@ def write_outputs(built: Built, arrays: Sequence[Array], targets: Sequence[str])
             write_bytes(Path(file), dtypes.to_bytes(named[name], dtypes.from_name(known)))
 
 
-def timed(built: Built, repeat: int, warmup: int = 1, seed: int = 0) -> dict[str, Any]:
-    """The program's own timing of `repeat` runs on seeded inputs: nanoseconds, on boards ticks."""
-    arguments = ["--fill", str(seed), "--repeat", str(repeat), "--warmup", str(warmup)]
+def timed(
+    built: Built, repeat: int, warmup: int = 1, arrays: Sequence[Array] = ()
+) -> dict[str, Any]:
+    """The program's own timing of `repeat` runs: nanoseconds, on boards ticks.
+
+    On boards the inputs are `arrays`, on hosts what the program makes up.
+    """
+    counted = ["--repeat", str(repeat), "--warmup", str(warmup)]
     if built.board:
-        with scratch(built.out) as folder:
-            start(built, [*arguments, "--report", "report.json"], folder=Path(folder))
-            text = (Path(folder) / "report.json").read_text(encoding="ascii", errors="replace")
-    else:
-        text = start(built, arguments)
+        return _report(built, arrays, counted, "--report")
+    return _json(built, start(built, ["--fill", "0", *counted]))
+
+
+def profiled(built: Built, repeat: int, arrays: Sequence[Array] = ()) -> dict[str, Any]:
+    """What every call of a run takes, by the trace program: nanoseconds, on boards ticks."""
+    if built.board:
+        return _report(built, arrays, [], "--profile", "-trace")
+    return _json(built, start(built, ["--fill", "0", "--profile", str(repeat)], "-trace"))
+
+
+def _report(
+    built: Built, arrays: Sequence[Array], arguments: Sequence[str], option: str, suffix: str = ""
+) -> dict[str, Any]:
+    """What a board writes to the file of `option`."""
+    with scratch(built.out) as place:
+        folder = Path(place)
+        words = [*_write_inputs(built, [arrays], folder), *arguments, option, "report.json"]
+        start(built, words, suffix, folder)
+        return _json(built, (folder / "report.json").read_text("ascii", errors="replace"))
+
+
+def _json(built: Built, text: str) -> dict[str, Any]:
     try:
         value: dict[str, Any] = json.loads(text)
     except ValueError as error:
-        raise AotError(f"bin/{built.name} --repeat printed no JSON") from error
+        raise AotError(f"bin/{built.name} printed no JSON") from error
     return value

@@ -94,12 +94,19 @@ def random_sample(inputs: Sequence[Spec], graph: onnx.GraphProto | None, seed: i
     return Sample("", tuple(arrays))
 
 
+#: Codes of quantised values; indices have 32 bits or more.
+_CODES = ("int8", "uint8", "int16", "uint16")
+
+
 def _random(rng: np.random.Generator, spec: Spec, limit: int) -> Array:
     if spec.dtype == "bool":
         return rng.integers(0, 2, spec.shape).astype(bool)
     if spec.dtype == "bfloat16":
         bits = rng.uniform(-1, 1, spec.shape).astype(np.float32).view(np.uint32) >> 16
         return bits.astype(np.uint16)
+    if spec.dtype in _CODES:
+        info = np.iinfo(spec.array_dtype)
+        return rng.integers(info.min, info.max, spec.shape, spec.array_dtype, endpoint=True)
     if spec.array_dtype.kind == "f":
         return rng.uniform(-1, 1, spec.shape).astype(spec.array_dtype)
     return rng.integers(0, max(1, limit), spec.shape).astype(spec.array_dtype)

@@ -44,7 +44,8 @@ void aot_exit(int code) {
 }
 
 /* Words of a section from `source`, or zeros; not memcpy, which may be large. */
-static void set(unsigned char *begin, const unsigned char *end, const unsigned char *source) {
+__attribute__((noinline)) static void set(unsigned char *begin, const unsigned char *end,
+                                          const unsigned char *source) {
     uint32_t *to = (uint32_t *)(void *)begin;
     const uint32_t *from = (const uint32_t *)(const void *)source;
     while (to < (const uint32_t *)(const void *)end)
