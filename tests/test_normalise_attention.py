@@ -6,7 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from onnx import TensorProto as T
+from onnx.reference import ReferenceEvaluator
 
+import aot
+from aot.ops.registry import load_all
+from aot.options import Options
+from aot.pipeline import _load_options
 from normalise_graphs import f32, model_of, node, only, run
 
 SHAPES = {"q": (2, 6, 12), "k": (2, 6, 12), "v": (2, 6, 12)}
@@ -222,3 +227,30 @@ def test_backends_may_keep_the_products():
     model = model_of(chain(), SHAPES, ["y"], CONSTANTS)
     counts, _ = run(model, keeps=frozenset({"MatMul"}))
     assert "Attention" not in counts and counts["MatMul"] == 2
+
+
+@pytest.mark.parametrize("op_type", ["Attention", "LayerNormalization"])
+def test_what_kernels_refuse_becomes_its_body(op_type):
+    known = _load_options(Options(), [load_all()])
+    options = {"native": known.native, "takes": known.takes}
+    names = {"Attention": "qkv", "LayerNormalization": "xs"}[op_type]
+    shapes = dict(zip("qkvxs", [(1, 2, 3, 4)] * 4 + [(4,)], strict=True))
+    for kind, kept in ((T.FLOAT, True), (T.DOUBLE, False)):
+        inputs = {n: (kind, shapes[n]) for n in names}
+        counts, _ = run(model_of([node(op_type, list(names), ["y"])], inputs, ["y"]), **options)
+        assert (op_type in counts) == kept
+
+
+def test_a_query_without_a_key_gives_what_softmax_gives(tmp_path):
+    mask = np.zeros((2, 1, 6, 6), np.float32)
+    mask[1, 0, 2] = -np.inf
+    model = model_of(chain(mask="mask"), SHAPES | {"mask": mask.shape}, ["y"], CONSTANTS, opset=21)
+    model.graph.output[0].type.tensor_type.elem_type = T.FLOAT
+    feeds = {name: f32(*SHAPES[name]) for name in "qkv"}
+    with np.errstate(invalid="ignore"):
+        (want,) = ReferenceEvaluator(model).run(None, {**feeds, "mask": mask})
+    bundle = aot.compile(model, tmp_path)
+    got = bundle.load()(*feeds.values(), mask)
+    assert "aot_attention_f32" in [n["kernel"] for n in bundle.manifest["nodes"]]
+    assert np.isnan(want[1, 2]).all() and np.isfinite(want).sum() == 11 * 12
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

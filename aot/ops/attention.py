@@ -267,6 +267,8 @@ def cases() -> Iterator[Case]:
     yield case(*_qkv(2, 4, 6, 9, 5, 3), _bool_mask(2, 1, 6, 9))
     yield case(*_qkv(2, 2, 1, 37, 24, 65), _bool_mask(1, 37))
     yield case(*_qkv(2, 2, 2, 37, 24, 17), _bool_mask(1, 2, 1, 37))
+    low = np.where(_bool_mask(1, 2, 7, 19), 0.5, -np.inf).astype(np.float32)
+    yield case(*_qkv(1, 2, 7, 19, 8, 12), low)
     yield case(*_qkv(1, 1, 30, 300, 6, 7), left_window_size=40, right_window_size=3)
     lens = np.array([3, 12], np.int64)
     given = [*_qkv(2, 2, 5, 12, 8, 8), f32(5, 12), None, None, lens]
