@@ -239,7 +239,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_advance(const int8_t **taps, const int32_t *
                      "vstrw.32 q0, [%[taps]], #16\n"
                      "le lr, 1b\n"
                      : [taps] "+r"(taps), [step] "+r"(step)
-                     : [n] "r"(n / 4)
+                     : [n] "r"((uint32_t)n / 4)
                      : "q0", "q1", "lr", "cc", "memory");
 }
 
@@ -278,6 +278,7 @@ typedef struct {
     int32_t *step;
     int8_t *outside;
     int32_t full, rest, padded, fast;
+    int32_t inside, inside_end; /* pixels of a row whose windows are inside its columns */
     int32_t tail_bias[16], tail_mult[16];
     int8_t tail_shift[16];
 } aot_qdwconv_s8__mve_state;
@@ -295,6 +296,9 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
     t->rest = p->oc - t->full;
     t->padded = (p->kh * p->kw + 3) & ~3;
     t->fast = aot_qmve_fast(shift, PC ? p->oc : 1, RQ, NEG);
+    t->inside = (p->pl + p->sw - 1) / p->sw;
+    t->inside_end = (p->iw + p->pl - (p->kw - 1) * p->dw - 1 + p->sw) / p->sw;
+    t->inside_end = t->inside_end < p->ow ? t->inside_end : p->ow;
     t->taps = (const int8_t **)scratch;
     t->copies = t->taps + t->padded;
     t->step = (int32_t *)(void *)(t->copies + (t->rest != 0 ? t->padded : 0));
@@ -343,16 +347,24 @@ AOT_INLINE void aot_qdwconv_s8__mve_aim(const aot_qdwconv_s8__mve_state *t, cons
     }
 }
 
-/* Where the blocks of a pixel begin. */
+/* Where the blocks of a pixel, or the block of a group of pixels, begin. */
 AOT_INLINE void aot_qdwconv_s8__mve_begin(aot_qdwconv_s8__mve_job *j,
-                                          const aot_qdwconv_s8__mve_state *t, int8_t *y) {
-    j->bias = t->bias;
-    j->mult = t->mult;
-    j->shift = t->shift;
-    j->y = y;
+                                          const aot_qdwconv_s8__mve_state *t, int GROUP) {
+    const int32_t codes = GROUP > 1 ? 16 : t->full;
     j->w = t->w;
-    j->w_end = t->w + (ptrdiff_t)t->full * j->count;
+    j->w_end = t->w + (ptrdiff_t)codes * j->count;
     j->taps = t->taps;
+}
+
+/* All of them, to y. */
+AOT_INLINE void aot_qdwconv_s8__mve_blocks(aot_qdwconv_s8__mve_job *j,
+                                           const aot_qdwconv_s8__mve_state *t, int8_t *y, int RQ,
+                                           int PC, int NEG, int NINE, int GROUP) {
+    j->bias = GROUP > 1 ? t->tail_bias : t->bias;
+    j->mult = GROUP > 1 ? t->tail_mult : t->mult;
+    j->shift = GROUP > 1 ? t->tail_shift : t->shift;
+    j->y = y;
+    aot_qdwconv_s8__mve_run(j, t->fast, RQ, PC, NEG, NINE);
 }
 
 /* The channels after the last sixteen: their codes are copied. */
@@ -377,38 +389,33 @@ AOT_INLINE void aot_qdwconv_s8__mve_pixel(aot_qdwconv_s8__mve_job *j,
                                           const aot_qdwconv_s8__mve_state *t, int8_t *y, int RQ,
                                           int PC, int NEG, int NINE) {
     int8_t codes[16];
-    int rest = t->full == 0;
-    if (rest) {
-        aot_qdwconv_s8__mve_tail(j, t, codes);
-    } else {
-        aot_qdwconv_s8__mve_begin(j, t, y);
+    if (t->full != 0) {
+        aot_qdwconv_s8__mve_begin(j, t, 1);
+        aot_qdwconv_s8__mve_blocks(j, t, y, RQ, PC, NEG, NINE, 1);
     }
-    for (;;) {
-        aot_qdwconv_s8__mve_run(j, t->fast, RQ, PC, NEG, NINE);
-        if (rest) {
-            aot_qmve_copy(y + t->full, codes, t->rest);
-            return;
-        }
-        if (t->rest == 0) {
-            return;
-        }
+    if (t->rest != 0) {
         aot_qdwconv_s8__mve_tail(j, t, codes);
-        rest = 1;
+        aot_qdwconv_s8__mve_run(j, t->fast, RQ, PC, NEG, NINE);
+        aot_qmve_copy(y + t->full, codes, t->rest);
     }
 }
 
-/* Several neighbouring pixels whose channels are sixteen in all. */
-AOT_INLINE void aot_qdwconv_s8__mve_group(aot_qdwconv_s8__mve_job *j,
-                                          const aot_qdwconv_s8__mve_state *t, int8_t *y, int RQ,
-                                          int PC, int NEG, int NINE) {
-    j->bias = t->tail_bias;
-    j->mult = t->tail_mult;
-    j->shift = t->tail_shift;
-    j->y = y;
-    j->w = t->w;
-    j->w_end = t->w + (ptrdiff_t)j->count * 16;
-    j->taps = t->taps;
-    aot_qdwconv_s8__mve_run(j, t->fast, RQ, PC, NEG, NINE);
+/* Pixels or groups of pixels from ox on whose windows are inside the image's columns; returns the
+ * pixel after the last one. */
+AOT_INLINE int32_t aot_qdwconv_s8__mve_inside(aot_qdwconv_s8__mve_job *j,
+                                              const aot_qdwconv_s8__mve_state *t, int8_t *y,
+                                              int32_t ox, int32_t channels, int RQ, int PC, int NEG,
+                                              int NINE, int GROUP) {
+    aot_qdwconv_s8__mve_begin(j, t, GROUP);
+    for (;;) {
+        aot_qdwconv_s8__mve_blocks(j, t, y, RQ, PC, NEG, NINE, GROUP);
+        ox += GROUP;
+        if (ox + GROUP > t->inside_end) {
+            return ox;
+        }
+        y += GROUP * channels;
+        aot_qdwconv_s8__mve_advance(t->taps, t->step, t->padded);
+    }
 }
 
 /* One row of the output. */
@@ -416,23 +423,16 @@ AOT_INLINE void aot_qdwconv_s8__mve_row(aot_qdwconv_s8__mve_job *j,
                                         const aot_qdwconv_s8__mve_state *t, int8_t *y,
                                         const int8_t *x, const aot_qdwconv_s8__mve_params *p,
                                         int32_t oy, int RQ, int PC, int NEG, int NINE, int GROUP) {
-    int was_inside = 0;
-    int32_t ox, n;
-    for (ox = 0; ox < p->ow; ox += n, y += n * p->oc) {
-        const int32_t ix = ox * p->sw - p->pl, end = ix + (p->kw - 1) * p->dw;
-        const int inside = ix >= 0 && end < p->iw;
-        const int group = GROUP > 1 && ix >= 0 && end + GROUP - 1 < p->iw && ox + GROUP <= p->ow;
-        n = group ? GROUP : 1;
-        if (inside && was_inside) {
-            aot_qdwconv_s8__mve_advance(t->taps, t->step, t->padded);
+    const int32_t iy = oy * p->sh - p->pt, move = p->sw * p->ic * GROUP;
+    int32_t ox = 0;
+    while (ox < p->ow) {
+        int8_t *const to = y + (ptrdiff_t)ox * p->oc;
+        aot_qdwconv_s8__mve_aim(t, x, p, iy, ox * p->sw - p->pl, move);
+        if ((GROUP > 1 || t->rest == 0) && ox >= t->inside && ox + GROUP <= t->inside_end) {
+            ox = aot_qdwconv_s8__mve_inside(j, t, to, ox, p->oc, RQ, PC, NEG, NINE, GROUP);
         } else {
-            aot_qdwconv_s8__mve_aim(t, x, p, oy * p->sh - p->pt, ix, p->sw * p->ic * n);
-        }
-        was_inside = inside && n == GROUP;
-        if (group) {
-            aot_qdwconv_s8__mve_group(j, t, y, RQ, PC, NEG, NINE);
-        } else {
-            aot_qdwconv_s8__mve_pixel(j, t, y, RQ, PC, NEG, NINE);
+            aot_qdwconv_s8__mve_pixel(j, t, to, RQ, PC, NEG, NINE);
+            ++ox;
         }
     }
 }
