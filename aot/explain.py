@@ -22,13 +22,16 @@ class Line:
     pattern: str
     root: str
     refusals: tuple[str, ...]
+    costs: tuple[tuple[str, float], ...] = ()
+    measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Every node in topological order of the matches."""
+    """Every node in topological order of the matches; `total` says what the choice costs."""
 
     lines: tuple[Line, ...]
+    total: str = ""
 
     def record(self) -> list[dict[str, Any]]:
         """For --json."""
@@ -40,6 +43,7 @@ class Explanation:
                 "pattern": n.pattern,
                 "with": n.root,
                 "refusals": list(n.refusals),
+                **({"costs_ns": dict(n.costs), "measured": n.measured} if n.costs else {}),
             }
             for n in self.lines
         ]
@@ -53,9 +57,13 @@ class Explanation:
             taken = "no backend" if n.backend == "none" else f"{n.backend}.{n.pattern}{joined}"
             out.append(one_line(f"{n.node} ({n.op_type}): {taken}"))
             out += [one_line(f"  {r}") for r in n.refusals]
+            if len(n.costs) > 1:
+                shown = ", ".join(f"{name} {ns / 1e3:.1f} us" for name, ns in n.costs)
+                out.append(f"  costs {shown} ({'measured' if n.measured else 'estimated'})")
             counts[n.backend] = counts.get(n.backend, 0) + 1
         total = ", ".join(f"{k} {v}" for k, v in sorted(counts.items()))
-        return "\n".join([*out, f"{len(self.lines)} nodes: {total}"])
+        rest = [self.total] if self.total else []
+        return "\n".join([*out, f"{len(self.lines)} nodes: {total}", *rest])
 
 
 def explain(partition: Partition, verbose: bool = False) -> Explanation:
@@ -67,8 +75,10 @@ def explain(partition: Partition, verbose: bool = False) -> Explanation:
             line = f"{r.backend}.{r.pattern} refused: {r.reason}"
             refused.setdefault(r.node, []).append(line)
     lines = []
+    prices = {p.nodes[0]: p for p in partition.pricing.prices}
     for s in partition.items:
         for node in reversed(s.match.nodes):
+            price = prices.get(node.name)  # with the first node of what is given away as a whole
             reasons = refused.get(node.name, refused.get(node.onnx_name, []))
             lines.append(
                 Line(
@@ -78,9 +88,12 @@ def explain(partition: Partition, verbose: bool = False) -> Explanation:
                     s.pattern.name,
                     s.match.root.onnx_name,
                     tuple(reasons),
+                    price.costs if price else (),
+                    bool(price and price.measured),
                 )
             )
-    return Explanation(tuple(lines))
+    total = partition.pricing.text() if partition.pricing.prices else ""
+    return Explanation(tuple(lines), total)
 
 
 def operators() -> list[dict[str, Any]]:

@@ -38,6 +38,7 @@ class Options:
     portable C always comes last and is not listed; `offload_limit` leaves them that many regions,
     the first in the order they run. `keep` gives nodes (by name) to backends, `regions` are the
     user's own, by name: {"backend", "nodes" or "begin" and "end"} (docs/regions.md).
+    `partition` is "priority" or "cost", for which `tune` names a table of measured costs.
     `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
     list or a NumPy array, cast to the input's dtype by the loader). `states` maps inputs to the
@@ -54,6 +55,7 @@ class Options:
     require_backend: bool = False
     keep: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     regions: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _EMPTY)
+    tune: str = ""
     dims: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
     input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _EMPTY)
     bindings: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
@@ -88,10 +90,12 @@ class Options:
         _one_of("--accuracy", self.accuracy, get_args(Accuracy))
         _one_of("--requant", self.requant, get_args(Requant))
         _one_of("--specialise", self.specialise, get_args(Specialise))
+        _one_of("--partition", self.partition, ("priority", "cost"))
+        if self.tune and self.partition != "cost":
+            raise UsageError(f"--tune {self.tune}: only --partition cost reads costs")
         if self.dump_after:
             _one_of("--dump-after", self.dump_after, STAGES)
         for option, value, available in (
-            ("--partition", self.partition, "priority"),
             ("--threads", str(self.threads), "1"),
             ("--weights", self.weights, "embedded"),
         ):

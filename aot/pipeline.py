@@ -13,8 +13,9 @@ from aot.options import Options
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.load import LoadOptions
+    from aot.load import LoadOptions, Opened
     from aot.memory.plan import Plan
+    from aot.partition.cost import Costs
     from aot.partition.select import Partition
     from aot.program import Program
     from aot.target import Target
@@ -73,6 +74,17 @@ def _load_options(
     )
 
 
+def _costs(options: Options) -> Costs:
+    """Measured costs if there is a table, else estimates for the target."""
+    from aot.partition.cost import Costs, read_costs
+    from aot.target import load_target
+
+    target = load_target(options.target)
+    if options.tune:
+        return read_costs(Path(options.tune), target.cpu, target.vlen)
+    return Costs(target.vlen)
+
+
 def partition_model(
     source: Path | Any,
     options: Options,
@@ -84,24 +96,57 @@ def partition_model(
     """The front half: the normalised model and who computes which node.
 
     With `survey` a node that nobody takes is reported in the partition instead of an error.
-    `keeps` are operators to leave as they are besides those that backends keep.
+    `keeps` are operators to leave as they are besides those that backends keep. By cost, what
+    backends keep is tried both ways: a kept operator is not always worth what it prevents.
     """
-    from aot.load import Opened, load, model_text, read_proto
+    if options.partition != "cost":
+        return _partitioned(source, options, progress, watch, survey, keeps)
+    model, partition = _partitioned(source, options, progress, watch, survey, keeps)
+    if not any(b.keeps for b in _backends(source, options)[0]):
+        return model, partition
+    other = _partitioned(source, options, progress, watch, survey, keeps, kept=False)
+    better = other[1].pricing.prices and other[1].pricing.total < partition.pricing.total
+    return other if better else (model, partition)
+
+
+def _backends(source: Path | Any, options: Options) -> tuple[list[Backend], list[str], Opened]:
+    """The backends in order, names of those that only take what they are given, the model read."""
+    from aot.load import Opened, read_proto
     from aot.load.marks import marked_backends
-    from aot.normalise import normalise
-    from aot.partition.annotate import annotate, asked_backends
-    from aot.partition.select import select
+    from aot.partition.annotate import asked_backends
     from aot.vendor.find import backends_for, plain_names
 
-    progress("load")
     opened = Opened(*read_proto(source))
     asked = [*asked_backends(options.keep, options.regions), *marked_backends(opened.proto)]
     named = plain_names(options.backends)
     marked_only = [n for n in plain_names(asked) if n not in named]
     chosen = backends_for(options.backends)
     marked = backends_for(marked_only, "--keep, --regions or the model's metadata")
-    backends = [*chosen[:-1], *marked]
+    return [*chosen[:-1], *marked], marked_only, opened
+
+
+def _partitioned(
+    source: Path | Any,
+    options: Options,
+    progress: Progress,
+    watch: Watch,
+    survey: bool,
+    keeps: Sequence[str],
+    kept: bool = True,
+) -> tuple[ir.Model, Partition]:
+    """`partition_model` once, with or without what the backends keep."""
+    from aot.load import load, model_text
+    from aot.normalise import normalise
+    from aot.partition.annotate import annotate
+    from aot.partition.select import select
+    from aot.vendor.find import plain_names
+
+    progress("load")
+    backends, marked_only, opened = _backends(source, options)
+    named = plain_names(options.backends)
     load_options = _load_options(options, backends, keeps)
+    if not kept:
+        load_options = replace(load_options, keeps=frozenset(keeps))
     model = load(opened, load_options)
     annotate(model, options.keep, options.regions, named[0] if named else "")
     watch("load", lambda: model_text(model))
@@ -109,7 +154,8 @@ def partition_model(
     model = normalise(model, load_options)
     watch("normalise", lambda: model_text(model))
     progress("partition")
-    partition = select(model.graph, backends, options.offload_limit, survey, marked_only)
+    costs = _costs(options) if options.partition == "cost" else None
+    partition = select(model.graph, backends, options.offload_limit, survey, marked_only, costs)
     watch("partition", partition.text)
     return model, partition
 
@@ -124,6 +170,7 @@ def compile_model(
 
     Nothing is written. Raises AotError with what, where and a hint.
     """
+    from aot.budget import budgeted
     from aot.check import check_program
     from aot.emit_c import bundle_name, emit_c
     from aot.emit_c.manifest import manifest_of
@@ -134,7 +181,7 @@ def compile_model(
     from aot.target import load_target
     from aot.twin import make_twins
 
-    target = load_target(options.target)
+    target = budgeted(load_target(options.target), options)
     name = bundle_name(options.name, source)
     model, partition = partition_model(source, options, progress, watch)
     best: tuple[Target, Program, Plan] | None = None

@@ -94,6 +94,19 @@ def _explain(a: argparse.Namespace) -> int:
     return 0
 
 
+def _tune(a: argparse.Namespace) -> int:
+    from aot.target import load_target
+    from aot.tune import tune, write_table
+
+    options = options_of(a)
+    with Staged(a.verbose, a.quiet) as progress:
+        tuned = tune(Path(a.model), options, progress, max(1, a.rounds))
+    count = write_table(Path(a.output), tuned, load_target(options.target).cpu)
+    record = {"file": a.output, "costs": count, "totals_ns": tuned.totals}
+    _show(a, record, f"{tuned.text()}\n{a.output}: {count} costs")
+    return 0
+
+
 def _partition(a: argparse.Namespace) -> int:
     from aot.budget import check_backends
     from aot.partition.serialise import save, serialise
@@ -199,6 +212,7 @@ _COMMANDS = {
     "bench": _bench,
     "explain": _explain,
     "partition": _partition,
+    "tune": _tune,
     "inspect": _inspect,
     "size": _size,
     "quantize": _quantize,

@@ -63,6 +63,8 @@ def options_of(a: argparse.Namespace) -> Options:
         require_backend=given.get("require_backend", False),
         keep={**keep, **_once("--keep", given.get("keep", []))},
         regions=regions,
+        partition=given.get("partition", "priority"),
+        tune=given.get("tune", ""),
         dims=_once("--dim", given.get("dim", [])),
         input_shapes=_once("--input-shape", given.get("input_shape", [])),
         bindings=_once("--bind", given.get("bind", [])),

@@ -20,14 +20,12 @@ OPTIONS = {
     "--max-sequence": ("N", "longest sequence in elements"),
     "--flash": ("N", "flash budget in bytes"),
     "--stack": ("N", "stack budget in bytes"),
-    "--tune": ("FILE", "a tuning cache to use"),
     "--test-data": ("FILE.npz", "vectors compiled into a self-test"),
 }
 
 #: Subcommands: name -> what it will do.
 COMMANDS = {
     "report": "an HTML report of a bundle",
-    "tune": "measure kernel variants and write a tuning cache",
     "disasm": "list the commands of an accelerator's regions",
     "new-backend": "start a backend from a working plugin",
 }

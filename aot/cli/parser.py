@@ -108,9 +108,12 @@ def _backends(p: Parser) -> None:
     p.add_argument(
         "--partition",
         metavar="priority|cost",
-        type=_only("--partition", "priority", "cost"),
+        choices=("priority", "cost"),
         default="priority",
-        help="how nodes are given to backends (priority); cost is not available in this version",
+        help="give nodes to the first backend that takes them, or where they cost least (priority)",
+    )
+    p.add_argument(
+        "--tune", metavar="FILE", default="", help="costs that `aotc tune` measured"
     )
     p.add_argument(
         "--keep",
@@ -284,6 +287,19 @@ def _explain(p: Parser) -> None:
     _pins(p)
 
 
+def _tune(p: Parser) -> None:
+    p.add_argument("model", metavar="MODEL", help="the model")
+    p.add_argument(
+        "-o", "--output", metavar="COSTS.json", required=True, help="the table to write or extend"
+    )
+    p.add_argument(
+        "--backend", metavar="A,B", type=names, action="extend", default=[], help="vendors"
+    )
+    p.add_argument("--rounds", metavar="N", type=count, default=5, help="rounds of timing (5)")
+    _target(p)
+    _pins(p)
+
+
 def _partition(p: Parser) -> None:
     p.add_argument("model", metavar="MODEL", help="the model")
     p.add_argument("-o", "--output", metavar="P.onnx", required=True, help="the file to write")
@@ -343,6 +359,7 @@ COMMANDS = {
     "bench": ("time a built bundle", _bench),
     "explain": ("per node, who takes it or why each backend refused", _explain),
     "partition": ("write the model with one function per region", _partition),
+    "tune": ("measure what each backend takes, for --partition cost", _tune),
     "inspect": ("inputs, dtypes, symbolic dimensions and the options to type", _inspect),
     "size": ("RAM, flash and MACs of a bundle, or an estimate for a model", _size),
     "quantize": ("write an 8-bit model, calibrated on data", _quantize),

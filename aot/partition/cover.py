@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -91,6 +91,10 @@ class Cover:
         """Every reason given so far, once."""
         return list(self._refusals)
 
+    def remember(self, refusals: Iterable[Refusal]) -> None:
+        """Count refusals given elsewhere as given here."""
+        self._refusals = dict.fromkeys([*refusals, *self._refusals])
+
     def missing(self) -> list[ir.Node]:
         """Nodes that nobody took."""
         return [n for n in self.nodes if id(n) not in self._owner]
@@ -109,6 +113,15 @@ class Cover:
             if self._owner.get(id(node.ir), (None, None))[1] is match:
                 del self._owner[id(node.ir)]
         self._several = [m for m in self._several if m is not match]
+
+    def adopt(self, pattern: Pattern, match: Match) -> bool:
+        """Accept a match found elsewhere, unless its nodes are owned or it closes a cycle."""
+        if any(id(n.ir) in self._owner for n in match.nodes):
+            return False
+        if isinstance(pattern.graph, Results) and self._closes_a_cycle(match):
+            return False
+        self._accept(pattern, match)
+        return True
 
     def take(self, backend: Backend, marked_only: bool = False, freely: bool = False) -> None:
         """Give `backend` what its patterns fit: more nodes first, then priority, then order.

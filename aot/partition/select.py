@@ -6,19 +6,22 @@ What vendors take is then merged into regions (see `regions`), and the result ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, UnsupportedError, raise_all
+from aot.layout import Layout
 from aot.partition.annotate import mark_of
 from aot.partition.asked import merge_around, prove_convex
 from aot.partition.check import check_partition
+from aot.partition.cost import Costs
 from aot.partition.cover import FREE, PORTABLE, Cover, Refusal
 from aot.partition.graph import dependencies, node_dependencies
 from aot.partition.match import Match, NodeRef
 from aot.partition.pattern import OpPat, Var
+from aot.partition.priced import Layouts, Pricing, cheapest
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.vendor.backend import Backend, Pattern
 
@@ -29,6 +32,7 @@ __all__ = ["Partition", "Refusal", "Region", "Selected", "select"]
 
 NOBODY = "none"
 
+NO_PRICING = Pricing()
 NO_REGIONS = RegionCertificate(0, 0, True, ())
 
 
@@ -72,6 +76,7 @@ class Partition:
     items: tuple[Selected, ...]
     refusals: tuple[Refusal, ...]
     certificate: RegionCertificate = NO_REGIONS
+    pricing: Pricing = NO_PRICING
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -94,6 +99,8 @@ class Partition:
             kept = len(self.regions)
             limited = f", the first {kept} offloaded" if kept < self.certificate.count else ""
             lines.append(self.certificate.text() + limited)
+        if self.pricing.prices:
+            lines.append(self.pricing.text())
         return "\n".join(lines) + "\n"
 
 
@@ -103,14 +110,15 @@ def select(
     offload_limit: int | None = None,
     survey: bool = False,
     marked_only: Collection[str] = (),
+    costs: Costs | None = None,
 ) -> Partition:
     """Cover `graph` with matches of `backends`, the first named winning.
 
     What the user says of a node (`annotate`) comes first; the backends named in `marked_only` get
-    nothing else.
+    nothing else. With `costs` nodes go where they cost least instead.
     `offload_limit` keeps only that many regions, the first in the order they run; what the others
     held goes to portable C. With `survey` a node that no backend takes is given to the backend
-    `none`, and every reason is kept: for reading, not for lowering.
+    `none`, and every reason is kept: for reading, not for lowering (nothing is priced then).
     Precondition: the graph is normalised and topologically sorted.
     Raises UnsupportedError that gathers every node no backend takes, with the reasons, and
     BackendError naming vendor, pattern and node when a backend's code raises.
@@ -119,9 +127,16 @@ def select(
     _check_asked(cover)
     for backend in backends:
         cover.take(backend, backend.name in marked_only)
+    complete = not cover.missing()
     if survey:
         cover.take(_nobody(cover.missing()), freely=True)
     raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
+    pricing = Pricing()
+    if costs is not None and complete:
+        refusals = cover.refusals
+        cover, pricing = cheapest(graph, backends, marked_only, costs, _layouts(costs.lanes))
+        cover.remember(refusals)
+        _give_back(graph, cover, backends, costs)
     chosen, regions, certificate = _with_regions(cover, backends)
     if offload_limit is not None and offload_limit < certificate.count:
         for (pattern, match), region in zip(chosen, regions, strict=True):
@@ -141,9 +156,53 @@ def select(
         for r in cover.refusals
         if r.node not in taken and (r.backend != PORTABLE or r.node in open_)
     ]
-    partition = Partition(tuple(items[i] for i in order), tuple(kept), certificate)
+    partition = Partition(tuple(items[i] for i in order), tuple(kept), certificate, pricing)
     check_partition(graph, partition)
     return partition
+
+
+def _layouts(lanes: int) -> Layouts:
+    """How the matches of a cover lay out what they name: the layout stage decides."""
+
+    def chosen(items: Sequence[tuple[Pattern, Match]]) -> list[Mapping[str, Layout]]:
+        from aot.layout_pass import assign_layouts
+
+        order = quotient_order(dependencies([m for _, m in items]), [-1] * len(items))
+        selected = [Selected(p, m, p.backend) for p, m in items]
+        plan = assign_layouts(Partition(tuple(selected[i] for i in order), ()), lanes)
+        placed = {i: p.layouts for i, p in zip(order, plan.items, strict=True)}
+        return [placed[i] for i in range(len(items))]
+
+    return chosen
+
+
+def _give_back(graph: ir.Graph, cover: Cover, backends: Sequence[Backend], costs: Costs) -> None:
+    """Leave to portable C the regions that do not save what entering them costs."""
+    by_name = {b.name: b for b in backends}
+    portable = by_name[PORTABLE]
+    while True:
+        chosen, regions, certificate = _with_regions(cover, backends)
+        lost = False
+        for region in range(certificate.count):
+            inside = [pm for pm, r in zip(chosen, regions, strict=True) if r == region]
+            backend = by_name[inside[0][0].backend]
+            enter = costs.speed(backend).enter_ns
+            nodes = {id(n.ir) for _, m in inside for n in m.nodes}
+            if not enter or any(n in cover.marks for n in nodes):
+                continue
+            try:
+                other = portable_items(graph, nodes, portable)
+            except AotError:
+                continue
+            instead = sum(costs.of(portable, s.pattern, s.match)[0] for s in other)
+            spent = sum(costs.of(backend, p, m)[0] for p, m in inside)
+            if instead <= spent + enter:
+                for pattern, match in inside:
+                    cover.give_back(pattern, match)
+                lost = True
+        if not lost:
+            return
+        cover.take(portable, freely=True)
 
 
 def portable_items(graph: ir.Graph, nodes: Collection[int], portable: Backend) -> list[Selected]:

@@ -46,6 +46,22 @@ Infer = Callable[[NodeRef, tuple[ValueRef | None, ...]], list[tuple[tuple[int, .
 Cases = Callable[[], Iterable[Any]]
 
 
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """A backend's speed, for the estimates of `--partition cost`.
+
+    `call_ns` is spent per call, `enter_ns` each time control goes to the backend and comes back;
+    `border_bytes_per_ns` is how fast values get into memory of its own and out of it (0: it has
+    none). All in nanoseconds.
+    """
+
+    macs_per_ns: float
+    bytes_per_ns: float
+    call_ns: float = 100.0
+    enter_ns: float = 0.0
+    border_bytes_per_ns: float = 0.0
+
+
 @dataclass(slots=True, eq=False)
 class Pattern:
     """One thing a backend can compute: a graph of operators and how to compute it.
@@ -159,7 +175,7 @@ class Backend:
     `header` and `sources` are C files in the backend's folder that the bundle carries; `link` a
     CMake target to link, `find` a CMake file in the folder that defines this target where it finds
     the library, and `hint` what to do when it does not; `keeps` operators that normalisation must
-    leave alone.
+    leave alone; `speed` what `--partition cost` expects of it where nothing was measured.
     """
 
     name: str
@@ -171,6 +187,7 @@ class Backend:
     keeps: tuple[str, ...] = ()
     folder: Path | None = None
     patterns: list[Pattern] = field(default_factory=list)
+    speed: Speed | None = None
 
     def __post_init__(self) -> None:
         """The folder is where the backend was written, unless it says otherwise."""

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What matches cost in nanoseconds: measured where a table knows, estimated elsewhere.
+
+An estimate is a backend's own (`@pattern.cost`), else its time per call, per multiplication and per
+byte moved (`Backend.speed`). A table is what `aotc tune` writes: it holds medians by what a match
+computes, so that it serves other models with the same layers.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aot.errors import BackendError, UsageError
+from aot.partition.match import Match, NodeRef, ValueRef
+from aot.vendor.backend import Backend, Pattern, Speed
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+VERSION = 1
+#: Portable C on one lane of a vector: multiplications and bytes per nanosecond.
+PORTABLE_MACS, PORTABLE_BYTES = 3.0, 0.6
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Costs on one machine: `lanes` floats to a vector, measured medians by `key_of` a match.
+
+    `reorder_bytes_per_ns` is how fast a layout is changed.
+    """
+
+    lanes: int = 1
+    measured: Mapping[str, float] = field(default_factory=dict)
+    reorder_bytes_per_ns: float = 4.0
+
+    def of(self, backend: Backend, pattern: Pattern, match: Match) -> tuple[float, bool]:
+        """(nanoseconds of a match, whether they were measured)."""
+        known = self.measured.get(key_of(pattern, match))
+        if known is not None:
+            return known, True
+        own = pattern.estimate(match)
+        if own is not None:
+            if not math.isfinite(own) or own < 0:
+                raise BackendError(
+                    f"{pattern.backend}.{pattern.name}: its cost is {own} ns",
+                    f"node {match.root.onnx_name} ({match.root.op_type})",
+                )
+            return float(own), False
+        speed = self.speed(backend)
+        work = macs_of(match) / speed.macs_per_ns + bytes_of(match) / speed.bytes_per_ns
+        return speed.call_ns + work, False
+
+    def speed(self, backend: Backend) -> Speed:
+        """The backend's, or portable C's on this machine."""
+        if backend.speed is not None:
+            return backend.speed
+        return Speed(PORTABLE_MACS * self.lanes, PORTABLE_BYTES * self.lanes)
+
+
+def key_of(pattern: Pattern, match: Match) -> str:
+    """What a match computes: the pattern, operators with attributes, types of operands."""
+    nodes = " ".join(_node(n) for n in reversed(match.nodes))
+    reads = ",".join(_value(v) for _, v in match.inputs())
+    return f"{pattern.backend}.{pattern.name} {nodes} ({reads})"
+
+
+def _node(node: NodeRef) -> str:
+    attributes = node.ir.attributes
+    shown = ";".join(f"{k}={_attribute(attributes[k])}" for k in sorted(attributes))
+    return f"{node.op_type}[{shown}]" if shown else node.op_type
+
+
+def _attribute(attribute: ir.Attr) -> str:
+    if attribute.type.name in ("INT", "INTS", "FLOAT", "FLOATS", "STRING", "STRINGS"):
+        value: Any = attribute.value
+        many = isinstance(value, list | tuple)
+        return "x".join(map(str, value)) if many else str(value)
+    return attribute.type.name.lower()
+
+
+def _value(value: ValueRef) -> str:
+    dims = "x".join(map(str, value.shape))
+    return f"{value.dtype}:{dims}{'*' if value.is_const else ''}"
+
+
+def macs_of(match: Match) -> int:
+    """Multiplications of the products among a match's nodes."""
+    return sum(_macs(n.ir) for n in match.nodes)
+
+
+def _macs(node: ir.Node) -> int:
+    shapes = [_shape(v) for v in (*node.inputs[:2], node.outputs[0])]
+    if None in shapes or len(shapes) < 3:
+        return 0
+    x, w, y = (s for s in shapes if s is not None)
+    if node.op_type == "Conv":
+        return math.prod(y) * math.prod(w[1:])
+    if node.op_type == "ConvTranspose":
+        return math.prod(x) * math.prod(w[1:])
+    if node.op_type in ("MatMul", "Gemm") and x:
+        flipped = node.op_type == "Gemm" and bool(_int(node, "transA"))
+        return math.prod(y) * (x[0] if flipped else x[-1])
+    return 0
+
+
+def _int(node: ir.Node, name: str) -> int:
+    found = node.attributes.get(name)
+    return 0 if found is None else int(found.value)
+
+
+def _shape(value: ir.Value | None) -> tuple[int, ...] | None:
+    if value is None or value.shape is None:
+        return None
+    return tuple(int(str(d)) for d in value.shape)
+
+
+def bytes_of(match: Match) -> int:
+    """Bytes of what a match reads and writes."""
+    values = [v for _, v in match.inputs()] + list(match.outputs())
+    return sum(size_of(v) for v in values)
+
+
+def size_of(value: ValueRef) -> int:
+    """Bytes of a value's elements."""
+    return (math.prod(value.shape) * value.dtype.bits + 7) // 8
+
+
+def read_costs(path: Path, cpu: str, lanes: int) -> Costs:
+    """The table that `aotc tune` wrote for `cpu`. Raises UsageError for anything else."""
+    where = f"--tune {path}"
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", where) from error
+    except ValueError as error:
+        raise UsageError(f"{path} is no table of costs: {error}", where) from error
+    if not isinstance(read, dict) or read.get("version") != VERSION:
+        raise UsageError(f"{path} is no table of costs of this version", where, "aotc tune MODEL")
+    if read.get("cpu") != cpu:
+        what = f"{path} was measured on {read.get('cpu')}, the target is {cpu}"
+        raise UsageError(what, where, "aotc tune MODEL --target … measures again")
+    matches = read.get("matches")
+    numbers = isinstance(matches, dict) and all(
+        isinstance(v, int | float) and math.isfinite(v) and v >= 0 for v in matches.values()
+    )
+    rate = read.get("reorder_bytes_per_ns", Costs().reorder_bytes_per_ns)
+    if not numbers or not isinstance(rate, int | float) or not rate > 0:
+        raise UsageError(f"{path}: its costs are not numbers of nanoseconds", where)
+    assert isinstance(matches, dict)
+    return Costs(lanes, {str(k): float(v) for k, v in matches.items()}, float(rate))

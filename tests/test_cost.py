@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Partition by cost: tables that flip the choice, borders that count, what is given back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+
+from aot.cli import main
+from aot.errors import BackendError, UsageError
+from aot.explain import explain
+from aot.layout import blocked
+from aot.options import Options
+from aot.partition.cost import Costs, key_of, macs_of, read_costs
+from aot.partition.select import Partition, select
+from aot.pipeline import partition_model
+from aot.target import load_target
+from aot.vendor.backend import Backend, Speed
+from graphs import model
+from partition_graphs import host, typed_graph, vendor
+
+
+def graph() -> ir.Graph:
+    """Exp, Sin, Exp, Sin in a row on 1x16x4x4."""
+    rows = [("Exp", "x", "a"), ("Sin", "a", "b"), ("Exp", "b", "c"), ("Sin", "c", "d")]
+    return typed_graph(rows, [1, 16, 4, 4], "d")
+
+
+def acme() -> Backend:
+    return vendor("acme", "Exp", "Sin")
+
+
+def taken(partition: Partition) -> list[str]:
+    return [s.backend for s in partition.items]
+
+
+def table(backends: list[Backend], costs: dict[str, float]) -> dict[str, float]:
+    """Costs by key, given as `acme.exp`."""
+    found = {}
+    for backend in backends:
+        for pattern in backend.patterns:
+            for node in graph():
+                match = pattern.match(node)
+                if match is not None:
+                    found[key_of(pattern, match)] = costs[f"{backend.name}.{pattern.name}"]
+    return found
+
+
+def with_costs(backend: Backend, lanes: int = 1, **costs: float) -> Partition:
+    portable = host()
+    named = {k.replace("_", "."): v for k, v in costs.items()}
+    named = {**{f"c.{p.name}": 100.0 for p in portable.patterns}, **named}
+    return select(
+        graph(), [backend, portable], costs=Costs(lanes, table([backend, portable], named))
+    )
+
+
+def test_two_tables_flip_the_choice() -> None:
+    fast = with_costs(acme(), acme_exp=10, acme_sin=10)
+    slow = with_costs(acme(), acme_exp=1000, acme_sin=1000)
+    assert taken(fast) == ["acme"] * 4
+    assert taken(slow) == ["c"] * 4
+    mixed = with_costs(acme(), acme_exp=10, acme_sin=1000)
+    assert taken(mixed) == ["acme", "c", "acme", "c"]
+
+
+def in_memory_of_its_own() -> Backend:
+    made = acme()
+    made.speed = Speed(1, 1, border_bytes_per_ns=1.0)
+    return made
+
+
+def test_borders_count() -> None:
+    """A kilobyte each way takes as long as what Exp would gain."""
+    near = with_costs(in_memory_of_its_own(), acme_exp=10, acme_sin=2000)
+    assert taken(near) == ["c"] * 4
+    far = with_costs(in_memory_of_its_own(), acme_exp=10, acme_sin=2000, c_exp=9000)
+    assert taken(far) == ["acme", "acme", "acme", "c"]
+
+
+def test_layout_changes_count() -> None:
+    def blocky(odd: bool) -> Backend:
+        made = acme()
+        for p in made.patterns:
+            p.layouts(lambda m, incoming, v: {n: blocked(v) for n in m.values})
+        return made
+
+    apart = {"acme_exp": 90, "acme_sin": 120}
+    assert taken(with_costs(blocky(True), 16, **apart)) == ["c"] * 4
+    assert taken(with_costs(acme(), 16, **apart)) == ["acme", "c", "acme", "c"]
+
+
+def test_a_region_that_does_not_save_what_entering_costs_is_given_back() -> None:
+    eager = acme()
+    eager.speed = Speed(1, 1, enter_ns=50)
+    assert taken(with_costs(eager, acme_exp=80, acme_sin=200)) == ["c"] * 4
+    eager.speed = Speed(1, 1, enter_ns=15)
+    assert taken(with_costs(eager, acme_exp=80, acme_sin=200)) == ["acme", "c", "acme", "c"]
+
+
+def test_the_cheapest_of_several_lowerings_is_taken() -> None:
+    made = acme()
+    other = made.pattern(lambda op, x: op.Exp(x))
+    other.name = "other"
+    other.priority = -1
+    found = with_costs(made, acme_exp=80, acme_other=10, acme_sin=500)
+    assert [s.pattern.name for s in found.items] == ["other", "sin", "other", "sin"]
+    found = with_costs(made, acme_exp=5, acme_other=10, acme_sin=500)
+    assert [s.pattern.name for s in found.items] == ["exp", "sin", "exp", "sin"]
+
+
+def test_what_the_user_gives_to_a_backend_stays_there() -> None:
+    g = graph()
+    next(iter(g)).metadata_props["aot.backend"] = "acme"
+    costs = Costs(1, table([acme(), host()], {f"acme.{n}": 1e6 for n in ("exp", "sin")} | C))
+    assert taken(select(g, [acme(), host()], costs=costs)) == ["acme", "c", "c", "c"]
+
+
+C = {f"c.{p.name}": 100.0 for p in host().patterns}
+
+
+def test_three_backends_and_a_node_only_one_of_them_computes() -> None:
+    rows = [("Exp", "x", "a"), ("Sin", "a", "b"), ("Cos", "b", "c"), ("Exp", "c", "d")]
+    g = typed_graph(rows, [4], "d")
+    one, two = vendor("one", "Exp", "Cos"), vendor("two", "Exp", "Sin")
+    portable = vendor("c", "Sin", "Exp")
+    for b, ns in ((one, 50.0), (two, 40.0), (portable, 45.0)):
+        for p in b.patterns:
+            p.cost(lambda m, ns=ns: ns)
+    found = select(g, [one, two, portable], costs=Costs())
+    assert taken(found) == ["two", "two", "one", "two"]
+    assert found.pricing.total == pytest.approx(170.0)
+    assert found.pricing.total == pytest.approx(found.pricing.bound)
+
+
+def test_estimates_come_from_products_and_bytes() -> None:
+    w = np.ones((8, 4, 3, 3), np.float32)
+    proto = model([("Conv", "x w", "y")], {"x": [1, 4, 8, 8]}, {"y": None}, {"w": w})
+    g = ir.from_proto(onnx.shape_inference.infer_shapes(proto)).graph
+    conv = vendor("acme", "Conv")
+    match = conv.patterns[0].match(next(iter(g)))
+    assert match is not None
+    assert macs_of(match) == 8 * 6 * 6 * 4 * 9
+    conv.speed = Speed(macs_per_ns=8.0, bytes_per_ns=1e9, call_ns=5.0)
+    cost, measured = Costs().of(conv, conv.patterns[0], match)
+    assert (round(cost), measured) == (1296 + 5, False)
+
+
+def test_a_cost_that_is_no_number_is_the_backends_fault() -> None:
+    made = acme()
+    made.patterns[0].cost(lambda m: float("nan"))
+    with pytest.raises(BackendError, match=r"acme\.exp: its cost is nan ns"):
+        select(graph(), [made, host()], costs=Costs())
+
+
+def test_explain_says_what_the_alternatives_cost() -> None:
+    found = explain(with_costs(acme(), acme_exp=10, acme_sin=1000))
+    assert "costs acme 0.0 us, c 0.1 us (measured)" in found.text()
+    assert "cost 0.2 us (the cheapest possible)" in found.text()
+    record = found.record()[0]
+    assert record["costs_ns"] == {"acme": 10.0, "c": 100.0}
+    assert record["measured"] is True
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[", "is no table of costs"),
+        ('{"version": 9}', "no table of costs of this version"),
+        ('{"version": 1, "cpu": "z80"}', "was measured on z80, the target is x"),
+        ('{"version": 1, "cpu": "x", "matches": {"k": -1}}', "not numbers of nanoseconds"),
+        ('{"version": 1, "cpu": "x", "matches": []}', "not numbers of nanoseconds"),
+        (
+            '{"version": 1, "cpu": "x", "matches": {}, "reorder_bytes_per_ns": 0}',
+            "not numbers of nanoseconds",
+        ),
+    ],
+)
+def test_a_table_that_is_wrong_is_refused(tmp_path: Path, content: str, message: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=message):
+        read_costs(path, "x", 1)
+    with pytest.raises(UsageError, match="cannot read"):
+        read_costs(tmp_path / "none.json", "x", 1)
+
+
+def test_a_table_without_partition_by_cost_is_refused() -> None:
+    with pytest.raises(UsageError, match="only --partition cost reads costs"):
+        Options(tune="t.json")
+
+
+def dense(path: Path) -> Path:
+    """Two layers: oneDNN computes both."""
+    r = np.random.default_rng(0)
+    consts: dict[str, Any] = {
+        "w": r.standard_normal((64, 64)).astype(np.float32),
+        "v": r.standard_normal((64, 8)).astype(np.float32),
+    }
+    rows = [("MatMul", "x w", "a"), ("Relu", "a", "b"), ("MatMul", "b v", "y")]
+    onnx.save(model(rows, {"x": [16, 64]}, {"y": None}, consts), str(path))
+    return path
+
+
+def test_a_written_table_decides(tmp_path: Path) -> None:
+    source = dense(tmp_path / "net.onnx")
+    _, first = partition_model(source, Options(backends=("dnnl",)))
+    vendors = {key_of(s.pattern, s.match): 1.0 for s in first.items}
+    _, other = partition_model(source, Options())
+    portable = {key_of(s.pattern, s.match): 2.0 for s in other.items}
+    cpu = load_target("host").cpu
+    path = tmp_path / "t.json"
+    for costs, winner in (
+        ({**vendors, **portable}, "dnnl"),
+        ({**vendors, **dict.fromkeys(portable, 0.5)}, "c"),
+    ):
+        path.write_text(json.dumps({"version": 1, "cpu": cpu, "matches": costs}))
+        asked = Options(backends=("dnnl",), partition="cost", tune=str(path))
+        _, found = partition_model(source, asked)
+        assert {s.backend for s in found.items} == {winner}
+
+
+def test_tune_needs_a_vendor_and_this_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = dense(tmp_path / "net.onnx")
+    to = str(tmp_path / "t.json")
+    assert main(["tune", str(source), "-o", to]) == 2
+    assert "needs --backend" in capsys.readouterr().err
+    line = ["tune", str(source), "-o", to, "--backend", "dnnl", "--target", "cortex-m4"]
+    assert main(line) == 1
+    assert "cortex-m4 is not this machine" in capsys.readouterr().err
+    assert not (tmp_path / "t.json").exists()
