@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The int8 kernels of one planner (aot/ops/qconv_*.py) against their definition, on odd shapes.
 
-Run as `python kernel_cases_q.py PLANNER FOLDER [FLAGS]`, under the sanitizers' runtime: see
+Run as `python kernel_cases_q.py PLANNER ARCH CPU VLEN FOLDER [FLAGS]` under the sanitizers: see
 test_kernels_q.py. Exits 1 with the first case that differs.
 """
 
@@ -108,7 +108,7 @@ def finished(acc: Array, scales: Scales, s: QConv | QFc) -> Array:
 
 def conv(planner: Any, s: QConv, depthwise: bool = False) -> Case:
     """A convolution (or depthwise convolution) of random codes."""
-    s = replace(s, simd="", arch=ARCH, cpu=CPU)
+    s = replace(s, simd="", arch=ARCH, cpu=CPU, vlen=VLEN)
     x = codes(s.n, s.ih, s.iw, s.ic)
     w = codes(s.oc, 1 if depthwise else s.ic, s.kh, s.kw)
     bias = RNG.integers(-3000, 3000, s.oc)
@@ -124,7 +124,7 @@ def conv(planner: Any, s: QConv, depthwise: bool = False) -> Case:
 
 def fc(planner: Any, s: QFc) -> Case:
     """A matrix product of random codes."""
-    s = replace(s, simd="", arch=ARCH, cpu=CPU)
+    s = replace(s, simd="", arch=ARCH, cpu=CPU, vlen=VLEN)
     x, w = codes(s.m, s.k), codes(s.n, s.k)
     bias = RNG.integers(-3000, 3000, s.n)
     scales = scales_for(s.n, s.per_channel, s.rq, s.k)
@@ -259,18 +259,18 @@ def every_case(planner: Any) -> list[Case]:
     return made + [fc(planner, s) for s in products()]
 
 
-ARCH, CPU = "riscv32", "rv32imac"
+ARCH, CPU, VLEN = "riscv32", "rv32imac", 1
 
 
 def main() -> None:
     """Command line."""
-    global ARCH, CPU
+    global ARCH, CPU, VLEN
     planner = importlib.import_module(f"aot.ops.{sys.argv[1]}")
-    ARCH, _, CPU = sys.argv[2].partition("/")
+    ARCH, CPU, VLEN = sys.argv[2], sys.argv[3], int(sys.argv[4])
     cases = every_case(planner)
     for case in cases:
         assert len(np.unique(case.expected)) > 2 or case.expected.size < 8, case.name
-    library = Library(Path(sys.argv[3]), 1, [c.signature for c in cases], sys.argv[4:])
+    library = Library(Path(sys.argv[5]), VLEN, [c.signature for c in cases], sys.argv[6:])
     for case in cases:
         check(library, case)
     print(f"{len(cases)} cases right")

@@ -10,12 +10,28 @@ from pathlib import Path
 
 import pytest
 
+from test_kernels_conv import runs_here
+
 HERE = Path(__file__).resolve().parent
 SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
 
-@pytest.mark.parametrize("arch", ["arm/cortex-m0", "arm/cortex-m3", "riscv32", "x86_64"])
-def test_kernels_match_numpy(arch: str, tmp_path: Path) -> None:
+#: Architecture (packing and tiles differ), core, vector width.
+TARGETS = [
+    ("arm", "cortex-m0", 1),
+    ("arm", "cortex-m3", 1),
+    ("riscv32", "rv32imac", 1),
+    ("x86_64", "x86-64", 4),
+    ("x86_64", "x86-64-v3", 8),
+    ("x86_64", "x86-64-v4", 16),
+    ("aarch64", "aarch64-linux", 4),
+]
+
+
+@pytest.mark.parametrize(("arch", "cpu", "vlen"), TARGETS)
+def test_kernels_match_numpy(arch: str, cpu: str, vlen: int, tmp_path: Path) -> None:
+    if not runs_here(vlen):
+        pytest.skip(f"this CPU has no vectors of {vlen} floats")
     find = ["gcc", "-print-file-name=libasan.so"]
     asan = subprocess.run(find, capture_output=True, text=True, check=True).stdout.strip()
     env = {
@@ -27,7 +43,7 @@ def test_kernels_match_numpy(arch: str, tmp_path: Path) -> None:
     }
     script = str(HERE / "kernel_cases_q.py")
     done = subprocess.run(
-        [sys.executable, script, "qconv_portable", arch, str(tmp_path), *SANITIZE],
+        [sys.executable, script, "qconv_portable", arch, cpu, str(vlen), str(tmp_path), *SANITIZE],
         env=env,
         capture_output=True,
         text=True,

@@ -260,9 +260,10 @@ def conv_shape(
     return {**sizes, "oh": oh, "ow": ow, **window, **codes_of}
 
 
-def target_of(c: LowerContext) -> dict[str, str]:
+def target_of(c: LowerContext) -> dict[str, Any]:
     """What a plan may depend on."""
-    return {"arch": c.target.arch, "simd": c.target.simd, "cpu": c.target.cpu}
+    t = c.target
+    return {"arch": t.arch, "simd": t.simd, "cpu": t.cpu, "vlen": c.vlen}
 
 
 @dataclass(frozen=True, slots=True)

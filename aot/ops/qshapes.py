@@ -17,7 +17,8 @@ class QConv:
 
     x is [n][ih][iw][ic], y [n][oh][ow][oc]; `x_zero` and `y_zero` are zero points, [lo, hi] bounds
     of the final code. `rq` is the arithmetic (aot_requant.h), `per_channel` whether there is one
-    multiplier per output channel, `arch`, `simd` and `cpu` tell the target.
+    multiplier per output channel, `arch`, `simd`, `cpu` and `vlen` (float lanes)
+    tell the target.
     """
 
     n: int
@@ -44,6 +45,7 @@ class QConv:
     arch: str = ""
     simd: str = ""
     cpu: str = ""
+    vlen: int = 1
 
     @property
     def macs(self) -> int:
@@ -73,6 +75,7 @@ class QFc:
     arch: str = ""
     simd: str = ""
     cpu: str = ""
+    vlen: int = 1
 
     @property
     def macs(self) -> int:

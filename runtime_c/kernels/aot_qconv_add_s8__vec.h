@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Convolution and sum on vectors: see aot_qconv_add.h and aot_qconv_s8__vec.h. */
+#ifndef AOT_QCONV_ADD_S8__VEC_H
+#define AOT_QCONV_ADD_S8__VEC_H
+
+#include "aot_qconv_add.h"
+#include "aot_qconv_s8__vec.h"
+
+typedef aot_qconv_add_params aot_qconv_add_s8__vec_params;
+
+/* aot_qconv_add_s8__vec(y, x, w, bias, mult, shift, scratch, r, stage, p, ADD, constants) */
+#define aot_qconv_add_s8__vec(...) AOT_QCONV_ADD(aot_qconv_s8__vec, __VA_ARGS__)
+
+#endif /* AOT_QCONV_ADD_S8__VEC_H */
