@@ -241,7 +241,7 @@ AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
         __asm__ volatile("push {r0, r4-r11, lr}\n"                                                 \
                          "ldr r12, [sp, #40]\n"                                                    \
                          "ldm r12, {r4-r7}\n"                                                      \
-                         "1:\n" BODY BODY "subs r3, r3, #1\n"                                      \
+                         "lsl r3, r3, #1\n1:\n" BODY "subs r3, r3, #1\n"                           \
                          "bne 1b\n"                                                                \
                          "ldr r0, [sp], #4\n" SPLIT "stm r0, {r4-r7}\n"                            \
                          "pop {r4-r11, pc}\n" ::                                                   \

@@ -15,22 +15,10 @@ typedef struct {
     int32_t zero, lo, hi;
 } aot_dsp_out;
 
-/* Any sum and multiplier, for RQ 1 and 2. */
-static AOT_NOINLINE AOT_UNUSED int32_t aot_dsp_integer(int32_t sum, int32_t mult, int32_t shift,
-                                                       const aot_dsp_out *o) {
-    return aot_requant_code(sum, mult, shift, o->zero, o->lo, o->hi, 1);
-}
-static AOT_NOINLINE AOT_UNUSED int32_t aot_dsp_far(int32_t sum, int32_t mult, int32_t shift,
-                                                   const aot_dsp_out *o) {
-    return aot_requant_code(sum, mult, shift, o->zero, o->lo, o->hi, 2);
-}
-AOT_INLINE int32_t aot_dsp_slow(int32_t sum, int32_t channel, const aot_dsp_out *o, int RQ,
-                                int PC) {
-    const int32_t c = PC ? channel : 0;
-    if (RQ == 1) {
-        return aot_dsp_integer(sum, o->mult[c], o->shift[c], o);
-    }
-    return aot_dsp_far(sum, o->mult[c], o->shift[c], o);
+/* The code of any sum, by any multiplier. */
+AOT_INLINE int8_t aot_dsp_any(int32_t sum, int32_t channel, const aot_dsp_out *o, int RQ, int PC) {
+    const int32_t c = PC ? channel : 0, shift = RQ == 0 ? 0 : o->shift[c];
+    return (int8_t)aot_requant_code(sum, o->mult[c], shift, o->zero, o->lo, o->hi, RQ);
 }
 
 /* A channel's multiplier as aot_dsp_code takes it. */
@@ -110,13 +98,11 @@ AOT_INLINE int32_t aot_dsp_code(int32_t sum, aot_dsp_factor f, const aot_dsp_out
 
 /* The codes of one pixel of n channels (up to four) from `channel` on. */
 AOT_INLINE void aot_dsp_store(int8_t *y, const int32_t *sum, int32_t channel, int32_t n,
-                              const aot_dsp_out *o, int RQ, int PC, int CLIP, int WIDE) {
+                              const aot_dsp_out *o, int RQ, int PC, int WIDE) {
     int32_t j;
     for (j = 0; j < n; ++j) {
-        const aot_dsp_factor f = aot_dsp_factor_of(o, channel + j, RQ, PC);
-        const int32_t v = sum[j] >> ((j & 1) != 0 ? AOT_DSP_Q(WIDE) : 0);
-        y[j] = (int8_t)(aot_dsp_near(f, RQ) ? aot_dsp_code(v, f, o, RQ, CLIP)
-                                            : aot_dsp_slow(v, channel + j, o, RQ, PC));
+        const int32_t drop = (j & 1) != 0 ? AOT_DSP_Q(WIDE) : 0;
+        y[j] = aot_dsp_any(sum[j] >> drop, channel + j, o, RQ, PC);
     }
 }
 

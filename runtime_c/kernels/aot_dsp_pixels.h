@@ -19,7 +19,7 @@ typedef struct {
     uint32_t lo, hi; /* four times */
     const int8_t *w;
     aot_dsp_out out; /* for C: with the multipliers of these channels; instance constants */
-    int8_t PC, ROW, CLIP, WIDE;
+    int8_t PC, ROW, WIDE;
 } aot_dsp_job;
 
 /* Stores the codes of two pixels; the second may be void and lie on the first. */
@@ -231,8 +231,8 @@ AOT_INLINE void aot_dsp_job_plain(const aot_dsp_job *job, int RQ) {
         } else {
             aot_dsp_2x4(sum, job->x, w, job->bias + c, job->end, job->WIDE);
         }
-        aot_dsp_store(job->y1 + c, sum + 4, c, 4, &job->out, RQ, job->PC, job->CLIP, job->WIDE);
-        aot_dsp_store(job->y0 + c, sum, c, 4, &job->out, RQ, job->PC, job->CLIP, job->WIDE);
+        aot_dsp_store(job->y1 + c, sum + 4, c, 4, &job->out, RQ, job->PC, job->WIDE);
+        aot_dsp_store(job->y0 + c, sum, c, 4, &job->out, RQ, job->PC, job->WIDE);
     }
 }
 static AOT_UNUSED void aot_dsp_job_float(const aot_dsp_job *job) {
@@ -294,7 +294,6 @@ AOT_INLINE void aot_dsp_job_init(aot_dsp_job *job, const aot_dsp_out *o, const i
     job->out.shift += PC && RQ != 0 ? channel : 0;
     job->PC = (int8_t)PC;
     job->ROW = (int8_t)ROW;
-    job->CLIP = (int8_t)CLIP;
     job->WIDE = (int8_t)WIDE;
 }
 
