@@ -20,24 +20,72 @@
 
 #if defined(__x86_64__) && defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 #define AOT_QVEC_MAX 16 /* sums at most: P * O */
 
-typedef int8_t aot_qvec_bytes __attribute__((vector_size(AOT_VLEN)));
-
-/* V int8 as int32. */
+/* aot_qvec_widen: V int8 as int32. aot_qvec_narrow: stores V int32 that int8 holds. Compilers make
+ * scalar code of __builtin_convertvector between the two. */
+#if AOT_VLEN == 4 && defined(__SSE2__)
 AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
-    aot_qvec_bytes v;
-    memcpy(&v, p, sizeof v);
-    return __builtin_convertvector(v, aot_vi);
+    int32_t four;
+    __m128i v;
+    memcpy(&four, p, sizeof four);
+    v = _mm_cvtsi32_si128(four);
+    v = _mm_unpacklo_epi8(v, v);
+    return (aot_vi)_mm_srai_epi32(_mm_unpacklo_epi16(v, v), 24);
 }
-
-/* Stores V int32 that int8 holds. */
 AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
-    const aot_qvec_bytes b = __builtin_convertvector(v, aot_qvec_bytes);
-    memcpy(p, &b, sizeof b);
+    const __m128i pairs = _mm_packs_epi32((__m128i)v, (__m128i)v);
+    const int32_t four = _mm_cvtsi128_si32(_mm_packs_epi16(pairs, pairs));
+    memcpy(p, &four, sizeof four);
 }
+#elif AOT_VLEN == 8 && defined(__AVX2__)
+AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
+    return (aot_vi)_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)p));
+}
+AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
+    const __m128i low = _mm256_castsi256_si128((__m256i)v);
+    const __m128i pairs = _mm_packs_epi32(low, _mm256_extracti128_si256((__m256i)v, 1));
+    _mm_storel_epi64((__m128i *)(void *)p, _mm_packs_epi16(pairs, pairs));
+}
+#elif AOT_VLEN == 16 && defined(__AVX512F__)
+AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
+    return (aot_vi)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)p));
+}
+AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
+    _mm_storeu_si128((__m128i *)(void *)p, _mm512_cvtepi32_epi8((__m512i)v));
+}
+#elif AOT_VLEN == 4 && defined(__ARM_NEON)
+AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
+    int32_t four;
+    memcpy(&four, p, sizeof four);
+    return (aot_vi)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)))));
+}
+AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
+    const int16x4_t pairs = vmovn_s32((int32x4_t)v);
+    const int8x8_t bytes = vmovn_s16(vcombine_s16(pairs, pairs));
+    const int32_t four = vget_lane_s32(vreinterpret_s32_s8(bytes), 0);
+    memcpy(p, &four, sizeof four);
+}
+#else
+AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
+    aot_vi v;
+    int i;
+    for (i = 0; i < AOT_VLEN; ++i) {
+        v[i] = p[i];
+    }
+    return v;
+}
+AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
+    int i;
+    for (i = 0; i < AOT_VLEN; ++i) {
+        p[i] = (int8_t)v[i];
+    }
+}
+#endif
 
 /* acc[j] += w[j][0] * x[0] + w[j][1] * x[1]; x is a pair of int16, w is [V][2]. */
 #if AOT_VLEN == 4 && defined(__SSE2__)
