@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from aot.errors import TargetError, UnsupportedError
@@ -10,30 +11,87 @@ from aot.memory.frame import framed, is_framed
 from aot.options import Options
 from aot.placement import Needs, check_fit
 from aot.program import Program, Role
+from aot.target import Target
 
 if TYPE_CHECKING:
     from aot.partition.select import Partition
     from aot.pipeline import Compiled
 
 
+#: Bytes of stack below which no model runs.
+LEAST_STACK = 192
+
+
 def check_budgets(compiled: Compiled, options: Options) -> None:
     """Raise if the arena is larger than `options.ram`, or C is used where a backend is required."""
     if options.require_backend:
         check_backends(compiled.partition)
-    check_fit(compiled.target, _needs(compiled))
+    _check_board(compiled)
+    _check_flash(compiled, options)
     arena = compiled.plan.arena_bytes
     if options.ram is None or arena <= options.ram:
         return
-    program = compiled.program
+    raise TargetError(
+        f"--ram {options.ram}: the arena needs {arena} bytes",
+        _peak_text(compiled.program),
+        _help(options),
+    )
+
+
+def _check_board(compiled: Compiled) -> None:
+    """Raise if the memories of a board do not hold the model."""
+    try:
+        check_fit(compiled.target, _needs(compiled))
+    except TargetError as error:
+        if "of arena" in error.what:
+            error.where += f"; {_peak_text(compiled.program)}"
+        raise
+
+
+def _peak_text(program: Program) -> str:
+    """The operator at the peak and the largest tensors that are live there."""
     step, live = peak(program)
+    if not program.calls:
+        return "no call"
     call = program.calls[step]
     largest = sorted(live, key=lambda n: -program.tensor(n).nbytes)[:4]
     tensors = ", ".join(f"{n} {program.tensor(n).nbytes}" for n in largest)
-    nodes = " + ".join(call.origin.nodes) or call.kernel
+    nodes = " + ".join(call.origin.nodes[-2:]) or call.kernel
+    return f"the peak at {nodes} ({', '.join(call.origin.ops)}), bytes live: {tensors}"
+
+
+def budgeted(target: Target, options: Options) -> Target:
+    """`target` with the stack that was asked for; TargetError if nothing runs on it."""
+    if options.stack is None:
+        return target
+    if options.stack < LEAST_STACK:
+        raise TargetError(
+            f"--stack {options.stack}: the entries and a kernel need {LEAST_STACK} bytes at least",
+            hint="`aotc bench` measures what a built image needs",
+        )
+    return replace(target, stack=options.stack) if target.board else target
+
+
+def _check_flash(compiled: Compiled, options: Options) -> None:
+    """Constants and, on hosts, the code as estimated; boards' linkers know it exactly."""
+    if options.flash is None:
+        return
+    from aot.size import code_estimate
+
+    constants = int(compiled.manifest["memory"]["constants_bytes"])
+    code = 0 if compiled.target.board else code_estimate(compiled.program, compiled.target)
+    if constants + code <= options.flash:
+        return
+    sizes = sorted((-int(n["constant_bytes"]), n["call"]) for n in compiled.manifest["nodes"])
+    calls = compiled.program.calls
+    largest = [
+        f"{(calls[i].origin.nodes or (calls[i].kernel,))[-1]} {-n}" for n, i in sizes[:4] if n
+    ]
     raise TargetError(
-        f"--ram {options.ram}: the arena needs {arena} bytes",
-        f"the peak at {nodes} ({', '.join(call.origin.ops)}), bytes live: {tensors}",
-        _help(options),
+        f"--flash {options.flash}: constants take {constants} bytes"
+        + (f", code about {code}" if code else ""),
+        f"nodes with the most bytes: {', '.join(largest)}",
+        "a quantised model has a quarter of a float32 model's constants",
     )
 
 

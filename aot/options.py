@@ -42,9 +42,9 @@ class Options:
     `dims` pins symbolic dimensions by name,
     `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
     list or a NumPy array, cast to the input's dtype by the loader). `states` maps inputs to the
-    outputs that the next run gets for them. `ram` is a budget in bytes,
-    None without one. `io` "" is the target's own (boards "arena"). `dump_after` is a stage of STAGES
-    or "".
+    outputs that the next run gets for them. `ram`, `flash` and `stack` are budgets in bytes,
+    None without one. `io` "" is the target's own (boards "arena"). `dump_after` is a stage of
+    STAGES or "".
     """
 
     name: str = ""
@@ -62,6 +62,8 @@ class Options:
     states: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     objective: Objective = "latency"
     ram: int | None = None
+    flash: int | None = None
+    stack: int | None = None
     accuracy: Accuracy = "normal"
     requant: Requant = "onnx"
     specialise: Specialise = "hot"
@@ -80,6 +82,8 @@ class Options:
             ("bindings", self.bindings, (Mapping,)),
             ("states", self.states, (Mapping,)),
             ("ram", self.ram, (Integral, NoneType)),
+            ("flash", self.flash, (Integral, NoneType)),
+            ("stack", self.stack, (Integral, NoneType)),
             ("plan_effort", self.plan_effort, (Integral,)),
             ("offload_limit", self.offload_limit, (Integral, NoneType)),
         ):
@@ -113,8 +117,9 @@ class Options:
             check_regions(self.regions, self.keep)
         if self.plan_effort < 0:
             raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
-        if self.ram is not None and self.ram <= 0:
-            raise UsageError(f"--ram {self.ram}: must be positive")
+        for option, budget in (("ram", self.ram), ("flash", self.flash), ("stack", self.stack)):
+            if budget is not None and budget <= 0:
+                raise UsageError(f"--{option} {budget}: must be positive")
 
 
 def _of_type(option: str, value: object, kinds: tuple[type, ...]) -> None:

@@ -7,14 +7,20 @@ import io
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aot.errors import BuildError
+from aot.image import measure_image
 from aot.options import Options
 from aot.run import Built
 
-#: Estimate of code in bytes: the entry points, one kernel wrapper, one call.
-_ENTRY, _WRAPPER, _CALL = 6000, 1800, 90
+if TYPE_CHECKING:
+    from aot.program import Program
+    from aot.target import Target
+
+#: Estimate of code in bytes: the entry points (on boards start-up code and runner too), one kernel
+#: wrapper, one call.
+_HOST, _BOARD = (6000, 1800, 90), (4000, 900, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +61,20 @@ class Size:
 
 
 def measure(built: Built) -> Size:
-    """The size of a built bundle, from lib/libNAME.a and its manifest."""
+    """The size of a built bundle: of its image on boards, else of lib/libNAME.a."""
+    memory = built.manifest["memory"]
+    macs = sum(int(n.get("macs", 0)) for n in built.manifest["nodes"])
+    if built.board:
+        image = measure_image(built.program())
+        arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
+        static = image.data + image.bss + max(0, image.arena - arena)
+        code = max(0, image.flash - constants)
+        io_bytes = int(memory["io_bytes"])
+        return Size(built.name, arena, io_bytes, static, constants, code, macs, False)
     archive = built.out / "lib" / f"lib{built.name}.a"
     if not archive.is_file():
         raise BuildError(f"{built.out} is not built", hint=f"cmake --build {built.out}")
     text, data, bss = (sum(column) for column in zip(*_sections(archive), strict=True))
-    memory = built.manifest["memory"]
     arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
     return Size(
         built.name,
@@ -69,7 +83,7 @@ def measure(built: Built) -> Size:
         max(0, data + bss - arena),
         constants,
         max(0, text + data - constants),
-        sum(int(n.get("macs", 0)) for n in built.manifest["nodes"]),
+        macs,
         False,
     )
 
@@ -81,17 +95,23 @@ def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> 
     compiled = compile_model(model, options, progress)
     memory = compiled.manifest["memory"]
     calls = compiled.program.calls
-    wrappers = {(c.kernel, c.instance) for c in calls}
     return Size(
         compiled.name,
         int(memory["arena_bytes"]),
         int(memory["io_bytes"]),
         0,
         int(memory["constants_bytes"]),
-        _ENTRY + _WRAPPER * len(wrappers) + _CALL * len(calls),
+        code_estimate(compiled.program, compiled.target),
         sum(c.macs for c in calls),
         True,
     )
+
+
+def code_estimate(program: Program, target: Target) -> int:
+    """Bytes of code, about: entries, a function per kernel and its variants, calls."""
+    entry, wrapper, call = _BOARD if target.board else _HOST
+    wrappers = {(c.kernel, c.instance) for c in program.calls}
+    return entry + wrapper * len(wrappers) + call * len(program.calls)
 
 
 def _sections(archive: Path) -> Iterator[tuple[int, int, int]]:
@@ -100,7 +120,7 @@ def _sections(archive: Path) -> Iterator[tuple[int, int, int]]:
     from elftools.elf.elffile import ELFFile
 
     yield 0, 0, 0
-    for name, content in _members(archive.read_bytes(), archive):
+    for name, content in members(archive.read_bytes(), archive):
         try:
             sections = list(ELFFile(io.BytesIO(content)).iter_sections())
         except ELFError as error:
@@ -118,7 +138,7 @@ def _sections(archive: Path) -> Iterator[tuple[int, int, int]]:
                 yield size, 0, 0
 
 
-def _members(data: bytes, archive: Path) -> Iterator[tuple[str, bytes]]:
+def members(data: bytes, archive: Path) -> Iterator[tuple[str, bytes]]:
     """Objects of a Unix archive: 60-byte headers, names and the symbol index left out."""
     if data[:8] != b"!<arch>\n":
         raise BuildError(f"{archive} is not an archive")

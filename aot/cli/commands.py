@@ -7,10 +7,14 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aot.cli.compile import Staged, options_of
 from aot.errors import one_line
+
+if TYPE_CHECKING:
+    from aot.run import Built
+    from aot.size import Size
 
 
 def run_command(name: str, a: argparse.Namespace) -> int:
@@ -66,7 +70,7 @@ def _verify(a: argparse.Namespace) -> int:
 
 
 def _bench(a: argparse.Namespace) -> int:
-    from aot.bench import bench
+    from aot.bench import NodeCost, bench, bench_nodes, nodes_text
     from aot.npz import write_bytes
     from aot.run import open_out
 
@@ -75,11 +79,20 @@ def _bench(a: argparse.Namespace) -> int:
     with Staged(a.verbose, a.quiet) as progress:
         progress("bench")
         timing = bench(built, a.repeat)
+    nodes: tuple[NodeCost, ...] = ()
+    if a.per_node:
+        with Staged(a.verbose, a.quiet) as progress:
+            progress("bench every call")
+            nodes = bench_nodes(built, a.repeat)
     if a.json_file:
         record = {"name": built.name, "target": built.manifest.get("target"), **timing.record()}
+        if nodes:
+            record["nodes"] = [n.record() for n in nodes]
         write_bytes(Path(a.json_file), (json.dumps(record, indent=1) + "\n").encode())
     if not a.quiet:
         print(f"{built.name}: {timing.text()}")
+        if nodes:
+            print(nodes_text(nodes, built.board))
     return 0
 
 
@@ -147,7 +160,10 @@ def _size(a: argparse.Namespace) -> int:
 
     subject = Path(a.subject)
     if subject.is_dir():
-        report = measure(open_out(subject))
+        built = open_out(subject)
+        report = measure(built)
+        if a.symbols or a.per_node:
+            return _size_details(a, built, report)
     else:
         with Staged(a.verbose, a.quiet) as progress:
             report = estimate(subject, options_of(a), progress)
@@ -162,6 +178,22 @@ def _quantize(a: argparse.Namespace) -> int:
     with Staged(a.verbose, a.quiet) as progress:
         report = quantize(Path(a.model), Path(a.calibrate), Path(a.output), how, progress)
     _show(a, report.record(), report.text())
+    return 0
+
+
+def _size_details(a: argparse.Namespace, built: Built, report: Size) -> int:
+    from aot.symbols import node_sizes, nodes_text, symbols_of, symbols_text
+
+    symbols = symbols_of(built)
+    record, parts = report.record(), [report.text()]
+    if a.symbols:
+        record["symbols"] = [s.record() for s in symbols]
+        parts.append(symbols_text(symbols))
+    if a.per_node:
+        nodes = node_sizes(built, symbols)
+        record["nodes"] = [n.record() for n in nodes]
+        parts.append(nodes_text(nodes))
+    _show(a, record, "\n".join(parts))
     return 0
 
 
@@ -187,6 +219,16 @@ def _backends(a: argparse.Namespace) -> int:
         f"{r['name']:<10} {texts.get(str(r['name']), notes[bool(r['available'])])}" for r in rows
     ]
     _show(a, rows, "\n".join(line.rstrip() for line in lines))
+    return 0
+
+
+def _new_backend(a: argparse.Namespace) -> int:
+    from aot.vendor.scaffold import scaffold
+
+    folder = Path(a.output or a.name)
+    files = [str(p) for p in scaffold(a.name, folder)]
+    hint = f"pip install -e {folder} && python -m pytest {folder}"
+    _show(a, {"files": files}, "\n".join([*files, hint]))
     return 0
 
 
@@ -218,5 +260,6 @@ _COMMANDS = {
     "quantize": _quantize,
     "targets": _targets,
     "backends": _backends,
+    "new-backend": _new_backend,
     "ops": _ops,
 }

@@ -71,6 +71,8 @@ def options_of(a: argparse.Namespace) -> Options:
         states=_once("--state", given.get("state", [])),
         objective=given.get("objective", "latency"),
         ram=given.get("ram"),
+        flash=given.get("flash"),
+        stack=given.get("stack"),
         accuracy=given.get("accuracy", "normal"),
         io=given.get("io", ""),
         requant=given.get("requant", "onnx"),

@@ -18,8 +18,6 @@ OPTIONS = {
     "--backend-option": ("A.KEY=V", "an option of a backend"),
     "--max-string": ("N", "longest string in bytes"),
     "--max-sequence": ("N", "longest sequence in elements"),
-    "--flash": ("N", "flash budget in bytes"),
-    "--stack": ("N", "stack budget in bytes"),
     "--test-data": ("FILE.npz", "vectors compiled into a self-test"),
 }
 
@@ -27,7 +25,6 @@ OPTIONS = {
 COMMANDS = {
     "report": "an HTML report of a bundle",
     "disasm": "list the commands of an accelerator's regions",
-    "new-backend": "start a backend from a working plugin",
 }
 
 #: Vendors of the interface that do not come with this version.

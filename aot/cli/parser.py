@@ -185,6 +185,10 @@ def _quality(p: Parser) -> None:
         help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
     )
     p.add_argument("--ram", metavar="N", type=budget, help="RAM budget in bytes, K or M")
+    p.add_argument("--flash", metavar="N", type=budget, help="flash budget in bytes, K or M")
+    p.add_argument(
+        "--stack", metavar="N", type=budget, help="stack budget in bytes; boards reserve it"
+    )
     p.add_argument(
         "--specialise",
         choices=("none", "hot", "all"),
@@ -278,6 +282,7 @@ def _bench(p: Parser) -> None:
     p.add_argument("out", metavar="OUT", help="a built OUT")
     p.add_argument("--json", metavar="F", dest="json_file", help="write the numbers to a file")
     p.add_argument("--repeat", metavar="N", type=count, default=0, help="runs (about a second)")
+    p.add_argument("--per-node", action="store_true", help="what every call takes, too")
 
 
 def _explain(p: Parser) -> None:
@@ -314,6 +319,11 @@ def _partition(p: Parser) -> None:
     _pins(p)
 
 
+def _new_backend(p: Parser) -> None:
+    p.add_argument("name", metavar="NAME", help="the backend's name, as in --backend NAME")
+    p.add_argument("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)")
+
+
 def _inspect(p: Parser) -> None:
     p.add_argument("model", metavar="MODEL", help="the model")
     _pins(p)
@@ -321,6 +331,8 @@ def _inspect(p: Parser) -> None:
 
 def _size(p: Parser) -> None:
     p.add_argument("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate")
+    p.add_argument("--symbols", action="store_true", help="the largest symbols of a built OUT")
+    p.add_argument("--per-node", action="store_true", help="what every call of a built OUT takes")
     _target(p)
     _backends(p)
     _pins(p)
@@ -365,6 +377,7 @@ COMMANDS = {
     "quantize": ("write an 8-bit model, calibrated on data", _quantize),
     "targets": ("what can be built for here, and the apt line for the rest", _nothing),
     "backends": ("the backends installed", _nothing),
+    "new-backend": ("start a backend from a package that works", _new_backend),
     "ops": ("the operators portable C computes", _nothing),
 }
 

@@ -42,8 +42,8 @@ def io_bytes(program: Program) -> int:
     return sum(-(-t.nbytes // 16) * 16 for t in caller)
 
 
-def board_files(target: Target, needs: Needs) -> dict[str, File]:
-    """Start-up code, runner and linker script, in board/ of the bundle."""
+def board_files(target: Target, needs: Needs, flash: int | None = None) -> dict[str, File]:
+    """Start-up code, runner and linker script, in board/ of the bundle; `flash` is a budget."""
     ports = runtime_c() / "ports"
     port = ports / ctext.ident(target.port)
     if not port.is_dir():
@@ -54,7 +54,7 @@ def board_files(target: Target, needs: Needs) -> dict[str, File]:
         )
     files: dict[str, File] = {f"board/{n}": (ports / "board" / n).read_bytes() for n in _SHARED}
     files["board/startup.c"] = (port / "startup.c").read_bytes()
-    files["board/link.ld"] = linker_script(target, place(target, needs)).encode("ascii")
+    files["board/link.ld"] = linker_script(target, place(target, needs), flash).encode("ascii")
     return files
 
 
@@ -66,8 +66,11 @@ def arena_attribute(target: Target, needs: Needs) -> str:
     return f'"AOT_ARENA_ATTR=AOT_SECTION(\\"{section}\\")"'
 
 
-def linker_script(target: Target, placed: Placement) -> str:
-    """A script for GNU ld: vectors first, every section in the memory chosen for it."""
+def linker_script(target: Target, placed: Placement, flash: int | None = None) -> str:
+    """A script for GNU ld: vectors first, every section in the memory chosen for it.
+
+    More than `flash` bytes of code, constants and initial data do not link.
+    """
     used = [m for m in target.memories if m.use]
     width = max(len(m.name) for m in used)
     regions = "\n".join(
@@ -85,7 +88,7 @@ def linker_script(target: Target, placed: Placement) -> str:
         arena_section=section,
         stack=placed.stack.name,
         stack_bytes=target.stack,
-        room=_room(placed),
+        room=_room(placed) + (_BUDGET.format(flash=flash) if flash is not None else ""),
     )
 
 
@@ -98,6 +101,12 @@ def _room(placed: Placement) -> str:
     text = f"the stack does not fit memory {placed.stack.name}"
     return f'ASSERT({end} <= aot_stack_limit, "{text}: variables and arena leave too little")\n'
 
+
+_BUDGET = """\
+aot_flash_used = SIZEOF(.text) + SIZEOF(.weights) + SIZEOF(.rodata) + SIZEOF(.ARM.exidx)
+    + SIZEOF(.data);
+ASSERT(aot_flash_used <= {flash}, "the image exceeds --flash {flash}: build without, then aotc size")
+"""
 
 _SCRIPT = """\
 /* SPDX-License-Identifier: MIT-0 */

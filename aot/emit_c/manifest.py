@@ -36,7 +36,8 @@ def manifest_of(
     """Everything but `sources`, which `emit_c` adds when the files exist."""
     names = _onnx_names(partition)
     last = last_writers(program)
-    nodes = [_node(program, plan, i, c, names, last) for i, c in enumerate(program.calls)]
+    fresh: set[str] = set()
+    nodes = [_node(program, plan, i, c, names, last, fresh) for i, c in enumerate(program.calls)]
     return {
         "schema": SCHEMA_VERSION,
         "aotc": __version__,
@@ -127,6 +128,7 @@ def _node(
     call: Call,
     names: Mapping[str, str],
     last: Mapping[str, int],
+    fresh: set[str],
 ) -> dict[str, Any]:
     return {
         "call": index,
@@ -137,6 +139,7 @@ def _node(
         "kernel": call.kernel,
         "instance": dict(call.instance),
         "macs": call.macs,
+        "constant_bytes": _constant_bytes(program, call, fresh),
         "offsets": _offsets(program, plan, call),
         "writes": [
             {
@@ -153,6 +156,17 @@ def _node(
             for _, t in writes(program, call)
         ],
     }
+
+
+def _constant_bytes(program: Program, call: Call, counted: set[str]) -> int:
+    """Bytes of the constants that this call is the first to read; `counted` are known ones."""
+    total = 0
+    for name in call.reads():
+        base = program.base(name)[0]
+        if program.tensors[base].role is Role.CONST and base not in counted:
+            counted.add(base)
+            total += program.consts[base].nbytes
+    return total
 
 
 def _offsets(program: Program, plan: Plan, call: Call) -> dict[str, int]:

@@ -42,6 +42,8 @@ ABI = 1
 #: costs nothing: kernels keep sizes in locals). Where a user compiles without the flag, accesses of
 #: different types still never meet in one function, because every kernel is called, not inlined.
 CFLAGS = ("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
+#: Bytes of stack of NAME_run and the functions between it and a kernel; a frame at least.
+_CALLERS, _LEAST_FRAME = 256, 64
 PRIVATE = ("aot_check.h", "aot_ffi.h", "aot_trace.h")
 
 
@@ -80,7 +82,7 @@ def emit_c(
         **{path: render(template, values) for path, template in _rendered(name, constants).items()},
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
         **_copied(target),
-        **_runner(program, plan, target, constants),
+        **_runner(program, plan, target, constants, options),
         **vendors.files,
     }
     if constants.blob is not None:
@@ -132,11 +134,21 @@ def _copied(target: Target) -> dict[str, File]:
     }
 
 
-def _runner(program: Program, plan: Plan, target: Target, constants: Constants) -> dict[str, File]:
+def _runner(
+    program: Program, plan: Plan, target: Target, constants: Constants, options: Options
+) -> dict[str, File]:
     """The program that runs the model on files: on hosts, or an image for the board."""
     if target.board:
-        return board.board_files(target, _needs(program, plan, constants))
+        return board.board_files(target, _needs(program, plan, constants), options.flash)
     return {"host/runner.c": (runtime_c() / "ports" / "host" / "runner.c").read_bytes()}
+
+
+def _frame_check(stack: int | None) -> str:
+    """CMake that stops a function which takes more of a stack than is left by its callers."""
+    if stack is None:
+        return ""
+    flag = f"-Werror=frame-larger-than={max(stack - _CALLERS, _LEAST_FRAME)}"
+    return f"set_property(SOURCE ${{sources}} APPEND PROPERTY COMPILE_OPTIONS {flag}) # --stack\n"
 
 
 def _needs(program: Program, plan: Plan, constants: Constants) -> Needs:
@@ -197,6 +209,7 @@ def _values(
         "options": " ".join(_cmake_argument(f) for f in flags),
         "level": f"$<$<CONFIG:Release>:{board.LEVEL}> " if target.board else "",
         "level_text": f"{board.LEVEL} " if target.board else "",
+        "frame_check": _frame_check(options.stack),
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
         "weights": cmake_weights(name, name) if constants.blob else "",
         "libm": "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>" if math else "",

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Symbols of what a bundle was built to, and what each call of the model takes of flash."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from aot.errors import BuildError, one_line
+from aot.run import Built
+
+#: A call in NAME_run.c or a vendor's file: its number and the function that is called.
+_STEP = re.compile(r"\b(?:STEP|TRY)\((\d+), (?:\(void\)0|(\w+)\()")
+#: What compilers add to the names of copies of a function.
+_COPY = re.compile(r"\.(constprop|isra|part|cold)(\.\d+)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A function ("code"), a constant ("const") or a variable ("data"), in bytes."""
+
+    name: str
+    kind: str
+    nbytes: int
+
+    def record(self) -> dict[str, Any]:
+        """For --json."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSize:
+    """Bytes of one call: `code` of its function, whose `sharers` calls use it, and constants."""
+
+    call: int
+    nodes: str
+    function: str
+    code: int
+    sharers: int
+    constants: int
+
+    def record(self) -> dict[str, Any]:
+        """For --json."""
+        return asdict(self)
+
+
+def symbols_of(built: Built) -> tuple[Symbol, ...]:
+    """The symbols of the image (boards) or of lib/libNAME.a, the largest first."""
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    found = []
+    for name, content in _files(built):
+        try:
+            elf = ELFFile(io.BytesIO(content))
+        except ELFError as error:
+            raise BuildError(f"{name} is no ELF object: {error}") from error
+        found += list(_symbols(elf))
+    return tuple(sorted(found, key=lambda s: (-s.nbytes, s.name)))
+
+
+def _files(built: Built) -> Iterator[tuple[str, bytes]]:
+    from aot.size import members
+
+    if built.board:
+        program = built.program()
+        yield str(program), program.read_bytes()
+    else:
+        archive = built.out / "lib" / f"lib{built.name}.a"
+        yield from members(archive.read_bytes(), archive)
+
+
+def _symbols(elf: Any) -> Iterator[Symbol]:
+    table = elf.get_section_by_name(".symtab")
+    for symbol in table.iter_symbols() if table is not None else ():
+        index, size = symbol["st_shndx"], int(symbol["st_size"])
+        if not isinstance(index, int) or size == 0:
+            continue
+        flags = int(elf.get_section(index)["sh_flags"])
+        if flags & 2 and symbol["st_info"]["type"] in ("STT_FUNC", "STT_OBJECT"):
+            kind = "code" if flags & 4 else "data" if flags & 1 else "const"
+            yield Symbol(str(symbol.name), kind, size)
+
+
+def node_sizes(built: Built, symbols: tuple[Symbol, ...]) -> tuple[NodeSize, ...]:
+    """What every call of a run takes: copies of a function count as one of their size together."""
+    code: dict[str, int] = {}
+    for s in symbols:
+        if s.kind == "code":
+            name = _COPY.sub("", s.name)
+            code[name] = code.get(name, 0) + s.nbytes
+    functions = _functions(built.out / "bundle" / "src")
+    count: dict[str, int] = {}
+    for name in functions.values():
+        count[name] = count.get(name, 0) + 1
+    found = []
+    for i, call in enumerate(built.manifest["nodes"]):
+        function = functions.get(i, "")
+        found.append(
+            NodeSize(
+                i,
+                " + ".join(call["nodes"]),
+                function,
+                code.get(function, 0),
+                count.get(function, 0),
+                int(call.get("constant_bytes", 0)),
+            )
+        )
+    return tuple(found)
+
+
+def _functions(folder: Path) -> Mapping[int, str]:
+    """Call → the C function it calls, from the sources of the bundle."""
+    found: dict[int, str] = {}
+    for path in sorted(folder.glob("*.c")):
+        text = re.sub(r"\(\s*\n\s*", "(", path.read_text(encoding="utf-8", errors="replace"))
+        found |= {int(i): name for i, name in _STEP.findall(text) if name}
+    return found
+
+
+def symbols_text(symbols: tuple[Symbol, ...], most: int = 40) -> str:
+    """A line per symbol, the largest first."""
+    lines = [f"{s.nbytes:>9}  {s.kind:<5}  {one_line(s.name)}" for s in symbols[:most]]
+    rest = symbols[most:]
+    if rest:
+        lines.append(f"{sum(s.nbytes for s in rest):>9}  {len(rest)} smaller ones")
+    return "\n".join(lines)
+
+
+def nodes_text(nodes: tuple[NodeSize, ...]) -> str:
+    """A line per call, in order."""
+    lines = ["constants      code  node (function)"]
+    for n in nodes:
+        shared = f" shared by {n.sharers}" if n.sharers > 1 else ""
+        title = n.nodes if len(n.nodes) <= 70 else f"…{n.nodes[-70:]}"
+        lines.append(
+            one_line(f"{n.constants:>9} {n.code:>9}  {title} ({n.function or 'nothing'}{shared})")
+        )
+    return "\n".join(lines)
