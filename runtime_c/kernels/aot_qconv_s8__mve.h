@@ -23,32 +23,29 @@ typedef aot_qconv_s8_params aot_qconv_s8__mve_params;
 AOT_INLINE int8_t *aot_qconv_s8__mve_columns(int8_t *d, const int8_t *row,
                                              const aot_qconv_s8__mve_params *p, int32_t ix) {
     int32_t i;
-    if (p->dw == 1 && ix >= 0 && ix + p->kw <= p->iw) {
-        aot_qmve_copy(d, row + (ptrdiff_t)ix * p->ic, p->kw * p->ic);
-        return d + (ptrdiff_t)p->kw * p->ic;
-    }
-    for (i = 0; i < p->kw; ++i, ix += p->dw, d += p->ic) {
-        if (ix >= 0 && ix < p->iw) {
-            aot_qmve_copy(d, row + (ptrdiff_t)ix * p->ic, p->ic);
+    for (i = 0; i < p->kw;) {
+        const int32_t column = ix + i * p->dw, left = p->kw - i;
+        int32_t n = 1;
+        if (column >= 0 && column < p->iw) {
+            if (p->dw == 1) {
+                n = left < p->iw - column ? left : p->iw - column;
+            }
+            aot_qmve_copy(d, row + (ptrdiff_t)column * p->ic, n * p->ic);
         } else {
             aot_qmve_fill(d, p->x_zero, p->ic);
         }
+        i += n;
+        d += n * p->ic;
     }
     return d;
 }
 
-/* The window whose corner is row iy, column ix: [kh][kw][ic]. */
-AOT_INLINE void aot_qconv_s8__mve_window(int8_t *d, const int8_t *x,
-                                         const aot_qconv_s8__mve_params *p, int32_t iy,
-                                         int32_t ix) {
+/* The window whose corner is row iy, column ix, wherever it lies: [kh][kw][ic]. */
+static AOT_NOINLINE AOT_UNUSED void aot_qconv_s8__mve_window(int8_t *d, const int8_t *x,
+                                                             const aot_qconv_s8__mve_params *p,
+                                                             int32_t iy, int32_t ix) {
     const int32_t step = p->iw * p->ic, row = p->kw * p->ic;
     int32_t a;
-    if (p->dw == 1 && ix >= 0 && ix + p->kw <= p->iw && iy >= 0 &&
-        iy + (p->kh - 1) * p->dh < p->ih) {
-        aot_qmve_copy_rows(d, x + ((ptrdiff_t)(iy - p->x_row0) * step + ix * p->ic), row,
-                           p->dh * step, p->kh);
-        return;
-    }
     for (a = 0; a < p->kh; ++a, iy += p->dh) {
         if (iy >= 0 && iy < p->ih) {
             d = aot_qconv_s8__mve_columns(d, x + (ptrdiff_t)(iy - p->x_row0) * step, p, ix);
@@ -59,15 +56,45 @@ AOT_INLINE void aot_qconv_s8__mve_window(int8_t *d, const int8_t *x,
     }
 }
 
-/* The window of a pixel: copied to `copy`, or where it is. */
-AOT_INLINE const int8_t *aot_qconv_s8__mve_codes(int8_t *copy, const int8_t *x,
-                                                 const aot_qconv_s8__mve_params *p, int32_t oy,
-                                                 int32_t ox, int DIRECT) {
-    const int32_t iy = oy * p->sh - p->pt, ix = ox * p->sw - p->pl;
-    if (DIRECT) {
-        return x + ((ptrdiff_t)(iy - p->x_row0) * p->iw + ix) * p->ic;
+/* Where the pixels of a row of the output read: those from `inside` to `inside_end` - 1 only codes
+ * of the image, the first at x + at. */
+typedef struct {
+    const int8_t *x;
+    ptrdiff_t at;
+    int32_t inside, inside_end, iy;
+    int32_t pixel, row, step, threes; /* bytes; see aot_qmve_copy_rows */
+} aot_qconv_s8__mve_view;
+
+AOT_INLINE void aot_qconv_s8__mve_look(aot_qconv_s8__mve_view *v, const int8_t *x,
+                                       const aot_qconv_s8__mve_params *p, int32_t oy, int DIRECT) {
+    v->x = x;
+    v->pixel = p->sw * p->ic;
+    v->row = p->kw * p->ic;
+    v->step = p->dh * p->iw * p->ic;
+    v->threes = v->row % 48 == 0 ? v->row / 48 : 0;
+    v->iy = oy * p->sh - p->pt;
+    v->at = ((ptrdiff_t)(v->iy - p->x_row0) * p->iw - p->pl) * p->ic;
+    if (!DIRECT) {
+        const int in_rows = v->iy >= 0 && v->iy + (p->kh - 1) * p->dh < p->ih;
+        v->inside = (p->pl > 0 ? p->pl + p->sw - 1 : 0) / p->sw;
+        v->inside_end = in_rows && p->dw == 1 ? (p->iw + p->pl - p->kw + p->sw) / p->sw : v->inside;
     }
-    aot_qconv_s8__mve_window(copy, x, p, iy, ix);
+}
+
+/* The window of pixel ox: copied to `copy`, or where it is. */
+AOT_INLINE const int8_t *aot_qconv_s8__mve_codes(int8_t *copy, const aot_qconv_s8__mve_view *v,
+                                                 const aot_qconv_s8__mve_params *p, int32_t ox,
+                                                 int DIRECT) {
+    const int8_t *const from = v->x;
+    const ptrdiff_t at = v->at + (ptrdiff_t)ox * v->pixel;
+    if (DIRECT) {
+        return from + at;
+    }
+    if (ox >= v->inside && ox < v->inside_end) {
+        aot_qmve_copy_rows(copy, from + at, v->row, v->step, p->kh, v->threes);
+    } else {
+        aot_qconv_s8__mve_window(copy, from, p, v->iy, ox * p->sw - p->pl);
+    }
     return copy;
 }
 
@@ -78,6 +105,7 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
     const ptrdiff_t x_image = (ptrdiff_t)p->ih * p->iw * p->ic;
     const ptrdiff_t y_image = (ptrdiff_t)p->oh * p->ow * p->oc;
     int8_t *const window = (int8_t *)scratch;
+    aot_qconv_s8__mve_view view;
     aot_qmve_weights t;
     int32_t image, oy, ox;
     aot_qmve_prepare(&t, w, bias, mult, shift, p->oc, p->kh * p->kw * p->ic, RQ, PC, NEG);
@@ -87,26 +115,24 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
     }
     for (image = 0; image < p->n; ++image, x += x_image, y += y_image) {
         int8_t *to = y + (ptrdiff_t)(p->y0 - p->y_row0) * p->ow * p->oc;
-        oy = p->y0;
-        ox = 0;
-        while (oy < p->y1) {
-            const int8_t *const first = aot_qconv_s8__mve_codes(window, x, p, oy, ox, DIRECT);
-            const int8_t *second = first;
-            int8_t *next = to;
-            if (++ox == p->ow) {
-                ox = 0;
-                ++oy;
-            }
-            if (oy < p->y1) {
-                second = aot_qconv_s8__mve_codes(window + t.job.chunks * 16, x, p, oy, ox, DIRECT);
-                next += p->oc;
-                if (++ox == p->ow) {
-                    ox = 0;
-                    ++oy;
+        const int8_t *first = NULL;
+        for (oy = p->y0; oy < p->y1; ++oy) {
+            aot_qconv_s8__mve_look(&view, x, p, oy, DIRECT);
+            for (ox = 0; ox < p->ow; ++ox) {
+                const int32_t second = first == NULL ? 0 : t.job.chunks * 16;
+                const int8_t *const codes =
+                    aot_qconv_s8__mve_codes(window + second, &view, p, ox, DIRECT);
+                if (first == NULL) {
+                    first = codes;
+                } else {
+                    aot_qmve_rows(&t, to, to + p->oc, first, codes, RQ, PC, NEG, 2);
+                    to += 2 * p->oc;
+                    first = NULL;
                 }
             }
-            aot_qmve_rows(&t, to, next, first, second, RQ, PC, NEG, 2);
-            to = next + p->oc;
+        }
+        if (first != NULL) {
+            aot_qmve_rows(&t, to, to, first, first, RQ, PC, NEG, 2);
         }
     }
 }

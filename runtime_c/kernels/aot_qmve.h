@@ -111,9 +111,10 @@ AOT_INLINE int32_t aot_qmve_most(const int8_t *s, int32_t n) {
     return most;
 }
 
-/* `rows` > 0 rows of n > 0 bytes, `step` bytes apart in s, to d one after the other. */
+/* `rows` > 0 rows of n > 0 bytes, `step` bytes apart in s, to d one after the other; threes is
+ * n / 48 if that is whole, else 0. */
 AOT_INLINE void aot_qmve_copy_rows(int8_t *d, const int8_t *s, int32_t n, int32_t step,
-                                   int32_t rows) {
+                                   int32_t rows, int32_t threes) {
     if (n <= 16) {
         __asm__ volatile("vctp.8 %[n]\n"
                          "dls lr, %[rows]\n"
@@ -131,13 +132,27 @@ AOT_INLINE void aot_qmve_copy_rows(int8_t *d, const int8_t *s, int32_t n, int32_
     do {
         int8_t *to = d;
         const int8_t *from = s;
-        __asm__ volatile("dlstp.8 lr, %[n]\n"
-                         "1: vldrb.u8 q0, [%[s]], #16\n"
-                         "vstrb.8 q0, [%[d]], #16\n"
-                         "letp lr, 1b\n"
-                         : [d] "+r"(to), [s] "+r"(from)
-                         : [n] "r"(n)
-                         : "q0", "lr", "cc", "memory");
+        if (threes != 0) {
+            __asm__ volatile("dls lr, %[threes]\n"
+                             "1: vldrb.u8 q0, [%[s]], #16\n"
+                             "vldrb.u8 q1, [%[s]], #16\n"
+                             "vldrb.u8 q2, [%[s]], #16\n"
+                             "vstrb.8 q0, [%[d]], #16\n"
+                             "vstrb.8 q1, [%[d]], #16\n"
+                             "vstrb.8 q2, [%[d]], #16\n"
+                             "le lr, 1b\n"
+                             : [d] "+r"(to), [s] "+r"(from)
+                             : [threes] "r"(threes)
+                             : "q0", "q1", "q2", "lr", "cc", "memory");
+        } else {
+            __asm__ volatile("dlstp.8 lr, %[n]\n"
+                             "1: vldrb.u8 q0, [%[s]], #16\n"
+                             "vstrb.8 q0, [%[d]], #16\n"
+                             "letp lr, 1b\n"
+                             : [d] "+r"(to), [s] "+r"(from)
+                             : [n] "r"(n)
+                             : "q0", "lr", "cc", "memory");
+        }
         d += n;
         s += step;
     } while (--rows != 0);
@@ -343,7 +358,8 @@ AOT_INLINE void aot_qmve_copy(int8_t *d, const int8_t *s, int32_t n) {
 }
 
 AOT_INLINE void aot_qmve_copy_rows(int8_t *d, const int8_t *s, int32_t n, int32_t step,
-                                   int32_t rows) {
+                                   int32_t rows, int32_t threes) {
+    (void)threes;
     for (; rows > 0; --rows, d += n, s += step) {
         memcpy(d, s, (size_t)n);
     }
