@@ -77,7 +77,7 @@ def pack_bias(bias: Array, wide: bool) -> Array:
     return filled.astype(np.uint32).view(np.int32)
 
 
-def _clip(s: QConv) -> int:
+def _clip(s: QConv | QFc) -> int:
     return int((s.lo, s.hi) != (-128, 127))
 
 
@@ -136,6 +136,6 @@ def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """Product with constant weights; w [n, k] int8, bias [n] int32."""
     wide = is_wide(w, bias)
     scratch = 0 if s.k % 8 == 0 else padded(s.k, 8)
-    instance = {"WIDE": int(wide)}
+    instance = {"CLIP": _clip(s), "WIDE": int(wide)}
     deep = pack_weights(_deep(w), wide)
     return QCall("aot_qfc_s8__dsp", deep, pack_bias(bias, wide), scratch, instance)

@@ -15,12 +15,6 @@ typedef struct {
     int32_t zero, lo, hi;
 } aot_dsp_out;
 
-/* The code of any sum, by any multiplier. */
-AOT_INLINE int8_t aot_dsp_any(int32_t sum, int32_t channel, const aot_dsp_out *o, int RQ, int PC) {
-    const int32_t c = PC ? channel : 0, shift = RQ == 0 ? 0 : o->shift[c];
-    return (int8_t)aot_requant_code(sum, o->mult[c], shift, o->zero, o->lo, o->hi, RQ);
-}
-
 /* A channel's multiplier as aot_dsp_code takes it. */
 typedef struct {
     int32_t mult;
@@ -96,13 +90,22 @@ AOT_INLINE int32_t aot_dsp_code(int32_t sum, aot_dsp_factor f, const aot_dsp_out
     return aot_dsp_fixed(sum * 2, f, o, CLIP);
 }
 
+/* The code of any sum, by any multiplier. */
+AOT_INLINE int8_t aot_dsp_any(int32_t sum, int32_t channel, const aot_dsp_out *o, int RQ, int PC,
+                              int CLIP) {
+    const int32_t c = PC ? channel : 0, mult = o->mult[c], shift = RQ == 0 ? 0 : o->shift[c];
+    const int32_t v =
+        RQ == 1 ? aot_requant_integer(sum, mult, shift, 1) : aot_requant(sum, mult, shift, RQ);
+    return (int8_t)aot_dsp_limit(v + o->zero, o, CLIP);
+}
+
 /* The codes of one pixel of n channels (up to four) from `channel` on. */
 AOT_INLINE void aot_dsp_store(int8_t *y, const int32_t *sum, int32_t channel, int32_t n,
-                              const aot_dsp_out *o, int RQ, int PC, int WIDE) {
+                              const aot_dsp_out *o, int RQ, int PC, int CLIP, int WIDE) {
     int32_t j;
     for (j = 0; j < n; ++j) {
         const int32_t drop = (j & 1) != 0 ? AOT_DSP_Q(WIDE) : 0;
-        y[j] = aot_dsp_any(sum[j] >> drop, channel + j, o, RQ, PC);
+        y[j] = aot_dsp_any(sum[j] >> drop, channel + j, o, RQ, PC, CLIP);
     }
 }
 

@@ -231,8 +231,8 @@ AOT_INLINE void aot_dsp_job_plain(const aot_dsp_job *job, int RQ) {
         } else {
             aot_dsp_2x4(sum, job->x, w, job->bias + c, job->end, job->WIDE);
         }
-        aot_dsp_store(job->y1 + c, sum + 4, c, 4, &job->out, RQ, job->PC, job->WIDE);
-        aot_dsp_store(job->y0 + c, sum, c, 4, &job->out, RQ, job->PC, job->WIDE);
+        aot_dsp_store(job->y1 + c, sum + 4, c, 4, &job->out, RQ, job->PC, 1, job->WIDE);
+        aot_dsp_store(job->y0 + c, sum, c, 4, &job->out, RQ, job->PC, 1, job->WIDE);
     }
 }
 static AOT_UNUSED void aot_dsp_job_float(const aot_dsp_job *job) {

@@ -211,7 +211,7 @@ AOT_INLINE void aot_qdw_dsp_store(int8_t *y0, int8_t *y1, const int32_t *sum, in
         for (i = rows - 1; i >= 0; --i) {
             int8_t *const to = (i == 0 ? y0 : y1) + at;
             *to = RQ == 0 ? (int8_t)aot_dsp_code(sum[i] + b, f, o, RQ, CLIP)
-                          : aot_dsp_any(sum[i] + b, channel, o, RQ, PC);
+                          : aot_dsp_any(sum[i] + b, channel, o, RQ, PC, CLIP);
         }
     }
 }
@@ -281,7 +281,7 @@ AOT_INLINE void aot_qdw_dsp_places(const int8_t **d, const int8_t *x, const int8
 /* One image; y at row p->y0. */
 AOT_INLINE void aot_qdw_dsp_any(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
                                 void *scratch, const aot_qconv_s8_params *p, const aot_dsp_out *o,
-                                int RQ, int PC) {
+                                int RQ, int PC, int CLIP) {
     const int32_t taps = p->kh * p->kw;
     const int8_t **const places = (const int8_t **)scratch;
     int8_t *const pad = (int8_t *)(places + taps);
@@ -292,7 +292,7 @@ AOT_INLINE void aot_qdw_dsp_any(int8_t *y, const int8_t *x, const int8_t *w, con
             aot_qdw_dsp_places(places, x, pad, p, oy * p->sh - p->pt, ox * p->sw - p->pl);
             for (c = 0; c < p->ic; c += 4, y += 4) {
                 aot_qdw_dsp_taps(sum, places, w + c * taps, bias + c, taps, c);
-                aot_dsp_store(y, sum, c, 4, o, RQ, PC, 1);
+                aot_dsp_store(y, sum, c, 4, o, RQ, PC, CLIP, 1);
             }
         }
     }
@@ -311,7 +311,7 @@ AOT_INLINE void aot_qdwconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w,
         const int8_t *in = x + image * p->ih * p->iw * p->ic;
         int8_t *out = y + (image * p->oh + p->y0 - p->y_row0) * row;
         if (KIND == 0) {
-            aot_qdw_dsp_any(out, in, w, bias, scratch, p, &o, RQ, PC);
+            aot_qdw_dsp_any(out, in, w, bias, scratch, p, &o, RQ, PC, CLIP);
             continue;
         }
         for (c = 0; c < p->ic; c += 4) {

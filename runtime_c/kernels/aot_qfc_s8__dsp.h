@@ -14,16 +14,16 @@
 
 typedef aot_qfc_s8_params aot_qfc_s8__dsp_params;
 
-/* Instance: WIDE, see aot_dsp_mac.h. */
+/* Instance: CLIP 0 if lo and hi are -128 and 127; WIDE, see aot_dsp_mac.h. */
 AOT_INLINE void aot_qfc_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
                                 const int32_t *mult, const int8_t *shift, void *scratch,
-                                const aot_qfc_s8__dsp_params *p, int RQ, int PC, int WIDE) {
+                                const aot_qfc_s8__dsp_params *p, int RQ, int PC, int CLIP,
+                                int WIDE) {
     const int32_t depth = (p->k + 7) & ~7;
     const aot_dsp_out o = {mult, shift, p->y_zero, p->lo, p->hi};
     int32_t sum[4], row, c;
     for (row = 0; row < p->m; ++row, x += p->k) {
         const int8_t *codes = x;
-        const int8_t *weights = w;
         if (scratch != NULL && depth != p->k) {
             memcpy(scratch, x, (size_t)p->k);
             memset((int8_t *)scratch + p->k, 0, (size_t)(depth - p->k));
@@ -31,9 +31,8 @@ AOT_INLINE void aot_qfc_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, con
         }
         for (c = 0; c < p->n; c += 4) {
             const int32_t n = p->n - c < 4 ? p->n - c : 4;
-            aot_dsp_1x4(sum, codes, weights, depth / 8, bias + c, WIDE);
-            aot_dsp_store(y, sum, c, n, &o, RQ, PC, WIDE);
-            weights += 4 * depth;
+            aot_dsp_1x4(sum, codes, w + c * depth, depth / 8, bias + c, WIDE);
+            aot_dsp_store(y, sum, c, n, &o, RQ, PC, CLIP, WIDE);
             y += n;
         }
     }
