@@ -17,6 +17,11 @@ for _name in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL"):
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+    parser.addoption(
+        "--backend",
+        default="",
+        help="the vendor that tests/vendor/test_backend.py examines (the one of the examples)",
+    )
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc new-backend NAME`: a pip package with a vendor that works, and its test."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from pathlib import Path
+
+from aot.errors import AotError, UsageError
+from aot.vendor.find import available
+
+TEMPLATE = Path(__file__).parent / "template"
+#: The name in the template's files and paths.
+PLACEHOLDER = "acme"
+
+
+def scaffold(name: str, folder: Path) -> list[Path]:
+    """Write the package of backend `name` into `folder`, which must be new or empty.
+
+    Raises UsageError for a name that Python, C or aotc cannot use, AotError if nothing can be
+    written.
+    """
+    known = [n for n in available() if n != PLACEHOLDER]
+    usable = re.fullmatch(r"[a-z][a-z0-9_]{0,30}", name) and not keyword.iskeyword(name)
+    if not usable:
+        hint = "lower-case letters, digits and _, a letter first: it names a Python package and C"
+        raise UsageError(f"{name!r} is no name for a backend", hint=hint)
+    if name in known or name in ("aot", "none", "onnx", "numpy", "test"):
+        raise UsageError(f"the name {name} is taken", hint=f"backends here: {', '.join(known)}")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise UsageError(f"{folder} exists and is not an empty folder", hint="-o names another")
+    made = []
+    try:
+        for source in sorted(p for p in TEMPLATE.rglob("*") if p.is_file()):
+            inside = str(source.relative_to(TEMPLATE)).removesuffix(".txt")
+            path = folder / _renamed(inside, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            text = source.read_text(encoding="utf-8")
+            path.write_text(_renamed(text, name), encoding="utf-8")
+            made.append(path)
+    except OSError as error:
+        raise AotError(f"cannot write to {folder}: {error.strerror}") from error
+    return made
+
+
+def _renamed(text: str, name: str) -> str:
+    return text.replace(PLACEHOLDER.upper(), name.upper()).replace(PLACEHOLDER, name)

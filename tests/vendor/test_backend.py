@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conformance kit of vendors: pytest tests/vendor/test_backend.py --backend NAME.
+
+Every case of every operator and random networks go to the vendor. What it takes must be right, in
+one bundle with everything else; what it refuses, though it has a pattern for that operator, must
+have a reason; and the same bundle must be right without the vendor. Without --backend the vendor of
+examples/vendor_csource is examined.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import harness
+import merged
+import numpy as np
+import onnx
+import pytest
+from onnx.reference import ReferenceEvaluator
+
+from aot.ops.registry import Case
+from aot.partition.pattern import root_ops
+from aot.vendor import find
+from aot.vendor.backend import Backend
+from graphs import model
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "vendor_csource"
+UNARY = ("Relu", "Neg", "Abs", "Exp", "Sigmoid", "Tanh")
+BINARY = ("Add", "Sub", "Mul", "Max", "Min")
+NETWORKS = 30
+
+
+@pytest.fixture(scope="module")
+def vendor(request: pytest.FixtureRequest) -> Iterator[Backend]:
+    name = request.config.getoption("--backend")
+    if name:
+        yield find.find_backend(name)
+        return
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(EXAMPLE))
+        import csource
+
+        real = find.find_backend
+        patch.setattr(
+            find, "find_backend", lambda n, w="": csource.backend if n == "csource" else real(n)
+        )
+        yield csource.backend
+
+
+def random_network(seed: int) -> merged.Part:
+    """A few unary and binary operators on one shape, sometimes on a vector to be spread."""
+    r = random.Random(seed)
+    shape = [r.randrange(1, 6) for _ in range(r.randrange(1, 5))]
+    values, rows = ["x", "z"], []
+    for i in range(r.randrange(2, 9)):
+        kind = r.choice(UNARY + BINARY + BINARY)
+        reads = r.choices(values, k=2 if kind in BINARY else 1)
+        rows.append((kind, " ".join(reads), f"t{i}"))
+        values.append(f"t{i}")
+    used = {n for row in rows for n in row[1].split()}
+    outputs = [v for v in values[2:] if v not in used]
+    narrow = shape[-1:] if r.random() < 0.3 else shape
+    proto = model(rows, {"x": shape, "z": narrow}, dict.fromkeys(outputs))
+    draw = np.random.default_rng(seed)
+    feeds = {
+        "x": draw.standard_normal(shape).astype(np.float32),
+        "z": draw.standard_normal(narrow).astype(np.float32),
+    }
+    want = ReferenceEvaluator(proto).run(None, feeds)
+    typed = list(onnx.shape_inference.infer_shapes(proto).graph.output)
+    del proto.graph.output[:]
+    proto.graph.output.extend(typed)
+    return merged.Part(f"network {seed}", proto, feeds, list(want), Case((), {}))
+
+
+def candidates(vendor: Backend) -> list[merged.Part]:
+    """All cases and networks that hold an operator the vendor has a pattern for."""
+    kinds = {kind for p in vendor.patterns for kind in root_ops(p.graph)}
+    parts = []
+    for job in [*harness.collect(), *harness.collect(patterns=vendor.patterns)]:
+        if job.error or job.model is None or not harness.has_floats(job):
+            continue
+        if any((n.domain, n.op_type) in kinds for n in job.model.graph.node):
+            given = harness.feeds(job.model, job.case)
+            parts.append(merged.Part(job.label, job.model, given, job.want, job.case))
+    return [*parts, *(random_network(seed) for seed in range(NETWORKS))]
+
+
+@pytest.fixture(scope="module")
+def examined(vendor: Backend) -> tuple[list[merged.Part], list[str]]:
+    """The parts of which the vendor takes a node; nodes it refused without a word."""
+    kinds = {kind for p in vendor.patterns for kind in root_ops(p.graph) if p.size == 1}
+    taken, silent = [], []
+    for part in candidates(vendor):
+        partition = merged.partition_of(part.model, (vendor.name,))
+        part.taken = [s.pattern.name for s in partition.items if s.backend == vendor.name]
+        reasons = {r.node for r in partition.refusals if r.backend == vendor.name and r.reason}
+        for s in partition.items:
+            for node in s.match.nodes if s.backend != vendor.name else ():
+                plain = not any(node.ir.metadata_props.get(k) for k in ("aot.backend",))
+                known = (node.ir.domain, node.op_type) in kinds
+                if plain and known and node.name not in reasons and _fits_a_pattern(vendor, node):
+                    silent.append(f"{part.label}: {node.name} ({node.op_type})")
+        if part.taken:
+            taken.append(part)
+    return taken, silent
+
+
+def _fits_a_pattern(vendor: Backend, node: object) -> bool:
+    """Whether a pattern of one operator matches: then only a check can refuse."""
+    return any(p.size == 1 and p.match(node.ir) is not None for p in vendor.patterns)  # type: ignore[attr-defined]
+
+
+def test_the_vendor_takes_something(examined: tuple[list[merged.Part], list[str]]) -> None:
+    assert examined[0]
+
+
+def test_every_refusal_has_a_reason(examined: tuple[list[merged.Part], list[str]]) -> None:
+    assert not examined[1]
+
+
+def test_checks_do_not_depend_on_the_order_of_questions(
+    vendor: Backend, examined: tuple[list[merged.Part], list[str]]
+) -> None:
+    for part in examined[0][:20]:
+        assert merged.taken_by(part, vendor.name) == part.taken
+
+
+@pytest.mark.parametrize("switch", ["ON", "OFF"])
+def test_what_is_taken_is_right_with_the_vendor_and_without(
+    vendor: Backend, examined: tuple[list[merged.Part], list[str]], tmp_path: Path, switch: str
+) -> None:
+    parts = [p for p in examined[0] if not _has_nan(p)]
+    out = tmp_path / "out"
+    arrays = merged.compile_parts(parts, vendor.name, out)
+    option = f"-DAOT_{vendor.name.upper()}={switch}"
+    bundle = str(out / "bundle")
+    for command in (
+        ["cmake", "-S", bundle, "-B", str(out), option],
+        ["cmake", "--build", str(out)],
+    ):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr[-3000:]
+    wrong = merged.run(parts, arrays, out)
+    assert not wrong, "\n".join(wrong)
+
+
+def _has_nan(part: merged.Part) -> bool:
+    return any(np.isnan(a).any() for a in part.feeds.values() if a.dtype.kind == "f")
