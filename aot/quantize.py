@@ -32,6 +32,7 @@ Format = Literal["qdq", "qoperator"]
 OPSET = 17
 """What models of an opset without scales per channel are converted to."""
 PER_CHANNEL_OPSET = 13
+LEAST_IR = 8
 JUDGED = 16
 """Samples on which the quantised model is compared with the float one."""
 
@@ -133,6 +134,7 @@ def _read(path: Path) -> onnx.ModelProto:
     if done:
         what = f"the model is quantised already ({done} nodes quantise or work on codes)"
         raise ModelError(what, str(path), "give the float32 model")
+    _fix_constants(model)
     if standard_opset(model) < PER_CHANNEL_OPSET:
         try:
             model = version_converter.convert_version(model, OPSET)
@@ -142,12 +144,20 @@ def _read(path: Path) -> onnx.ModelProto:
     return model
 
 
+def _fix_constants(model: onnx.ModelProto) -> None:
+    """Constants that are inputs too, which a caller might override, are constants only."""
+    names = {i.name for i in model.graph.initializer}
+    kept = [i for i in model.graph.input if i.name not in names]
+    del model.graph.input[:]
+    model.graph.input.extend(kept)
+    model.ir_version = max(model.ir_version, LEAST_IR)
+
+
 def read_calibration(path: Path, model: onnx.ModelProto) -> list[Feeds]:
     """The samples of an .npz, each with every input of the model."""
     from aot.npz import read_npz
 
-    constants = {i.name for i in model.graph.initializer}
-    inputs = [i for i in model.graph.input if i.name not in constants]
+    inputs = list(model.graph.input)
     groups: dict[int, dict[str, Array]] = {}
     for key, array in read_npz(path).items():
         number, name = _key(key, [i.name for i in inputs])
@@ -183,7 +193,7 @@ def _rows(
         if value.name not in group:
             raise AotError(f'input "{value.name}" is missing', where)
         array = _typed(group[value.name], value, where)
-        dims = [d.dim_value for d in value.type.tensor_type.shape.dim]
+        dims = [max(d.dim_value, 0) for d in value.type.tensor_type.shape.dim]
         arrays[value.name] = array
         counts.add(_count(array, dims, value.name, where))
     if len(counts) > 1:

@@ -86,9 +86,15 @@ def test_batch_normalisation_and_old_opsets(tmp_path):
     more = [np.ones(4, np.float32), f32(4), f32(4), np.abs(f32(4)) + np.float32(0.5)]
     net.add("BatchNormalization", conv, *more, out="y")
     path = tmp_path / "old.onnx"
-    onnx.save(net.model(opset=9, y=np.float32), path)
+    old = net.model(opset=9, y=np.float32)
+    held = old.graph.initializer[0]
+    info = onnx.helper.make_tensor_value_info(held.name, held.data_type, held.dims)
+    old.graph.input.append(info)  # as old exporters list constants
+    old.graph.input[0].type.tensor_type.shape.dim[0].dim_value = -1
+    onnx.save(old, path)
     np.savez(tmp_path / "cal.npz", **{f"s{k}/x": f32(1, 3, 8, 8) for k in range(3)})
     made = quantized(tmp_path, model=path)
+    assert [i.name for i in made.graph.input] == ["x"]
     assert "BatchNormalization" not in {n.op_type for n in made.graph.node}
 
 
