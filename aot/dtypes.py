@@ -131,7 +131,8 @@ def unpack(data: np.ndarray[Any, Any], dtype: DType, shape: Any) -> np.ndarray[A
     if dtype.short.startswith("s"):  # ml_dtypes keeps the sign in the whole byte
         sign = np.uint8(1 << (dtype.bits - 1))
         bits = (bits ^ sign) - sign
-    return bits[:count].astype(np.uint8).view(dtype.numpy).reshape(shape)
+    found: np.ndarray[Any, Any] = bits[:count].astype(np.uint8).view(dtype.numpy)
+    return found.reshape(shape)
 
 
 def to_bytes(array: np.ndarray[Any, Any], dtype: DType) -> bytes:

@@ -102,7 +102,12 @@ class Forest:
 
 
 _NONE = np.zeros(0, np.int64)
-_EMPTY = (_NONE,) * 11
+
+
+def _no(problem: str) -> Forest:
+    """No forest, and why."""
+    n = _NONE
+    return Forest(n, n, n, n, n, n, n, n, n, n, n, problem)
 
 
 def forest(m: Match) -> Forest:
@@ -112,9 +117,9 @@ def forest(m: Match) -> Forest:
         *(m.nodes_trueleafs, m.nodes_truenodeids, tensor(m.nodes_splits), tensor(m.nodes_modes)),
     )
     if len({len(v) for v in lists}) != 1:
-        return Forest(*_EMPTY, "lists of nodes of different lengths")
+        return _no("lists of nodes of different lengths")
     if len(m.leaf_targetids) != len(tensor(m.leaf_weights)):
-        return Forest(*_EMPTY, "as many weights as targets are needed")
+        return _no("as many weights as targets are needed")
     nexts = []
     for ids, leafs in (
         (m.nodes_truenodeids, m.nodes_trueleafs),
@@ -128,7 +133,8 @@ def forest(m: Match) -> Forest:
         tensor(m.nodes_modes).astype(np.int64),
         tensor(m.nodes_splits),
         np.array(m.nodes_missing_value_tracks_true or [0] * len(lists[0]), np.int64),
-        *nexts,
+        nexts[0],
+        nexts[1],
         np.array(m.tree_roots, np.int64),
         np.arange(len(m.leaf_targetids) + 1),
         tensor(m.leaf_weights),
@@ -145,18 +151,16 @@ def older_forest(m: Match) -> Forest:
     lists = (m.nodes_modes, m.nodes_featureids, m.nodes_truenodeids, m.nodes_falsenodeids)
     splits = tensor(values if values is not None else ())
     if {len(v) for v in (*lists, m.nodes_nodeids, splits)} != {len(m.nodes_treeids)}:
-        return Forest(*_EMPTY, "lists of nodes of different lengths")
+        return _no("lists of nodes of different lengths")
     if len(set(keys)) != len(keys):
-        return Forest(*_EMPTY, "two nodes of one tree have one number")
+        return _no("two nodes of one tree have one number")
     unknown = sorted({str(s) for s in m.nodes_modes} - {*MODES[:-1], "LEAF"})
     if unknown:
-        return Forest(*_EMPTY, f"nodes_modes {unknown[0]}")
+        return _no(f"nodes_modes {unknown[0]}")
     entries: dict[tuple[int, int], list[int]] = {k: [] for k in keys}
     for i, key in enumerate(zip(m.target_treeids, m.target_nodeids, strict=False)):
         if key not in entries:
-            return Forest(
-                *_EMPTY, f"a weight of node {key[1]} of tree {key[0]}, which is not there"
-            )
+            return _no(f"a weight of node {key[1]} of tree {key[0]}, which is not there")
         entries[key].append(i)
     inner = [i for i, mode in enumerate(m.nodes_modes) if mode != "LEAF"]
     leaf = [i for i, mode in enumerate(m.nodes_modes) if mode == "LEAF"]
@@ -165,7 +169,7 @@ def older_forest(m: Match) -> Forest:
     for ids in (m.nodes_truenodeids, m.nodes_falsenodeids):
         wanted = [(m.nodes_treeids[i], ids[i]) for i in inner]
         if any(k not in place for k in wanted):
-            return Forest(*_EMPTY, "a node that does not exist is named")
+            return _no("a node that does not exist is named")
         nexts.append(np.array([place[k] for k in wanted], np.int64))
     named = {(m.nodes_treeids[i], n) for i in inner for n in _children(m, i)}
     roots = [place[k] for k in keys if k not in named]
@@ -176,7 +180,8 @@ def older_forest(m: Match) -> Forest:
         np.array([MODES.index(m.nodes_modes[i]) for i in inner], np.int64),
         splits[inner],
         np.array([tracks[i] for i in inner], np.int64),
-        *nexts,
+        nexts[0],
+        nexts[1],
         np.array(roots, np.int64),
         np.cumsum([0, *(len(entries[keys[i]]) for i in leaf)]),
         tensor(weights if weights is not None else ())[order],
@@ -237,7 +242,7 @@ def _sets(f: Forest, splits: Array) -> Array | None:
     parts: list[Array] = []
     start = at = 0
     ends = np.flatnonzero(np.isnan(f.members))
-    for node, end in zip(np.flatnonzero(f.mode == MEMBER), ends, strict=False):
+    for node, end in zip(np.flatnonzero(f.mode == MEMBER), ends.tolist(), strict=False):
         own = f.members[start:end]
         parts.append(np.array([len(own), *own], splits.dtype))
         splits[node] = at
