@@ -8,6 +8,7 @@ lives beside the input and r.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,10 +34,11 @@ from aot.ops.qconv import conv_fits, planned, product_of
 from aot.ops.registry import Case, case
 from aot.ops.requant import FLOAT, rq_of
 from aot.partition.match import Match
+from aot.partition.matcher import attribute
 from aot.partition.pattern import Pat, Var, either
 
 #: Bytes of convolution codes made at a time on boards, where scratch is scarce, and elsewhere.
-BOARD_STAGE, HOST_STAGE = 128, 4096
+BOARD_STAGE, HOST_STAGE = 96, 4096
 
 
 def _conv() -> Pat:
@@ -54,6 +56,25 @@ def _conv() -> Pat:
 conv_add = quantised("qconv_add", activated(OP.Add(_conv(), dequantised("r"), _outputs=["op"])))
 
 
+def depth_of(m: Match) -> int:
+    """Products per result of the convolution."""
+    return math.prod(m.w.shape[1:])
+
+
+def depth_beside(m: Match) -> int:
+    """Products per result of the plain convolution that makes `r` for this sum alone, or 0."""
+    node = m.r.ir.producer()
+    if len(m.r.ir.uses()) != 1 or node is None or node.op_type != "QuantizeLinear":
+        return 0
+    while node is not None and node.op_type in ("QuantizeLinear", "Relu", "Clip"):
+        made = node.inputs[0]
+        node = made.producer() if made is not None and len(made.uses()) == 1 else None
+    if node is None or node.op_type != "Conv" or attribute(node, "group", 1) != 1:
+        return 0
+    w = node.inputs[1]
+    return math.prod(int(str(d)) for d in w.shape[1:]) if w is not None and w.shape else 0
+
+
 @conv_add.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
     asked = list(known(m, "x", "c", "r", "y", types=(S8,)))
@@ -63,6 +84,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     groups = int(m.conv.attr("group", 1))
     yield groups == 1, f"group {groups} (needs 1)"
+    # The one with the smaller windows (a shortcut) comes first, and with it goes what it reads.
+    yield depth_beside(m) <= depth_of(m), "the other operand is the larger convolution"
     yield m.r.shape == m.y.shape and not m.r.is_const, f"the sum with {list(m.r.shape)}"
     same = m.sd.is_const and np.array_equal(m.sd.data, m.sc.data)
     same = same and (m.zd is None) == (m.zc is None)

@@ -190,7 +190,7 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_windows(int8_t *y, const int8_
     int32_t left = (p->y1 - p->y0) * p->ow, oy = p->y0, ox = 0, i;
     int32_t safe = (p->y1 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh;
     safe = safe < p->ih - 1 ? safe : p->ih - 1;
-    memset(stage, 0, 2 * (size_t)s->depth);
+    memset(stage, 0, 2 * (size_t)s->depth); /* what pads a window */
     for (; left > 0; left -= 2, y += 2 * p->oc) {
         for (i = 0; i < 2 && i < left; ++i) {
             aot_qconv_dsp_window(stage + i * s->depth, x, p, oy * p->sh - p->pt, ox * p->sw - p->pl,
@@ -249,7 +249,9 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
     s.wide = (uint32_t *)scratch;
     s.oc = p->oc;
     s.depth = depth;
-    memset(scratch, 0, (size_t)words * sizeof *s.wide);
+    if (KIND == 1 && depth != p->ic) {
+        memset(s.wide + p->ic, 0, (size_t)(depth - p->ic) * sizeof *s.wide);
+    }
     s.job.x = s.wide;
     s.job.end = s.wide + words;
     aot_dsp_job_init(&s.job, &out, w, bias, 0, blocks, RQ, PC, KIND == 2, CLIP, WIDE);

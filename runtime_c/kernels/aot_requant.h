@@ -121,8 +121,11 @@ static AOT_NOINLINE AOT_UNUSED int32_t aot_requant_left(int32_t acc, int32_t mul
 }
 
 AOT_INLINE int32_t aot_requant_tflite(int32_t acc, int32_t mult, int32_t shift) {
-    if (AOT_LIKELY(shift < 0)) {
+    if (AOT_LIKELY(shift <= 0)) {
         const int32_t high = aot_requant_doubling_high(acc, mult);
+        if (shift == 0) {
+            return high;
+        }
         return (high + (high >> 31) + (int32_t)(1U << (-shift - 1))) >> -shift;
     }
     return aot_requant_left(acc, mult, shift);
