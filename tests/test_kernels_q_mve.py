@@ -98,6 +98,8 @@ def cases() -> list[Planned]:
     made = [conv(s) for s in shapes()] + [fc(s) for s in products()]
     made += [conv(s, depthwise=True) for s in (*depthwise_shapes(), *narrow())]
     relu = shape(16, 18, 7, 5, (3, 3), pads=ONE, rq=2, y_zero=-128, x_zero=-128)
+    made += [conv(shape(16, 8, 5, 9, (2, 5), pads=(0, 2, 1, 2), rq=2, n=2))]
+    made += [conv(shape(32, 5, 6, 4, (3, 3), pads=ONE, s=(2, 2)))]
     split = [conv(relu), conv(replace(relu, ic=18), depthwise=True)]
     made += split + [part for planned in split for part in in_parts(planned)]
     # Shifts to the left and by nothing; sums far beyond the codes, also in float32.

@@ -33,18 +33,27 @@ def _below_zero(s: QConv | QFc) -> int:
     return int(s.rq == TFLITE and s.lo < s.y_zero)
 
 
+def _reading(s: QConv) -> tuple[int, int]:
+    """How windows are read (DIRECT of aot_qconv_s8__mve.h) and the scratch bytes that needs."""
+    k = s.kh * s.kw * s.ic
+    inside = (s.oh - 1) * s.sh < s.ih and (s.ow - 1) * s.sw < s.iw
+    if s.kh == s.kw == 1 and s.pt == s.pl == 0 and s.ic % 16 == 0 and inside:
+        return 1, 0
+    if s.ic % 16 == 0 and s.kw > s.sw and s.dw == 1:
+        return 2, k + s.sw * s.kh * s.ic
+    return 0, 2 * ceil_to(k, 16)
+
+
 def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [oc, ic, kh, kw] and bias [oc]."""
-    k = s.kh * s.kw * s.ic
-    direct = s.kh == s.kw == 1 and s.pt == s.pl == 0 and s.ic % 16 == 0
-    fits = (s.oh - 1) * s.sh < s.ih and (s.ow - 1) * s.sw < s.iw
-    direct = direct and fits
+    direct, scratch = _reading(s)
+    order = (0, 3, 2, 1) if direct == 2 else (0, 2, 3, 1)
     return QCall(
         "aot_qconv_s8__mve",
-        pack_rows(w.transpose(0, 2, 3, 1).reshape(s.oc, k)),
+        pack_rows(w.transpose(order).reshape(s.oc, -1)),
         bias,
-        0 if direct else 2 * ceil_to(k, 16),
-        {"DIRECT": int(direct), "NEG": _below_zero(s)},
+        scratch,
+        {"DIRECT": direct, "NEG": _below_zero(s)},
     )
 
 

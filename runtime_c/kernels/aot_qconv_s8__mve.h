@@ -5,9 +5,11 @@
  * in that order, bias[oc] with -x_zero * (sum of the weights), mult and shift as in aot_requant.h
  * (one element in all with PC 0).
  *
- * Two consecutive pixels are computed at once. Their windows are copied to scratch, 2 * K bytes, K
- * rounded up to 16; with DIRECT 1 (kernel 1x1, no padding, ic a multiple of 16) they are read where
- * they are, and scratch is not used. NEG 0 if no code below y_zero is ever stored.
+ * Two consecutive pixels are computed at once. With DIRECT 0 their windows are copied to scratch,
+ * 2 * K bytes, K rounded up to 16; with 1 (kernel 1x1, no padding, ic a multiple of 16) they are
+ * read where they are, and scratch is not used; with 2 (dw = 1, kw > sw, K a multiple of 16) they
+ * share columns: the codes of a channel are in the order kw, kh, ic, and scratch has K + sw * kh *
+ * ic bytes. NEG 0 if no code below y_zero is ever stored.
  * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y at output row y_row0.
  * y must not overlap x.
  */
@@ -74,7 +76,7 @@ AOT_INLINE void aot_qconv_s8__mve_look(aot_qconv_s8__mve_view *v, const int8_t *
     v->threes = v->row % 48 == 0 ? v->row / 48 : 0;
     v->iy = oy * p->sh - p->pt;
     v->at = ((ptrdiff_t)(v->iy - p->x_row0) * p->iw - p->pl) * p->ic;
-    if (!DIRECT) {
+    if (DIRECT == 0) {
         const int in_rows = v->iy >= 0 && v->iy + (p->kh - 1) * p->dh < p->ih;
         v->inside = (p->pl > 0 ? p->pl + p->sw - 1 : 0) / p->sw;
         v->inside_end = in_rows && p->dw == 1 ? (p->iw + p->pl - p->kw + p->sw) / p->sw : v->inside;
@@ -87,7 +89,7 @@ AOT_INLINE const int8_t *aot_qconv_s8__mve_codes(int8_t *copy, const aot_qconv_s
                                                  int DIRECT) {
     const int8_t *const from = v->x;
     const ptrdiff_t at = v->at + (ptrdiff_t)ox * v->pixel;
-    if (DIRECT) {
+    if (DIRECT == 1) {
         return from + at;
     }
     if (ox >= v->inside && ox < v->inside_end) {
@@ -96,6 +98,52 @@ AOT_INLINE const int8_t *aot_qconv_s8__mve_codes(int8_t *copy, const aot_qconv_s
         aot_qconv_s8__mve_window(copy, from, p, v->iy, ox * p->sw - p->pl);
     }
     return copy;
+}
+
+/* Columns ix to ix + count - 1 of the windows of a row: [count][kh][ic]. */
+static AOT_NOINLINE AOT_UNUSED void aot_qconv_s8__mve_shared(int8_t *d,
+                                                             const aot_qconv_s8__mve_view *v,
+                                                             const aot_qconv_s8__mve_params *p,
+                                                             int32_t ix, int32_t count) {
+    const int in_rows = v->iy >= 0 && v->iy + (p->kh - 1) * p->dh < p->ih;
+    const int32_t line = p->iw * p->ic, size = p->kh * p->ic;
+    for (; count > 0; --count, ++ix, d += size) {
+        if (ix < 0 || ix >= p->iw) {
+            aot_qmve_fill(d, p->x_zero, size);
+        } else {
+            const ptrdiff_t at = (ptrdiff_t)(v->iy - p->x_row0) * line + (ptrdiff_t)ix * p->ic;
+            int32_t a;
+            if (in_rows) {
+                aot_qmve_copy_rows(d, v->x + at, p->ic, v->step, p->kh, 0);
+                continue;
+            }
+            for (a = 0; a < p->kh; ++a) {
+                const int32_t iy = v->iy + a * p->dh;
+                if (iy >= 0 && iy < p->ih) {
+                    aot_qmve_copy(d + a * p->ic, v->x + (at + (ptrdiff_t)a * v->step), p->ic);
+                } else {
+                    aot_qmve_fill(d + a * p->ic, p->x_zero, p->ic);
+                }
+            }
+        }
+    }
+}
+
+/* One row of the output by pairs of pixels that share columns; those that the next pair has too
+ * move to the front. */
+AOT_INLINE void aot_qconv_s8__mve_row(int8_t *y, aot_qmve_weights *t, int8_t *window,
+                                      const aot_qconv_s8__mve_view *v,
+                                      const aot_qconv_s8__mve_params *p, int RQ, int PC, int NEG) {
+    const int32_t column = p->kh * p->ic, kept = p->kw - p->sw, fresh = 2 * p->sw;
+    int32_t ox, ix = kept - p->pl;
+    aot_qconv_s8__mve_shared(window + fresh * column, v, p, -p->pl, kept);
+    for (ox = 0; ox < p->ow; ox += 2, ix += fresh, y += 2 * p->oc) {
+        const int pair = p->ow - ox > 1;
+        aot_qmve_copy(window, window + fresh * column, kept * column);
+        aot_qconv_s8__mve_shared(window + kept * column, v, p, ix, pair ? fresh : p->sw);
+        aot_qmve_rows(t, y, pair ? y + p->oc : y, window, pair ? window + p->sw * column : window,
+                      RQ, PC, NEG, 2);
+    }
 }
 
 AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
@@ -110,7 +158,7 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
     int32_t image, oy, ox;
     aot_qmve_prepare(&t, w, bias, mult, shift, p->oc, p->kh * p->kw * p->ic, RQ, PC, NEG);
     aot_qmve_limits(&t, p->y_zero, p->lo, p->hi);
-    if (!DIRECT) {
+    if (DIRECT == 0) {
         aot_qmve_fill(window, 0, t.job.chunks * 32); /* what windows leave stays zero */
     }
     for (image = 0; image < p->n; ++image, x += x_image, y += y_image) {
@@ -118,6 +166,11 @@ AOT_INLINE void aot_qconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, c
         const int8_t *first = NULL;
         for (oy = p->y0; oy < p->y1; ++oy) {
             aot_qconv_s8__mve_look(&view, x, p, oy, DIRECT);
+            if (DIRECT == 2) {
+                aot_qconv_s8__mve_row(to, &t, window, &view, p, RQ, PC, NEG);
+                to += p->ow * p->oc;
+                continue;
+            }
             for (ox = 0; ox < p->ow; ++ox) {
                 const int32_t second = first == NULL ? 0 : t.job.chunks * 16;
                 const int8_t *const codes =

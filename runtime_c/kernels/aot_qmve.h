@@ -87,7 +87,7 @@ AOT_INLINE void aot_qmve_plain(const aot_qmve_job *j, int RQ, int PC, int ROWS) 
 /* -- Copies -------------------------------------------------------------------------------------
  */
 
-/* n > 0 bytes. */
+/* n > 0 bytes; d may be before s and overlap it. */
 AOT_INLINE void aot_qmve_copy(int8_t *d, const int8_t *s, int32_t n) {
     __asm__ volatile("dlstp.8 lr, %[n]\n"
                      "1: vldrb.u8 q0, [%[s]], #16\n"
@@ -354,7 +354,7 @@ AOT_INLINE int32_t aot_qmve_most(const int8_t *s, int32_t n) {
 }
 
 AOT_INLINE void aot_qmve_copy(int8_t *d, const int8_t *s, int32_t n) {
-    memcpy(d, s, (size_t)n);
+    memmove(d, s, (size_t)n);
 }
 
 AOT_INLINE void aot_qmve_copy_rows(int8_t *d, const int8_t *s, int32_t n, int32_t step,
