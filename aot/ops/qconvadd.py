@@ -37,8 +37,9 @@ from aot.partition.match import Match
 from aot.partition.matcher import attribute
 from aot.partition.pattern import Pat, Var, either
 
-#: Bytes of convolution codes made at a time on boards, where scratch is scarce, and elsewhere.
-BOARD_STAGE, HOST_STAGE = 96, 4096
+#: Bytes of convolution codes made at a time: on boards what the convolution's own scratch leaves of
+#: the first, but at least the second, and elsewhere the third.
+BOARD_SCRATCH, BOARD_STAGE, HOST_STAGE = 480, 96, 4096
 
 
 def _conv() -> Pat:
@@ -103,9 +104,9 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     return {"x": channels_last(m.x), "r": channels_last(m.r), "y": channels_last(m.y)}
 
 
-def stage_pixels(c: LowerContext, channels: int, columns: int) -> int:
+def stage_pixels(c: LowerContext, channels: int, columns: int, scratch: int) -> int:
     """Pixels of the convolution made at a time: an even number, or a whole row."""
-    room = BOARD_STAGE if c.target.board else HOST_STAGE
+    room = max(BOARD_STAGE, BOARD_SCRATCH - scratch) if c.target.board else HOST_STAGE
     return min(columns, max(2, room // channels & ~1))
 
 
@@ -115,7 +116,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
     ready = planned(c, m, product_of(m, 0, rq, "c"), "c", "1")
     call, shape = ready.call, ready.shape
     kind, fields = sum_fields(codes(m, "c"), codes(m, "r"), codes(m, "y"), 1, rq)
-    pixels = stage_pixels(c, shape.oc, shape.ow)
+    pixels = stage_pixels(c, shape.oc, shape.ow, call.scratch)
     low, high = bounds(m, codes(m, "y"))
     kernel = call.kernel.replace("aot_qconv_s8", "aot_qconv_add_s8")
     zeros = {"a_zero": codes(m, "c").z, "b_zero": codes(m, "r").z, "sum_zero": codes(m, "y").z}
