@@ -90,7 +90,7 @@ def later_command_lines() -> list[list[str]]:
         ["--objective", "energy"],
     ]
     options += [["--weights", "section=.w"], ["--dim", "n=1..64"]]
-    options += [["--backend", "cblas"], ["--backend", "accel_sim:64"]]
+    options += [["--backend", "cmsis_nn"], ["--backend", "accel_sim:64"]]
     lines = [["m.onnx", "-o", "out", *o] for o in options]
     lines += [[name, "x"] for name in LATER_COMMANDS]
     return lines

@@ -28,7 +28,7 @@ COMMANDS = {
 }
 
 #: Vendors of the interface that do not come with this version.
-BACKENDS = ("cblas", "cmsis_nn", "accel_sim")
+BACKENDS = ("cmsis_nn", "accel_sim")
 
 
 def unavailable(what: str, hint: str = "") -> UnsupportedError:
