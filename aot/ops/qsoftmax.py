@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax between 8-bit codes: powers of e from a table of 256 integers, no float at run time.
+"""Softmax between 8-bit codes: powers of e from a table of integers, no float at run time.
 
-The table holds exp(-d * scale) for every difference d to the largest code. `--requant tflite` has
+The table holds exp(-d * scale) for every difference d to the largest code, up to the first 0. `--requant tflite` has
 TFLite's table and reciprocal, bit for bit; otherwise results are within one code of float32.
 """
 
@@ -91,12 +91,14 @@ def to_kernel(c: LowerContext, m: Match) -> None:
     x, y = codes(m, "x"), codes(m, "y").signed()
     tflite = rq_of(c) == TFLITE and y.z == -128 and float(y.s) == 1 / 256
     data = tflite_table(float(x.s)) if tflite else rounded_table(float(x.s), extent)
+    data = data[: int(np.flatnonzero(data)[-1]) + 2]  # what follows is 0
     params = c.params(
         outer=outer,
         axis=extent,
         inner=inner,
         unit=0 if tflite else round(2**16 / float(y.s)),
         bits=table_bits(extent),
+        last=len(data) - 1,
         y_zero=y.z,
     )
     source, made = signed_input(c, m.x), signed_output(c, m.y)

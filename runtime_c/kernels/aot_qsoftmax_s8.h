@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Softmax of int8 codes along one axis: x and y are [outer][axis][inner], table[d] is
- * exp(-d * scale of x) for a code d below the largest.
+ * exp(-d * scale of x) for a code d below the largest, that of d > last is table[last].
  *
  * TFLITE 0: the table has `bits` fraction bits and a sum of it is below 2^31; unit = 2^16 / scale
  * of y, below 2^28; y = exp / sum * unit / 2^16 + y_zero, halves upwards.
@@ -17,7 +17,7 @@
 
 typedef struct aot_qsoftmax_s8_params {
     int64_t outer, axis, inner;
-    int32_t unit, bits, y_zero;
+    int32_t unit, bits, y_zero, last;
 } aot_qsoftmax_s8_params;
 
 /* Half the high word of the doubled product, rounded to nearest. */
@@ -89,6 +89,10 @@ AOT_INLINE int8_t aot_qsoftmax_code(int32_t entry, const aot_qsoftmax_scale *s, 
     return (int8_t)aot_code_shifted(v, y_zero, -128, 127);
 }
 
+AOT_INLINE int32_t aot_qsoftmax_entry(const int32_t *table, int32_t d, int32_t last) {
+    return table[d < last ? d : last];
+}
+
 AOT_INLINE void aot_qsoftmax_s8(int8_t *y, const int8_t *x, const int32_t *table,
                                 const aot_qsoftmax_s8_params *p, int TFLITE) {
     const ptrdiff_t step = (ptrdiff_t)p->inner;
@@ -104,13 +108,14 @@ AOT_INLINE void aot_qsoftmax_s8(int8_t *y, const int8_t *x, const int32_t *table
                 top = from[k * step] > top ? from[k * step] : top;
             }
             for (k = 0; k < p->axis; ++k) {
-                const int32_t entry = table[top - from[k * step]];
+                const int32_t entry = aot_qsoftmax_entry(table, top - from[k * step], p->last);
                 sum += (uint32_t)(TFLITE ? aot_qsoftmax_half(entry, 12) : entry);
             }
             s = aot_qsoftmax_prepare(sum, p, TFLITE);
             for (k = 0; k < p->axis; ++k) {
                 to[k * step] =
-                    aot_qsoftmax_code(table[top - from[k * step]], &s, p->y_zero, TFLITE);
+                    aot_qsoftmax_code(aot_qsoftmax_entry(table, top - from[k * step], p->last), &s,
+                                      p->y_zero, TFLITE);
             }
         }
     }
