@@ -42,8 +42,10 @@ static DLTensor *outputs[OUT];
 static AOT_ALIGNED(16) unsigned char io[AOT_MODEL_IO_BYTES > 0 ? AOT_MODEL_IO_BYTES : 1];
 #endif
 
+static const char model[] = AOT_MODEL_NAME ": ";
+
 static void die(int code, const char *what, const char *which) {
-    aot_print(AOT_MODEL_NAME ": ");
+    aot_print(model);
     aot_print(what);
     aot_print(which);
     aot_print("\n");
@@ -119,6 +121,18 @@ typedef struct request {
     uint32_t value; /* the number, or the file that was opened */
     int found;
 } request;
+
+/* A request with nothing else in it; not {0}, for which compilers call memset. */
+static void begin(request *r, char letter) {
+    r->letter = letter;
+    r->index = 0;
+    r->data = NULL;
+    r->bytes = 0;
+    r->step = 0;
+    r->steps = 1;
+    r->value = 0;
+    r->found = 0;
+}
 
 /* The number `text` begins with, or -1; `end` is what follows. */
 static int32_t number(const char *text, const char **end) {
@@ -214,8 +228,8 @@ ALONE static int look(request *r) {
 }
 
 ALONE static uint32_t setting(char letter, uint32_t otherwise) {
-    request r = {0};
-    r.letter = letter;
+    request r;
+    begin(&r, letter);
     (void)look(&r);
     return r.found ? r.value : otherwise;
 }
@@ -233,16 +247,17 @@ static void *place(int i, const aot_spec **spec) {
 #endif
 }
 
-/* Values that every model accepts: floats of small magnitude, integers 0 and 1. */
+/* Values that every model accepts: floats of small magnitude, integers 0 and 1. Elements have one,
+ * two, four or eight bytes. */
 static void fill(unsigned char *data, const aot_spec *spec) {
-    const size_t element = spec->align;
+    const size_t mask = (size_t)spec->align - 1;
+    const int real = spec->code == kDLFloat || spec->code == kDLBfloat;
     size_t i;
-    memset(data, 0, spec->bytes);
-    for (i = 0; i + element <= spec->bytes; i += element)
-        if (spec->code == kDLFloat || spec->code == kDLBfloat)
-            data[i + element - 1] = (i & element) != 0 ? 0xBC : 0x3C;
-        else
-            data[i] = (i & element) != 0;
+    for (i = 0; i < spec->bytes; ++i) {
+        const unsigned char odd = (unsigned char)((i & (mask + 1)) != 0);
+        const unsigned char byte = real ? (unsigned char)(0x3CU | odd << 7) : odd;
+        data[i] = (i & mask) == (real ? mask : 0) ? byte : 0;
+    }
 }
 
 /* The texts of all statuses would be a large part of the image: `aotc run` adds them. */
@@ -279,11 +294,11 @@ ALONE static void prepare(void) {
 
 /* Runs destroy the inputs: they are read before each. */
 ALONE static void load(uint32_t step, uint32_t steps, int filled) {
-    request r = {0};
-    for (r.index = 0; r.index < AOT_MODEL_INPUTS; ++r.index) {
+    request r;
+    begin(&r, 'i');
+    for (; r.index < AOT_MODEL_INPUTS; ++r.index) {
         const aot_spec *spec;
         void *const data = place(r.index, &spec);
-        r.letter = 'i';
         r.data = data;
         r.bytes = spec->bytes;
         r.step = step;
@@ -294,16 +309,16 @@ ALONE static void load(uint32_t step, uint32_t steps, int filled) {
         if (r.found)
             continue;
         if (!filled && setting('f', UINT32_MAX) == UINT32_MAX)
-            die(2, "an input is missing: --input I=FILE for each, or --fill 0", "");
+            die(2, "an input is missing", "");
         fill((unsigned char *)data, spec);
     }
 }
 
 ALONE static void store(uint32_t step) {
-    request r = {0};
+    request r;
+    begin(&r, 'o');
     for (; r.index < AOT_MODEL_OUTPUTS; ++r.index) {
         const aot_spec *spec;
-        r.letter = 'o';
         r.data = place(AOT_MODEL_INPUTS + r.index, &spec);
         r.bytes = spec->bytes;
         r.step = step;
@@ -345,7 +360,8 @@ ALONE static void self_test(void) {
     const uint32_t first = test_run();
     if (test_run() != first)
         die(1, "two runs gave different outputs", "");
-    aot_print(AOT_MODEL_NAME ": ran twice, outputs ");
+    aot_print(model);
+    aot_print("ran twice, outputs ");
     aot_print_hex(first);
     aot_print("\n");
 }
@@ -395,7 +411,7 @@ ALONE static void measure(uint32_t repeat, uint32_t warmup) {
     uint32_t i = warmup + repeat;
     uintptr_t most = 0;
     aot_count_start();
-    value(file, "{\"name\":\"" AOT_MODEL_NAME "\",\"ticks\":[\"", aot_count());
+    value(file, "{\"ticks\":[\"", aot_count());
     for (; i > 0; --i) {
         uint64_t ticks;
         uintptr_t used;
@@ -419,7 +435,8 @@ ALONE static void measure(uint32_t repeat, uint32_t warmup) {
 
 /* Whether there are arguments, all of which are checked. */
 ALONE static int asked(void) {
-    request all = {0};
+    request all;
+    begin(&all, 0);
     return look(&all);
 }
 

@@ -15,6 +15,20 @@
 #endif
 
 int main(void);
+void *memset(void *data, int value, size_t bytes);
+
+/* In place of libc's, which is three times as large. */
+void *memset(void *data, int value, size_t bytes) {
+    const uint32_t byte = (unsigned char)value, word = byte * 0x01010101U;
+    unsigned char *p = (unsigned char *)data, *const end = p + bytes;
+    while (p < end && ((uintptr_t)p & 3U) != 0)
+        *p++ = (unsigned char)byte;
+    for (; end - p >= 4; p += 4)
+        *(uint32_t *)(void *)p = word;
+    while (p < end)
+        *p++ = (unsigned char)byte;
+    return data;
+}
 
 void aot_print(const char *text) {
     (void)aot_semihost(SYS_WRITE0, text);

@@ -85,8 +85,8 @@ static void tick(void *user, int32_t call, int32_t k, const char *name, const vo
 /* A run, and the reports that were asked for. */
 static void traced(void) {
     static size_t folder;
-    request r = {0};
-    r.letter = 't';
+    request r;
+    begin(&r, 't');
     r.data = path;
     r.bytes = sizeof path - 40;
     (void)look(&r);
