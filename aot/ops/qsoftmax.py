@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Softmax between 8-bit codes: powers of e from a table of integers, no float at run time.
 
-The table holds exp(-d * scale) for every difference d to the largest code, up to the first 0. `--requant tflite` has
-TFLite's table and reciprocal, bit for bit; otherwise results are within one code of float32.
+The table holds exp(-d * scale) for every difference d to the largest code, up to the first 0.
+`--requant tflite` has TFLite's table and reciprocal, bit for bit; otherwise results are within one
+code of float32.
 """
 
 from __future__ import annotations
