@@ -94,9 +94,14 @@ def narrow() -> Iterator[QConv]:
     yield shape(1, 1, 4, 19, (2, 3), pads=(0, 1, 0, 1), rq=2, per_channel=False)
 
 
+def vectors(s: Any) -> Any:
+    """`s` with an arithmetic that vectors have."""
+    return replace(s, rq=0) if s.rq == requant.INTEGER else s
+
+
 def cases() -> list[Planned]:
-    made = [conv(s) for s in shapes()] + [fc(s) for s in products()]
-    made += [conv(s, depthwise=True) for s in (*depthwise_shapes(), *narrow())]
+    made = [conv(vectors(s)) for s in shapes()] + [fc(vectors(s)) for s in products()]
+    made += [conv(vectors(s), depthwise=True) for s in (*depthwise_shapes(), *narrow())]
     relu = shape(16, 18, 7, 5, (3, 3), pads=ONE, rq=2, y_zero=-128, x_zero=-128)
     made += [conv(shape(16, 8, 5, 9, (2, 5), pads=(0, 2, 1, 2), rq=2, n=2))]
     made += [conv(shape(32, 5, 6, 4, (3, 3), pads=ONE, s=(2, 2)))]
@@ -124,10 +129,15 @@ def test_expected_values_are_not_saturated() -> None:
     assert np.median(inside) > 0.8
 
 
-def test_weights_of_minus_128_are_left_to_another_kernel() -> None:
+def test_what_vectors_cannot_do_is_left_to_other_kernels() -> None:
     s = replace(shape(16, 16, 3, 3), simd="mve", arch="arm", cpu="cortex-m55")
     w, bias = np.full((16, 1, 1, 1), -128, np.int8), np.zeros(16, np.int32)
     assert qconv_mve.plan_depthwise(s, w, bias, "latency").kernel == "aot_qdwconv_s8"
+    integer = replace(s, rq=requant.INTEGER)
+    w = np.ones((16, 16, 1, 1), np.int8)
+    assert qconv_mve.plan_conv(integer, w, bias, "latency").kernel == "aot_qconv_s8"
+    fc = QFc(1, 16, 16, 0, 0, -128, 127, requant.INTEGER)
+    assert qconv_mve.plan_fc(fc, w[:, :, 0, 0], bias, "latency").kernel == "aot_qfc_s8"
 
 
 def test_twin_on_the_host(tmp_path: Path) -> None:
