@@ -69,7 +69,7 @@ AOT_INLINE uint32_t aot_dsp_pair(int32_t lo, int32_t hi) {
 AOT_INLINE uint32_t aot_dsp_even(uint32_t v) {
 #if AOT_DSP
     uint32_t r;
-    __asm__("sxtb16 %0, %1" : "=r"(r) : "r"(v));
+    __asm__("sxtb16 %0,%1" : "=r"(r) : "r"(v));
     return r;
 #else
     return aot_dsp_pair((int8_t)(uint8_t)(v & 0xFFU), (int8_t)(uint8_t)((v >> 16) & 0xFFU));
@@ -80,7 +80,7 @@ AOT_INLINE uint32_t aot_dsp_even(uint32_t v) {
 AOT_INLINE uint32_t aot_dsp_odd(uint32_t v) {
 #if AOT_DSP
     uint32_t r;
-    __asm__("sxtb16 %0, %1, ror #8" : "=r"(r) : "r"(v));
+    __asm__("sxtb16 %0,%1,ror #8" : "=r"(r) : "r"(v));
     return r;
 #else
     return aot_dsp_even(v >> 8);
@@ -91,7 +91,7 @@ AOT_INLINE uint32_t aot_dsp_odd(uint32_t v) {
 AOT_INLINE uint32_t aot_dsp_lows(uint32_t a, uint32_t b) {
 #if AOT_DSP
     uint32_t r;
-    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(r) : "r"(a), "r"(b));
+    __asm__("pkhbt %0,%1,%2,lsl #16" : "=r"(r) : "r"(a), "r"(b));
     return r;
 #else
     return (a & 0xFFFFU) | b << 16;
@@ -100,7 +100,7 @@ AOT_INLINE uint32_t aot_dsp_lows(uint32_t a, uint32_t b) {
 AOT_INLINE uint32_t aot_dsp_highs(uint32_t a, uint32_t b) {
 #if AOT_DSP
     uint32_t r;
-    __asm__("pkhtb %0, %2, %1, asr #16" : "=r"(r) : "r"(a), "r"(b));
+    __asm__("pkhtb %0,%2,%1,asr #16" : "=r"(r) : "r"(a), "r"(b));
     return r;
 #else
     return a >> 16 | (b & 0xFFFF0000U);
@@ -111,7 +111,7 @@ AOT_INLINE uint32_t aot_dsp_highs(uint32_t a, uint32_t b) {
 AOT_INLINE int32_t aot_dsp_mla_low(int32_t acc, uint32_t a, uint32_t b) {
 #if AOT_DSP
     int32_t r;
-    __asm__("smlabb %0, %1, %2, %3" : "=r"(r) : "r"(a), "r"(b), "r"(acc));
+    __asm__("smlabb %0,%1,%2,%3" : "=r"(r) : "r"(a), "r"(b), "r"(acc));
     return r;
 #else
     return acc + aot_dsp_lo(a) * aot_dsp_lo(b);
@@ -120,7 +120,7 @@ AOT_INLINE int32_t aot_dsp_mla_low(int32_t acc, uint32_t a, uint32_t b) {
 AOT_INLINE int32_t aot_dsp_mla_high(int32_t acc, uint32_t a, uint32_t b) {
 #if AOT_DSP
     int32_t r;
-    __asm__("smlatt %0, %1, %2, %3" : "=r"(r) : "r"(a), "r"(b), "r"(acc));
+    __asm__("smlatt %0,%1,%2,%3" : "=r"(r) : "r"(a), "r"(b), "r"(acc));
     return r;
 #else
     return acc + aot_dsp_hi(a) * aot_dsp_hi(b);
@@ -134,57 +134,57 @@ AOT_INLINE int32_t aot_dsp_mla_high(int32_t acc, uint32_t a, uint32_t b) {
 /* Register use: r0 and r3 a pair of each pixel, r1 x, r2 w, r12 and lr weights, r4-r7 the sums of
  * the first pixel, r8-r11 of the second. */
 #define AOT_DSP_NARROW(STEP)                                                                       \
-    "ldrd r12, lr, [r2], #8\n"                                                                     \
-    "ldrd r0, r3, [r1], #" STEP "\n"                                                               \
-    "smlad r5, r12, r0, r5\n"                                                                      \
-    "smlad r9, r12, r3, r9\n"                                                                      \
-    "sxtb16 r12, r12\n"                                                                            \
-    "smlad r7, lr, r0, r7\n"                                                                       \
-    "smlad r11, lr, r3, r11\n"                                                                     \
-    "sxtb16 lr, lr\n"                                                                              \
-    "smlad r4, r12, r0, r4\n"                                                                      \
-    "smlad r8, r12, r3, r8\n"                                                                      \
-    "smlad r6, lr, r0, r6\n"                                                                       \
-    "smlad r10, lr, r3, r10\n"
+    "ldrd r12,lr,[r2],#8\n"                                                                        \
+    "ldrd r0,r3,[r1],#" STEP "\n"                                                                  \
+    "smlad r5,r12,r0,r5\n"                                                                         \
+    "smlad r9,r12,r3,r9\n"                                                                         \
+    "sxtb16 r12,r12\n"                                                                             \
+    "smlad r7,lr,r0,r7\n"                                                                          \
+    "smlad r11,lr,r3,r11\n"                                                                        \
+    "sxtb16 lr,lr\n"                                                                               \
+    "smlad r4,r12,r0,r4\n"                                                                         \
+    "smlad r8,r12,r3,r8\n"                                                                         \
+    "smlad r6,lr,r0,r6\n"                                                                          \
+    "smlad r10,lr,r3,r10\n"
 
 #define AOT_DSP_WIDE(STEP)                                                                         \
-    "ldrd r0, r3, [r1], #" STEP "\n"                                                               \
-    "ldr r12, [r2], #4\n"                                                                          \
-    "sxtb16 lr, r12, ror #8\n"                                                                     \
-    "sxtb16 r12, r12\n"                                                                            \
-    "smlad r5, lr, r0, r5\n"                                                                       \
-    "smlad r9, lr, r3, r9\n"                                                                       \
-    "smlad r4, r12, r0, r4\n"                                                                      \
-    "smlad r8, r12, r3, r8\n"                                                                      \
-    "ldr r12, [r2], #4\n"                                                                          \
-    "sxtb16 lr, r12, ror #8\n"                                                                     \
-    "sxtb16 r12, r12\n"                                                                            \
-    "smlad r7, lr, r0, r7\n"                                                                       \
-    "smlad r11, lr, r3, r11\n"                                                                     \
-    "smlad r6, r12, r0, r6\n"                                                                      \
-    "smlad r10, r12, r3, r10\n"
+    "ldrd r0,r3,[r1],#" STEP "\n"                                                                  \
+    "ldr r12,[r2],#4\n"                                                                            \
+    "sxtb16 lr,r12,ror #8\n"                                                                       \
+    "sxtb16 r12,r12\n"                                                                             \
+    "smlad r5,lr,r0,r5\n"                                                                          \
+    "smlad r9,lr,r3,r9\n"                                                                          \
+    "smlad r4,r12,r0,r4\n"                                                                         \
+    "smlad r8,r12,r3,r8\n"                                                                         \
+    "ldr r12,[r2],#4\n"                                                                            \
+    "sxtb16 lr,r12,ror #8\n"                                                                       \
+    "sxtb16 r12,r12\n"                                                                             \
+    "smlad r7,lr,r0,r7\n"                                                                          \
+    "smlad r11,lr,r3,r11\n"                                                                        \
+    "smlad r6,r12,r0,r6\n"                                                                         \
+    "smlad r10,r12,r3,r10\n"
 
 /* What a call of any function may change: compilers look into static functions. */
 #define AOT_DSP_CLOBBERS "r0", "r1", "r2", "r3", "r12", "cc", "memory"
 
 #define AOT_DSP_BEGIN                                                                              \
-    "push {r0, r4-r11, lr}\n"                                                                      \
-    "ldm r3, {r4-r7}\n"                                                                            \
-    "ldm r3, {r8-r11}\n"                                                                           \
+    "push {r0,r4-r11,lr}\n"                                                                        \
+    "ldm r3,{r4-r7}\n"                                                                             \
+    "ldm r3,{r8-r11}\n"                                                                            \
     "1:\n"
 #define AOT_DSP_LOOP                                                                               \
-    "ldr r0, [sp, #40]\n"                                                                          \
-    "cmp r1, r0\n"                                                                                 \
+    "ldr r0,[sp,#40]\n"                                                                            \
+    "cmp r1,r0\n"                                                                                  \
     "blo 1b\n"                                                                                     \
-    "ldr r0, [sp], #4\n"
+    "ldr r0,[sp],#4\n"
 #define AOT_DSP_SPLIT                                                                              \
-    "sub r5, r5, r4\n"                                                                             \
-    "sub r7, r7, r6\n"                                                                             \
-    "sub r9, r9, r8\n"                                                                             \
-    "sub r11, r11, r10\n"
+    "sub r5,r5,r4\n"                                                                               \
+    "sub r7,r7,r6\n"                                                                               \
+    "sub r9,r9,r8\n"                                                                               \
+    "sub r11,r11,r10\n"
 #define AOT_DSP_END                                                                                \
-    "stm r0, {r4-r11}\n"                                                                           \
-    "pop {r4-r11, pc}\n"
+    "stm r0,{r4-r11}\n"                                                                            \
+    "pop {r4-r11,pc}\n"
 /* Pairs of a run of the loop: four, or of two input channels the three columns each. */
 #define AOT_DSP_FOUR(M) M("8") M("8") M("8") M("8")
 #define AOT_DSP_SIX(M) M("4") M("4") M("8") M("4") M("4") M("8")
@@ -203,34 +203,34 @@ AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
 
 /* One row of codes, four channels: r1 codes, r2 w, r3 groups of eight codes, r4-r7 the sums. */
 #define AOT_DSP_NARROW_CODES                                                                       \
-    "ldr r12, [r1], #4\n"                                                                          \
-    "ldm r2!, {r8-r11}\n"                                                                          \
-    "sxtb16 lr, r12\n"                                                                             \
-    "sxtb16 r12, r12, ror #8\n"                                                                    \
-    "smlad r5, r8, lr, r5\n"                                                                       \
-    "smlad r7, r9, lr, r7\n"                                                                       \
-    "smlad r5, r10, r12, r5\n"                                                                     \
-    "smlad r7, r11, r12, r7\n"                                                                     \
-    "sxtb16 r8, r8\n"                                                                              \
-    "sxtb16 r9, r9\n"                                                                              \
-    "sxtb16 r10, r10\n"                                                                            \
-    "sxtb16 r11, r11\n"                                                                            \
-    "smlad r4, r8, lr, r4\n"                                                                       \
-    "smlad r6, r9, lr, r6\n"                                                                       \
-    "smlad r4, r10, r12, r4\n"                                                                     \
-    "smlad r6, r11, r12, r6\n"
+    "ldr r12,[r1],#4\n"                                                                            \
+    "ldm r2!,{r8-r11}\n"                                                                           \
+    "sxtb16 lr,r12\n"                                                                              \
+    "sxtb16 r12,r12,ror #8\n"                                                                      \
+    "smlad r5,r8,lr,r5\n"                                                                          \
+    "smlad r7,r9,lr,r7\n"                                                                          \
+    "smlad r5,r10,r12,r5\n"                                                                        \
+    "smlad r7,r11,r12,r7\n"                                                                        \
+    "sxtb16 r8,r8\n"                                                                               \
+    "sxtb16 r9,r9\n"                                                                               \
+    "sxtb16 r10,r10\n"                                                                             \
+    "sxtb16 r11,r11\n"                                                                             \
+    "smlad r4,r8,lr,r4\n"                                                                          \
+    "smlad r6,r9,lr,r6\n"                                                                          \
+    "smlad r4,r10,r12,r4\n"                                                                        \
+    "smlad r6,r11,r12,r6\n"
 
 #define AOT_DSP_WIDE_WORD(W, X, FIRST, SECOND)                                                     \
-    "sxtb16 r0, " W ", ror #8\n"                                                                   \
-    "sxtb16 " W ", " W "\n"                                                                        \
-    "smlad " SECOND ", r0, " X ", " SECOND "\n"                                                    \
-    "smlad " FIRST ", " W ", " X ", " FIRST "\n"
+    "sxtb16 r0," W ",ror #8\n"                                                                     \
+    "sxtb16 " W "," W "\n"                                                                         \
+    "smlad " SECOND ",r0," X "," SECOND "\n"                                                       \
+    "smlad " FIRST "," W "," X "," FIRST "\n"
 
 #define AOT_DSP_WIDE_CODES                                                                         \
-    "ldr r12, [r1], #4\n"                                                                          \
-    "ldm r2!, {r8-r11}\n"                                                                          \
-    "sxtb16 lr, r12\n"                                                                             \
-    "sxtb16 r12, r12, ror #8\n" AOT_DSP_WIDE_WORD("r8", "lr", "r4", "r5")                          \
+    "ldr r12,[r1],#4\n"                                                                            \
+    "ldm r2!,{r8-r11}\n"                                                                           \
+    "sxtb16 lr,r12\n"                                                                              \
+    "sxtb16 r12,r12,ror #8\n" AOT_DSP_WIDE_WORD("r8", "lr", "r4", "r5")                            \
         AOT_DSP_WIDE_WORD("r9", "lr", "r6", "r7") AOT_DSP_WIDE_WORD("r10", "r12", "r4", "r5")      \
             AOT_DSP_WIDE_WORD("r11", "r12", "r6", "r7")
 
@@ -238,17 +238,17 @@ AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
     __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void name(                               \
         AOT_UNUSED int32_t *sum, AOT_UNUSED const int8_t *x, AOT_UNUSED const int8_t *w,           \
         AOT_UNUSED int32_t eights, AOT_UNUSED const int32_t *bias) {                               \
-        __asm__ volatile("push {r0, r4-r11, lr}\n"                                                 \
-                         "ldr r12, [sp, #40]\n"                                                    \
-                         "ldm r12, {r4-r7}\n"                                                      \
-                         "lsl r3, r3, #1\n1:\n" BODY "subs r3, r3, #1\n"                           \
+        __asm__ volatile("push {r0,r4-r11,lr}\n"                                                   \
+                         "ldr r12,[sp,#40]\n"                                                      \
+                         "ldm r12,{r4-r7}\n"                                                       \
+                         "lsl r3,r3,#1\n1:\n" BODY "subs r3,r3,#1\n"                               \
                          "bne 1b\n"                                                                \
-                         "ldr r0, [sp], #4\n" SPLIT "stm r0, {r4-r7}\n"                            \
-                         "pop {r4-r11, pc}\n" ::                                                   \
+                         "ldr r0,[sp],#4\n" SPLIT "stm r0,{r4-r7}\n"                               \
+                         "pop {r4-r11,pc}\n" ::                                                    \
                              : AOT_DSP_CLOBBERS);                                                  \
     }
 
-AOT_DSP_CODES(aot_dsp_narrow_codes, AOT_DSP_NARROW_CODES, "sub r5, r5, r4\nsub r7, r7, r6\n")
+AOT_DSP_CODES(aot_dsp_narrow_codes, AOT_DSP_NARROW_CODES, "sub r5,r5,r4\nsub r7,r7,r6\n")
 AOT_DSP_CODES(aot_dsp_wide_codes, AOT_DSP_WIDE_CODES, "")
 
 #endif

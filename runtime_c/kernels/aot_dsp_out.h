@@ -43,7 +43,7 @@ AOT_INLINE int aot_dsp_near(aot_dsp_factor f, int RQ) {
 AOT_INLINE int32_t aot_dsp_high(int32_t a, int32_t b) {
 #if AOT_DSP
     int32_t r;
-    __asm__("smmulr %0, %1, %2" : "=r"(r) : "r"(a), "r"(b));
+    __asm__("smmulr %0,%1,%2" : "=r"(r) : "r"(a), "r"(b));
     return r;
 #else
     return (int32_t)(((int64_t)a * b + ((int64_t)1 << 31)) >> 32);
@@ -54,7 +54,7 @@ AOT_INLINE int32_t aot_dsp_limit(int32_t v, const aot_dsp_out *o, int CLIP) {
 #if AOT_DSP
     if (!CLIP) {
         int32_t r;
-        __asm__("ssat %0, #8, %1" : "=r"(r) : "r"(v));
+        __asm__("ssat %0,#8,%1" : "=r"(r) : "r"(v));
         return r;
     }
 #endif
@@ -66,9 +66,9 @@ AOT_INLINE int32_t aot_dsp_float(int32_t sum, float scale, int32_t zero) {
 #if AOT_DSP && AOT_DSP_FPU
     float v = (float)sum * scale;
     int32_t r;
-    __asm__("vcvtr.s32.f32 %0, %0" : "+t"(v));
+    __asm__("vcvtr.s32.f32 %0,%0" : "+t"(v));
     memcpy(&r, &v, sizeof r);
-    __asm__("qadd %0, %0, %1" : "+r"(r) : "r"(zero));
+    __asm__("qadd %0,%0,%1" : "+r"(r) : "r"(zero));
     return r;
 #else
     return aot_requant_rint((float)sum * scale) + zero;

@@ -28,99 +28,99 @@ typedef void aot_dsp_run(const aot_dsp_job *);
 #if AOT_DSP
 
 #define AOT_DSP_JOB_BEGIN                                                                          \
-    "push {r4-r11, lr}\n"                                                                          \
-    "ldm r0, {r1-r12}\n"                                                                           \
+    "push {r4-r11,lr}\n"                                                                           \
+    "ldm r0,{r1-r12}\n"                                                                            \
     "push {r1-r11}\n"                                                                              \
-    "mov r2, r12\n"                                                                                \
+    "mov r2,r12\n"                                                                                 \
     "2:\n"                                                                                         \
-    "ldr r3, [sp, #8]\n"                                                                           \
-    "ldm r3, {r4-r7}\n"                                                                            \
-    "ldm r3!, {r8-r11}\n"                                                                          \
-    "str r3, [sp, #8]\n"                                                                           \
-    "ldr r1, [sp]\n"                                                                               \
+    "ldr r3,[sp,#8]\n"                                                                             \
+    "ldm r3,{r4-r7}\n"                                                                             \
+    "ldm r3!,{r8-r11}\n"                                                                           \
+    "str r3,[sp,#8]\n"                                                                             \
+    "ldr r1,[sp]\n"                                                                                \
     "1:\n"
 #define AOT_DSP_JOB_LOOP                                                                           \
-    "ldr r0, [sp, #4]\n"                                                                           \
-    "cmp r1, r0\n"                                                                                 \
+    "ldr r0,[sp,#4]\n"                                                                             \
+    "cmp r1,r0\n"                                                                                  \
     "blo 1b\n"
 
 /* RQ 2: a channel's sums A and B; r3 its multiplier, r12 its right shift less one, and then lr half
  * a unit and the zero point. Right shifts of 1 to AOT_DSP_RIGHT only, others at FAR. */
 #define AOT_DSP_FIXED_ONE(A, SHIFT)                                                                \
     SHIFT                                                                                          \
-    "smmulr " A ", " A ", r3\n"                                                                    \
-    "add " A ", " A ", " A ", asr #31\n"                                                           \
-    "add " A ", " A ", lr\n"                                                                       \
-    "asr " A ", " A ", r12\n"                                                                      \
-    "ssat " A ", #8, " A "\n"
+    "smmulr " A "," A ",r3\n"                                                                      \
+    "add " A "," A "," A ",asr #31\n"                                                              \
+    "add " A "," A ",lr\n"                                                                         \
+    "asr " A "," A ",r12\n"                                                                        \
+    "ssat " A ",#8," A "\n"
 #define AOT_DSP_FIXED_CHANNEL(FACTOR, A, B, SHIFT, FAR, BACK)                                      \
     FACTOR                                                                                         \
-    "cmp r12, #22\n"                                                                               \
+    "cmp r12,#22\n"                                                                                \
     "bhs " FAR "f\n"                                                                               \
-    "ldr lr, [sp, #32]\n"                                                                          \
-    "lsl lr, lr, r12\n"                                                                            \
-    "add r12, r12, #1\n" AOT_DSP_FIXED_ONE(A, SHIFT(A)) AOT_DSP_FIXED_ONE(B, SHIFT(B)) BACK ":\n"
+    "ldr lr,[sp,#32]\n"                                                                            \
+    "lsl lr,lr,r12\n"                                                                              \
+    "add r12,r12,#1\n" AOT_DSP_FIXED_ONE(A, SHIFT(A)) AOT_DSP_FIXED_ONE(B, SHIFT(B)) BACK ":\n"
 #define AOT_DSP_FACTOR_PC                                                                          \
-    "ldrsb r12, [r1], #1\n"                                                                        \
-    "ldr r3, [r0], #4\n"                                                                           \
-    "mvn r12, r12\n"
-#define AOT_DSP_FACTOR_PT "ldrd r3, r12, [sp, #12]\n"
-#define AOT_DSP_TWICE(A) "lsl " A ", " A ", #1\n"
-#define AOT_DSP_SECOND(A) "asr " A ", " A ", #7\n"
+    "ldrsb r12,[r1],#1\n"                                                                          \
+    "ldr r3,[r0],#4\n"                                                                             \
+    "mvn r12,r12\n"
+#define AOT_DSP_FACTOR_PT "ldrd r3,r12,[sp,#12]\n"
+#define AOT_DSP_TWICE(A) "lsl " A "," A ",#1\n"
+#define AOT_DSP_SECOND(A) "asr " A "," A ",#7\n"
 #define AOT_DSP_FIXED(FACTOR, SECOND)                                                              \
     AOT_DSP_FIXED_CHANNEL(FACTOR, "r4", "r8", AOT_DSP_TWICE, "11", "21")                           \
     AOT_DSP_FIXED_CHANNEL(FACTOR, "r5", "r9", SECOND, "12", "22")                                  \
     AOT_DSP_FIXED_CHANNEL(FACTOR, "r6", "r10", AOT_DSP_TWICE, "13", "23")                          \
     AOT_DSP_FIXED_CHANNEL(FACTOR, "r7", "r11", SECOND, "14", "24")
 #define AOT_DSP_FIXED_PC(SECOND)                                                                   \
-    "ldrd r0, r1, [sp, #12]\n" AOT_DSP_FIXED(AOT_DSP_FACTOR_PC, SECOND) "strd r0, r1, [sp, #12]\n"
+    "ldrd r0,r1,[sp,#12]\n" AOT_DSP_FIXED(AOT_DSP_FACTOR_PC, SECOND) "strd r0,r1,[sp,#12]\n"
 #define AOT_DSP_FIXED_PT(SECOND) AOT_DSP_FIXED(AOT_DSP_FACTOR_PT, SECOND)
 
 /* Any shift, two sums on the stack: (high word + its sign + half a unit) >> right, or (sum << left)
  * * multiplier, where the sum is limited to 24 bits. */
 #define AOT_DSP_FAR(A, B, PLAIN, FAR, BACK)                                                        \
-    FAR ":\n" PLAIN(A) PLAIN(B) "strd " A ", " B ", [sp, #-8]!\n"                                  \
+    FAR ":\n" PLAIN(A) PLAIN(B) "strd " A "," B ",[sp,#-8]!\n"                                     \
                                 "bl 3f\n"                                                          \
-                                "ldrd " A ", " B ", [sp], #8\n"                                    \
+                                "ldrd " A "," B ",[sp],#8\n"                                       \
                                 "b " BACK "b\n"
 #define AOT_DSP_PLAIN(A)
-#define AOT_DSP_PLAIN_SECOND(A) "asr " A ", " A ", #8\n"
+#define AOT_DSP_PLAIN_SECOND(A) "asr " A "," A ",#8\n"
 #define AOT_DSP_FIXED_TAIL(PLAIN)                                                                  \
     AOT_DSP_FAR("r4", "r8", AOT_DSP_PLAIN, "11", "21")                                             \
     AOT_DSP_FAR("r5", "r9", PLAIN, "12", "22")                                                     \
     AOT_DSP_FAR("r6", "r10", AOT_DSP_PLAIN, "13", "23")                                            \
     AOT_DSP_FAR("r7", "r11", PLAIN, "14", "24")                                                    \
     "3:\n"                                                                                         \
-    "push {r0, r1, r2, r4, lr}\n"                                                                  \
-    "add r1, sp, #20\n"                                                                            \
-    "movs r4, #4\n"                                                                                \
+    "push {r0,r1,r2,r4,lr}\n"                                                                      \
+    "add r1,sp,#20\n"                                                                              \
+    "movs r4,#4\n"                                                                                 \
     "4:\n"                                                                                         \
-    "ldr r0, [r1, r4]\n"                                                                           \
-    "cmp r12, #0\n"                                                                                \
+    "ldr r0,[r1,r4]\n"                                                                             \
+    "cmp r12,#0\n"                                                                                 \
     "bge 5f\n"                                                                                     \
-    "mvn r2, r12\n"                                                                                \
-    "add r2, r2, #1\n"                                                                             \
-    "ssat r0, #24, r0\n"                                                                           \
-    "lsl r0, r0, r2\n"                                                                             \
-    "smmulr r0, r0, r3\n"                                                                          \
+    "mvn r2,r12\n"                                                                                 \
+    "add r2,r2,#1\n"                                                                               \
+    "ssat r0,#24,r0\n"                                                                             \
+    "lsl r0,r0,r2\n"                                                                               \
+    "smmulr r0,r0,r3\n"                                                                            \
     "b 6f\n"                                                                                       \
     "5:\n"                                                                                         \
-    "lsl r0, r0, #1\n"                                                                             \
-    "smmulr r0, r0, r3\n"                                                                          \
-    "add r0, r0, r0, asr #31\n"                                                                    \
-    "mov r2, #1\n"                                                                                 \
-    "lsl r2, r2, r12\n"                                                                            \
-    "add r0, r0, r2\n"                                                                             \
-    "add r2, r12, #1\n"                                                                            \
-    "asr r0, r0, r2\n"                                                                             \
+    "lsl r0,r0,#1\n"                                                                               \
+    "smmulr r0,r0,r3\n"                                                                            \
+    "add r0,r0,r0,asr #31\n"                                                                       \
+    "mov r2,#1\n"                                                                                  \
+    "lsl r2,r2,r12\n"                                                                              \
+    "add r0,r0,r2\n"                                                                               \
+    "add r2,r12,#1\n"                                                                              \
+    "asr r0,r0,r2\n"                                                                               \
     "6:\n"                                                                                         \
-    "ldr r2, [sp, #60]\n"                                                                          \
-    "add r0, r0, r2, asr #1\n"                                                                     \
-    "ssat r0, #8, r0\n"                                                                            \
-    "str r0, [r1, r4]\n"                                                                           \
-    "subs r4, r4, #4\n"                                                                            \
+    "ldr r2,[sp,#60]\n"                                                                            \
+    "add r0,r0,r2,asr #1\n"                                                                        \
+    "ssat r0,#8,r0\n"                                                                              \
+    "str r0,[r1,r4]\n"                                                                             \
+    "subs r4,r4,#4\n"                                                                              \
     "bpl 4b\n"                                                                                     \
-    "pop {r0, r1, r2, r4, pc}\n"
+    "pop {r0,r1,r2,r4,pc}\n"
 #define AOT_DSP_FIXED_FAR_0 AOT_DSP_FIXED_TAIL(AOT_DSP_PLAIN_SECOND)
 #define AOT_DSP_FIXED_FAR_1 AOT_DSP_FIXED_TAIL(AOT_DSP_PLAIN)
 #define AOT_DSP_FLOAT_FAR_0 ""
@@ -128,54 +128,54 @@ typedef void aot_dsp_run(const aot_dsp_job *);
 
 /* RQ 0: S the channel's scale; lr the zero point. */
 #define AOT_DSP_FLOAT_ONE(A, B, S, FRACTION)                                                       \
-    "vmov s4, s5, " A ", " B "\n"                                                                  \
-    "vcvt.f32.s32 s4, s4" FRACTION "\n"                                                            \
-    "vcvt.f32.s32 s5, s5" FRACTION "\n"                                                            \
-    "vmul.f32 s4, s4, " S "\n"                                                                     \
-    "vmul.f32 s5, s5, " S "\n"                                                                     \
-    "vcvtr.s32.f32 s4, s4\n"                                                                       \
-    "vcvtr.s32.f32 s5, s5\n"                                                                       \
-    "vmov " A ", " B ", s4, s5\n"                                                                  \
-    "qadd " A ", " A ", lr\n"                                                                      \
-    "qadd " B ", " B ", lr\n"                                                                      \
-    "ssat " A ", #8, " A "\n"                                                                      \
-    "ssat " B ", #8, " B "\n"
+    "vmov s4,s5," A "," B "\n"                                                                     \
+    "vcvt.f32.s32 s4,s4" FRACTION "\n"                                                             \
+    "vcvt.f32.s32 s5,s5" FRACTION "\n"                                                             \
+    "vmul.f32 s4,s4," S "\n"                                                                       \
+    "vmul.f32 s5,s5," S "\n"                                                                       \
+    "vcvtr.s32.f32 s4,s4\n"                                                                        \
+    "vcvtr.s32.f32 s5,s5\n"                                                                        \
+    "vmov " A "," B ",s4,s5\n"                                                                     \
+    "qadd " A "," A ",lr\n"                                                                        \
+    "qadd " B "," B ",lr\n"                                                                        \
+    "ssat " A ",#8," A "\n"                                                                        \
+    "ssat " B ",#8," B "\n"
 #define AOT_DSP_FLOAT(S0, S1, S2, S3, FRACTION)                                                    \
-    "ldr lr, [sp, #32]\n" AOT_DSP_FLOAT_ONE("r4", "r8", S0, "")                                    \
+    "ldr lr,[sp,#32]\n" AOT_DSP_FLOAT_ONE("r4", "r8", S0, "")                                      \
         AOT_DSP_FLOAT_ONE("r5", "r9", S1, FRACTION) AOT_DSP_FLOAT_ONE("r6", "r10", S2, "")         \
             AOT_DSP_FLOAT_ONE("r7", "r11", S3, FRACTION)
 #define AOT_DSP_FLOAT_PC(FRACTION)                                                                 \
-    "ldr r0, [sp, #12]\n"                                                                          \
-    "vldm r0!, {s0-s3}\n"                                                                          \
-    "str r0, [sp, #12]\n" AOT_DSP_FLOAT("s0", "s1", "s2", "s3", FRACTION)
+    "ldr r0,[sp,#12]\n"                                                                            \
+    "vldm r0!,{s0-s3}\n"                                                                           \
+    "str r0,[sp,#12]\n" AOT_DSP_FLOAT("s0", "s1", "s2", "s3", FRACTION)
 #define AOT_DSP_FLOAT_PT(FRACTION)                                                                 \
-    "vldr s0, [sp, #12]\n" AOT_DSP_FLOAT("s0", "s0", "s0", "s0", FRACTION)
+    "vldr s0,[sp,#12]\n" AOT_DSP_FLOAT("s0", "s0", "s0", "s0", FRACTION)
 
 #define AOT_DSP_PACK(A, B, C, D)                                                                   \
-    "bfi " A ", " B ", #8, #8\n"                                                                   \
-    "bfi " C ", " D ", #8, #8\n"                                                                   \
-    "pkhbt " A ", " A ", " C ", lsl #16\n"
+    "bfi " A "," B ",#8,#8\n"                                                                      \
+    "bfi " C "," D ",#8,#8\n"                                                                      \
+    "pkhbt " A "," A "," C ",lsl #16\n"
 #define AOT_DSP_CLIP_ONE(A)                                                                        \
-    "ssub8 r3, " A ", r12\n"                                                                       \
-    "sel " A ", " A ", r12\n"                                                                      \
-    "ssub8 r3, lr, " A "\n"                                                                        \
-    "sel " A ", " A ", lr\n"
-#define AOT_DSP_CLIP "ldrd r12, lr, [sp, #36]\n" AOT_DSP_CLIP_ONE("r4") AOT_DSP_CLIP_ONE("r8")
+    "ssub8 r3," A ",r12\n"                                                                         \
+    "sel " A "," A ",r12\n"                                                                        \
+    "ssub8 r3,lr," A "\n"                                                                          \
+    "sel " A "," A ",lr\n"
+#define AOT_DSP_CLIP "ldrd r12,lr,[sp,#36]\n" AOT_DSP_CLIP_ONE("r4") AOT_DSP_CLIP_ONE("r8")
 
 /* The second pixel may be void and lie on the first. */
 #define AOT_DSP_JOB_END(CLIP)                                                                      \
     AOT_DSP_PACK("r4", "r5", "r6", "r7")                                                           \
     AOT_DSP_PACK("r8", "r9", "r10", "r11")                                                         \
-    CLIP "ldrd r0, r1, [sp, #20]\n"                                                                \
-         "str r8, [r1], #4\n"                                                                      \
-         "str r4, [r0], #4\n"                                                                      \
-         "strd r0, r1, [sp, #20]\n"                                                                \
-         "ldr r0, [sp, #28]\n"                                                                     \
-         "subs r0, r0, #1\n"                                                                       \
-         "str r0, [sp, #28]\n"                                                                     \
+    CLIP "ldrd r0,r1,[sp,#20]\n"                                                                   \
+         "str r8,[r1],#4\n"                                                                        \
+         "str r4,[r0],#4\n"                                                                        \
+         "strd r0,r1,[sp,#20]\n"                                                                   \
+         "ldr r0,[sp,#28]\n"                                                                       \
+         "subs r0,r0,#1\n"                                                                         \
+         "str r0,[sp,#28]\n"                                                                       \
          "bne 2b\n"                                                                                \
-         "add sp, sp, #44\n"                                                                       \
-         "pop {r4-r11, pc}\n"
+         "add sp,sp,#44\n"                                                                         \
+         "pop {r4-r11,pc}\n"
 
 #define AOT_DSP_JOB(name, KIND, STEPS, OUT, CLIP, FAR)                                             \
     __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void name(                               \
@@ -204,9 +204,9 @@ typedef void aot_dsp_run(const aot_dsp_job *);
 #endif
 
 AOT_DSP_JOBS(aot_dsp_job_narrow, 0, AOT_DSP_FOUR(AOT_DSP_NARROW), AOT_DSP_SPLIT, AOT_DSP_SECOND,
-             ", #8")
+             ",#8")
 AOT_DSP_JOBS(aot_dsp_job_narrow_row, 0, AOT_DSP_SIX(AOT_DSP_NARROW), AOT_DSP_SPLIT, AOT_DSP_SECOND,
-             ", #8")
+             ",#8")
 AOT_DSP_JOBS(aot_dsp_job_wide, 1, AOT_DSP_FOUR(AOT_DSP_WIDE), "", AOT_DSP_TWICE, "")
 AOT_DSP_JOBS(aot_dsp_job_wide_row, 1, AOT_DSP_SIX(AOT_DSP_WIDE), "", AOT_DSP_TWICE, "")
 

@@ -33,52 +33,52 @@ typedef aot_qdwconv_s8_params aot_qdwconv_s8__dsp_params;
 /* r1: pairs of a column, rows (0, 2) and (1, 3). r4-r6: weights of rows 0 and 2, r7-r9: of row 1,
  * one word per column. r10-r12, lr: sums of rows 0 and 1 of the first and of the second result. */
 #define AOT_QDW_DSP_FIRST(A, B, W, V)                                                              \
-    "smuad " A ", " W ", r2\n"                                                                     \
-    "smuad " B ", " W ", r3\n"                                                                     \
-    "smlabb " A ", " V ", r3, " A "\n"                                                             \
-    "smlabt " B ", " V ", r2, " B "\n"
+    "smuad " A "," W ",r2\n"                                                                       \
+    "smuad " B "," W ",r3\n"                                                                       \
+    "smlabb " A "," V ",r3," A "\n"                                                                \
+    "smlabt " B "," V ",r2," B "\n"
 #define AOT_QDW_DSP_NEXT(A, B, W, V)                                                               \
-    "smlad " A ", " W ", r2, " A "\n"                                                              \
-    "smlad " B ", " W ", r3, " B "\n"                                                              \
-    "smlabb " A ", " V ", r3, " A "\n"                                                             \
-    "smlabt " B ", " V ", r2, " B "\n"
+    "smlad " A "," W ",r2," A "\n"                                                                 \
+    "smlad " B "," W ",r3," B "\n"                                                                 \
+    "smlabb " A "," V ",r3," A "\n"                                                                \
+    "smlabt " B "," V ",r2," B "\n"
 
 #define AOT_QDW_DSP_TWO_ROWS                                                                       \
-    "ldrd r2, r3, [r1], #16\n"                                                 /* column 0 */      \
-        AOT_QDW_DSP_FIRST("r10", "r11", "r4", "r7") "ldrd r2, r3, [r1, #-8]\n" /* column 1 */      \
+    "ldrd r2,r3,[r1],#16\n"                                                 /* column 0 */         \
+        AOT_QDW_DSP_FIRST("r10", "r11", "r4", "r7") "ldrd r2,r3,[r1,#-8]\n" /* column 1 */         \
         AOT_QDW_DSP_NEXT("r10", "r11", "r5", "r8")                                                 \
-            AOT_QDW_DSP_FIRST("r12", "lr", "r4", "r7") "ldrd r2, r3, [r1]\n" /* column 2 */        \
+            AOT_QDW_DSP_FIRST("r12", "lr", "r4", "r7") "ldrd r2,r3,[r1]\n" /* column 2 */          \
         AOT_QDW_DSP_NEXT("r10", "r11", "r6", "r9")                                                 \
-            AOT_QDW_DSP_NEXT("r12", "lr", "r5", "r8") "ldrd r2, r3, [r1, #8]\n" /* column 3 */     \
-        AOT_QDW_DSP_NEXT("r12", "lr", "r6", "r9") "stm r0!, {r10-r12, lr}\n"
+            AOT_QDW_DSP_NEXT("r12", "lr", "r5", "r8") "ldrd r2,r3,[r1,#8]\n" /* column 3 */        \
+        AOT_QDW_DSP_NEXT("r12", "lr", "r6", "r9") "stm r0!,{r10-r12,lr}\n"
 
 /* The same at stride 2: one row. */
 #define AOT_QDW_DSP_HALF(A, W, V)                                                                  \
-    "smlad " A ", " W ", r2, " A "\n"                                                              \
-    "smlabb " A ", " V ", r3, " A "\n"
+    "smlad " A "," W ",r2," A "\n"                                                                 \
+    "smlabb " A "," V ",r3," A "\n"
 #define AOT_QDW_DSP_ONE_ROW                                                                        \
-    "ldrd r2, r3, [r1], #32\n" /* column 0 */                                                      \
-    "smuad r10, r4, r2\n"                                                                          \
-    "smlabb r10, r7, r3, r10\n"                                                                    \
-    "ldrd r2, r3, [r1, #-24]\n"                                         /* column 1 */             \
-        AOT_QDW_DSP_HALF("r10", "r5", "r8") "ldrd r2, r3, [r1, #-16]\n" /* column 2 */             \
-        AOT_QDW_DSP_HALF("r10", "r6", "r9") "smuad r11, r4, r2\n"                                  \
-                                            "smlabb r11, r7, r3, r11\n"                            \
-                                            "ldrd r2, r3, [r1, #-8]\n" /* column 3 */              \
-        AOT_QDW_DSP_HALF("r11", "r5", "r8") "ldrd r2, r3, [r1]\n"      /* column 4 */              \
-        AOT_QDW_DSP_HALF("r11", "r6", "r9") "stm r0!, {r10, r11}\n"
+    "ldrd r2,r3,[r1],#32\n" /* column 0 */                                                         \
+    "smuad r10,r4,r2\n"                                                                            \
+    "smlabb r10,r7,r3,r10\n"                                                                       \
+    "ldrd r2,r3,[r1,#-24]\n"                                         /* column 1 */                \
+        AOT_QDW_DSP_HALF("r10", "r5", "r8") "ldrd r2,r3,[r1,#-16]\n" /* column 2 */                \
+        AOT_QDW_DSP_HALF("r10", "r6", "r9") "smuad r11,r4,r2\n"                                    \
+                                            "smlabb r11,r7,r3,r11\n"                               \
+                                            "ldrd r2,r3,[r1,#-8]\n" /* column 3 */                 \
+        AOT_QDW_DSP_HALF("r11", "r5", "r8") "ldrd r2,r3,[r1]\n"     /* column 4 */                 \
+        AOT_QDW_DSP_HALF("r11", "r6", "r9") "stm r0!,{r10,r11}\n"
 
 /* sum: up to `end`, two per result or with `halves` one; x: two words per column; w: six words. */
 #define AOT_QDW_DSP_SUMS_OF(name, BODY)                                                            \
     __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void name(                               \
         AOT_UNUSED int32_t *sum, AOT_UNUSED const uint32_t *x, AOT_UNUSED const uint32_t *w,       \
         AOT_UNUSED const int32_t *end) {                                                           \
-        __asm__ volatile("push {r3-r11, lr}\n"                                                     \
-                         "ldm r2, {r4-r9}\n"                                                       \
-                         "1:\n" BODY "ldr r2, [sp]\n"                                              \
-                         "cmp r0, r2\n"                                                            \
+        __asm__ volatile("push {r3-r11,lr}\n"                                                      \
+                         "ldm r2,{r4-r9}\n"                                                        \
+                         "1:\n" BODY "ldr r2,[sp]\n"                                               \
+                         "cmp r0,r2\n"                                                             \
                          "blo 1b\n"                                                                \
-                         "pop {r3-r11, pc}\n" ::                                                   \
+                         "pop {r3-r11,pc}\n" ::                                                    \
                              : AOT_DSP_CLOBBERS);                                                  \
     }
 
@@ -91,25 +91,25 @@ __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void
 aot_qdw_dsp_taps(AOT_UNUSED int32_t *sum, AOT_UNUSED const int8_t *const *x,
                  AOT_UNUSED const int8_t *w, AOT_UNUSED const int32_t *bias,
                  AOT_UNUSED int32_t taps, AOT_UNUSED int32_t channel) {
-    __asm__ volatile("push {r4-r11, lr}\n"
-                     "ldm r3, {r4-r7}\n"
-                     "ldrd r3, r12, [sp, #36]\n"
+    __asm__ volatile("push {r4-r11,lr}\n"
+                     "ldm r3,{r4-r7}\n"
+                     "ldrd r3,r12,[sp,#36]\n"
                      "1:\n"
-                     "ldr r8, [r1], #4\n"
-                     "ldr r9, [r2], #4\n"
-                     "ldr r8, [r8, r12]\n"
-                     "sxtb16 r11, r9\n"
-                     "sxtb16 r9, r9, ror #8\n"
-                     "sxtb16 r10, r8\n"
-                     "sxtb16 r8, r8, ror #8\n"
-                     "smlabb r4, r10, r11, r4\n"
-                     "smlatt r6, r10, r11, r6\n"
-                     "smlabb r5, r8, r9, r5\n"
-                     "smlatt r7, r8, r9, r7\n"
-                     "subs r3, r3, #1\n"
+                     "ldr r8,[r1],#4\n"
+                     "ldr r9,[r2],#4\n"
+                     "ldr r8,[r8,r12]\n"
+                     "sxtb16 r11,r9\n"
+                     "sxtb16 r9,r9,ror #8\n"
+                     "sxtb16 r10,r8\n"
+                     "sxtb16 r8,r8,ror #8\n"
+                     "smlabb r4,r10,r11,r4\n"
+                     "smlatt r6,r10,r11,r6\n"
+                     "smlabb r5,r8,r9,r5\n"
+                     "smlatt r7,r8,r9,r7\n"
+                     "subs r3,r3,#1\n"
                      "bne 1b\n"
-                     "stm r0, {r4-r7}\n"
-                     "pop {r4-r11, pc}\n" ::
+                     "stm r0,{r4-r7}\n"
+                     "pop {r4-r11,pc}\n" ::
                          : AOT_DSP_CLOBBERS);
 }
 
