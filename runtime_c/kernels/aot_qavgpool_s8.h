@@ -60,6 +60,31 @@ AOT_INLINE int32_t aot_qavgpool_one(int32_t sum, int32_t taps, int32_t positions
     }
 }
 
+#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
+
+#include <arm_mve.h>
+
+/* The sums of four channels; x points at the first of the image. */
+AOT_INLINE void aot_qavgpool_four(int32_t *sums, const int8_t *x, const aot_qavgpool_span *span,
+                                  const aot_qavgpool_s8_params *p) {
+    const ptrdiff_t column = (ptrdiff_t)p->d[2] * p->c;
+    int32x4_t sum = vdupq_n_s32(0);
+    int32_t a, b, e;
+    for (a = 0; a < span[0].taps; ++a) {
+        for (b = 0; b < span[1].taps; ++b) {
+            const ptrdiff_t z = span[0].at + (ptrdiff_t)a * p->d[0];
+            const ptrdiff_t row = span[1].at + (ptrdiff_t)b * p->d[1];
+            const int8_t *from = x + ((z * p->in[1] + row) * p->in[2] + span[2].at) * p->c;
+            for (e = 0; e < span[2].taps; ++e) {
+                sum = vaddq_s32(sum, vldrbq_s32(from + e * column));
+            }
+        }
+    }
+    vst1q_s32(sums, sum);
+}
+
+#endif
+
 /* One position of y, all channels; x is the image. */
 AOT_INLINE void aot_qavgpool_pixel(int8_t *y, const int8_t *x, const int32_t *mult,
                                    const int8_t *shift, const aot_qavgpool_span *span,
@@ -69,7 +94,19 @@ AOT_INLINE void aot_qavgpool_pixel(int8_t *y, const int8_t *x, const int32_t *mu
     const int32_t positions = counted > 0 ? counted : 1;
     const ptrdiff_t column = (ptrdiff_t)p->d[2] * p->c;
     int32_t ch, a, b, e;
-    for (ch = 0; ch < p->c; ++ch) {
+#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
+    for (ch = 0; ch + 4 <= p->c; ch += 4) {
+        int32_t sums[4];
+        aot_qavgpool_four(sums, x + ch, span, p);
+        for (e = 0; e < 4; ++e) {
+            y[ch + e] =
+                (int8_t)aot_qavgpool_one(sums[e], taps, positions, mult, shift, p, RQ, VARY);
+        }
+    }
+#else
+    ch = 0;
+#endif
+    for (; ch < p->c; ++ch) {
         int32_t sum = 0;
         for (a = 0; a < span[0].taps; ++a) {
             for (b = 0; b < span[1].taps; ++b) {
