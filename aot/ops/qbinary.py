@@ -234,7 +234,7 @@ def tflite_sum(a: Codes, b: Codes, y: Codes, sign: int) -> dict[str, int]:
 def product_to_kernel(c: LowerContext, m: Match) -> None:
     a, b, y = (codes(m, k).signed() for k in "aby")
     rq = rq_of(c)
-    mult, shift = multipliers(float(a.s), b.scale.reshape(-1), float(y.s), rq)
+    mult, shift = multipliers(float(a.s), b.scale.reshape(-1), float(y.s), rq, "mul")
     fields = {"y_mult": int(mult[0]), "y_shift": 0 if shift is None else int(shift[0])}
     record(c, m, "aot_qmul_s8", rq, fields)
 

@@ -187,13 +187,19 @@ class Requant:
     instance: dict[str, int]
 
 
-def requant(c: LowerContext, sx: np.float32, sw: Array, sy: np.float32) -> Requant:
-    """Multipliers for sums of scale sx * sw, results of scale sy; one if all are equal."""
+def requant(
+    c: LowerContext, sx: np.float32, sw: Array, sy: np.float32, of: str = "conv"
+) -> Requant:
+    """Multipliers for sums of scale sx * sw, results of scale sy; one if all are equal.
+
+    `of` is the operator to TensorFlow Lite; per channel it treats all alike.
+    """
     rq = rq_of(c)
     sw = np.asarray(sw, np.float32).reshape(-1)
+    per_channel = sw.size > 1
     if np.all(sw == sw[0]):
         sw = sw[:1]
-    mult, shift = multipliers(float(sx), sw, float(sy), rq)
+    mult, shift = multipliers(float(sx), sw, float(sy), rq, "conv" if per_channel else of)
     return Requant(
         c.const(mult, "mult"),
         None if shift is None else c.const(shift, "shift"),

@@ -140,13 +140,13 @@ def _scales(c: LowerContext, sx: np.float32, w: Weights, sy: np.float32) -> Requ
     """Multipliers; TFLite rounds the product of two scales per tensor to float32 first."""
     if rq_of(c) == TFLITE and len(w.scale) == 1:
         return requant(c, np.float32(sx * w.scale[0]), np.ones(1, np.float32), sy)
-    return requant(c, sx, w.scale, sy)
+    return requant(c, sx, w.scale, sy, "fc")
 
 
 def _general(c: LowerContext, m: Match, w: Weights, bias: Array) -> None:
     """Record aot_qconv_ref on one position per row."""
     x, y = codes(m, "x"), codes(m, "y")
-    scales = requant(c, x.s, w.scale, y.s)
+    scales = requant(c, x.s, w.scale, y.s, "fc")
     low, high = bounds(m, y)
     rows, ones, none = math.prod(m.x.shape[:-1]), (1, 1, 1), (0, 0, 0)
     params = c.params(
@@ -205,7 +205,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
 @product.lower
 def product_to_kernel(c: LowerContext, m: Match) -> None:
     a, b, y = (codes(m, k) for k in "aby")
-    scales = requant(c, a.s, b.scale, y.s)
+    scales = requant(c, a.s, b.scale, y.s, "fc")
     batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
     rows, depth = m.a.shape[-2:]
     columns = m.b.shape[-1]

@@ -48,9 +48,13 @@ def refusal(sx: float, sw: Array, sy: float) -> str:
     return ""
 
 
-def multipliers(sx: float, sw: Array, sy: float, rq: int) -> tuple[Array, Array | None]:
+def multipliers(
+    sx: float, sw: Array, sy: float, rq: int, of: str = "conv"
+) -> tuple[Array, Array | None]:
     """mult int32 and shift int8 (None for RQ 0) of the scales sx * sw / sy, one per element of sw.
 
+    TensorFlow Lite computes the quotient in float64 (`of` "conv"), from a float32 product for fully
+    connected layers ("fc"), in float32 for products of two tensors ("mul").
     Raises UnsupportedError where `refusal` gives a reason.
     """
     reason = refusal(sx, sw, sy)
@@ -61,11 +65,21 @@ def multipliers(sx: float, sw: Array, sy: float, rq: int) -> tuple[Array, Array 
     if rq == INTEGER:
         pairs = [_significand(float(s)) for s in scales(sx, sw, sy)]
     else:
-        wide = np.asarray(sw, np.float32).astype(np.float64).reshape(-1)
-        real = float(np.float32(sx)) * wide / float(np.float32(sy))
+        real = _tflite_scales(sx, sw, sy, of)
         pairs = [quantised(float(r)) for r in real]
     mult, shift = zip(*pairs, strict=True)
     return np.array(mult, np.int32), np.array(shift, np.int8)
+
+
+def _tflite_scales(sx: float, sw: Array, sy: float, of: str) -> Array:
+    """sx * sw / sy in float64, rounded to float32 where TensorFlow Lite rounds."""
+    if of == "mul":
+        return scales(sx, sw, sy).astype(np.float64)
+    weights = np.asarray(sw, np.float32).reshape(-1)
+    if of == "fc":
+        return (np.float32(sx) * weights).astype(np.float64) / float(np.float32(sy))
+    quotient: Array = float(np.float32(sx)) * weights.astype(np.float64) / float(np.float32(sy))
+    return quotient
 
 
 def _significand(scale: float) -> tuple[int, int]:
