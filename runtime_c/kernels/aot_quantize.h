@@ -15,18 +15,16 @@
 #include <stdint.h>
 
 #include "aot_cast_f8.h"
+#include "aot_requant.h"
 #include "aot_packed.h"
 
 typedef struct aot_quantize_params {
     int64_t outer, axis, inner, block, so, sa, si;
 } aot_quantize_params;
 
-/* v to the nearest integer, halves to even; |v| is limited to 2^20, NaN gives 0. */
+/* v to the nearest integer, halves to even; |v| is limited to AOT_REQUANT_LIMIT, NaN gives 0. */
 AOT_INLINE int32_t aot_quantize_round(float v) {
-    const float limited = v > 1048576.0F ? 1048576.0F : v < -1048576.0F ? -1048576.0F : v;
-    const double whole = (double)(limited + 0.0F); /* keeps excess precision out */
-    const double magic = 6755399441055744.0;       /* 1.5 * 2^52 */
-    return v <= 0.0F || v > 0.0F ? (int32_t)(whole + magic - magic) : 0;
+    return v <= 0.0F || v > 0.0F ? aot_requant_rint(v) : 0;
 }
 
 /* Runs EXPR for every element: j its index, k that of its scale. */
