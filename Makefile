@@ -6,7 +6,7 @@ PYTHON ?= python3
 SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # What the product needs, and what only its tests need (other compilers, sanitizers, C formatting).
 APT_RUN  := gcc libc6-dev make cmake python3-venv
-APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev \
+APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
   gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm qemu-system-misc qemu-user \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross

@@ -85,7 +85,6 @@ def later_command_lines() -> list[list[str]]:
     options = [[name, "VALUE"] for name in LATER_OPTIONS]
     options += [
         ["--threads", "2"],
-        ["--io", "arena"],
         ["--weights", "blob"],
         ["--objective", "energy"],
     ]

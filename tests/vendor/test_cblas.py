@@ -31,7 +31,7 @@ def need_blas() -> None:
 
 
 def network() -> merged.Part:
-    """A convolution unfolded in several steps, a product with a bias per column, Relu after each."""
+    """A convolution unfolded in several steps, a product with a bias, Relu after each."""
     r = np.random.default_rng(1)
 
     def draw(*shape: int) -> np.ndarray:
