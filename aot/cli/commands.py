@@ -222,6 +222,17 @@ def _backends(a: argparse.Namespace) -> int:
     return 0
 
 
+def _report(a: argparse.Namespace) -> int:
+    from aot.npz import write_bytes
+    from aot.report import page
+    from aot.run import open_out
+
+    text = page(open_out(Path(a.out)).manifest)
+    write_bytes(Path(a.output), text.encode("utf-8", "replace"))
+    _show(a, {"file": a.output, "bytes": len(text)}, a.output)
+    return 0
+
+
 def _new_backend(a: argparse.Namespace) -> int:
     from aot.vendor.scaffold import scaffold
 
@@ -260,6 +271,7 @@ _COMMANDS = {
     "quantize": _quantize,
     "targets": _targets,
     "backends": _backends,
+    "report": _report,
     "new-backend": _new_backend,
     "ops": _ops,
 }

@@ -23,7 +23,6 @@ OPTIONS = {
 
 #: Subcommands: name -> what it will do.
 COMMANDS = {
-    "report": "an HTML report of a bundle",
     "disasm": "list the commands of an accelerator's regions",
 }
 

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the bundle is: target, sizes, inputs and outputs, how much each backend computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aot.report.html import table
+
+
+def summary(manifest: Mapping[str, Any]) -> str:
+    """Three tables."""
+    memory, target = manifest["memory"], manifest["target"]
+    facts = [
+        ("target", f"{target['name']} ({target['cpu']})"),
+        ("aotc", manifest["aotc"]),
+        ("multiplications", int(manifest["macs"])),
+        ("arena bytes", int(memory["arena_bytes"])),
+        ("constants bytes", int(memory["constants_bytes"])),
+        ("bytes of inputs and outputs", int(memory["io_bytes"])),
+        *((f"option {k}", v) for k, v in manifest.get("options", {}).items()),
+    ]
+    ends = [
+        (kind, t["name"], t["dtype"], "×".join(map(str, t["shape"])) or "scalar", int(t["nbytes"]))
+        for kind in ("inputs", "outputs")
+        for t in manifest[kind]
+    ]
+    return "\n".join(
+        [
+            table(("", ""), facts),
+            "<h3>Inputs and outputs</h3>",
+            table(("", "name", "type", "shape", "bytes"), ends),
+            "<h3>Backends</h3>",
+            table(("backend", "calls", "multiplications", "share %"), _shares(manifest)),
+        ]
+    )
+
+
+def _shares(manifest: Mapping[str, Any]) -> list[tuple[str, int, int, float]]:
+    calls: dict[str, int] = {}
+    macs: dict[str, int] = {}
+    for node in manifest["nodes"]:
+        backend = str(node["backend"])
+        calls[backend] = calls.get(backend, 0) + 1
+        macs[backend] = macs.get(backend, 0) + int(node["macs"])
+    total = max(1, sum(macs.values()))
+    return [(b, calls[b], macs[b], 100.0 * macs[b] / total) for b in sorted(calls)]
