@@ -51,18 +51,34 @@ AOT_INLINE void aot_qconv_dsp_widen(uint32_t *d, const int8_t *x0, const int8_t 
 #endif
 }
 
+/* n codes from s, or n times `zero` where s is NULL; returns their end. */
+static AOT_NOINLINE AOT_UNUSED int8_t *aot_qconv_dsp_put(int8_t *d, const int8_t *s, int32_t n,
+                                                         int32_t zero) {
+    if (s == NULL) {
+        memset(d, zero, (size_t)n);
+        return d + n;
+    }
+    for (; n >= 4; n -= 4, d += 4, s += 4) {
+        memcpy(d, s, 4);
+    }
+    for (; n > 0; --n) {
+        *d++ = *s++;
+    }
+    return d;
+}
+
 /* The codes of one window, x_zero outside the image; iy, ix its corner. Rows of the image before
  * `safe` are followed by others: up to three codes past their runs may be read, and as many be
  * written past the window. */
 static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t *x,
                                                          const aot_qconv_s8_params *p, int32_t iy,
                                                          int32_t ix, int32_t safe) {
-    const int32_t ic = p->ic, iw = p->iw, run = p->dw == 1 ? p->kw : 0;
+    const int32_t ic = p->ic, iw = p->iw, run = p->dw == 1 ? p->kw : 1, size = run * ic;
+    const int32_t bottom = iy + (p->kh - 1) * p->dh, limit = (size & 3) != 0 ? safe : p->ih;
     int32_t ky, kx;
-    if (run > 0 && iy >= 0 && ix >= 0 && ix + run <= iw && iy + (p->kh - 1) * p->dh < safe) {
-        const int32_t size = run * ic, step = p->dh * iw * ic;
+    if (run == p->kw && iy >= 0 && ix >= 0 && ix + run <= iw && bottom < limit) {
         const int8_t *s = x + ((iy - p->x_row0) * iw + ix) * ic;
-        for (ky = p->kh; ky > 0; --ky, s += step, d += size) {
+        for (ky = p->kh; ky > 0; --ky, s += p->dh * iw * ic, d += size) {
             int32_t i = 0;
             do {
                 memcpy(d + i, s + i, 4);
@@ -72,15 +88,15 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t
         return;
     }
     for (ky = 0; ky < p->kh; ++ky, iy += p->dh) {
-        const int inside = iy >= 0 && iy < p->ih;
+        const int32_t width = iy >= 0 && iy < p->ih ? iw : 0;
         const int8_t *s = x + (iy - p->x_row0) * iw * ic;
         int32_t col = ix;
-        for (kx = 0; kx < p->kw; ++kx, col += p->dw) {
-            const int real = inside && col >= 0 && col < iw;
-            int32_t c;
-            for (c = 0; c < ic; ++c) {
-                *d++ = (int8_t)(real ? s[col * ic + c] : p->x_zero);
-            }
+        for (kx = 0; kx < p->kw; kx += run, col += run * p->dw) {
+            const int32_t left = aot_requant_clamp(-col, 0, run);
+            const int32_t past = aot_requant_clamp(width - col, left, run);
+            d = aot_qconv_dsp_put(d, NULL, left * ic, p->x_zero);
+            d = aot_qconv_dsp_put(d, s + (col + left) * ic, (past - left) * ic, 0);
+            d = aot_qconv_dsp_put(d, NULL, (run - past) * ic, p->x_zero);
         }
     }
 }
