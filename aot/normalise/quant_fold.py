@@ -33,7 +33,7 @@ from aot.shapes.nodes import Array, array, attribute, constant, element_total, s
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-PRODUCTS = ("Conv", "Gemm", "MatMul")
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 ELEMENTWISE = ("Add", "Mul", "Sub")
 
 
@@ -56,7 +56,8 @@ def _is_kept(node: ir.Node) -> bool:
 
 
 def _is_integer(reader: ir.Node, index: int) -> bool:
-    if reader.domain:
+    grouped = reader.op_type == "ConvTranspose" and int(attribute(reader, "group", 1)) != 1
+    if reader.domain or grouped:
         return False
     if reader.op_type in PRODUCTS and product_scale(reader) is not None:
         return quantiser_after(reader.outputs[0], bias=True) is not None and (

@@ -8,14 +8,14 @@ qconv_dsp, qconv_mve), everything else to aot_qconv_ref. Channels are stored las
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, U8
+from aot.dtypes import S8, S16, U8
 from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops import qconv_dsp, qconv_mve, qconv_portable
@@ -337,50 +337,49 @@ def emit(
 
 
 def _general(c: LowerContext, m: Match, w: Weights, bias: Array, groups: int) -> None:
-    """Record aot_qconv_ref."""
+    """Record aot_qconv_ref of a convolution."""
+    strides, dilations, pads = spatial(m.conv, m.x.rank - 2)
+    sizes = {"k": m.w.shape[2:], "s": strides, "d": dilations, "pad": pads}
+    record_general(c, m, w, bias, groups, sizes)
+
+
+def record_general(
+    c: LowerContext,
+    m: Match,
+    w: Weights,
+    bias: Array,
+    groups: int,
+    sizes: Mapping[str, Sequence[int]],
+) -> None:
+    """Record aot_qconv_ref; weights [oc, ic / groups, k...], `sizes` by spatial axis."""
     x, y = codes(m, "x"), codes(m, "y")
     scales = requant(c, x.s, w.scale, y.s)
-    rank = m.x.rank - 2
-    strides, dilations, pads = spatial(m.conv, rank)
-    lead = 3 - rank
     low, high = bounds(m, y)
+    lead = (1,) * (5 - m.x.rank)
+    named = {"in": m.x.shape[2:], "out": m.y.shape[2:], "up": (1,) * (m.x.rank - 2), **sizes}
     params = c.params(
         n=m.x.shape[0],
         ic=m.x.shape[1],
         oc=m.y.shape[1],
         groups=groups,
-        **{
-            "in": (*[1] * lead, *m.x.shape[2:]),
-            "out": (*[1] * lead, *m.y.shape[2:]),
-            "k": (*[1] * lead, *m.w.shape[2:]),
-            "s": (*[1] * lead, *strides),
-            "d": (*[1] * lead, *dilations),
-            "pad": (*[0] * lead, *pads),
-        },
+        **{k: ((0,) * len(lead) if k == "pad" else lead) + tuple(v) for k, v in named.items()},
         x_zero=x.z,
         y_zero=y.z,
         lo=low,
         hi=high,
     )
-    stored = w.stored
-    kind = S8 if w.symmetric else None
-    instance = {
-        **scales.instance,
-        "XT": CODE_TYPES.index(x.dtype),
-        "WT": 0 if kind else 2,
-        "YT": CODE_TYPES.index(y.dtype),
-    }
+    types = {"XT": x.dtype, "WT": S8 if w.symmetric else S16, "YT": y.dtype}
     c.call(
         "aot_qconv_ref",
         m.y,
         m.x,
-        c.const(np.ascontiguousarray(np.moveaxis(stored, 1, -1)), "w"),
+        c.const(np.ascontiguousarray(np.moveaxis(w.stored, 1, -1)), "w"),
         c.const(bias.astype(np.int32), "b"),
         scales.mult,
         scales.shift,
         params,
-        instance=instance,
-        macs=math.prod(m.y.shape) * math.prod(m.w.shape[1:]),
+        instance={**scales.instance, **{k: CODE_TYPES.index(t) for k, t in types.items()}},
+        macs=math.prod(m.y.shape) * math.prod(w.data.shape[1:]),
     )
 
 

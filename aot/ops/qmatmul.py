@@ -154,7 +154,7 @@ def _general(c: LowerContext, m: Match, w: Weights, bias: Array) -> None:
         ic=m.x.shape[-1],
         oc=m.y.shape[-1],
         groups=1,
-        **{"in": ones, "out": ones, "k": ones, "s": ones, "d": ones, "pad": none},
+        **{"in": ones, "out": ones, "k": ones, "s": ones, "d": ones, "pad": none, "up": ones},
         x_zero=x.z,
         y_zero=y.z,
         lo=low,

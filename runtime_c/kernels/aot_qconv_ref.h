@@ -7,7 +7,8 @@
  *
  * mult and shift have one element per output channel (one in all with PC 0), see aot_requant.h.
  * Arrays of the parameters are in the order depth, height, width (1 and 0 for axes that are
- * absent). The sums must fit int32. XT, WT, YT are types of aot_codes.h. No scratch; y must not
+ * absent). With up above 1 there are up - 1 zeros between the positions of x: a transposed
+ * convolution. The sums must fit int32. XT, WT, YT are types of aot_codes.h. No scratch; y must not
  * overlap x.
  */
 #ifndef AOT_QCONV_REF_H
@@ -18,9 +19,18 @@
 
 typedef struct aot_qconv_ref_params {
     int32_t n, ic, oc, groups;
-    int32_t in[3], out[3], k[3], s[3], d[3], pad[3];
+    int32_t in[3], out[3], k[3], s[3], d[3], pad[3], up[3];
     int32_t x_zero, y_zero, lo, hi;
 } aot_qconv_ref_params;
+
+/* The position in x of a tap at `at` along an axis, or -1. */
+AOT_INLINE int32_t aot_qconv_ref_at(const aot_qconv_ref_params *p, int axis, int32_t at) {
+    const int32_t up = p->up[axis];
+    if (up > 1) {
+        at = at >= 0 && at % up == 0 ? at / up : -1;
+    }
+    return at < p->in[axis] ? at : -1;
+}
 
 /* The sum of one window and channel; `at` is the window's corner in x, xo and wo are offsets of
  * the first channel of the group and of the channel's weights. */
@@ -30,14 +40,13 @@ AOT_INLINE int32_t aot_qconv_ref_sum(const void *x, const void *w, int64_t xo, i
     const int32_t group = p->ic / p->groups;
     int32_t a, b, e, c, sum = 0;
     for (a = 0; a < p->k[0]; ++a) {
-        const int32_t z = at[0] + a * p->d[0];
+        const int32_t z = aot_qconv_ref_at(p, 0, at[0] + a * p->d[0]);
         for (b = 0; b < p->k[1]; ++b) {
-            const int32_t row = at[1] + b * p->d[1];
+            const int32_t row = aot_qconv_ref_at(p, 1, at[1] + b * p->d[1]);
             for (e = 0; e < p->k[2]; ++e, wo += group) {
-                const int32_t col = at[2] + e * p->d[2];
+                const int32_t col = aot_qconv_ref_at(p, 2, at[2] + e * p->d[2]);
                 int64_t i;
-                if (z < 0 || z >= p->in[0] || row < 0 || row >= p->in[1] || col < 0 ||
-                    col >= p->in[2]) {
+                if (z < 0 || row < 0 || col < 0) {
                     continue;
                 }
                 i = xo + (((int64_t)z * p->in[1] + row) * p->in[2] + col) * p->ic;
