@@ -99,6 +99,7 @@ def _needs(compiled: Compiled) -> Needs:
     from aot.emit_c.board import needs_of
 
     constants = int(compiled.manifest["memory"]["constants_bytes"])
+    constants += int(compiled.manifest.get("test_data", {}).get("bytes", 0))
     return needs_of(compiled.program, compiled.plan.arena_bytes, constants)
 
 

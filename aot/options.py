@@ -7,6 +7,7 @@ capabilities have no field: the command line refuses them by name (aot/cli/later
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -44,7 +45,7 @@ class Options:
     list or a NumPy array, cast to the input's dtype by the loader). `states` maps inputs to the
     outputs that the next run gets for them. `ram`, `flash` and `stack` are budgets in bytes,
     None without one. `io` "" is the target's own (boards "arena"). `dump_after` is a stage of
-    STAGES or "".
+    STAGES or "". `test_data` is a file of samples compiled into a self-test, "" without.
     """
 
     name: str = ""
@@ -71,6 +72,7 @@ class Options:
     io: str = ""
     weights: str = "embedded"
     plan_effort: int = PLAN_EFFORT
+    test_data: str = ""
     dump_after: str = ""
 
     def __post_init__(self) -> None:
@@ -88,6 +90,8 @@ class Options:
             ("offload_limit", self.offload_limit, (Integral, NoneType)),
         ):
             _of_type(option, value, kinds)
+        if self.test_data:  # wherever it is looked at later
+            object.__setattr__(self, "test_data", os.path.abspath(self.test_data))
         _one_of("--objective", self.objective, get_args(Objective))
         if self.io:
             _one_of("--io", self.io, ("caller", "arena"))

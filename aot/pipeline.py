@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from aot.partition.cost import Costs
     from aot.partition.select import Partition
     from aot.program import Program
+    from aot.samples import Sample
     from aot.target import Target
     from aot.vendor.backend import Backend
 
@@ -160,6 +161,25 @@ def _partitioned(
     return model, partition
 
 
+def _test_data(program: Program, model: ir.Model, options: Options) -> Sequence[Sample]:
+    """The samples of `--test-data`, of the model's types and shapes."""
+    if not options.test_data:
+        return ()
+    from aot.emit_c.interface import label
+    from aot.partition.match import ValueRef
+    from aot.run import Spec
+    from aot.samples import read_samples
+
+    ins, outs = (
+        [Spec(label(t), t.shape, str(t.dtype)) for t in (program.tensors[n] for n in names)]
+        for names in (program.inputs, program.outputs)
+    )
+    order = tuple(
+        [ValueRef(v).onnx_name for v in ends] for ends in (model.graph.inputs, model.graph.outputs)
+    )
+    return read_samples(Path(options.test_data), ins, outs, (order[0], order[1]), exact=True)
+
+
 def compile_model(
     source: Path | Any,
     options: Options,
@@ -174,6 +194,7 @@ def compile_model(
     from aot.check import check_program
     from aot.emit_c import bundle_name, emit_c
     from aot.emit_c.manifest import manifest_of
+    from aot.emit_c.selftest import vector_bytes
     from aot.lower import lower
     from aot.memory.check import check_plan
     from aot.memory.plan import plan_memory
@@ -209,8 +230,11 @@ def compile_model(
     progress("twins")
     twins = make_twins(program, plan, model.graph, partition, target, options)
     progress("emit")
+    samples = _test_data(program, model, options)
     manifest = manifest_of(program, plan, target, partition, options, twins)
-    files = emit_c(program, plan, target, options, manifest, twins)
+    if samples:
+        manifest["test_data"] = {"samples": len(samples), "bytes": vector_bytes(program, samples)}
+    files = emit_c(program, plan, target, options, manifest, twins, samples)
     return Compiled(name, target, model, partition, program, plan, files, manifest)
 
 

@@ -218,8 +218,8 @@ def read_raw(path: Path, spec: Spec, step: int = 0, steps: int = 1) -> Array:
     return np.frombuffer(data, spec.array_dtype).reshape(spec.shape)
 
 
-def conform(array: Array, spec: Spec, where: str) -> Array:
-    """`array` as input `spec` takes it; AotError names the difference. Nothing is converted."""
+def conform(array: Array, spec: Spec, where: str, what: str = "input") -> Array:
+    """`array` as `what` `spec` takes it; AotError names the difference. Nothing is converted."""
     wanted = spec.array_dtype
     if (
         array.dtype != wanted
@@ -231,7 +231,7 @@ def conform(array: Array, spec: Spec, where: str) -> Array:
         array = array.view(wanted)
     if array.dtype != wanted or array.shape != spec.shape:
         raise AotError(
-            f"input {spec.name!r}: {array.dtype}{list(array.shape)} "
+            f"{what} {spec.name!r}: {array.dtype}{list(array.shape)} "
             f"(needs {spec.dtype}{list(spec.shape)})",
             where,
         )

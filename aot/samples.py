@@ -38,10 +38,12 @@ def read_samples(
     inputs: Sequence[Spec],
     outputs: Sequence[Spec],
     order: tuple[Sequence[str], Sequence[str]] | None = None,
+    exact: bool = False,
 ) -> tuple[Sample, ...]:
     """The samples of an .npz: keys NAME, or s<k>/NAME, or s<k>_in<i> and s<k>_out<i> by order.
 
     `order` are the names of the model's inputs and outputs where these are more than the bundle's.
+    `exact` also checks that expected outputs are of the outputs' types and shapes.
     """
     ins, outs = order or ([s.name for s in inputs], [s.name for s in outputs])
     names = {f"in{i}": n for i, n in enumerate(ins)}
@@ -62,6 +64,13 @@ def read_samples(
             raise AotError(f"input {missing[0]!r} is missing", where, _keys(inputs))
         arrays = tuple(conform(group[s.name], s, f"{path} {label}".rstrip()) for s in inputs)
         expected = {s.name: group[s.name] for s in outputs if s.name in group}
+        if exact:
+            where = f"{path} {label}".rstrip()
+            expected = {
+                s.name: conform(expected[s.name], s, where, "output")
+                for s in outputs
+                if s.name in expected
+            }
         found.append(Sample(label, arrays, expected))
     if not found:
         raise AotError("no key names an input", str(path), _keys(inputs))

@@ -124,7 +124,7 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
     options = options_of(record)
     model = model_path(record, request.model)
     graph = onnx.load(str(model), load_external_data=False).graph
-    samples = _samples(built, request, graph)
+    samples = _samples(built, request, graph, options)
     bound = _bound(graph, options)
     coded = is_quantised(built.manifest)
     values = _node_values(built) if request.per_node or coded else {}
@@ -183,10 +183,16 @@ def model_path(record: Mapping[str, Any], given: Path | None) -> Path:
     return path
 
 
-def _samples(built: Built, request: Request, graph: onnx.GraphProto) -> tuple[Sample, ...]:
-    if request.inputs is not None:
+def _samples(
+    built: Built, request: Request, graph: onnx.GraphProto, options: Options
+) -> tuple[Sample, ...]:
+    """What was asked for, else the test data of the compilation, else seeded random inputs."""
+    file = request.inputs
+    if file is None and options.test_data and Path(options.test_data).is_file():
+        file = Path(options.test_data)
+    if file is not None:
         order = [i.name for i in user_inputs(graph)], [o.name for o in graph.output]
-        return read_samples(request.inputs, built.inputs, built.outputs, order)
+        return read_samples(file, built.inputs, built.outputs, order)
     return (random_sample(built.inputs, graph),)
 
 

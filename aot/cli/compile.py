@@ -78,6 +78,7 @@ def options_of(a: argparse.Namespace) -> Options:
         requant=given.get("requant", "onnx"),
         specialise=given.get("specialise", "hot"),
         plan_effort=given.get("plan_effort", Options().plan_effort),
+        test_data=given.get("test_data", ""),
         dump_after=given.get("dump_after", ""),
     )
 

@@ -18,7 +18,6 @@ OPTIONS = {
     "--backend-option": ("A.KEY=V", "an option of a backend"),
     "--max-string": ("N", "longest string in bytes"),
     "--max-sequence": ("N", "longest sequence in elements"),
-    "--test-data": ("FILE.npz", "vectors compiled into a self-test"),
 }
 
 #: Subcommands: name -> what it will do.

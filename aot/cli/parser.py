@@ -63,6 +63,12 @@ def compile_parser() -> Parser:
     _states(p)
     _quality(p)
     p.add_argument(
+        "--test-data",
+        metavar="FILE.npz",
+        default="",
+        help="inputs and expected outputs compiled into a self-test: keys NAME, or s<k>/NAME",
+    )
+    p.add_argument(
         "--dump-after", metavar="STAGE", default="", help=f"print a stage: {', '.join(STAGES)}"
     )
     add_later(p)

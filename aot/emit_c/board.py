@@ -102,10 +102,11 @@ def _room(placed: Placement) -> str:
     return f'ASSERT({end} <= aot_stack_limit, "{text}: variables and arena leave too little")\n'
 
 
-_BUDGET = """\
+_TOO_LARGE = "the image exceeds --flash {flash}: build without it, then `aotc size`"
+_BUDGET = f"""\
 aot_flash_used = SIZEOF(.text) + SIZEOF(.weights) + SIZEOF(.rodata) + SIZEOF(.ARM.exidx)
     + SIZEOF(.data);
-ASSERT(aot_flash_used <= {flash}, "the image exceeds --flash {flash}: build without, then aotc size")
+ASSERT(aot_flash_used <= {{flash}}, "{_TOO_LARGE}")
 """
 
 _SCRIPT = """\

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from aot.emit_c import board, ctext, interface, kernels
@@ -14,6 +15,7 @@ from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.regions import declarations, headers_of, region_files
 from aot.emit_c.render import render
 from aot.emit_c.run_order import spell_run, state_slots
+from aot.emit_c.selftest import spell_selftest, vector_bytes
 from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import (
     Vendors,
@@ -34,6 +36,7 @@ from aot.version import __version__
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
     from aot.options import Options
+    from aot.samples import Sample
     from aot.target import Target
 
 ABI = 1
@@ -54,11 +57,13 @@ def emit_c(
     options: Options,
     manifest: dict[str, Any] | None = None,
     twins: Sequence[Twin] = (),
+    samples: Sequence[Sample] = (),
 ) -> dict[str, File]:
     """Every file of the bundle by its path. Equal arguments give equal bytes.
 
     `manifest` is what `manifest_of` gave (made here if absent); its `sources` are filled in.
-    `twins` stand in for the vendors' regions where a vendor is left out.
+    `twins` stand in for the vendors' regions where a vendor is left out; `samples` are what the
+    bundle tests itself on.
     """
     name = ctext.ident(program.name)
     if manifest is None:
@@ -72,6 +77,7 @@ def emit_c(
     parted, parts = region_files(program, plan, target, constants, specialise, twins)
     vendors = vendors_of(program, options.backends, parts)
     values = _values(program, plan, target, options, constants, headers.math, vendors, twins)
+    values["selftest"] = bool(samples)
     files: dict[str, File] = {
         f"src/{name}_run.c": spell_run(program, plan, target, constants, own, specialise).encode(
             "ascii"
@@ -82,7 +88,8 @@ def emit_c(
         **{path: render(template, values) for path, template in _rendered(name, constants).items()},
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
         **_copied(target),
-        **_runner(program, plan, target, constants, options),
+        **_runner(program, plan, target, constants, options, samples),
+        **_selftest(program, options, samples),
         **vendors.files,
     }
     if constants.blob is not None:
@@ -135,12 +142,29 @@ def _copied(target: Target) -> dict[str, File]:
 
 
 def _runner(
-    program: Program, plan: Plan, target: Target, constants: Constants, options: Options
+    program: Program,
+    plan: Plan,
+    target: Target,
+    constants: Constants,
+    options: Options,
+    samples: Sequence[Sample],
 ) -> dict[str, File]:
     """The program that runs the model on files: on hosts, or an image for the board."""
     if target.board:
-        return board.board_files(target, _needs(program, plan, constants), options.flash)
+        needs = _needs(program, plan, constants)
+        needs = replace(needs, constants=needs.constants + vector_bytes(program, samples))
+        return board.board_files(target, needs, options.flash)
     return {"host/runner.c": (runtime_c() / "ports" / "host" / "runner.c").read_bytes()}
+
+
+def _selftest(program: Program, options: Options, samples: Sequence[Sample]) -> dict[str, File]:
+    if not samples:
+        return {}
+    text = spell_selftest(program, samples, options.accuracy)
+    return {
+        "host/selftest.h": (runtime_c() / "ports" / "selftest.h").read_bytes(),
+        "host/selftest_vectors.h": text.encode("ascii"),
+    }
 
 
 def _frame_check(stack: int | None) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums and averages of codes in Cortex-M55's vectors: every code is that of the host."""
+"""Sums, averages and maxima of codes in Cortex-M55's vectors: every code is that of the host."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ def elementwise() -> onnx.ModelProto:
     net.q(net.add("Add", net.dq(conv, 0.08, S8(5)), z), 0.09, S8(-4), out="d")
     net.q(net.add("AveragePool", x, kernel_shape=[3, 2], pads=[1, 0, 0, 1]), 0.03, S8(1), out="e")
     net.q(net.add("GlobalAveragePool", x), 0.05, S8(-7), out="f")
-    return net.model(**{name: S8 for name in "abcdef"})
+    net.add("MaxPool", "x", kernel_shape=[3, 2], pads=[1, 0, 0, 1], out="g")
+    return net.model(**{name: S8 for name in "abcdefg"})
 
 
 @pytest.mark.parametrize("requant", ["onnx", "tflite"])
@@ -50,9 +51,14 @@ def test_same_codes_as_the_host(requant: str, tmp_path: Path) -> None:
         words = ["--inputs", str(samples), "--outputs", str(tmp_path / "out.npz")]
         assert main(["run", str(out), *words]) == 0
         results.append(read_npz(tmp_path / "out.npz"))
-    for name in "abcdef":
+    for name in "abcdefg":
         np.testing.assert_array_equal(results[0][name], results[1][name], err_msg=name)
         assert np.unique(results[0][name]).size > 2
     calls = (tmp_path / "cortex-m55" / "bundle" / "manifest.json").read_text()
-    for kernel in ("aot_qadd_s8", "aot_qconv_add_s8__mve", "aot_qavgpool_s8"):
+    for kernel in (
+        "aot_qadd_s8",
+        "aot_qconv_add_s8__mve",
+        "aot_qavgpool_s8",
+        "aot_maxpool_s8_blocked",
+    ):
         assert f'"{kernel}"' in calls

@@ -23,12 +23,12 @@ extern aot_trace_fn *aot_model_trace_fn;
 extern void *aot_model_trace_user;
 #endif
 
+#define IN (AOT_MODEL_INPUTS > 0 ? AOT_MODEL_INPUTS : 1)
+#define OUT (AOT_MODEL_OUTPUTS > 0 ? AOT_MODEL_OUTPUTS : 1)
 #ifdef AOT_MODEL_SELFTEST
 #include "selftest.h"
 #endif
 
-#define IN (AOT_MODEL_INPUTS > 0 ? AOT_MODEL_INPUTS : 1)
-#define OUT (AOT_MODEL_OUTPUTS > 0 ? AOT_MODEL_OUTPUTS : 1)
 #define LINE (24 * (IN + OUT) + 200)
 #define PAINT 0x5AFEC0DEU
 /* A function whose variables are not on the stack while the model runs. */
@@ -89,7 +89,7 @@ static intptr_t open_file(const char *path, intptr_t mode) {
 static void read_file(const char *path, void *data, size_t bytes, uint32_t step, uint32_t steps) {
     const intptr_t file = open_file(path, READ_BINARY);
     if (ask(LENGTH, file, NULL, 0) != (intptr_t)(bytes * steps))
-        die(1, "not as many bytes as the tensor: ", path);
+        die(1, "wrong size: ", path);
     if (bytes > 0) {
         (void)ask(SEEK, file, (const void *)(uintptr_t)(bytes * step), 0);
         if (ask(READ, file, data, bytes) != 0)
@@ -176,7 +176,7 @@ static void option(const char *name, const char *text, request *r) {
         if (value < 0 || *end != '=' || end[1] == '\0')
             die(2, "write I=FILE: ", text);
         if (value >= (how[1] == 'i' ? AOT_MODEL_INPUTS : AOT_MODEL_OUTPUTS))
-            die(2, "there are not so many: ", text);
+            die(2, "no such tensor: ", text);
     }
     if (r->letter != how[1] || (kind == 't' && value != r->index))
         return;
@@ -223,7 +223,7 @@ ALONE static int look(request *r) {
             option(name, word, r);
     }
     if (count > 1 && count % 2 == 0)
-        die(2, "needs a value (or is unknown): ", name);
+        die(2, "needs a value: ", name);
     return count > 1;
 }
 
@@ -337,7 +337,43 @@ AOT_INLINE void run(void) {
 /* -- Self-test ----------------------------------------------------------------------------------
  */
 
-#ifndef AOT_MODEL_SELFTEST
+#ifdef AOT_MODEL_SELFTEST
+static void report(const char *what, uintptr_t number_) {
+    aot_print(what);
+    aot_print_hex(number_);
+}
+
+/* Every sample in turn, in one context; what differs is told by numbers from 0 on. */
+ALONE static void self_test(void) {
+    int k, i;
+    for (k = 0; k < AOT_SELFTEST_SAMPLES; ++k) {
+        const aot_spec *spec;
+        for (i = 0; i < AOT_MODEL_INPUTS; ++i) {
+            unsigned char *const data = (unsigned char *)place(i, &spec);
+            if (spec->bytes > 0)
+                memcpy(data, selftest_in[k][i], spec->bytes);
+        }
+        run();
+        for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
+            const unsigned char *const data = (unsigned char *)place(AOT_MODEL_INPUTS + i, &spec);
+            const unsigned char *const want = selftest_out[k][i];
+            const int32_t at =
+                want != NULL ? selftest_differs(data, want, spec, selftest_tolerance[i]) : -1;
+            if (at < 0)
+                continue;
+            aot_print(model);
+            report("self-test: sample ", (uintptr_t)k);
+            report(", output ", (uintptr_t)i);
+            report(" differs at element ", (uintptr_t)at);
+            aot_print("\n");
+            aot_exit(1);
+        }
+    }
+    aot_print(model);
+    report("self-test passed, samples ", AOT_SELFTEST_SAMPLES);
+    aot_print("\n");
+}
+#else
 static uint32_t test_run(void) {
     uint32_t sum = 2166136261U;
     size_t k;

@@ -87,7 +87,7 @@ void aot_count_start(void) {
     wraps = 0;
     SYST_RVR = TICKS - 1;
     SYST_CVR = 0;
-    SYST_CSR = 7; /* processor clock, interrupt, enable */
+    SYST_CSR = 7;           /* processor clock, interrupt, enable */
     while (SYST_CVR == 0) { /* it starts with the next tick */
     }
 }

@@ -4,6 +4,7 @@
  *   NAME [--input I=FILE].. [--output I=FILE].. [--fill SEED] [--repeat N [--warmup W]]
  *        [--steps N] [--trace DIR] [--profile N] [--info]
  *
+ * Without arguments, where the bundle holds test vectors: a self-test.
  * Files are raw little-endian row-major bytes; with --steps they hold that many tensors, one for
  * each run. --repeat and --profile print one line of JSON.
  * --trace and --profile need the build with AOT_TRACE. Exit status: 0, 1 failed, 2 usage. */
@@ -37,6 +38,10 @@ extern void *aot_model_trace_user;
 
 #define IN (AOT_MODEL_INPUTS > 0 ? AOT_MODEL_INPUTS : 1)
 #define OUT (AOT_MODEL_OUTPUTS > 0 ? AOT_MODEL_OUTPUTS : 1)
+#ifdef AOT_MODEL_SELFTEST
+#include "selftest.h"
+#endif
+
 #define CALLS (AOT_MODEL_CALLS > 0 ? AOT_MODEL_CALLS : 1)
 
 typedef struct options {
@@ -469,10 +474,45 @@ static void profile(state *s, const options *o) {
 
 #endif
 
+#ifdef AOT_MODEL_SELFTEST
+/* Every sample in turn, in one context. */
+static void self_test(state *s) {
+    options none;
+    int k, i;
+    memset(&none, 0, sizeof none);
+    none.fill = 1;
+    prepare(s, &none);
+    for (k = 0; k < AOT_SELFTEST_SAMPLES; ++k) {
+        for (i = 0; i < AOT_MODEL_INPUTS; ++i)
+            if (aot_model_input_specs[i].bytes > 0)
+                memcpy(s->in[i].data, selftest_in[k][i], aot_model_input_specs[i].bytes);
+        run(s);
+        for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
+            const unsigned char *want = selftest_out[k][i];
+            const int32_t at =
+                want != NULL ? selftest_differs((const unsigned char *)s->out[i].data, want,
+                                                &aot_model_output_specs[i], selftest_tolerance[i])
+                             : -1;
+            if (at >= 0)
+                die(1, "self-test: sample %d, output %d differs at element %" PRId32, k, i, at);
+        }
+    }
+    printf("%s: self-test passed, samples %d\n", AOT_MODEL_NAME, AOT_SELFTEST_SAMPLES);
+}
+#endif
+
 int main(int argc, char **argv) {
     static state s;
     options o;
     long step;
+#ifdef AOT_MODEL_SELFTEST
+    if (argc == 1) {
+        self_test(&s);
+        aot_model_shutdown(&s.context);
+        free_memory();
+        return fflush(stdout) == 0 ? 0 : 1;
+    }
+#endif
     parse(&o, argc, argv);
     if (o.info) {
         info();

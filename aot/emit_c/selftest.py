@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`host/selftest_vectors.h`: `--test-data`, on which runner or image tests itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot import dtypes
+from aot.emit_c import ctext, interface
+from aot.program import Program, Tensor
+
+if TYPE_CHECKING:
+    from aot.samples import Sample
+
+#: (relative, of the largest, absolute) tolerance of floats by dtype; others are exact.
+_TOLERANCE = {
+    "float32": (1e-3, 1e-4, 1e-6),
+    "float16": (1e-2, 1e-2, 1e-6),
+    "bfloat16": (0.0, 2.0**-6, 1e-6),
+    "float64": (1e-7, 1e-7, 0.0),
+}
+#: Of the largest, with --accuracy fast.
+_FAST = 1e-2
+
+
+def vector_bytes(program: Program, samples: Sequence[Sample]) -> int:
+    """Bytes of all vectors."""
+    ins = sum(t.nbytes for t in interface.inputs(program))
+    outs = {interface.label(t): t.nbytes for t in interface.outputs(program)}
+    return sum(ins + sum(outs[n] for n in s.expected) for s in samples)
+
+
+def spell_selftest(program: Program, samples: Sequence[Sample], accuracy: str) -> str:
+    """The header: vectors, where they are, tolerances. Empty samples give no header."""
+    arrays: list[str] = []
+    ins = [
+        [_vector(arrays, t, a, f"in{k}_{i}") for i, (t, a) in enumerate(_inputs(program, s))]
+        for k, s in enumerate(samples)
+    ]
+    outs = [
+        [
+            _vector(arrays, t, s.expected[interface.label(t)], f"out{k}_{i}")
+            if interface.label(t) in s.expected
+            else "NULL"
+            for i, t in enumerate(interface.outputs(program))
+        ]
+        for k, s in enumerate(samples)
+    ]
+    tolerances = [_tolerance(t, accuracy) for t in interface.outputs(program)]
+    return "\n".join(
+        [
+            "/* SPDX-License-Identifier: MIT-0 */",
+            f"/* {program.name}: inputs and expected outputs of the self-test. */",
+            "#ifndef AOT_SELFTEST_VECTORS_H",
+            "#define AOT_SELFTEST_VECTORS_H",
+            "",
+            f"#define AOT_SELFTEST_SAMPLES {len(samples)}",
+            "",
+            *arrays,
+            "",
+            _table("unsigned char *const selftest_in", "IN", ins),
+            _table("unsigned char *const selftest_out", "OUT", outs),
+            "/* Of floats: relative, of the largest, absolute. */",
+            "static const double selftest_tolerance[OUT][3] = {",
+            ctext.wrap(tolerances or ["{0.0, 0.0, 0.0}"]),
+            "};",
+            "",
+            "#endif /* AOT_SELFTEST_VECTORS_H */",
+            "",
+        ]
+    )
+
+
+def _inputs(program: Program, sample: Sample) -> list[tuple[Tensor, np.ndarray[object, np.dtype]]]:
+    return list(zip(interface.inputs(program), sample.inputs, strict=True))
+
+
+def _vector(arrays: list[str], tensor: Tensor, data: np.ndarray[object, np.dtype], at: str) -> str:
+    """Define the bytes of `data` and give their name; equal ones are not shared."""
+    raw = np.frombuffer(dtypes.to_bytes(data, tensor.dtype), np.uint8)
+    arrays.append(f"{ctext.array(f'selftest_{at}', raw, 8)}")
+    return f"selftest_{at}"
+
+
+def _table(head: str, size: str, rows: Sequence[Sequence[str]]) -> str:
+    lines = ["{" + (", ".join(row) or "NULL") + "}" for row in rows]
+    return f"static const {head}[][{size}] = {{\n{ctext.wrap(lines)}\n}};"
+
+
+def _tolerance(tensor: Tensor, accuracy: str) -> str:
+    rtol, of_max, atol = _TOLERANCE.get(str(tensor.dtype), (0.0, 0.0, 0.0))
+    if accuracy == "fast" and tensor.dtype.is_float:
+        of_max = max(of_max, _FAST)
+    return "{" + ", ".join(ctext.float64(v) for v in (rtol, of_max, atol)) + "}"
