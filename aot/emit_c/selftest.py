@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -74,11 +74,11 @@ def spell_selftest(program: Program, samples: Sequence[Sample], accuracy: str) -
     )
 
 
-def _inputs(program: Program, sample: Sample) -> list[tuple[Tensor, np.ndarray[object, np.dtype]]]:
+def _inputs(program: Program, sample: Sample) -> list[tuple[Tensor, np.ndarray[Any, Any]]]:
     return list(zip(interface.inputs(program), sample.inputs, strict=True))
 
 
-def _vector(arrays: list[str], tensor: Tensor, data: np.ndarray[object, np.dtype], at: str) -> str:
+def _vector(arrays: list[str], tensor: Tensor, data: np.ndarray[Any, Any], at: str) -> str:
     """Define the bytes of `data` and give their name; equal ones are not shared."""
     raw = np.frombuffer(dtypes.to_bytes(data, tensor.dtype), np.uint8)
     arrays.append(f"{ctext.array(f'selftest_{at}', raw, 8)}")
