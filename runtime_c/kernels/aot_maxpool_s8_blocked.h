@@ -16,6 +16,29 @@
 typedef aot_pool_params aot_maxpool_s8_blocked_params;
 
 /* y[lane] = the larger of y[lane] and x[lane]; `first` takes x as it is. */
+#if defined(__ARM_FEATURE_MVE) && defined(__GNUC__)
+
+#include <arm_mve.h>
+
+AOT_INLINE void aot_maxpool_s8_blocked_take(void *y, const void *x, int32_t lanes, int first,
+                                            int U) {
+    int8_t *to = (int8_t *)y;
+    const int8_t *from = (const int8_t *)x;
+    for (; lanes > 0; lanes -= 16, to += 16, from += 16) {
+        const mve_pred16_t some = vctp8q((uint32_t)lanes);
+        const int8x16_t v = vldrbq_z_s8(from, some);
+        const int8x16_t old = first ? v : vldrbq_z_s8(to, some);
+        if (U) {
+            const uint8x16_t most = vmaxq_u8(vreinterpretq_u8_s8(v), vreinterpretq_u8_s8(old));
+            vstrbq_p_s8(to, vreinterpretq_s8_u8(most), some);
+        } else {
+            vstrbq_p_s8(to, vmaxq_s8(v, old), some);
+        }
+    }
+}
+
+#else
+
 AOT_INLINE void aot_maxpool_s8_blocked_take(void *y, const void *x, int32_t lanes, int first,
                                             int U) {
     int32_t i;
@@ -24,6 +47,8 @@ AOT_INLINE void aot_maxpool_s8_blocked_take(void *y, const void *x, int32_t lane
         aot_set_code(y, i, v > old ? v : old, U);
     }
 }
+
+#endif
 
 AOT_INLINE void aot_maxpool_s8_blocked(void *y, const void *x, const aot_pool_params *p, int32_t V,
                                        int U) {

@@ -33,7 +33,7 @@ def elementwise() -> onnx.ModelProto:
     net.q(net.add("Add", net.dq(conv, 0.08, S8(5)), z), 0.09, S8(-4), out="d")
     net.q(net.add("AveragePool", x, kernel_shape=[3, 2], pads=[1, 0, 0, 1]), 0.03, S8(1), out="e")
     net.q(net.add("GlobalAveragePool", x), 0.05, S8(-7), out="f")
-    net.add("MaxPool", "x", kernel_shape=[3, 2], pads=[1, 0, 0, 1], out="g")
+    net.add("MaxPool", "d", kernel_shape=[3, 2], pads=[1, 0, 0, 1], out="g")
     return net.model(**{name: S8 for name in "abcdefg"})
 
 
