@@ -38,6 +38,13 @@
 #define AOT_DSP_FPU 0
 #endif
 
+/* Functions around the loops that matter, which are assembly: compiled for size. */
+#ifdef __GNUC__
+#define AOT_DSP_SMALL __attribute__((cold)) static AOT_NOINLINE AOT_UNUSED
+#else
+#define AOT_DSP_SMALL static AOT_NOINLINE AOT_UNUSED
+#endif
+
 #define AOT_DSP_Q(WIDE) ((WIDE) ? 0 : 8)
 
 /* -- Single instructions ---------------------------------------------------------------------- */

@@ -185,8 +185,7 @@ typedef struct {
 } aot_qconv_dsp_state;
 
 /* All channels of two pixels whose windows are in scratch. */
-static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y,
-                                                         int two) {
+AOT_DSP_SMALL void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s, int8_t *y, int two) {
     int8_t *const next = two ? y + s->oc : y;
     s->job.y0 = y;
     s->job.y1 = next;
@@ -199,9 +198,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_pixels(aot_qconv_dsp_state *s,
 }
 
 /* One image; y at row y0, x at row x_row0. */
-static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_windows(int8_t *y, const int8_t *x,
-                                                          const aot_qconv_s8_params *p,
-                                                          aot_qconv_dsp_state *s) {
+AOT_DSP_SMALL void aot_qconv_dsp_windows(int8_t *y, const int8_t *x, const aot_qconv_s8_params *p,
+                                         aot_qconv_dsp_state *s) {
     int8_t *const stage = (int8_t *)(s->wide + s->depth);
     int32_t left = (p->y1 - p->y0) * p->ow, oy = p->y0, ox = 0, i;
     int32_t safe = (p->y1 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh;
@@ -221,9 +219,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_windows(int8_t *y, const int8_
     }
 }
 
-static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_points(int8_t *y, const int8_t *x,
-                                                         const aot_qconv_s8_params *p,
-                                                         aot_qconv_dsp_state *s) {
+AOT_DSP_SMALL void aot_qconv_dsp_points(int8_t *y, const int8_t *x, const aot_qconv_s8_params *p,
+                                        aot_qconv_dsp_state *s) {
     int32_t left = (p->y1 - p->y0) * p->ow;
     x += ((p->y0 - p->x_row0) * p->iw - p->pl) * p->ic;
     for (; left > 0; left -= 2, x += 2 * p->ic, y += 2 * p->oc) {
@@ -233,9 +230,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_points(int8_t *y, const int8_t
     }
 }
 
-static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_rows(int8_t *y, const int8_t *x,
-                                                       const aot_qconv_s8_params *p,
-                                                       aot_qconv_dsp_state *s) {
+AOT_DSP_SMALL void aot_qconv_dsp_rows(int8_t *y, const int8_t *x, const aot_qconv_s8_params *p,
+                                      aot_qconv_dsp_state *s) {
     int32_t oy, ox;
     for (oy = p->y0; oy < p->y1; ++oy) {
         for (ox = 0; ox < p->ow; ox += 2) {

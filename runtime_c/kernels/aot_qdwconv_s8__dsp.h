@@ -279,9 +279,9 @@ AOT_INLINE void aot_qdw_dsp_places(const int8_t **d, const int8_t *x, const int8
 }
 
 /* One image; y at row p->y0. */
-AOT_INLINE void aot_qdw_dsp_any(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
-                                void *scratch, const aot_qconv_s8_params *p, const aot_dsp_out *o,
-                                int RQ, int PC, int CLIP) {
+AOT_DSP_SMALL void aot_qdw_dsp_any(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
+                                   void *scratch, const aot_qconv_s8_params *p,
+                                   const aot_dsp_out *o, int RQ, int PC, int CLIP) {
     const int32_t taps = p->kh * p->kw;
     const int8_t **const places = (const int8_t **)scratch;
     int8_t *const pad = (int8_t *)(places + taps);
