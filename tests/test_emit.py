@@ -391,7 +391,7 @@ def test_manifest_says_what_each_call_writes() -> None:
     assert [w["tensor"] for w in first["writes"]] == ["s"]
     assert first["writes"][0] == {
         "tensor": "s", "value": "s", "shape": [2, 3], "dtype": "float32", "layout": "plain",
-        "nbytes": 24, "last": True,
+        "nbytes": 24, "last": True, "code_offset": 0, "channels": [],
     }  # fmt: skip
     assert manifest["memory"]["arena_bytes"] == 128
     assert manifest["memory"]["io_bytes"] == 24 + 8 + 24 + 8 + 8
