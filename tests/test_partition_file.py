@@ -175,3 +175,23 @@ def test_functions_whose_names_clash_are_not_spliced(tmp_path: Path) -> None:
     onnx.save(proto, tmp_path / "clash.onnx")
     _, partition = partition_model(tmp_path / "clash.onnx", Options())
     assert len(partition.regions) == 3
+
+
+def test_copies_that_normalise_makes_keep_the_users_word(tmp_path: Path) -> None:
+    """The DequantizeLinear of each reader is who it was, not its reader's backend's."""
+    consts = {"s": np.float32(0.1), "z": np.int8(3), "axis": np.array(1, np.int64)}
+    rows = [
+        ("DequantizeLinear", "q s z", "d"),
+        ("CumSum", "d axis", "a"),
+        ("Sigmoid", "d", "b"),
+        ("Add", "a b", "y"),
+    ]
+    proto = model(rows, {"q": [2, 8]}, {"y": None}, consts)
+    proto.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT8
+    onnx.save(proto, str(tmp_path / "net.onnx"))
+    written(tmp_path / "net.onnx", tmp_path / "p.onnx", "--backend", "dnnl")
+    first = compile_model(tmp_path / "net.onnx", Options(backends=("dnnl",)))
+    again = compile_model(tmp_path / "p.onnx", Options(name=first.name))
+    calls = [[(c.kernel, c.backend, c.region) for c in m.program.calls] for m in (first, again)]
+    assert calls[0] == calls[1]
+    assert {b for _, b, _ in calls[0]} == {"c", "dnnl"}
