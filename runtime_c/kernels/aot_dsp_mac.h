@@ -39,8 +39,10 @@
 #endif
 
 /* Functions around the loops that matter, which are assembly: compiled for size. */
-#ifdef __GNUC__
-#define AOT_DSP_SMALL __attribute__((cold)) static AOT_NOINLINE AOT_UNUSED
+#if defined(__clang__)
+#define AOT_DSP_SMALL __attribute__((minsize)) static AOT_NOINLINE AOT_UNUSED
+#elif defined(__GNUC__)
+#define AOT_DSP_SMALL __attribute__((optimize("Os"))) static AOT_NOINLINE AOT_UNUSED
 #else
 #define AOT_DSP_SMALL static AOT_NOINLINE AOT_UNUSED
 #endif
