@@ -5,9 +5,10 @@ PY     := $(VENV)/bin/python
 PYTHON ?= python3
 SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # What the product needs, and what only its tests need (other compilers, sanitizers, C formatting).
-APT_RUN  := gcc libc6-dev make cmake python3-venv
+APT_RUN  := gcc libc6-dev make cmake python3-venv \
+  gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
 APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
-  gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm qemu-system-misc qemu-user \
+  qemu-system-misc qemu-user \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 JOBS   ?= 2
@@ -33,7 +34,7 @@ $(VENV)/.test: $(VENV)/.run
 	$(PY) -m pip install -q -e '.[test,check]'
 	@touch $@
 
-demo: $(VENV)/.run ## compile, build and run the digits model, print what it predicts
+demo: $(VENV)/.run ## the digits model on this machine, and in int8 on an emulated Cortex-M4
 	$(PY) examples/digits/demo.py
 
 test: $(VENV)/.test ## install what the tests need and run them

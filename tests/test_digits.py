@@ -11,6 +11,7 @@ import onnx
 import pytest
 
 from needs import need_module
+from targets.images import need_tools
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"
 
@@ -60,8 +61,25 @@ def test_gradients_match_differences() -> None:
             assert found[name][at] == pytest.approx((above - below) / (2 * step), abs=1e-4), name
 
 
+def test_committed_accuracy_of_the_quantised_network_is_true() -> None:
+    path = DIGITS / "digits_int8.onnx"
+    session = need_module("onnxruntime").InferenceSession(str(path))
+    samples = np.load(DIGITS / "digits_test.npz")
+    codes = samples["pixels"].astype(np.int8)[:, None, None]
+    guesses = [session.run(None, {"image": c})[0].argmax() for c in codes]
+    right = int((np.array(guesses) == samples["labels"]).sum())
+    notes = {p.key: p.value for p in onnx.load(path).metadata_props}
+    assert (notes["correct"], notes["held_out"]) == (str(right), str(len(codes)))
+    assert right / len(codes) >= 0.98
+    assert path.stat().st_size <= 12_000
+    assert f"{right} of {len(codes)} held-out" in (DIGITS / "README.md").read_text()
+
+
 def test_demo(tmp_path: Path) -> None:
+    need_tools("cortex-m4")
     command = [sys.executable, str(DIGITS / "demo.py"), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "correct: 354 of 359" in done.stdout
+    assert "int8 on Cortex-M4, correct: 353 of 359" in done.stdout
+    assert "instructions per run" in done.stdout

@@ -3,8 +3,9 @@
 
     python examples/digits/demo.py [OUT]
 
-The two commands it runs are the ones any model needs. OUT (default: out/digits) keeps the C project
-in OUT/bundle and the libraries in OUT/lib. Exits 1 if the accuracy is not the trained one.
+Then the same in 8-bit integers on an emulated Cortex-M4. The two commands it runs are the ones any
+model needs. OUT (default: out/digits) keeps the C project in OUT/bundle and the libraries in
+OUT/lib; OUT-m4 is the board's. Exits 1 if the accuracy is not the one in the models.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 
 HERE = Path(__file__).parent
+AOTC = (sys.executable, "-m", "aot")
 SHADES = " .:-=+*#@"
 
 
@@ -48,17 +50,34 @@ def caption(truth: int, chances: Array) -> str:
     return f"{guess} ({chances[guess]:.0%}{verdict})".ljust(16)
 
 
-def trained_result() -> tuple[int, int]:
-    """Correct and held-out images of the trained network, from the model's own metadata."""
+def noted_result(model: str) -> tuple[int, int]:
+    """Correct and held-out images of the network, from the model's own metadata."""
     import onnx
 
-    notes = {p.key: p.value for p in onnx.load(HERE / "digits.onnx").metadata_props}
+    notes = {p.key: p.value for p in onnx.load(HERE / model).metadata_props}
     return int(notes["correct"]), int(notes["held_out"])
+
+
+def on_board(out: Path, pixels: Array, labels: Array) -> bool:
+    """The quantised network on a Cortex-M4 under QEMU; whether its accuracy is the noted one."""
+    print()
+    run(*AOTC, str(HERE / "digits_int8.onnx"), "-o", str(out), "--target", "cortex-m4")
+    run("cmake", "--build", str(out))
+    run(*AOTC, "bench", str(out))
+
+    from aot.run import open_out, stream
+
+    codes = pixels.astype(np.int8)[:, None, None]
+    chances = np.array([o[0][0] for o in stream(open_out(out), [[c] for c in codes])])
+    right = int((chances.argmax(1) == labels).sum())
+    correct, held_out = noted_result("digits_int8.onnx")
+    print(f"\nint8 on Cortex-M4, correct: {right} of {len(labels)} images ({right / held_out:.2%})")
+    return (right, len(labels)) == (correct, held_out)
 
 
 def main(out: Path) -> int:
     """The demonstration; returns the exit code."""
-    run(sys.executable, "-m", "aot", str(HERE / "digits.onnx"), "-o", str(out))
+    run(*AOTC, str(HERE / "digits.onnx"), "-o", str(out))
     run("cmake", "--build", str(out))
 
     from aot.api import Bundle
@@ -77,10 +96,11 @@ def main(out: Path) -> int:
     print(f"\n{memory['arena_bytes']} bytes of RAM, {memory['constants_bytes']} of constants\n")
     print(side_by_side([drawing(pixels[i]) for i in shown]))
     print("   ".join(caption(int(labels[i]), chances[i]) for i in shown))
-    correct, held_out = trained_result()
+    correct, held_out = noted_result("digits.onnx")
     print(f"\ncorrect: {right.sum()} of {len(labels)} images ({right.mean():.2%})")
     print(f"trained network: {correct} of {held_out}")
-    return 0 if (int(right.sum()), len(labels)) == (correct, held_out) else 1
+    good = (int(right.sum()), len(labels)) == (correct, held_out)
+    return 0 if on_board(out.with_name(f"{out.name}-m4"), pixels, labels) and good else 1
 
 
 if __name__ == "__main__":
