@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Instructions as records, and as 16 bytes."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from aot.errors import BackendError
+from aot.vendor.accel_sim.isa import (
+    BY_NAME,
+    BY_OPCODE,
+    BYTES,
+    COMMON,
+    Field,
+    Instruction,
+    used_bits,
+)
+from aot.vendor.accel_sim.kinds import Fault
+
+Words = tuple[int, int, int, int]
+_COMMON = {f.name: f for f in COMMON}
+_TAIL = ("dtype", "wait", "signal", "r1", "r2", "r3")
+
+
+class StreamError(BackendError):
+    """An instruction that the machine would refuse; `fault` says how."""
+
+    def __init__(self, fault: Fault, what: str, where: str = "") -> None:
+        super().__init__(what, where)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class Instr:
+    """One instruction; `values` follows the order of the table's fields, unnamed ones included."""
+
+    row: Instruction
+    values: tuple[int, ...]
+    dtype: int = 0
+    wait: int = 0
+    signal: int = 0
+    r1: int = 0
+    r2: int = 0
+    r3: int = 0
+
+    @property
+    def name(self) -> str:
+        """The mnemonic."""
+        return self.row.name
+
+    def __getitem__(self, field: str) -> int:
+        """The value of a field of its own."""
+        for f, value in zip(self.row.fields, self.values, strict=True):
+            if f.name == field:
+                return value
+        raise KeyError(f"{self.name} has no field {field}")
+
+    @property
+    def tail(self) -> dict[str, int]:
+        """The fields that all instructions have."""
+        return {name: getattr(self, name) for name in _TAIL}
+
+
+def instr(name: str, fields: Mapping[str, int], **tail: int) -> Instr:
+    """An instruction from the values of its fields; raises StreamError if one does not fit."""
+    row = BY_NAME.get(name)
+    if row is None:
+        raise StreamError(Fault.OPCODE, f"no instruction is called {name!r}")
+    unknown = [k for k in fields if k not in {f.name for f in row.fields}]
+    unknown += [k for k in tail if k not in _TAIL]
+    if unknown:
+        raise StreamError(Fault.FIELD, f"{name} has no field {unknown[0]!r}")
+    values = []
+    for f in row.fields:
+        value = fields.get(f.name, f.default)
+        if value is None:
+            raise StreamError(Fault.FIELD, f"{name}: {f.name} is missing")
+        values.append(_fits(name, f, int(value)))
+    for key, value in tail.items():
+        _fits(name, _COMMON[key], value)
+    return check(Instr(row, tuple(values), **tail))
+
+
+def _fits(name: str, f: Field, value: int) -> int:
+    low, high = f.range
+    if not low <= value <= high:
+        raise StreamError(
+            Fault.FIELD, f"{name}: {f.name} is {value} (needs {low} to {high}): {f.text}"
+        )
+    return value
+
+
+def check(i: Instr) -> Instr:
+    """`i`, if what every instruction promises holds."""
+    if not i.row.queued and (i.wait or i.signal or i.dtype):
+        raise StreamError(Fault.RESERVED, f"{i.name} has no dtype, wait or signal")
+    if i.row.queued and (i.wait | i.signal) >> i.row.unit & 1:
+        raise StreamError(Fault.FIELD, f"{i.name}: a token between {i.row.unit.name} and itself")
+    if i.row.queued and i.dtype not in i.row.dtypes:
+        raise StreamError(Fault.FIELD, f"{i.name}: dtype {i.dtype}")
+    return i
+
+
+def encode(i: Instr) -> bytes:
+    """The 16 bytes of an instruction."""
+    words = [i.row.opcode, 0, 0, 0]
+    for name, value in i.tail.items():
+        words[0] |= _COMMON[name].pack(value)
+    for f, value in zip(i.row.fields, i.values, strict=True):
+        words[f.word] |= f.pack(value)
+    return struct.pack("<4I", *words)
+
+
+def words_of(data: bytes, at: int = 0) -> Words:
+    """The words of the instruction at byte `at`."""
+    a, b, c, d = struct.unpack_from("<4I", data, at)
+    return a, b, c, d
+
+
+def decode_words(words: Words) -> Instr:
+    """The instruction that `words` are; raises StreamError as the machine would fault."""
+    row = BY_OPCODE.get(words[0] & 63)
+    if row is None:
+        raise StreamError(Fault.OPCODE, f"opcode 0x{words[0] & 63:02x} does not exist")
+    for n, (word, used) in enumerate(zip(words, used_bits(row), strict=True)):
+        if word & ~used:
+            raise StreamError(
+                Fault.RESERVED, f"{row.name}: reserved bits 0x{word & ~used:08x} of word {n}"
+            )
+    tail = {name: _COMMON[name].unpack(words[0]) for name in _TAIL}
+    if not row.queued:
+        tail.update(dtype=0, wait=0, signal=0)
+    values = tuple(f.unpack(words[f.word]) for f in row.fields)
+    return check(Instr(row, values, **tail))
+
+
+def moved(words: Words, registers: list[int]) -> Words:
+    """`words` with the address registers that word 0 names added."""
+    first = words[0]
+    add = [registers[(first >> shift) & 7] for shift in (16, 19, 22)]
+    a, b, c = ((word + more) & 0xFFFFFFFF for word, more in zip(words[1:], add, strict=True))
+    return first, a, b, c
+
+
+def encode_all(program: Iterable[Instr]) -> bytes:
+    """A stream."""
+    return b"".join(encode(i) for i in program)
+
+
+def decode_all(stream: bytes) -> list[Instr]:
+    """Every instruction of a stream, as written (no address registers added)."""
+    if len(stream) % BYTES:
+        raise StreamError(Fault.STREAM, f"{len(stream)} bytes are no whole instructions")
+    found = []
+    for at in range(0, len(stream), BYTES):
+        try:
+            found.append(decode_words(words_of(stream, at)))
+        except StreamError as error:
+            raise StreamError(error.fault, error.what, f"the stream at 0x{at:x}") from error
+    return found

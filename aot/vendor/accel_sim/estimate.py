@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When every instruction starts and ends, as the simulator has it, without computing anything."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.encode import StreamError
+from aot.vendor.accel_sim.frontend import Step, expand
+from aot.vendor.accel_sim.isa import BYTES
+from aot.vendor.accel_sim.kinds import Fault, Unit
+from aot.vendor.accel_sim.pack import zero_blocks
+from aot.vendor.accel_sim.timing import Region, cycles, macs
+
+UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """One instruction in time: dispatched, started, completed; `waited` on tokens of `on` (-1)."""
+
+    pc: int
+    unit: Unit
+    name: str
+    dispatched: int
+    start: int
+    end: int
+    waited: int
+    on: int
+
+
+@dataclass(slots=True)
+class Timeline:
+    """`total` cycles, and per unit busy cycles and cycles lost waiting for tokens."""
+
+    total: int = 0
+    macs: int = 0
+    busy: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    stalled: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    spans: list[Span] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Clock:
+    """Times of the front end and the units while a program is walked in order."""
+
+    c: Config
+    flash: bool
+    fetched: int = 0
+    issued: deque[int] = field(default_factory=deque)
+    now: int = 0
+    free: list[int] = field(default_factory=lambda: [0, 0, 0, 0])
+    queues: list[deque[int]] = field(default_factory=lambda: [deque() for _ in UNITS])
+    tokens: dict[tuple[int, int], deque[int]] = field(default_factory=dict)
+
+    def fetch(self) -> int:
+        """When the front end may look at the next instruction."""
+        burst = -(-BYTES // self.c.rate(self.flash))
+        if not self.issued:
+            self.fetched = self.c.latency(self.flash)
+        room = self.issued.popleft() if len(self.issued) == self.c.prefetch else 0
+        self.fetched = max(self.fetched, room) + burst
+        return max(self.fetched, self.now)
+
+    def issue(self, at: int) -> None:
+        """The front end is done with an instruction at this time; the next is a cycle later."""
+        self.issued.append(at)
+        self.now = at + 1
+
+    def taken(self, unit: int, mask: int) -> tuple[int, int]:
+        """(time, producer) of the last token that an instruction waits for."""
+        latest, producer = 0, -1
+        for p in UNITS:
+            if mask >> p & 1:
+                waiting = self.tokens.get((p, unit))
+                if not waiting:
+                    raise StreamError(
+                        Fault.DEADLOCK,
+                        f"{UNITS[unit].name} waits for a token of {p.name} that "
+                        "no earlier instruction gives",
+                    )
+                when = waiting.popleft()
+                latest, producer = (when, p) if when > latest else (latest, producer)
+        return latest, producer
+
+
+def estimate(
+    stream: bytes,
+    c: Config,
+    regions: Sequence[Region],
+    data: Sequence[bytes] = (),
+    entry: int = 0,
+) -> Timeline:
+    """The timeline of a program whose tokens are all given before they are taken, in its order.
+
+    `data` are the bytes of the regions, needed where compressed weights are (their zeros count);
+    region 0 holds the stream. Raises StreamError.
+    """
+    t, clock = Timeline(), _Clock(c, regions[0].flash)
+    for step in expand(stream, entry):
+        at = clock.fetch()
+        if step.unit is Unit.FE:
+            name = step.i.name
+            mask = {"FENCE": step.f.get("units", 0), "HALT": 15}.get(name, 0)
+            at = max([at, *(clock.free[u] for u in UNITS if mask >> u & 1)])
+        else:
+            queue = clock.queues[step.unit]
+            at = max(at, queue.popleft() if len(queue) == c.queue else 0)
+            _run(t, clock, step, at, _cost(step, c, regions, data))
+        clock.issue(at)
+    t.total = clock.now
+    return t
+
+
+def _cost(step: Step, c: Config, regions: Sequence[Region], data: Sequence[bytes]) -> int:
+    zeros = 0
+    if step.i.name == "LDL" and step.f["packed"]:
+        from_ = step.f["offset"]
+        source = data[step.f["region"]][from_ : from_ + step.f["packed"]]
+        zeros = zero_blocks(source, step.f["bytes"])
+    return cycles(step, c, regions, zeros)
+
+
+def _run(t: Timeline, clock: _Clock, step: Step, at: int, cost: int) -> None:
+    unit = step.unit
+    ready = max(at, clock.free[unit])
+    token, on = clock.taken(unit, step.i.wait)
+    start = max(ready, token)
+    end = start + cost
+    clock.free[unit] = end
+    clock.queues[unit].append(end)
+    for consumer in UNITS:
+        if step.i.signal >> consumer & 1:
+            clock.tokens.setdefault((unit, consumer), deque()).append(end)
+    t.busy[unit] += cost
+    t.stalled[unit] += start - ready
+    t.macs += macs(step, clock.c)
+    span = Span(
+        step.pc, unit, step.i.name, at, start, end, start - ready, on if start > ready else -1
+    )
+    t.spans.append(span)

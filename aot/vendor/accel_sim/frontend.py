@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the front end does: loops and address registers are gone, slots are read.
+
+`expand` turns a stream into the instructions that are executed, in their order, each with what its
+slots held when it was dispatched. Estimator, interpreter and verifier all start from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from aot.vendor.accel_sim.encode import Instr, StreamError, decode_words, moved, words_of
+from aot.vendor.accel_sim.isa import BYTES, MAX_LOOPS, REGISTERS
+from aot.vendor.accel_sim.kinds import DType, Fault, Unit
+
+#: More executed instructions than this are taken for an endless program.
+MAX_STEPS = 4_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A tensor in SPM (see VIEW); `number` tells which VIEW of the program set it, -1: none."""
+
+    base: int = 0
+    pixel: int = 0
+    row: int = 0
+    ring: int = 0
+    height: int = 1
+    width: int = 1
+    pad: int = 0
+    number: int = -1
+
+    def line(self, y: int) -> int:
+        """The byte where row y begins."""
+        return self.base + self.row * (y % self.ring if self.ring else y)
+
+    def inside(self, y: int, x: int) -> bool:
+        """Whether the tensor has this pixel."""
+        return 0 <= y < self.height and 0 <= x < self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A window (see KERN)."""
+
+    kh: int = 1
+    kw: int = 1
+    sh: int = 1
+    sw: int = 1
+    dh: int = 1
+    dw: int = 1
+    ci: int = 1
+    number: int = -1
+
+    @property
+    def taps(self) -> int:
+        """Positions of the window."""
+        return self.kh * self.kw
+
+
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """A tensor in the system, in bytes (see STRD)."""
+
+    row: int = 0
+    pixel: int = 0
+    channel: int = 0
+    number: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class VSet:
+    """Vector constants: the values of VSET0, VSET1 and VSET2 by name (None: not set)."""
+
+    first: Instr | None = None
+    add: Instr | None = None
+    rest: Instr | None = None
+
+    def get(self, which: str, name: str) -> int:
+        """A value of VSET0 (`first`), VSET1 (`add`) or VSET2 (`rest`); what is not set is 0."""
+        found: Instr | None = getattr(self, which)
+        return 0 if found is None else found[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One executed instruction. `f` are its fields after the address registers were added."""
+
+    pc: int
+    i: Instr
+    f: Mapping[str, int] = field(default_factory=dict)
+    view: View = View()
+    source: View = View()
+    other: View = View()
+    kern: Kernel = Kernel()
+    strides: Strides = Strides()
+    vset: VSet = VSet()
+
+    @property
+    def unit(self) -> Unit:
+        """Who executes it."""
+        return self.i.row.unit
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return 4 if self.i.dtype == DType.F32 else 1
+
+
+@dataclass(slots=True)
+class _Loop:
+    begin: int
+    left: int
+
+
+@dataclass(slots=True)
+class _State:
+    registers: list[int] = field(default_factory=lambda: [0] * REGISTERS)
+    loops: list[_Loop] = field(default_factory=list)
+    views: dict[int, View] = field(default_factory=dict)
+    kerns: dict[int, Kernel] = field(default_factory=dict)
+    strides: dict[int, Strides] = field(default_factory=dict)
+    vsets: dict[int, VSet] = field(default_factory=dict)
+
+    def set_slot(self, i: Instr, pc: int) -> None:
+        values = {f.name: v for f, v in zip(i.row.fields, i.values, strict=True)}
+        slot = values.pop("slot")
+        if i.name == "VIEW":
+            self.views[slot] = View(**values, number=pc)
+        elif i.name == "KERN":
+            self.kerns[slot] = Kernel(**values, number=pc)
+        elif i.name == "STRD":
+            self.strides[slot] = Strides(**values, number=pc)
+        else:
+            old = self.vsets.get(slot, VSet())
+            part = int(i.name[-1])
+            self.vsets[slot] = VSet(
+                i if part == 0 else old.first,
+                i if part == 1 else old.add,
+                i if part == 2 else old.rest,
+            )
+
+    def set_registers(self, i: Instr) -> None:
+        """SETA and ENDL: later ones win where a register is named twice, as in the machine."""
+        for register, value in zip((i.r1, i.r2, i.r3), i.values, strict=True):
+            if register:
+                old = self.registers[register] if i.name == "ENDL" else 0
+                self.registers[register] = (old + value) & 0xFFFFFFFF
+
+    def step(self, pc: int, i: Instr) -> Step:
+        f = {f.name: v for f, v in zip(i.row.fields, i.values, strict=True)}
+        return Step(
+            pc,
+            i,
+            f,
+            self.views.get(f.get("view", -1), View()),
+            self.views.get(f.get("from_view", -1), View()),
+            self.views.get(f.get("b_view", f.get("res_view", -1)), View()),
+            self.kerns.get(f.get("kern", -1), Kernel()),
+            self.strides.get(f["strides"], Strides()) if "strides" in f else Strides(),
+            self.vsets.get(f.get("vset", -1), VSet()),
+        )
+
+
+_SLOTS = ("VIEW", "KERN", "STRD", "VSET0", "VSET1", "VSET2")
+
+
+def expand(stream: bytes, entry: int = 0) -> Iterator[Step]:
+    """Every executed instruction from byte `entry` to HALT; raises StreamError as the machine
+    faults, with the address."""
+    s, pc = _State(), entry
+    decoded: dict[int, Instr] = {}
+    for _ in range(MAX_STEPS):
+        if not 0 <= pc <= len(stream) - BYTES:
+            raise StreamError(Fault.STREAM, "the stream ends without HALT", f"0x{pc:x}")
+        try:
+            words = words_of(stream, pc)
+            if words[0] & 0x01FF0000 and words[0] & 63 >= 0x10:
+                i = decode_words(moved(words, s.registers))
+            else:
+                i = decoded[pc] if pc in decoded else decoded.setdefault(pc, decode_words(words))
+        except StreamError as error:
+            raise StreamError(error.fault, error.what, f"the stream at 0x{pc:x}") from error
+        yield s.step(pc, i)
+        if i.name == "HALT":
+            return
+        pc = _control(s, pc, i)
+    raise StreamError(Fault.STREAM, f"more than {MAX_STEPS} instructions are executed")
+
+
+def _control(s: _State, pc: int, i: Instr) -> int:
+    """The address of the next instruction, after what the front end does itself."""
+    following = pc + BYTES
+    if i.name in _SLOTS:
+        s.set_slot(i, pc)
+    elif i.name == "SETA":
+        s.set_registers(i)
+    elif i.name == "LOOP":
+        if len(s.loops) == MAX_LOOPS:
+            raise StreamError(Fault.LOOPS, f"loops are nested {MAX_LOOPS + 1} deep", f"0x{pc:x}")
+        s.loops.append(_Loop(following, i["count"]))
+    elif i.name == "ENDL":
+        if not s.loops:
+            raise StreamError(Fault.LOOPS, "ENDL without LOOP", f"0x{pc:x}")
+        s.set_registers(i)
+        s.loops[-1].left -= 1
+        if s.loops[-1].left:
+            return s.loops[-1].begin
+        s.loops.pop()
+    return following
