@@ -128,6 +128,31 @@ def fc_case(s: QFc, weights: str = "random") -> Planned:
     return invocation(call, s, x, scale, codes(sums, s, scale))
 
 
+PARTS = (
+    (shape(3, 9, 7, 6, (3, 3), (1, 1), 2), 1),
+    (shape(4, 6, 7, 8, (3, 3), (1, 1)), 1),
+    (shape(8, 6, 5, 4, (1, 1)), 1),
+    (shape(4, 6, 7, 4, (3, 3), (1, 1)), 4),
+    (shape(4, 12, 7, 4, (3, 3), (1, 1), 2), 4),
+    (shape(4, 7, 6, 4, (2, 2), (0, 0)), 4),
+)
+ROWS = ((0, 2), (1, 4), (3, 5))
+
+
+def rows_of(planned: Planned, first: int, past: int) -> Planned:
+    """Rows first..past-1 of a convolution's result, from no more of x than they need."""
+    call, expected = planned
+    f = dict(call.fields)
+    x = np.asarray(call.inputs[0])
+    top = max(0, first * f["sh"] - f["pt"])
+    end = min(f["ih"], (past - 1) * f["sh"] - f["pt"] + (f["kh"] - 1) * f["dh"] + 1)
+    f.update(y0=first, y1=past, x_row0=top, y_row0=first)
+    inputs = [x[:, top:end], *call.inputs[1:]]
+    made = expected.reshape(1, f["oh"], -1)[:, first:past].reshape(-1)
+    part = Invocation(call.kernel, made.size, inputs, call.scratch, f, call.instance, call.header)
+    return part, made
+
+
 def cases() -> list[Planned]:
     out = []
     for rq in (0, 1, 2):
@@ -163,6 +188,15 @@ def cases() -> list[Planned]:
         conv_case(shape(4, 2, 9, 4, (3, 3), (1, 1)), groups=4, big=1e4),
         conv_case(shape(8, 9, 1, 8, (5, 1), (0, 0)), groups=8),
         conv_case(shape(4, 9, 9, 4, (3, 3), (2, 2), 1, 2), groups=4),
+        conv_case(shape(4, 3, 2, 4, (3, 3), (4, 5))),
+        conv_case(shape(5, 3, 2, 4, (3, 3), (4, 5), 2)),
+        conv_case(shape(4, 3, 2, 4, (3, 3), (4, 5)), groups=4),
+        conv_case(shape(4, 3, 2, 4, (3, 3), (4, 5), 2), groups=4),
+        *(
+            rows_of(conv_case(s, groups), first, past)
+            for s, groups in PARTS
+            for first, past in ROWS
+        ),
         fc_case(QFc(1, 64, 10, -128, -7, -128, 127, 2)),
         fc_case(QFc(2, 16, 4, 3, -128, -128, 100, 2, False)),
         fc_case(QFc(1, 1024, 6, -128, 4, -128, 127, 2), "extreme"),

@@ -170,7 +170,7 @@ AOT_INLINE void aot_qdw_dsp_pairs(uint32_t *d, const int8_t *r0, const int8_t *r
     r0 = r0 != NULL ? r0 + (ix > 0 ? ix : 0) * s0 : pad;
     r1 = r1 != NULL ? r1 + (ix > 0 ? ix : 0) * s1 : pad;
     last = last < end ? last : end;
-    for (; ix < 0; ++ix, d += 2) {
+    for (; ix < 0 && d < end; ++ix, d += 2) {
         d[0] = d[AOT_QDW_DSP_WORDS] = outside;
         d[2 * AOT_QDW_DSP_WORDS] = d[3 * AOT_QDW_DSP_WORDS] = outside;
     }
@@ -223,12 +223,13 @@ AOT_INLINE void aot_qdw_dsp_rows_of(int8_t *y0, int8_t *y1, const int8_t *x, con
                                     const aot_dsp_out *o, int32_t oy, int32_t channel, int RQ,
                                     int PC, int KIND, int CLIP) {
     const int32_t s = KIND == 1 ? 1 : 2, rows = KIND == 1 ? 2 : 1, tile = AOT_QDW_DSP_TILE / s;
+    const int32_t read = y1 == y0 ? 3 : 4;
     int32_t *const sum = (int32_t *)(scratch + AOT_QDW_DSP_SUMS);
     const int8_t *r[4];
     int32_t i, ox;
     for (i = 0; i < 4; ++i) {
         const int32_t iy = oy * s - p->pt + i;
-        const int inside = iy >= 0 && iy < p->ih && i < rows + 2;
+        const int inside = iy >= 0 && iy < p->ih && i < read;
         r[i] = inside ? x + (iy - p->x_row0) * p->iw * p->ic : NULL;
     }
     for (ox = 0; ox < p->ow; ox += tile, y0 += tile * p->ic, y1 += tile * p->ic) {
