@@ -19,6 +19,7 @@ from aot.partition.select import Partition, Selected
 from aot.program import Origin, Program, Role, Tensor, View
 from aot.resident import carry, pairs, settle
 from aot.target import Target
+from aot.vendor.backend import RegionView
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -43,9 +44,14 @@ def lower(
     wanted = dict.fromkeys(sorted(outputs), PLAIN)
     for index, placed in enumerate(layouts.items):
         region = placed.selected.region
+        whole = placed.selected.pattern.region_lowering
         if region >= 0 and (index == 0 or layouts.items[index - 1].selected.region != region):
-            _enter_region(c, [p for p in layouts.items[index:] if p.selected.region == region])
-        _lower_match(c, placed, wanted)
+            inside = [p for p in layouts.items[index:] if p.selected.region == region]
+            _enter_region(c, inside)
+            if whole is not None:
+                _lower_region(c, inside, wanted)
+        if region < 0 or whole is None:
+            _lower_match(c, placed, wanted)
     names = _finish_outputs(c, graph, {s.output for s in states})
     carry(c, states, _fill)
     carried = tuple(s.place.name for s in states)
@@ -143,6 +149,48 @@ def _enter_region(c: LowerContext, items: Sequence[Placed]) -> None:
         for _, value in match.inputs():
             if value.name not in inside:
                 _convert(c, value)
+
+
+def _lower_region(
+    c: LowerContext, items: Sequence[Placed], wanted: Mapping[str, Layout]
+) -> None:
+    """Let a backend lower a region as a whole; what leaves it must be written."""
+    first = items[0].selected
+    matches = [p.selected.match.with_layouts(p.layouts) for p in items]
+    nodes = {id(n.ir) for m in matches for n in m.nodes}
+    made = [v for m in matches for v in m.outputs()]
+    inner = {v.name for v in made}
+    entering = [v for m in matches for _, v in m.inputs() if not v.is_const]
+    inputs = {v.name: v for v in reversed(entering) if v.name not in inner}
+    outputs = [
+        v for v in made if v.is_output or any(id(u.node) not in nodes for u in v.ir.uses())
+    ]
+    for value in outputs:
+        role = Role.OUTPUT if wanted.get(value.name) == value.layout else Role.TEMP
+        _declare(c, value, role, value.layout)
+    patterns = [p.selected.pattern for p in items]
+    order = {v.name: i for i, v in reversed(list(enumerate(entering)))}
+    ins = tuple(sorted(inputs.values(), key=lambda v: order[v.name]))
+    view = RegionView(first.region, tuple(zip(patterns, matches, strict=True)), ins, tuple(outputs))
+    c.begin(_origin(matches[-1]), first.pattern, first.region, [v.name for v in outputs])
+    lowering = first.pattern.region_lowering
+    assert lowering is not None
+    where = f"region {first.region} ({first.backend}), up to node {matches[-1].root.onnx_name}"
+    try:
+        lowering(c, view)
+    except AotError as error:
+        error.where = error.where or where
+        raise
+    except Exception as error:
+        raise BackendError(
+            f"{first.backend}: its region lowering raised {type(error).__name__}: {error}",
+            where,
+            "this is a defect of the backend, not of the model",
+        ) from error
+    missing = sorted(c.unwritten())
+    if missing:
+        what = f"{first.backend}: its region lowering never writes {missing[0]}"
+        raise BackendError(what, where)
 
 
 def _lower_match(c: LowerContext, placed: Placed, outputs: Mapping[str, Layout]) -> None:

@@ -15,7 +15,7 @@ and "optimal" is only claimed where both agree.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aot.memory.alias import decide
@@ -299,7 +299,8 @@ def _graph(program: Program) -> _Graph:
     reuse = [_reuse(program, uses, v) for v in range(n)]
     region = [c.region for c in program.calls]
     inside = {r: _set({v for v in range(n) if region[v] == r}) for r in sorted(set(region) - {-1})}
-    preds = _in_a_row(_dependences(uses, n), region, inside)
+    fixed = {c.region for c in program.calls if not c.writes()}
+    preds = _in_a_row(_dependences(uses, n), region, inside, fixed)
     faithful = all(len({r.result for r in found}) < 2 for found in reuse)
     if is_framed(program):  # the two calls stay where they are
         preds = [p | 1 for p in preds]
@@ -309,13 +310,25 @@ def _graph(program: Program) -> _Graph:
     return _Graph(preds, succs, users, size, parts, scratch, reuse, faithful, region, inside)
 
 
-def _in_a_row(preds: Sequence[int], region: Sequence[int], inside: Mapping[int, int]) -> list[int]:
-    """Every call of a region follows all that any of them needs from outside."""
+def _in_a_row(
+    preds: Sequence[int],
+    region: Sequence[int],
+    inside: Mapping[int, int],
+    fixed: Container[int],
+) -> list[int]:
+    """Every call of a region follows all that any of them needs from outside.
+
+    Regions in `fixed` have calls that write no tensor (a vendor's queue): all stay in order.
+    """
     needs = dict.fromkeys(inside, 0)
     for v, r in enumerate(region):
         if r >= 0:
             needs[r] |= preds[v] & ~inside[r]
-    return [p | needs.get(region[v], 0) for v, p in enumerate(preds)]
+    found = [p | needs.get(region[v], 0) for v, p in enumerate(preds)]
+    for v, r in enumerate(region):
+        if r >= 0 and r in fixed:
+            found[v] |= inside[r] & ((1 << v) - 1)
+    return found
 
 
 def _reuse(program: Program, uses: Uses, v: int) -> list[_Reuse]:

@@ -114,6 +114,7 @@ def _table(variants: Sequence[_Variant]) -> Tuned:
         keys = {
             tuple(n.name for n in reversed(s.match.nodes)): key_of(s.pattern, s.match)
             for s in variant.compiled.partition.items
+            if s.pattern.region_lowering is None  # its calls are no match's
         }
         spent = dict.fromkeys(keys.values(), 0.0)
         seen = dict.fromkeys(keys.values(), 0)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 Check = Callable[[Match], Iterable[tuple[bool, str]]]
 Lowering = Callable[["LowerContext", Match], object]
+RegionLowering = Callable[["LowerContext", "RegionView"], object]
 LayoutRule = Callable[[Match, dict[str, Layout], int], dict[str, Layout]]
 # (node, inputs) -> (shape, dtype) of each output; inputs are typed and static.
 Infer = Callable[[NodeRef, tuple[ValueRef | None, ...]], list[tuple[tuple[int, ...], DType]]]
@@ -87,6 +88,7 @@ class Pattern:
     _cases: list[Cases] = field(default_factory=list)
     _cost: Callable[[Match], float] | None = None
     _infer: Infer | None = None
+    _region: RegionLowering | None = None
     _declared: tuple[tuple[str, ...], tuple[str, ...]] | None = None
 
     def check(self, function: Check) -> Check:
@@ -157,6 +159,11 @@ class Pattern:
         """Layouts wanted by name; names left out are plain."""
         return {} if self._layouts is None else self._layouts(m, incoming, vlen)
 
+    @property
+    def region_lowering(self) -> RegionLowering | None:
+        """What lowers the backend's regions as wholes, if anything does."""
+        return self._region
+
     def record(self, c: LowerContext, m: Match) -> None:
         """Run the lowering."""
         if self._lower is None:
@@ -166,6 +173,21 @@ class Pattern:
     def estimate(self, m: Match) -> float | None:
         """Nanoseconds for a match, None if the backend does not say."""
         return None if self._cost is None else self._cost(m)
+
+
+@dataclass(frozen=True, slots=True)
+class RegionView:
+    """Region `index` as a backend lowers it.
+
+    `matches` in the order they run, with their patterns; `inputs` come from outside (constants
+    apart), `outputs` are what others read: the lowering must write these and no others exist
+    outside its own memory.
+    """
+
+    index: int
+    matches: tuple[tuple[Pattern, Match], ...]
+    inputs: tuple[ValueRef, ...]
+    outputs: tuple[ValueRef, ...]
 
 
 @dataclass(slots=True, eq=False)
@@ -188,6 +210,7 @@ class Backend:
     folder: Path | None = None
     patterns: list[Pattern] = field(default_factory=list)
     speed: Speed | None = None
+    _region: RegionLowering | None = None
 
     def __post_init__(self) -> None:
         """The folder is where the backend was written, unless it says otherwise."""
@@ -208,9 +231,21 @@ class Backend:
             outputs=pat.result_names(graph),
             folder=folder,
             header=self.header,
+            _region=self._region,
         )
         self.patterns.append(made)
         return made
+
+    def region(self, function: RegionLowering) -> RegionLowering:
+        """Decorator: lowers whole regions in place of the patterns' own lowerings.
+
+        For libraries with memory of their own, or that compile a region to one object: values
+        inside the region get no memory in the arena.
+        """
+        self._region = function
+        for pattern in self.patterns:
+            pattern._region = function
+        return function
 
     def ordered(self) -> list[Pattern]:
         """Patterns in the order of trial: larger first, then priority, then declaration."""

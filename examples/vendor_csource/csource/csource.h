@@ -6,7 +6,7 @@
 
 typedef struct csource_run_params {
     int32_t n;
-    int32_t first; /* 0: +, 1: -, 2: * */
+    int32_t first;  /* 0: +, 1: -, 2: * */
     int32_t second; /* the same of the result and c, or -1 */
 } csource_run_params;
 

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A device with memory of its own and a queue: regions are uploaded, queued, awaited, downloaded."""
+
+import math
+
+from aot.dtypes import F32
+from aot.errors import BackendError
+from aot.vendor.backend import Backend, Speed
+
+OPERATORS = ("Add", "Sub", "Mul", "Relu", "Neg")
+#: Bytes of the device's memory.
+DEVICE_BYTES = 4 * 1024 * 1024
+backend = Backend(
+    "mockdev",
+    header="mockdev.h",
+    sources=("mockdev.h", "mockdev.c"),
+    # What `--partition cost` counts: a trip costs 20 us, copies run at 4 bytes per ns.
+    speed=Speed(
+        macs_per_ns=1000, bytes_per_ns=50, call_ns=200, enter_ns=20000, border_bytes_per_ns=4
+    ),
+)
+
+
+def fits(m):
+    yield m.y.dtype is F32, f"dtype {m.y.dtype} (needs float32)"
+    shapes = [v.shape for _, v in m.inputs()]
+    yield all(s == m.y.shape for s in shapes), f"shapes {shapes} (nothing is broadcast)"
+    yield math.prod(m.y.shape) > 0, "nothing to compute"
+
+
+def declare(name):
+    if name in ("Relu", "Neg"):
+        pattern = backend.pattern(lambda op, a: getattr(op, name)(a))
+    else:
+        pattern = backend.pattern(lambda op, a, b: getattr(op, name)(a, b))
+    pattern.name = name.lower()
+    pattern.check(fits)
+
+
+for operator in OPERATORS:
+    declare(operator)
+
+
+def size(value):
+    return -(-math.prod(value.shape) * 4 // 64) * 64
+
+
+def places(region):
+    """Device address of every value: first fit among those that live at the same time."""
+    born = {v.name: 0 for v in region.inputs}
+    sizes = {v.name: size(v) for v in region.inputs}
+    last = {}
+    for step, (_, m) in enumerate(region.matches):
+        for _, v in m.inputs():
+            born.setdefault(v.name, 0)  # constants are uploaded with the inputs
+            sizes[v.name] = size(v)
+            last[v.name] = step
+        born[m.y.name], sizes[m.y.name], last[m.y.name] = step, size(m.y), step
+    last |= {v.name: len(region.matches) for v in region.outputs}
+    found = {}
+    for name in sorted(born, key=lambda n: (born[n], n)):
+        rivals = sorted(
+            (found[n], found[n] + sizes[n])
+            for n in found
+            if born[n] <= last[name] and born[name] <= last[n]
+        )
+        at = 0
+        for begin, end in rivals:
+            if at + sizes[name] <= begin:
+                break
+            at = max(at, end)
+        found[name] = at
+    used = max(found[n] + sizes[n] for n in found)
+    if used > DEVICE_BYTES:
+        raise BackendError(f"mockdev: the region wants {used} bytes, the device has {DEVICE_BYTES}")
+    return found
+
+
+@backend.region
+def on_the_device(c, region):
+    """Copies in, commands, copies out, which await the commands."""
+    at = places(region)
+    device = c.state("mockdev_open", c.params(bytes=DEVICE_BYTES), release="mockdev_close", slots=1)
+    consts = {v.name: v for _, m in region.matches for _, v in m.inputs() if v.is_const}
+    for v in (*region.inputs, *consts.values()):
+        params = c.params(at=at[v.name], bytes=math.prod(v.shape) * 4)
+        c.call("mockdev_upload", device, v, params, status=True)
+    for _, m in region.matches:
+        operands = [at[v.name] for _, v in m.inputs()]
+        first, second = operands[0], operands[-1]
+        number = OPERATORS.index(m.root.op_type)
+        n = math.prod(m.y.shape)
+        params = c.params(op=number, n=n, a=first, b=second, y=at[m.y.name])
+        c.call("mockdev_compute", device, params, status=True)
+    for v in region.outputs:
+        params = c.params(at=at[v.name], bytes=math.prod(v.shape) * 4)
+        c.call("mockdev_download", device, v, params, status=True)
