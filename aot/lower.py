@@ -151,9 +151,7 @@ def _enter_region(c: LowerContext, items: Sequence[Placed]) -> None:
                 _convert(c, value)
 
 
-def _lower_region(
-    c: LowerContext, items: Sequence[Placed], wanted: Mapping[str, Layout]
-) -> None:
+def _lower_region(c: LowerContext, items: Sequence[Placed], wanted: Mapping[str, Layout]) -> None:
     """Let a backend lower a region as a whole; what leaves it must be written."""
     first = items[0].selected
     matches = [p.selected.match.with_layouts(p.layouts) for p in items]
@@ -162,9 +160,7 @@ def _lower_region(
     inner = {v.name for v in made}
     entering = [v for m in matches for _, v in m.inputs() if not v.is_const]
     inputs = {v.name: v for v in reversed(entering) if v.name not in inner}
-    outputs = [
-        v for v in made if v.is_output or any(id(u.node) not in nodes for u in v.ir.uses())
-    ]
+    outputs = [v for v in made if v.is_output or any(id(u.node) not in nodes for u in v.ir.uses())]
     for value in outputs:
         role = Role.OUTPUT if wanted.get(value.name) == value.layout else Role.TEMP
         _declare(c, value, role, value.layout)
