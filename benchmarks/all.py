@@ -3,9 +3,9 @@
 
     python benchmarks/all.py [--quick] [TABLE …]
 
-TABLE: speed, memory, compile, kernels, partition, packing (all). A table whose data is not on this
-machine keeps its old text. --quick takes few models and rounds and prints instead of writing.
-Exits 1 if a benchmark found a figure outside its bound.
+TABLE: speed, memory, embedded, compile, kernels, partition, packing (all). A table whose data is
+not on this machine keeps its old text. --quick takes few models and rounds and prints instead of
+writing. Exits 1 if a benchmark found a figure outside its bound.
 """
 
 from __future__ import annotations
@@ -95,6 +95,13 @@ def memory(quick: bool) -> str:
     return joined
 
 
+def embedded(quick: bool) -> str:
+    """Microcontrollers under QEMU."""
+    if quick or not os.environ.get("AOT_TEST_MODELS"):
+        return script("embedded.py", "--target", "cortex-m4")
+    return script("embedded.py") + script("embedded.py", "--requant", "onnx")
+
+
 def compiling(quick: bool) -> str:
     """aotc and the C compiler."""
     return script("compile_time.py", *(["--no-build", "squeezenet"] if quick else []))
@@ -122,6 +129,7 @@ TABLES: dict[str, Callable[[bool], str]] = {
     "machine": machine,
     "speed": speed,
     "memory": memory,
+    "embedded": embedded,
     "compile": compiling,
     "kernels": kernels,
     "partition": partition,
