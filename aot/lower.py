@@ -54,7 +54,7 @@ def lower(
             _lower_match(c, placed, wanted)
     names = _finish_outputs(c, graph, {s.output for s in states})
     carry(c, states, _fill)
-    carried = tuple(s.place.name for s in states)
+    carried = (*(s.place.name for s in states), *c.carried)
     program = Program(
         name,
         dict(c.tensors),

@@ -80,6 +80,7 @@ class LowerContext:
         self.consts: dict[str, np.ndarray[Any, Any]] = {}
         self.calls: list[Call] = []
         self.states: list[State] = []
+        self.carried: list[str] = []
         self._by_digest: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
         self._written: set[str] = set()
         self._origin = Origin((), ())
@@ -147,6 +148,12 @@ class LowerContext:
         full = self._fresh(f"{self._origin.nodes[0]}_{name}")
         self.tensors[full] = Tensor(full, tuple(shape), dtype, Role.TEMP, layout)
         return Handle(full)
+
+    def resident(self, shape: Sequence[int], dtype: DType, name: str = "resident") -> Handle:
+        """A tensor that keeps its elements between runs; zero after init and reset_state."""
+        handle = self.temp(shape, dtype, name=name)
+        self.carried.append(handle.name)
+        return handle
 
     # -- arguments -------------------------------------------------------------------------
 

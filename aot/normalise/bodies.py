@@ -55,18 +55,64 @@ def _qlinear_conv(b: Body) -> bool:
 
 
 def _dropout(b: Body) -> bool:
-    """At inference, and with nothing to drop, everything stays."""
+    """At inference, and with nothing to drop, everything stays; else draws decide."""
     ratio = array(b.node.inputs[1]) if b.has(1) else None
     training = array(b.node.inputs[2]) if b.has(2) else None
     kept = ratio is not None and not ratio.any()
     if b.has(2) and not kept and (training is None or training.any()):
-        return False
+        return training is not None and _dropped(b)
     b.add("Identity", "i0", out="o0")
     if len(b.node.outputs) > 1 and b.node.outputs[1].name:
         from onnx import helper
 
         true = helper.make_tensor("c", 9, (1,), [True])
         b.add("ConstantOfShape", b.add("Shape", "i0"), value=true, out="o1")
+    return True
+
+
+def _dropped(b: Body) -> bool:
+    """Elements whose draw is below the ratio become 0, the others grow by 1 / (1 - ratio)."""
+    value = b.node.inputs[0]
+    assert value is not None and value.dtype is not None
+    given = b.add("Cast", "i1", to=FLOAT) if b.has(1) else b.constant(FLOAT, (), [0.5])
+    ratio = b.add("Reshape", given, b.ints(1)) if b.has(1) and b.shape(1) == () else given
+    seed = attribute(b.node, "seed", None)
+    seeded = {} if seed is None else {"seed": float(seed)}
+    draws = b.add("RandomUniformLike", "i0", dtype=FLOAT, **seeded)
+    mask = b.add("GreaterOrEqual", draws, ratio)
+    grown = b.add("Reciprocal", b.add("Sub", b.constant(FLOAT, (1,), [1.0]), ratio))
+    kind = int(value.dtype)
+    factor = b.add("Where", mask, grown, b.constant(FLOAT, (1,), [0.0]))
+    b.add("Mul", "i0", b.add("Cast", factor, to=kind), out="o0")
+    if len(b.node.outputs) > 1 and b.node.outputs[1].name:
+        b.add("Identity", mask, out="o1")
+    return True
+
+
+def _bernoulli(b: Body) -> bool:
+    """1 with the chance that the input says (ONNX's own body gives the other one)."""
+    value = b.node.inputs[0]
+    assert value is not None and value.dtype is not None
+    seed = attribute(b.node, "seed", None)
+    seeded = {} if seed is None else {"seed": float(seed)}
+    below = b.add("Less", b.add("RandomUniformLike", "i0", **seeded), "i0")
+    b.add("Cast", below, to=int(attribute(b.node, "dtype", None) or value.dtype), out="o0")
+    return True
+
+
+def _multinomial(b: Body) -> bool:
+    """A draw picks the first class whose summed share is above it; inputs are log-chances."""
+    rows, count = b.shape(0)[0], int(attribute(b.node, "sample_size", 1))
+    seed = attribute(b.node, "seed", None)
+    draw: dict[str, Any] = {"shape": [rows, count, 1], "dtype": FLOAT}
+    if seed is not None:
+        draw["seed"] = float(seed)
+    shares = b.add("Softmax", b.add("Cast", "i0", to=FLOAT), axis=-1)
+    upto = b.add("Unsqueeze", b.add("CumSum", shares, b.constant(7, (), [1])), b.ints(1))
+    reached = b.add("LessOrEqual", upto, b.add("RandomUniform", **draw))
+    steps = b.add("ReduceSum", b.add("Cast", reached, to=INT32), b.ints(2), keepdims=0)
+    last = b.constant(INT32, (), [b.shape(0)[1] - 1])
+    b.add("Cast", b.add("Min", steps, last), to=int(attribute(b.node, "dtype", INT32)), out="o0")
     return True
 
 
@@ -157,12 +203,14 @@ def is_runtime(node: ir.Node) -> bool:
 MICROSOFT = "com.microsoft"
 BODIES: dict[str, Callable[[Body], bool]] = {
     "BatchNormalization": _batch_norm,
+    "Bernoulli": _bernoulli,
     "Col2Im": _col2im,
     "ConvInteger": _conv_integer,
     "DFT": dft,
     "Dropout": _dropout,
     "EyeLike": _eye_like,
     "MatMulInteger": _matmul_integer,
+    "Multinomial": _multinomial,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
     "STFT": stft,

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, F64, S8, S32, S64, U8
+from aot.dtypes import F32, S32, S64
 from aot.errors import UnsupportedError
 from aot.lower_context import LowerContext
+from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.partition.match import Match
@@ -25,8 +26,7 @@ constant_of_shape = op("ConstantOfShape", "shape", value=None)
 
 @topk.check
 def topk_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    known = (F32, F64, S32, S64, U8, S8)
-    yield m.x.dtype in known, f"dtype {m.x.dtype} (needs {', '.join(map(str, known))})"
+    yield m.x.dtype in NUMBERS, f"dtype {m.x.dtype} (needs {listing(NUMBERS)})"
     yield m.k.is_const, "k is computed at run time (needs a constant)"
     extent = m.x.shape[m.axis]
     if m.k.is_const:
@@ -55,7 +55,8 @@ def topk_cases() -> Iterator[Case]:
     yield case(f32(3, 17), i64(5), const=(1,), outputs=2)
     yield case(f32(3, 7, 2), i64(7), const=(1,), outputs=2, axis=1, largest=0)
     yield case(ints(4, 9, low=0, high=4), i64(3), const=(1,), outputs=2)
-    yield case(ints(2, 9, low=0, high=4, dtype="uint8"), i64(1), const=(1,), outputs=2)
+    for name in ("uint8", "uint16", "int16", "uint32", "uint64"):
+        yield case(ints(2, 9, low=0, high=4, dtype=name), i64(3), const=(1,), outputs=2)
 
 
 @trilu.check

@@ -19,7 +19,11 @@ typedef aot_topk_params aot_topk_f32_params;
 typedef aot_topk_params aot_topk_f64_params;
 typedef aot_topk_params aot_topk_s32_params;
 typedef aot_topk_params aot_topk_s64_params;
+typedef aot_topk_params aot_topk_s16_params;
 typedef aot_topk_params aot_topk_u8_params;
+typedef aot_topk_params aot_topk_u16_params;
+typedef aot_topk_params aot_topk_u32_params;
+typedef aot_topk_params aot_topk_u64_params;
 typedef aot_topk_params aot_topk_s8_params;
 
 /* aot_topk_<t>: y, idx [outer][k][inner] = values and int64 positions of the k first elements of
@@ -60,7 +64,11 @@ AOT_TOPK(aot_topk_f32, float)
 AOT_TOPK(aot_topk_f64, double)
 AOT_TOPK(aot_topk_s32, int32_t)
 AOT_TOPK(aot_topk_s64, int64_t)
+AOT_TOPK(aot_topk_s16, int16_t)
 AOT_TOPK(aot_topk_u8, uint8_t)
+AOT_TOPK(aot_topk_u16, uint16_t)
+AOT_TOPK(aot_topk_u32, uint32_t)
+AOT_TOPK(aot_topk_u64, uint64_t)
 AOT_TOPK(aot_topk_s8, int8_t)
 
 #endif

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Det: determinants of square matrices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+from aot.dtypes import F32, F64
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, f32, op
+from aot.partition.match import Match
+
+det = op("Det", "x")
+
+
+@det.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
+    square = m.x.rank >= 2 and m.x.shape[-1] == m.x.shape[-2]
+    yield square, f"shape {list(m.x.shape)} (needs square matrices)"
+
+
+@det.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    n = m.x.shape[-1]
+    work = c.scratch(8 * n * n)
+    params = c.params(batch=math.prod(m.x.shape[:-2]), n=n)
+    c.call(f"aot_det_{m.x.dtype.short}", m.y, m.x, work, params, header="aot_det.h")
+
+
+@det.cases
+def cases() -> Iterator[Case]:
+    yield case(f32(3, 4, 4))
+    yield case(f32(5, 5).astype(np.float64))
+    yield case(np.zeros((2, 3, 3), np.float32))
+    yield case(np.array([[0, 1, 2], [1, 0, 3], [4, -3, 8]], np.float32))
+    yield case(f32(2, 2, 1, 1))

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""TfIdfVectorizer on tokens that are integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import S32, S64
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, ints, op
+from aot.partition.match import Match
+
+MODES = ("TF", "IDF", "TFIDF")
+
+tfidf = op(
+    "TfIdfVectorizer",
+    "x",
+    max_gram_length=1,
+    max_skip_count=0,
+    min_gram_length=1,
+    mode="TF",
+    ngram_counts=(),
+    ngram_indexes=(),
+    pool_int64s=(),
+    pool_strings=(),
+    weights=(),
+)
+
+
+def grams(counts: Sequence[int], total: int) -> Iterator[tuple[int, int]]:
+    """Where the n-grams of a pool of `total` tokens begin, and how long they are, in order."""
+    for n, (first, last) in enumerate(zip(counts, [*counts[1:], total], strict=True), 1):
+        for place in range(first, last, n):
+            yield place, n
+
+
+@tfidf.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.x.dtype in (S32, S64), f"dtype {m.x.dtype} (needs int32 or int64)"
+    yield m.x.rank in (1, 2), f"rank {m.x.rank} (needs 1 or 2)"
+    yield m.mode in MODES, f"mode {m.mode!r}"
+    yield not m.pool_strings, "a pool of strings for tokens that are none"
+    total = len(m.pool_int64s)
+    steps = [*m.ngram_counts, total]
+    whole = all(b >= a and (b - a) % n == 0 for n, (a, b) in _pairs(steps))
+    yield whole, f"ngram_counts {list(m.ngram_counts)} for a pool of {total}"
+    if whole:
+        known = len(list(grams(m.ngram_counts, total)))
+        yield len(m.ngram_indexes) == known, f"{len(m.ngram_indexes)} ngram_indexes of {known}"
+        weighed = m.mode == "TF" or not m.weights or len(m.weights) == known
+        yield weighed, f"{len(m.weights)} weights of {known}"
+    inside = all(0 <= i < m.y.shape[-1] for i in m.ngram_indexes)
+    yield inside, f"ngram_indexes outside 0..{m.y.shape[-1] - 1}"
+    lowest = np.iinfo(m.x.dtype.np_name) if m.x.dtype in (S32, S64) else None
+    if lowest is not None:
+        fits = all(lowest.min <= v <= lowest.max for v in m.pool_int64s)
+        yield fits, f"a pool of numbers that are no {m.x.dtype}"
+
+
+def _pairs(steps: Sequence[int]) -> list[tuple[int, tuple[int, int]]]:
+    return list(enumerate(pairwise(steps), 1))
+
+
+@tfidf.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    pool = np.array(m.pool_int64s, m.x.dtype.numpy)
+    count, places, weights = tables(m, len(pool))
+    params = c.params(
+        rows=1 if m.x.rank == 1 else m.x.shape[0],
+        cols=m.x.shape[-1],
+        width=m.y.shape[-1],
+        grams=count,
+        skips=m.max_skip_count,
+    )
+    c.call(
+        "aot_ngrams",
+        m.y,
+        m.x,
+        c.const(pool if pool.size else np.zeros(1, np.int64), "pool"),
+        c.const(places, "grams"),
+        c.const(weights, "weights"),
+        params,
+        instance={"MODE": MODES.index(m.mode), "E": m.x.dtype.nbytes},
+        header="aot_ngrams.h",
+    )
+
+
+def tables(m: Match, total: int) -> tuple[int, np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """The kernel's count of n-grams, `places` and `weights` for a pool of `total` tokens."""
+    rows, kept = [], []
+    weights = list(m.weights) or [1.0] * len(m.ngram_indexes)
+    for (place, n), column, weight in zip(
+        grams(m.ngram_counts, total), m.ngram_indexes, weights, strict=True
+    ):
+        if m.min_gram_length <= n <= m.max_gram_length:
+            rows.append((place, n, column))
+            kept.append(weight)
+    places = np.array(rows or [(0, 0, 0)], np.int32)
+    return len(rows), places, np.array(kept or [0.0], np.float32)
+
+
+@tfidf.cases
+def cases() -> Iterator[Case]:
+    pool: dict[str, Any] = dict(
+        ngram_counts=[0, 4],
+        ngram_indexes=[0, 1, 2, 3, 4, 5, 6],
+        pool_int64s=[2, 3, 5, 4, 5, 6, 7, 8, 6, 7],
+        min_gram_length=1,
+        max_gram_length=2,
+    )
+    x = ints(3, 11, low=1, high=9)
+    for mode in MODES:
+        weights = {} if mode == "TF" else {"weights": [0.5, 1.5, 2.0, 3.0, 0.25, 7.0, 1.0]}
+        yield case(x, mode=mode, max_skip_count=3, **pool, **weights)
+    yield case(x[0].astype("int32"), mode="TF", max_skip_count=0, **pool)
+    yield case(x[:, :1], mode="TF", max_skip_count=0, **(pool | {"min_gram_length": 2}))
