@@ -76,7 +76,7 @@ def add_codes(a: Array, b: Array, s: VSet) -> Array:
             raised = (v.astype(np.int64) - s.get("rest", z)) << 20
             sides.append(fixed(raised, mult, np.int64(s.get("rest", sh))))
         total = wrap(sides[0] - sides[1] if s.get("rest", "minus") else sides[0] + sides[1])
-        found = fixed(total, my, np.int64(shift)) + s.get("rest", "zy")
+        found = wrap(fixed(total, my, np.int64(shift)) + s.get("rest", "zy"))
     else:
         total = wrap(a.astype(np.int64) * ma + b.astype(np.int64) * mb + my)
         if kind == Kind.EVEN:

@@ -17,10 +17,12 @@ from aot.vendor.accel_sim.isa import (
     Instruction,
     used_bits,
 )
-from aot.vendor.accel_sim.kinds import Fault
+from aot.vendor.accel_sim.kinds import Alu, DType, Fault, Mem
 
 Words = tuple[int, int, int, int]
 _COMMON = {f.name: f for f in COMMON}
+#: Tables of 256 codes in the LUT memory.
+TABLES = 4
 _TAIL = ("dtype", "wait", "signal", "r1", "r2", "r3")
 
 
@@ -100,7 +102,26 @@ def check(i: Instr) -> Instr:
         raise StreamError(Fault.FIELD, f"{i.name}: a token between {i.row.unit.name} and itself")
     if i.row.queued and i.dtype not in i.row.dtypes:
         raise StreamError(Fault.FIELD, f"{i.name}: dtype {i.dtype}")
+    _check_values(i, i.dtype == DType.F32)
     return i
+
+
+def _check_values(i: Instr, f32: bool) -> None:
+    """Values that no instruction has."""
+    wrong = ""
+    if i.name == "LDL":
+        if i["mem"] > Mem.LUT or (i["packed"] and i["mem"] != Mem.WGT):
+            wrong = f"mem {i['mem']}, packed {i['packed']}"
+    elif i.name == "ALU":
+        if i["op"] > Alu.SOFTMAX or (f32 and i["op"] in (Alu.LUT, Alu.SOFTMAX)):
+            wrong = f"op {i['op']}"
+    elif i.name == "DRAIN":
+        if i["lut"] > TABLES or (f32 and i["lut"]):
+            wrong = f"lut {i['lut']}"
+    elif i.name in ("MM", "DW") and f32 and i["at"] % 4:
+        wrong = f"at {i['at']}"
+    if wrong:
+        raise StreamError(Fault.FIELD, f"{i.name}: {wrong} does not exist for this dtype")
 
 
 def encode(i: Instr) -> bytes:

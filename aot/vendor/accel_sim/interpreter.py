@@ -276,7 +276,7 @@ class Machine:
         elif op is Alu.CLIP:
             value = arith.clamp(a, s.get("first", "lo"), s.get("first", "hi"))
         elif op is Alu.LUT:
-            value = self._table(a, f["lut"])
+            value = self._table(a, f["table"])
         else:
             table = self.lut.view("<i4")
             rows = [arith.softmax(row, table, s) for row in a.reshape(-1, f["ch"])]

@@ -362,7 +362,7 @@ COMPUTE = (
             *_SIZE,
             _CH,
             _VECTOR,
-            Field("lut", 0, 28, 2, "table of LUT"),
+            Field("table", 0, 28, 2, "table of LUT"),
         ),
         "Elementwise: COPY, FILL, ADD, MUL, MAX, MIN, CLIP (lo, hi), LUT, SOFTMAX over the "
         "channels of every pixel (the LUT memory is its table of 256 words).",

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* MM and DW.
+ *
+ * int8: a chunk of the window's elements at a time, as int16: columns of weights are turned so that
+ * every sum is one product of two contiguous vectors. float32: every product and every sum is
+ * rounded, in the order of the elements, so nothing may be contracted. */
+#include "ax1_core.h"
+
+#if defined(__clang__)
+#pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#pragma GCC optimize("fp-contract=off")
+#endif
+
+#define AX1_CHUNK 128
+
+typedef struct ax1_job {
+    ax1_machine *m;
+    ax1_view v;
+    ax1_kernel k;
+    int32_t y, x, at, cols, pixels, depth, wgt, acc;
+    int add, pad_ok;
+} ax1_job;
+
+static void ax1_job_of(ax1_job *j, ax1_machine *m, const ax1_entry *e) {
+    j->m = m;
+    j->v = ax1_view_of(e->view);
+    j->k = ax1_kernel_of(e->kern);
+    j->y = AX1_MM_Y(e->w);
+    j->x = AX1_MM_X(e->w);
+    j->at = AX1_MM_AT(e->w);
+    j->cols = AX1_MM_COLS(e->w);
+    j->pixels = AX1_MM_ROWS(e->w) * j->cols;
+    j->depth = j->k.kh * j->k.kw * j->k.ci;
+    j->wgt = AX1_MM_WGT(e->w);
+    j->acc = AX1_MM_ACC(e->w);
+    j->add = AX1_MM_ADD(e->w) != 0;
+    j->pad_ok = 1;
+}
+
+/* `bytes` bytes of tap `tap` of the window of pixel p from its byte `at` on. NULL: outside the view
+ * (pad_ok stays 1) or outside SPM (pad_ok becomes 0). */
+static const uint8_t *ax1_tap(ax1_job *j, int32_t p, int32_t tap, int32_t at, int32_t bytes) {
+    const int32_t y = j->y + p / j->cols * j->k.sh + tap / j->k.kw * j->k.dh;
+    const int32_t x = j->x + p % j->cols * j->k.sw + tap % j->k.kw * j->k.dw;
+    const uint8_t *found;
+    if (!ax1_inside(&j->v, y, x)) {
+        return NULL;
+    }
+    found = ax1_bytes(j->m, &j->v, y, x, j->at + at, bytes);
+    j->pad_ok = j->pad_ok && found != NULL;
+    return found;
+}
+
+/* Elements first .. first + n - 1 of the window of pixel p. */
+static void ax1_gather(ax1_job *j, int16_t *to, int32_t p, int32_t first, int32_t n) {
+    int32_t e = 0, i;
+    while (e < n) {
+        const int32_t tap = (first + e) / j->k.ci, c = (first + e) % j->k.ci;
+        const int32_t left = j->k.ci - c, run = left < n - e ? left : n - e;
+        const int8_t *from = (const int8_t *)ax1_tap(j, p, tap, c, run);
+        const int16_t pad = (int16_t)j->v.pad;
+        if (from == NULL) {
+            for (i = 0; i < run; ++i) {
+                to[e + i] = pad;
+            }
+        } else {
+            for (i = 0; i < run; ++i) {
+                to[e + i] = from[i];
+            }
+        }
+        e += run;
+    }
+}
+
+static int32_t ax1_dot(const int16_t *a, const int16_t *b) {
+    int32_t sum = 0, i;
+    for (i = 0; i < AX1_CHUNK; ++i) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+static int32_t ax1_dot_short(const int16_t *a, const int16_t *b, int32_t n) {
+    int32_t sum = 0, i;
+    for (i = 0; i < n; ++i) {
+        sum += a[i] * b[i];
+    }
+    return sum;
+}
+
+static int32_t ax1_plus(int32_t a, int32_t b) {
+    return (int32_t)((uint32_t)a + (uint32_t)b);
+}
+
+/* The sums of one tile over the elements first .. first + n - 1. */
+static void ax1_chunk(ax1_job *j, int32_t tile, int32_t first, int32_t n) {
+    int16_t x[AX1_CHUNK], w[AX1_M][AX1_CHUNK];
+    const int replace = first == 0 && !j->add;
+    const int32_t even = (n + 7) / 8 * 8;
+    int32_t p, c, i;
+    for (i = 0; i < n; ++i) {
+        const int32_t row = (j->wgt + tile * j->depth + first + i) % AX1_WGT_ROWS;
+        for (c = 0; c < AX1_M; ++c) {
+            w[c][i] = j->m->wgt[row * AX1_M + c];
+        }
+    }
+    for (i = n; i < even; ++i) {
+        x[i] = 0;
+        for (c = 0; c < AX1_M; ++c) {
+            w[c][i] = 0;
+        }
+    }
+    for (p = 0; p < j->pixels; ++p) {
+        int32_t *sums = j->m->acc[(j->acc + tile * j->pixels + p) % AX1_ACC_ROWS];
+        ax1_gather(j, x, p, first, n);
+        for (c = 0; c < AX1_M; ++c) {
+            const int32_t dot = n == AX1_CHUNK ? ax1_dot(x, w[c]) : ax1_dot_short(x, w[c], even);
+            sums[c] = ax1_plus(replace ? 0 : sums[c], dot);
+        }
+    }
+}
+
+/* float32 values of lanes of a row of WGT. */
+static void ax1_lanes(float *to, const ax1_machine *m, int32_t row) {
+    memcpy(to, m->wgt + (size_t)(row % AX1_WGT_ROWS) * AX1_M, AX1_M);
+}
+
+/* One element of all lanes in float32. */
+static void ax1_step(float *sums, const float *x, const float *w, int32_t same) {
+    int32_t c;
+    for (c = 0; c < AX1_M / 4; ++c) {
+        const float product = x[same ? 0 : c] * w[c];
+        sums[c] = sums[c] + product;
+    }
+}
+
+/* The float32 sums of one pixel; `tile_at` is the first channel of the tile of DW, -1 for MM. */
+static void ax1_float_pixel(ax1_job *j, int32_t p, int32_t row, int32_t sum_row, int32_t tile_at) {
+    const int32_t taps = j->k.kh * j->k.kw, dw = tile_at >= 0, lanes = AX1_M / 4;
+    int32_t *bits = j->m->acc[sum_row % AX1_ACC_ROWS];
+    float sums[AX1_M / 4], w[AX1_M / 4], x[AX1_M / 4];
+    int32_t tap, c;
+    memset(sums, 0, sizeof sums);
+    if (j->add) {
+        memcpy(sums, bits, sizeof sums);
+    }
+    for (tap = 0; tap < taps; ++tap) {
+        const int32_t count = dw ? (j->k.ci - tile_at < lanes ? j->k.ci - tile_at : lanes) : 1;
+        for (c = 0; c < (dw ? 1 : j->k.ci); ++c) {
+            const uint8_t *from =
+                count > 0 ? ax1_tap(j, p, tap, 4 * (dw ? tile_at - j->at / 4 : c), 4 * count)
+                          : NULL;
+            memset(x, 0, sizeof x);
+            if (from != NULL) {
+                memcpy(x, from, (size_t)(4 * count));
+            }
+            ax1_lanes(w, j->m, row + (dw ? tap : tap * j->k.ci + c));
+            ax1_step(sums, x, w, !dw);
+        }
+    }
+    memcpy(bits, sums, sizeof sums);
+}
+
+static uint32_t ax1_float(ax1_job *j, const ax1_entry *e, int dw) {
+    const int32_t tiles = AX1_MM_TILES(e->w), depth = dw ? j->k.kh * j->k.kw : j->depth;
+    int32_t t, p;
+    for (t = 0; t < tiles; ++t) {
+        for (p = 0; p < j->pixels; ++p) {
+            ax1_float_pixel(j, p, j->wgt + t * depth, j->acc + t * j->pixels + p,
+                            dw ? j->at / 4 + t * (AX1_M / 4) : -1);
+        }
+    }
+    return j->pad_ok ? 0U : AX1_FAULT_LOCAL;
+}
+
+uint32_t AX1_NAME(exec_product)(ax1_machine *m, const ax1_entry *e) {
+    const int32_t tiles = AX1_MM_TILES(e->w);
+    ax1_job j;
+    int32_t t, first;
+    ax1_job_of(&j, m, e);
+    if (ax1_size(e) == 4) {
+        return ax1_float(&j, e, 0);
+    }
+    for (t = 0; t < tiles; ++t) {
+        for (first = 0; first < j.depth; first += AX1_CHUNK) {
+            const int32_t left = j.depth - first;
+            ax1_chunk(&j, t, first, left < AX1_CHUNK ? left : AX1_CHUNK);
+        }
+    }
+    return j.pad_ok ? 0U : AX1_FAULT_LOCAL;
+}
+
+/* int8 DW: one pixel of one tile with `count` channels from `from` of the pixel on. */
+static void ax1_depth_pixel(ax1_job *j, int32_t p, int32_t row, int32_t sum_row, int32_t from,
+                            int32_t count) {
+    int32_t *sums = j->m->acc[sum_row % AX1_ACC_ROWS];
+    int32_t tap, c, taps = j->k.kh * j->k.kw;
+    int32_t total[AX1_M];
+    int16_t x[AX1_M];
+    memset(total, 0, sizeof total);
+    memset(x, 0, sizeof x);
+    for (tap = 0; tap < taps; ++tap) {
+        const int8_t *w = j->m->wgt + (size_t)((row + tap) % AX1_WGT_ROWS) * AX1_M;
+        const int8_t *in = (const int8_t *)ax1_tap(j, p, tap, from, count);
+        if (in != NULL && count == AX1_M) {
+            for (c = 0; c < AX1_M; ++c) {
+                total[c] += (int16_t)in[c] * (int16_t)w[c];
+            }
+            continue;
+        }
+        for (c = 0; c < count; ++c) {
+            x[c] = (int16_t)(in != NULL ? in[c] : j->v.pad);
+        }
+        for (c = 0; c < AX1_M; ++c) {
+            total[c] += x[c] * w[c];
+        }
+    }
+    for (c = 0; c < AX1_M; ++c) {
+        sums[c] = ax1_plus(j->add ? sums[c] : 0, total[c]);
+    }
+}
+
+uint32_t AX1_NAME(exec_depthwise)(ax1_machine *m, const ax1_entry *e) {
+    const int32_t tiles = AX1_DW_TILES(e->w);
+    ax1_job j;
+    int32_t t, p;
+    ax1_job_of(&j, m, e);
+    if (ax1_size(e) == 4) {
+        return ax1_float(&j, e, 1);
+    }
+    for (t = 0; t < tiles; ++t) {
+        const int32_t left = j.k.ci - j.at - t * AX1_M;
+        const int32_t count = left < 0 ? 0 : left < AX1_M ? left : AX1_M;
+        for (p = 0; p < j.pixels; ++p) {
+            ax1_depth_pixel(&j, p, j.wgt + t * j.k.kh * j.k.kw, j.acc + t * j.pixels + p, t * AX1_M,
+                            count);
+        }
+    }
+    return j.pad_ok ? 0U : AX1_FAULT_LOCAL;
+}
