@@ -150,7 +150,8 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
         known = {**bound, **handed}
         one = _Comparison(built, sample, options, request.tolerance, reference, known)
         outputs += one.outputs(ours[k] if handed else execute(built, sample.inputs))
-        if request.per_node and not (handed and k):  # a traced run starts with states of zero
+        # A traced run starts with states of zero; codes are compared layer by layer.
+        if request.per_node and not coded and not (handed and k):
             nodes += one.nodes(values)
         if layers is not None and not (handed and k):
             layers += one.layers()
@@ -159,7 +160,7 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
             regions += compare_regions(built, twins, inputs, tolerance, options.accuracy)
         handed = one.next_states()
     traced = 1 if built.states else max(1, len(samples))
-    skipped = len(values) - len(nodes) // traced if request.per_node else 0
+    skipped = len(values) - len(nodes) // traced if request.per_node and not coded else 0
     found = tuple(outputs), tuple(nodes), skipped, layers, tuple(regions)
     return Report(built.name, reference.name, *found)
 
