@@ -116,26 +116,6 @@ AOT_INLINE uint32_t aot_dsp_highs(uint32_t a, uint32_t b) {
 #endif
 }
 
-/* acc + the product of two halves: low of a with low of b, high with high. */
-AOT_INLINE int32_t aot_dsp_mla_low(int32_t acc, uint32_t a, uint32_t b) {
-#if AOT_DSP
-    int32_t r;
-    __asm__("smlabb %0,%1,%2,%3" : "=r"(r) : "r"(a), "r"(b), "r"(acc));
-    return r;
-#else
-    return acc + aot_dsp_lo(a) * aot_dsp_lo(b);
-#endif
-}
-AOT_INLINE int32_t aot_dsp_mla_high(int32_t acc, uint32_t a, uint32_t b) {
-#if AOT_DSP
-    int32_t r;
-    __asm__("smlatt %0,%1,%2,%3" : "=r"(r) : "r"(a), "r"(b), "r"(acc));
-    return r;
-#else
-    return acc + aot_dsp_hi(a) * aot_dsp_hi(b);
-#endif
-}
-
 /* -- Blocks ----------------------------------------------------------------------------------- */
 
 #if AOT_DSP
