@@ -6,16 +6,16 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from quant_graphs import S8, SX, Net, codes, convolved
 
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
 from aot.partition.select import select
+from quant_graphs import S8, SX, Net, codes, convolved
 
 
 @pytest.mark.parametrize("swapped", [False, True])
-def test_the_larger_convolution_takes_the_sum(swapped: bool) -> None:
+def test_the_larger_convolution_takes_the_sum(swapped):
     net = Net(x=(np.int8, (1, 4, 8, 8)))
     large = convolved(net, "x", pads=[1, 1, 1, 1])
     small = convolved(net, "x", weights=codes(6, 4, 1, 1))
