@@ -62,10 +62,9 @@ class Size:
 
 def measure(built: Built) -> Size:
     """The size of a built bundle: of its image on boards, else of lib/libNAME.a."""
-    memory = built.manifest["memory"]
-    macs = sum(int(n.get("macs", 0)) for n in built.manifest["nodes"])
     if built.board:
         image = measure_image(built.program())
+        memory, macs = _known(built)
         arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
         static = image.data + image.bss + max(0, image.arena - arena)
         code = max(0, image.flash - constants)
@@ -75,6 +74,7 @@ def measure(built: Built) -> Size:
     if not archive.is_file():
         raise BuildError(f"{built.out} is not built", hint=f"cmake --build {built.out}")
     text, data, bss = (sum(column) for column in zip(*_sections(archive), strict=True))
+    memory, macs = _known(built)
     arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
     return Size(
         built.name,
@@ -86,6 +86,11 @@ def measure(built: Built) -> Size:
         macs,
         False,
     )
+
+
+def _known(built: Built) -> tuple[dict[str, Any], int]:
+    """The manifest's memory, and multiply-accumulates of a run."""
+    return built.manifest["memory"], sum(int(n.get("macs", 0)) for n in built.manifest["nodes"])
 
 
 def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> Size:

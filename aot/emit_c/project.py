@@ -154,7 +154,8 @@ def _runner(
         needs = _needs(program, plan, constants)
         needs = replace(needs, constants=needs.constants + vector_bytes(program, samples))
         return board.board_files(target, needs, options.flash)
-    return {"host/runner.c": (runtime_c() / "ports" / "host" / "runner.c").read_bytes()}
+    folder = runtime_c() / "ports" / "host"
+    return {f"host/{n}": (folder / n).read_bytes() for n in ("runner.c", "trace.h")}
 
 
 def _selftest(program: Program, options: Options, samples: Sequence[Sample]) -> dict[str, File]:

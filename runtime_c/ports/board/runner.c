@@ -403,68 +403,7 @@ ALONE static void self_test(void) {
 }
 #endif
 
-/* -- Measuring ----------------------------------------------------------------------------------
- */
-
-/* Fill what is free of the stack, far enough below this very function's frame. */
-ALONE static void paint(void) {
-    volatile uint32_t *p = (volatile uint32_t *)(void *)aot_stack_limit;
-    const volatile uint32_t *const end = (const volatile uint32_t *)__builtin_frame_address(0) - 8;
-    for (; p < end; ++p)
-        *p = PAINT;
-}
-
-/* Bytes of the stack that were used since. */
-static uintptr_t stack_used(void) {
-    const uint32_t *p = (const uint32_t *)(const void *)aot_stack_limit;
-    const uint32_t *const end = (const uint32_t *)(const void *)aot_stack_top;
-    while (p < end && *p == PAINT)
-        ++p;
-    return (uintptr_t)end - (uintptr_t)p;
-}
-
-ALONE static void value(intptr_t file, const char *before, uint64_t number_) {
-    char digits[20];
-    const char *text = aot_hex(digits + sizeof digits, number_);
-    (void)ask(WRITE, file, before, length(before));
-    (void)ask(WRITE, file, text, length(text));
-}
-
-ALONE static intptr_t report_file(void) {
-    const intptr_t report = (intptr_t)setting('r', 0);
-    return report != 0 ? report : open_file(":tt", WRITE_BINARY);
-}
-
-ALONE static void finish(intptr_t file) {
-    (void)ask(WRITE, file, "\"}\n", 3);
-    (void)ask(CLOSE, file, NULL, 0);
-}
-
-/* Ticks of nothing and of each run as hexadecimal text, and the stack. Little is kept while the
- * model runs: it would count as its stack. */
-ALONE static void measure(uint32_t repeat, uint32_t warmup) {
-    const intptr_t file = report_file();
-    uint32_t i = warmup + repeat;
-    uintptr_t most = 0;
-    aot_count_start();
-    value(file, "{\"ticks\":[\"", aot_count());
-    for (; i > 0; --i) {
-        uint64_t ticks;
-        uintptr_t used;
-        load(0, 1, 0);
-        paint();
-        aot_count_start();
-        run();
-        ticks = aot_count();
-        used = stack_used();
-        most = used > most ? used : most;
-        if (i <= repeat)
-            value(file, "\",\"", ticks);
-    }
-    value(file, "\"],\"stack\":\"", most);
-    finish(file);
-}
-
+#include "measure.h"
 #ifdef AOT_TRACE
 #include "trace.h"
 #endif
