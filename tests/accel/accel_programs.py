@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import struct
 
 import numpy as np
 
 from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.isa import BY_NAME
 from aot.vendor.accel_sim.kinds import Alu, DType, Kind, Rq
 from aot.vendor.accel_sim.pack import pack
 from aot.vendor.accel_sim.program import Program
@@ -70,10 +72,8 @@ class Writer:
         self.chain.append((name, fields))
 
     def _emit(self) -> None:
-        from aot.vendor.accel_sim.isa import BY_NAME
-
         queued = [n for n, (name, _) in enumerate(self.chain) if BY_NAME[name].queued]
-        for a, b in zip(queued, queued[1:], strict=False):
+        for a, b in itertools.pairwise(queued):
             (first, given), (second, taken) = self.chain[a], self.chain[b]
             one, two = BY_NAME[first].unit, BY_NAME[second].unit
             if one != two:

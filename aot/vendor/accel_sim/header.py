@@ -33,7 +33,7 @@ def accessor(f: isa.Field) -> str:
 
 def _lines() -> Iterator[str]:
     yield "/* SPDX-License-Identifier: MIT-0 */"
-    yield "/* The instructions and machines of AX1. Written by header.py from isa.py and config.py. */"
+    yield "/* The instructions and machines of AX1: header.py writes it from isa.py, config.py. */"
     yield "/* clang-format off */"
     yield "#ifndef AX1_ISA_H"
     yield "#define AX1_ISA_H"

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The proof that a stream is safe, from its final bytes.
+
+Instructions are walked in program order. The k-th token that a unit takes from another is the k-th
+that was given, so every instruction knows (as a vector of counts, one per unit) what has completed
+before it starts, whatever the timing. Every byte of every memory remembers who wrote it last, and
+who read it last per unit; an access is safe if all these are among what has completed. So no order
+that the tokens allow computes anything else than program order does.
+
+Tokens must be given before they are taken in program order, which excludes deadlocks; every token
+must be taken; at no time, in no order, may more than 15 wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aot.errors import InternalError
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.effects import Access, accesses, distinct
+from aot.vendor.accel_sim.encode import StreamError
+from aot.vendor.accel_sim.frontend import Step, expand
+from aot.vendor.accel_sim.isa import MAX_TOKENS
+from aot.vendor.accel_sim.kinds import Alu, Fault, Unit
+from aot.vendor.accel_sim.pack import unpack
+from aot.vendor.accel_sim.timing import Region
+
+Array = np.ndarray[Any, Any]
+Clock = tuple[int, int, int, int]
+Ranges = Sequence[tuple[int, int]]
+UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
+
+
+def _join(a: Clock, b: Clock) -> Clock:
+    return max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3])
+
+
+@dataclass(slots=True)
+class _Bytes:
+    """Per element of a memory: last writer (unit, number; 0: from outside; -1: nobody), readers."""
+
+    name: str
+    unit: Array
+    number: Array
+    readers: Array
+
+    @staticmethod
+    def of(name: str, size: int, known: bool) -> _Bytes:
+        number = np.full(size, 0 if known else -1, np.int64)
+        return _Bytes(name, np.zeros(size, np.int8), number, np.zeros((4, size), np.int64))
+
+
+@dataclass(slots=True)
+class _Tokens:
+    """Tokens of one unit for another: those waiting, and who took each of the earlier ones."""
+
+    waiting: deque[Clock] = field(default_factory=deque)
+    taken: list[int] = field(default_factory=list)
+    given: int = 0
+
+
+@dataclass(slots=True)
+class _Proof:
+    c: Config
+    regions: Sequence[Region]
+    data: Sequence[bytes]
+    memories: dict[str, _Bytes]
+    clocks: list[Clock] = field(default_factory=lambda: [(0, 0, 0, 0)] * 4)
+    counts: list[int] = field(default_factory=lambda: [0] * 4)
+    fence: Clock = (0, 0, 0, 0)
+    tokens: dict[tuple[Unit, Unit], _Tokens] = field(
+        default_factory=lambda: {(a, b): _Tokens() for a in UNITS for b in UNITS}
+    )
+
+    def fail(self, step: Step, fault: Fault, what: str) -> StreamError:
+        return StreamError(fault, f"{step.i.name}: {what}", f"the stream at 0x{step.pc:x}")
+
+    # -- tokens -----------------------------------------------------------------------------------
+
+    def started(self, step: Step) -> Clock:
+        """What has completed before `step` starts."""
+        unit = step.unit
+        clock = _join(self.clocks[unit], self.fence)
+        for giver in UNITS:
+            if step.i.wait >> giver & 1:
+                tokens = self.tokens[giver, unit]
+                if not tokens.waiting:
+                    raise self.fail(
+                        step,
+                        Fault.DEADLOCK,
+                        f"takes a token of {giver.name} that no earlier instruction gives",
+                    )
+                clock = _join(clock, tokens.waiting.popleft())
+                tokens.taken.append(self.counts[unit] + 1)
+        return clock
+
+    def completed(self, step: Step, clock: Clock) -> None:
+        """`step`, which knew `clock`, completes and gives its tokens."""
+        unit = step.unit
+        self.counts[unit] += 1
+        after = tuple(self.counts[u] if u == unit else n for u, n in enumerate(clock))
+        self.clocks[unit] = (after[0], after[1], after[2], after[3])
+        for taker in UNITS:
+            if step.i.signal >> taker & 1:
+                self._give(step, taker, clock)
+
+    def _give(self, step: Step, taker: Unit, clock: Clock) -> None:
+        tokens = self.tokens[step.unit, taker]
+        old = tokens.given - MAX_TOKENS
+        if old >= 0 and (old >= len(tokens.taken) or tokens.taken[old] > clock[taker]):
+            raise self.fail(
+                step, Fault.TOKENS, f"more than {MAX_TOKENS} tokens may wait for {taker.name}"
+            )
+        tokens.given += 1
+        tokens.waiting.append(self.clocks[step.unit])
+
+    # -- memories ---------------------------------------------------------------------------------
+
+    def memory(self, step: Step, a: Access) -> _Bytes | None:
+        """The memory of an access; None if nobody can change it."""
+        if a.memory != "SYS":
+            return self.memories[a.memory]
+        if a.write and not self.regions[a.region].writable:
+            raise self.fail(step, Fault.READ_ONLY, f"writes to region {a.region}")
+        return self.memories.get(f"region {a.region}")
+
+    def touch(self, step: Step, a: Access, clock: Clock) -> None:
+        """Check an access against all earlier ones."""
+        m = self.memory(step, a)
+        if m is None or not a.index.size:
+            return
+        known = np.array(clock, np.int64)
+        known[step.unit] = self.counts[step.unit]
+        writer = m.number[a.index]
+        if not a.write and (writer < 0).any():
+            where = int(a.index[np.argmax(writer < 0)])
+            raise self.fail(step, Fault.LOCAL, f"reads {m.name} at {where}, never written")
+        self._ordered(step, m, a, writer > known[m.unit[a.index]], "written")
+        if a.write:
+            for unit in UNITS:
+                late = m.readers[unit][a.index] > known[unit]
+                self._ordered(step, m, a, late, f"read by {unit.name}")
+
+    def _ordered(self, step: Step, m: _Bytes, a: Access, late: Array, what: str) -> None:
+        if late.any():
+            verb = "writes" if a.write else "reads"
+            where = int(a.index[np.argmax(late)])
+            raise self.fail(
+                step, Fault.TOKENS, f"{verb} {m.name} at {where} while it may still be {what}"
+            )
+
+    def record(self, step: Step, a: Access) -> None:
+        """Remember an access."""
+        m = self.memory(step, a)
+        if m is None:
+            return
+        number = self.counts[step.unit] + 1
+        if a.write:
+            m.unit[a.index] = step.unit
+            m.number[a.index] = number
+        else:
+            m.readers[step.unit][a.index] = number
+
+    def alone(self, step: Step, found: list[Access]) -> None:
+        """A result has no byte twice, and is an operand byte for byte or apart from it."""
+        local = [a for a in found if a.memory == "SPM"]
+        out = next((a for a in local if a.write), None)
+        if out is None or step.i.name == "LDL":
+            return
+        if not distinct(step, step.view):
+            raise self.fail(step, Fault.LOCAL, "pixels of the result overlap")
+        for a in local:
+            if a.write or (
+                a.index.shape == out.index.shape
+                and step.i.name != "POOL"
+                and step.f.get("op") != Alu.SOFTMAX
+                and (a.index == out.index).all()
+            ):
+                continue
+            low, high = int(out.index.min()), int(out.index.max())
+            near = a.index[(a.index >= low) & (a.index <= high)]
+            if near.size and np.isin(near, out.index).any():
+                raise self.fail(step, Fault.LOCAL, "the result overlaps an operand")
+
+    def step(self, step: Step) -> None:
+        """One queued instruction."""
+        if step.f.get("region", 0) >= len(self.regions):
+            raise self.fail(step, Fault.REGION, f"region {step.f['region']} does not exist")
+        clock = self.started(step)
+        found = accesses(step, self.c, [r.size for r in self.regions])
+        if step.i.name == "LDL" and step.f["packed"]:
+            self.unpacked(step)
+        self.alone(step, found)
+        for a in found:
+            self.touch(step, a, clock)
+        for a in found:
+            self.record(step, a)
+        self.completed(step, clock)
+
+    def unpacked(self, step: Step) -> None:
+        """Compressed weights are whole."""
+        region, at = step.f["region"], step.f["offset"]
+        if region < len(self.data) and self.data[region]:
+            unpack(self.data[region][at : at + step.f["packed"]], step.f["bytes"])
+
+    def ended(self, step: Step) -> None:
+        """HALT: every token was taken."""
+        for (giver, taker), tokens in self.tokens.items():
+            if tokens.waiting:
+                raise self.fail(
+                    step,
+                    Fault.LEFT,
+                    f"{len(tokens.waiting)} tokens of {giver.name} for {taker.name} are left",
+                )
+
+
+def _memories(
+    c: Config, regions: Sequence[Region], written: Mapping[int, Ranges] | None
+) -> dict[str, _Bytes]:
+    sizes = {
+        "SPM": c.spm, "WGT": c.wgt, "ACC": c.acc_rows * c.m, "PRM": c.prm_channels, "LUT": c.lut
+    }  # fmt: skip
+    found = {name: _Bytes.of(name, size, False) for name, size in sizes.items()}
+    for n, r in enumerate(regions):
+        if r.writable:
+            ranges = None if written is None else written.get(n)
+            memory = _Bytes.of(f"region {n}", r.size, ranges is None)
+            for begin, end in ranges or ():
+                memory.number[begin:end] = 0
+            found[memory.name] = memory
+    return found
+
+
+def prove(
+    stream: bytes,
+    c: Config,
+    regions: Sequence[Region],
+    data: Sequence[bytes] = (),
+    entry: int = 0,
+    written: Mapping[int, Ranges] | None = None,
+) -> int:
+    """Raise StreamError if anything about the program is unsafe; the number of executed
+    instructions.
+
+    `written` gives for a writable region the ranges of bytes that hold values before the program
+    starts (a region that is not named: all). Regions are taken to be disjoint, and local memories
+    to be empty when a program starts. `data` are the bytes of the regions, to check compressed
+    weights.
+    """
+    proof = _Proof(c, regions, data, _memories(c, regions, written))
+    count = 0
+    for step in expand(stream, entry):
+        count += 1
+        if step.unit is not Unit.FE:
+            proof.step(step)
+        elif step.i.name == "FENCE":
+            for unit in UNITS:
+                if step.f["units"] >> unit & 1:
+                    proof.fence = _join(proof.fence, proof.clocks[unit])
+        elif step.i.name == "HALT":
+            proof.ended(step)
+    return count
+
+
+def verify(
+    stream: bytes,
+    c: Config,
+    regions: Sequence[Region],
+    data: Sequence[bytes] = (),
+    entry: int = 0,
+    written: Mapping[int, Ranges] | None = None,
+) -> int:
+    """`prove`, for a stream of the compiler: what it finds is a bug, so it raises InternalError."""
+    try:
+        return prove(stream, c, regions, data, entry, written)
+    except StreamError as error:
+        raise InternalError(
+            f"accel_sim: an unsafe command stream: {error.what}", error.where
+        ) from error
