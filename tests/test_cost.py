@@ -237,3 +237,31 @@ def test_tune_needs_a_vendor_and_this_machine(
     assert main(line) == 1
     assert "cortex-m4 is not this machine" in capsys.readouterr().err
     assert not (tmp_path / "t.json").exists()
+
+
+def test_the_file_of_a_partition_remembers_which_lowering_was_chosen() -> None:
+    from aot.partition.serialise import serialise
+
+    made = acme()
+    other = made.pattern(lambda op, x: op.Exp(x))
+    other.name, other.priority = "other", -1
+    loaded = ir.Model(graph(), ir_version=10)
+    portable = host()
+    names = {f"c.{p.name}": 100.0 for p in portable.patterns}
+    costs = {**names, "acme.exp": 80.0, "acme.other": 10.0, "acme.sin": 1.0}
+    known = Costs(1, table([made, portable], costs))
+    found = select(loaded.graph, [made, portable], costs=known)
+    assert [s.pattern.name for s in found.items] == ["other", "sin", "other", "sin"]
+    loaded.opset_imports[""] = onnx.defs.onnx_opset_version()
+    again = ir.from_proto(load_again(serialise(loaded, found)))
+    same = select(again.graph, [made, portable])
+    assert [s.pattern.name for s in same.items] == ["other", "sin", "other", "sin"]
+
+
+def load_again(proto: onnx.ModelProto) -> onnx.ModelProto:
+    from aot.load.marks import push_marks
+    from aot.load.splice import splice
+
+    push_marks(proto)
+    splice(proto)
+    return onnx.shape_inference.infer_shapes(proto)

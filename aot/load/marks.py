@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 BACKEND_KEY = "aot.backend"
 REGION_KEY = "aot.region"
 MARKS = (BACKEND_KEY, REGION_KEY)
+#: On the node that ends a match, in files of `aotc partition`: the backend's pattern that took it.
+PATTERN_KEY = "aot.pattern"
 
 Key = tuple[str, str]
 Marks = dict[str, str]

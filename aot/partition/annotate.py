@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import AotError, UsageError, raise_all
-from aot.load.marks import BACKEND_KEY, REGION_KEY
+from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.graph import read_by
 from aot.shapes.nodes import original_name
 
@@ -26,17 +26,22 @@ FIELDS = ("backend", "nodes", "begin", "end")
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Who computes a node ("" = anybody), and the name of its region ("" = none)."""
+    """Who computes a node ("" = anybody), the name of its region ("" = none).
+
+    `pattern` is the backend's pattern that ends there, which is followed where it exists.
+    """
 
     backend: str = ""
     region: str = ""
+    pattern: str = ""
 
 
 def mark_of(node: ir.Node) -> Mark:
     """The user's word on a node."""
     backend = str(node.metadata_props.get(BACKEND_KEY, ""))
     region = str(node.metadata_props.get(REGION_KEY, ""))
-    return Mark(backend, "" if backend == PORTABLE else region)
+    pattern = str(node.metadata_props.get(PATTERN_KEY, "")) if backend else ""
+    return Mark(backend, "" if backend == PORTABLE else region, pattern)
 
 
 def asked_backends(keep: Mapping[str, str], regions: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -78,6 +83,7 @@ def annotate(
         for node in named[name]:
             if node.metadata_props.get(BACKEND_KEY, backend) != backend:
                 node.metadata_props.pop(REGION_KEY, None)
+                node.metadata_props.pop(PATTERN_KEY, None)
             node.metadata_props[BACKEND_KEY] = backend
     raise_all(errors)
     _complete(model.graph, preferred)

@@ -65,6 +65,12 @@ class _Outside(Container[int]):
 FREE = Mark()
 
 
+def _has(backend: Backend, name: str, node: ir.Node) -> bool:
+    """Whether the backend has a pattern of that name that may end at the node."""
+    kind = (node.domain, node.op_type)
+    return any(p.name == name and kind in root_ops(p.graph) for p in backend.patterns)
+
+
 class Cover:
     """Nodes of a graph and who owns them. Nodes are in topological order.
 
@@ -165,6 +171,8 @@ class Cover:
         if id(node) in self._owner or mark.backend not in ("", backend.name):
             return None
         if self._marked_only and not mark.backend:
+            return None
+        if mark.pattern and mark.pattern != pattern.name and _has(backend, mark.pattern, node):
             return None
         barred: Container[int] = self._owner
         if self._only is not None:

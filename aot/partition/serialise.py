@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import ModelError
-from aot.load.marks import BACKEND_KEY, REGION_KEY
+from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
 from aot.partition.select import Partition, Region
@@ -47,12 +47,13 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
     ordered = list(_ordered(model.graph, partition))
     _interface(model.graph, [n for _, nodes in ordered for n in nodes], made.graph)
     readers = _readers(model.graph)
+    patterns = {id(s.match.root.ir): s.pattern.name for r in regions for s in r.items}
     for region, nodes in ordered:
         if region is None:
             made.graph.node.extend(_marked(n) for n in nodes)
             continue
         label = labels[region.index]
-        function = _function(nodes, region.backend, label, imports, readers)
+        function = _function(nodes, region.backend, label, imports, readers, patterns)
         made.functions.append(function)
         call = helper.make_node(
             label, list(function.input), list(function.output), name=label, domain=DOMAIN
@@ -148,7 +149,7 @@ def _ordered(
         yield open_
 
 
-def _marked(node: ir.Node, backend: str = "c") -> onnx.NodeProto:
+def _marked(node: ir.Node, backend: str = "c", pattern: str = "") -> onnx.NodeProto:
     """The node, with the backend that computes it (nothing inside a function: that says it)."""
     import onnx_ir as ir
 
@@ -156,10 +157,12 @@ def _marked(node: ir.Node, backend: str = "c") -> onnx.NodeProto:
     own = [(p.key, p.value) for p in proto.metadata_props]
     del proto.metadata_props[:]
     for key, value in own:
-        if key not in (NAME_KEY, BACKEND_KEY, REGION_KEY):
+        if key not in (NAME_KEY, BACKEND_KEY, REGION_KEY, PATTERN_KEY):
             proto.metadata_props.add(key=key, value=value)
     if backend:
         proto.metadata_props.add(key=BACKEND_KEY, value=backend)
+    if pattern:
+        proto.metadata_props.add(key=PATTERN_KEY, value=pattern)
     return proto
 
 
@@ -169,10 +172,12 @@ def _function(
     label: str,
     imports: dict[str, int],
     readers: Mapping[int, Sequence[int]],
+    patterns: Mapping[int, str],
 ) -> onnx.FunctionProto:
     """A region: its inputs in order of first use, its outputs in order of computation.
 
-    `readers` are the nodes that read each value of the graph, by id().
+    `readers` are the nodes that read each value of the graph, `patterns` what ends at a node, both
+    by id().
     """
     from onnx import helper
 
@@ -185,7 +190,7 @@ def _function(
         for v in n.outputs
         if v.name and (v.is_graph_output() or any(r not in covered for r in readers[id(v)]))
     ]
-    protos = [_marked(n, "") for n in nodes]
+    protos = [_marked(n, "", patterns.get(id(n), "")) for n in nodes]
     used = {n.domain for n in protos}
     function = helper.make_function(
         DOMAIN,
