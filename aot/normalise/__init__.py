@@ -108,12 +108,12 @@ def settle(model: ir.Model, options: LoadOptions, budget: Budget) -> None:
             break
 
 
-def finish(model: ir.Model, budget: Budget) -> bool:
+def finish(model: ir.Model, options: LoadOptions, budget: Budget) -> bool:
     """What can be done only when nothing else changes any more; whether that changes again."""
-    folded = False
+    folded, sums = False, "DequantizeLinear" in options.keeps
     for graph in list(graphs(model)):
         quant_share(Editor(graph))
-        folded = fold_weights(Editor(graph), budget) or folded
+        folded = fold_weights(Editor(graph), budget, sums) or folded
     return folded
 
 
@@ -123,7 +123,7 @@ def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
     budget = Budget(options)
     for _ in range(MAX_ROUNDS):
         settle(model, options, budget)
-        if not finish(model, budget) and not expand(model, options):
+        if not finish(model, options, budget) and not expand(model, options):
             break
     unused_constants(model)
     name_everything(model)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, producer
+from aot.edit import Editor, producer, single_use
 from aot.normalise.fold import Budget
 from aot.normalise.quant import (
     DEQUANTISE,
@@ -37,22 +37,35 @@ PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 ELEMENTWISE = ("Add", "Mul", "Sub")
 
 
-def fold_weights(edit: Editor, budget: Budget) -> bool:
-    """Replace the constant codes no integer operator can use; whether there were any."""
+def fold_weights(edit: Editor, budget: Budget, sums: bool = False) -> bool:
+    """Replace the constant codes no integer operator can use; whether there were any.
+
+    With `sums` some backend has integer convolutions whose sums are added to other codes.
+    """
     for node in edit.graph:
         if node.op_type != DEQUANTISE or node.domain or constant(node.inputs[0]) is None:
             continue
-        if not _is_kept(node):
+        if not _is_kept(node, sums):
             _fold(edit, node, budget)
     return edit.changed
 
 
-def _is_kept(node: ir.Node) -> bool:
+def _is_kept(node: ir.Node, sums: bool) -> bool:
     """Whether everyone who reads the numbers may be part of an integer operator."""
     uses = list(node.outputs[0].uses())
     if params_of(node) is None or node.outputs[0].is_graph_output() or not uses:
         return False
-    return all(_is_integer(u.node, u.idx) for u in uses)
+    return all(_is_integer(u.node, u.idx) or (sums and _is_added(u.node)) for u in uses)
+
+
+def _is_added(conv: ir.Node) -> bool:
+    """Whether a convolution of codes is added to codes before anything becomes codes."""
+    add = single_use(conv.outputs[0])
+    if conv.op_type != "Conv" or add is None or add.op_type != "Add" or conv.domain or add.domain:
+        return False
+    other = dequantised(add.inputs[1] if add.inputs[0] is conv.outputs[0] else add.inputs[0])
+    ready = product_scale(conv) is not None and quantiser_after(add.outputs[0]) is not None
+    return ready and other is not None and not is_weight(other)
 
 
 def _is_integer(reader: ir.Node, index: int) -> bool:

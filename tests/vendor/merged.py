@@ -39,7 +39,8 @@ class Part:
 def partition_of(model: onnx.ModelProto, backends: tuple[str, ...]) -> Partition:
     """Who computes what."""
     found = backends_for(backends)
-    return select(normalise(load(model, _load_options(Options(), found))).graph, found)
+    options = _load_options(Options(), found)
+    return select(normalise(load(model, options), options).graph, found)
 
 
 def taken_by(part: Part, vendor: str) -> list[str]:

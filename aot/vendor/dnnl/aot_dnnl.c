@@ -17,11 +17,22 @@ static const struct {
     int slot;
     int arg;
 } arguments[] = {
-    {SRC, DNNL_ARG_SRC},           {SRC1, DNNL_ARG_SRC_1},
-    {DST, DNNL_ARG_DST},           {WEIGHTS, DNNL_ARG_WEIGHTS},
-    {BIAS, DNNL_ARG_BIAS},         {SCALE, DNNL_ARG_SCALE},
-    {SHIFT, DNNL_ARG_SHIFT},       {MEAN, DNNL_ARG_MEAN},
-    {VARIANCE, DNNL_ARG_VARIANCE}, {SCRATCH, DNNL_ARG_SCRATCHPAD},
+    {SRC, DNNL_ARG_SRC},
+    {SRC1, DNNL_ARG_SRC_1},
+    {DST, DNNL_ARG_DST},
+    {WEIGHTS, DNNL_ARG_WEIGHTS},
+    {BIAS, DNNL_ARG_BIAS},
+    {SCALE, DNNL_ARG_SCALE},
+    {SHIFT, DNNL_ARG_SHIFT},
+    {MEAN, DNNL_ARG_MEAN},
+    {VARIANCE, DNNL_ARG_VARIANCE},
+    {SCRATCH, DNNL_ARG_SCRATCHPAD},
+#if AOT_DNNL_V3 /* 2.x has them in the attributes */
+    {SCALE_X, DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_0},
+    {SCALE_X1, DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_1},
+    {SCALE_W, DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS},
+    {ZERO_X, DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC},
+#endif
 };
 enum { ARGUMENTS = sizeof arguments / sizeof arguments[0] };
 
@@ -184,20 +195,25 @@ static dnnl_status_t append_act(dnnl_post_ops_t ops, int act, float alpha, float
     return status;
 }
 
-dnnl_status_t aot_dnnl_begin(aot_new *n, void **session, int sum, int act, float alpha,
-                             float beta) {
-    dnnl_post_ops_t ops = NULL;
+dnnl_status_t aot_dnnl_start(aot_new *n, void **session) {
     dnnl_status_t status;
     n->engine = (dnnl_engine_t)session[ENGINE];
     n->attr = NULL;
     n->pd = NULL;
     status = dnnl_primitive_attr_create(&n->attr);
     THEN(status, dnnl_primitive_attr_set_scratchpad_mode(n->attr, dnnl_scratchpad_mode_user));
+    return status;
+}
+
+dnnl_status_t aot_dnnl_begin(aot_new *n, void **session, int sum, int act, float alpha,
+                             float beta) {
+    dnnl_post_ops_t ops = NULL;
+    dnnl_status_t status = aot_dnnl_start(n, session);
     if (!sum && act == AOT_DNNL_ACT_NONE)
         return status;
     THEN(status, dnnl_post_ops_create(&ops));
     if (sum)
-        THEN(status, append_sum(ops));
+        THEN(status, append_sum(ops, 1.0f));
     THEN(status, append_act(ops, act, alpha, beta));
     THEN(status, dnnl_primitive_attr_set_post_ops(n->attr, ops));
     if (ops != NULL)
@@ -219,6 +235,21 @@ dnnl_status_t aot_dnnl_attach_row(void **slot, const aot_new *n, dnnl_dim_t coun
     dnnl_memory_t memory = NULL;
     dnnl_status_t status = md_new(&d, 1, &count, dnnl_a);
     THEN(status, dnnl_memory_create(&memory, md_ref(&d), n->engine, (void *)(uintptr_t)data));
+    *slot = memory;
+    md_drop(&d);
+    return status;
+}
+
+dnnl_status_t aot_dnnl_attach_copy(void **slot, const aot_new *n, dnnl_data_type_t type,
+                                   dnnl_dim_t count, const void *data) {
+    aot_md d = MD_EMPTY;
+    dnnl_memory_t memory = NULL;
+    void *to = NULL;
+    dnnl_status_t status = md_typed(&d, 1, &count, type, dnnl_a);
+    THEN(status, dnnl_memory_create(&memory, md_ref(&d), n->engine, DNNL_MEMORY_ALLOCATE));
+    THEN(status, dnnl_memory_get_data_handle(memory, &to));
+    if (status == dnnl_success)
+        memcpy(to, data, dnnl_memory_desc_get_size(md_ref(&d)));
     *slot = memory;
     md_drop(&d);
     return status;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* oneDNN primitives as objects of a context: created once, executed by every run. float32.
+/* oneDNN primitives as objects of a context: created once, executed by every run.
+ * float32 unless it says otherwise.
  *
  * Creators get zeroed slots and return AOT_OK or AOT_VENDOR; constants they are given must outlive
  * the object. Tensors are row-major, or have their channels in blocks of 4, 8 or 16 (`block`); the
@@ -11,7 +12,7 @@
 
 #include "aot/aot.h"
 
-enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 13 };
+enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 17 };
 
 /* Engine, stream and the scratch memory that the primitives of one context share. */
 AOT_WARN_UNUSED aot_status aot_dnnl_open(void **session);
@@ -178,6 +179,86 @@ typedef struct aot_dnnl_reduce_params {
 } aot_dnnl_reduce_params;
 AOT_WARN_UNUSED aot_status aot_dnnl_reduce(void **slots, void **session,
                                            const aot_dnnl_reduce_params *p);
+
+/* Codes: 8-bit integers whose value is (code - zero) * scale. Tensors of them are row-major, or
+ * from three axes on have their channels last. Their creators fail on x86 processors that have no
+ * VNNI: there the library's sums of codes are not exact. */
+enum { AOT_DNNL_S8 = 0, AOT_DNNL_U8 = 1 };
+
+/* y = clip(conv(x - x_zero, w) * scale + b [+ r * r_scale], low, high), rounded to codes.
+ * w: int8 as in aot_dnnl_conv; scale, b: [oc], in codes of y; the zero points of y and r are in b.
+ */
+typedef struct aot_dnnl_qconv_params {
+    int32_t rank;
+    int32_t w_rank;
+    int32_t x_type; /* AOT_DNNL_S8 or AOT_DNNL_U8, which is r's and y's too in y_type */
+    int32_t y_type;
+    int32_t x_zero;
+    float r_scale; /* 0: no residual */
+    float low;
+    float high;
+    int64_t x[5];
+    int64_t y[5];
+    int64_t w[6];
+    int64_t s[3];
+    int64_t d[3];
+    int64_t before[3];
+    int64_t after[3];
+} aot_dnnl_qconv_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_qconv(void **slots, void **session, const void *w,
+                                          const void *scale, const void *b,
+                                          const aot_dnnl_qconv_params *p);
+
+/* y [m, n] = clip(x [m, k] * w [n, k] * scale + b [+ r * r_scale], low, high), rounded to codes. */
+typedef struct aot_dnnl_qdense_params {
+    int64_t m;
+    int64_t k;
+    int64_t n;
+    int32_t x_type;
+    int32_t y_type;
+    float r_scale;
+    float low;
+    float high;
+} aot_dnnl_qdense_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_qdense(void **slots, void **session, const void *w,
+                                           const void *scale, const void *b,
+                                           const aot_dnnl_qdense_params *p);
+
+/* Pooling of codes as aot_dnnl_pool's, then y = clip(pooled * scale + shift, low, high). */
+typedef struct aot_dnnl_qpool_params {
+    int32_t rank;
+    int32_t kind;
+    int32_t x_type;
+    float scale;
+    float shift;
+    float low;
+    float high;
+    int64_t x[5];
+    int64_t y[5];
+    int64_t k[3];
+    int64_t s[3];
+    int64_t d[3];
+    int64_t before[3];
+    int64_t after[3];
+} aot_dnnl_qpool_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_qpool(void **slots, void **session,
+                                          const aot_dnnl_qpool_params *p);
+
+/* y = clip(x * x_scale op x1 * x1_scale + shift, low, high) of n codes each; op as in binary. */
+typedef struct aot_dnnl_qbinary_params {
+    int64_t n;
+    int32_t kind;
+    int32_t x_type;
+    int32_t x1_type;
+    int32_t y_type;
+    float x_scale;
+    float x1_scale;
+    float shift;
+    float low;
+    float high;
+} aot_dnnl_qbinary_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_qbinary(void **slots, void **session,
+                                            const aot_dnnl_qbinary_params *p);
 
 /* Release what a creator put into `slots`, be it whole or not. */
 void aot_dnnl_release(void **slots);

@@ -43,15 +43,20 @@ AOT_INLINE void widen(dnnl_dims_t to, const dnnl_dim_t *from, int count) {
         to[i] = i < count ? from[i] : 0;
 }
 
-AOT_INLINE dnnl_status_t md_new(aot_md *d, int rank, const dnnl_dim_t *extents,
-                                dnnl_format_tag_t tag) {
+AOT_INLINE dnnl_status_t md_typed(aot_md *d, int rank, const dnnl_dim_t *extents,
+                                  dnnl_data_type_t type, dnnl_format_tag_t tag) {
     dnnl_dims_t dims;
     widen(dims, extents, rank);
 #if AOT_DNNL_V3
-    return dnnl_memory_desc_create_with_tag(d, rank, dims, dnnl_f32, tag);
+    return dnnl_memory_desc_create_with_tag(d, rank, dims, type, tag);
 #else
-    return dnnl_memory_desc_init_by_tag(d, rank, dims, dnnl_f32, tag);
+    return dnnl_memory_desc_init_by_tag(d, rank, dims, type, tag);
 #endif
+}
+
+AOT_INLINE dnnl_status_t md_new(aot_md *d, int rank, const dnnl_dim_t *extents,
+                                dnnl_format_tag_t tag) {
+    return md_typed(d, rank, extents, dnnl_f32, tag);
 }
 
 AOT_INLINE void md_drop(aot_md *d) {
@@ -72,11 +77,11 @@ AOT_INLINE void md_drop(aot_md *d) {
     { 0 }
 #endif
 
-AOT_INLINE dnnl_status_t append_sum(dnnl_post_ops_t ops) {
+AOT_INLINE dnnl_status_t append_sum(dnnl_post_ops_t ops, float scale) {
 #if AOT_DNNL_V3
-    return dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_f32);
+    return dnnl_post_ops_append_sum(ops, scale, 0, dnnl_data_type_undef);
 #else
-    return dnnl_post_ops_append_sum(ops, 1.0f);
+    return dnnl_post_ops_append_sum(ops, scale);
 #endif
 }
 

@@ -19,6 +19,10 @@ enum {
     SHIFT,
     MEAN,
     VARIANCE,
+    SCALE_X,  /* of the first input's codes */
+    SCALE_X1, /* of the second input's */
+    SCALE_W,  /* of the weights' */
+    ZERO_X,   /* the first input's zero point */
     SCRATCH,
     SESSION,
     IN_ARENA
@@ -37,6 +41,9 @@ dnnl_format_tag_t aot_dnnl_tag(int rank, int block);
 /* The library's name of a function of one element, its parameters adapted. */
 dnnl_status_t aot_dnnl_alg(int act, float *alpha, float *beta, dnnl_alg_kind_t *alg);
 
+/* Attributes with no more in them than that scratch is ours to place. */
+dnnl_status_t aot_dnnl_start(aot_new *n, void **session);
+
 /* Attributes: scratch is ours to place; then the residual and the activation of a product. */
 dnnl_status_t aot_dnnl_begin(aot_new *n, void **session, int sum, int act, float alpha, float beta);
 
@@ -50,6 +57,10 @@ dnnl_status_t aot_dnnl_attach_row(void **slot, const aot_new *n, dnnl_dim_t coun
 /* The weights as the primitive prefers them: the constant itself, or a copy of the library's. */
 dnnl_status_t aot_dnnl_attach_weights(void **slots, void **session, const aot_new *n,
                                       const aot_md *user, const void *w);
+
+/* A memory of the library's own that holds a copy of `count` elements. */
+dnnl_status_t aot_dnnl_attach_copy(void **slot, const aot_new *n, dnnl_data_type_t type,
+                                   dnnl_dim_t count, const void *data);
 
 /* The primitive with memories for its input, result and scratch, of which runs bring `arena`. */
 dnnl_status_t aot_dnnl_finish(void **slots, void **session, const aot_new *n, int64_t arena);

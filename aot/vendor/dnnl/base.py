@@ -19,27 +19,74 @@ HEADER = "aot_dnnl.h"
 backend = Backend(
     "dnnl",
     header=HEADER,
-    sources=("aot_dnnl.c", "aot_dnnl_ops.c", "aot_dnnl_core.h", "aot_dnnl_api.h"),
+    sources=(
+        "aot_dnnl.c",
+        "aot_dnnl_ops.c",
+        "aot_dnnl_codes.c",
+        "aot_dnnl_core.h",
+        "aot_dnnl_api.h",
+    ),
     link="DNNL::dnnl",
     find="find_dnnl.cmake",
     hint="Install libdnnl-dev (apt) or onednn-devel-cpu-gomp (pip), or set dnnl_ROOT to the "
     "folder it is in: as a variable of CMake or of the environment.",
-    # The library has the products and the Softmax of an attention, not the whole.
-    keeps=("MatMul",),
+    # The library has the products and the Softmax of an attention, not the whole, and
+    # convolutions of codes whose sums are added to codes.
+    keeps=("MatMul", "DequantizeLinear"),
     folder=Path(__file__).parent,
 )
 #: As in aot_dnnl.h.
-SESSION_SLOTS, SLOTS = 3, 13
+SESSION_SLOTS, SLOTS = 3, 17
 #: Blocks of channels for which the library has fast kernels.
 BLOCKS = (8, 16)
 
 
-def declare(name: str, params: tuple[str, ...], build: Callable[..., Any]) -> Pattern:
-    """Add the pattern `build(op, *params)` to the backend."""
+#: Operators through which a float is looked for that becomes codes, or that was codes.
+_THROUGH = frozenset(
+    "Relu Clip LeakyRelu HardSwish HardSigmoid Sigmoid Swish Tanh Gelu Elu Mish Abs Exp Log Sqrt "
+    "Round Neg Add Sub Mul Div Max Min Conv ConvTranspose Gemm MatMul AveragePool "
+    "GlobalAveragePool ReduceMean Softmax".split()
+)
+_FURTHEST = 8
+
+
+def declare(
+    name: str, params: tuple[str, ...], build: Callable[..., Any], codes: bool = False
+) -> Pattern:
+    """Add the pattern `build(op, *params)` to the backend; `codes`: it knows 8-bit codes."""
     graph = build(Builder(), *[Var(p) for p in params])
     made = Pattern(name, graph, "dnnl", folder=Path(__file__).parent, header=HEADER)
+    if not codes:
+        made.check(outside_of_codes)
     backend.patterns.append(made)
     return made
+
+
+def outside_of_codes(m: Match) -> Iterator[tuple[bool, str]]:
+    """A float operator between codes is left to kernels that compute the whole on integers."""
+    made = any(_was_codes(v.ir, _FURTHEST) for _, v in m.inputs())
+    wanted = all(_becomes_codes(v.ir, _FURTHEST) for v in m.outputs())
+    yield not (made and wanted), "between codes (left to kernels on integers)"
+
+
+def _was_codes(v: Any, steps: int) -> bool:
+    node = v.producer() if v is not None and v.const_value is None else None
+    if node is None or not steps:
+        return False
+    if node.op_type == "DequantizeLinear":
+        return bool(node.inputs[0].const_value is None)
+    return node.op_type in _THROUGH and any(_was_codes(i, steps - 1) for i in node.inputs)
+
+
+def _becomes_codes(v: Any, steps: int) -> bool:
+    readers = [use.node for use in v.uses()]
+    if not readers or not steps or v.is_graph_output():
+        return False
+    return all(
+        n.op_type == "QuantizeLinear"
+        or (n.op_type in _THROUGH and _becomes_codes(n.outputs[0], steps - 1))
+        for n in readers
+    )
 
 
 def primitive(c: LowerContext, create: str, *operands: Operand) -> StateHandle:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from aot.dtypes import S8, U8
 from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.partition.match import Match, ValueRef
@@ -21,6 +22,8 @@ WORK = frozenset(
     "Conv ConvTranspose Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Concat "
     "Relu Clip LeakyRelu HardSwish Sigmoid Swish Tanh Gelu Elu Mish Add Mul Softmax LRN".split()
 )
+#: The same next to codes: what makes them, and what reads them first.
+CODES = frozenset({"QuantizeLinear", "DequantizeLinear", "MaxPool"})
 VIEWS = {"Reshape": 1, "Squeeze": 1, "Unsqueeze": 1, "Flatten": 0}
 
 
@@ -36,12 +39,14 @@ def _declare_view(op_type: str, extra: int) -> None:
         return getattr(op, op_type)(x, *more, **({"_optional": 1} if op_type == "Squeeze" else {}))
 
     params = ("x", "how")[: 1 + extra]
-    made = declare(op_type.lower(), params, build)
+    made = declare(op_type.lower(), params, build, codes=True)
 
     @made.check
     def fits(m: Match) -> Checks:
-        yield from floats(m.x)
-        inside = _neighbours(m.x, forward=False) & WORK and _neighbours(m.y, forward=True) & WORK
+        work = CODES if m.x.dtype in (S8, U8) else WORK
+        if work is WORK:
+            yield from floats(m.x)
+        inside = _neighbours(m.x, forward=False) & work and _neighbours(m.y, forward=True) & work
         yield bool(inside), "it is not between two operators of this vendor"
 
     @made.lower

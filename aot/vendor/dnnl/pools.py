@@ -10,7 +10,7 @@ from typing import Any
 from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match
+from aot.partition.match import Match, NodeRef
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, one_result, primitive
 
@@ -18,18 +18,18 @@ MAX, AVERAGE_PADDED, AVERAGE = 0, 1, 2  # aot_dnnl_pool_params.kind
 Checks = Iterator[tuple[bool, str]]
 
 
-def _window(m: Match) -> dict[str, list[int]]:
+def window_of(m: Match, node: NodeRef) -> dict[str, list[int]]:
     """Window, strides, dilations and pads; at the end as many as the result's extents need."""
     rank = m.x.rank - 2
     ones = [1] * rank
-    if m.root.op_type.startswith("Global"):
+    if node.op_type.startswith("Global"):
         k, strides, dilations, before, given = list(m.x.shape[2:]), ones, ones, [0], [0]
         before, given = before * rank, given * rank
     else:
-        k = [int(v) for v in m.root.attr("kernel_shape")]
-        strides = [int(v) for v in m.root.attr("strides", ones)]
-        dilations = [int(v) for v in m.root.attr("dilations", ones)]
-        pads = [int(v) for v in m.root.attr("pads", [0] * (2 * rank))]
+        k = [int(v) for v in node.attr("kernel_shape")]
+        strides = [int(v) for v in node.attr("strides", ones)]
+        dilations = [int(v) for v in node.attr("dilations", ones)]
+        pads = [int(v) for v in node.attr("pads", [0] * (2 * rank))]
         before, given = pads[:rank], pads[rank:]
     reach = [
         (o - 1) * strides[a] + (k[a] - 1) * dilations[a] + 1 - i - before[a]
@@ -46,36 +46,42 @@ def _window(m: Match) -> dict[str, list[int]]:
     }
 
 
-def _kind(m: Match) -> int:
-    if "Max" in m.root.op_type:
+def kind_of(node: NodeRef) -> int:
+    if "Max" in node.op_type:
         return MAX
-    return AVERAGE_PADDED if m.root.attr("count_include_pad", 0) else AVERAGE
+    return AVERAGE_PADDED if node.attr("count_include_pad", 0) else AVERAGE
 
 
 def _fits(m: Match) -> Checks:
     yield from floats(m.x)
     yield from one_result(m)
+    yield from window_fits(m, m.root)
+
+
+def window_fits(m: Match, node: NodeRef) -> Checks:
+    """The library knows such windows and pads."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
-    if m.root.op_type.startswith("Global"):
+    yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
+    if node.op_type.startswith("Global"):
         return
-    auto = m.root.attr("auto_pad", "NOTSET")
+    auto = node.attr("auto_pad", "NOTSET")
     yield auto in ("NOTSET", "VALID"), f"auto_pad {auto!r} (needs explicit pads)"
-    w = _window(m)
+    w = window_of(m, node)
     pads = [*w["before"], *w["after"]]
     inside = all(p < k for p, k in zip(pads, w["k"] * 2, strict=True)) and min(pads) >= 0
     yield inside, f"pads {pads} are not smaller than the window {w['k']}"
-    exact = _kind(m) != AVERAGE_PADDED or w["after"] == w["given"]
+    exact = kind_of(node) != AVERAGE_PADDED or w["after"] == w["given"]
     yield exact, f"ceil_mode adds padding {w['after']} that count_include_pad must not count"
-    plain = _kind(m) == MAX or not any(w["d"])
+    plain = kind_of(node) == MAX or not any(w["d"])
     yield plain, f"dilations {[d + 1 for d in w['d']]} of an average (needs 1)"
 
 
 def _record(c: LowerContext, m: Match) -> None:
-    w = _window(m)
+    w = window_of(m, m.root)
     given = w.pop("given")
     assert len(given) == m.x.rank - 2
     params = c.params(
-        rank=m.x.rank, block=m.x.layout.block, kind=_kind(m), x=m.x.shape, y=m.y.shape, **w
+        rank=m.x.rank, block=m.x.layout.block, kind=kind_of(m.root), x=m.x.shape, y=m.y.shape, **w
     )
     state = primitive(c, "aot_dnnl_pool", params)
     macs = math.prod(m.y.shape) * math.prod(w["k"])
