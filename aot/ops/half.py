@@ -130,7 +130,8 @@ def _is_allowed(graph: OpPat, t: DType) -> bool:
 
     if not defs.has(graph.op_type, graph.domain):
         return False
-    return f"tensor({t})" in defs.get_schema(graph.op_type, graph.domain).inputs[0].types
+    inputs = defs.get_schema(graph.op_type, graph.domain).inputs
+    return bool(inputs) and f"tensor({t})" in inputs[0].types
 
 
 def _is_simple(case: Case) -> bool:
