@@ -9,10 +9,11 @@
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=off")
+#pragma GCC optimize("O3", "fp-contract=off")
 #endif
 
 #define AX1_CHUNK 128
+#define AX1_GROUP 4 /* tiles at a time */
 
 typedef struct ax1_job {
     ax1_machine *m;
@@ -73,15 +74,7 @@ static void ax1_gather(ax1_job *j, int16_t *to, int32_t p, int32_t first, int32_
     }
 }
 
-static int32_t ax1_dot(const int16_t *a, const int16_t *b) {
-    int32_t sum = 0, i;
-    for (i = 0; i < AX1_CHUNK; ++i) {
-        sum += a[i] * b[i];
-    }
-    return sum;
-}
-
-static int32_t ax1_dot_short(const int16_t *a, const int16_t *b, int32_t n) {
+static int32_t ax1_dot(const int16_t *a, const int16_t *b, int32_t n) {
     int32_t sum = 0, i;
     for (i = 0; i < n; ++i) {
         sum += a[i] * b[i];
@@ -93,12 +86,10 @@ static int32_t ax1_plus(int32_t a, int32_t b) {
     return (int32_t)((uint32_t)a + (uint32_t)b);
 }
 
-/* The sums of one tile over the elements first .. first + n - 1. */
-static void ax1_chunk(ax1_job *j, int32_t tile, int32_t first, int32_t n) {
-    int16_t x[AX1_CHUNK], w[AX1_M][AX1_CHUNK];
-    const int replace = first == 0 && !j->add;
-    const int32_t even = (n + 7) / 8 * 8;
-    int32_t p, c, i;
+/* Columns of weights of the elements first .. first + n - 1 of a tile, and zeros up to `even`. */
+static void ax1_columns(const ax1_job *j, int16_t (*w)[AX1_CHUNK], int32_t tile, int32_t first,
+                        int32_t n, int32_t even) {
+    int32_t i, c;
     for (i = 0; i < n; ++i) {
         const int32_t row = (j->wgt + tile * j->depth + first + i) % AX1_WGT_ROWS;
         for (c = 0; c < AX1_M; ++c) {
@@ -106,17 +97,31 @@ static void ax1_chunk(ax1_job *j, int32_t tile, int32_t first, int32_t n) {
         }
     }
     for (i = n; i < even; ++i) {
-        x[i] = 0;
         for (c = 0; c < AX1_M; ++c) {
             w[c][i] = 0;
         }
     }
+}
+
+/* The sums of tiles tile .. tile + tiles - 1 over the elements first .. first + n - 1. */
+static void ax1_chunk(ax1_job *j, int32_t tile, int32_t tiles, int32_t first, int32_t n) {
+    static int16_t w[AX1_GROUP][AX1_M][AX1_CHUNK]; /* one machine, one thread */
+    int16_t x[AX1_CHUNK];
+    const int replace = first == 0 && !j->add;
+    const int32_t even = (n + 15) / 16 * 16;
+    int32_t p, c, t;
+    memset(x, 0, sizeof x);
+    for (t = 0; t < tiles; ++t) {
+        ax1_columns(j, w[t], tile + t, first, n, even);
+    }
     for (p = 0; p < j->pixels; ++p) {
-        int32_t *sums = j->m->acc[(j->acc + tile * j->pixels + p) % AX1_ACC_ROWS];
         ax1_gather(j, x, p, first, n);
-        for (c = 0; c < AX1_M; ++c) {
-            const int32_t dot = n == AX1_CHUNK ? ax1_dot(x, w[c]) : ax1_dot_short(x, w[c], even);
-            sums[c] = ax1_plus(replace ? 0 : sums[c], dot);
+        for (t = 0; t < tiles; ++t) {
+            const int32_t row = j->acc + (tile + t) * j->pixels + p;
+            int32_t *sums = j->m->acc[row % AX1_ACC_ROWS];
+            for (c = 0; c < AX1_M; ++c) {
+                sums[c] = ax1_plus(replace ? 0 : sums[c], ax1_dot(x, w[t][c], even));
+            }
         }
     }
 }
@@ -182,10 +187,11 @@ uint32_t AX1_NAME(exec_product)(ax1_machine *m, const ax1_entry *e) {
     if (ax1_size(e) == 4) {
         return ax1_float(&j, e, 0);
     }
-    for (t = 0; t < tiles; ++t) {
+    for (t = 0; t < tiles; t += AX1_GROUP) {
+        const int32_t group = tiles - t < AX1_GROUP ? tiles - t : AX1_GROUP;
         for (first = 0; first < j.depth; first += AX1_CHUNK) {
             const int32_t left = j.depth - first;
-            ax1_chunk(&j, t, first, left < AX1_CHUNK ? left : AX1_CHUNK);
+            ax1_chunk(&j, t, group, first, left < AX1_CHUNK ? left : AX1_CHUNK);
         }
     }
     return j.pad_ok ? 0U : AX1_FAULT_LOCAL;

@@ -5,7 +5,7 @@
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
-#pragma GCC optimize("fp-contract=off")
+#pragma GCC optimize("O3", "fp-contract=off")
 #endif
 
 static int32_t ax1_table(const ax1_machine *m, int32_t table, int32_t code) {
