@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* The instructions and machines of AX1. Written by header.py from isa.py and config.py. */
+/* The instructions and machines of AX1: header.py writes it from isa.py, config.py. */
 /* clang-format off */
 #ifndef AX1_ISA_H
 #define AX1_ISA_H
