@@ -15,7 +15,7 @@ from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match
+from aot.partition.match import Match, NodeRef, ValueRef
 
 TRANSFORMS = (
     "half_pixel",
@@ -29,19 +29,18 @@ TRANSFORMS = (
 MODES = ("nearest", "linear", "cubic")
 ROUNDING = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 
-resize = op(
-    "Resize",
-    "x roi? scales? sizes?",
-    mode="nearest",
-    coordinate_transformation_mode="half_pixel",
-    nearest_mode="round_prefer_floor",
-    cubic_coeff_a=-0.75,
-    exclude_outside=0,
-    extrapolation_value=0.0,
-    antialias=0,
-    axes=None,
-    keep_aspect_ratio_policy="stretch",
-)
+ATTRIBUTES: dict[str, Any] = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "half_pixel",
+    "nearest_mode": "round_prefer_floor",
+    "cubic_coeff_a": -0.75,
+    "exclude_outside": 0,
+    "extrapolation_value": 0.0,
+    "antialias": 0,
+    "axes": None,
+    "keep_aspect_ratio_policy": "stretch",
+}
+resize = op("Resize", "x roi? scales? sizes?", **ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +59,29 @@ class AxisPlan:
     given: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A Resize inside a larger pattern: what `plans`, `weights` and `nearest` read of a match."""
+
+    x: ValueRef
+    y: ValueRef
+    roi: ValueRef | None
+    scales: ValueRef | None
+    sizes: ValueRef | None
+    node: NodeRef
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of the operator, its default where it is absent."""
+        if name not in ATTRIBUTES:
+            raise AttributeError(name)
+        return self.node.attr(name, ATTRIBUTES[name])
+
+
 def _values(value: Any) -> list[float]:
     return [] if value is None or value.data is None else [float(v) for v in value.data.ravel()]
 
 
-def plans(m: Match) -> list[AxisPlan]:
+def plans(m: Match | Spec) -> list[AxisPlan]:
     """The axes whose elements change; others are left alone."""
     axes = [a % m.x.rank for a in m.axes or range(m.x.rank)]
     scales = _values(m.scales)
@@ -145,7 +162,7 @@ def _cubic(a: float) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
     return weight
 
 
-def weights(m: Match, p: AxisPlan) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def weights(m: Match | Spec, p: AxisPlan) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """(indices int32, weights float32), each [outputs, taps]; index -1 marks an output outside."""
     transform = m.coordinate_transformation_mode
     x = positions(p, transform)
@@ -172,28 +189,33 @@ def weights(m: Match, p: AxisPlan) -> tuple[np.ndarray[Any, Any], np.ndarray[Any
 
 @resize.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from known_form(m)
+    if m.mode != "nearest":
+        yield m.x.dtype is F32, f"mode {m.mode} of {m.x.dtype} (needs float32)"
+
+
+def known_form(m: Match | Spec) -> Iterator[tuple[bool, str]]:
+    """Checks that the tables can be made at compile time."""
     transform = m.coordinate_transformation_mode
     yield m.mode in MODES, f"mode {m.mode!r} (needs one of {', '.join(MODES)})"
     yield transform in TRANSFORMS, f"coordinate_transformation_mode {transform!r}"
     yield m.nearest_mode in ROUNDING, f"nearest_mode {m.nearest_mode!r}"
     yield from _constant_factors(m)
-    if m.mode != "nearest":
-        yield m.x.dtype is F32, f"mode {m.mode} of {m.x.dtype} (needs float32)"
     if transform == "tf_crop_and_resize":
         yield m.roi is not None and m.roi.is_const, "roi is computed at run time (needs a constant)"
 
 
-def _constant_factors(m: Match) -> Iterator[tuple[bool, str]]:
+def _constant_factors(m: Match | Spec) -> Iterator[tuple[bool, str]]:
     given = (m.scales, m.sizes)
     known = any(v is not None and v.is_const and math.prod(v.shape) > 0 for v in given)
     yield known, "neither scales nor sizes are constant"
     yield 0 not in m.x.shape, f"an empty tensor {list(m.x.shape)}"
     if known and m.mode == "nearest":
-        span = _span([p.axis for p in plans(m)])
+        span = span_of([p.axis for p in plans(m)])
         yield len(span) <= 3, f"nearest over axes {list(span)} (at most 3 in a row)"
 
 
-def _span(axes: list[int]) -> range:
+def span_of(axes: list[int]) -> range:
     """The shortest run of axes that holds all of `axes`."""
     return range(min(axes), max(axes) + 1) if axes else range(0)
 
@@ -221,7 +243,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
 def _nearest_call(c: LowerContext, m: Match, todo: list[AxisPlan]) -> None:
     transform = m.coordinate_transformation_mode
     rounding = m.nearest_mode
-    span = _span([p.axis for p in todo])
+    span = span_of([p.axis for p in todo])
     source, result = stored(m.x), stored(m.y)
     tables = {p.axis: nearest(p, transform, rounding) for p in todo}
     rows = [tables.get(a, np.arange(source[a], dtype=np.int32)) for a in span]

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resize of 8-bit codes to codes of other or the same parameters: integer sums, one rounding.
+
+Linear and cubic; what `nearest` without cropping picks is moved as codes already in normalise.
+Weights are those of the float operator in fixed point; with three axes or fewer between the first
+and the last that is resized, one call makes all of them. The same for all values of `--requant`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import S8, U8
+from aot.layout import PLAIN, Layout
+from aot.lower_context import LowerContext
+from aot.ops.broadcast import stored
+from aot.ops.layouts import channels_last
+from aot.ops.qcases import codes_of, scale, zero
+from aot.ops.qcommon import (
+    OP,
+    Array,
+    activated,
+    bounds,
+    codes,
+    constant_bounds,
+    dequantised,
+    finish,
+    known,
+    quantised,
+    signed_input,
+    signed_output,
+)
+from aot.ops.registry import Case, case, i64
+from aot.ops.requant import refusal
+from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
+from aot.partition.match import Match
+from aot.partition.pattern import Var
+
+#: Fraction bits of a weight: AOT_QRESIZE_BITS of aot_qresize_s8.h.
+WEIGHT_BITS = 29
+#: The largest number of fraction bits of a sum, and the bits of a code's distance to another.
+SUM_BITS, CODE_BITS = 22, 255
+#: The largest number of inputs of one output.
+MOST_TAPS = 1024
+
+resized = quantised(
+    "qresize",
+    activated(
+        OP.Resize(
+            dequantised("x"),
+            Var("roi"),
+            Var("scales"),
+            Var("sizes"),
+            _optional=3,
+            _outputs=["resize"],
+        )
+    ),
+)
+
+
+def _spec(m: Match) -> Spec:
+    v = m.values
+    return Spec(m.x, m.y, v.get("roi"), v.get("scales"), v.get("sizes"), m.resize)
+
+
+def _tables(s: Spec, p: AxisPlan) -> tuple[Array, Array]:
+    """(indices, float weights), each [outputs, taps], in every mode."""
+    if s.mode != "nearest":
+        return weights(s, p)
+    at = nearest(p, s.coordinate_transformation_mode, s.nearest_mode)[:, None]
+    return at, np.ones(at.shape, np.float32)
+
+
+def _axes(m: Match) -> tuple[range, list[tuple[Array, Array]]]:
+    """The resized axes and what lies between; the tables of each."""
+    s = _spec(m)
+    found = {p.axis: _tables(s, p) for p in plans(s)}
+    span = span_of(list(found))
+    full = []
+    for axis in span:
+        same = np.arange(m.x.shape[axis], dtype=np.int32)[:, None]
+        full.append(found.get(axis, (same, np.ones(same.shape, np.float32))))
+    return span, full
+
+
+def _most(tables: list[tuple[Array, Array]]) -> float:
+    """The largest sum of absolute weights of an output."""
+    return math.prod(float(np.abs(w).sum(1).max()) for _, w in tables)
+
+
+@resized.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    asked = [*known(m, "x", "y", types=(S8, U8)), *known_form(_spec(m))]
+    yield from asked
+    yield from constant_bounds(m)
+    if not all(ok for ok, _ in asked):
+        return
+    span, tables = _axes(m)
+    yield len(span) <= 3, f"axes {list(span)} (at most 3 in a row)"
+    taps = math.prod(at.shape[1] for at, _ in tables)
+    yield taps <= MOST_TAPS, f"{taps} inputs per output (at most {MOST_TAPS})"
+    most = _most(tables)
+    yield most < 64, f"weights that add up to {most:g}"
+    size = max(math.prod(m.x.shape), math.prod(m.y.shape))
+    yield size < 2**31, f"a tensor of {size} codes"
+    reason = refusal(float(codes(m, "x").s), np.ones(1), float(codes(m, "y").s))
+    yield not reason, reason
+
+
+@resized.layouts
+def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Channels last while only positions are resized."""
+    if not 3 <= m.x.rank <= 5 or any(p.axis < 2 for p in plans(_spec(m))):
+        return {"x": PLAIN, "y": PLAIN}
+    return {"x": channels_last(m.x), "y": channels_last(m.y)}
+
+
+def _fixed(ratio: float, bits: int) -> dict[str, int]:
+    """mult / 2^shift = ratio / 2^bits."""
+    fraction, exponent = math.frexp(ratio)
+    mult, shift = round(fraction * 2**31), bits + 31 - exponent
+    drop = max(mult == 2**31, shift - 62, 0)
+    return {"mult": mult >> drop, "shift": shift - drop}
+
+
+@resized.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    x, y = codes(m, "x").signed(), codes(m, "y").signed()
+    span, tables = _axes(m)
+    bits = min(SUM_BITS, math.floor(math.log2((2**31 - 2**20) / (CODE_BITS * _most(tables)))))
+    low, high = bounds(m, codes(m, "y"))
+    offset = codes(m, "y").z - y.z
+    source, result = stored(m.x), stored(m.y)
+    missing = 3 - len(span)
+    one = (np.zeros((1, 1), np.int32), np.ones((1, 1), np.float32))
+    full = [one] * missing + tables
+    taps = tuple(at.shape[1] for at, _ in full)
+    fixed = [np.rint(w.astype(np.float64) * 2**WEIGHT_BITS).astype(np.int32) for _, w in full]
+    outside = float(_spec(m).extrapolation_value)
+    params = c.params(
+        outer=math.prod(source[: span.start]),
+        **{"in": (1,) * missing + source[span.start : span.stop]},
+        out=(1,) * missing + result[span.start : span.stop],
+        inner=math.prod(source[span.stop :]),
+        taps=taps,
+        bits=bits,
+        **_fixed(float(x.s) / float(y.s), bits),
+        x_zero=x.z,
+        y_zero=y.z,
+        lo=low - offset,
+        hi=high - offset,
+        outside=min(max(y.encode(outside), low - offset), high - offset),
+    )
+    made = signed_output(c, m.y)
+    c.call(
+        "aot_qresize_s8",
+        made,
+        signed_input(c, m.x),
+        c.const(np.concatenate([at.ravel() for at, _ in full]).astype(np.int32), "positions"),
+        c.const(np.concatenate([w.ravel() for w in fixed]), "weights"),
+        c.scratch(8 * math.prod(taps)),
+        params,
+    )
+    finish(c, m.y, made)
+
+
+@resized.cases
+def cases() -> Iterator[Case]:
+    x, names = codes_of(1, 5, 6, 7), "resize.coordinate_transformation_mode"
+    operands = (scale(0.0311), zero(-7), None, None, i64(1, 5, 9, 4))
+    const = (1, 2, 5, 6, 7)
+    for transform in TRANSFORMS[:5]:
+        for mode in ("linear", "cubic"):
+            attrs: dict[str, Any] = {"resize.mode": mode, names: transform}
+            yield case(x, *operands, scale(0.023171), zero(11), const=const, **attrs)
+    linear: dict[str, Any] = {"resize.mode": "linear"}
+    size = (None, None, i64(2, 7, 3, 4, 9))
+    wide = codes_of(2, 7, 4, 4, 4, dtype="uint8")
+    unsigned = (zero(100, "uint8"), *size, scale(0.0212), zero(120, "uint8"))
+    yield case(wide, scale(0.0311), *unsigned, const=const, **linear)
+    rows = (scale(0.0311), zero(3), None, None, i64(4, 21), scale(0.0281), zero(3))
+    yield case(codes_of(3, 17), *rows, const=const, **linear)
+    small = (scale(0.0311), zero(3), None, None, i64(1, 3, 3, 4), scale(0.0181), zero(3))
+    smooth: dict[str, Any] = {**linear, "resize.antialias": 1}
+    yield case(codes_of(1, 3, 8, 9), *small, const=const, **smooth)
+    roi = np.array([0, 0, 0.4, 0.6, 1, 1, 1.2, 0.9], np.float32)
+    crop = (scale(0.0311), zero(3), roi, None, i64(1, 5, 3, 3), scale(0.0281), zero(3))
+    cropped: dict[str, Any] = {names: "tf_crop_and_resize", "resize.extrapolation_value": 1.7}
+    for mode in ("nearest", "linear"):
+        yield case(x, *crop, const=(1, 2, 3, *const), **{**cropped, "resize.mode": mode})

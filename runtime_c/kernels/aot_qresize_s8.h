@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Resizing of int8 codes along up to three neighbouring axes at once, with requantisation. */
+#ifndef AOT_QRESIZE_S8_H
+#define AOT_QRESIZE_S8_H
+
+#include <stdint.h>
+
+#include "aot/port.h"
+
+/* Fraction bits of the tables of weights. */
+#define AOT_QRESIZE_BITS 29
+
+typedef struct aot_qresize_s8_params {
+    int32_t outer;   /* product of the axes before the three resized ones */
+    int32_t in[3];   /* their extents in x, missing ones first and 1 */
+    int32_t out[3];  /* their extents in y */
+    int32_t inner;   /* product of the axes after them */
+    int32_t taps[3]; /* inputs per output along each */
+    int32_t bits;    /* fraction bits of the sums: 255 << bits times all |weights| is below 2^31 */
+    int32_t mult;    /* y - y_zero = sum * mult / 2^shift */
+    int32_t shift;   /* 1..62 */
+    int32_t x_zero, y_zero, lo, hi;
+    int32_t outside; /* code of outputs with a tap -1 */
+} aot_qresize_s8_params;
+
+/* One input of an output: where it is, in elements, and what it counts. */
+typedef struct aot_qresize_tap {
+    int32_t at, weight;
+} aot_qresize_tap;
+
+/* The product without its `drop` lowest bits, rounded; |product| + 2^(drop-1) < 2^63. */
+AOT_INLINE int64_t aot_qresize_drop(int64_t product, int32_t drop) {
+    return (product + ((int64_t)1 << (drop - 1))) >> drop;
+}
+
+/* The code of a sum, halves to even. */
+AOT_INLINE int8_t aot_qresize_code(int32_t sum, const aot_qresize_s8_params *p) {
+    const int64_t product = (int64_t)sum * p->mult;
+    const int64_t half = (int64_t)1 << (p->shift - 1);
+    int64_t q = (product + half) >> p->shift;
+    if (((product + half) & (2 * half - 1)) == 0)
+        q -= q & 1;
+    q += p->y_zero;
+    return (int8_t)(q < p->lo ? p->lo : q > p->hi ? p->hi : q);
+}
+
+/* The taps of output (a, b, c); their number, -1 for an output outside. at and w are the tables of
+   the three axes one after the other, each out * taps. Taps of weight 0 are left out. */
+AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int32_t *at, const int32_t *w,
+                                      int32_t a, int32_t b, int32_t c,
+                                      const aot_qresize_s8_params *p) {
+    const int32_t second = p->out[0] * p->taps[0], third = second + p->out[1] * p->taps[1];
+    const int32_t *ia = at + a * p->taps[0], *wa = w + a * p->taps[0];
+    const int32_t *ib = at + second + b * p->taps[1], *wb = w + second + b * p->taps[1];
+    const int32_t *ic = at + third + c * p->taps[2], *wc = w + third + c * p->taps[2];
+    int32_t n = 0;
+    if (ia[0] < 0 || ib[0] < 0 || ic[0] < 0)
+        return -1;
+    for (int32_t i = 0; i < p->taps[0]; ++i)
+        for (int32_t j = 0; j < p->taps[1]; ++j) {
+            const int64_t pair = aot_qresize_drop((int64_t)wa[i] * wb[j], AOT_QRESIZE_BITS);
+            const int32_t row = (ia[i] * p->in[1] + ib[j]) * p->in[2];
+            for (int32_t k = 0; pair != 0 && k < p->taps[2]; ++k) {
+                const int32_t drop = 2 * AOT_QRESIZE_BITS - p->bits;
+                const int32_t weight = (int32_t)aot_qresize_drop(pair * wc[k], drop);
+                if (weight != 0) {
+                    tap[n].at = (row + ic[k]) * p->inner;
+                    tap[n++].weight = weight;
+                }
+            }
+        }
+    return n;
+}
+
+/* y [outer][out][inner] from x [outer][in][inner]: sums of inputs times the products of three
+   weights. Scratch: a tap for every product. Not in place. */
+AOT_INLINE void aot_qresize_s8(int8_t *y, const int8_t *x, const int32_t *at, const int32_t *w,
+                               void *scratch, const aot_qresize_s8_params *p) {
+    aot_qresize_tap *tap = (aot_qresize_tap *)scratch;
+    const int32_t plane = p->in[0] * p->in[1] * p->in[2] * p->inner;
+    for (int32_t o = 0; o < p->outer; ++o, x += plane)
+        for (int32_t a = 0; a < p->out[0]; ++a)
+            for (int32_t b = 0; b < p->out[1]; ++b)
+                for (int32_t c = 0; c < p->out[2]; ++c, y += p->inner) {
+                    const int32_t n = aot_qresize_gather(tap, at, w, a, b, c, p);
+                    int32_t base = 0;
+                    for (int32_t t = 0; t < n; ++t)
+                        base -= tap[t].weight * p->x_zero;
+                    for (int32_t i = 0; i < p->inner; ++i) {
+                        int32_t sum = base;
+                        for (int32_t t = 0; t < n; ++t)
+                            sum += tap[t].weight * x[tap[t].at + i];
+                        y[i] = n < 0 ? (int8_t)p->outside : aot_qresize_code(sum, p);
+                    }
+                }
+}
+
+#endif
