@@ -26,6 +26,7 @@ STAGES = ("load", "normalise", "partition", "lower", "schedule", "plan")
 
 #: Default search steps of the memory planner.
 PLAN_EFFORT = 200_000
+MAX_STRING, MAX_SEQUENCE, MAX_BOUND = 64, 32, 65_536
 
 _EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -71,6 +72,8 @@ class Options:
     threads: int = 1
     io: str = ""
     weights: str = "embedded"
+    max_string: int = MAX_STRING
+    max_sequence: int = MAX_SEQUENCE
     plan_effort: int = PLAN_EFFORT
     test_data: str = ""
     dump_after: str = ""
@@ -86,6 +89,8 @@ class Options:
             ("ram", self.ram, (Integral, NoneType)),
             ("flash", self.flash, (Integral, NoneType)),
             ("stack", self.stack, (Integral, NoneType)),
+            ("max_string", self.max_string, (Integral,)),
+            ("max_sequence", self.max_sequence, (Integral,)),
             ("plan_effort", self.plan_effort, (Integral,)),
             ("offload_limit", self.offload_limit, (Integral, NoneType)),
         ):
@@ -119,6 +124,9 @@ class Options:
             from aot.partition.annotate import check_regions
 
             check_regions(self.regions, self.keep)
+        for option, bound in (("string", self.max_string), ("sequence", self.max_sequence)):
+            if not 0 < bound <= MAX_BOUND:
+                raise UsageError(f"--max-{option} {bound}: not within 1..{MAX_BOUND}")
         if self.plan_effort < 0:
             raise UsageError(f"--plan-effort {self.plan_effort}: must not be negative")
         for option, budget in (("ram", self.ram), ("flash", self.flash), ("stack", self.stack)):

@@ -71,6 +71,8 @@ def _load_options(
         rules=rules,
         native=frozenset(f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph)),
         takes=takes(patterns),
+        max_string=options.max_string,
+        max_sequence=options.max_sequence,
         packed_from=PACKED_FLASH if options.objective == "flash" else PACKED_LATENCY,
     )
 

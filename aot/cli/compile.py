@@ -77,6 +77,8 @@ def options_of(a: argparse.Namespace) -> Options:
         io=given.get("io", ""),
         requant=given.get("requant", "onnx"),
         specialise=given.get("specialise", "hot"),
+        max_string=given.get("max_string", Options().max_string),
+        max_sequence=given.get("max_sequence", Options().max_sequence),
         plan_effort=given.get("plan_effort", Options().plan_effort),
         test_data=given.get("test_data", ""),
         dump_after=given.get("dump_after", ""),

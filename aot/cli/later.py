@@ -16,8 +16,6 @@ from aot.errors import UnsupportedError
 #: Options: name -> (metavar or "" for a flag, what it will do).
 OPTIONS = {
     "--backend-option": ("A.KEY=V", "an option of a backend"),
-    "--max-string": ("N", "longest string in bytes"),
-    "--max-sequence": ("N", "longest sequence in elements"),
 }
 
 #: Subcommands: name -> what it will do.

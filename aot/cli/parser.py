@@ -10,7 +10,7 @@ from aot.cli.later import COMMANDS as LATER_COMMANDS
 from aot.cli.later import add_later, unavailable
 from aot.cli.values import bind, budget, count, dim, folder, input_shape, keep, names, state
 from aot.errors import UsageError
-from aot.options import PLAN_EFFORT, STAGES
+from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
 
 _EPILOG = """\
 exit status: 0 done; 1 the model, target, environment or comparison is at fault; 2 usage.
@@ -118,9 +118,7 @@ def _backends(p: Parser) -> None:
         default="priority",
         help="give nodes to the first backend that takes them, or where they cost least (priority)",
     )
-    p.add_argument(
-        "--tune", metavar="FILE", default="", help="costs that `aotc tune` measured"
-    )
+    p.add_argument("--tune", metavar="FILE", default="", help="costs that `aotc tune` measured")
     p.add_argument(
         "--keep",
         metavar="NODE=BACKEND",
@@ -222,6 +220,20 @@ def _quality(p: Parser) -> None:
         type=_only("--weights", "embedded", "blob", "section="),
         default="embedded",
         help="where constants live (embedded); others are not available in this version",
+    )
+    p.add_argument(
+        "--max-string",
+        metavar="N",
+        type=count,
+        default=MAX_STRING,
+        help=f"longest string in bytes ({MAX_STRING})",
+    )
+    p.add_argument(
+        "--max-sequence",
+        metavar="N",
+        type=count,
+        default=MAX_SEQUENCE,
+        help=f"longest sequence in elements ({MAX_SEQUENCE})",
     )
     p.add_argument(
         "--plan-effort",

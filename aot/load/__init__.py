@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError, UsageError
 from aot.load.check import all_graphs, check_details, check_structure
+from aot.load.containers import open_inputs
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
 from aot.load.functions import check_functions, inline_functions
 from aot.load.options import LoadOptions
@@ -78,6 +79,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     check_structure(proto, options.claimed)
     check_functions(proto, options)
     light, big = weights.split(proto, folder)
+    options = open_inputs(light.graph, options)
     pin(light.graph, options)
     hints = _forget_shapes(light)
     weights.stand_in(light.graph, big)

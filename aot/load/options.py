@@ -35,6 +35,7 @@ class LoadOptions:
     `uniform_bytes` the same for tensors of one repeated value (their data costs no memory here),
     `function_nodes` how many nodes inlining may produce. `packed_from` is how many elements weights
     of 4 bits need to stay packed for a float operator (fewer are folded to float32).
+    `max_sequence` bounds the elements of a sequence, `max_string` the bytes of a string.
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -49,3 +50,5 @@ class LoadOptions:
     uniform_bytes: int = 1024 * MIB
     function_nodes: int = 200_000
     packed_from: int = PACKED_LATENCY
+    max_sequence: int = 32
+    max_string: int = 64

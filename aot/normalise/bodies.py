@@ -77,7 +77,7 @@ def _dropped(b: Body) -> bool:
     given = b.add("Cast", "i1", to=FLOAT) if b.has(1) else b.constant(FLOAT, (), [0.5])
     ratio = b.add("Reshape", given, b.ints(1)) if b.has(1) and b.shape(1) == () else given
     seed = attribute(b.node, "seed", None)
-    seeded = {} if seed is None else {"seed": float(seed)}
+    seeded: dict[str, Any] = {} if seed is None else {"seed": float(seed)}
     draws = b.add("RandomUniformLike", "i0", dtype=FLOAT, **seeded)
     mask = b.add("GreaterOrEqual", draws, ratio)
     grown = b.add("Reciprocal", b.add("Sub", b.constant(FLOAT, (1,), [1.0]), ratio))
@@ -94,7 +94,7 @@ def _bernoulli(b: Body) -> bool:
     value = b.node.inputs[0]
     assert value is not None and value.dtype is not None
     seed = attribute(b.node, "seed", None)
-    seeded = {} if seed is None else {"seed": float(seed)}
+    seeded: dict[str, Any] = {} if seed is None else {"seed": float(seed)}
     below = b.add("Less", b.add("RandomUniformLike", "i0", **seeded), "i0")
     b.add("Cast", below, to=int(attribute(b.node, "dtype", None) or value.dtype), out="o0")
     return True

@@ -114,7 +114,8 @@ def cases() -> Iterator[Case]:
     )
     x = ints(3, 11, low=1, high=9)
     for mode in MODES:
-        weights = {} if mode == "TF" else {"weights": [0.5, 1.5, 2.0, 3.0, 0.25, 7.0, 1.0]}
+        weights: dict[str, Any] = {"weights": [0.5, 1.5, 2.0, 3.0, 0.25, 7.0, 1.0]}
+        weights = {} if mode == "TF" else weights
         yield case(x, mode=mode, max_skip_count=3, **pool, **weights)
     yield case(x[0].astype("int32"), mode="TF", max_skip_count=0, **pool)
     yield case(x[:, :1], mode="TF", max_skip_count=0, **(pool | {"min_gram_length": 2}))

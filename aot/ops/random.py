@@ -11,6 +11,7 @@ import hashlib
 import math
 import struct
 from collections.abc import Iterator
+from typing import Any
 
 from aot.dtypes import F32, F64, U64
 from aot.lower_context import LowerContext
@@ -27,7 +28,7 @@ def seed_of(m: Match) -> int:
     return int.from_bytes(digest, "little")
 
 
-def declare(op_type: str, inputs: str, normal: bool, **attrs: object) -> Pattern:
+def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
     """One of the generators; `normal` is the shape of its distribution."""
     made = op(op_type, inputs, dtype=None, shape=None, seed=None, **attrs)
 

@@ -33,32 +33,82 @@ class Control:
         self._sweep = sweep
         self.taken: list[tuple[ir.Node, ir.Graph]] = []
 
-    def visit(self, node: ir.Node) -> None:
-        """Type the outputs of a control-flow node."""
-        {"If": self._if, "Loop": self._loop, "Scan": self._scan}[node.op_type](node)
+    def visit(self, node: ir.Node) -> bool:
+        """Type the outputs of a control-flow node; whether other nodes have taken its place."""
+        if node.op_type == "Loop":
+            return self._loop(node)
+        if node.op_type == "If":
+            return self._if(node)
+        self._scan(node)
+        return False
 
-    def _if(self, node: ir.Node) -> None:
+    def _if(self, node: ir.Node) -> bool:
         branches = [attribute(node, "then_branch"), attribute(node, "else_branch")]
         condition = lookup(node.inputs[0], self._sweep.facts)
         if condition is not None and condition.full:
             taken = branches[0] if bool(condition.data.ravel()[0]) else branches[1]
             self._body(node, taken)
+            held = self._sweep.containers.held
+            if any(o in held for o in taken.outputs):
+                self._in_place(node, taken)
+                return True
             _copy_types(node.outputs, taken.outputs)
             for value, result in zip(node.outputs, taken.outputs, strict=True):
                 known = lookup(result, self._sweep.facts)
                 if known is not None:
                     self._sweep.facts[value] = known
             self.taken.append((node, taken))
-            return
+            return False
         for branch in branches:
             self._body(node, branch)
+            if any(o in self._sweep.containers.held for o in branch.outputs):
+                what = "which sequence or optional it gives is known at run time only"
+                raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
         for left, right in zip(branches[0].outputs, branches[1].outputs, strict=True):
             if (left.dtype, shape_of(left)) != (right.dtype, shape_of(right)):
                 what = f"the branches give {list(shape_of(left))} and {list(shape_of(right))}"
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
         _copy_types(node.outputs, branches[0].outputs)
+        return False
 
-    def _loop(self, node: ir.Node) -> None:
+    def _in_place(self, node: ir.Node, branch: ir.Graph) -> None:
+        """Put the nodes of the branch before the If; its outputs are the branch's."""
+        containers = self._sweep.containers
+        old = list(branch.outputs)
+        new = containers.steps.splice(branch, (), node)
+        for index, (before, after) in enumerate(zip(old, new, strict=True)):
+            containers.give(node, containers.held.get(before, after), index)
+
+    def _loop(self, node: ir.Node) -> bool:
+        """Typed as it is where every step is alike, else step by step."""
+        held = self._sweep.containers.held
+        states = list(node.inputs[2:])
+        if any(s in held for s in states if s is not None):
+            self._unroll(node)
+            return True
+        try:
+            self._alike(node)
+        except UnsupportedError as error:
+            try:
+                self._unroll(node)
+            except UnsupportedError:
+                raise error from None
+            return True
+        return False
+
+    def _unroll(self, node: ir.Node) -> None:
+        containers = self._sweep.containers
+        states, rows = containers.steps.unroll(node)
+        for index, value in enumerate(states):
+            containers.give(node, containers.held.get(value, value), index)
+        for index in range(len(states), len(node.outputs)):
+            parts = [row[index - len(states)] for row in rows]
+            if node.outputs[index].name and not parts:
+                raise UnsupportedError(f"{title(node)}: a loop of no steps puts out nothing")
+            if node.outputs[index].name:
+                containers.give(node, containers.steps.stack(parts, 0, node), index)
+
+    def _alike(self, node: ir.Node) -> None:
         body = attribute(node, "body")
         states = list(node.inputs[2:])
         set_type(body.inputs[0], 7, ())
@@ -107,7 +157,7 @@ class Control:
         if len(self._sweep.errors) > before:
             raise self._sweep.errors.pop()
         for value in graph.outputs:
-            if not is_typed(value):
+            if not is_typed(value) and value not in self._sweep.containers.held:
                 what = f'the shape of "{value.name}" depends on the data'
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from aot.edit import inline_branch
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
 from aot.shapes.checks import problem
+from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
 from aot.shapes.evaluate import Invalid, Unknown, evaluate
@@ -65,6 +66,7 @@ def infer(
     raise_all(sweep.errors)
     for node, branch in sweep.control.taken:
         inline_branch(node, branch)
+    sweep.containers.finish(model.graph)
     raise_all(_contradictions(model.graph, hints or {}))
     assert_typed(model)
 
@@ -87,27 +89,35 @@ class Sweep:
         self.facts: Facts = {}
         self.errors: list[AotError] = []
         self.control = Control(self)
+        self.containers = Containers(self)
 
     def run(self, graph: ir.Graph) -> None:
         """Type the values of `graph`, whose inputs and outer values are typed."""
         for node in graph:
-            if not all(i is None or is_typed(i) for i in node.inputs):
-                continue
-            try:
-                self.visit(node)
-            except (Invalid, NodeError) as e:
-                self.errors.append(ModelError(f"{title(node)}: {e}", _inputs_text(node)))
-            except AotError as e:
-                self.errors.append(e)
+            self.step(node)
+
+    def step(self, node: ir.Node) -> None:
+        """Type the results of a node; what is wrong is noted."""
+        if not self.containers.ready(node):
+            return
+        try:
+            self.visit(node)
+        except (Invalid, NodeError) as e:
+            self.errors.append(ModelError(f"{title(node)}: {e}", _inputs_text(node)))
+        except AotError as e:
+            self.errors.append(e)
 
     def visit(self, node: ir.Node) -> None:
         """Infer, check and evaluate one node whose inputs are typed."""
-        _refuse_containers(node)
+        if node.op_type not in Control.OPERATORS and self.containers.concerns(node):
+            self.containers.visit(node)
+            return
         reason = type_problem(node, self.model.opset_imports.get(node.domain, 0))
         if reason:
             raise Invalid(reason)
         if node.op_type in Control.OPERATORS and not node.domain:
-            self.control.visit(node)
+            if self.control.visit(node):
+                return
         elif not all(is_typed(o) for o in node.outputs if o.name):
             self._infer(node)
         for value in node.outputs:
@@ -160,16 +170,6 @@ class Sweep:
                 if result.size <= SMALL_ELEMENTS:
                     self.facts[value] = Known(result)
         return True
-
-
-def _refuse_containers(node: ir.Node) -> None:
-    import onnx_ir as ir
-
-    for value in [*node.inputs, *node.outputs]:
-        if value is not None and isinstance(value.type, ir.SequenceType | ir.OptionalType):
-            kind = "sequence" if isinstance(value.type, ir.SequenceType) else "optional"
-            what = f'"{original_name(value)}" is a {kind}: only dense tensors are supported'
-            raise UnsupportedError(f"{title(node)}: {what}")
 
 
 def _counts_too_much(data: Array) -> bool:

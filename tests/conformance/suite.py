@@ -72,6 +72,9 @@ SHAPE_LIKE = {
     "Reshape": (1,),
     "Resize": (1, 2, 3),
     "STFT": (1, 3),
+    "SequenceAt": (1,),
+    "SequenceErase": (1,),
+    "SequenceInsert": (2,),
     "Slice": (1, 2, 3, 4),
     "Split": (1,),
     "SplitToSequence": (1,),
@@ -200,45 +203,73 @@ def fail(test: Test, error: Exception) -> None:
 
 def shape_like(model: onnx.ModelProto, inputs: list[Any]) -> dict[str, np.ndarray]:
     """Inputs of the graph that only say a shape, an axis or a count, with the test's values."""
-    names = fed_names(model)
+    infos = fed_inputs(model)
     wanted = {
         node.input[k]
         for node in model.graph.node
         for k in SHAPE_LIKE.get(node.op_type, ())
         if k < len(node.input)
     }
-    pairs = zip(names, inputs, strict=False)
-    return {n: a for n, a in pairs if n in wanted and isinstance(a, np.ndarray)}
+    pairs = list(zip(infos, inputs, strict=False))
+    found = {i.name: a for i, a in pairs if i.name in wanted and isinstance(a, np.ndarray)}
+    there = [f"{i.name}/present" for i, a in pairs if is_optional(i) and a is not None]
+    return found | {name: np.array(True) for name in there}
 
 
-def fed_names(model: onnx.ModelProto) -> list[str]:
+def fed_inputs(model: onnx.ModelProto) -> list[onnx.ValueInfoProto]:
     """Inputs of the graph that are no initialisers."""
     constants = {t.name for t in model.graph.initializer}
-    return [v.name for v in model.graph.input if v.name not in constants]
+    return [v for v in model.graph.input if v.name not in constants]
+
+
+def is_optional(info: onnx.ValueInfoProto) -> bool:
+    """Whether an input or output may be absent."""
+    return info.type.WhichOneof("value") == "optional_type"
+
+
+def parts(info: onnx.ValueInfoProto, value: Any) -> list[tuple[str, Any]]:
+    """The tensors an input or output is in a bundle, by name; a count or flag of None is 0."""
+    if isinstance(value, np.ndarray):
+        found: list[tuple[str, Any]] = [(info.name, value)]
+    elif isinstance(value, list):
+        found = [(f"{info.name}/{i}", np.asarray(v)) for i, v in enumerate(value)]
+        found.append((f"{info.name}/count", np.array(len(value), np.int64) if value else None))
+    else:
+        return [(f"{info.name}/present", None)]
+    flag = [(f"{info.name}/present", np.array(True))] if is_optional(info) else []
+    return [*found, *flag]
 
 
 def compiled(
     test: Test, inputs: list[Any], outputs: list[Any], bindings: dict[str, np.ndarray]
 ) -> harness.Job:
     """The job of one data set: its inputs' shapes pinned, `bindings` made constants."""
-    names = fed_names(test.model)
-    shapes, fed = {}, []
-    for name, array in zip(names, inputs, strict=False):
-        if isinstance(array, np.ndarray) and name not in bindings:
-            shapes[name] = array.shape
-            fed.append(array)
+    shapes, fed, bindings = {}, [], dict(bindings)
+    for info, value in zip(fed_inputs(test.model), inputs, strict=False):
+        if info.name in bindings:
+            continue
+        for name, array in parts(info, value):
+            if name in bindings:
+                continue
+            if array is None:
+                bindings[name] = np.zeros((), np.int64)
+            else:
+                fed.append(array)
+                shapes[name] = array.shape
+        if isinstance(value, list) and value:  # elements given shapes: the length is known
+            fed.pop(list(shapes).index(f"{info.name}/count"))
+            del shapes[f"{info.name}/count"]
     options = Options(
         name="t", target=TARGET, input_shapes=shapes, bindings=bindings, plan_effort=2000
     )
     program = compile_model(test.model, options).program
     if len(program.inputs) != len(fed):
         raise ValueError(f"the program has inputs {program.inputs}, the test feeds {list(shapes)}")
-    if not all(isinstance(o, np.ndarray) for o in outputs):
-        raise ValueError(f"the test expects {[type(o).__name__ for o in outputs]}")
-    want = list(outputs)
+    infos = test.model.graph.output
+    want = [a for i, v in zip(infos, outputs, strict=True) for _, a in parts(i, v)]
     case = harness.Case(tuple(fed), {}, (), len(want), test.rtol, test.atol)
     kept = onnx.ModelProto()
-    kept.graph.input.extend(v for v in test.model.graph.input if v.name in shapes)
+    kept.graph.input.extend(harness.info(n, a) for n, a in zip(shapes, fed, strict=True))
     return harness.Job(test.name, case, kept, want, program)
 
 

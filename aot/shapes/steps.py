@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes made while shapes are inferred, typed at once: copies of a body, pieces, stacks.
+
+Before: s, y = Loop(2, true, s0, body={s' = Concat(s, e); y' = Identity(e)})
+After: s1 = Concat(s0, e); s = Concat(s1, e); y = Concat(Unsqueeze(e), Unsqueeze(e))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.edit import Editor
+from aot.errors import UnsupportedError
+from aot.shapes.known import lookup
+from aot.shapes.nodes import NAME_KEY, attribute, set_type, shape_of, title
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.shapes.infer import Sweep
+
+MOST = 4096
+"""Nodes that the steps of one loop may make."""
+
+
+class Steps:
+    """Writes nodes in front of a node; a list of numbers among the inputs is a constant."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self._sweep = sweep
+
+    def graph(self, node: ir.Node) -> ir.Graph:
+        """The graph a node is in."""
+        assert node.graph is not None
+        return node.graph
+
+    def add(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | list[int]],
+        attributes: dict[str, Any] | None = None,
+        *,
+        before: ir.Node,
+    ) -> ir.Value:
+        """The output of a new node."""
+        return self._node(op_type, inputs, attributes or {}, 1, before)[0]
+
+    def split(
+        self, value: ir.Value, sizes: Sequence[int], axis: int, before: ir.Node
+    ) -> list[ir.Value]:
+        """Pieces of `value` along an axis."""
+        return self._node("Split", [value, list(sizes)], {"axis": axis}, len(sizes), before)
+
+    def stack(self, values: Sequence[ir.Value], axis: int, before: ir.Node) -> ir.Value:
+        """The values along a new axis."""
+        rows: list[ir.Value | list[int]] = [
+            self.add("Unsqueeze", [v, [axis]], before=before) for v in values
+        ]
+        return self.add("Concat", rows, {"axis": axis}, before=before)
+
+    def _node(
+        self,
+        op_type: str,
+        inputs: Sequence[ir.Value | list[int]],
+        attributes: dict[str, Any],
+        count: int,
+        before: ir.Node,
+    ) -> list[ir.Value]:
+        import onnx_ir as ir
+
+        graph = self.graph(before)
+        edit = Editor(graph)
+        values = [edit.ints(v, op_type) if isinstance(v, list) else v for v in inputs]
+        attrs = [ir.AttrInt64(k, int(v)) for k, v in attributes.items()]
+        made = ir.Node("", op_type, values, attrs, num_outputs=count)
+        if before.name:
+            made.name = f"{before.name}_{op_type}"
+        for key, text in before.metadata_props.items():
+            made.metadata_props[key] = text
+        for value in made.outputs:
+            value.name = edit.fresh(f"{before.outputs[0].name}_{op_type}")
+        graph.insert_before(before, made)
+        self._sweep.visit(made)
+        return list(made.outputs)
+
+    def end(self, graph: ir.Graph, value: ir.Value, name: str) -> ir.Value:
+        """A copy of `value` behind all nodes, which has the user's name `name`."""
+        import onnx_ir as ir
+
+        made = ir.Node("", "Identity", [value], num_outputs=1)
+        result = made.outputs[0]
+        assert value.dtype is not None
+        set_type(result, int(value.dtype), shape_of(value))
+        result.name = Editor(graph).fresh(name)
+        result.metadata_props[NAME_KEY] = name
+        graph.append(made)
+        return result
+
+    def instance(
+        self, body: ir.Graph, inputs: Sequence[ir.Value], before: ir.Node
+    ) -> list[ir.Value]:
+        """The outputs of a copy of `body` with these inputs, in front of a node."""
+        copy = body.clone(allow_outer_scope_values=True)
+        for node in copy.all_nodes():
+            for value in node.outputs:
+                value.type = value.shape = None
+                value.metadata_props.pop(NAME_KEY, None)
+        nodes = list(copy)
+        results = self.splice(copy, inputs, before)
+        errors = len(self._sweep.errors)
+        for node in nodes:
+            self._sweep.step(node)
+        if len(self._sweep.errors) > errors:
+            raise self._sweep.errors.pop()
+        return results
+
+    def splice(self, body: ir.Graph, inputs: Sequence[ir.Value], before: ir.Node) -> list[ir.Value]:
+        """Move the nodes of `body` in front of a node; the values its outputs have become."""
+        graph = self.graph(before)
+        edit = Editor(graph)
+        results = list(body.outputs)
+        body.outputs.clear()
+        now: dict[ir.Value, ir.Value] = dict(zip(body.inputs, inputs, strict=True))
+        for old in list(body.initializers.values()):
+            del body.initializers[str(old.name)]
+            old.name = edit.fresh(str(old.name))
+            graph.register_initializer(old)
+        for inside, outside in now.items():
+            inside.replace_all_uses_with(outside)
+        nodes = list(body)
+        body.remove(nodes)
+        for node in nodes:
+            for value in node.outputs:
+                if value.name:
+                    value.name = edit.fresh(str(value.name))
+        graph.insert_before(before, nodes)
+        return [now.get(r, r) for r in results]
+
+    def unroll(self, node: ir.Node) -> tuple[list[ir.Value], list[list[ir.Value]]]:
+        """The last states of a Loop and what every step put out; the steps precede the node."""
+        body = attribute(node, "body")
+        edit = Editor(self.graph(node))
+        trips, go = node.inputs[0], node.inputs[1]
+        states = [v for v in node.inputs[2:] if v is not None]
+        limit = None if trips is None else self._known(node, trips)
+        rows: list[list[ir.Value]] = []
+        while limit is None or len(rows) < limit:
+            if go is not None and not self._known(node, go):
+                break
+            if len(rows) * (len(list(body)) + 1) > MOST:
+                raise UnsupportedError(f"{title(node)}: more than {MOST} nodes when unrolled")
+            step = edit.const(np.array(len(rows), np.int64), "step")
+            truth = edit.const(np.array(True), "go")
+            results = self.instance(body, [step, truth, *states], node)
+            go, states = results[0], results[1 : 1 + len(states)]
+            rows.append(results[1 + len(states) :])
+        return states, rows
+
+    def _known(self, node: ir.Node, value: ir.Value) -> int:
+        known = lookup(value, self._sweep.facts)
+        if known is None or not known.full:
+            what = "the number of iterations depends on the data"
+            raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
+        return int(known.data.ravel()[0])
