@@ -138,6 +138,10 @@ static inline uint8_t *ax1_bytes(ax1_machine *m, const ax1_view *v, int32_t y, i
     return m->spm + where;
 }
 
+/* The words of the instruction at m->pc, moved by the address registers, and its unit; 0 or a
+ * fault. */
+uint32_t AX1_NAME(decode)(const ax1_machine *m, uint32_t *w, uint32_t *unit);
+
 /* Cycles of an instruction (ax1_timing.c). */
 uint32_t AX1_NAME(cost)(const ax1_machine *m, const ax1_entry *e);
 

@@ -93,8 +93,11 @@ ax1_result AX1_NAME(driver_wait)(ax1_wait_mode mode, uint32_t limit) {
             AX1_RELAX();
         }
     }
-    AX1_WRITE(AX1_REG_CTRL, AX1_CTRL_ABORT);
-    return ax1_finish(AX1_TIMEOUT);
+    if (AX1_NAME(driver_poll)() == AX1_RUNNING) {
+        AX1_WRITE(AX1_REG_CTRL, AX1_CTRL_ABORT);
+        return ax1_finish(AX1_TIMEOUT);
+    }
+    return AX1_NAME(driver_poll)();
 }
 
 void AX1_NAME(driver_isr)(void) {

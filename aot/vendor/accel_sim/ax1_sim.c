@@ -19,88 +19,6 @@ static uint64_t ax1_max(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
-/* -- Decoding --------------------------------------------------------------------------------- */
-
-typedef struct ax1_row {
-    uint32_t opcode, unit, dtypes, used[4];
-} ax1_row;
-
-#define AX1_ROW(opcode, unit, dtypes, a, b, c, d) {opcode, unit, dtypes, {a, b, c, d}},
-static const ax1_row ax1_rows[] = {AX1_TABLE(AX1_ROW)};
-
-static const ax1_row *ax1_find(uint32_t opcode) {
-    size_t i;
-    for (i = 0; i < sizeof ax1_rows / sizeof ax1_rows[0]; ++i) {
-        if (ax1_rows[i].opcode == opcode) {
-            return &ax1_rows[i];
-        }
-    }
-    return NULL;
-}
-
-/* Values that no instruction has. */
-static uint32_t ax1_check_values(const uint32_t *w) {
-    const uint32_t op = ax1_op(w);
-    const int f32 = AX1_DTYPE(w) == AX1_DTYPE_F32;
-    if (op == AX1_OP_LDL) {
-        const int32_t memory = AX1_LDL_MEM(w);
-        if (memory > AX1_MEM_LUT || (AX1_LDL_PACKED(w) != 0 && memory != AX1_MEM_WGT)) {
-            return AX1_FAULT_FIELD;
-        }
-    } else if (op == AX1_OP_ALU) {
-        const int32_t alu = AX1_ALU_OP(w);
-        const int codes_only = alu == AX1_ALU_LUT || alu == AX1_ALU_SOFTMAX;
-        if (alu > AX1_ALU_SOFTMAX || (f32 && codes_only)) {
-            return AX1_FAULT_FIELD;
-        }
-    } else if (op == AX1_OP_DRAIN && (AX1_DRAIN_LUT(w) > 4 || (f32 && AX1_DRAIN_LUT(w) != 0))) {
-        return AX1_FAULT_FIELD;
-    } else if (f32 && (op == AX1_OP_MM || op == AX1_OP_DW) && AX1_MM_AT(w) % 4 != 0) {
-        return AX1_FAULT_FIELD;
-    }
-    return 0;
-}
-
-static uint32_t ax1_check(const uint32_t *w, const ax1_row *row) {
-    int n;
-    if (row == NULL) {
-        return AX1_FAULT_OPCODE;
-    }
-    for (n = 0; n < 4; ++n) {
-        if ((w[n] & ~row->used[n]) != 0U) {
-            return AX1_FAULT_RESERVED;
-        }
-    }
-    if (row->unit != AX1_UNIT_FE) {
-        const uint32_t both = (uint32_t)(AX1_WAIT(w) | AX1_SIGNAL(w));
-        if ((both >> row->unit & 1U) != 0U || (row->dtypes >> AX1_DTYPE(w) & 1U) == 0U) {
-            return AX1_FAULT_FIELD;
-        }
-    }
-    return ax1_check_values(w);
-}
-
-/* The words of the instruction at pc, moved by the address registers. */
-static uint32_t ax1_read_words(const ax1_machine *m, uint32_t *w) {
-    const ax1_region *r = &m->regions[0];
-    const uint8_t *from;
-    int n;
-    if (m->pc > r->size || r->size - m->pc < AX1_BYTES) {
-        return AX1_FAULT_STREAM;
-    }
-    from = r->base + m->pc;
-    for (n = 0; n < 4; ++n, from += 4) {
-        w[n] = (uint32_t)from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 |
-               (uint32_t)from[3] << 24;
-    }
-    if (ax1_op(w) >= AX1_OP_LD) {
-        w[1] += m->registers[AX1_R1(w)];
-        w[2] += m->registers[AX1_R2(w)];
-        w[3] += m->registers[AX1_R3(w)];
-    }
-    return 0;
-}
-
 /* -- Front end -------------------------------------------------------------------------------- */
 
 static void ax1_stop(ax1_machine *m, uint32_t fault, uint32_t pc) {
@@ -222,14 +140,14 @@ static uint32_t ax1_awaited(const uint32_t *w) {
 /* When the front end can handle the next instruction; AX1_NEVER if something must happen first. */
 static uint64_t ax1_front_time(const ax1_machine *m) {
     uint32_t w[4];
-    const ax1_row *row;
     uint64_t at = ax1_max(ax1_fetched(m), m->next);
+    uint32_t to = AX1_UNIT_FE;
     int u;
-    if (ax1_read_words(m, w) != 0U || ax1_check(w, row = ax1_find(ax1_op(w))) != 0U) {
+    if (AX1_NAME(decode)(m, w, &to) != 0U) {
         return at; /* the fault */
     }
-    if (row->unit != AX1_UNIT_FE) {
-        const ax1_unit *unit = &m->units[row->unit];
+    if (to != AX1_UNIT_FE) {
+        const ax1_unit *unit = &m->units[to];
         if (unit->given - unit->done == AX1_QUEUE) {
             return AX1_NEVER;
         }
@@ -261,12 +179,10 @@ static void ax1_halt(ax1_machine *m, const uint32_t *w) {
 }
 
 static void ax1_front(ax1_machine *m, uint64_t at) {
-    uint32_t w[4];
-    uint32_t fault = ax1_read_words(m, w);
-    const ax1_row *row = fault != 0U ? NULL : ax1_find(ax1_op(w));
-    fault = fault != 0U ? fault : ax1_check(w, row);
-    if (fault == 0U && row != NULL && row->unit != AX1_UNIT_FE) {
-        ax1_unit *unit = &m->units[row->unit];
+    uint32_t w[4] = {0, 0, 0, 0}, to = AX1_UNIT_FE;
+    uint32_t fault = AX1_NAME(decode)(m, w, &to);
+    if (fault == 0U && to != AX1_UNIT_FE) {
+        ax1_unit *unit = &m->units[to];
         ax1_entry *e = &unit->queue[unit->given % AX1_QUEUE];
         memset(e, 0, sizeof *e);
         memcpy(e->w, w, sizeof w);
