@@ -280,6 +280,10 @@ def _matmul_add(op: Any, a: Any, b: Any, r: Any) -> Any:
     return op.Add(_matmul(op, a, b), r)
 
 
+def _matmul_bias_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
+    return op.Add(op.Add(_matmul(op, a, b), c), r)
+
+
 def _gemm_add(op: Any, a: Any, b: Any, c: Any, r: Any) -> Any:
     return op.Add(_gemm(op, a, b, c), r)
 
@@ -296,7 +300,8 @@ def _declare_dense(made: Pattern, constants: Constants) -> None:
     @made.cases
     def examples() -> Iterator[Case]:
         rows = [f32(2, 5, 33)] if made.name.startswith("dense") else [f32(5, 33)]
-        more = [f32(20)] if made.name.startswith("gemm") else []
+        biased = made.name.startswith(("gemm", "dense_bias"))
+        more = [f32(20)] if biased else []
         more += [f32(*rows[0].shape[:-1], 20)] if "add" in made.name else []
         yield _example(made, *rows, f32(33, 20, low=-0.3, high=0.3), *more)
 
@@ -306,6 +311,7 @@ for _made, _constants in (
     *family("gemm_add", ("a", "b", "c", "r"), _gemm_add),
     *family("dense", ("a", "b"), _matmul),
     *family("dense_add", ("a", "b", "r"), _matmul_add),
+    *family("dense_bias_add", ("a", "b", "c", "r"), _matmul_bias_add),
 ):
     _declare_dense(_made, _constants)
 
