@@ -31,6 +31,18 @@ def check_program(program: Program) -> None:
             raise InternalError(f"output {name} has role {program.tensors[name].role.value}")
         if not state.readable(name):
             raise InternalError(f"output {name} is never written")
+    _check_shapes(program, state)
+
+
+def _check_shapes(program: Program, state: _Defined) -> None:
+    """Run-time shapes are there, and of the rank of their outputs."""
+    for shape in program.shapes:
+        tensor, output = program.tensors[shape.tensor], program.outputs[shape.output]
+        rank = len(program.tensors[output].shape)
+        if tensor.shape != (rank,) or tensor.role is not Role.TEMP or tensor.nbytes != 8 * rank:
+            raise InternalError(f"{shape.tensor} is no shape of {output}")
+        if not all(0 <= a < rank for a in shape.axes) or not state.readable(shape.tensor):
+            raise InternalError(f"the shape of {output} is never written")
 
 
 def _check_regions(program: Program) -> None:

@@ -96,7 +96,7 @@ class Editor:
             "",
             op_type,
             list(inputs),
-            [_attribute(k, v) for k, v in (attributes or {}).items()],
+            [attribute_of(k, v) for k, v in (attributes or {}).items()],
             name=f"{before.name}_{op_type}" if before.name else None,
             num_outputs=1,
         )
@@ -147,7 +147,7 @@ class Editor:
         found = node.attributes.get(name)
         if found is not None and _same(found.value, value):
             return
-        node.attributes[name] = _attribute(name, value)
+        node.attributes[name] = attribute_of(name, value)
         self.changed = True
 
     def drop_attribute(self, node: ir.Node, name: str) -> None:
@@ -188,7 +188,7 @@ def _move_name(old: ir.Value, new: ir.Value) -> None:
             new.metadata_props[key] = old.metadata_props[key]
 
 
-def _attribute(name: str, value: Any) -> ir.Attr:
+def attribute_of(name: str, value: Any) -> ir.Attr:
     """An attribute of the type its Python value suggests; an ir.Attr is taken as it is."""
     import onnx_ir as ir
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from aot import dtypes
 from aot.errors import AotError, BuildError, VerifyError
-from aot.run import Spec, specs
+from aot.run import Spec, cropped, specs
 
 Array = np.ndarray[Any, Any]
 
@@ -60,7 +60,8 @@ class Library:
     """`net(x)` or `net(name=x)` returns the output, or a tuple of them.
 
     Inputs are NumPy arrays or objects with `__dlpack__`; they must be contiguous and of the
-    model's dtype and shape, and are read where they lie. `out` gives arrays to write to.
+    model's dtype and shape, and are read where they lie. `out` gives arrays to write to, at their
+    bounds; what comes back of those whose shape depends on the data is the part that was written.
     Calls are serialised: one context, one arena.
     """
 
@@ -117,10 +118,24 @@ class Library:
             status = self._run(
                 ctypes.c_void_p(self._context.ctypes.data), _pointers(inputs), _pointers(outputs)
             )
+            if status == 0:
+                results = [self._true(i, r) for i, r in enumerate(results)]
         if status != 0:
             reason = _REFUSED.get(status, "the model's own check failed")
             raise VerifyError(f"{self.name}_run returned status {status}: {reason}")
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _true(self, index: int, array: Array) -> Array:
+        """An output in the shape the run gave it: a part of the array at its bound."""
+        if not self.outputs[index].extents:
+            return array
+        shape = np.zeros(max(1, array.ndim), np.int64)
+        context = ctypes.c_void_p(self._context.ctypes.data)
+        place = ctypes.c_void_p(shape.ctypes.data)
+        status = self._function("output_shape")(context, ctypes.c_int32(index), place)
+        if status != 0:
+            raise VerifyError(f"{self.name}_output_shape returned status {status}")
+        return cropped(array, shape[: array.ndim])
 
     def _arguments(self, arrays: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         names = [s.name for s in self.inputs]

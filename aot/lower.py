@@ -17,7 +17,7 @@ from aot.options import Options
 from aot.partition.match import Match, ValueRef
 from aot.partition.select import Partition, Selected
 from aot.program import Origin, Program, Role, Tensor, View
-from aot.resident import carry, pairs, settle
+from aot.resident import carry, output_count, pairs, run_time_shapes, settle
 from aot.target import Target
 from aot.vendor.backend import RegionView
 
@@ -41,6 +41,7 @@ def lower(
         _declare(c, value, Role.INPUT, PLAIN)
     states = pairs(graph, options.states)
     outputs = _outputs(graph) - {s.source.name for s in states}
+    outputs -= {str(v.name) for v in graph.outputs[output_count(graph) :]}
     wanted = dict.fromkeys(sorted(outputs), PLAIN)
     for index, placed in enumerate(layouts.items):
         region = placed.selected.region
@@ -53,6 +54,7 @@ def lower(
         if region < 0 or whole is None:
             _lower_match(c, placed, wanted)
     names = _finish_outputs(c, graph, {s.output for s in states})
+    shapes = run_time_shapes(c, graph, tuple(s.output for s in states), _fill)
     carry(c, states, _fill)
     carried = (*(s.place.name for s in states), *c.carried)
     program = Program(
@@ -65,6 +67,7 @@ def lower(
         target.vlen,
         states=tuple(c.states),
         carried=carried,
+        shapes=shapes,
     )
     return settle(program, target, options)
 
@@ -308,7 +311,7 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[
     `states` are the indices of outputs that are handed to the next run instead.
     """
     names: list[str] = []
-    for i, v in enumerate(graph.outputs):
+    for i, v in enumerate(graph.outputs[: output_count(graph)]):
         if i in states:
             continue
         value = ValueRef(v)

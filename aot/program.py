@@ -203,11 +203,24 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTimeShape:
+    """Output number `output` is as long on `axes` as a run says: its tensor's shape is the bound.
+
+    `tensor`, int64 [rank] in the arena, holds the true shape until the next run.
+    """
+
+    output: int
+    axes: tuple[int, ...]
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Tensors, constants, the vendors' objects in order of creation, the calls in order.
 
     With `io` "arena" inputs and outputs are temporaries that hold between runs. `carried` are
-    temporaries that keep what a run leaves in them for the next one, zero at first.
+    temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
+    those of outputs that depend on the data.
     """
 
     name: str
@@ -221,6 +234,7 @@ class Program:
     states: tuple[State, ...] = ()
     io: str = "caller"
     carried: tuple[str, ...] = ()
+    shapes: tuple[RunTimeShape, ...] = ()
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
@@ -242,5 +256,6 @@ class Program:
             lines.append(f"  io={self.io} carried={','.join(self.carried)}")
         lines += [f"  {t.text()}" for t in self.tensors.values()]
         lines += [f"  {s.text()}" for s in self.states]
+        lines += [f"  output {s.output} has the shape {s.tensor}" for s in self.shapes]
         lines += [f"  {i}: {c.text()}" for i, c in enumerate(self.calls)]
         return "\n".join(lines) + "\n"

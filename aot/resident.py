@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tensors that live in the arena between runs: `--io arena`, and the pairs of `--state`."""
+"""Tensors that live in the arena between runs: `--io arena`, the pairs of `--state`, shapes."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from aot.layout import PLAIN
 from aot.lower_context import Handle, LowerContext
 from aot.options import Options
 from aot.partition.match import ValueRef
-from aot.program import Origin, Program, Role, Tensor
+from aot.program import Origin, Program, Role, RunTimeShape, Tensor
+from aot.shapes.extents import RUN_TIME_SHAPES
 from aot.target import Target
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+#: Records the copy of a value to the tensor of that name.
+Fill = Callable[[LowerContext, str, ValueRef], None]
 #: Alignment in bytes on boards, whose memory is small: of tensors in the arena (no vector is
 #: longer), and of constants (no scalar is).
 BOARD_ALIGN, BOARD_CONST_ALIGN = 16, 8
@@ -47,6 +50,34 @@ def _align(tensor: Tensor) -> int:
     return BOARD_CONST_ALIGN if tensor.role is Role.CONST else BOARD_ALIGN
 
 
+def output_count(graph: ir.Graph) -> int:
+    """Outputs of the model: behind them a graph has those that hold run-time shapes."""
+    return len(graph.outputs) - len(graph.meta.get(RUN_TIME_SHAPES, ()))
+
+
+def run_time_shapes(
+    c: LowerContext, graph: ir.Graph, states: Sequence[int], fill: Fill
+) -> tuple[RunTimeShape, ...]:
+    """Record the calls that put the shapes of outputs where NAME_output_shape finds them.
+
+    `states` are the outputs that are handed to the next run. ModelError if one is as long as the
+    data say.
+    """
+    first = output_count(graph)
+    found = []
+    for at, (index, axes) in enumerate(graph.meta.get(RUN_TIME_SHAPES, ())):
+        if index in states:
+            name = ValueRef(graph.outputs[index]).onnx_name
+            raise ModelError(f'the shape of "{name}" depends on the data', f"--state …={name}")
+        value = ValueRef(graph.outputs[first + at])
+        c.begin(Origin((value.name,), ("Output",), "the true shape"), None, -1, ())
+        made = c.temp(value.shape, value.dtype, PLAIN, "shape")
+        fill(c, made.name, value)
+        place = index - sum(s < index for s in states)
+        found.append(RunTimeShape(place, tuple(axes), made.name))
+    return tuple(found)
+
+
 @dataclass(frozen=True, slots=True)
 class Pair:
     """A pair of `--state`: input `place` gets the model's output number `output`, `source`."""
@@ -59,7 +90,8 @@ class Pair:
 def pairs(graph: ir.Graph, states: Mapping[str, str]) -> tuple[Pair, ...]:
     """The pairs of a model, in the order asked for; ModelError if they cannot be handed over."""
     inputs = {ValueRef(v).onnx_name: ValueRef(v) for v in graph.inputs}
-    outputs = {ValueRef(v).onnx_name: (i, ValueRef(v)) for i, v in enumerate(graph.outputs)}
+    values = [ValueRef(v) for v in graph.outputs[: output_count(graph)]]
+    outputs = {v.onnx_name: (i, v) for i, v in enumerate(values)}
     found = []
     for name, source in states.items():
         where = f"--state {name}={source}"
@@ -89,7 +121,7 @@ def _check_known(name: str, known: Mapping[str, object], what: str, where: str) 
 def carry(
     c: LowerContext,
     states: Sequence[Pair],
-    fill: Callable[[LowerContext, str, ValueRef], None],
+    fill: Fill,
 ) -> None:
     """Record the calls that put the new states where the next run finds them.
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
@@ -26,11 +27,15 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """An input or output of a bundle, by its ONNX name."""
+    """An input or output of a bundle, by its ONNX name.
+
+    On the axes `extents` the data decide how long it is; `shape` has their bounds.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    extents: tuple[int, ...] = ()
 
     @property
     def array_dtype(self) -> np.dtype[Any]:
@@ -51,7 +56,10 @@ class Spec:
 
 def specs(manifest: Mapping[str, Any], key: str) -> tuple[Spec, ...]:
     """The `inputs` or `outputs` of a manifest."""
-    return tuple(Spec(e["name"], tuple(e["shape"]), e["dtype"]) for e in manifest[key])
+    return tuple(
+        Spec(e["name"], tuple(e["shape"]), e["dtype"], tuple(e.get("extents", ())))
+        for e in manifest[key]
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,14 +177,32 @@ def stream(
         folder = Path(place)
         arguments = ["--steps", str(len(steps))] if len(steps) > 1 else []
         arguments += _write_inputs(built, steps, folder)
-        for i in range(len(built.outputs)):
+        for i, spec in enumerate(built.outputs):
             arguments += ["--output", f"{i}=o{i}.bin"]
+            arguments += ["--shape", f"{i}=s{i}.bin"] if spec.extents else []
         if trace is not None:
             # Relative, because a board gets its arguments as one line of words.
             arguments += ["--trace", os.path.relpath(trace, folder)]
         start(built, arguments, "-trace" if trace is not None else "", folder)
-        files = [(folder / f"o{i}.bin", s) for i, s in enumerate(built.outputs)]
-        return [[read_raw(f, s, k, len(steps)) for f, s in files] for k in range(len(steps))]
+        return [
+            [_result(folder, i, s, k, len(steps)) for i, s in enumerate(built.outputs)]
+            for k in range(len(steps))
+        ]
+
+
+def _result(folder: Path, index: int, spec: Spec, step: int, steps: int) -> Array:
+    """What the program wrote of output `index`, in its true shape."""
+    array = read_raw(folder / f"o{index}.bin", spec, step, steps)
+    if not spec.extents:
+        return array
+    shape = Spec(f"the shape of {spec.name}", (len(spec.shape),), "int64")
+    return cropped(array, read_raw(folder / f"s{index}.bin", shape, step, steps))
+
+
+def cropped(array: Array, shape: Array) -> Array:
+    """The elements at the beginning of an array at its bound, in their true shape."""
+    true = tuple(int(d) for d in shape)
+    return array.reshape(-1)[: math.prod(true)].reshape(true)
 
 
 def _write_inputs(built: Built, steps: Sequence[Sequence[Array]], folder: Path) -> list[str]:

@@ -14,6 +14,7 @@ from onnx import helper
 from aot.errors import AotError
 from aot.load import LoadOptions, load, model_text, unpinned
 from aot.normalise import normalise
+from aot.shapes.extents import RUN_TIME_SHAPES
 from load_graphs import OPSET, info, model, node, refused, relu
 
 HOSTILE = ["*/ int x; /*", "a/b", "a.b", "a:b", "int", "x\ny", "naïve", "9lives", "__x__", "A", "a"]
@@ -136,11 +137,14 @@ def test_run_time_values_that_do_not_matter_do_not_matter():
     assert tuple(loaded.graph.outputs[0].shape) == (4, 5)
 
 
-def test_data_dependent_shapes_are_named():
-    built = model(
-        [node("NonZero", ["x"], ["y"], name="nz")], [info("x", (2, 3))], [info("y", None, T.INT64)]
-    )
-    refused(built, "nz (NonZero)", 'dimension 1 of "y"', "depends on the data", kind=AotError)
+def test_data_dependent_shapes_are_bounded():
+    nodes = [node("NonZero", ["x"], ["y"]), node("Shape", ["y"], ["s"])]
+    outputs = [info("y", None, T.INT64), info("s", None, T.INT64)]
+    loaded = load(model(nodes, [info("x", (2, 3))], outputs))
+    y, s, true = loaded.graph.outputs
+    assert tuple(y.shape) == (2, 6)
+    assert s.producer().op_type == true.producer().op_type == "Concat"
+    assert loaded.graph.meta[RUN_TIME_SHAPES] == ((0, (1,)),)
 
 
 def test_loops_with_a_known_trip_count_are_typed():

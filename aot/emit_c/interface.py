@@ -100,6 +100,8 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
         "in_bytes": _list(t.nbytes for t in inputs(program)),
         "out_bytes": _list(t.nbytes for t in outputs(program)),
         "carried": len(program.carried),
+        "shape_places": _shape_places(program, plan),
+        "dynamic_outputs": len(program.shapes),
         "clear": "\n".join(
             f"    memset(arena + {plan.placements[n].offset}, 0, {program.tensors[n].nbytes});"
             for n in program.carried
@@ -108,7 +110,15 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
     }
 
 
-def _list(values: Iterable[int]) -> str:
+def _shape_places(program: Program, plan: Plan) -> str:
+    """Where in the arena the shape of each output is, C's -1 for static ones; "" if all are."""
+    if not program.shapes:
+        return ""
+    found = {s.output: arena_offset(program, plan, s.tensor) for s in program.shapes}
+    return _list(found.get(i, -1) for i in range(len(program.outputs)))
+
+
+def _list(values: Iterable[int | None]) -> str:
     return ", ".join(map(str, values)) or "0"
 
 

@@ -64,7 +64,7 @@ def manifest_of(
             "io": program.io,
         },
         "inputs": [_tensor(program, plan, t) for t in interface.inputs(program)],
-        "outputs": [_tensor(program, plan, t) for t in interface.outputs(program)],
+        "outputs": _outputs(program, plan),
         "states": [
             {"output": options.states.get(interface.label(t), ""), **_tensor(program, plan, t)}
             for t in (program.tensors[n] for n in program.carried)
@@ -90,6 +90,16 @@ def dump(manifest: Mapping[str, Any]) -> bytes:
 def sources_of(files: Mapping[str, File]) -> list[dict[str, Any]]:
     """Path, size and checksum of each file."""
     return [{"path": p, "bytes": len(files[p]), "sha256": sha256(files[p])} for p in sorted(files)]
+
+
+def _outputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
+    """The outputs; `shape` has bounds on the axes `extents`, whose extent the data decide."""
+    axes = {s.output: s.axes for s in program.shapes}
+    found = []
+    for i, tensor in enumerate(interface.outputs(program)):
+        own = {"extents": list(axes[i])} if i in axes else {}
+        found.append({**_tensor(program, plan, tensor), **own})
+    return found
 
 
 def _tensor(program: Program, plan: Plan, t: Tensor) -> dict[str, Any]:

@@ -80,9 +80,14 @@ def check_plan(program: Program, plan: Plan) -> None:
                 owners.take(t.begin, t.end, t.root)
     for name, begin, end, _ in between:
         left = roots[name][0].name
-        kept = name in program.carried or name in program.outputs
+        kept = name in program.carried or name in (*program.outputs, *_shapes(program))
         if kept and (stranger := owners.stranger(begin, end, left)) is not None:
             raise InternalError(f"{name} does not hold after the run: {stranger or 'not written'}")
+
+
+def _shapes(program: Program) -> tuple[str, ...]:
+    """What holds the run-time shapes of outputs."""
+    return tuple(s.tensor for s in program.shapes)
 
 
 def _between_runs(program: Program, plan: Plan) -> list[tuple[str, int, int, bool]]:
@@ -91,7 +96,8 @@ def _between_runs(program: Program, plan: Plan) -> list[tuple[str, int, int, boo
     Inputs are filled while the outputs of the run before are still there: none may meet.
     """
     found = []
-    for names, fresh in ((program.inputs, True), (program.carried, True), (program.outputs, False)):
+    ends = (program.inputs, True), (program.carried, True), (program.outputs, False)
+    for names, fresh in (*ends, (_shapes(program), False)):
         for name in names:
             place = plan.placements.get(name)
             if place is not None:

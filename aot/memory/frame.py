@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lives in the arena between two runs: a call before the first one and one after the last.
 
-Resident inputs and carried tensors are written by the opening call, resident outputs and carried
-tensors are read by the closing one; outputs are read by the opening call too, because they hold
-until the next run and so may not lie on an input that is filled before it. These two calls exist
-for the scheduler and the planner only.
+Resident inputs and carried tensors are written by the opening call, resident outputs, carried
+tensors and run-time shapes are read by the closing one; outputs are read by the opening call too,
+because they hold until the next run and so may not lie on an input that is filled before it. These
+two calls exist for the scheduler and the planner only.
 """
 
 from __future__ import annotations
@@ -40,10 +40,13 @@ def framed(program: Program, cyclic: bool = True) -> Program:
     Without `cyclic` the opening call does not read the outputs of the run before.
     """
     inputs, outputs = residents(program)
-    if not (inputs or outputs or program.carried):
+    shapes = tuple(s.tensor for s in program.shapes)
+    if not (inputs or outputs or program.carried or shapes):
         return program
-    first = _call((*inputs, *program.carried), outputs if cyclic else ())
-    last = _call((), (*outputs, *program.carried))
+    filled = (*inputs, *program.carried)
+    held = (*outputs, *shapes) if filled else outputs
+    first = _call(filled, held if cyclic else ())
+    last = _call((), (*outputs, *program.carried, *shapes))
     return replace(program, calls=(first, *program.calls, last))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from aot.errors import UnsupportedError
 from aot.shapes.evaluate import Invalid
+from aot.shapes.extents import refused
 from aot.shapes.known import lookup
 from aot.shapes.nodes import attribute, is_typed, set_type, shape_of, title, words
 
@@ -35,6 +36,8 @@ class Control:
 
     def visit(self, node: ir.Node) -> bool:
         """Type the outputs of a control-flow node; whether other nodes have taken its place."""
+        if self._sweep.extents.concern(node):
+            raise refused(node, "takes a tensor whose shape is known at run time only")
         if node.op_type == "Loop":
             return self._loop(node)
         if node.op_type == "If":
@@ -47,13 +50,14 @@ class Control:
         condition = lookup(node.inputs[0], self._sweep.facts)
         if condition is not None and condition.full:
             taken = branches[0] if bool(condition.data.ravel()[0]) else branches[1]
-            self._body(node, taken)
+            self._body(node, taken, bounded=True)
             held = self._sweep.containers.held
             if any(o in held for o in taken.outputs):
                 self._in_place(node, taken)
                 return True
             _copy_types(node.outputs, taken.outputs)
             for value, result in zip(node.outputs, taken.outputs, strict=True):
+                self._sweep.extents.set(value, self._sweep.extents.of(result))
                 known = lookup(result, self._sweep.facts)
                 if known is not None:
                     self._sweep.facts[value] = known
@@ -151,12 +155,15 @@ class Control:
             shape.insert(axis if axis >= 0 else axis + len(shape) + 1, length)
             set_type(value, int(step.dtype), tuple(shape))
 
-    def _body(self, node: ir.Node, graph: ir.Graph) -> None:
+    def _body(self, node: ir.Node, graph: ir.Graph, bounded: bool = False) -> None:
+        """Type a body; unless `bounded` what it gives must not be as long as the data say."""
         before = len(self._sweep.errors)
         self._sweep.run(graph)
         if len(self._sweep.errors) > before:
             raise self._sweep.errors.pop()
         for value in graph.outputs:
+            if not bounded and self._sweep.extents.of(value):
+                raise refused(node, "gives a tensor whose shape is known at run time only")
             if not is_typed(value) and value not in self._sweep.containers.held:
                 what = f'the shape of "{value.name}" depends on the data'
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")

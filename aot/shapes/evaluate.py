@@ -54,6 +54,8 @@ def has_rule(node: ir.Node) -> bool:
 def _by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
     if node.domain or node.op_type in IMPURE:
         raise Unknown
+    if node.op_type == "Unique" and not attribute(node, "sorted", 1):
+        raise Unknown  # the reference sorts, if only the values are asked for
     import onnx_ir as ir
     from onnx.reference import ReferenceEvaluator
 

@@ -18,6 +18,8 @@ from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
 from aot.shapes.evaluate import Invalid, Unknown, evaluate
+from aot.shapes.extents import Extents, refused
+from aot.shapes.flow import flows
 from aot.shapes.known import Facts, Known, lookup, propagate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
 from aot.shapes.nodes import (
@@ -34,6 +36,7 @@ from aot.shapes.nodes import (
 )
 from aot.shapes.signatures import type_problem
 from aot.shapes.single import NodeError, infer_node
+from aot.shapes.sources import SOURCES
 
 if TYPE_CHECKING:
     import onnx
@@ -65,8 +68,12 @@ def infer(
     sweep.run(model.graph)
     raise_all(sweep.errors)
     for node, branch in sweep.control.taken:
+        axes = [(i, sweep.extents.of(v)) for i, v in enumerate(model.graph.outputs)]
         inline_branch(node, branch)
+        for index, own in axes:  # an output of the If has become one of the branch
+            sweep.extents.set(model.graph.outputs[index], own)
     sweep.containers.finish(model.graph)
+    sweep.extents.finish(model.graph)
     raise_all(_contradictions(model.graph, hints or {}))
     assert_typed(model)
 
@@ -90,6 +97,7 @@ class Sweep:
         self.errors: list[AotError] = []
         self.control = Control(self)
         self.containers = Containers(self)
+        self.extents = Extents(self)
 
     def run(self, graph: ir.Graph) -> None:
         """Type the values of `graph`, whose inputs and outer values are typed."""
@@ -110,6 +118,8 @@ class Sweep:
     def visit(self, node: ir.Node) -> None:
         """Infer, check and evaluate one node whose inputs are typed."""
         if node.op_type not in Control.OPERATORS and self.containers.concerns(node):
+            if self.extents.concern(node):
+                raise refused(node, "holds a tensor whose shape is known at run time only")
             self.containers.visit(node)
             return
         reason = type_problem(node, self.model.opset_imports.get(node.domain, 0))
@@ -118,8 +128,14 @@ class Sweep:
         if node.op_type in Control.OPERATORS and not node.domain:
             if self.control.visit(node):
                 return
-        elif not all(is_typed(o) for o in node.outputs if o.name):
-            self._infer(node)
+        elif self.extents.concern(node):
+            flows(self.extents, node)
+        else:
+            self.type_outputs(node)
+            if not _is_done(node) and node.op_type in SOURCES and not node.domain:
+                SOURCES[node.op_type](self.extents, node)
+        if node.graph is None:  # others took its place
+            return
         for value in node.outputs:
             if not value.name:
                 continue
@@ -132,6 +148,11 @@ class Sweep:
         if reason:
             raise Invalid(reason)
         propagate(node, self.facts)
+
+    def type_outputs(self, node: ir.Node) -> None:
+        """Infer what is open of the outputs; what stays open is left without a static shape."""
+        if not _is_done(node):
+            self._infer(node)
 
     def _infer(self, node: ir.Node) -> None:
         if node.op_type in EVALUATED and not node.domain and self._evaluated(node):
@@ -170,6 +191,10 @@ class Sweep:
                 if result.size <= SMALL_ELEMENTS:
                     self.facts[value] = Known(result)
         return True
+
+
+def _is_done(node: ir.Node) -> bool:
+    return all(is_typed(o) for o in node.outputs if o.name)
 
 
 def _counts_too_much(data: Array) -> bool:

@@ -26,8 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ops")]
 
 import harness  # noqa: E402
+from results import results_of  # noqa: E402
 
-from aot import dtypes  # noqa: E402
 from aot.errors import AotError, BackendError, InternalError, ModelError  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.pipeline import compile_model  # noqa: E402
@@ -334,11 +334,8 @@ def judge(tests: list[Test], data: bytes) -> None:
     for attempt in ("", " in place"):
         for test in tests:
             for job in test.programs:
-                for name, want in zip(job.program.outputs, job.want, strict=True):
-                    t = job.program.tensors[name]
-                    raw = data[at : at + t.nbytes]
-                    at += t.nbytes
-                    got = dtypes.from_bytes(raw, t.dtype, t.shape)
+                results, at = results_of(data, at, job.program)
+                for (name, got), want in zip(results, job.want, strict=True):
                     judged = outside if is_drawn(test) else difference
                     reason = judged(got, want, test.rtol, test.atol)
                     if reason:

@@ -23,7 +23,9 @@ import onnx
 from onnx import helper, numpy_helper
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
+
+from results import results_of  # noqa: E402
 
 from aot import dtypes, layout_pass  # noqa: E402
 from aot.layout import PLAIN, blocked, can_block  # noqa: E402
@@ -322,7 +324,8 @@ def case_text(index: int, program: Program, wrappers: Wrappers) -> list[str]:
             lines.insert(0, params_text(call, f"p{index}_{k}"))
             args.append(f"&p{index}_{k}")
         lines.append(f"    {wrappers.name(call)}({', '.join(args)});")
-    lines += [f"    put(t_{n}, {program.tensors[n].nbytes});" for n in program.outputs]
+    ends = [*program.outputs, *(s.tensor for s in program.shapes)]
+    lines += [f"    put(t_{n}, {program.tensors[n].nbytes});" for n in ends]
     lines += ["    drop();", "}"]
     return lines
 
@@ -406,11 +409,8 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
     at = 0
     for attempt in ("", " (in place)"):
         for job in jobs:
-            for name, want in zip(job.program.outputs, job.want, strict=True):
-                t = job.program.tensors[name]
-                raw = data[at : at + t.nbytes]
-                at += t.nbytes
-                got = dtypes.from_bytes(raw, t.dtype, t.shape)
+            results, at = results_of(data, at, job.program)
+            for (name, got), want in zip(results, job.want, strict=True):
                 wrong = difference(got, want, job.case)
                 if wrong and not job.error:
                     job.error = f"wrong{attempt}: {name} {wrong}"

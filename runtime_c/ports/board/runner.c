@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Runs a model on files of the debugging host, by semihosting, on boards.
  *
- *   NAME [--input I=FILE].. [--output I=FILE].. [--fill 0] [--steps N]
+ *   NAME [--input I=FILE].. [--output I=FILE].. [--shape I=FILE].. [--fill 0] [--steps N]
  *        [--repeat N [--warmup W]] [--report FILE] [--trace DIR] [--profile FILE]
  *
  * Files are raw little-endian row-major bytes; names have no spaces. With --steps they hold that
@@ -29,7 +29,7 @@ extern void *aot_model_trace_user;
 #include "selftest.h"
 #endif
 
-#define LINE (24 * (IN + OUT) + 200)
+#define LINE (24 * (IN + OUT + AOT_MODEL_SHAPES) + 200)
 #define PAINT 0x5AFEC0DEU
 /* A function whose variables are not on the stack while the model runs. */
 #define ALONE __attribute__((noinline))
@@ -151,6 +151,9 @@ static int32_t number(const char *text, const char **end) {
  * w: a word) and its letter. */
 static const char known[] = "--input\0ti--output\0to--steps\0ns--repeat\0nn--warmup\0nw"
                             "--fill\0nf--report\0fr"
+#if AOT_MODEL_SHAPES
+                            "--shape\0td"
+#endif
 #ifdef AOT_TRACE
                             "--trace\0wt--profile\0fp"
 #endif
@@ -324,6 +327,20 @@ ALONE static void store(uint32_t step) {
         r.step = step;
         (void)look(&r);
     }
+#if AOT_MODEL_SHAPES
+    begin(&r, 'd');
+    for (; r.index < AOT_MODEL_OUTPUTS; ++r.index) {
+        int64_t shape[8]; /* what has more axes cannot depend on the data */
+        const int32_t axes = aot_model_output_specs[r.index].ndim;
+        if (axes > 8)
+            continue;
+        check(aot_model_output_shape(&context, r.index, shape), "shape: status ");
+        r.data = shape;
+        r.bytes = (size_t)axes * sizeof shape[0];
+        r.step = step;
+        (void)look(&r);
+    }
+#endif
 }
 
 AOT_INLINE void run(void) {

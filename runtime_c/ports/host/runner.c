@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Runs a model on files, for POSIX hosts.
  *
- *   NAME [--input I=FILE].. [--output I=FILE].. [--fill SEED] [--repeat N [--warmup W]]
- *        [--steps N] [--trace DIR] [--profile N] [--info]
+ *   NAME [--input I=FILE].. [--output I=FILE].. [--shape I=FILE].. [--fill SEED]
+ *        [--repeat N [--warmup W]] [--steps N] [--trace DIR] [--profile N] [--info]
  *
  * Without arguments, where the bundle holds test vectors: a self-test.
  * Files are raw little-endian row-major bytes; with --steps they hold that many tensors, one for
- * each run. --repeat and --profile print one line of JSON.
+ * each run. An output whose shape depends on the data is written at its bound, elements first, then
+ * zeros; --shape writes its true extents (int64). --repeat and --profile print one line of JSON.
  * --trace and --profile need the build with AOT_TRACE. Exit status: 0, 1 failed, 2 usage. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1 /* madvise */
@@ -47,6 +48,7 @@ extern void *aot_model_trace_user;
 typedef struct options {
     const char *input[IN];
     const char *output[OUT];
+    const char *shape[OUT];
     const char *trace;
     long repeat;
     long warmup;
@@ -95,6 +97,8 @@ static void value_option(options *o, const char *name, const char *value) {
         file_option(name, value, o->input, AOT_MODEL_INPUTS);
     } else if (strcmp(name, "--output") == 0) {
         file_option(name, value, o->output, AOT_MODEL_OUTPUTS);
+    } else if (strcmp(name, "--shape") == 0) {
+        file_option(name, value, o->shape, AOT_MODEL_OUTPUTS);
     } else if (strcmp(name, "--repeat") == 0) {
         o->repeat = integer(name, value, 1);
     } else if (strcmp(name, "--warmup") == 0) {
@@ -300,11 +304,23 @@ static void load(state *s, const options *o, long step) {
 }
 
 static void store(const state *s, const options *o, long step) {
+    const char *const mode = step > 0 ? "ab" : "wb";
     int i;
-    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i)
+    for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
+        const aot_spec *spec = &aot_model_output_specs[i];
         if (o->output[i] != NULL)
-            write_file(o->output[i], step > 0 ? "ab" : "wb", s->out[i].data,
-                       aot_model_output_specs[i].bytes);
+            write_file(o->output[i], mode, s->out[i].data, spec->bytes);
+        if (o->shape[i] != NULL) {
+            int64_t *shape = s->out[i].shape; /* the bounds are put back for the next run */
+            const aot_status status = aot_model_output_shape(&s->context, i, shape);
+            int32_t axis;
+            if (status != AOT_OK)
+                die(1, "shape: %s", aot_status_text(status));
+            write_file(o->shape[i], mode, shape, (size_t)spec->ndim * sizeof shape[0]);
+            for (axis = 0; axis < spec->ndim; ++axis)
+                shape[axis] = aot_model_extents[spec->extents + axis];
+        }
+    }
 }
 
 static void prepare(state *s, const options *o) {

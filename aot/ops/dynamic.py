@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What computes with extents known at run time only; `aot.shapes.dynamic` puts these in the graph.
+
+Tensors are stored at their bounds. `n` is an int64 vector of one element, the extent of an axis;
+`shape` an int64 vector of all extents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from aot.dtypes import BOOL, F32, F64, S64, DType
+from aot.lower_context import LowerContext
+from aot.ops.kernels import INTS, SIGNED
+from aot.ops.moves import split_at
+from aot.ops.registry import op
+from aot.partition.match import Match
+from aot.shapes.nodes import DYNAMIC
+
+HEADER = "aot_dynamic.h"
+MOST_AXES = 8
+
+nonzero = op("NonZero", "x", "y n", domain=DYNAMIC)
+tail = op("Tail", "x n fill", domain=DYNAMIC, axis=0)
+compact = op("Compact", "x shape", domain=DYNAMIC)
+spread = op("Spread", "x shape", domain=DYNAMIC)
+join = op("Join", "xs*", domain=DYNAMIC, axis=0)
+cut = op("Cut", "x shape starts ends steps", "y out", domain=DYNAMIC, axes=())
+unique = op("Unique", "x m", "y first inverse counts n", domain=DYNAMIC, axis=0, sorted=1)
+nms = op(
+    "NonMaxSuppression",
+    "boxes scores most? iou? threshold?",
+    "y n",
+    domain=DYNAMIC,
+    center_point_box=0,
+)
+
+
+def few_axes(m: Match) -> Iterator[tuple[bool, str]]:
+    """A check: no more axes than the kernels' parameters have room for."""
+    yield m.x.rank <= MOST_AXES, f"rank {m.x.rank} (at most {MOST_AXES})"
+
+
+for _pattern in (nonzero, compact, cut):
+    _pattern.check(few_axes)
+
+
+def _eight(values: Sequence[int]) -> tuple[int, ...]:
+    return (*values, *[0] * (MOST_AXES - len(values)))
+
+
+@nonzero.lower
+def nonzero_to_kernel(c: LowerContext, m: Match) -> None:
+    params = c.params(rank=m.x.rank, dims=_eight(m.x.shape), count=math.prod(m.x.shape))
+    c.call("aot_nonzero", m.y, m.n, m.x, params, header=HEADER)
+
+
+@tail.lower
+def tail_to_kernel(c: LowerContext, m: Match) -> None:
+    outer, axis, inner = split_at(m.x.shape, m.axis)
+    params = c.params(outer=outer, axis=axis, inner=inner)
+    c.call(
+        "aot_tail",
+        m.y,
+        m.x,
+        m.n,
+        m.fill,
+        params,
+        instance={"E": m.x.dtype.nbytes},
+        inplace=[(m.y, m.x)],
+        header=HEADER,
+    )
+
+
+@compact.lower
+def compact_to_kernel(c: LowerContext, m: Match) -> None:
+    params = c.params(rank=m.x.rank, dims=_eight(m.x.shape))
+    c.call(
+        "aot_compact",
+        m.y,
+        m.x,
+        m.shape,
+        params,
+        instance={"E": m.x.dtype.nbytes},
+        inplace=[(m.y, m.x)],
+        header=HEADER,
+    )
+
+
+@spread.check
+def spread_axes(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.y.rank <= MOST_AXES, f"rank {m.y.rank} (at most {MOST_AXES})"
+
+
+@spread.lower
+def spread_to_kernel(c: LowerContext, m: Match) -> None:
+    params = c.params(rank=m.y.rank, dims=_eight(m.y.shape))
+    instance = {"E": m.x.dtype.nbytes}
+    c.call("aot_spread", m.y, m.x, m.shape, params, instance=instance, header=HEADER)
+
+
+@join.lower
+def join_to_kernel(c: LowerContext, m: Match) -> None:
+    """The first input holds the extents of the others on the axis."""
+    sizes, *parts = m.xs
+    for i, x in enumerate(parts):
+        outer, to, inner = split_at(m.y.shape, m.axis)
+        params = c.params(outer=outer, to=to, part=x.shape[m.axis], inner=inner, index=i)
+        y = c.update(m.y) if i else m.y
+        instance = {"E": x.dtype.nbytes}
+        c.call("aot_join", y, x, sizes, params, instance=instance, header=HEADER)
+
+
+@cut.lower
+def cut_to_kernel(c: LowerContext, m: Match) -> None:
+    axes = tuple(int(a) for a in m.axes)
+    params = c.params(
+        rank=m.x.rank,
+        sliced=len(axes),
+        axes=_eight(axes),
+        bounds=_eight(m.x.shape),
+        dims=_eight(m.y.shape),
+    )
+    out = m.out or c.temp((m.x.rank,), S64, name="extents")
+    operands = (m.y, out, m.x, m.shape, m.starts, m.ends, m.steps, params)
+    c.call("aot_cut", *operands, instance={"E": m.x.dtype.nbytes}, header=HEADER)
+
+
+@unique.check
+def unique_types(m: Match) -> Iterator[tuple[bool, str]]:
+    known = m.x.dtype in (F32, F64, BOOL, *INTS)
+    yield known, f"dtype {m.x.dtype} (needs float32, float64, bool or an integer)"
+
+
+@unique.lower
+def unique_to_kernel(c: LowerContext, m: Match) -> None:
+    outer, axis, inner = split_at(m.x.shape, m.axis)
+    params = c.params(outer=outer, axis=axis, inner=inner, sorted=int(m.sorted))
+    places = [
+        v or c.temp((axis,), S64, name=name)
+        for v, name in ((m.first, "first"), (m.inverse, "inverse"), (m.counts, "counts"))
+    ]
+    y = m.y or c.temp(m.x.shape, m.x.dtype, name="values")
+    n = m.n or c.temp((1,), S64, name="count")
+    scratch = [c.scratch(8 * max(axis, 1), name) for name in ("order", "group")]
+    instance = {"E": m.x.dtype.nbytes, "K": _kind(m.x.dtype)}
+    operands = (y, *places, n, m.x, m.m, *scratch, params)
+    c.call("aot_unique", *operands, instance=instance)
+
+
+def _kind(dtype: DType) -> int:
+    """How the kernel compares elements: 0 unsigned, 1 signed, 2 float."""
+    return 2 if dtype in (F32, F64) else int(dtype in SIGNED)
+
+
+@nms.check
+def nms_types(m: Match) -> Iterator[tuple[bool, str]]:
+    for value in (m.boxes, m.scores):
+        yield value.dtype is F32, f"dtype {value.dtype} (needs float32)"
+
+
+@nms.lower
+def nms_to_kernel(c: LowerContext, m: Match) -> None:
+    batch, classes, boxes = m.scores.shape
+    params = c.params(
+        batch=batch,
+        classes=classes,
+        boxes=boxes,
+        limit=m.y.shape[0] // max(batch * classes, 1),
+        center=int(m.center_point_box),
+    )
+    n = m.n or c.temp((1,), S64, name="count")
+    heap = c.scratch(8 * max(boxes, 1), "heap")
+    operands = (m.y, n, m.boxes, m.scores, m.most, m.iou, m.threshold, heap, params)
+    c.call("aot_nms_f32", *operands)

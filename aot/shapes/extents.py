@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Axes whose extent is data: stored at a bound, their extents computed by nodes of the graph.
+
+Before: y = NonZero(x)  [2, ?]        After: y, n = aot.dynamic.NonZero(x)  [2, 12], n [1]
+        s = Shape(y)                         s = Concat([2], n)
+
+Afterwards every shape is static, so that no pass needs to know: what depends on an extent says so
+by reading it. Elements beyond the extent (the tail of an axis) have no meaning; where an operator
+mixes along the axis, a node `Tail` makes them neutral first. A graph output gets a second one
+behind it that holds its true shape (`RUN_TIME_SHAPES`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.edit import Editor
+from aot.errors import UnsupportedError
+from aot.shapes.bounds import Bounds, Interval
+from aot.shapes.known import lookup, propagate
+from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.nodes import (
+    DYNAMIC,
+    NAME_KEY,
+    Array,
+    array,
+    attribute,
+    original_name,
+    set_type,
+    shape_of,
+    title,
+)
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.shapes.infer import Sweep
+
+RUN_TIME_SHAPES = "aot.run_time_shapes"
+"""Key of a graph's `meta`: (output, its dynamic axes) for each of the last outputs, its shapes."""
+
+INT64 = 7
+Axes = dict[int, "ir.Value"]
+"""Axis → its extent, an int64 vector of one element."""
+
+
+class Extents:
+    """Which axes of which values are dynamic, and the nodes that say how long they are."""
+
+    def __init__(self, sweep: Sweep) -> None:
+        self.sweep = sweep
+        self.bounds = Bounds(sweep.facts)
+        self._axes: dict[ir.Value, Axes] = {}
+
+    # -- facts -----------------------------------------------------------------------------
+
+    def of(self, value: ir.Value | None) -> Axes:
+        """The dynamic axes of `value`."""
+        return {} if value is None else self._axes.get(value, {})
+
+    def set(self, value: ir.Value, axes: Axes) -> None:
+        """Note the dynamic axes of `value`."""
+        if not axes or not value.name:
+            return
+        if value.dtype is not None and value.dtype.bitwidth < 8:
+            what = f'"{original_name(value)}" has elements that share bytes'
+            raise UnsupportedError(f"{what} and a dimension known at run time only")
+        self._axes[value] = dict(sorted(axes.items()))
+
+    def concern(self, node: ir.Node) -> bool:
+        """Whether an input of the node has a dynamic axis."""
+        return any(i is not None and i in self._axes for i in node.inputs)
+
+    def same(self, left: ir.Value, right: ir.Value, depth: int = 0) -> bool:
+        """Whether two values are computed in the same way."""
+        if left is right:
+            return True
+        a, b = lookup(left, self.sweep.facts), lookup(right, self.sweep.facts)
+        if a is not None and b is not None and a.full and b.full:
+            return bool(np.array_equal(a.data, b.data))
+        p, q = left.producer(), right.producer()
+        if p is None or q is None or depth > 20 or left.index() != right.index():
+            return False
+        if (p.domain, p.op_type) != (q.domain, q.op_type) or len(p.inputs) != len(q.inputs):
+            return False
+        if p is not q and {k: v.value for k, v in p.attributes.items()} != {
+            k: v.value for k, v in q.attributes.items()
+        }:
+            return False
+        return all(
+            x is y or (x is not None and y is not None and self.same(x, y, depth + 1))
+            for x, y in zip(p.inputs, q.inputs, strict=True)
+        )
+
+    def interval(self, value: ir.Value | None) -> Interval | None:
+        """Between which numbers the elements of a small value lie."""
+        return self.bounds.of(value)
+
+    # -- nodes -----------------------------------------------------------------------------
+
+    def node(
+        self,
+        before: ir.Node,
+        op_type: str,
+        inputs: Sequence[ir.Value | None],
+        types: Sequence[tuple[int, Sequence[int]] | None],
+        domain: str = "",
+        **attributes: Any,
+    ) -> list[ir.Value]:
+        """The outputs of a new node in front of `before`, of these (element type, shape)."""
+        import onnx_ir as ir
+
+        from aot.edit import attribute_of
+
+        graph = before.graph
+        assert graph is not None
+        made = ir.Node(
+            domain,
+            op_type,
+            list(inputs),
+            [attribute_of(k, v) for k, v in attributes.items()],
+            name=f"{before.name}_{op_type}" if before.name else None,
+            num_outputs=len(types),
+        )
+        for key, text in before.metadata_props.items():
+            made.metadata_props[key] = text
+        edit = Editor(graph)
+        for value, kind in zip(made.outputs, types, strict=True):
+            value.name = ""
+            if kind is not None:
+                if prod(kind[1]) > MAX_ELEMENTS:
+                    raise UnsupportedError(f"{title(before)}: its bound {list(kind[1])} is too big")
+                set_type(value, kind[0], tuple(kind[1]))
+                value.name = edit.fresh(f"{before.outputs[0].name}_{op_type}")
+        graph.insert_before(before, made)
+        if not domain:
+            propagate(made, self.sweep.facts)
+        return list(made.outputs)
+
+    def ints(self, before: ir.Node, values: Sequence[int]) -> ir.Value:
+        """A constant int64 vector."""
+        assert before.graph is not None
+        return Editor(before.graph).ints(values, f"{before.outputs[0].name}_ints")
+
+    def const(self, before: ir.Node, data: Array, like: ir.Value) -> ir.Value:
+        """A constant of the element type of `like`."""
+        assert before.graph is not None and like.dtype is not None
+        return Editor(before.graph).const(data, f"{before.outputs[0].name}_const", like.dtype)
+
+    def vector(
+        self, before: ir.Node, op_type: str, *inputs: ir.Value, **attributes: Any
+    ) -> ir.Value:
+        """The int64 result of an elementwise operator on int64 vectors of one length (or 1)."""
+        length = max(shape_of(i)[0] for i in inputs)
+        return self.node(before, op_type, inputs, [(INT64, (length,))], **attributes)[0]
+
+    def at(self, before: ir.Node, vector: ir.Value, index: int) -> ir.Value:
+        """Element `index` of an int64 vector, as a vector of one."""
+        where = self.ints(before, [index])
+        return self.node(before, "Gather", [vector, where], [(INT64, (1,))], axis=0)[0]
+
+    def joined(self, before: ir.Node, parts: Sequence[ir.Value]) -> ir.Value:
+        """Int64 vectors one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        length = sum(shape_of(p)[0] for p in parts)
+        return self.node(before, "Concat", parts, [(INT64, (length,))], axis=0)[0]
+
+    def extent(self, before: ir.Node, value: ir.Value, axis: int) -> ir.Value:
+        """How long an axis is: an int64 vector of one element."""
+        found = self.of(value).get(axis)
+        return found if found is not None else self.ints(before, [shape_of(value)[axis]])
+
+    def shape(self, before: ir.Node, value: ir.Value) -> ir.Value:
+        """The true shape of `value`, an int64 vector."""
+        rank = len(shape_of(value))
+        if not self.of(value):
+            return self.ints(before, shape_of(value))
+        return self.joined(before, [self.extent(before, value, a) for a in range(rank)])
+
+    def scalar(self, before: ir.Node, vector: ir.Value) -> ir.Value:
+        """A vector of one element as a scalar."""
+        axes = self.ints(before, [0])
+        return self.node(before, "Squeeze", [vector, axes], [(INT64, ())])[0]
+
+    def as_vector(self, before: ir.Node, value: ir.Value) -> ir.Value:
+        """A scalar or one-element vector of integers as an int64 vector of one element."""
+        if int(value.dtype or 0) != INT64:
+            value = self.node(before, "Cast", [value], [(INT64, shape_of(value))], to=INT64)[0]
+        if shape_of(value) != (1,):
+            where = self.ints(before, [1])
+            value = self.node(before, "Reshape", [value, where], [(INT64, (1,))])[0]
+        return value
+
+    def new(self, value: ir.Value, most: int) -> ir.Value:
+        """Note that `value` is an extent of at most `most`."""
+        self.bounds.extent(value, most)
+        return value
+
+    def neutral(
+        self, before: ir.Node, value: ir.Value, fill: Any, axes: Sequence[int] = ()
+    ) -> ir.Value:
+        """`value` with `fill` in the tails of its dynamic axes (of those in `axes` if given)."""
+        assert value.dtype is not None
+        own = self.of(value)
+        for axis, n in own.items():
+            if axes and axis not in axes:
+                continue
+            kept = self.const(before, np.full(1, fill, value.dtype.numpy()), value)
+            kind = [(int(value.dtype), shape_of(value))]
+            value = self.node(before, "Tail", [value, n, kept], kind, DYNAMIC, axis=axis)[0]
+        self.set(value, own)
+        return value
+
+    def flat(self, before: ir.Node, value: ir.Value) -> ir.Value:
+        """The elements of `value` one after the other: a vector of as many as the bound has."""
+        assert value.dtype is not None
+        kind = int(value.dtype)
+        if self.has_gaps(value):
+            shape = self.shape(before, value)
+            value = self.node(
+                before, "Compact", [value, shape], [(kind, shape_of(value))], DYNAMIC
+            )[0]
+        count = prod(shape_of(value))
+        if len(shape_of(value)) != 1:
+            where = self.ints(before, [count])
+            value = self.node(before, "Reshape", [value, where], [(kind, (count,))])[0]
+        return value
+
+    def has_gaps(self, value: ir.Value) -> bool:
+        """Whether tails lie between elements, not only behind them."""
+        shape, axes = shape_of(value), self.of(value)
+        return bool(axes) and prod(shape[: max(axes)]) > 1
+
+    # -- replacing -------------------------------------------------------------------------
+
+    def become(self, old: ir.Value, new: ir.Value, axes: Axes) -> None:
+        """Let `new` take the place and the name of `old`, an output of the node replaced."""
+        node = old.producer()
+        assert node is not None and node.graph is not None
+        if new.producer() is None or new.is_graph_output() or not _is_new(new):
+            kind = int(new.dtype or 0)
+            new = self.node(node, "Identity", [new], [(kind, shape_of(new))])[0]
+        Editor(node.graph).replace(old, new)
+        self.set(new, axes)
+
+    def drop(self, node: ir.Node) -> None:
+        """Take a replaced node out of the graph."""
+        assert node.graph is not None
+        node.graph.remove(node, safe=True)
+
+    # -- outputs ---------------------------------------------------------------------------
+
+    def finish(self, graph: ir.Graph) -> None:
+        """Give dynamic outputs of the model their compact form, and outputs for their shapes."""
+        known = list(graph.meta.get(RUN_TIME_SHAPES, ()))
+        last = next(reversed(graph), None)
+        for index, value in enumerate(list(graph.outputs)):
+            axes = self.of(value)
+            if not axes or last is None:
+                continue
+            shape = self._behind(graph, value)
+            graph.outputs.append(shape)
+            known.append((index, tuple(axes)))
+        if known:
+            graph.meta[RUN_TIME_SHAPES] = tuple(known)
+
+    def _behind(self, graph: ir.Graph, value: ir.Value) -> ir.Value:
+        """Make an output compact; the value that holds its shape."""
+        import onnx_ir as ir
+
+        end = ir.Node("", "Identity", [value], num_outputs=1)
+        end.outputs[0].name = f"{value.name}_end"
+        graph.append(end)
+        parts = [self.extent(end, value, a) for a in range(len(shape_of(value)))]
+        length = len(parts)
+        name = original_name(value)
+        shape = self.node(end, "Concat", parts, [(INT64, (length,))], axis=0)[0]
+        if self.has_gaps(value):
+            assert value.dtype is not None
+            kind = [(int(value.dtype), shape_of(value))]
+            made = self.node(end, "Compact", [value, shape], kind, DYNAMIC)[0]
+            at = next(i for i, v in enumerate(graph.outputs) if v is value)
+            graph.outputs[at] = made
+            old = value.name
+            value.name, made.name = f"{old} padded", old
+            made.metadata_props[NAME_KEY] = name
+            value.metadata_props.pop(NAME_KEY, None)
+        graph.remove(end, safe=True)
+        return shape
+
+
+def _is_new(value: ir.Value) -> bool:
+    from aot.edit import FRESH
+
+    return FRESH in str(value.name)
+
+
+def no_bound(node: ir.Node, what: str, hint: str = "") -> UnsupportedError:
+    """The error of a node whose result has no provable bound."""
+    value = next((original_name(o) for o in node.outputs if o.name), "")
+    hint = hint or "bind the input that says it to a constant: --bind NAME=VALUE"
+    return UnsupportedError(f'{title(node)}: "{value}" has no provable bound: {what}', hint=hint)
+
+
+def refused(node: ir.Node, what: str) -> UnsupportedError:
+    """The error of a node that cannot work along an axis known at run time only."""
+    return UnsupportedError(f"{title(node)} {what}", hint="pin the dimension: --dim, --bind")
+
+
+def axis_of(node: ir.Node, rank: int, default: int = 0, name: str = "axis") -> int:
+    """The node's axis attribute, not negative."""
+    axis = int(attribute(node, name, default))
+    return axis + rank if axis < 0 else axis
+
+
+def constant_ints(extents: Extents, value: ir.Value | None) -> list[int] | None:
+    """The elements of a value that is known, else None."""
+    known = lookup(value, extents.sweep.facts)
+    data = known.data if known is not None and known.full else array(value)
+    return None if data is None else [int(v) for v in data.ravel()]

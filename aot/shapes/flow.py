@@ -1,0 +1,492 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators do to dynamic axes: pass them on, or mix along them once tails are neutral.
+
+Operators without a rule are refused by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.shapes.extents import INT64, Axes, Extents, axis_of, constant_ints, refused
+from aot.shapes.nodes import DYNAMIC, attribute, shape_of, words
+from aot.shapes.recut import reshape_to
+from aot.shapes.sources import SOURCES, Rule, given, highest, lowest, needed
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+BOOL = 9
+ELEMENTWISE = words(
+    """
+    Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
+    Cast Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
+    HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod
+    Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus
+    Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
+    """
+)
+BATCHED = words(
+    """
+    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool
+    GlobalMaxPool GridSample GroupNormalization InstanceNormalization LRN LpPool MaxPool Resize
+    SpaceToDepth
+    """
+)
+"""Operators that compute every index of axis 0 of their first input alone."""
+
+
+def pass_on(x: Extents, node: ir.Node, axes: Axes, *outputs: int) -> None:
+    """Keep the node; `axes` are those of its outputs (of all, or those listed)."""
+    x.sweep.type_outputs(node)
+    for index, value in enumerate(node.outputs):
+        if value.name and (not outputs or index in outputs):
+            x.set(value, axes)
+
+
+def elementwise(x: Extents, node: ir.Node) -> None:
+    """All inputs broadcast; a dynamic axis must be one and the same, the others 1 there."""
+    inputs = [i for i in node.inputs if i is not None]
+    rank = max(len(shape_of(i)) for i in inputs)
+    found: Axes = {}
+    for value in inputs:
+        for axis, n in x.of(value).items():
+            place = axis + rank - len(shape_of(value))
+            known = found.setdefault(place, n)
+            if not x.same(known, n):
+                raise refused(node, f"may repeat dimension {place}, known at run time only")
+    for value in inputs:
+        shape = shape_of(value)
+        for place in found:
+            axis = place - (rank - len(shape))
+            if axis >= 0 and axis not in x.of(value) and shape[axis] != 1:
+                what = f"has {shape[axis]} elements along dimension {place}, known at run time only"
+                raise refused(node, what)
+    pass_on(x, node, found)
+
+
+def batched(x: Extents, node: ir.Node) -> None:
+    """Axis 0 of the first input is passed on."""
+    axes = x.of(needed(node, 0))
+    others = any(x.of(i) for i in node.inputs[1:])
+    if others or set(axes) != {0}:
+        raise refused(node, "runs along a dimension known at run time only")
+    pass_on(x, node, axes)
+
+
+def transpose(x: Extents, node: ir.Node) -> None:
+    """Axes move."""
+    data = needed(node, 0)
+    rank = len(shape_of(data))
+    perm = attribute(node, "perm") or list(reversed(range(rank)))
+    pass_on(x, node, {i: x.of(data)[a] for i, a in enumerate(perm) if a in x.of(data)})
+
+
+def squeeze(x: Extents, node: ir.Node) -> None:
+    """Axes of extent 1 go; the dynamic ones must stay."""
+    data = needed(node, 0)
+    rank, given_axes = len(shape_of(data)), constant_ints(x, given(node, 1))
+    if given_axes is None:
+        raise refused(node, "may drop a dimension known at run time only (it names no axes)")
+    gone = {a + rank if a < 0 else a for a in given_axes}
+    if gone & set(x.of(data)):
+        raise refused(node, "drops a dimension known at run time only")
+    left = [a for a in range(rank) if a not in gone]
+    pass_on(x, node, {left.index(a): n for a, n in x.of(data).items()})
+
+
+def unsqueeze(x: Extents, node: ir.Node) -> None:
+    """Axes of extent 1 come."""
+    data, given_axes = needed(node, 0), constant_ints(x, given(node, 1))
+    if given_axes is None:
+        raise refused(node, "gets its axes at run time")
+    rank = len(shape_of(data)) + len(given_axes)
+    made = {a + rank if a < 0 else a for a in given_axes}
+    left = [a for a in range(rank) if a not in made]
+    pass_on(x, node, {left[a]: n for a, n in x.of(data).items()})
+
+
+def flatten(x: Extents, node: ir.Node) -> None:
+    """A Reshape in two dimensions."""
+    data = needed(node, 0)
+    shape = shape_of(data)
+    axis = axis_of(node, len(shape), 1)
+    sides = (set(range(axis)), set(range(axis, len(shape))))
+    static = [prod(shape[a] for a in s) for s in sides]
+    if sides[0] & set(x.of(data)) and sides[1] & set(x.of(data)):
+        raise refused(node, "joins several dimensions known at run time only")
+    target = [-1 if s & set(x.of(data)) else n for s, n in zip(sides, static, strict=True)]
+    reshape_to(x, node, data, x.ints(node, target))
+
+
+def concat(x: Extents, node: ir.Node) -> None:
+    """Along a static axis the others must agree; along a dynamic one parts move together."""
+    parts = [i for i in node.inputs if i is not None]
+    axis = axis_of(node, len(shape_of(parts[0])))
+    found: Axes = {}
+    for value in parts:
+        for a, n in x.of(value).items():
+            if a != axis and not x.same(found.setdefault(a, n), n):
+                raise refused(node, f"joins parts that may differ in dimension {a}")
+    if any(a not in x.of(v) for v in parts for a in found):
+        raise refused(node, "joins parts of known and of unknown extent")
+    if not any(axis in x.of(v) for v in parts):
+        pass_on(x, node, found)
+        return
+    lengths = [x.extent(node, v, axis) for v in parts]
+    sizes = x.joined(node, lengths)
+    bounds = [shape_of(v)[axis] for v in parts]
+    shape = list(shape_of(parts[0]))
+    shape[axis] = sum(bounds)
+    total = lengths[0]
+    for n in lengths[1:]:
+        total = x.vector(node, "Add", total, n)
+    kind = [(int(parts[0].dtype or 0), shape)]
+    y = x.node(node, "Join", [sizes, *parts], kind, DYNAMIC, axis=axis)[0]
+    x.become(node.outputs[0], y, {**found, axis: x.new(total, sum(bounds))})
+    x.drop(node)
+
+
+def split(x: Extents, node: ir.Node) -> None:
+    """Along static axes only."""
+    data = needed(node, 0)
+    if axis_of(node, len(shape_of(data))) in x.of(data) or x.of(given(node, 1)):
+        raise refused(node, "splits a dimension known at run time only")
+    pass_on(x, node, x.of(data))
+
+
+def _positive(x: Extents, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
+    """Indices counted from the start: negative ones are `length` more (a vector that broadcasts).
+
+    Tails become 0, which is in range.
+    """
+    axes, shape = x.of(index), shape_of(index)
+    kind = int(index.dtype or 0)
+    if axes:
+        index = x.neutral(node, index, 0)
+    limits = x.interval(index)
+    if limits is not None and (limits.low >= 0).all():
+        return index
+    if kind != INT64:
+        length = x.node(node, "Cast", [length], [(kind, shape_of(length))], to=kind)[0]
+    if not shape:
+        where = x.ints(node, [])
+        length = x.node(node, "Reshape", [length, where], [(kind, ())])[0]
+    zero = x.const(node, np.zeros((), index.dtype.numpy()), index)  # type: ignore[union-attr]
+    behind = x.node(node, "Less", [index, zero], [(BOOL, shape)])[0]
+    moved = x.node(node, "Add", [index, length], [(kind, shape)])[0]
+    index = x.node(node, "Where", [behind, moved, index], [(kind, shape)])[0]
+    x.set(index, axes)
+    return index
+
+
+def gather(x: Extents, node: ir.Node) -> None:
+    """Axes of the indices take the place of the gathered one."""
+    data, index = needed(node, 0), needed(node, 1)
+    axis = axis_of(node, len(shape_of(data)))
+    more = len(shape_of(index)) - 1
+    found = {axis + a: n for a, n in x.of(index).items()}
+    found |= {a if a < axis else a + more: n for a, n in x.of(data).items() if a != axis}
+    if axis in x.of(data):
+        node.replace_input_with(1, _positive(x, node, index, x.of(data)[axis]))
+    elif x.of(index):
+        node.replace_input_with(1, x.neutral(node, index, 0))
+    pass_on(x, node, found)
+
+
+def gather_nd(x: Extents, node: ir.Node) -> None:
+    """Axes of the indices but the last, then those of the data that are not indexed."""
+    data, index = needed(node, 0), needed(node, 1)
+    batch = int(attribute(node, "batch_dims", 0))
+    tuple_axis = len(shape_of(index)) - 1
+    if batch or tuple_axis in x.of(index):
+        raise refused(node, "gathers by batch along a dimension known at run time only")
+    depth = shape_of(index)[-1]
+    found = dict(x.of(index))
+    found |= {tuple_axis + a - depth: n for a, n in x.of(data).items() if a >= depth}
+    if any(a < depth for a in x.of(data)):
+        lengths = x.joined(node, [x.extent(node, data, a) for a in range(depth)])
+        node.replace_input_with(1, _positive(x, node, index, lengths))
+    elif x.of(index):
+        node.replace_input_with(1, x.neutral(node, index, 0))
+    pass_on(x, node, found)
+
+
+def gather_elements(x: Extents, node: ir.Node) -> None:
+    """The result is as long as the indices."""
+    data, index = needed(node, 0), needed(node, 1)
+    axis = axis_of(node, len(shape_of(data)))
+    if axis in x.of(data):
+        node.replace_input_with(1, _positive(x, node, index, x.of(data)[axis]))
+    elif x.of(index):
+        node.replace_input_with(1, x.neutral(node, index, 0))
+    pass_on(x, node, x.of(index))
+
+
+def shape(x: Extents, node: ir.Node) -> None:
+    """Shape: constants and extents."""
+    data = needed(node, 0)
+    rank = len(shape_of(data))
+    start, end = int(attribute(node, "start", 0)), int(attribute(node, "end", rank))
+    start, end = (max(0, v + rank) if v < 0 else min(v, rank) for v in (start, end))
+    parts = [x.extent(node, data, a) for a in range(start, max(start, end))]
+    y = x.joined(node, parts) if parts else x.ints(node, [])
+    x.become(node.outputs[0], y, {})
+    x.drop(node)
+
+
+def size(x: Extents, node: ir.Node) -> None:
+    """Size: the product of the shape."""
+    whole = x.shape(node, needed(node, 0))
+    total = x.node(node, "ReduceProd", [whole, x.ints(node, [0])], [(INT64, ())], keepdims=0)[0]
+    x.become(node.outputs[0], total, {})
+    x.drop(node)
+
+
+def _along(x: Extents, node: ir.Node, data: ir.Value) -> tuple[list[int], bool]:
+    """The axes of a reduction, and whether they stay."""
+    rank = len(shape_of(data))
+    wanted = given(node, 1)
+    axes = constant_ints(x, wanted) if wanted is not None else []
+    if axes is None:
+        raise refused(node, "gets its axes at run time")
+    if not axes and not attribute(node, "noop_with_empty_axes", 0):
+        axes = list(range(rank))
+    return [a + rank if a < 0 else a for a in axes], bool(attribute(node, "keepdims", 1))
+
+
+def _left(x: Extents, data: ir.Value, axes: Sequence[int], keep: bool) -> Axes:
+    """The dynamic axes that a reduction leaves."""
+    stay = [a for a in range(len(shape_of(data))) if keep or a not in axes]
+    return {stay.index(a): n for a, n in x.of(data).items() if a not in axes}
+
+
+NEUTRAL = {
+    "ReduceSum": lambda v: 0,
+    "ReduceSumSquare": lambda v: 0,
+    "ReduceL1": lambda v: 0,
+    "ReduceL2": lambda v: 0,
+    "ReduceLogSum": lambda v: 0,
+    "ReduceProd": lambda v: 1,
+    "ReduceMax": lowest,
+    "ReduceMin": highest,
+    "ReduceLogSumExp": lowest,
+}
+
+
+def reduction(x: Extents, node: ir.Node) -> None:
+    """A reduction; along a dynamic axis its tail gets the neutral element."""
+    data = needed(node, 0)
+    axes, keep = _along(x, node, data)
+    left = _left(x, data, axes, keep)
+    inside = [a for a in x.of(data) if a in axes]
+    if inside:
+        fill = NEUTRAL[node.op_type](data)
+        node.replace_input_with(0, x.neutral(node, data, fill, inside))
+    pass_on(x, node, left)
+
+
+def mean(x: Extents, node: ir.Node) -> None:
+    """ReduceMean along a dynamic axis: the sum by the number of elements."""
+    data = needed(node, 0)
+    axes, keep = _along(x, node, data)
+    left = _left(x, data, axes, keep)
+    inside = [a for a in x.of(data) if a in axes]
+    if not inside:
+        pass_on(x, node, left)
+        return
+    kind = int(data.dtype or 0)
+    own = shape_of(data)
+    result = [1 if a in axes else d for a, d in enumerate(own) if keep or a not in axes]
+    data = x.neutral(node, data, 0, inside)
+    how: dict[str, Any] = {"keepdims": int(keep)}
+    total = x.node(node, "ReduceSum", [data, x.ints(node, axes)], [(kind, result)], **how)[0]
+    count = x.ints(node, [prod(own[a] for a in axes if a not in inside)])
+    for a in inside:
+        count = x.vector(node, "Mul", count, x.of(data)[a])
+    number = x.node(node, "Cast", [count], [(kind, (1,))], to=kind)[0]
+    if not result:
+        number = x.node(node, "Reshape", [number, x.ints(node, [])], [(kind, ())])[0]
+    y = x.node(node, "Div", [total, number], [(kind, result)])[0]
+    x.become(node.outputs[0], y, left)
+    x.drop(node)
+
+
+def softmax(x: Extents, node: ir.Node) -> None:
+    """Softmax along a dynamic axis: nothing of the tail is left."""
+    data = needed(node, 0)
+    axis = axis_of(node, len(shape_of(data)), -1)
+    if axis in x.of(data):
+        node.replace_input_with(0, x.neutral(node, data, -np.inf, [axis]))
+    pass_on(x, node, x.of(data))
+
+
+def arg_extreme(x: Extents, node: ir.Node) -> None:
+    """ArgMax and ArgMin: the tail never wins, as the first of equals is taken."""
+    data = needed(node, 0)
+    axis = axis_of(node, len(shape_of(data)))
+    if axis in x.of(data):
+        if attribute(node, "select_last_index", 0):
+            raise refused(node, "looks for the last index along a dimension known at run time only")
+        fill = lowest(data) if node.op_type == "ArgMax" else highest(data)
+        node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
+    keep = bool(attribute(node, "keepdims", 1))
+    pass_on(x, node, _left(x, data, [axis], keep))
+
+
+def cumulate(x: Extents, node: ir.Node) -> None:
+    """CumSum and CumProd: a tail comes after all else, or counts nothing."""
+    data, where = needed(node, 0), constant_ints(x, given(node, 1))
+    if where is None:
+        raise refused(node, "gets its axis at run time")
+    axis = where[0] % max(len(shape_of(data)), 1)
+    if axis in x.of(data) and attribute(node, "reverse", 0):
+        fill = 0 if node.op_type == "CumSum" else 1
+        node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
+    pass_on(x, node, x.of(data))
+
+
+def matmul(x: Extents, node: ir.Node) -> None:
+    """Rows, columns and batches pass; where both sides meet, tails are 0."""
+    a, b = needed(node, 0), needed(node, 1)
+    ra, rb = len(shape_of(a)), len(shape_of(b))
+    if ra < 2 or rb < 2:
+        raise refused(node, "multiplies a vector whose length is known at run time only")
+    rank = max(ra, rb)
+    found: Axes = {}
+    inner = (ra - 1 in x.of(a)), (rb - 2 in x.of(b))
+    for value, own, row, column in ((a, ra, ra - 2, ra - 1), (b, rb, rb - 1, rb - 2)):
+        for axis, n in x.of(value).items():
+            if axis == column:
+                continue
+            place = axis + rank - own
+            known = found.setdefault(place, n)
+            other, gap = (b, rb) if value is a else (a, ra), rank
+            there = place - (gap - other[1])
+            batch = axis not in (row, column)
+            mine = x.of(other[0]).get(there) if batch and there >= 0 else None
+            free = not batch or there < 0 or shape_of(other[0])[there] == 1 or mine is not None
+            if not free or (mine is not None and not x.same(mine, known)):
+                raise refused(node, f"may repeat dimension {place}, known at run time only")
+    if any(inner):
+        if not all(inner) or not x.same(x.of(a)[ra - 1], x.of(b)[rb - 2]):
+            raise refused(node, "multiplies along dimensions that may differ at run time")
+        node.replace_input_with(0, x.neutral(node, a, 0, [ra - 1]))
+        node.replace_input_with(1, x.neutral(node, b, 0, [rb - 2]))
+    pass_on(x, node, found)
+
+
+def gemm(x: Extents, node: ir.Node) -> None:
+    """Rows of A pass."""
+    a, b, c = needed(node, 0), needed(node, 1), given(node, 2)
+    row = 1 if attribute(node, "transA", 0) else 0
+    wide = c is not None and len(shape_of(c)) == 2 and shape_of(c)[0] != 1
+    if x.of(b) or x.of(c) or set(x.of(a)) != {row} or wide:
+        raise refused(node, "multiplies along a dimension known at run time only")
+    pass_on(x, node, {0: x.of(a)[row]})
+
+
+def normalisation(x: Extents, node: ir.Node) -> None:
+    """LayerNormalization and RMSNormalization: axes before the normalised ones pass."""
+    data = needed(node, 0)
+    axis = axis_of(node, len(shape_of(data)), -1)
+    if any(x.of(i) for i in node.inputs[1:]) or any(a >= axis for a in x.of(data)):
+        raise refused(node, "normalises along a dimension known at run time only")
+    pass_on(x, node, x.of(data))
+
+
+def quantisation(x: Extents, node: ir.Node) -> None:
+    """QuantizeLinear and DequantizeLinear: one scale for all, or one per index of another axis."""
+    data, scale = needed(node, 0), needed(node, 1)
+    many = prod(shape_of(scale)) > 1
+    axis = axis_of(node, max(len(shape_of(data)), 1), 1)
+    if any(x.of(i) for i in node.inputs[1:]) or (many and axis in x.of(data)):
+        raise refused(node, "has scales along a dimension known at run time only")
+    pass_on(x, node, x.of(data))
+
+
+def pad(x: Extents, node: ir.Node) -> None:
+    """Along static axes only."""
+    data, pads = needed(node, 0), constant_ints(x, given(node, 1))
+    rank = len(shape_of(data))
+    axes = constant_ints(x, given(node, 3)) if given(node, 3) is not None else list(range(rank))
+    if pads is None or axes is None:
+        raise refused(node, "gets its numbers at run time")
+    padded = {axes[i % len(axes)] % rank for i, p in enumerate(pads) if p}
+    if padded & set(x.of(data)):
+        raise refused(node, "pads a dimension known at run time only")
+    pass_on(x, node, x.of(data))
+
+
+def tile(x: Extents, node: ir.Node) -> None:
+    """Along static axes only."""
+    data, times = needed(node, 0), constant_ints(x, given(node, 1))
+    if times is None or any(times[a] != 1 for a in x.of(data)):
+        raise refused(node, "repeats a dimension known at run time only")
+    pass_on(x, node, x.of(data))
+
+
+def one_hot(x: Extents, node: ir.Node) -> None:
+    """Axes of the indices, around the new one."""
+    index = needed(node, 0)
+    rank = len(shape_of(index)) + 1
+    axis = axis_of(node, rank, -1)
+    if any(x.of(i) for i in node.inputs[1:]):
+        raise refused(node, "has a depth or values of unknown shape")
+    pass_on(x, node, {a if a < axis else a + 1: n for a, n in x.of(index).items()})
+
+
+def flows(x: Extents, node: ir.Node) -> None:
+    """Follow the dynamic axes of the node's inputs. Raises UnsupportedError without a rule."""
+    rule = None if node.domain else RULES.get(node.op_type)
+    if rule is None:
+        raise refused(node, "meets a dimension known at run time only (it has no rule for that)")
+    rule(x, node)
+
+
+def _same_type(x: Extents, node: ir.Node) -> None:
+    like = needed(node, 0)
+    if any(x.of(i) for i in node.inputs[1:]):
+        raise refused(node, "takes its type from a value of unknown shape")
+    assert like.dtype is not None
+    pass_on(x, node, x.of(like))
+
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(sorted(ELEMENTWISE), elementwise),
+    **dict.fromkeys(sorted(BATCHED), batched),
+    **dict.fromkeys(sorted(NEUTRAL), reduction),
+    **SOURCES,
+    "ArgMax": arg_extreme,
+    "ArgMin": arg_extreme,
+    "CastLike": _same_type,
+    "Concat": concat,
+    "CumProd": cumulate,
+    "CumSum": cumulate,
+    "DequantizeLinear": quantisation,
+    "Flatten": flatten,
+    "Gather": gather,
+    "GatherElements": gather_elements,
+    "GatherND": gather_nd,
+    "Gemm": gemm,
+    "LayerNormalization": normalisation,
+    "LogSoftmax": softmax,
+    "MatMul": matmul,
+    "OneHot": one_hot,
+    "Pad": pad,
+    "QuantizeLinear": quantisation,
+    "RMSNormalization": normalisation,
+    "ReduceMean": mean,
+    "Shape": shape,
+    "Size": size,
+    "Softmax": softmax,
+    "Split": split,
+    "Squeeze": squeeze,
+    "Tile": tile,
+    "Transpose": transpose,
+    "Unsqueeze": unsqueeze,
+}
