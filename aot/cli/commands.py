@@ -233,6 +233,16 @@ def _report(a: argparse.Namespace) -> int:
     return 0
 
 
+def _disasm(a: argparse.Namespace) -> int:
+    from aot.vendor.accel_sim.listing import listings
+
+    found = listings(Path(a.out))
+    record = [{"file": s.name, "instructions": s.count, "listing": s.text} for s in found]
+    text = "\n".join(f"; {one_line(s.name)}: {s.count} instructions\n{s.text}" for s in found)
+    _show(a, record, text.rstrip("\n"))
+    return 0
+
+
 def _new_backend(a: argparse.Namespace) -> int:
     from aot.vendor.scaffold import scaffold
 
@@ -272,6 +282,7 @@ _COMMANDS = {
     "targets": _targets,
     "backends": _backends,
     "report": _report,
+    "disasm": _disasm,
     "new-backend": _new_backend,
     "ops": _ops,
 }

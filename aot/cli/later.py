@@ -19,9 +19,7 @@ OPTIONS = {
 }
 
 #: Subcommands: name -> what it will do.
-COMMANDS = {
-    "disasm": "list the commands of an accelerator's regions",
-}
+COMMANDS: dict[str, str] = {}
 
 #: Vendors of the interface that do not come with this version.
 BACKENDS = ("cmsis_nn", "accel_sim")

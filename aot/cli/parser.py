@@ -342,6 +342,10 @@ def _report(p: Parser) -> None:
     p.add_argument("-o", "--output", metavar="R.html", required=True, help="the file to write")
 
 
+def _disasm(p: Parser) -> None:
+    p.add_argument("out", metavar="OUT", help="an OUT with a bundle, or a stream (.ax1)")
+
+
 def _new_backend(p: Parser) -> None:
     p.add_argument("name", metavar="NAME", help="the backend's name, as in --backend NAME")
     p.add_argument("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)")
@@ -395,6 +399,7 @@ COMMANDS = {
     "explain": ("per node, who takes it or why each backend refused", _explain),
     "partition": ("write the model with one function per region", _partition),
     "report": ("what a bundle holds, as one HTML page", _report),
+    "disasm": ("list the commands of an accelerator's regions", _disasm),
     "tune": ("measure what each backend takes, for --partition cost", _tune),
     "inspect": ("inputs, dtypes, symbolic dimensions and the options to type", _inspect),
     "size": ("RAM, flash and MACs of a bundle, or an estimate for a model", _size),

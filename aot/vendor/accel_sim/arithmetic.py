@@ -14,10 +14,11 @@ from aot.vendor.accel_sim.frontend import VSet
 from aot.vendor.accel_sim.kinds import Kind, Rq
 
 Array = np.ndarray[Any, Any]
+Numbers = Array | np.int64
 LIMIT = 2**21
 
 
-def floats(bits: Array | int) -> Array:
+def floats(bits: Numbers | int) -> Array:
     """float32 of bit patterns."""
     return (np.asarray(bits, np.int64) & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
 
@@ -28,7 +29,7 @@ def wrap(v: Array) -> Array:
     return found
 
 
-def scaled(acc: Array, mult: Array) -> Array:
+def scaled(acc: Array, mult: Numbers) -> Array:
     """RQ 0: round(float32(acc) * scale), halves to even; mult holds the scale's bits."""
     with np.errstate(all="ignore"):
         product = acc.astype(np.float32) * floats(mult)
@@ -37,13 +38,13 @@ def scaled(acc: Array, mult: Array) -> Array:
     return np.rint(limited).astype(np.int64)
 
 
-def doubling_high(a: Array, mult: Array) -> Array:
+def doubling_high(a: Array, mult: Numbers) -> Array:
     """a * mult * 2^-31, halves upwards."""
     product = np.asarray(a, np.int64) * np.asarray(mult, np.int64)
     return wrap((product + (1 << 30)) >> 31)
 
 
-def fixed(acc: Array, mult: Array, shift: Array) -> Array:
+def fixed(acc: Array, mult: Numbers, shift: Numbers) -> Array:
     """RQ 2: TensorFlow Lite's fixed point; shift < 0 is to the right; limited to -31 ... 30."""
     acc, mult, shift = np.broadcast_arrays(acc, mult, shift)
     left = np.clip(acc.astype(np.int64) << np.clip(shift, 0, 30), -(2**30 - 1), 2**30 - 1)
@@ -54,7 +55,7 @@ def fixed(acc: Array, mult: Array, shift: Array) -> Array:
     return found
 
 
-def requantise(acc: Array, mult: Array, shift: Array, rq: int) -> Array:
+def requantise(acc: Array, mult: Numbers, shift: Numbers, rq: int) -> Array:
     """The rescaled sum, before the zero point."""
     return fixed(acc, mult, shift) if rq == Rq.TFLITE else scaled(acc, mult)
 

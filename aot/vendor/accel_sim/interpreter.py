@@ -253,7 +253,8 @@ class Machine:
         )
 
     def _table(self, code: Array, table: int) -> Array:
-        return self.lut[256 * table + 128 + code].view(np.int8).astype(np.int64)
+        found: Array = self.lut[256 * table + 128 + code].view(np.int8).astype(np.int64)
+        return found
 
     def alu(self, step: Step) -> None:
         """ALU."""
