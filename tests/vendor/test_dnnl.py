@@ -112,7 +112,9 @@ def test_other_vector_widths(target: str, tmp_path: Path) -> None:
     assert layouts == ({"plain"} if target == "x86-64" else {"plain", "NC16", "NC16z"})
 
 
-def test_right_on_both_generations(compiled: Path, root: str, tmp_path: Path) -> None:
+def test_right_on_both_generations(
+    compiled: Path, root: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     model, feeds = network()
     want = ReferenceEvaluator(model).run(None, feeds)[0]
     out = tmp_path / "out"
@@ -121,6 +123,7 @@ def test_right_on_both_generations(compiled: Path, root: str, tmp_path: Path) ->
     got = execute(open_out(out), list(feeds.values()))[0]
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
     check_life_of_contexts(out, feeds["x"], want)
+    check_entry_without_context(out, feeds["x"], want, capfd)
 
 
 def border() -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
@@ -207,6 +210,30 @@ def check_life_of_contexts(out: Path, x: np.ndarray, want: np.ndarray) -> None:
             np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
         for context in contexts:
             net.net_shutdown(context)
+
+
+def check_entry_without_context(
+    out: Path, x: np.ndarray, want: np.ndarray, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Its primitives are made by the first call and stay; the built-in arena is free between."""
+    net = ctypes.CDLL(str(out / "lib" / "libnet.so"))
+    assert net.dnnl_set_verbose(2) == 0
+    said = []
+    for _ in range(3):
+        y = np.zeros((1, 10), np.float32)
+        ends = [(ctypes.c_void_p * 1)(a.ctypes.data) for a in (x, y)]
+        assert net.tvmgen_net_run(*ends) == 0
+        np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
+        context = ctypes.create_string_buffer(4096)
+        assert net.dnnl_set_verbose(0) == 0
+        assert net.net_init(context, None, ctypes.c_size_t(0)) == 0
+        net.net_shutdown(context)
+        assert net.dnnl_set_verbose(2) == 0
+        said.append(capfd.readouterr().out)
+    net.dnnl_set_verbose(0)
+    made = [text.count(",create") for text in said]
+    assert made[0] >= 8 and made[1:] == [0, 0]
+    assert all(text.count(",exec") >= 8 for text in said)
 
 
 def test_missing_library_is_named(compiled: Path, tmp_path: Path) -> None:
