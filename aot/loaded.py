@@ -26,6 +26,7 @@ _REFUSED = {
     7: "an array is not aligned to its element type",
     8: "an output overlaps an input or another output",
     18: "a vendor's library reported an error",
+    19: "a string is too long (--max-string)",
 }
 
 

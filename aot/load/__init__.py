@@ -72,6 +72,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     Raises ModelError or UnsupportedError, naming node, value and dimension.
     """
     from aot.load import names, weights
+    from aot.load.characters import open_strings
     from aot.shapes.infer import infer
 
     options = options or LoadOptions()
@@ -95,6 +96,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
         hoist_constants(graph)
         separate_outputs(graph)
     infer(model, hints, options.rules)
+    open_strings(model, options.max_string)
     names.name_everything(model)
     return model
 

@@ -22,7 +22,7 @@ class NodeError(Exception):
 
 def infer_node(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:
     """Types of the outputs, None where they stay open. Raises NodeError where onnx does."""
-    solved = _reshape(node, facts) or _unpool(node, facts)
+    solved = _reshape(node, facts) or _unpool(node, facts) or _normalizer(node)
     if solved is not None:
         return [solved]
     return _by_onnx(node, facts, model)
@@ -64,6 +64,14 @@ def _unpool(node: ir.Node, facts: Facts) -> Type | None:
         return None
     shape = tuple(s for s in wanted.items() if s is not None and s >= 0)
     return (int(data.dtype), shape) if len(shape) == len(shape_of(data)) else None
+
+
+def _normalizer(node: ir.Node) -> Type | None:
+    """A StringNormalizer that removes no words."""
+    data = node.inputs[0] if node.inputs else None
+    if node.op_type != "StringNormalizer" or node.domain or data is None or data.dtype is None:
+        return None
+    return None if attribute(node, "stopwords", None) else (int(data.dtype), shape_of(data))
 
 
 def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:

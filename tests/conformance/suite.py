@@ -29,7 +29,8 @@ import harness  # noqa: E402
 from results import results_of  # noqa: E402
 
 from aot.errors import AotError, BackendError, InternalError, ModelError  # noqa: E402
-from aot.options import Options  # noqa: E402
+from aot.ops.text import encode  # noqa: E402
+from aot.options import MAX_STRING, Options  # noqa: E402
 from aot.pipeline import compile_model  # noqa: E402
 from aot.program import Program  # noqa: E402
 
@@ -229,7 +230,9 @@ def is_optional(info: onnx.ValueInfoProto) -> bool:
 
 def parts(info: onnx.ValueInfoProto, value: Any) -> list[tuple[str, Any]]:
     """The tensors an input or output is in a bundle, by name; a count or flag of None is 0."""
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.dtype.kind in "OSU":
+        found = [(info.name, encode(value, MAX_STRING))]
+    elif isinstance(value, np.ndarray):
         found: list[tuple[str, Any]] = [(info.name, value)]
     elif isinstance(value, list):
         found = [(f"{info.name}/{i}", np.asarray(v)) for i, v in enumerate(value)]
@@ -255,7 +258,8 @@ def compiled(
                 bindings[name] = np.zeros((), np.int64)
             else:
                 fed.append(array)
-                shapes[name] = array.shape
+                text = value.dtype.kind in "OSU" if isinstance(value, np.ndarray) else False
+                shapes[name] = value.shape if text else array.shape
         if isinstance(value, list) and value:  # elements given shapes: the length is known
             fed.pop(list(shapes).index(f"{info.name}/count"))
             del shapes[f"{info.name}/count"]

@@ -27,7 +27,8 @@ typedef enum aot_status {
     AOT_BAD_WEIGHTS = 15, /* the weights do not belong to this model, or are damaged */
     AOT_BAD_INDEX = 16,   /* no such input or output */
     AOT_BAD_ARGS = 17,    /* a call through a generic interface has wrong arguments */
-    AOT_VENDOR = 18       /* a vendor's library reported an error */
+    AOT_VENDOR = 18,      /* a vendor's library reported an error */
+    AOT_TOO_LONG = 19     /* a string has more bytes than the model has room for */
 } aot_status;
 
 /* One sentence in English; never NULL. */
@@ -71,6 +72,8 @@ static inline const char *aot_status_text(aot_status status) {
         return "wrong number or kind of arguments";
     case AOT_VENDOR:
         return "a vendor library reported an error";
+    case AOT_TOO_LONG:
+        return "a string is too long (--max-string)";
     default:
         return "unknown status";
     }

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators on strings, which are rows of bytes: what the loader makes of ONNX's (`aot.text`)."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import BOOL, S64, U8, DType
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, op
+from aot.partition.match import Match, NodeRef, ValueRef
+from aot.regex import compile_regex
+from aot.vendor.backend import Pattern
+
+DOMAIN = "aot.text"
+HEADER = "aot_text.h"
+Types = list[tuple[tuple[int, ...], DType]]
+Given = tuple[ValueRef | None, ...]
+
+join = op("Join", "a b", domain=DOMAIN)
+find = op("Find", "x keys", domain=DOMAIN)
+match = op("Match", "x", domain=DOMAIN, pattern="")
+recase = op("Case", "x", domain=DOMAIN, upper=0)
+
+
+def strings(value: ValueRef) -> int:
+    """How many strings a value holds."""
+    return math.prod(value.shape[:-1])
+
+
+@join.infer
+def join_types(node: NodeRef, inputs: Given) -> Types:
+    a, b = (v.shape for v in inputs if v is not None)
+    return [(tuple(np.broadcast_shapes(a, b)), U8)]
+
+
+@recase.infer
+def recase_types(node: NodeRef, inputs: Given) -> Types:
+    assert inputs[0] is not None
+    return [(inputs[0].shape, U8)]
+
+
+@find.infer
+def find_types(node: NodeRef, inputs: Given) -> Types:
+    assert inputs[0] is not None
+    return [(inputs[0].shape[:-1], S64)]
+
+
+@match.infer
+def match_types(node: NodeRef, inputs: Given) -> Types:
+    assert inputs[0] is not None
+    return [(inputs[0].shape[:-1], BOOL)]
+
+
+def _bytes(pattern: Pattern) -> None:
+    @pattern.check
+    def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        for _, value in m.inputs():
+            yield value.dtype is U8, f"dtype {value.dtype} (needs uint8)"
+
+
+for _pattern in (join, find, match, recase):
+    _bytes(_pattern)
+
+
+@join.check
+def broadcasts(m: Match) -> Iterator[tuple[bool, str]]:
+    for value in (m.a, m.b):
+        yield strings(value) in (1, strings(m.y)), f"{list(value.shape)} for {list(m.y.shape)}"
+
+
+@join.lower
+def join_to_kernel(c: LowerContext, m: Match) -> None:
+    n = strings(m.y)
+    params = c.params(n=n, a=int(strings(m.a) == n), b=int(strings(m.b) == n))
+    call(c, "aot_text_join", m, m.y, m.a, m.b, params, status=True)
+
+
+def call(c: LowerContext, kernel: str, m: Match, *operands: Any, status: bool = False) -> None:
+    """Record a kernel for strings as long as the match's first input has them."""
+    width = next(v for _, v in m.inputs()).shape[-1]
+    c.call(kernel, *operands, instance={"W": width}, header=HEADER, status=status)
+
+
+@find.check
+def constant_keys(m: Match) -> Iterator[tuple[bool, str]]:
+    yield m.keys.is_const, "keys are computed at run time (need constants)"
+
+
+@find.lower
+def find_to_kernel(c: LowerContext, m: Match) -> None:
+    keys = np.asarray(m.keys.data)
+    order = sorted(range(len(keys)), key=lambda i: (keys[i].tobytes(), i))
+    params = c.params(n=strings(m.x), keys=len(keys))
+    table, places = c.const(keys[order], "keys"), c.const(np.array(order, np.int32), "order")
+    call(c, "aot_text_find", m, m.y, m.x, table, places, params)
+
+
+@match.lower
+def match_to_kernel(c: LowerContext, m: Match) -> None:
+    found = compile_regex(str(m.pattern))
+    params = c.params(n=strings(m.x), width=found.table.shape[1])
+    tables = (
+        c.const(found.table, "table"),
+        c.const(found.classes, "classes"),
+        c.const(found.accepts, "accepts"),
+    )
+    call(c, "aot_text_match", m, m.y, m.x, *tables, params)
+
+
+@cache
+def case_pairs(upper: bool) -> np.ndarray[Any, Any]:
+    """Code points that have one other in upper (or lower) case, and that one: [pairs, 2]."""
+    rows = []
+    for code in range(sys.maxunicode + 1):
+        other = chr(code).upper() if upper else chr(code).lower()
+        if len(other) == 1 and ord(other) != code:
+            rows.append((code, ord(other)))
+    return np.array(rows, np.uint32)
+
+
+@recase.lower
+def recase_to_kernel(c: LowerContext, m: Match) -> None:
+    pairs = case_pairs(bool(m.upper))
+    params = c.params(n=strings(m.x), pairs=len(pairs))
+    call(c, "aot_text_case", m, m.y, m.x, c.const(pairs, "pairs"), params, status=True)
+
+
+# -- cases -----------------------------------------------------------------------------------
+
+
+def encode(texts: Any, width: int) -> np.ndarray[Any, Any]:
+    """An array of str or bytes as uint8 with an axis of `width` behind the others.
+
+    Raises ValueError for one that is too long.
+    """
+    given = np.asarray(texts, dtype=object)
+    found = np.zeros((given.size, width), np.uint8)
+    for row, text in zip(found, given.ravel(), strict=True):
+        data = text.encode() if isinstance(text, str) else bytes(text)
+        if len(data) > width:
+            raise ValueError(f"{data[:40]!r} has {len(data)} bytes")
+        row[: len(data)] = np.frombuffer(data, np.uint8)
+    return found.reshape(*given.shape, width)
+
+
+@join.cases
+def join_cases() -> Iterator[Case]:
+    a, b = ["ab", "", "été", "12345"], ["x", "", "中", "678"]
+    both = [x + y for x, y in zip(a, b, strict=True)]
+    yield case(encode(a, 8), encode(b, 8), expected=(encode(both, 8),))
+    yield case(encode(a, 8), encode("z", 8), expected=(encode([x + "z" for x in a], 8),))
+
+
+@find.cases
+def find_cases() -> Iterator[Case]:
+    keys = encode(["cat", "dog", "", "catfish1"], 8)
+    x = encode([["dog", "cat"], ["cow", ""], ["catfish1", "catfish"]], 8)
+    yield case(x, keys, const=(1,), expected=(np.array([[1, 0], [4, 2], [3, 4]]),))
+
+
+@match.cases
+def match_cases() -> Iterator[Case]:
+    x = encode(["www.a.com", "www.com", "", "www.été.com"], 14)
+    yield case(x, pattern=r"www\..+\.com", expected=(np.array([True, False, False, True]),))
+
+
+@recase.cases
+def recase_cases() -> Iterator[Case]:
+    texts = ["Monday", "ÉTÉ 12", "ßa", "\u1e9e", ""]
+    lower = ["monday", "été 12", "ßa", "ß", ""]
+    yield case(encode(texts, 10), expected=(encode(lower, 10),))
+    upper = ["MONDAY", "ÉTÉ 12", "ßA", "\u1e9e", ""]
+    yield case(encode(texts, 10), upper=1, expected=(encode(upper, 10),))

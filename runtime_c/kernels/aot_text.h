@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Strings: W bytes of UTF-8 each, the rest of which is zero. */
+#ifndef AOT_TEXT_H
+#define AOT_TEXT_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "aot/aot.h"
+#include "aot/port.h"
+
+/* Bytes of the string at s before the zeros, at most W. */
+AOT_INLINE size_t aot_text_length(const unsigned char *s, int W) {
+    const void *end = memchr(s, 0, (size_t)W);
+    return end != NULL ? (size_t)((const unsigned char *)end - s) : (size_t)W;
+}
+
+typedef struct {
+    int64_t n;    /* strings of the result */
+    int32_t a, b; /* 1: an operand has as many, 0: it has one for all */
+} aot_text_join_params;
+
+/* y[n][W] = a followed by b. AOT_TOO_LONG if one has more than W bytes. y may not be a or b. */
+AOT_INLINE aot_status aot_text_join(void *y, const void *a, const void *b,
+                                    const aot_text_join_params *p, int W) {
+    unsigned char *to = (unsigned char *)y;
+    const unsigned char *left = (const unsigned char *)a, *right = (const unsigned char *)b;
+    for (int64_t i = 0; i < p->n; ++i, to += W) {
+        const size_t first = aot_text_length(left, W), second = aot_text_length(right, W);
+        if (first + second > (size_t)W) {
+            return AOT_TOO_LONG;
+        }
+        memcpy(to, left, first);
+        memcpy(to + first, right, second);
+        memset(to + first + second, 0, (size_t)W - first - second);
+        left += p->a != 0 ? W : 0;
+        right += p->b != 0 ? W : 0;
+    }
+    return AOT_OK;
+}
+
+typedef struct {
+    int64_t n;    /* strings */
+    int32_t keys; /* strings of the list */
+} aot_text_find_params;
+
+/* y[n] = place of x[n][W] in keys[keys][W], which are in the order of memcmp, told by order[];
+   the number of keys where it is not among them. No scratch. */
+AOT_INLINE void aot_text_find(int64_t *y, const void *x, const void *keys, const int32_t *order,
+                              const aot_text_find_params *p, int W) {
+    const unsigned char *s = (const unsigned char *)x;
+    for (int64_t i = 0; i < p->n; ++i, s += W) {
+        int32_t low = 0, high = p->keys;
+        y[i] = p->keys;
+        while (low < high) {
+            const int32_t mid = low + (high - low) / 2;
+            const unsigned char *key = (const unsigned char *)keys + (size_t)mid * (size_t)W;
+            const int sign = memcmp(s, key, (size_t)W);
+            if (sign == 0) {
+                y[i] = order[mid];
+                break;
+            }
+            low = sign > 0 ? mid + 1 : low;
+            high = sign > 0 ? high : mid;
+        }
+    }
+}
+
+typedef struct {
+    int64_t n;     /* strings */
+    int32_t width; /* classes of bytes: columns of the table */
+} aot_text_match_params;
+
+/* y[n] = whether x[n][W] is a word of the automaton: from state 0, byte c leads from state s to
+   table[s][classes[c]]; it ends well where accepts[s] is not 0. No scratch. */
+AOT_INLINE void aot_text_match(uint8_t *y, const void *x, const uint16_t *table,
+                               const uint8_t *classes, const uint8_t *accepts,
+                               const aot_text_match_params *p, int W) {
+    const unsigned char *s = (const unsigned char *)x;
+    for (int64_t i = 0; i < p->n; ++i, s += W) {
+        const size_t length = aot_text_length(s, W);
+        uint16_t state = 0;
+        for (size_t k = 0; k < length; ++k) {
+            state = table[(size_t)state * (size_t)p->width + classes[s[k]]];
+        }
+        y[i] = accepts[state] != 0 ? 1 : 0;
+    }
+}
+
+/* The code point at s[*at] of a string of `length` bytes, after which *at is behind it; a byte that
+   begins no code point stands for itself with bit 31 set. */
+AOT_INLINE uint32_t aot_text_decode(const unsigned char *s, size_t length, size_t *at) {
+    const uint32_t first = s[*at];
+    const size_t more = first < 0xC2U ? 0U : first < 0xE0U ? 1U : first < 0xF0U ? 2U : 3U;
+    uint32_t code = more == 0U ? first : first & (0x3FU >> more);
+    if ((first >= 0x80U && more == 0U) || first > 0xF4U || *at + more >= length) {
+        ++*at;
+        return first < 0x80U ? first : first | 0x80000000U;
+    }
+    for (size_t k = 1; k <= more; ++k) {
+        if ((s[*at + k] & 0xC0U) != 0x80U) {
+            ++*at;
+            return first | 0x80000000U;
+        }
+        code = code << 6 | (s[*at + k] & 0x3FU);
+    }
+    *at += more + 1U;
+    return code;
+}
+
+/* The UTF-8 of a code point; how many bytes that are. */
+AOT_INLINE size_t aot_text_encode(unsigned char out[4], uint32_t code) {
+    const size_t more = (code & 0x80000000U) != 0U || code < 0x80U ? 0U
+                        : code < 0x800U                            ? 1U
+                        : code < 0x10000U                          ? 2U
+                                                                   : 3U;
+    for (size_t k = more; k > 0; --k) {
+        out[k] = (unsigned char)(0x80U | (code & 0x3FU));
+        code >>= 6;
+    }
+    out[0] = (unsigned char)(more == 0U ? code : ((0xFF00U >> (more + 1U)) & 0xFFU) | code);
+    return more + 1U;
+}
+
+typedef struct {
+    int64_t n;     /* strings */
+    int32_t pairs; /* rows of the table */
+} aot_text_case_params;
+
+/* y[n][W] = x[n][W] with every code point pairs[i][0] (in order) replaced by pairs[i][1].
+   AOT_TOO_LONG if a string grows beyond W bytes. y may not be x. */
+AOT_INLINE aot_status aot_text_case(void *y, const void *x, const uint32_t *pairs,
+                                    const aot_text_case_params *p, int W) {
+    unsigned char *to = (unsigned char *)y;
+    const unsigned char *s = (const unsigned char *)x;
+    for (int64_t i = 0; i < p->n; ++i, s += W, to += W) {
+        const size_t length = aot_text_length(s, W);
+        size_t at = 0, end = 0;
+        while (at < length) {
+            unsigned char bytes[4];
+            uint32_t code = aot_text_decode(s, length, &at);
+            int32_t low = 0, high = p->pairs;
+            size_t count;
+            while (low < high) {
+                const int32_t mid = low + (high - low) / 2;
+                const uint32_t *pair = pairs + 2 * (ptrdiff_t)mid;
+                if (pair[0] == code) {
+                    code = pair[1];
+                    break;
+                }
+                low = pair[0] < code ? mid + 1 : low;
+                high = pair[0] < code ? high : mid;
+            }
+            count = aot_text_encode(bytes, code);
+            if (end + count > (size_t)W) {
+                return AOT_TOO_LONG;
+            }
+            memcpy(to + end, bytes, count);
+            end += count;
+        }
+        memset(to + end, 0, (size_t)W - end);
+    }
+    return AOT_OK;
+}
+
+#endif /* AOT_TEXT_H */
