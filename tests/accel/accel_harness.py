@@ -13,17 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aot.vendor.accel_sim as package
+from aot.vendor.accel_sim.sources import SIMULATOR as SOURCES
 from aot.vendor.accel_sim.timing import Region
 
 FOLDER = Path(package.__file__).parent
-SOURCES = (
-    "ax1_sim.c",
-    "ax1_decode.c",
-    "ax1_timing.c",
-    "ax1_dma.c",
-    "ax1_product.c",
-    "ax1_vector.c",
-)
 WARNINGS = "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror"
 CTRL, STATUS, ENTRY, CYCLES, SEED = 0x08, 0x0C, 0x10, 0xA0, 0xD0
 FAULT_PC, FAULT_ADDR = 0xC8, 0xCC

@@ -44,6 +44,9 @@ ax1_result AX1_NAME(driver_start)(const ax1_memory *regions, uint32_t count, uin
     ax1_driver.user = user;
     ax1_driver.ended = 0;
     ax1_driver.irq = irq;
+    if (irq) {
+        AX1_PREPARE();
+    }
     for (n = 0; n < AX1_REGIONS; ++n) {
         ax1_set_region(n, n < count ? &regions[n] : NULL);
         if (n < count) {
@@ -52,6 +55,9 @@ ax1_result AX1_NAME(driver_start)(const ax1_memory *regions, uint32_t count, uin
     }
     AX1_WRITE(AX1_REG_ENTRY, entry);
     AX1_WRITE(AX1_REG_CTRL, AX1_CTRL_START | (irq ? AX1_CTRL_IRQ : 0U));
+    if (irq) {
+        AX1_STARTED();
+    }
     return AX1_OK;
 }
 

@@ -9,6 +9,7 @@
  *   AX1_IRQ_OFF() AX1_IRQ_ON()     hold interrupts back, let them through
  *   AX1_CLEAN(base, bytes)         writes the cache to memory before a start
  *   AX1_INVALIDATE(base, bytes)    drops the cache before results are read
+ *   AX1_PREPARE() AX1_STARTED()    before and after a start with irq
  *   AX1_RELAX()                    once per look in a polling loop; moves the simulator's time
  */
 #ifndef AX1_DRIVER_H
@@ -34,6 +35,10 @@
 
 #ifndef AX1_WFI
 #define AX1_WFI() AX1_RELAX()
+#endif
+#ifndef AX1_PREPARE
+#define AX1_PREPARE() ((void)0)
+#define AX1_STARTED() ((void)0)
 #endif
 #ifndef AX1_IRQ_OFF
 #define AX1_IRQ_OFF() ((void)0)

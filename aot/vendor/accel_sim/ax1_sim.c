@@ -469,9 +469,12 @@ void AX1_NAME(sim_stepped)(int stepped) {
 }
 
 void AX1_NAME(sim_advance)(uint64_t cycles) {
-    if (ax1.running) {
+    static volatile int inside; /* a timer's interrupt may come while somebody polls */
+    if (ax1.running && !inside) {
+        inside = 1;
         ax1_elapsed += cycles;
         ax1_run(&ax1, ax1_elapsed);
+        inside = 0;
     }
 }
 
