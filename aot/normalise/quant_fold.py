@@ -28,6 +28,7 @@ from aot.normalise.quant import (
     to_reals,
 )
 from aot.normalise.quant_bias import product_scale
+from aot.normalise.quant_recurrent import is_recurrent_weight
 from aot.shapes.nodes import Array, array, attribute, constant, element_total, shape_of
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ def _is_integer(reader: ir.Node, index: int) -> bool:
     grouped = reader.op_type == "ConvTranspose" and int(attribute(reader, "group", 1)) != 1
     if reader.domain or grouped:
         return False
+    if is_recurrent_weight(reader, index):
+        return True
     if reader.op_type in PRODUCTS and product_scale(reader) is not None:
         return quantiser_after(reader.outputs[0], bias=True) is not None and (
             index < 2 or _is_bias(reader.inputs[2])

@@ -75,3 +75,11 @@ def _exp_small(a: Array) -> Array:
     quarter_x4 = shifted_right(x4, 2)
     cubic = shifted_right(high_product(quarter_x4 + x3, third) + x2, 1)
     return np.asarray(centre + high_product(np.full_like(a, centre), x + cubic), np.int64)
+
+
+def ratio(value: float, bits: int) -> dict[str, int]:
+    """Fields mult, of 31 bits, and shift, at most 62: mult / 2^shift = value / 2^bits."""
+    fraction, exponent = math.frexp(value)
+    mult, shift = round(fraction * 2**31), bits + 31 - exponent
+    drop = max(int(mult == 2**31), shift - 62, 0)
+    return {"mult": mult >> drop, "shift": shift - drop}

@@ -34,6 +34,7 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
+from aot.ops.qfixed import ratio
 from aot.ops.registry import Case, case, i64
 from aot.ops.requant import refusal
 from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
@@ -119,14 +120,6 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     return {"x": channels_last(m.x), "y": channels_last(m.y)}
 
 
-def _fixed(ratio: float, bits: int) -> dict[str, int]:
-    """mult / 2^shift = ratio / 2^bits."""
-    fraction, exponent = math.frexp(ratio)
-    mult, shift = round(fraction * 2**31), bits + 31 - exponent
-    drop = max(mult == 2**31, shift - 62, 0)
-    return {"mult": mult >> drop, "shift": shift - drop}
-
-
 @resized.lower
 def to_kernel(c: LowerContext, m: Match) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
@@ -148,7 +141,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
         inner=math.prod(source[span.stop :]),
         taps=taps,
         bits=bits,
-        **_fixed(float(x.s) / float(y.s), bits),
+        **ratio(float(x.s) / float(y.s), bits),
         x_zero=x.z,
         y_zero=y.z,
         lo=low - offset,

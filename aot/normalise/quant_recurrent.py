@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which recurrent layers stay layers of codes: LSTM, GRU and RNN that integers can compute.
+
+    QuantizeLinear(LSTM(DequantizeLinear(x), DequantizeLinear(W), DequantizeLinear(R), B))
+
+of 8-bit codes, with the default activations, no clip, lengths or peepholes, and states that begin
+with zero.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import single_use
+from aot.normalise.quant import QUANTISE, codes_value, dequantised, is_byte, is_weight, params_of
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
+#: Steps of an LSTM whose cell fits 32 bits.
+MOST_STEPS = 1023
+
+
+def is_recurrent_weight(reader: ir.Node, index: int) -> bool:
+    """Whether input `index` of `reader` are weights that it multiplies with codes."""
+    if reader.op_type not in DEFAULTS or reader.domain or index not in (1, 2):
+        return False
+    return _is_plain(reader) and _has_codes(reader)
+
+
+def _is_plain(node: ir.Node) -> bool:
+    given = [*node.inputs, *[None] * 8]
+    names = [str(a).lower() for a in attribute(node, "activations", None) or ()]
+    usual = DEFAULTS[node.op_type]
+    if names and any(n != usual[i % len(usual)] for i, n in enumerate(names)):
+        return False
+    if attribute(node, "clip", None) is not None or attribute(node, "input_forget", 0):
+        return False
+    starts = [array(v) for v in given[5:7] if v is not None]
+    if any(s is None or np.any(s) for s in starts) or given[4] is not None or given[7] is not None:
+        return False
+    x = given[0]
+    time = 1 if attribute(node, "layout", 0) else 0
+    return node.op_type != "LSTM" or (x is not None and shape_of(x)[time] <= MOST_STEPS)
+
+
+def _has_codes(node: ir.Node) -> bool:
+    """Whether operands and the one result that is used are codes of 8 bits."""
+    makers = [dequantised(v) for v in node.inputs[:3]]
+    if any(m is None or not is_byte(codes_value(m)) for m in makers):
+        return False
+    x, *weights = [m for m in makers if m is not None]
+    if is_weight(x) or not all(is_weight(m) for m in weights):
+        return False
+    for maker in weights:
+        p = params_of(maker)
+        if p is None or np.any(p.zero) or p.axis > 1:
+            return False
+    used = [o for o in node.outputs if o.uses() or o.is_graph_output()]
+    if len(used) != 1 or used[0] not in list(node.outputs)[:2]:
+        return False
+    after = single_use(used[0])
+    known = after is not None and after.op_type == QUANTISE and params_of(after) is not None
+    return known and after is not None and is_byte(codes_value(after))

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM, GRU and RNN of codes on integers against onnxruntime in float32."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+import aot
+from needs import need_module
+from quant_graphs import S8, S32, Net, scales
+
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+HIDDEN, FEATURES, STEPS = 64, 10, 49
+LINEAR = {"linear_before_reset": 1}
+#: kind, attributes, which result, per channel, codes' type of x
+FORMS = (
+    ("LSTM", {}, 0, True, S8),
+    ("LSTM", {"direction": "bidirectional"}, 1, False, S8),
+    ("GRU", LINEAR, 0, True, S8),
+    ("GRU", {"direction": "reverse"}, 0, False, S8),
+    ("RNN", {}, 1, True, np.uint8),
+)
+
+
+def layer(
+    kind: str,
+    attributes: dict[str, Any],
+    result: int = 0,
+    per_channel: bool = True,
+    dtype: Any = S8,
+    reach: float = 1.0,
+    steps: int = STEPS,
+) -> onnx.ModelProto:
+    """Q(layer(DQ x, DQ W, DQ R, DQ b)); the weights are uniform up to `reach` / sqrt(hidden)."""
+    rng = np.random.default_rng(3)
+    directions = 2 if attributes.get("direction") == "bidirectional" else 1
+    rows = GATES[kind] * HIDDEN
+    net = Net(x=(dtype, (steps, 1, FEATURES)))
+    operands = [net.dq("x", 0.02, dtype(-9 if dtype is S8 else 119))]
+    for depth in (FEATURES, HIDDEN):
+        codes = rng.integers(-127, 128, (directions, rows, depth)).astype(S8)
+        step = reach / np.sqrt(HIDDEN) / 127
+        scale = scales(*rng.uniform(step / 2, step, rows)) if per_channel else scales(step)
+        operands.append(net.dq(codes, scale, np.zeros(scale.shape, S8), axis=1))
+    bias = rng.integers(-3000, 3000, (directions, 2 * rows)).astype(S32)
+    operands.append(net.dq(bias, 1e-4, S32(0)))
+    names = ["a", "h"][: result + 1]
+    outputs = ["", "h"] if result else ["a"]
+    net.add(kind, *operands, out=outputs, hidden_size=HIDDEN, **attributes)
+    net.q(names[-1], 2 / 255, S8(0), out="y")
+    return net.model(y=S8)
+
+
+def both(model: onnx.ModelProto, x: np.ndarray, folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Codes of the compiled model and of onnxruntime without optimisation."""
+    ort = need_module("onnxruntime")
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model.SerializeToString(), options)
+    onnx.save(model, folder / "m.onnx")
+    bundle = aot.compile(folder / "m.onnx", folder / "out")
+    kernels = {n["kernel"] for n in bundle.manifest["nodes"]}
+    assert "aot_qrnn_s8" in kernels and not any("_f32" in k for k in kernels), kernels
+    run = bundle.load()
+    pairs = [(np.asarray(run(one)), session.run(None, {"x": one})[0]) for one in x]
+    got, want = zip(*pairs, strict=True)
+    return np.stack(got).astype(int), np.stack(want).astype(int)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda f: f"{f[0]}-{'-'.join(map(str, f[1].values()))}")
+def test_codes_are_those_of_onnxruntime(form: tuple[Any, ...], tmp_path: Path) -> None:
+    dtype = form[-1]
+    info = np.iinfo(dtype)
+    count = 4 if form[2] == 0 else 200
+    x = np.random.default_rng(1).integers(info.min, info.max + 1, (count, STEPS, 1, FEATURES))
+    got, want = both(layer(*form), x.astype(dtype), tmp_path)
+    assert np.abs(got - want).max() <= 1
+    assert np.mean(got != want) <= 0.001
+    assert np.unique(got).size > 60
+
+
+def test_saturated_gates_and_growing_cells(tmp_path: Path) -> None:
+    """Weights ten times as large: gates are at their ends, cells grow to tens."""
+    x = np.full((1, 200, 1, FEATURES), 127)
+    x[0, 100:] = np.random.default_rng(1).integers(-128, 128, (100, 1, FEATURES))
+    got, want = both(layer("LSTM", {}, reach=10.0, steps=200), x.astype(S8), tmp_path)
+    assert np.abs(got - want).max() <= 1
+    assert np.mean(got != want) <= 0.002
+
+
+@pytest.mark.parametrize("attributes", [{"clip": 3.0}, {"activations": ["Relu", "Tanh"]}])
+def test_what_integers_do_not_compute_stays_float(
+    attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    onnx.save(layer("GRU", attributes), tmp_path / "m.onnx")
+    bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
+    kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
+    assert kernels.count("aot_gru_f32") == 1
+    # The weights are numbers again: only the codes of x are converted at run time.
+    assert kernels.count("aot_dequantize") + kernels.count("aot_dequantize_f32") <= 1, kernels
