@@ -311,6 +311,7 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[
     `states` are the indices of outputs that are handed to the next run instead.
     """
     names: list[str] = []
+    members: set[str] = set()
     for i, v in enumerate(graph.outputs[: output_count(graph)]):
         if i in states:
             continue
@@ -318,6 +319,7 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[
         own = c.tensors.get(value.name)
         if own is not None and own.role is Role.OUTPUT:
             names.append(value.name)
+            members.add(value.name)
             continue
         c.begin(Origin((value.name,), ("Output",), _shapes([value.shape])), None, -1, ())
         name = c._fresh(f"{value.name}_out{i}")
@@ -330,8 +332,10 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[
             onnx_name=value.onnx_name,
             code_offset=value.code_offset,
             channels=value.channels,
+            member="" if value.name in members else value.name,
         )
         _fill(c, name, value)
+        members.add(value.name)
         names.append(name)
     return names
 

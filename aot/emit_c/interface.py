@@ -29,6 +29,11 @@ def label(tensor: Tensor) -> str:
     return tensor.onnx_name or tensor.name
 
 
+def identifier(tensor: Tensor) -> str:
+    """What an input or output is called in C: its ONNX name, whatever the layout inside."""
+    return tensor.member or tensor.name
+
+
 def kind(tensor: Tensor) -> str:
     """`float32[1,3,224,224]`."""
     return f"{tensor.dtype}{ctext.shape(tensor.shape)}"
@@ -124,7 +129,9 @@ def _list(values: Iterable[int | None]) -> str:
 
 def sizes(program: Program, arena_bytes: int) -> str:
     """`#define TVMGEN_NET_X_SIZE 12`, one per tensor, and the workspace's."""
-    found = {ctext.ident(t.name).upper(): t.nbytes for t in inputs(program) + outputs(program)}
+    found = {
+        ctext.ident(identifier(t)).upper(): t.nbytes for t in inputs(program) + outputs(program)
+    }
     found.setdefault("WORKSPACE", arena_bytes)  # a tensor of that name goes first
     prefix = f"#define TVMGEN_{program.name.upper()}"
     return "\n".join(f"{prefix}_{name}_SIZE {nbytes}" for name, nbytes in found.items())
@@ -132,18 +139,18 @@ def sizes(program: Program, arena_bytes: int) -> str:
 
 def members(tensors: Sequence[Tensor]) -> str:
     """Members of a struct of pointers."""
-    lines = [f"    void *{ctext.ident(t.name)}; {ctext.comment(kind(t))}" for t in tensors]
+    lines = [f"    void *{ctext.ident(identifier(t))}; {ctext.comment(kind(t))}" for t in tensors]
     return "\n".join(lines) or "    void *unused;"
 
 
 def gather(program: Program) -> str:
     """Statements that fill `in` and `out` from the structs."""
     lines = [
-        f"    in[{i}] = (const unsigned char *)inputs->{ctext.ident(t.name)};"
+        f"    in[{i}] = (const unsigned char *)inputs->{ctext.ident(identifier(t))};"
         for i, t in enumerate(inputs(program))
     ]
     lines += [
-        f"    out[{i}] = (unsigned char *)outputs->{ctext.ident(t.name)};"
+        f"    out[{i}] = (unsigned char *)outputs->{ctext.ident(identifier(t))};"
         for i, t in enumerate(outputs(program))
     ]
     return "\n".join(lines)
@@ -185,7 +192,7 @@ def _places(program: Program, tensors: Sequence[Tensor], what: str) -> list[str]
 
 
 def _buffer(program: Program, t: Tensor, what: str, i: int) -> str:
-    size = f"TVMGEN_{program.name.upper()}_{t.name.upper()}_SIZE"
+    size = f"TVMGEN_{program.name.upper()}_{identifier(t).upper()}_SIZE"
     count = f"{size} / sizeof({t.dtype.c})" if t.nbytes else "1"
     note = ctext.comment(f"{label(t)} {kind(t)}")
     extents = ", ".join(ctext.integer(d) for d in t.shape) or "0"

@@ -107,7 +107,7 @@ def _tensor(program: Program, plan: Plan, t: Tensor) -> dict[str, Any]:
     return {
         **({} if place is None else {"arena_offset": place}),
         "name": interface.label(t),
-        "identifier": t.name,
+        "identifier": interface.identifier(t),
         "shape": list(t.shape),
         "dtype": str(t.dtype),
         "nbytes": t.nbytes,
