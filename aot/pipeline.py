@@ -179,7 +179,8 @@ def _test_data(program: Program, model: ir.Model, options: Options) -> Sequence[
     order = tuple(
         [ValueRef(v).onnx_name for v in ends] for ends in (model.graph.inputs, model.graph.outputs)
     )
-    return read_samples(Path(options.test_data), ins, outs, (order[0], order[1]), exact=True)
+    tflite = options.requant == "tflite"
+    return read_samples(Path(options.test_data), ins, outs, (order[0], order[1]), True, tflite)
 
 
 def compile_model(

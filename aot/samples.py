@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 _SAMPLE = re.compile(r"s([0-9]{1,6})/(.+)", re.DOTALL)
-_ORDERED = re.compile(r"s([0-9]{1,6})_(in|out)([0-9]{1,4})")
+_ORDERED = re.compile(r"s([0-9]{1,6})_(in|out|tflite_out)([0-9]{1,4})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,17 @@ def read_samples(
     outputs: Sequence[Spec],
     order: tuple[Sequence[str], Sequence[str]] | None = None,
     exact: bool = False,
+    tflite: bool = False,
 ) -> tuple[Sample, ...]:
     """The samples of an .npz: keys NAME, or s<k>/NAME, or s<k>_in<i> and s<k>_out<i> by order.
 
+    With `tflite` outputs by order are s<k>_tflite_out<i>; s<k>_out<i> have the other arithmetic.
     `order` are the names of the model's inputs and outputs where these are more than the bundle's.
     `exact` also checks that expected outputs are of the outputs' types and shapes.
     """
     ins, outs = order or ([s.name for s in inputs], [s.name for s in outputs])
     names = {f"in{i}": n for i, n in enumerate(ins)}
-    names |= {f"out{i}": n for i, n in enumerate(outs)}
+    names |= {f"{'tflite_' if tflite else ''}out{i}": n for i, n in enumerate(outs)}
     known = {s.name for s in (*inputs, *outputs)}
     groups: dict[int, dict[str, Array]] = {}
     for key, array in read_npz(path).items():

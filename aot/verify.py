@@ -193,7 +193,8 @@ def _samples(
         file = Path(options.test_data)
     if file is not None:
         order = [i.name for i in user_inputs(graph)], [o.name for o in graph.output]
-        return read_samples(file, built.inputs, built.outputs, order)
+        tflite = options.requant == "tflite"
+        return read_samples(file, built.inputs, built.outputs, order, tflite=tflite)
     return (random_sample(built.inputs, graph),)
 
 

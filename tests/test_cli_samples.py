@@ -61,6 +61,15 @@ def test_sample_keys(tmp_path: Path) -> None:
         assert list(sample.expected) == ["y"]
 
 
+@pytest.mark.parametrize("tflite", [False, True])
+def test_outputs_by_order_are_those_of_the_arithmetic(tflite: bool, tmp_path: Path) -> None:
+    x, n = np.ones(2, np.float32), np.array(3)
+    arrays = {"s0_in0": x, "s0_in1": n, "s0_out0": x, "s0_tflite_out0": 2 * x}
+    np.savez(tmp_path / "f.npz", **arrays)
+    (sample,) = read_samples(tmp_path / "f.npz", INPUTS, OUTPUTS, tflite=tflite)
+    assert sample.expected["y"].tolist() == ([2, 2] if tflite else [1, 1])
+
+
 def test_sample_errors(tmp_path: Path) -> None:
     file = tmp_path / "f.npz"
     x = np.ones(2, np.float32)
