@@ -291,7 +291,9 @@ AOT_INLINE void aot_dsp_job_init(aot_dsp_job *job, const aot_dsp_out *o, const i
 #endif
     job->out = *o;
     job->out.mult += PC ? channel : 0;
-    job->out.shift += PC && RQ != 0 ? channel : 0;
+    if (PC && RQ != 0) { /* otherwise shift may be NULL, to which C adds nothing, not even 0 */
+        job->out.shift += channel;
+    }
     job->PC = (int8_t)PC;
     job->ROW = (int8_t)ROW;
     job->WIDE = (int8_t)WIDE;
