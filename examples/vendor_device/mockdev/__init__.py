@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device with memory of its own and a queue: regions are uploaded, queued, awaited, downloaded."""
+"""A device with its own memory and a queue: regions are uploaded, queued, awaited, downloaded."""
 
 import math
 
