@@ -105,3 +105,27 @@ def test_what_is_refused() -> None:
     cast = text("g (string[2] x) => (float[2] y) { y = Cast<to = 1>(x) }")
     with pytest.raises(UnsupportedError, match=r"Cast.*not supported on strings"):
         compile_model(cast, Options(target="x86-64"))
+
+
+def test_words_that_are_left_and_pieces(tmp_path: Path) -> None:
+    proto = text(
+        """g (string[5] x) => (string[N] y, string[5, M] p, int64[5] n, string[5, K] q) {
+            y = StringNormalizer<case_change_action = "UPPER", is_case_sensitive = 0,
+                stopwords = ["a b", "ÉTÉ"]>(x)
+            p, n = StringSplit(x)
+            q, more = StringSplit<delimiter = "--", maxsplit = 2>(x)
+        }"""
+    )
+    run = load(proto, tmp_path)
+    for x in (
+        ["A b", "été", "x--y----z", " a  bc ", ""],
+        ["a B", "A B", "été", "Été", "a b"],
+        ["a b c d e f", "--", "--------", "twelve--byte", "\t"],
+    ):
+        y, p, n, q = run(encode(x, WIDTH))
+        left = [w.upper() for w in x if w.lower() not in ("a b", "été")]
+        assert decode(y) == (left or [""])
+        assert n.tolist() == [len(w.split()) for w in x]
+        for found, wanted in ((p, [w.split() for w in x]), (q, [w.split("--", 2) for w in x])):
+            most = max(map(len, wanted))
+            assert decode(found) == [row + [""] * (most - len(row)) for row in wanted]

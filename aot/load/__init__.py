@@ -95,7 +95,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     for graph in graphs(model):
         hoist_constants(graph)
         separate_outputs(graph)
-    infer(model, hints, options.rules)
+    infer(model, hints, options.rules, options.max_string)
     open_strings(model, options.max_string)
     names.name_everything(model)
     return model

@@ -14,13 +14,22 @@ import numpy as np
 
 from aot.edit import Editor, graphs
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
-from aot.shapes.nodes import array, attribute, original_name, set_type, shape_of, title
+from aot.shapes.extents import RUN_TIME_SHAPES
+from aot.shapes.nodes import (
+    DYNAMIC,
+    TEXT,
+    array,
+    attribute,
+    original_name,
+    set_type,
+    shape_of,
+    title,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 UINT8, BOOL, INT32, INT64 = 2, 9, 6, 7
-DOMAIN = "aot.text"
 ML = "ai.onnx.ml"
 
 
@@ -31,7 +40,7 @@ def open_strings(model: ir.Model, width: int) -> None:
     """
     if not any(_is_text(v) for g in graphs(model) for v in _values(g)):
         return
-    model.opset_imports.setdefault(DOMAIN, 1)
+    model.opset_imports.setdefault(TEXT, 1)
     work = _Strings(width)
     every = list(graphs(model))
     for graph in every:
@@ -43,6 +52,7 @@ def open_strings(model: ir.Model, width: int) -> None:
                 except AotError as error:
                     work.errors.append(error)
     raise_all(work.errors)
+    work.shapes(model.graph)
     for graph in every:
         for value in _values(graph):
             if _is_text(value):
@@ -98,6 +108,24 @@ class _Strings:
             what = f"{where}: {error} (--max-string {self.width})"
             raise UnsupportedError(what, hint="raise --max-string") from None
 
+    def shapes(self, graph: ir.Graph) -> None:
+        """The shapes that the run gives outputs of strings end in their bytes."""
+        known = graph.meta.get(RUN_TIME_SHAPES, ())
+        first = len(graph.outputs) - len(known)
+        for at, (index, _) in enumerate(known):
+            if _is_text(graph.outputs[index]):
+                value = graph.outputs[first + at]
+                edit = Editor(graph)
+                end = _last(graph, value)
+                graph.outputs[first + at] = self.longer(edit, end, value)
+                graph.remove(end, safe=True)
+
+    def longer(self, edit: Editor, node: ir.Node, shape: ir.Value) -> ir.Value:
+        """A shape with the bytes of a string behind."""
+        count = shape_of(shape)[0] + 1
+        parts = [shape, edit.ints([self.width], "bytes")]
+        return self.make(node, "Concat", parts, INT64, (count,), {"axis": 0})
+
     def make(
         self,
         node: ir.Node,
@@ -131,6 +159,16 @@ class _Strings:
 
 
 Rule = Callable[[_Strings, "ir.Node"], None]
+
+
+def _last(graph: ir.Graph, value: ir.Value) -> ir.Node:
+    """A last node, in front of which others can be put."""
+    import onnx_ir as ir
+
+    made = ir.Node("", "Identity", [value], num_outputs=1)
+    made.outputs[0].name = f"{value.name}_end"
+    graph.append(made)
+    return made
 
 
 def _in(node: ir.Node, index: int = 0) -> ir.Value:
@@ -229,7 +267,7 @@ def _concat(s: _Strings, node: ir.Node) -> None:
         if own != shape[:-1] and int(np.prod(own)) != 1:
             value = s.make(node, "Expand", [value, s.ints(node, shape)], UINT8, shape)
         parts.append(value)
-    s.give(node, 0, s.make(node, "Join", parts, UINT8, shape, domain=DOMAIN))
+    s.give(node, 0, s.make(node, "Join", parts, UINT8, shape, domain=TEXT))
     _drop(node)
 
 
@@ -242,7 +280,7 @@ def _regex(s: _Strings, node: ir.Node) -> None:
     except UnsupportedError as error:
         raise UnsupportedError(f"{title(node)}: {error}", hint=error.hint) from None
     shape = shape_of(node.outputs[0])
-    new = s.make(node, "Match", [_in(node)], BOOL, shape, {"pattern": pattern}, DOMAIN)
+    new = s.make(node, "Match", [_in(node)], BOOL, shape, {"pattern": pattern}, TEXT)
     s.give(node, 0, new)
     _drop(node)
 
@@ -257,11 +295,20 @@ def _normalizer(s: _Strings, node: ir.Node) -> None:
     new = _in(node)
     if action in ("LOWER", "UPPER"):
         upper = {"upper": int(action == "UPPER")}
-        new = s.make(node, "Case", [new], UINT8, shape, upper, DOMAIN)
+        new = s.make(node, "Case", [new], UINT8, shape, upper, TEXT)
     elif action != "NONE":
         raise ModelError(f"{title(node)}: case_change_action {action!r}")
     s.give(node, 0, s.make(node, "Identity", [new], UINT8, shape))
     _drop(node)
+
+
+def _as_it_is(s: _Strings, node: ir.Node) -> None:
+    """Operators that inference made for strings."""
+
+
+def _compact(s: _Strings, node: ir.Node) -> None:
+    edit = Editor(_graph(node))
+    edit.set_input(node, 1, s.longer(edit, node, _in(node, 1)))
 
 
 def _label_table(node: ir.Node, what: str) -> np.ndarray[Any, Any]:
@@ -300,7 +347,7 @@ def _label_encoder(s: _Strings, node: ir.Node) -> None:
     where = title(node)
     if keys.dtype == object:
         table = edit.const(s.encoded(keys, where), "keys")
-        place = s.make(node, "Find", [_in(node), table], INT64, shape, None, DOMAIN)
+        place = s.make(node, "Find", [_in(node), table], INT64, shape, None, TEXT)
     else:
         place = _numeric_place(s, node, keys)
     every = np.array([*values, _label_default(node, values)], values.dtype)
@@ -338,6 +385,9 @@ def _numeric_place(s: _Strings, node: ir.Node, keys: np.ndarray[Any, Any]) -> ir
 
 
 _RULES: dict[tuple[str, str], Rule] = {
+    (DYNAMIC, "Compact"): _compact,
+    (TEXT, "Keep"): _as_it_is,
+    (TEXT, "Split"): _as_it_is,
     ("", "Concat"): _along_axis,
     ("", "Equal"): _equal,
     ("", "Expand"): _expand,

@@ -16,17 +16,28 @@ from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, op
 from aot.partition.match import Match, NodeRef, ValueRef
 from aot.regex import compile_regex
+from aot.shapes.nodes import TEXT
 from aot.vendor.backend import Pattern
 
-DOMAIN = "aot.text"
 HEADER = "aot_text.h"
 Types = list[tuple[tuple[int, ...], DType]]
 Given = tuple[ValueRef | None, ...]
 
-join = op("Join", "a b", domain=DOMAIN)
-find = op("Find", "x keys", domain=DOMAIN)
-match = op("Match", "x", domain=DOMAIN, pattern="")
-recase = op("Case", "x", domain=DOMAIN, upper=0)
+join = op("Join", "a b", domain=TEXT)
+find = op("Find", "x keys", domain=TEXT)
+match = op("Match", "x", domain=TEXT, pattern="")
+recase = op("Case", "x", domain=TEXT, upper=0)
+keep = op(
+    "Keep",
+    "x",
+    "y n",
+    domain=TEXT,
+    case_change_action="NONE",
+    is_case_sensitive=0,
+    locale="",
+    stopwords=(),
+)
+split = op("Split", "x", "y counts n", domain=TEXT, delimiter="", maxsplit=-1)
 
 
 def strings(value: ValueRef) -> int:
@@ -65,7 +76,7 @@ def _bytes(pattern: Pattern) -> None:
             yield value.dtype is U8, f"dtype {value.dtype} (needs uint8)"
 
 
-for _pattern in (join, find, match, recase):
+for _pattern in (join, find, match, recase, keep, split):
     _bytes(_pattern)
 
 
@@ -130,6 +141,57 @@ def recase_to_kernel(c: LowerContext, m: Match) -> None:
     pairs = case_pairs(bool(m.upper))
     params = c.params(n=strings(m.x), pairs=len(pairs))
     call(c, "aot_text_case", m, m.y, m.x, c.const(pairs, "pairs"), params, status=True)
+
+
+@keep.check
+def known_action(m: Match) -> Iterator[tuple[bool, str]]:
+    action = m.case_change_action
+    yield action in ("NONE", "LOWER", "UPPER"), f"case_change_action {action!r}"
+    yield m.x.rank in (2, 3) and strings(m.x) == m.x.shape[-2], f"{list(m.x.shape[:-1])} strings"
+    width = m.x.shape[-1]
+    long = [w for w in m.stopwords if len(w.encode()) > width]
+    yield not long, f"the stop word {long[:1]} has more than {width} bytes"
+
+
+@keep.lower
+def keep_to_kernel(c: LowerContext, m: Match) -> None:
+    width, words = m.x.shape[-1], [str(w) for w in m.stopwords]
+    none = np.zeros((1, 2), np.uint32)
+    lower = none if m.is_case_sensitive else case_pairs(False)
+    pairs = none
+    if m.case_change_action != "NONE":
+        pairs = case_pairs(m.case_change_action == "UPPER")
+    if not m.is_case_sensitive:
+        words = [recased(w, False) for w in words]
+    params = c.params(
+        n=strings(m.x),
+        most=m.y.shape[-2],
+        stops=len(words),
+        pairs=0 if pairs is none else len(pairs),
+        lower=0 if lower is none else len(lower),
+    )
+    tables = (c.const(encode(words or [""], width), "stops"), c.const(pairs), c.const(lower))
+    work = c.scratch(width)
+    call(c, "aot_text_keep", m, m.y, m.n, m.x, *tables, work, params, status=True)
+
+
+def recased(text: str, upper: bool) -> str:
+    """`text` as the kernels change its case."""
+    pairs = dict(case_pairs(upper).tolist())
+    return "".join(chr(pairs.get(ord(ch), ord(ch))) for ch in text)
+
+
+@split.lower
+def split_to_kernel(c: LowerContext, m: Match) -> None:
+    mark = np.frombuffer(m.delimiter.encode() or bytes(1), np.uint8)
+    params = c.params(
+        n=strings(m.x),
+        most=m.y.shape[-2],
+        splits=max(-1, m.maxsplit),
+        mark=len(m.delimiter.encode()),
+    )
+    counts = m.counts or c.temp(m.x.shape[:-1], S64, name="counts")
+    call(c, "aot_text_split", m, m.y, counts, m.n, m.x, c.const(mark, "mark"), params)
 
 
 # -- cases -----------------------------------------------------------------------------------

@@ -66,7 +66,8 @@ class Extents:
         """Note the dynamic axes of `value`."""
         if not axes or not value.name:
             return
-        if value.dtype is not None and value.dtype.bitwidth < 8:
+        kind = value.dtype
+        if kind is not None and kind.name != "STRING" and kind.bitwidth < 8:
             what = f'"{original_name(value)}" has elements that share bytes'
             raise UnsupportedError(f"{what} and a dimension known at run time only")
         self._axes[value] = dict(sorted(axes.items()))

@@ -56,15 +56,16 @@ def infer(
     model: ir.Model,
     hints: Mapping[str, onnx.TypeProto] | None = None,
     rules: Mapping[tuple[str, str], Rule] | None = None,
+    max_string: int = 0,
 ) -> None:
     """Type every value of `model` in place; raise all errors found.
 
     `hints` are the types the file declares for the outputs, compared with what is inferred;
-    `rules` infers operators onnx does not know.
+    `rules` infers operators onnx does not know; strings have at most `max_string` bytes.
     An If of known condition is replaced by its branch: the other one may not even fit.
     Postcondition: every value has a dtype and a static shape.
     """
-    sweep = Sweep(model, rules or {})
+    sweep = Sweep(model, rules or {}, max_string)
     sweep.run(model.graph)
     raise_all(sweep.errors)
     for node, branch in sweep.control.taken:
@@ -90,8 +91,11 @@ def assert_typed(model: ir.Model) -> None:
 class Sweep:
     """State of one inference: what is known, what went wrong."""
 
-    def __init__(self, model: ir.Model, rules: Mapping[tuple[str, str], Rule]) -> None:
+    def __init__(
+        self, model: ir.Model, rules: Mapping[tuple[str, str], Rule], max_string: int
+    ) -> None:
         self.model = model
+        self.max_string = max_string
         self._rules = {**CONTRIB, **rules}
         self.facts: Facts = {}
         self.errors: list[AotError] = []

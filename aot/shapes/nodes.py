@@ -23,6 +23,9 @@ OFFSET_KEY = "aot.code_offset"
 CHANNELS_KEY = "aot.channels"
 """Metadata key of a value that has only these channels (axis 1) of that in the user's file."""
 
+TEXT = "aot.text"
+"""The domain of operators on strings, which are rows of bytes once the model is loaded."""
+
 DYNAMIC = "aot.dynamic"
 """The domain of operators on extents that are known at run time only."""
 

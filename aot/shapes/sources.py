@@ -14,6 +14,7 @@ from aot.shapes.extents import INT64, Axes, Extents, axis_of, constant_ints, no_
 from aot.shapes.known import lookup
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.nodes import DYNAMIC, attribute, original_name, shape_of
+from aot.shapes.texts import normalizer, splitter
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -338,6 +339,8 @@ def _wanted(x: Extents, node: ir.Node, vector: ir.Value) -> tuple[list[int], Axe
 
 
 SOURCES: dict[str, Rule] = {
+    "StringNormalizer": normalizer,
+    "StringSplit": splitter,
     "NonZero": nonzero,
     "Compress": compress,
     "Unique": unique,

@@ -123,45 +123,157 @@ AOT_INLINE size_t aot_text_encode(unsigned char out[4], uint32_t code) {
     return more + 1U;
 }
 
+/* to[W] = s[W] with every code point pairs[i][0] (in order of i < count) replaced by pairs[i][1].
+   AOT_TOO_LONG if that has more than W bytes. */
+static inline aot_status aot_text_recased(unsigned char *to, const unsigned char *s,
+                                          const uint32_t *pairs, int32_t count, int W) {
+    const size_t length = aot_text_length(s, W);
+    size_t at = 0, end = 0;
+    while (at < length) {
+        unsigned char bytes[4];
+        uint32_t code = aot_text_decode(s, length, &at);
+        int32_t low = 0, high = count;
+        size_t size;
+        while (low < high) {
+            const int32_t mid = low + (high - low) / 2;
+            const uint32_t *pair = pairs + 2 * (ptrdiff_t)mid;
+            if (pair[0] == code) {
+                code = pair[1];
+                break;
+            }
+            low = pair[0] < code ? mid + 1 : low;
+            high = pair[0] < code ? high : mid;
+        }
+        size = aot_text_encode(bytes, code);
+        if (end + size > (size_t)W) {
+            return AOT_TOO_LONG;
+        }
+        memcpy(to + end, bytes, size);
+        end += size;
+    }
+    memset(to + end, 0, (size_t)W - end);
+    return AOT_OK;
+}
+
 typedef struct {
     int64_t n;     /* strings */
     int32_t pairs; /* rows of the table */
 } aot_text_case_params;
 
-/* y[n][W] = x[n][W] with every code point pairs[i][0] (in order) replaced by pairs[i][1].
-   AOT_TOO_LONG if a string grows beyond W bytes. y may not be x. */
+/* y[n][W] = x[n][W], each as aot_text_recased makes it. y may not be x. No scratch. */
 AOT_INLINE aot_status aot_text_case(void *y, const void *x, const uint32_t *pairs,
                                     const aot_text_case_params *p, int W) {
     unsigned char *to = (unsigned char *)y;
     const unsigned char *s = (const unsigned char *)x;
     for (int64_t i = 0; i < p->n; ++i, s += W, to += W) {
-        const size_t length = aot_text_length(s, W);
-        size_t at = 0, end = 0;
-        while (at < length) {
-            unsigned char bytes[4];
-            uint32_t code = aot_text_decode(s, length, &at);
-            int32_t low = 0, high = p->pairs;
-            size_t count;
-            while (low < high) {
-                const int32_t mid = low + (high - low) / 2;
-                const uint32_t *pair = pairs + 2 * (ptrdiff_t)mid;
-                if (pair[0] == code) {
-                    code = pair[1];
-                    break;
-                }
-                low = pair[0] < code ? mid + 1 : low;
-                high = pair[0] < code ? high : mid;
-            }
-            count = aot_text_encode(bytes, code);
-            if (end + count > (size_t)W) {
-                return AOT_TOO_LONG;
-            }
-            memcpy(to + end, bytes, count);
-            end += count;
+        const aot_status status = aot_text_recased(to, s, pairs, p->pairs, W);
+        if (status != AOT_OK) {
+            return status;
         }
-        memset(to + end, 0, (size_t)W - end);
     }
     return AOT_OK;
+}
+
+typedef struct {
+    int64_t n;     /* strings of x */
+    int32_t most;  /* strings of y: n, but 1 at least */
+    int32_t stops; /* stop words */
+    int32_t pairs; /* rows of the table for the result, 0: it keeps its case */
+    int32_t lower; /* rows of the table for the comparison, 0: case counts */
+} aot_text_keep_params;
+
+/* y[most][W] = the strings of x[n][W] that are no stop word, in the case of `pairs`; "" alone where
+   all are. kept[1] = how many these are; zeros behind. stops[stops][W] are in the case of `lower`.
+   work: W bytes of scratch. y may not be x. */
+AOT_INLINE aot_status aot_text_keep(void *y, int64_t *kept, const void *x, const void *stops,
+                                    const uint32_t *pairs, const uint32_t *lower, void *work,
+                                    const aot_text_keep_params *p, int W) {
+    unsigned char *to = (unsigned char *)y;
+    const unsigned char *s = (const unsigned char *)x;
+    int64_t count = 0;
+    for (int64_t i = 0; i < p->n; ++i, s += W) {
+        const unsigned char *seen = s;
+        int stop = 0;
+        if (p->lower > 0) { /* what grows beyond W bytes is no stop word: these have room */
+            unsigned char *low = (unsigned char *)work;
+            seen = aot_text_recased(low, s, lower, p->lower, W) == AOT_OK ? low : NULL;
+        }
+        for (int32_t k = 0; k < p->stops && seen != NULL && stop == 0; ++k) {
+            const unsigned char *word = (const unsigned char *)stops + (size_t)k * (size_t)W;
+            stop = memcmp(seen, word, (size_t)W) == 0;
+        }
+        if (stop == 0) {
+            const aot_status status =
+                aot_text_recased(to + (size_t)count * (size_t)W, s, pairs, p->pairs, W);
+            if (status != AOT_OK) {
+                return status;
+            }
+            ++count;
+        }
+    }
+    memset(to + (size_t)count * (size_t)W, 0, ((size_t)p->most - (size_t)count) * (size_t)W);
+    kept[0] = count > 0 ? count : 1;
+    return AOT_OK;
+}
+
+typedef struct {
+    int64_t n;      /* strings of x */
+    int32_t most;   /* pieces that a string has room for */
+    int32_t splits; /* cuts at most, -1: any number */
+    int32_t mark;   /* bytes of the mark, 0: runs of blanks */
+} aot_text_split_params;
+
+AOT_INLINE int aot_text_blank(unsigned char c) {
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+/* Cut one string s[W] at the mark, or at runs of blanks, into y[most][W]; the number of pieces. */
+static inline int64_t aot_text_cut(unsigned char *y, const unsigned char *s,
+                                   const unsigned char *mark, const aot_text_split_params *p,
+                                   int W) {
+    const size_t length = aot_text_length(s, W), size = (size_t)p->mark;
+    size_t at = 0;
+    int64_t count = 0;
+    for (;;) {
+        const int last = p->splits >= 0 && count >= p->splits;
+        size_t end;
+        while (size == 0 && at < length && aot_text_blank(s[at]) != 0) {
+            ++at;
+        }
+        if ((size == 0 && at >= length) || count >= p->most) {
+            return count;
+        }
+        end = at;
+        while (end < length) {
+            const int here = size == 0 ? aot_text_blank(s[end])
+                                       : length - end >= size && memcmp(s + end, mark, size) == 0;
+            if (last == 0 && here != 0) {
+                break;
+            }
+            ++end;
+        }
+        memcpy(y + (size_t)count * (size_t)W, s + at, end - at);
+        ++count;
+        if (end >= length) {
+            return count;
+        }
+        at = end + (size == 0 ? 1U : size);
+    }
+}
+
+/* y[n][most][W] = the pieces of x[n][W], zeros behind; counts[n] = how many each has, longest[1]
+   the most of these. No scratch. */
+AOT_INLINE void aot_text_split(void *y, int64_t *counts, int64_t *longest, const void *x,
+                               const void *mark, const aot_text_split_params *p, int W) {
+    unsigned char *to = (unsigned char *)y;
+    const unsigned char *s = (const unsigned char *)x;
+    const size_t row = (size_t)p->most * (size_t)W;
+    longest[0] = 0;
+    for (int64_t i = 0; i < p->n; ++i, s += W, to += row) {
+        memset(to, 0, row);
+        counts[i] = aot_text_cut(to, s, (const unsigned char *)mark, p, W);
+        longest[0] = counts[i] > longest[0] ? counts[i] : longest[0];
+    }
 }
 
 #endif /* AOT_TEXT_H */
