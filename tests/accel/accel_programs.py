@@ -337,3 +337,32 @@ class Writer:
             dtype=self.dtype,
             **{**self.box(d), "rows": 1, "cols": 1},
         )
+
+
+class Racy(Writer):
+    """A short program whose memories all hold something, with some of its tokens left out."""
+
+    keep = 0.6
+
+    def _emit(self) -> None:
+        c, spm = self.c, self.c.spm
+        for at in range(0, spm, FLASH):
+            self.p.ldl(region=1, offset=0, mem=0, to=at, bytes=min(FLASH, spm - at))
+        for row in range(0, c.wgt_rows, FLASH // c.m):
+            self.p.ldl(region=1, offset=0, mem=1, to=row, bytes=min(FLASH, c.wgt))
+        self.p.ldl(region=1, offset=4096, mem=2, bytes=8 * c.prm_channels)
+        self.p.ldl(region=1, offset=0, mem=3, bytes=1024).fence()
+        self.p.view(slot=0, pixel=16, row=256, height=16, width=16, base=0).kern(slot=0)
+        self.p.mm(view=0, kern=0, rows=c.acc_rows // 16, cols=16).fence()
+        queued = [n for n, (name, _) in enumerate(self.chain) if BY_NAME[name].queued]
+        for a, b in itertools.pairwise(queued):
+            (first, given), (second, taken) = self.chain[a], self.chain[b]
+            one, two = BY_NAME[first].unit, BY_NAME[second].unit
+            last = second == "ST" and taken["region"] == 3
+            if one != two and not last and self.r.random() < self.keep:
+                given["signal"] = 1 << two
+                taken["wait"] = 1 << one
+        for name, fields in self.chain:
+            if name == "ST" and fields["region"] == 3:
+                self.p.fence()
+            self.p.add(name, fields)

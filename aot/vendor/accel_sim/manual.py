@@ -9,6 +9,7 @@ from pathlib import Path
 
 from aot.vendor.accel_sim import isa
 from aot.vendor.accel_sim.config import CONFIGS
+from aot.vendor.accel_sim.energy import COSTS
 from aot.vendor.accel_sim.isa import Field, Instruction
 from aot.vendor.accel_sim.kinds import Alu, DType, Fault, Kind, Mem, Rq
 
@@ -112,6 +113,13 @@ def _enumerations() -> str:
     return table(("field", "values"), rows)
 
 
+def _energy() -> str:
+    rows = [[f.name.replace("_", " "), getattr(COSTS, f.name)] for f in dataclasses.fields(COSTS)]
+    text = "Orders of magnitude for decisions, not measurements: picojoules per product (with its "
+    text += "sum) and per byte of each memory.\n\n"
+    return text + table(("what", "pJ"), rows)
+
+
 def text() -> str:
     """The page."""
     parts = [
@@ -125,6 +133,8 @@ def text() -> str:
         _enumerations() + "\n",
         *(_instruction(row) for row in isa.INSTRUCTIONS),
         (_TEXTS / "model.md").read_text(),
+        "## Energy\n",
+        _energy() + "\n",
         "## Faults\n",
         table(("code", "fault"), [[f.value, f.name] for f in Fault]) + "\n",
         (_TEXTS / "interface.md").read_text(),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C files of the machine and its driver, in this folder: what a program that uses them needs."""
+"""The C files of the machine and its driver, in this folder."""
 
 #: The simulated machine. On hardware these are left out and AX1_MMIO_BASE is defined.
 SIMULATOR = (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.vendor.accel_sim.config import Config
-from aot.vendor.accel_sim.frontend import Kernel, Step, View
+from aot.vendor.accel_sim.frontend import Kernel, Step
 from aot.vendor.accel_sim.kinds import Alu, Rq
 
 
@@ -40,19 +40,15 @@ def lines(step: Step) -> tuple[int, int, bool]:
     return 1, rows * cols * pixel, False
 
 
-def dma(step: Step, c: Config, regions: Sequence[Region]) -> int:
-    """Cycles of LD and ST."""
-    flash = regions[step.f["region"]].flash
-    number, size, scattered = lines(step)
+def dma_cycles(c: Config, flash: bool, number: int, size: int, scattered: bool = False) -> int:
+    """Cycles of LD and ST: `number` pieces of `size` bytes each."""
     rate = min(c.rate(flash), c.scatter) if scattered else c.rate(flash)
     gaps = c.row_gap * number if number > 1 else 0
     return c.latency(flash) + number * max(1, _up(size, rate)) + gaps
 
 
-def linear(step: Step, c: Config, regions: Sequence[Region], zero_blocks: int) -> int:
-    """Cycles of LDL; `zero_blocks` of its compressed blocks are zeros."""
-    flash = regions[step.f["region"]].flash
-    packed, out = step.f["packed"], step.f["bytes"]
+def linear_cycles(c: Config, flash: bool, out: int, packed: int = 0, zero_blocks: int = 0) -> int:
+    """Cycles of LDL of `out` bytes; `zero_blocks` of its compressed blocks are zeros."""
     if not packed:
         return c.latency(flash) + _up(out, c.rate(flash))
     coded = max(0, out - 32 * zero_blocks)
@@ -60,30 +56,34 @@ def linear(step: Step, c: Config, regions: Sequence[Region], zero_blocks: int) -
     return c.latency(flash) + max(_up(packed, c.rate(flash)), unpack)
 
 
-def segments(view: View, k: Kernel, size: int, first: int, last: int) -> int:
-    """Pieces of SPM that elements first to last of a window come from."""
-    joined = k.dw == 1 and view.pixel == k.ci * size
+def segments(k: Kernel, pixel: int, size: int, first: int, last: int) -> int:
+    """Pieces of SPM that elements first to last of a window come from; `pixel` is the view's."""
+    joined = k.dw == 1 and pixel == k.ci * size
     run = k.ci * k.kw if joined else k.ci
     return last // run - first // run + 1
 
 
-def product(step: Step, c: Config) -> int:
-    """Cycles of MM."""
-    deep, k = c.depth(step.size), step.kern
-    pixels, total = step.f["rows"] * step.f["cols"], k.taps * k.ci
-    cycles = 0
+def product_cycles(c: Config, k: Kernel, pixel: int, pixels: int, tiles: int, size: int = 1) -> int:
+    """Cycles of MM of `pixels` pixels and `tiles` tiles, on elements of `size` bytes."""
+    deep, total, cycles = c.depth(size), k.taps * k.ci, 0
     for first in range(0, total, deep):
         last = min(first + deep, total) - 1
-        reads = _up(segments(step.view, k, step.size, first, last), c.segments)
+        reads = _up(segments(k, pixel, size, first, last), c.segments)
         cycles += max(pixels * reads, c.k)
-    return cycles * step.f["tiles"] + c.k + c.m
+    return cycles * tiles + c.k + c.m
 
 
-def depthwise(step: Step, c: Config) -> int:
+def depthwise_cycles(c: Config, taps: int, pixels: int, tiles: int, size: int = 1) -> int:
     """Cycles of DW."""
-    at_once = min(c.k, c.dw_taps) // step.size
-    pixels = step.f["rows"] * step.f["cols"]
-    return pixels * step.f["tiles"] * _up(step.kern.taps, at_once) + c.dw_fill
+    return pixels * tiles * _up(taps, min(c.k, c.dw_taps) // size) + c.dw_fill
+
+
+def drain_cycles(
+    c: Config, pixels: int, ch: int, residual: bool = False, rounded: bool = True, size: int = 1
+) -> int:
+    """Cycles of DRAIN; `rounded`: codes by float32 (rq 0)."""
+    rows = pixels * _up(ch, c.lanes(size)) * _up(c.m * (1 + residual), c.port)
+    return rows + c.vx_fill + (c.float_fill if rounded and size == 1 else 0)
 
 
 def vector(step: Step, c: Config) -> int:
@@ -92,8 +92,7 @@ def vector(step: Step, c: Config) -> int:
     pixels = f["rows"] * f["cols"]
     requant = c.float_fill if step.size == 1 and step.vset.get("first", "rq") == Rq.FLOAT else 0
     if step.i.name == "DRAIN":
-        rows = pixels * _up(f["ch"], c.lanes(step.size))
-        return rows * _up(c.m * (1 + f["res"]), c.port) + fill + requant
+        return drain_cycles(c, pixels, f["ch"], bool(f["res"]), bool(requant), step.size)
     rows = pixels * _up(f["ch"] * step.size, c.port)
     if step.i.name == "POOL":
         return rows * step.kern.taps + fill + (requant if f["op"] else 0)
@@ -104,15 +103,19 @@ def vector(step: Step, c: Config) -> int:
 
 
 def cycles(step: Step, c: Config, regions: Sequence[Region], zero_blocks: int = 0) -> int:
-    """Cycles of any instruction that a unit executes."""
-    name = step.i.name
-    if name == "MM":
-        return product(step, c)
-    if name == "DW":
-        return depthwise(step, c)
+    """Cycles of any instruction that a unit executes; `zero_blocks` of an LDL's are zeros."""
+    name, f, k = step.i.name, step.f, step.kern
+    if name in ("MM", "DW"):
+        pixels, tiles = f["rows"] * f["cols"], f["tiles"]
+        if name == "DW":
+            return depthwise_cycles(c, k.taps, pixels, tiles, step.size)
+        return product_cycles(c, k, step.view.pixel, pixels, tiles, step.size)
+    if name not in ("LD", "ST", "LDL"):
+        return vector(step, c)
+    flash = regions[f["region"]].flash
     if name == "LDL":
-        return linear(step, c, regions, zero_blocks)
-    return dma(step, c, regions) if name in ("LD", "ST") else vector(step, c)
+        return linear_cycles(c, flash, f["bytes"], f["packed"], zero_blocks)
+    return dma_cycles(c, flash, *lines(step))
 
 
 def macs(step: Step, c: Config) -> int:
