@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import one_line
+from aot.shapes.nodes import DYNAMIC
 
 if TYPE_CHECKING:
     from aot.partition.select import Partition
@@ -106,6 +107,8 @@ def operators() -> list[dict[str, Any]]:
         if not isinstance(pattern.graph, OpPat) or pattern.size != 1:
             continue
         domain = pattern.graph.domain
+        if domain == DYNAMIC:  # what inference makes of NonZero and its like
+            continue
         name = f"{domain}.{pattern.graph.op_type}" if domain else pattern.graph.op_type
         row = rows.setdefault(name, {"op": name, "attributes": [], "dtypes": [], "cases": 0})
         row["attributes"] = sorted({*row["attributes"], *pattern.attrs})

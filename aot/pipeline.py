@@ -172,8 +172,12 @@ def _test_data(program: Program, model: ir.Model, options: Options) -> Sequence[
     from aot.run import Spec
     from aot.samples import read_samples
 
+    extents = {program.outputs[s.output]: s.axes for s in program.shapes}
     ins, outs = (
-        [Spec(label(t), t.shape, str(t.dtype)) for t in (program.tensors[n] for n in names)]
+        [
+            Spec(label(t), t.shape, str(t.dtype), extents.get(t.name, ()))
+            for t in (program.tensors[n] for n in names)
+        ]
         for names in (program.inputs, program.outputs)
     )
     order = tuple(

@@ -13,7 +13,9 @@ Written by `make docs` from the declarations in `aot/ops/`; do not edit.
 
 What portable C computes after normalisation, which rewrites many more: operators that ONNX defines
 by others are expanded, constants are folded, sequences of nodes that spell a normalisation or an
-activation are recognised. *Types* are those of the first input that tests cover;
+activation are recognised. Operators whose result is as long as the data say (NonZero, Compress,
+Unique, NonMaxSuppression, Range …) have [a page of their own](dynamic.md). *Types* are those of the
+first input that tests cover;
 `aotc explain MODEL` says for your model who computes which node, or why nobody does.
 """
 

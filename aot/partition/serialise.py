@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aot.errors import ModelError
+from aot.errors import ModelError, UnsupportedError
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
 from aot.partition.select import Partition, Region
-from aot.shapes.nodes import NAME_KEY, original_name
+from aot.shapes.nodes import DYNAMIC, NAME_KEY, original_name, title
 from aot.version import __version__
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
     import onnx
     from onnx import helper
 
+    _check_static(model.graph)
     version = lowest_opset(model.graph, opset)
     _rename(model.graph)
     made = onnx.ModelProto(producer_name="aotc", producer_version=__version__)
@@ -66,6 +67,16 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
     lowest = helper.find_min_ir_version_for([helper.make_opsetid(d, v) for d, v in known.items()])
     made.ir_version = max(IR_VERSION, lowest)
     return made
+
+
+def _check_static(graph: ir.Graph) -> None:
+    """UnsupportedError for what no ONNX operator says: extents of values at their bounds."""
+    for node in graph.all_nodes():
+        if node.domain == DYNAMIC:
+            raise UnsupportedError(
+                f"{title(node)}: shapes that depend on the data cannot be written as ONNX",
+                hint="leave the nodes that make them out of the model",
+            )
 
 
 def _labels(regions: Sequence[Region]) -> list[str]:

@@ -271,7 +271,7 @@ class Extents:
             graph.meta[RUN_TIME_SHAPES] = tuple(known)
 
     def _behind(self, graph: ir.Graph, value: ir.Value) -> ir.Value:
-        """Make an output compact; the value that holds its shape."""
+        """Make an output compact, zeros behind its elements; the value that holds its shape."""
         import onnx_ir as ir
 
         end = ir.Node("", "Identity", [value], num_outputs=1)
@@ -281,16 +281,15 @@ class Extents:
         length = len(parts)
         name = original_name(value)
         shape = self.node(end, "Concat", parts, [(INT64, (length,))], axis=0)[0]
-        if self.has_gaps(value):
-            assert value.dtype is not None
-            kind = [(int(value.dtype), shape_of(value))]
-            made = self.node(end, "Compact", [value, shape], kind, DYNAMIC)[0]
-            at = next(i for i, v in enumerate(graph.outputs) if v is value)
-            graph.outputs[at] = made
-            old = value.name
-            value.name, made.name = f"{old} padded", old
-            made.metadata_props[NAME_KEY] = name
-            value.metadata_props.pop(NAME_KEY, None)
+        assert value.dtype is not None
+        kind = [(int(value.dtype), shape_of(value))]
+        made = self.node(end, "Compact", [value, shape], kind, DYNAMIC)[0]
+        at = next(i for i, v in enumerate(graph.outputs) if v is value)
+        graph.outputs[at] = made
+        old = value.name
+        value.name, made.name = f"{old} padded", old
+        made.metadata_props[NAME_KEY] = name
+        value.metadata_props.pop(NAME_KEY, None)
         graph.remove(end, safe=True)
         return shape
 

@@ -53,9 +53,13 @@ AOT_INLINE int aot_nms_overlap(const float *a, const float *b, float iou, int ce
     return both / all > iou;
 }
 
-/* Whether box i is chosen before box j: the higher score, then the lower index. */
+/* Whether box i is chosen before box j: the higher score, then the lower index; NaN is lowest. */
 AOT_INLINE int aot_nms_before(const float *s, int64_t i, int64_t j) {
-    return s[i] > s[j] || (!(s[i] < s[j]) && i < j);
+    if (s[i] > s[j] || s[i] < s[j])
+        return s[i] > s[j];
+    if ((s[i] != s[i]) != (s[j] != s[j]))
+        return s[i] == s[i];
+    return i < j;
 }
 
 AOT_INLINE void aot_nms_sink(int64_t *v, int64_t root, int64_t n, const float *s) {
@@ -81,7 +85,7 @@ AOT_INLINE int64_t aot_nms_class(int64_t *y, const float *boxes, const float *sc
                                  int64_t *heap, const aot_nms_f32_params *p) {
     int64_t n = 0, taken = 0;
     for (int64_t i = 0; i < p->boxes; ++i)
-        if (threshold ? scores[i] > *threshold : scores[i] >= scores[i])
+        if (threshold == NULL || scores[i] > *threshold)
             heap[n++] = i;
     for (int64_t i = n / 2 - 1; i >= 0; --i)
         aot_nms_sink(heap, i, n, scores);
@@ -105,8 +109,8 @@ AOT_INLINE int64_t aot_nms_class(int64_t *y, const float *boxes, const float *sc
 /* y [batch * classes * limit][3] int64 = (image, class, box) of the chosen boxes, n [1] = how many;
    tails are 0. boxes [batch][boxes][4], scores [batch][classes][boxes]; most (int64, NULL: 0), iou
    (NULL: 0) and threshold (NULL: none) hold one element. A box is chosen, in the order of scores,
-   if it scores above the threshold and overlaps none chosen before by more than iou. A score of NaN
-   is never chosen. heap [boxes] is scratch. Not in place. */
+   if it scores above the threshold and overlaps none chosen before by more than iou. NaN is above
+   no threshold and comes last where there is none. heap [boxes] is scratch. Not in place. */
 AOT_INLINE void aot_nms_f32(int64_t *y, int64_t *n, const float *boxes, const float *scores,
                             const int64_t *most, const float *iou, const float *threshold,
                             int64_t *heap, const aot_nms_f32_params *p) {

@@ -13,12 +13,15 @@ import onnx
 import pytest
 from onnx import helper, numpy_helper
 
+import aot
 from aot.errors import UnsupportedError
 from aot.options import Options
 from aot.pipeline import compile_model
+from aot.run import execute, open_out, start
+from needs import need
 
 Build = Callable[["Graph"], None]
-F, I, B = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+F, N, B = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
 
 
 class Graph:
@@ -74,8 +77,8 @@ def gaps(g: Graph) -> None:
 
 def places(g: Graph) -> None:
     found = g.op("NonZero", g.op("Less", g.input(4, 5), g.input(4, 1)))
-    g.output(found, I)
-    g.output(g.op("Transpose", found, perm=[1, 0]), I)
+    g.output(found, N)
+    g.output(g.op("Transpose", found, perm=[1, 0]), N)
 
 
 def sums(g: Graph) -> None:
@@ -101,8 +104,8 @@ def softmax_columns(g: Graph) -> None:
 
 def extremes(g: Graph) -> None:
     x = g.op("Concat", columns(g), g.input(5, 1), axis=1)
-    g.output(g.op("ArgMax", x, axis=1), I)
-    g.output(g.op("ArgMin", x, axis=1, keepdims=0), I)
+    g.output(g.op("ArgMax", x, axis=1), N)
+    g.output(g.op("ArgMin", x, axis=1, keepdims=0), N)
 
 
 def joined(g: Graph) -> None:
@@ -112,9 +115,9 @@ def joined(g: Graph) -> None:
 
 def shapes(g: Graph) -> None:
     x = rows(g)
-    g.output(g.op("Shape", x), I)
-    g.output(g.op("Size", x), I)
-    g.output(g.op("Shape", x, start=1), I)
+    g.output(g.op("Shape", x), N)
+    g.output(g.op("Size", x), N)
+    g.output(g.op("Shape", x, start=1), N)
 
 
 def reshaped(g: Graph) -> None:
@@ -140,8 +143,8 @@ def sliced(g: Graph) -> None:
         ((0,), (2**62,), (0,), (2,)),
         ((-1,), (-(2**62),), (0,), (-1,)),
     ]
-    for start, end, axis, step in every:
-        g.output(g.op("Slice", x, *(g.const(*v) for v in (start, end, axis, step))))
+    for numbers in every:
+        g.output(g.op("Slice", x, *(g.const(*v) for v in numbers)))
     g.output(g.op("Slice", x, g.const(0, 1), g.const(3, 3), g.const(0, 1)))
 
 
@@ -169,7 +172,7 @@ def best(g: Graph) -> None:
     k = g.op("Min", g.op("Shape", x), g.const(4))
     values, at = g.op("TopK", x, k, count=2, axis=0)
     g.output(values)
-    g.output(at, I)
+    g.output(at, N)
     g.output(g.op("Gather", x, at, axis=0))
     smallest, _ = g.op("TopK", x, g.op("Shape", x), count=2, axis=0, largest=0)
     g.output(smallest)
@@ -195,8 +198,8 @@ def products(g: Graph) -> None:
 def ramps(g: Graph) -> None:
     x = rows(g)
     n = g.op("Squeeze", g.op("Shape", x, end=1), g.const(0))
-    g.output(g.op("Range", g.const(0, scalar=True), n, g.const(1, scalar=True)), I)
-    g.output(g.op("Range", n, g.const(-3, scalar=True), g.const(-2, scalar=True)), I)
+    g.output(g.op("Range", g.const(0, scalar=True), n, g.const(1, scalar=True)), N)
+    g.output(g.op("Range", n, g.const(-3, scalar=True), g.const(-2, scalar=True)), N)
 
 
 def filled(g: Graph) -> None:
@@ -211,15 +214,15 @@ def moved(g: Graph) -> None:
     x = g.op("Transpose", x, perm=[2, 0, 3, 1])
     g.output(x)
     g.output(g.op("CumSum", g.op("Squeeze", x, g.const(1)), g.const(0, scalar=True), reverse=1))
-    g.output(g.op("Cast", x, to=I), I)
+    g.output(g.op("Cast", x, to=N), N)
 
 
 def distinct(g: Graph) -> None:
     x = g.op("Round", rows(g, 9, 2))
-    for kind, value in zip((F, I, I, I), g.op("Unique", x, count=4, axis=0), strict=True):
+    for kind, value in zip((F, N, N, N), g.op("Unique", x, count=4, axis=0), strict=True):
         g.output(value, kind)
     flat = g.op("Reshape", x, g.const(-1))
-    for value, kind in zip(g.op("Unique", flat, count=2, sorted=0), (F, I), strict=True):
+    for value, kind in zip(g.op("Unique", flat, count=2, sorted=0), (F, N), strict=True):
         g.output(value, kind)
 
 
@@ -229,7 +232,7 @@ def twice(g: Graph) -> None:
     g.output(x)
     g.output(g.op("ReduceSum", x, keepdims=0))
     g.output(g.op("Reshape", x, g.const(-1)))
-    g.output(g.op("NonZero", x), I)
+    g.output(g.op("NonZero", x), N)
 
 
 def half(g: Graph) -> None:
@@ -314,8 +317,8 @@ def convolved(g: Graph) -> None:
 
 
 def unbounded(g: Graph) -> None:
-    limit = g.op("Squeeze", g.input(1, kind=I), g.const(0))
-    g.output(g.op("Range", g.const(0, scalar=True), limit, g.const(1, scalar=True)), I)
+    limit = g.op("Squeeze", g.input(1, kind=N), g.const(0))
+    g.output(g.op("Range", g.const(0, scalar=True), limit, g.const(1, scalar=True)), N)
 
 
 def test_what_cannot_be_proven_is_refused() -> None:
@@ -323,3 +326,49 @@ def test_what_cannot_be_proven_is_refused() -> None:
     assert "runs along a dimension known at run time only" in refusal(convolved)
     text = refusal(unbounded)
     assert "has no provable bound" in text and "--bind" in text
+
+
+def test_what_partition_cannot_write() -> None:
+    from aot.partition.serialise import serialise
+    from aot.pipeline import partition_model
+
+    g = Graph()
+    plain(g)
+    with pytest.raises(UnsupportedError, match="cannot be written as ONNX"):
+        serialise(*partition_model(g.model(), Options(name="t", target="x86-64")))
+
+
+@pytest.mark.parametrize("target", ["x86-64", "cortex-m4"])
+def test_a_bundle_gives_true_shapes(target: str, tmp_path: Path) -> None:
+    """Compiled with test vectors, built and run; on hosts also as a library."""
+    if target == "cortex-m4":
+        need("arm-none-eabi-gcc")
+        need("qemu-system-arm")
+    g = Graph()
+    gaps(g)
+    best(g)
+    model = g.model()
+    names = [i.name for i in model.graph.input]
+    samples: dict[str, np.ndarray] = {}
+    for k, share in enumerate((0.4, 1.0)):
+        inputs = feed(model, share)
+        case = harness.Case(tuple(inputs), {}, (), len(g.outputs))
+        results = harness.reference(model, case)
+        ends = zip([*names, *(o.name for o in g.outputs)], [*inputs, *results], strict=True)
+        samples |= {f"s{k}/{n}": a for n, a in ends}
+    np.savez(tmp_path / "t.npz", **samples)
+    bundle = aot.compile(
+        model, tmp_path / "out", name="net", target=target, test_data=str(tmp_path / "t.npz")
+    )
+    bundle.build()
+    built = open_out(tmp_path / "out")
+    start(built, [])  # the self-test
+    for k in (0, 1):
+        found = execute(built, [samples[f"s{k}/{n}"] for n in names])
+        for spec, array in zip(built.outputs, found, strict=True):
+            np.testing.assert_allclose(array, samples[f"s{k}/{spec.name}"], rtol=1e-5)
+            assert array.shape == samples[f"s{k}/{spec.name}"].shape
+    if target == "x86-64":
+        net = bundle.load()
+        for array, value in zip(net(*feed(model, 0.4)), g.outputs, strict=True):
+            np.testing.assert_allclose(array, samples[f"s0/{value.name}"], rtol=1e-5)
