@@ -6,7 +6,17 @@ in blocks of 8 or 16 channels through a region, weights are reordered once when 
 created. docs/dnnl.md describes what is taken and what is not.
 """
 
-from aot.vendor.dnnl import codes, elementwise, moves, pools, products, rows
+from aot.vendor.dnnl import codes, elementwise, moves, pools, products, recurrent, resizing, rows
 from aot.vendor.dnnl.base import backend
 
-__all__ = ["backend", "codes", "elementwise", "moves", "pools", "products", "rows"]
+__all__ = [
+    "backend",
+    "codes",
+    "elementwise",
+    "moves",
+    "pools",
+    "products",
+    "recurrent",
+    "resizing",
+    "rows",
+]

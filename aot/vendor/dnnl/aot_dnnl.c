@@ -19,8 +19,12 @@ static const struct {
 } arguments[] = {
     {SRC, DNNL_ARG_SRC},
     {SRC1, DNNL_ARG_SRC_1},
+    {SRC2, DNNL_ARG_SRC_2},
     {DST, DNNL_ARG_DST},
+    {DST1, DNNL_ARG_DST_1},
+    {DST2, DNNL_ARG_DST_2},
     {WEIGHTS, DNNL_ARG_WEIGHTS},
+    {WEIGHTS1, DNNL_ARG_WEIGHTS_1},
     {BIAS, DNNL_ARG_BIAS},
     {SCALE, DNNL_ARG_SCALE},
     {SHIFT, DNNL_ARG_SHIFT},
@@ -174,6 +178,9 @@ dnnl_status_t aot_dnnl_alg(int act, float *alpha, float *beta, dnnl_alg_kind_t *
     case AOT_DNNL_ACT_LINEAR:
         *alg = dnnl_eltwise_linear;
         break;
+    case AOT_DNNL_ACT_POW:
+        *alg = dnnl_eltwise_pow;
+        break;
     default:
         return dnnl_invalid_arguments;
     }
@@ -276,21 +283,26 @@ static dnnl_status_t reorder(const aot_new *n, void **session, aot_md_ref from, 
     return status;
 }
 
-dnnl_status_t aot_dnnl_attach_weights(void **slots, void **session, const aot_new *n,
-                                      const aot_md *user, const void *w) {
-    const aot_md_ref wanted = dnnl_primitive_desc_query_md(n->pd, dnnl_query_weights_md, 0);
+dnnl_status_t aot_dnnl_attach_nth_weights(void **slot, void **session, const aot_new *n, int index,
+                                          const aot_md *user, const void *w) {
+    const aot_md_ref wanted = dnnl_primitive_desc_query_md(n->pd, dnnl_query_weights_md, index);
     dnnl_memory_t source = NULL, copy = NULL;
     dnnl_status_t status =
         dnnl_memory_create(&source, md_ref(user), n->engine, (void *)(uintptr_t)w);
     if (status != dnnl_success || dnnl_memory_desc_equal(wanted, md_ref(user))) {
-        slots[WEIGHTS] = source;
+        *slot = source;
         return status;
     }
     status = dnnl_memory_create(&copy, wanted, n->engine, DNNL_MEMORY_ALLOCATE);
-    slots[WEIGHTS] = copy;
+    *slot = copy;
     THEN(status, reorder(n, session, md_ref(user), wanted, source, copy));
     (void)dnnl_memory_destroy(source);
     return status;
+}
+
+dnnl_status_t aot_dnnl_attach_weights(void **slots, void **session, const aot_new *n,
+                                      const aot_md *user, const void *w) {
+    return aot_dnnl_attach_nth_weights(&slots[WEIGHTS], session, n, 0, user, w);
 }
 
 dnnl_status_t aot_dnnl_finish(void **slots, void **session, const aot_new *n, int64_t arena) {
@@ -378,5 +390,20 @@ aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r,
             memcpy(y, r, bytes);
     }
     THEN(status, execute(slots, y, x, scratch));
+    return told(status);
+}
+
+aot_status aot_dnnl_run_recurrent(void **slots, void *y, void *yh, void *yc, const void *x,
+                                  const void *h, const void *c) {
+    dnnl_status_t status = dnnl_success;
+    if (slots[SRC1] != NULL)
+        THEN(status, point(slots[SRC1], h));
+    if (slots[SRC2] != NULL)
+        THEN(status, point(slots[SRC2], c));
+    if (slots[DST1] != NULL)
+        THEN(status, point(slots[DST1], yh));
+    if (slots[DST2] != NULL)
+        THEN(status, point(slots[DST2], yc));
+    THEN(status, execute(slots, y, x, NULL));
     return told(status);
 }

@@ -12,7 +12,7 @@
 
 #include "aot/aot.h"
 
-enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 17 };
+enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 21 };
 
 /* Engine, stream and the scratch memory that the primitives of one context share. */
 AOT_WARN_UNUSED aot_status aot_dnnl_open(void **session);
@@ -102,7 +102,8 @@ enum {
     AOT_DNNL_ACT_LOG = 14,
     AOT_DNNL_ACT_SQRT = 15,
     AOT_DNNL_ACT_ROUND = 16,
-    AOT_DNNL_ACT_LINEAR = 17 /* alpha * v + beta */
+    AOT_DNNL_ACT_LINEAR = 17, /* alpha * v + beta */
+    AOT_DNNL_ACT_POW = 18     /* alpha * v ^ beta */
 };
 
 /* y[i] = act(x[i]), n elements in whatever layout. */
@@ -179,6 +180,46 @@ typedef struct aot_dnnl_reduce_params {
 } aot_dnnl_reduce_params;
 AOT_WARN_UNUSED aot_status aot_dnnl_reduce(void **slots, void **session,
                                            const aot_dnnl_reduce_params *p);
+
+/* x [n, c, ...] with its spatial axes resized to those of y: the nearest element, or linearly
+ * between neighbours, of positions that count from the middle of an element. */
+typedef struct aot_dnnl_resize_params {
+    int32_t rank;
+    int32_t block;
+    int32_t linear;
+    int64_t x[5];
+    int64_t y[5];
+} aot_dnnl_resize_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_resize(void **slots, void **session,
+                                           const aot_dnnl_resize_params *p);
+
+/* y = x < 0 ? slope * x : x; an axis of the slope is that of x or 1. */
+typedef struct aot_dnnl_prelu_params {
+    int32_t rank;
+    int32_t block;
+    int64_t x[5];
+    int64_t slope[5];
+} aot_dnnl_prelu_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_prelu(void **slots, void **session, const void *slope,
+                                          const aot_dnnl_prelu_params *p);
+
+/* A recurrent layer of one direction: x [steps, batch, input], y [steps, batch, hidden].
+ * w: [input, gates, hidden], r: [hidden, gates, hidden] with gates i, f, c, o of LSTM and u, r, o
+ * of GRU; b: [gates, hidden], one more row, of r * o, with AOT_DNNL_GRU_LINEAR. */
+enum { AOT_DNNL_LSTM = 0, AOT_DNNL_GRU = 1, AOT_DNNL_GRU_LINEAR = 2 };
+typedef struct aot_dnnl_recurrent_params {
+    int32_t kind;
+    int32_t reverse; /* from the last step to the first */
+    int32_t begins;  /* whether runs bring states to start from */
+    int32_t ends;    /* whether the last states are wanted */
+    int64_t steps;
+    int64_t batch;
+    int64_t input;
+    int64_t hidden;
+} aot_dnnl_recurrent_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_recurrent(void **slots, void **session, const void *w,
+                                              const void *r, const void *b,
+                                              const aot_dnnl_recurrent_params *p);
 
 /* Codes: 8-bit integers whose value is (code - zero) * scale. Tensors of them are row-major, or
  * from three axes on have their channels last. Their creators fail on x86 processors that have no
@@ -269,5 +310,9 @@ AOT_WARN_UNUSED aot_status aot_dnnl_run(void **slots, void *y, const void *x, vo
 AOT_WARN_UNUSED aot_status aot_dnnl_run2(void **slots, void *y, const void *x, const void *x1);
 AOT_WARN_UNUSED aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r,
                                             void *scratch);
+
+/* Execute a recurrent layer; yh, yc, h and c: [batch, hidden], NULL where it has none. */
+AOT_WARN_UNUSED aot_status aot_dnnl_run_recurrent(void **slots, void *y, void *yh, void *yc,
+                                                  const void *x, const void *h, const void *c);
 
 #endif /* AOT_DNNL_H */

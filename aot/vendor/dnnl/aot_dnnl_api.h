@@ -269,4 +269,27 @@ AOT_INLINE dnnl_status_t new_reduction(aot_new *n, dnnl_alg_kind_t alg, const ao
 #endif
 }
 
+AOT_INLINE dnnl_status_t new_resampling(aot_new *n, dnnl_alg_kind_t alg, const aot_md *x,
+                                        const aot_md *y) {
+    const dnnl_prop_kind_t prop = dnnl_forward_inference;
+#if AOT_DNNL_V3
+    return dnnl_resampling_forward_primitive_desc_create(&n->pd, n->engine, prop, alg, NULL,
+                                                         md_ref(x), md_ref(y), n->attr);
+#else
+    dnnl_resampling_desc_t d;
+    return described(n, dnnl_resampling_forward_desc_init(&d, prop, alg, NULL, x, y), &d);
+#endif
+}
+
+AOT_INLINE dnnl_status_t new_prelu(aot_new *n, const aot_md *x, const aot_md *w) {
+    const dnnl_prop_kind_t prop = dnnl_forward_inference;
+#if AOT_DNNL_V3
+    return dnnl_prelu_forward_primitive_desc_create(&n->pd, n->engine, prop, md_ref(x), md_ref(w),
+                                                    md_ref(x), n->attr);
+#else
+    dnnl_prelu_desc_t d;
+    return described(n, dnnl_prelu_forward_desc_init(&d, prop, x, w), &d);
+#endif
+}
+
 #endif /* AOT_DNNL_API_H */

@@ -12,8 +12,12 @@ enum {
     PRIMITIVE,
     SRC,
     SRC1,
+    SRC2,
     DST,
+    DST1,
+    DST2,
     WEIGHTS,
+    WEIGHTS1,
     BIAS,
     SCALE,
     SHIFT,
@@ -54,7 +58,10 @@ dnnl_status_t aot_dnnl_attach(void **slot, const aot_new *n, dnnl_query_t what, 
 dnnl_status_t aot_dnnl_attach_row(void **slot, const aot_new *n, dnnl_dim_t count,
                                   const void *data);
 
-/* The weights as the primitive prefers them: the constant itself, or a copy of the library's. */
+/* Weights number `index` as the primitive prefers them: the constant itself, or a copy of the
+ * library's. */
+dnnl_status_t aot_dnnl_attach_nth_weights(void **slot, void **session, const aot_new *n, int index,
+                                          const aot_md *user, const void *w);
 dnnl_status_t aot_dnnl_attach_weights(void **slots, void **session, const aot_new *n,
                                       const aot_md *user, const void *w);
 

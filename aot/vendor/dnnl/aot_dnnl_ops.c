@@ -201,3 +201,35 @@ aot_status aot_dnnl_reduce(void **slots, void **session, const aot_dnnl_reduce_p
     md_drop(&y);
     return aot_dnnl_end(&n, status);
 }
+
+aot_status aot_dnnl_resize(void **slots, void **session, const aot_dnnl_resize_params *p) {
+    const dnnl_format_tag_t tag = aot_dnnl_tag(p->rank, p->block);
+    aot_md x = MD_EMPTY, y = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = aot_dnnl_start(&n, session);
+    THEN(status, md_new(&x, p->rank, p->x, tag));
+    THEN(status, md_new(&y, p->rank, p->y, tag));
+    THEN(status,
+         new_resampling(&n, p->linear ? dnnl_resampling_linear : dnnl_resampling_nearest, &x, &y));
+    THEN(status, aot_dnnl_finish(slots, session, &n, 0));
+    md_drop(&x);
+    md_drop(&y);
+    return aot_dnnl_end(&n, status);
+}
+
+aot_status aot_dnnl_prelu(void **slots, void **session, const void *slope,
+                          const aot_dnnl_prelu_params *p) {
+    aot_md x = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY;
+    aot_new n;
+    dnnl_status_t status = aot_dnnl_start(&n, session);
+    THEN(status, md_new(&x, p->rank, p->x, aot_dnnl_tag(p->rank, p->block)));
+    THEN(status, md_new(&any, p->rank, p->slope, dnnl_format_tag_any));
+    THEN(status, md_new(&user, p->rank, p->slope, aot_dnnl_plain_tag(p->rank)));
+    THEN(status, new_prelu(&n, &x, &any));
+    THEN(status, aot_dnnl_attach_weights(slots, session, &n, &user, slope));
+    THEN(status, aot_dnnl_finish(slots, session, &n, 0));
+    md_drop(&x);
+    md_drop(&any);
+    md_drop(&user);
+    return aot_dnnl_end(&n, status);
+}

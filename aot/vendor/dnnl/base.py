@@ -23,6 +23,7 @@ backend = Backend(
         "aot_dnnl.c",
         "aot_dnnl_ops.c",
         "aot_dnnl_codes.c",
+        "aot_dnnl_rnn.c",
         "aot_dnnl_core.h",
         "aot_dnnl_api.h",
     ),
@@ -36,7 +37,7 @@ backend = Backend(
     folder=Path(__file__).parent,
 )
 #: As in aot_dnnl.h.
-SESSION_SLOTS, SLOTS = 3, 17
+SESSION_SLOTS, SLOTS = 3, 21
 #: Blocks of channels for which the library has fast kernels.
 BLOCKS = (8, 16)
 
@@ -51,11 +52,15 @@ _FURTHEST = 8
 
 
 def declare(
-    name: str, params: tuple[str, ...], build: Callable[..., Any], codes: bool = False
+    name: str,
+    params: tuple[str, ...],
+    build: Callable[..., Any],
+    codes: bool = False,
+    outputs: tuple[str, ...] = ("y",),
 ) -> Pattern:
     """Add the pattern `build(op, *params)` to the backend; `codes`: it knows 8-bit codes."""
     graph = build(Builder(), *[Var(p) for p in params])
-    made = Pattern(name, graph, "dnnl", folder=Path(__file__).parent, header=HEADER)
+    made = Pattern(name, graph, "dnnl", outputs, folder=Path(__file__).parent, header=HEADER)
     if not codes:
         made.check(outside_of_codes)
     backend.patterns.append(made)

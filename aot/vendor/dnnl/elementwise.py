@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from aot.dtypes import F32
 from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.conv_plan import Act
@@ -21,7 +23,7 @@ from aot.vendor.dnnl.products import ordered_bounds
 Checks = Iterator[tuple[bool, str]]
 HARDSIGMOID = 4
 #: Functions that take zero to zero, so pad lanes stay zero.
-KEEP_ZERO = {2, 3, 6, 7, 8, 9, 10, 11, 12, 15, 16}
+KEEP_ZERO = {2, 3, 6, 7, 8, 9, 10, 11, 12, 15, 16}  # 18 makes 1 or infinity of 0
 MORE: tuple[tuple[str, Act], ...] = (
     ("Mish", Act(11)),
     ("Abs", Act(12)),
@@ -75,6 +77,63 @@ for _suffix, _extra, _act, _constants in ACTIVATIONS:
         _declare_unary(_made, _constants)
 for _name, _value in MORE:
     _declare_unary(declare(_name.lower(), ("v",), _single(_name)), _always(_value))
+
+
+def _power(m: Match) -> Act:
+    return Act(18, 1.0, float(np.asarray(m.e.data).reshape(())))
+
+
+pow_ = declare("pow", ("v", "e"), lambda op, v, e: op.Pow(v, e))
+
+
+@pow_.check
+def exponent_is_known(m: Match) -> Checks:
+    yield m.e.is_const and math.prod(m.e.shape) == 1, "the exponent is not one constant"
+    yield m.e.dtype is F32, f"an exponent of {m.e.dtype} (needs float32)"
+    yield m.y.shape == m.v.shape, f"an exponent of rank {m.e.rank}"
+
+
+_declare_unary(pow_, _power)
+
+
+@pow_.cases
+def power_cases() -> Iterator[Case]:
+    for exponent in (2.5, -1.0, 0.5):
+        yield case(f32(3, 7, low=0.1), np.array(exponent, np.float32), const=(1,))
+    yield case(f32(2, 21, 3, 4), np.array([3.0], np.float32), const=(1,))
+
+
+prelu = declare("prelu", ("x", "s"), lambda op, x, s: op.PRelu(x, s))
+
+
+@prelu.check
+def slope_fits(m: Match) -> Checks:
+    yield from floats(m.x, m.s)
+    yield m.s.is_const, "the slope is computed at run time (needs a constant)"
+    yield 2 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 2 to 5)"
+    yield m.s.rank <= m.x.rank, f"a slope of rank {m.s.rank}"
+
+
+@prelu.layouts
+def prelu_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    x = incoming["x"]
+    return {"x": x, "y": blocks(m.x.shape, x.block)} if x.block in BLOCKS else {}
+
+
+@prelu.lower
+def to_prelu(c: LowerContext, m: Match) -> None:
+    slope = np.asarray(m.s.data)
+    slope = slope.reshape((1,) * (m.x.rank - slope.ndim) + slope.shape)
+    params = c.params(rank=m.x.rank, block=m.x.layout.block, x=m.x.shape, slope=slope.shape)
+    state = primitive(c, "aot_dnnl_prelu", c.const(slope, "slope"), params)
+    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=stored_elements(m.x))
+
+
+@prelu.cases
+def prelu_cases() -> Iterator[Case]:
+    yield case(f32(2, 21, 5, 6), f32(21, 1, 1), const=(1,))
+    yield case(f32(2, 16, 5), f32(1), const=(1,))
+    yield case(f32(3, 7), f32(7), const=(1,))
 
 
 # -- two operands -----------------------------------------------------------------------------

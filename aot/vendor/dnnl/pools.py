@@ -88,7 +88,7 @@ def _record(c: LowerContext, m: Match) -> None:
     c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
 
 
-def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+def blocks_that_arrive(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Blocks if they arrive so: lanes do not mix, and those of the result become zero."""
     if incoming["x"].block not in BLOCKS:
         return {}
@@ -101,7 +101,7 @@ def _declare(op_type: str) -> None:
 
     made: Pattern = declare(op_type.lower(), ("x",), build)
     made.check(_fits)
-    made.layouts(_layouts)
+    made.layouts(blocks_that_arrive)
     made.lower(_record)
 
 
@@ -110,7 +110,7 @@ for _op in ("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool"):
 
 
 lrn = declare("lrn", ("x",), lambda op, x: op.LRN(x))
-lrn.layouts(_layouts)
+lrn.layouts(blocks_that_arrive)
 
 
 @lrn.check

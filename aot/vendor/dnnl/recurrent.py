@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LSTM and GRU of one direction with constant weights and the usual activations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32
+from aot.lower_context import Handle, LowerContext
+from aot.ops.registry import Case, case, f32
+from aot.ops.rnn import GRU_DEFAULT, LSTM_DEFAULT
+from aot.partition.match import Match, ValueRef
+from aot.vendor.backend import Pattern
+from aot.vendor.dnnl.base import declare, floats, primitive
+
+Checks = Iterator[tuple[bool, str]]
+Array = np.ndarray[Any, Any]
+LSTM, GRU, GRU_LINEAR = 0, 1, 2  # aot_dnnl_recurrent_params.kind
+#: ONNX's gates in the library's order: i, o, f, c and z, r, h.
+ORDER = {"LSTM": [0, 2, 3, 1], "GRU": [0, 1, 2]}
+
+lstm = declare(
+    "lstm",
+    ("x", "w", "r", "b", "lens", "h0", "c0", "peep"),
+    lambda op, *inputs: op.LSTM(*inputs, _optional=5),
+    outputs=("y", "yh", "yc"),
+)
+gru = declare(
+    "gru",
+    ("x", "w", "r", "b", "lens", "h0"),
+    lambda op, *inputs: op.GRU(*inputs, _optional=3),
+    outputs=("y", "yh"),
+)
+
+
+def _supported(m: Match, default: tuple[str, ...]) -> Checks:
+    node = m.root
+    yield from floats(m.x, m.values.get("h0"), m.values.get("c0"))
+    for name in ("w", "r", "b"):
+        v = m.values.get(name)
+        yield v is None or v.is_const, f"{name} is computed at run time (needs a constant)"
+    direction, layout = node.attr("direction", "forward"), int(node.attr("layout", 0))
+    yield direction in ("forward", "reverse"), f"direction {direction!r} (needs one)"
+    yield layout == 0, f"layout {layout} (needs 0)"
+    names = tuple(str(a).lower() for a in node.attr("activations") or default)
+    yield names == default, f"activations {', '.join(names)} (needs {', '.join(default)})"
+    yield node.attr("clip") is None, "gates that are clipped"
+    for name in ("lens", "peep"):
+        yield m.values.get(name) is None, f"input {name}"
+    yield not node.attr("input_forget", 0), "input_forget 1 (needs 0)"
+    if node.op_type == "LSTM":
+        yield (m.h0 is None) == (m.c0 is None), "one of two states to start from"
+
+
+def _gates(m: Match, name: str) -> Array:
+    """Weights [gates * hidden, depth] as [depth, gates, hidden]."""
+    value = m.values[name]
+    assert value is not None
+    hidden = m.r.shape[2]
+    w = np.asarray(value.data)[0].reshape(-1, hidden, value.shape[2])
+    return np.ascontiguousarray(w[ORDER[m.root.op_type]].transpose(2, 0, 1))
+
+
+def _biases(m: Match, kind: int) -> Array:
+    """[gates, hidden]; both biases summed where nothing comes between them."""
+    order, hidden = ORDER[m.root.op_type], m.r.shape[2]
+    if m.b is None:
+        return np.zeros((4 if kind == GRU_LINEAR else len(order), hidden), np.float32)
+    own, recurrent = np.asarray(m.b.data).reshape(2, len(order), hidden)[:, order]
+    if kind != GRU_LINEAR:
+        return np.asarray(own + recurrent)
+    return np.concatenate([own[:2] + recurrent[:2], own[2:], recurrent[2:]])
+
+
+def _wanted(m: Match, name: str) -> bool:
+    value: ValueRef | None = m.values.get(name)
+    return value is not None and (value.uses > 0 or value.is_output)
+
+
+def _record(c: LowerContext, m: Match) -> None:
+    steps, batch, features = m.x.shape
+    hidden, long = m.r.shape[2], m.root.op_type == "LSTM"
+    linear = bool(m.root.attr("linear_before_reset", 0))
+    kind = LSTM if long else GRU_LINEAR if linear else GRU
+    ends = _wanted(m, "yh") or _wanted(m, "yc")
+    params = c.params(
+        kind=kind,
+        reverse=m.root.attr("direction", "forward") == "reverse",
+        begins=m.h0 is not None,
+        ends=ends,
+        steps=steps,
+        batch=batch,
+        input=features,
+        hidden=hidden,
+    )
+
+    def result(name: str, needed: bool, *shape: int) -> ValueRef | Handle | None:
+        """Where the library writes: a value, or memory nobody reads."""
+        value: ValueRef | None = m.values.get(name)
+        if value is not None:
+            return value
+        return c.temp(shape, F32, name=name) if needed else None
+
+    state = primitive(
+        c,
+        "aot_dnnl_recurrent",
+        c.const(_gates(m, "w"), "w"),
+        c.const(_gates(m, "r"), "r"),
+        c.const(_biases(m, kind), "b"),
+        params,
+    )
+    c.call(
+        "aot_dnnl_run_recurrent",
+        state,
+        result("y", True, steps, batch, hidden),
+        result("yh", ends, batch, hidden),
+        result("yc", ends and long, batch, hidden),
+        m.x,
+        m.h0,
+        m.values.get("c0"),
+        status=True,
+        macs=steps * batch * (3 + long) * hidden * (features + hidden),
+    )
+
+
+def _declare(made: Pattern, default: tuple[str, ...]) -> None:
+    made.lower(_record)
+
+    @made.check
+    def supported(m: Match) -> Checks:
+        yield from _supported(m, default)
+
+
+_declare(lstm, LSTM_DEFAULT)
+_declare(gru, GRU_DEFAULT)
+
+
+def _arrays(gates: int, t: int, b: int, i: int, h: int) -> list[Array]:
+    shapes = [(t, b, i), (1, gates * h, i), (1, gates * h, h), (1, 2 * gates * h)]
+    return [f32(*s, seed=k, low=-0.6, high=0.6) for k, s in enumerate(shapes)]
+
+
+@lstm.cases
+def lstm_cases() -> Iterator[Case]:
+    full = _arrays(4, 5, 3, 7, 19)
+    states = f32(1, 3, 19, seed=5), f32(1, 3, 19, seed=6)
+    for direction in ("forward", "reverse"):
+        attrs: dict[str, Any] = {"hidden_size": 19, "direction": direction}
+        yield case(*full, None, *states, const=(1, 2, 3), outputs=3, **attrs)
+        yield case(*full, const=(1, 2, 3), outputs=3, **attrs)
+    yield case(*full[:3], const=(1, 2), outputs=1, hidden_size=19)
+
+
+@gru.cases
+def gru_cases() -> Iterator[Case]:
+    full = _arrays(3, 5, 3, 7, 19)
+    for linear in (0, 1):
+        attrs: dict[str, Any] = {"hidden_size": 19, "linear_before_reset": linear}
+        yield case(*full, None, f32(1, 3, 19, seed=5), const=(1, 2, 3), outputs=2, **attrs)
+        yield case(*full[:3], const=(1, 2), outputs=2, **attrs)

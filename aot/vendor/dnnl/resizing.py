@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resize of spatial axes to nearest elements or linearly, where the library's positions are ONNX's.
+
+The library counts positions from the middle of an element, x = (y + 1/2) * in / out - 1/2, and
+rounds them to the nearest element. Other rules of ONNX often come to the same indices: all are
+compared when the model is compiled.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.lower_context import LowerContext
+from aot.ops.registry import Case, case, f32, i64
+from aot.ops.resize import AxisPlan, Spec, known_form, nearest, plans, positions
+from aot.partition.match import Match
+from aot.vendor.dnnl.base import declare, floats, primitive
+from aot.vendor.dnnl.pools import blocks_that_arrive
+
+Checks = Iterator[tuple[bool, str]]
+Array = np.ndarray[Any, Any]
+#: Positions nearer to a half than this may be rounded either way; and how exact linear ones are.
+HALF, EXACT = 1e-3, 1e-5
+
+resize = declare(
+    "resize",
+    ("x", "roi", "scales", "sizes"),
+    lambda op, *inputs: op.Resize(*inputs, _optional=3),
+)
+resize.layouts(blocks_that_arrive)
+
+
+def _spec(m: Match) -> Spec:
+    return Spec(m.x, m.y, m.roi, m.scales, m.sizes, m.root)
+
+
+def _middle(p: AxisPlan) -> Array:
+    """The library's positions on the input's axis."""
+    found: Array = (np.arange(p.result) + 0.5) * p.source / p.result - 0.5
+    return found
+
+
+def _same_elements(p: AxisPlan, transform: str, rounding: str) -> bool:
+    x = _middle(p)
+    apart = np.abs(np.abs(x - np.floor(x)) - 0.5)
+    own = np.clip(np.floor(x + 0.5), 0, p.source - 1)
+    clear = (apart > HALF) | (x < 0) | (x > p.source - 1)
+    return bool(clear.all() and (own == nearest(p, transform, rounding)).all())
+
+
+def _same_positions(p: AxisPlan, transform: str) -> bool:
+    own, wanted = (np.clip(x, 0, p.source - 1) for x in (_middle(p), positions(p, transform)))
+    return bool(np.abs(own - wanted).max(initial=0) < EXACT)
+
+
+@resize.check
+def positions_agree(m: Match) -> Checks:
+    yield from floats(m.x)
+    yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
+    spec = _spec(m)
+    reasons = list(known_form(spec))
+    yield from reasons
+    if not all(ok for ok, _ in reasons):
+        return
+    mode, transform = spec.mode, spec.coordinate_transformation_mode
+    yield mode in ("nearest", "linear"), f"mode {mode!r} (needs nearest or linear)"
+    yield not spec.antialias, "antialias 1 (needs 0)"
+    yield transform != "tf_crop_and_resize", f"positions {transform!r}"
+    for p in plans(spec):
+        yield p.axis >= 2, f"axis {p.axis} is resized (needs spatial ones)"
+        if mode == "nearest":
+            same = _same_elements(p, transform, spec.nearest_mode)
+        else:
+            same = _same_positions(p, transform)
+        yield same, f"positions {transform!r} of axis {p.axis} are not the library's"
+
+
+@resize.lower
+def to_resampling(c: LowerContext, m: Match) -> None:
+    linear = _spec(m).mode == "linear"
+    block = m.x.layout.block
+    params = c.params(rank=m.x.rank, block=block, linear=linear, x=m.x.shape, y=m.y.shape)
+    state = primitive(c, "aot_dnnl_resize", params)
+    macs = math.prod(m.y.shape) * (2 ** (m.x.rank - 2) if linear else 1)
+    c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
+
+
+@resize.cases
+def cases() -> Iterator[Case]:
+    twice = np.array([1, 1, 2, 2], np.float32)
+    for attrs in (
+        {"mode": "linear"},
+        {"mode": "nearest"},
+        {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+    ):
+        named: dict[str, Any] = attrs
+        yield case(f32(1, 20, 5, 6), None, twice, const=(2,), **named)
+    sizes = i64(1, 7, 4, 11)
+    yield case(f32(1, 7, 6, 5), None, None, sizes, const=(3,), mode="linear")
+    yield case(f32(2, 3, 6), None, None, i64(2, 3, 18), const=(3,), mode="nearest")
