@@ -13,6 +13,14 @@
 #include <string.h>
 
 #include "aot/port.h"
+#include "aot_dsp_mac.h"
+
+/* Codes that an iteration of a sum takes: compilers make vectors of the simplest loop only. */
+#if defined(__SSE2__) || defined(__ARM_NEON) || defined(__riscv_vector)
+#define AOT_QRNN_STEP 1
+#else
+#define AOT_QRNN_STEP 4
+#endif
 
 #define AOT_QRNN_LSTM 0 /* gates in the order input, output, forget, cell */
 #define AOT_QRNN_GRU 1  /* update, reset, candidate */
@@ -70,16 +78,50 @@ AOT_INLINE int32_t aot_qrnn_times(int32_t a, int32_t b) {
     return (int32_t)aot_qrnn_round((int64_t)a * b, 30);
 }
 
+#if AOT_DSP
+/* sum plus the products of the low and of the high halves. */
+AOT_INLINE int32_t aot_qrnn_smlad(uint32_t a, uint32_t b, int32_t sum) {
+    __asm__("smlad %0,%1,%2,%0" : "+r"(sum) : "r"(a), "r"(b));
+    return sum;
+}
+#endif
+
+/* sum plus the products of four codes each, or of four halves of the state and four codes. */
+AOT_INLINE int32_t aot_qrnn_four8(int32_t sum, const int8_t *a, const int8_t *w) {
+#if AOT_DSP
+    const uint32_t x = aot_dsp_load(a), v = aot_dsp_load(w);
+    sum = aot_qrnn_smlad(aot_dsp_even(x), aot_dsp_even(v), sum);
+    return aot_qrnn_smlad(aot_dsp_odd(x), aot_dsp_odd(v), sum);
+#else
+    return sum + a[0] * w[0] + a[1] * w[1] + a[2] * w[2] + a[3] * w[3];
+#endif
+}
+
+AOT_INLINE int32_t aot_qrnn_four16(int32_t sum, const int16_t *a, const int8_t *w) {
+#if AOT_DSP
+    const uint32_t x = aot_dsp_load((const int8_t *)(const void *)a);
+    const uint32_t z = aot_dsp_load((const int8_t *)(const void *)(a + 2)), v = aot_dsp_load(w);
+    sum = aot_qrnn_smlad(aot_dsp_lows(x, z), aot_dsp_even(v), sum);
+    return aot_qrnn_smlad(aot_dsp_highs(x, z), aot_dsp_odd(v), sum);
+#else
+    return sum + a[0] * w[0] + a[1] * w[1] + a[2] * w[2] + a[3] * w[3];
+#endif
+}
+
 AOT_INLINE int32_t aot_qrnn_dot8(const int8_t *a, const int8_t *w, int32_t n) {
-    int32_t sum = 0;
-    for (int32_t k = 0; k < n; ++k)
+    int32_t sum = 0, k = 0;
+    for (; AOT_QRNN_STEP == 4 && k + 4 <= n; k += 4)
+        sum = aot_qrnn_four8(sum, a + k, w + k);
+    for (; k < n; ++k)
         sum += a[k] * w[k];
     return sum;
 }
 
 AOT_INLINE int32_t aot_qrnn_dot16(const int16_t *a, const int8_t *w, int32_t n) {
-    int32_t sum = 0;
-    for (int32_t k = 0; k < n; ++k)
+    int32_t sum = 0, k = 0;
+    for (; AOT_QRNN_STEP == 4 && k + 4 <= n; k += 4)
+        sum = aot_qrnn_four16(sum, a + k, w + k);
+    for (; k < n; ++k)
         sum += a[k] * w[k];
     return sum;
 }
