@@ -121,6 +121,7 @@ int main(void) {
     CHECK(AX1_NAME(driver_wait)(AX1_POLL, 0) == AX1_FAULTED);
     AX1_NAME(driver_report)(&report);
     CHECK(report.fault == AX1_FAULT_READ_ONLY);
+    CHECK(AX1_NAME(driver_checksum)("123456789", 9) == 0xCBF43926U);
     CHECK(AX1_NAME(driver_text)(report.fault)[0] == 'a' && AX1_NAME(driver_text)(99)[0] == 'a');
     return 0;
 }

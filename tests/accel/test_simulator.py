@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import random
 import struct
 
 import numpy as np
@@ -157,6 +158,31 @@ def test_faults():
     assert fault(good, stream=bytes(alu)) == (Fault.FIELD, at, 0)
     packed = small().ldl(region=1, offset=0, mem=1, bytes=64, packed=3).halt()
     assert fault(packed)[:2] == (Fault.PACKED, at)
+
+
+def test_flipped_bits():
+    """Whatever a stream holds: the machine ends or faults, with no undefined behaviour."""
+    c, simulator, r = config(64), Simulator(64, sanitize=True), random.Random(4)
+    faults = set()
+    simulator.stepped(1)
+    try:
+        for seed in range(80):
+            regions, kinds = Writer(c, seed).program(8)
+            stream = bytearray(regions[0])
+            for _ in range(r.choice((1, 2, 5))):
+                stream[r.randrange(len(stream))] ^= 1 << r.randrange(8)
+            buffers = [(ctypes.c_uint8 * len(x)).from_buffer_copy(x) for x in regions]
+            ctypes.memmove(buffers[0], bytes(stream), len(stream))
+            simulator.write(CTRL, 4)
+            simulator.set_up(buffers, kinds)
+            simulator.write(0xD0, 0)
+            simulator.write(CTRL, 1)
+            simulator.advance(1 << 32)
+            faults.add(simulator.read(STATUS) >> 8 & 255)
+            simulator.write(CTRL, 8)
+    finally:
+        simulator.stepped(0)
+    assert {Fault.OPCODE, Fault.RESERVED, Fault.REGION, Fault.LOCAL} <= faults
 
 
 def test_results_come_in_their_time():

@@ -28,8 +28,8 @@ typedef struct ax1_prm {
  * only one), of its operand, of its second operand or residual. */
 typedef struct ax1_entry {
     uint32_t w[4], view[4], source[4], other[4], kern[4], strides[4], vset[3][4];
-    uint32_t pc, cost;
-    uint64_t dispatched;
+    uint32_t pc;
+    uint64_t cost, dispatched;
 } ax1_entry;
 
 typedef struct ax1_unit {
@@ -143,7 +143,7 @@ static inline uint8_t *ax1_bytes(ax1_machine *m, const ax1_view *v, int32_t y, i
 uint32_t AX1_NAME(decode)(const ax1_machine *m, uint32_t *w, uint32_t *unit);
 
 /* Cycles of an instruction (ax1_timing.c). */
-uint32_t AX1_NAME(cost)(const ax1_machine *m, const ax1_entry *e);
+uint64_t AX1_NAME(cost)(const ax1_machine *m, const ax1_entry *e);
 
 /* Execution: 0 or a fault. */
 uint32_t AX1_NAME(exec_dma)(ax1_machine *m, const ax1_entry *e);

@@ -128,6 +128,19 @@ void AX1_NAME(driver_report)(ax1_report *report) {
     }
 }
 
+uint32_t AX1_NAME(driver_checksum)(const void *data, uint32_t bytes) {
+    const uint8_t *p = (const uint8_t *)data;
+    uint32_t crc = 0xFFFFFFFFU, n;
+    int bit;
+    for (n = 0; n < bytes; ++n) {
+        crc ^= p[n];
+        for (bit = 0; bit < 8; ++bit) {
+            crc = (crc >> 1) ^ ((crc & 1U) != 0U ? 0xEDB88320U : 0U);
+        }
+    }
+    return ~crc;
+}
+
 const char *AX1_NAME(driver_text)(uint32_t fault) {
     static const char *const texts[] = {
         "no fault",

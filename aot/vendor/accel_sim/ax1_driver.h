@@ -105,6 +105,11 @@ void AX1_NAME(driver_isr)(void);
 
 void AX1_NAME(driver_report)(ax1_report *report);
 
+/* CRC-32 (of zlib, PNG, Ethernet) of commands or weights, to be compared once with what the
+ * compiler wrote down: a flipped bit of an operand is a legal program that computes something else.
+ */
+uint32_t AX1_NAME(driver_checksum)(const void *data, uint32_t bytes);
+
 /* English for AX1_FAULT_...; never NULL. */
 const char *AX1_NAME(driver_text)(uint32_t fault);
 

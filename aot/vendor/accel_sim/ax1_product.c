@@ -126,6 +126,11 @@ static void ax1_chunk(ax1_job *j, int32_t tile, int32_t tiles, int32_t first, in
     }
 }
 
+/* Whether weights of `depth` rows per tile and the sums fit their memories. */
+static int ax1_fits(const ax1_job *j, int32_t tiles, int32_t depth) {
+    return depth <= AX1_WGT_ROWS / tiles && j->pixels <= AX1_ACC_ROWS / tiles;
+}
+
 /* float32 values of lanes of a row of WGT. */
 static void ax1_lanes(float *to, const ax1_machine *m, int32_t row) {
     memcpy(to, m->wgt + (size_t)(row % AX1_WGT_ROWS) * AX1_M, AX1_M);
@@ -184,6 +189,9 @@ uint32_t AX1_NAME(exec_product)(ax1_machine *m, const ax1_entry *e) {
     ax1_job j;
     int32_t t, first;
     ax1_job_of(&j, m, e);
+    if (!ax1_fits(&j, tiles, j.depth)) {
+        return AX1_FAULT_LOCAL;
+    }
     if (ax1_size(e) == 4) {
         return ax1_float(&j, e, 0);
     }
@@ -232,6 +240,9 @@ uint32_t AX1_NAME(exec_depthwise)(ax1_machine *m, const ax1_entry *e) {
     ax1_job j;
     int32_t t, p;
     ax1_job_of(&j, m, e);
+    if (!ax1_fits(&j, tiles, j.k.kh * j.k.kw)) {
+        return AX1_FAULT_LOCAL;
+    }
     if (ax1_size(e) == 4) {
         return ax1_float(&j, e, 1);
     }

@@ -50,8 +50,8 @@ uint32_t AX1_NAME(exec_drain)(ax1_machine *m, const ax1_entry *e) {
     const int32_t ch = AX1_DRAIN_CH(e->w), at = AX1_DRAIN_AT(e->w), prm = AX1_DRAIN_PRM(e->w);
     const int32_t size = ax1_size(e), lanes = AX1_M / size, lut = AX1_DRAIN_LUT(e->w);
     int32_t p, c;
-    if (lut > 4) {
-        return AX1_FAULT_FIELD;
+    if (ax1_up(ch, lanes) > AX1_ACC_ROWS / (rows * cols) || ch > AX1_PRM_CHANNELS) {
+        return AX1_FAULT_LOCAL;
     }
     for (p = 0; p < rows * cols; ++p) {
         const int32_t y = AX1_DRAIN_Y(e->w) + p / cols, x = AX1_DRAIN_X(e->w) + p % cols;
@@ -291,15 +291,17 @@ static uint32_t ax1_pool_pixel(ax1_machine *m, const ax1_entry *e, const ax1_vec
         s.sum = avg ? 0 : -128;
         s.positions = 0;
         for (a = 0; a < k.kh; ++a) {
-            for (b = 0; b < k.kw; ++b) {
-                if (ax1_inside(&from, y + a * k.dh, x + b * k.dw)) {
-                    const uint8_t *p =
-                        ax1_bytes(m, &from, y + a * k.dh, x + b * k.dw, 0, ch * size);
-                    if (p == NULL) {
-                        return AX1_FAULT_LOCAL;
-                    }
-                    ax1_pool_take(&s, p, c, size, avg);
+            for (b = 0; b < k.kw && y + a * k.dh >= 0 && y + a * k.dh < from.height; ++b) {
+                const int32_t column = x + b * k.dw;
+                const uint8_t *p;
+                if (!ax1_inside(&from, y + a * k.dh, column)) {
+                    continue;
                 }
+                p = ax1_bytes(m, &from, y + a * k.dh, column, 0, ch * size);
+                if (p == NULL) {
+                    return AX1_FAULT_LOCAL;
+                }
+                ax1_pool_take(&s, p, c, size, avg);
             }
         }
         if (s.positions == 0) {

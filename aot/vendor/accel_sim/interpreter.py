@@ -201,15 +201,25 @@ class Machine:
                     total = total + own[:, e] * w[e][None, :]
             self._put_sums(index, total, dtype)
 
+    def fits(self, step: Step, depth: int) -> None:
+        """Raise StreamError unless weights and sums fit their memories."""
+        tiles, pixels = step.f["tiles"], step.f["rows"] * step.f["cols"]
+        if depth * tiles > self.c.wgt_rows or pixels * tiles > self.c.acc_rows:
+            raise StreamError(
+                Fault.LOCAL, f"{depth * tiles} rows of weights, {pixels * tiles} of sums"
+            )
+
     def product(self, step: Step) -> None:
         """MM."""
         f = step.f
+        self.fits(step, step.kern.taps * step.kern.ci)
         x, _ = self.windows(step, step.view, f["y"], f["x"], f["at"], step.kern.ci)
         self._tiles(step, x.reshape(len(x), -1), step.kern.taps * step.kern.ci)
 
     def depthwise(self, step: Step) -> None:
         """DW."""
         f, lanes = step.f, self.c.lanes(step.size)
+        self.fits(step, step.kern.taps)
         first, wanted = f["at"] // step.size, f["tiles"] * lanes
         there = max(0, min(wanted, step.kern.ci - first))
         x, _ = self.windows(step, step.view, f["y"], f["x"], f["at"], there)
@@ -222,6 +232,8 @@ class Machine:
         """DRAIN."""
         f, dtype, lanes = step.f, step.i.dtype, self.c.lanes(step.size)
         pixels, tiles = f["rows"] * f["cols"], -(-f["ch"] // lanes)
+        if pixels * tiles > self.c.acc_rows or f["ch"] > self.c.prm_channels:
+            raise StreamError(Fault.LOCAL, f"{pixels * tiles} rows of sums, {f['ch']} channels")
         parts = [self.sums(f["acc"] + t * pixels, pixels, dtype)[1] for t in range(tiles)]
         acc = np.concatenate(parts, axis=1)[:, : f["ch"]].reshape(f["rows"], f["cols"], -1)
         prm = self.prm[(f["prm"] + np.arange(f["ch"])) % self.c.prm_channels]
