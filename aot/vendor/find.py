@@ -12,13 +12,16 @@ from aot.errors import BackendError
 from aot.vendor.backend import Backend
 
 GROUP = "aotc.backends"
+#: Folders of aot/vendor that have no `backend` (yet): tools of a machine without a compiler.
+WITHOUT_BACKEND = ("accel_sim",)
 
 
 def bundled() -> list[str]:
     """Names of the vendors that come with aotc."""
     import aot.vendor as package
 
-    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.ispkg)
+    folders = (m.name for m in pkgutil.iter_modules(package.__path__) if m.ispkg)
+    return sorted(name for name in folders if name not in WITHOUT_BACKEND)
 
 
 def external() -> dict[str, EntryPoint]:
