@@ -35,12 +35,14 @@ def layer(
     dtype: Any = S8,
     reach: float = 1.0,
     steps: int = STEPS,
+    batch: int = 1,
 ) -> onnx.ModelProto:
     """Q(layer(DQ x, DQ W, DQ R, DQ b)); the weights are uniform up to `reach` / sqrt(hidden)."""
     rng = np.random.default_rng(3)
     directions = 2 if attributes.get("direction") == "bidirectional" else 1
     rows = GATES[kind] * HIDDEN
-    net = Net(x=(dtype, (steps, 1, FEATURES)))
+    first = (batch, steps) if attributes.get("layout") else (steps, batch)
+    net = Net(x=(dtype, (*first, FEATURES)))
     operands = [net.dq("x", 0.02, dtype(-9 if dtype is S8 else 119))]
     for depth in (FEATURES, HIDDEN):
         codes = rng.integers(-127, 128, (directions, rows, depth)).astype(S8)
@@ -91,6 +93,21 @@ def test_saturated_gates_and_growing_cells(tmp_path: Path) -> None:
     got, want = both(layer("LSTM", {}, reach=10.0, steps=200), x.astype(S8), tmp_path)
     assert np.abs(got - want).max() <= 1
     assert np.mean(got != want) <= 0.002
+
+
+@pytest.mark.parametrize("result", [0, 1])
+def test_batch_first_is_the_transposed_layer(result: int, tmp_path: Path) -> None:
+    x = np.random.default_rng(2).integers(-128, 128, (5, 3, FEATURES)).astype(S8)
+    found = []
+    for layout in (0, 1):
+        path = tmp_path / f"layout{layout}.onnx"
+        attributes = {"direction": "bidirectional", "layout": layout}
+        onnx.save(layer("GRU", attributes, result, steps=5, batch=3), path)
+        bundle = aot.compile(path, tmp_path / path.stem)
+        assert "aot_qrnn_s8" in {n["kernel"] for n in bundle.manifest["nodes"]}
+        found.append(np.asarray(bundle.load()(x.swapaxes(0, 1).copy() if layout else x)))
+    turned = found[0].swapaxes(0, 1) if result else found[0].transpose(2, 0, 1, 3)
+    np.testing.assert_array_equal(found[1], turned)
 
 
 @pytest.mark.parametrize("attributes", [{"clip": 3.0}, {"activations": ["Relu", "Tanh"]}])
