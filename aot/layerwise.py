@@ -8,8 +8,8 @@ rounds the other way is no error, but it moves everything behind it.
 
 from __future__ import annotations
 
-import math
 import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
