@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import json
 
 import pytest
 from accel_harness import Simulator
@@ -20,6 +22,7 @@ from aot.vendor.accel_sim.interpreter import Machine
 from aot.vendor.accel_sim.kinds import Fault
 from aot.vendor.accel_sim.program import EX, LD, VX, Program
 from aot.vendor.accel_sim.timing import Region
+from aot.vendor.accel_sim.trace import perfetto, summary
 from aot.vendor.accel_sim.verify import prove, verify
 
 EVERY = (64, 256, 512)
@@ -55,6 +58,22 @@ def test_energy_counts_products_and_bytes():
     assert t.sram == 6 * 4 * 16 * 16 + len(regions[3])
     assert t.wgt == 7 * 9 * 256  # loaded once, read by six products
     assert t.energy() > t.flash * 60
+
+
+def test_trace():
+    c = config(256)
+    p, _, kinds = conv(c)
+    t = estimate(p.bytes(), c, kinds)
+    events = json.loads(perfetto(t, "net"))["traceEvents"]
+    runs = [e for e in events if e.get("cat") == "run"]
+    assert len(runs) == 2 + 4 * 6
+    assert max(e["ts"] + e["dur"] for e in runs) <= t.total
+    waits = [e for e in events if e.get("cat") == "wait"]
+    assert sum(e["dur"] for e in waits) == sum(t.stalled) > 0
+    for track in range(1, 5):  # a unit does one thing at a time
+        own = sorted((e["ts"], e["dur"]) for e in events if e.get("tid") == track and "ts" in e)
+        assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(own))
+    assert summary(t, 256).startswith(f"{t.total} cycles, {t.macs} products")
 
 
 def mutations(p):
