@@ -71,10 +71,13 @@ def _spelled(program: Program) -> tuple[str, np.ndarray]:
 
     number(program.inputs[0])
     for i, call in enumerate(program.calls):
-        create = made[next(a.state for a in call.args if isinstance(a, StateArg))]
-        kind = KINDS.get(create.kernel)
-        if kind is None or create.params is None:
-            raise ValueError(f"{create.kernel} is no step of a chain")
+        create = made.get(next((a.state for a in call.args if isinstance(a, StateArg)), ""))
+        kind = KINDS.get(create.kernel) if create else None
+        if create is None or kind is None or create.params is None:
+            raise ValueError(f"{call.kernel} is no step of a chain")
+        fields = dict(create.params.fields)
+        if fields.get("act", 0) not in (0, 1):
+            raise ValueError(f"activation {fields['act']} is no step of a chain")
         structs.append(_struct(i, create.params))
         values = _values(call)
         x, r = number(values[1]), [number(v) for v in values[2:]]
