@@ -358,9 +358,10 @@ def sum_examples() -> Iterator[Case]:
         product(codes_of(2, 6, 5, 5), codes_of(8, 3, 3, 3), 0, zx=9, zy=-128, **wide),
     ):
         *operands, sy, zy = made.inputs
-        n, _, h, w = np.shape(operands[0])
+        x, weights = np.asarray(operands[0]), np.asarray(operands[3])
+        n, _, h, w = x.shape
         cut = 0 if "conv.pads" in made.attrs else 2
-        r = codes_of(n, np.shape(operands[3])[0], h - cut, w - cut)
+        r = codes_of(n, len(weights), h - cut, w - cut)
         const = tuple(i for i in range(len(made.inputs) + 3) if i not in (0, len(operands)))
         step = scale(float(np.asarray(sy)) * 0.7)
         yield case(*operands, r, step, zero(-11), sy, zy, const=const, **made.attrs)
