@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +21,7 @@ from aot.shapes.nodes import DYNAMIC, Array, is_typed, shape_of, words
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-WRAPPING = words("Add Sum Sub Mul Div Neg")
+WRAPPING = words("Add Sum Sub Mul Div Neg ReduceProd ReduceSum")
 DEEPEST = 200
 """Nodes in a row that are looked through."""
 
@@ -230,7 +230,24 @@ def _where(node: ir.Node, inputs: Inputs) -> Interval | None:
     return Interval(low, np.where(sure, yes.high, np.where(never, no.high, high)))
 
 
+def _reduced(function: Callable[..., Array]) -> Rule:
+    """Over all of a vector of numbers that are not negative."""
+
+    def rule(node: ir.Node, inputs: Inputs) -> Interval | None:
+        found, result = inputs[0], node.outputs[0]
+        if found is None or found.low.ndim != 1 or prod(shape_of(result)) != 1:
+            return None
+        if not (found.low >= 0).all():
+            return None
+        low, high = (np.full(shape_of(result), function(v)) for v in (found.low, found.high))
+        return None if np.isnan(high).any() else Interval(low, high)
+
+    return rule
+
+
 RULES: dict[str, Rule] = {
+    "ReduceProd": _reduced(np.prod),
+    "ReduceSum": _reduced(np.sum),
     "Add": _corners(np.add),
     "Sum": _corners(np.add),
     "Sub": lambda node, inputs: _corners(np.add)(node, [inputs[0], _negated(node, inputs[1:])]),

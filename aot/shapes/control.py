@@ -118,7 +118,7 @@ class Control:
         set_type(body.inputs[0], 7, ())
         set_type(body.inputs[1], 9, ())
         _copy_types(body.inputs[2:], states)
-        self._body(node, body)
+        self._body(node, body, steps=True)
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
         trips = lookup(node.inputs[0], self._sweep.facts) if node.inputs[0] is not None else None
@@ -144,7 +144,7 @@ class Control:
             shape = list(shape_of(outer))
             length = shape.pop(axis)
             set_type(inner, int(outer.dtype), tuple(shape))
-        self._body(node, body)
+        self._body(node, body, steps=True)
         self._same_states(node, states, body.outputs[:count])
         _copy_types(node.outputs[:count], states)
         results = body.outputs[count:]
@@ -155,10 +155,20 @@ class Control:
             shape.insert(axis if axis >= 0 else axis + len(shape) + 1, length)
             set_type(value, int(step.dtype), tuple(shape))
 
-    def _body(self, node: ir.Node, graph: ir.Graph, bounded: bool = False) -> None:
-        """Type a body; unless `bounded` what it gives must not be as long as the data say."""
+    def _body(
+        self, node: ir.Node, graph: ir.Graph, bounded: bool = False, steps: bool = False
+    ) -> None:
+        """Type a body; unless `bounded` what it gives must not be as long as the data say.
+
+        A body of `steps` stays as it is: where shapes depend on the data, each step has its own.
+        """
         before = len(self._sweep.errors)
-        self._sweep.run(graph)
+        extents = self._sweep.extents
+        extents.frozen += steps
+        try:
+            self._sweep.run(graph)
+        finally:
+            extents.frozen -= steps
         if len(self._sweep.errors) > before:
             raise self._sweep.errors.pop()
         for value in graph.outputs:

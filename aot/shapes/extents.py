@@ -55,6 +55,8 @@ class Extents:
         self.sweep = sweep
         self.bounds = Bounds(sweep.facts)
         self._axes: dict[ir.Value, Axes] = {}
+        self.frozen = 0
+        """Above 0 while nodes must be left alone: in the body of a loop."""
 
     # -- facts -----------------------------------------------------------------------------
 

@@ -133,10 +133,13 @@ class Sweep:
             if self.control.visit(node):
                 return
         elif self.extents.concern(node):
+            if self.extents.frozen:
+                raise refused(node, "meets, in a loop, a dimension known at run time only")
             flows(self.extents, node)
         else:
             self.type_outputs(node)
-            if not _is_done(node) and node.op_type in SOURCES and not node.domain:
+            open_ = not _is_done(node) and not self.extents.frozen
+            if open_ and node.op_type in SOURCES and not node.domain:
                 SOURCES[node.op_type](self.extents, node)
         if node.graph is None:  # others took its place
             return

@@ -253,9 +253,27 @@ def branches(g: Graph) -> None:
     g.output(g.op("If", yes, then_branch=bodies[0], else_branch=bodies[1]))
 
 
+def stepped(g: Graph) -> None:
+    """A Loop whose steps are of different shapes: each has its own when they are unrolled."""
+    x, mask = g.input(3, 2), g.input(3, kind=B)
+    zero, one, yes = g.const(0), g.const(1), g.op("Cast", g.const(1, scalar=True), to=B)
+    nodes = [
+        helper.make_node("Unsqueeze", ["i", zero], ["at"]),
+        helper.make_node("Add", ["at", one], ["end"]),
+        helper.make_node("Slice", [x, zero, "end", zero], ["part"]),
+        helper.make_node("ReduceSum", ["part", zero], ["sum"], keepdims=0),
+        helper.make_node("Identity", ["more"], ["go"]),
+    ]
+    ends = [("i", N, ()), ("more", B, ()), ("go", B, ()), ("sum", F, None)]
+    infos = [helper.make_tensor_value_info(*e) for e in ends]
+    body = helper.make_graph(nodes, "step", infos[:2], infos[2:])
+    sums = g.op("Loop", g.const(3, scalar=True), yes, body=body)
+    g.output(g.op("Compress", sums, mask, axis=0))
+
+
 GRAPHS = [plain, gaps, places, sums, means, softmaxes, softmax_columns, extremes, joined, shapes]
 GRAPHS += [reshaped, repacked, sliced, sliced_by_size, gathered, best, arithmetic, products, ramps]
-GRAPHS += [filled, moved, distinct, twice, half, branches]
+GRAPHS += [filled, moved, distinct, twice, half, branches, stepped]
 #: What of the booleans is true: none, all, some.
 SHARES = (0.0, 1.0, 0.5, 0.3)
 #: Reductions and index lists that onnx.reference refuses when nothing is left.

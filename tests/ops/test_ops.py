@@ -5,10 +5,10 @@ from functools import cache
 from pathlib import Path
 
 import harness
-from aot.shapes.nodes import DYNAMIC
 import pytest
 from test_vmath import runnable
 
+from aot.shapes.nodes import DYNAMIC
 from needs import need
 
 
