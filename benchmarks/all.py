@@ -3,9 +3,9 @@
 
     python benchmarks/all.py [--quick] [TABLE …]
 
-TABLE: speed, memory, embedded, compile, kernels, partition, packing (all). A table whose data is
-not on this machine keeps its old text. --quick takes few models and rounds and prints instead of
-writing. Exits 1 if a benchmark found a figure outside its bound.
+TABLE: speed, memory, embedded, everywhere, compile, kernels, partition, packing (all). A table
+whose data is not on this machine keeps its old text. --quick takes few models and rounds and prints
+instead of writing. Exits 1 if a benchmark found a figure outside its bound.
 """
 
 from __future__ import annotations
@@ -102,6 +102,12 @@ def embedded(quick: bool) -> str:
     return script("embedded.py") + script("embedded.py", "--requant", "onnx")
 
 
+def everywhere(quick: bool) -> str:
+    """The same bytes on every target."""
+    words = ["digits_int8", "--target", "host", "--target", "cortex-m4"] if quick else []
+    return script("everywhere.py", *words)
+
+
 def compiling(quick: bool) -> str:
     """aotc and the C compiler."""
     return script("compile_time.py", *(["--no-build", "squeezenet"] if quick else []))
@@ -130,6 +136,7 @@ TABLES: dict[str, Callable[[bool], str]] = {
     "speed": speed,
     "memory": memory,
     "embedded": embedded,
+    "everywhere": everywhere,
     "compile": compiling,
     "kernels": kernels,
     "partition": partition,
