@@ -16,7 +16,7 @@ CORPUS = (
     *("mlperf_ad_f32", "mlperf_ic_f32", "mlperf_kws_f32", "mlperf_sww_f32", "mlperf_vww_f32"),
     *("attacut_sc", "basic_pitch_nmp", "dtln_1", "magika_v3_3", "micro_kws_m_f32"),
     *("minilm_l3_v512", "oww_embedding", "oww_melspectrogram", "ppocr_v2_cls", "ppocr_v4_det"),
-    *("silero_vad_16k_flat", "ultraface_rfb320"),
+    *("silero_vad_16k_flat", "ultraface_rfb320", "ultraface_rfb320_nms"),
 )
 QUANTISED = (
     *("mlperf_ad_int8", "mlperf_ic_int8", "mlperf_kws_int8", "mlperf_sww_int8", "mlperf_vww_int8"),
@@ -24,7 +24,7 @@ QUANTISED = (
 )
 SEEDED = (
     *("mlp", "resnet18", "resnet50", "mobilenetv2", "vgg16", "squeezenet1_1", "inceptionv3"),
-    "bert_tiny",
+    *("bert_tiny", "ssd_mobilenetv2"),
 )
 LIGHT = (
     *("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet50"),

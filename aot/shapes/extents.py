@@ -276,7 +276,7 @@ class Extents:
         """Make an output compact, zeros behind its elements; the value that holds its shape."""
         import onnx_ir as ir
 
-        end = ir.Node("", "Identity", [value], num_outputs=1)
+        end = ir.Node("", "Identity", [value], name=f"{value.name}_output", num_outputs=1)
         end.outputs[0].name = f"{value.name}_end"
         graph.append(end)
         parts = [self.extent(end, value, a) for a in range(len(shape_of(value)))]
