@@ -14,7 +14,7 @@ from aot.errors import ModelError
 from aot.load.marks import MARKS
 from aot.load.options import LoadOptions
 from aot.normalise.bodies import is_runtime, own_body, writer
-from aot.normalise.unroll import captured, is_unrollable, unrolled
+from aot.normalise.unroll import captured, is_unrollable, renamed, unrolled
 from aot.shapes.infer import infer
 from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, title
 
@@ -91,7 +91,8 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     if any(n.domain == BODY for n in result.graph.node):
         return None
     body: ir.Graph = ir.from_proto(result).graph
-    hoist_constants(body)
+    for graph in [body, *body.subgraphs()]:
+        hoist_constants(graph)
     return body
 
 
@@ -108,7 +109,8 @@ def _steps_of(node: ir.Node, model: ir.Model) -> ir.Graph:
     del single.graph.node[:]
     single.graph.node.extend(nodes)
     body: ir.Graph = ir.from_proto(single).graph
-    hoist_constants(body)
+    for graph in [body, *body.subgraphs()]:
+        hoist_constants(graph)
     return body
 
 
@@ -137,6 +139,9 @@ def _standard_body(single: onnx.ModelProto) -> onnx.FunctionProto | None:
     if not defs.has(node.op_type, version, node.domain):
         return None
     schema = defs.get_schema(node.op_type, version, node.domain)
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            _plain_names(attribute.g)
     types = {i.name: i.type.SerializeToString() for i in single.graph.input}
     given = [types.get(name, b"") for name in node.input]
     made = b""
@@ -150,6 +155,22 @@ def _standard_body(single: onnx.ModelProto) -> onnx.FunctionProto | None:
         opset = max(v for v in schema.function_opset_versions if v <= version)
         made = schema.get_function_with_opset_version(opset)
     return onnx.FunctionProto.FromString(made) if made else None
+
+
+def _plain_names(graph: onnx.GraphProto) -> None:
+    """Identifiers for what a graph defines: ONNX writes some bodies as text."""
+    own = [*(t.name for t in graph.initializer), *(o for n in graph.node for o in n.output if o)]
+    names = {name: f"own_{k}" for k, name in enumerate(own)}
+    for tensor in graph.initializer:
+        tensor.name = names[tensor.name]
+    for node in graph.node:
+        node.name = ""
+        renamed(node, names)
+        for k, name in enumerate(node.output):
+            node.output[k] = names.get(name, name)
+    del graph.value_info[:]
+    for output in graph.output:
+        output.name = names.get(output.name, output.name)
 
 
 def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:

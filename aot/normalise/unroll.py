@@ -100,7 +100,7 @@ class Unroller:
             made.CopyFrom(node)
             del made.output[:]
             made.output.extend(names[o] if o else "" for o in node.output)
-            _rename(made, names)
+            renamed(made, names)
             self.nodes.append(made)
         return [names.get(o.name, o.name) for o in self.body.output]
 
@@ -111,7 +111,7 @@ class Unroller:
         self.add("Concat", rows, out, axis=axis)
 
 
-def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
+def renamed(node: onnx.NodeProto, names: dict[str, str]) -> None:
     """Apply `names` to what a node and its subgraphs read."""
     inputs = [names.get(i, i) for i in node.input]
     del node.input[:]
@@ -119,7 +119,7 @@ def _rename(node: onnx.NodeProto, names: dict[str, str]) -> None:
     for held in node.attribute:
         for graph in [*([held.g] if held.HasField("g") else []), *held.graphs]:
             for inner in graph.node:
-                _rename(inner, names)
+                renamed(inner, names)
             for output in graph.output:
                 output.name = names.get(output.name, output.name)
 

@@ -18,7 +18,7 @@ from aot.errors import UnsupportedError
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known import lookup
 from aot.shapes.nodes import Array, attribute, is_typed, original_name, shape_of, title, words
-from aot.shapes.steps import Steps
+from aot.shapes.steps import Steps, forget
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -196,10 +196,8 @@ def _graph_input(node: ir.Node, name: str) -> ir.Value | None:
 def _forget_bodies(node: ir.Node) -> None:
     """Let what the bodies of a node captured have one reader less."""
     for held in node.attributes.values():
-        for body in [held.as_graph()] if held.type.name == "GRAPH" else []:
-            for inner in list(body.all_nodes()):
-                for index in range(len(inner.inputs)):
-                    inner.replace_input_with(index, None)
+        if held.type.name == "GRAPH":
+            forget(held.as_graph())
 
 
 def _opened_name(node: ir.Node) -> str:

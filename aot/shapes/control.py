@@ -11,6 +11,7 @@ from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import refused
 from aot.shapes.known import lookup
 from aot.shapes.nodes import attribute, is_typed, set_type, shape_of, title, words
+from aot.shapes.steps import forget
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 DATA_DEPENDENT = words(
     "NonZero NonMaxSuppression Unique Compress StringSplit SequenceAt ConcatFromSequence"
 )
+
+
+FLOAT, DOUBLE = 1, 11
 
 
 class Control:
@@ -90,19 +94,22 @@ class Control:
         if any(s in held for s in states if s is not None):
             self._unroll(node)
             return True
+        body = attribute(node, "body").clone(allow_outer_scope_values=True)  # as nobody rewrote it
         try:
             self._alike(node)
         except UnsupportedError as error:
             try:
-                self._unroll(node)
+                self._unroll(node, body)
             except UnsupportedError:
                 raise error from None
             return True
+        finally:
+            forget(body)
         return False
 
-    def _unroll(self, node: ir.Node) -> None:
+    def _unroll(self, node: ir.Node, body: ir.Graph | None = None) -> None:
         containers = self._sweep.containers
-        states, rows = containers.steps.unroll(node)
+        states, rows = containers.steps.unroll(node, body or attribute(node, "body"))
         for index, value in enumerate(states):
             containers.give(node, containers.held.get(value, value), index)
         for index in range(len(states), len(node.outputs)):
@@ -154,6 +161,19 @@ class Control:
             shape = list(shape_of(step))
             shape.insert(axis if axis >= 0 else axis + len(shape) + 1, length)
             set_type(value, int(step.dtype), tuple(shape))
+
+    def modifiers(self, node: ir.Node) -> None:
+        """Type what a FlexAttention does to scores and chances: [batch, heads, rows, columns]."""
+        q, k = node.inputs[0], node.inputs[1]
+        if q is None or k is None or len(shape_of(q)) != 4 or len(shape_of(k)) != 4:
+            raise Invalid("queries and keys must have 4 axes")
+        precision = int(attribute(node, "softmax_precision", 0))
+        dtype = precision or (DOUBLE if int(q.dtype or 0) == DOUBLE else FLOAT)
+        for name in ("score_mod", "prob_mod"):
+            body = attribute(node, name)
+            if body is not None:
+                set_type(body.inputs[0], dtype, (*shape_of(q)[:3], shape_of(k)[2]))
+                self._body(node, body)
 
     def _body(
         self, node: ir.Node, graph: ir.Graph, bounded: bool = False, steps: bool = False

@@ -321,6 +321,7 @@ RULES: dict[str, Rule] = {
     "Floor": _unary(np.floor),
     "Ceil": _unary(np.ceil),
     "Sqrt": _unary(np.sqrt),
+    "Relu": _unary(lambda x: np.maximum(x, x.dtype.type(0))),
     "Min": _variadic(np.minimum),
     "Max": _variadic(np.maximum),
     "Sum": _variadic(np.add),

@@ -132,6 +132,9 @@ class Sweep:
         if node.op_type in Control.OPERATORS and not node.domain:
             if self.control.visit(node):
                 return
+        elif node.op_type == "FlexAttention" and not self.extents.concern(node):
+            self.control.modifiers(node)
+            self.type_outputs(node)
         elif self.extents.concern(node):
             if self.extents.frozen:
                 raise refused(node, "meets, in a loop, a dimension known at run time only")

@@ -15,7 +15,7 @@ import numpy as np
 from aot.edit import Editor
 from aot.errors import UnsupportedError
 from aot.shapes.known import lookup
-from aot.shapes.nodes import NAME_KEY, attribute, set_type, shape_of, title
+from aot.shapes.nodes import NAME_KEY, set_type, shape_of, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 
 MOST = 4096
 """Nodes that the steps of one loop may make."""
+
+
+def forget(body: ir.Graph) -> None:
+    """Let what a graph that goes away captured have one reader less."""
+    for inner in list(body.all_nodes()):
+        for index in range(len(inner.inputs)):
+            inner.replace_input_with(index, None)
 
 
 class Steps:
@@ -139,9 +146,8 @@ class Steps:
         graph.insert_before(before, nodes)
         return [now.get(r, r) for r in results]
 
-    def unroll(self, node: ir.Node) -> tuple[list[ir.Value], list[list[ir.Value]]]:
+    def unroll(self, node: ir.Node, body: ir.Graph) -> tuple[list[ir.Value], list[list[ir.Value]]]:
         """The last states of a Loop and what every step put out; the steps precede the node."""
-        body = attribute(node, "body")
         edit = Editor(self.graph(node))
         trips, go = node.inputs[0], node.inputs[1]
         states = [v for v in node.inputs[2:] if v is not None]
