@@ -11,9 +11,12 @@ from pathlib import Path
 import harness
 import merged
 import numpy as np
+import onnx
 import pytest
 from dnnl_libraries import ROOTS, library
+from onnx import helper, numpy_helper
 
+from aot.cli import main as aotc
 from aot.vendor.dnnl import backend, codes
 
 PATTERNS = [p for p in backend.patterns if p.name in vars(codes)]
@@ -72,3 +75,69 @@ def test_within_one_code(bundle: tuple[Path, list, list], generation: str, tmp_p
                 wrong.append(f"{part.label}: {(apart > 1).sum()} of {apart.size}, {apart.max()}")
     assert not wrong, "\n".join(wrong)
     assert off < 0.01 * codes_seen, f"{off} of {codes_seen} codes are one off"
+
+
+def chain() -> onnx.ModelProto:
+    """Two convolutions, a pool, a Reshape and a product between codes."""
+    rng = np.random.default_rng(7)
+    consts: dict[str, np.ndarray] = {"zero": np.int8(3), "shape": np.array([1, -1])}
+    nodes, x = [], "x"
+    layers = (("Conv", (16, 3, 3, 3)), ("Conv", (8, 16, 3, 3)), ("MatMul", (32, 10)))
+    for i, (kind, shape) in enumerate(layers):
+        consts |= {f"s{i}": np.float32(0.05), f"w{i}": rng.integers(-99, 99, shape, np.int8)}
+        consts |= {f"t{i}": np.float32(0.01)}
+        nodes += [
+            helper.make_node("QuantizeLinear", [x, f"s{i}", "zero"], [f"q{i}"]),
+            helper.make_node("DequantizeLinear", [f"q{i}", f"s{i}", "zero"], [f"d{i}"]),
+            helper.make_node("DequantizeLinear", [f"w{i}", f"t{i}"], [f"e{i}"]),
+        ]
+        given = f"d{i}"
+        if kind == "MatMul":
+            window = {"kernel_shape": [2, 2], "strides": [2, 2]}
+            nodes.append(helper.make_node("MaxPool", [given], ["pool"], **window))
+            nodes.append(helper.make_node("Reshape", ["pool", "shape"], ["flat"]))
+            given = "flat"
+        nodes.append(helper.make_node(kind, [given, f"e{i}"], [f"p{i}"]))
+        x = f"p{i}"
+    consts["end"] = np.float32(0.4)
+    nodes += [
+        helper.make_node("QuantizeLinear", [x, "end", "zero"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "end", "zero"], ["y"]),
+    ]
+    ends = [helper.make_tensor_value_info("x", 1, [1, 3, 8, 8])]
+    graph = helper.make_graph(
+        nodes,
+        "chain",
+        ends,
+        [helper.make_tensor_value_info("y", 1, [1, 10])],
+        [numpy_helper.from_array(np.asarray(a), n) for n, a in consts.items()],
+    )
+    opsets = [helper.make_opsetid("", 19)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)
+
+
+def test_a_chain_of_layers_is_one_region(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    root = library("3")
+    onnx.save(chain(), tmp_path / "chain.onnx")
+    out = tmp_path / "out"
+    words = [str(tmp_path / "chain.onnx"), "-o", str(out), "--backend", "dnnl", "-q"]
+    assert aotc(words) == 0
+    manifest = merged.manifest_of(out)
+    kernels = [n["kernel"] for n in manifest["nodes"] if n["backend"] == "dnnl"]
+    assert [r["backend"] for r in manifest["regions"]] == ["dnnl"]
+    assert kernels.count("aot_dnnl_run") == 4 and set(kernels) == {
+        "aot_dnnl_run",
+        "aot_from_blocked",  # Reshape reads channels first
+    }
+    layouts = [w["layout"] for n in manifest["nodes"] for w in n["writes"]]
+    assert {"NC3", "NC16", "NC8"} <= set(layouts)
+    merged.build(out, {"dnnl_ROOT": root})
+    assert aotc(["verify", str(out), "--per-region", "--max-lsb", "2"]) == 0
+    assert "agree with portable C" in capsys.readouterr().out
+
+
+def test_tflite_rounding_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    onnx.save(chain(), tmp_path / "chain.onnx")
+    words = [str(tmp_path / "chain.onnx"), "-o", str(tmp_path / "out"), "--backend", "dnnl"]
+    assert aotc([*words, "--requant", "tflite"]) == 1
+    assert "oneDNN does not round as TensorFlow Lite does" in capsys.readouterr().err
