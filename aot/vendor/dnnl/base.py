@@ -69,9 +69,9 @@ def declare(
 
 def outside_of_codes(m: Match) -> Iterator[tuple[bool, str]]:
     """A float operator between codes is left to kernels that compute the whole on integers."""
-    made = any(_was_codes(v.ir, _FURTHEST) for _, v in m.inputs())
-    wanted = all(_becomes_codes(v.ir, _FURTHEST) for v in m.outputs())
-    yield not (made and wanted), "between codes (left to kernels on integers)"
+    inside = any(_was_codes(v.ir, _FURTHEST) for _, v in m.inputs())
+    inside = inside and all(_becomes_codes(v.ir, _FURTHEST) for v in m.outputs())
+    yield not inside, "between codes (left to kernels on integers)"
 
 
 def _was_codes(v: Any, steps: int) -> bool:
