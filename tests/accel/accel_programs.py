@@ -30,6 +30,7 @@ class Writer:
         self._sensible()
         self.f32 = self.r.random() < 0.3
         self.size = 4 if self.f32 else 1
+        self.rq = self.r.choice((Rq.FLOAT, Rq.TFLITE))
 
     def _sensible(self) -> None:
         """The first bytes of the flash: floats, parameters with sensible multipliers, tables."""
@@ -37,9 +38,9 @@ class Writer:
         self.flash[0:4096] = floats.tobytes()
         for n in range(128):
             bias = self.r.randint(-5000, 5000)
-            scale = np.float32(10 ** self.r.uniform(-5, 0.5)).view(np.int32)
+            scale = np.float32(10 ** self.r.uniform(-4, -1)).view(np.int32)
             fixed = self.r.randint(2**30, 2**31 - 1)
-            shift = self.r.choice((-20, -9, -5, -1, 0, 1, 3, -31))
+            shift = self.r.choice((-12, -9, -9, -8, -7, -5, -1, 0, 1, -31))
             self.flash[4096 + 8 * n : 4104 + 8 * n] = struct.pack("<ii", bias, scale)
             at = 6144 + 9 * n
             self.flash[at : at + 9] = struct.pack("<iib", bias, fixed, shift)
@@ -47,8 +48,10 @@ class Writer:
     def program(self, length: int) -> tuple[list[bytes], list[Region]]:
         self.set_up()
         table = (self.ld, self.ldl, self.mm, self.dw, self.drain, self.alu, self.pool, self.st)
-        for action in (self.ld, self.ldl):
-            action()
+        for slot in range(ARENAS):
+            self.ld(slot)
+        for which in range(4):
+            self.ldl(which)
         for _ in range(length):
             if self.r.random() < 0.25:
                 self.set_up(few=True)
@@ -89,7 +92,7 @@ class Writer:
             self.chain = []
         r, part = self.r, self.c.spm // ARENAS // 16 * 16
         for slot in range(ARENAS) if not few else [r.randrange(ARENAS)]:
-            pixel = r.choice((1, 2, 3, 4, 8, 16)) * 4
+            pixel = r.choice((1, 2, 3, 4, 8, 16)) * (4 if self.f32 else r.choice((1, 4)))
             width = r.randint(4, 12)
             row = pixel * width + 4 * r.randint(0, 3)
             lines = part // row
@@ -115,14 +118,14 @@ class Writer:
             sw=r.randint(1, 3),
             dh=r.randint(1, 2),
             dw=r.randint(1, 2),
-            ci=r.randint(1, 3),
+            ci=r.choice((1, 1, 2, 3, 4, 8)),
         )
         self.push(
             "STRD",
             slot=0,
             row=r.randint(0, 200) * 4,
             pixel=r.choice((4, 8, 64)),
-            channel=self.size if r.random() < 0.6 else r.choice((4, 16, 256)),
+            channel=self.size if r.random() < 0.6 else r.choice((4, 16, 64)),
         )
         low = r.randint(-128, 0)
         self.push(
@@ -131,9 +134,9 @@ class Writer:
             zero=r.randint(-128, 127),
             lo=low,
             hi=r.randint(low, 127),
-            rq=r.choice((Rq.FLOAT, Rq.TFLITE)),
+            rq=self.rq if r.random() < 0.7 else Rq.DIVIDE,
             mult=self.mult(),
-            shift=r.randint(-12, 2),
+            shift=r.randint(-8, 0),
             za=r.randint(-128, 127),
             zb=r.randint(-128, 127),
         )
@@ -165,6 +168,8 @@ class Writer:
         )
 
     def mult(self) -> int:
+        if self.rq == Rq.TFLITE:
+            return self.r.randint(2**30, 2**31 - 1)
         return int(np.float32(10 ** self.r.uniform(-4, 0)).view(np.int32))
 
     @property
@@ -193,10 +198,10 @@ class Writer:
 
     # -- instructions -----------------------------------------------------------------------------
 
-    def ld(self) -> None:
-        slot = self.r.randrange(ARENAS)
+    def ld(self, slot: int | None = None) -> None:
+        slot = self.r.randrange(ARENAS) if slot is None else slot
         dtype = self.dtype if self.f32 or self.r.random() < 0.7 else DType.U8
-        region, limit = self.r.choice(((1, 1000), (2, 4000)))
+        region, limit = self.r.choice(((2 if self.f32 else 1, 1000), (2, 4000)))
         self.push(
             "LD",
             region=region,
@@ -219,8 +224,12 @@ class Writer:
             **self.box(slot),
         )
 
-    def ldl(self) -> None:
-        which = self.r.randrange(4)
+    def near(self, limit: int) -> int:
+        """A row of a memory: mostly one of the first, so that what is written is read."""
+        return self.r.randrange(limit) if self.r.random() < 0.1 else self.r.randrange(16)
+
+    def ldl(self, which: int | None = None) -> None:
+        which = self.r.randrange(4) if which is None else which
         if which == 0:
             size = self.r.randint(1, 300)
             weights = np.clip(self.rng.normal(0, self.r.choice((0.2, 9, 60)), size), -128, 127)
@@ -231,28 +240,28 @@ class Writer:
                 region=1,
                 offset=len(self.flash) - len(packed),
                 mem=1,
-                to=self.r.randrange(self.c.wgt_rows),
+                to=self.near(self.c.wgt_rows),
                 bytes=size,
                 packed=len(packed),
             )
-        elif which == 1 or self.f32:
+        elif which == 1:
             self.push(
                 "LDL",
                 region=1,
                 offset=4 * self.r.randint(0, 200),
                 mem=1,
-                to=self.r.randrange(self.c.wgt_rows) // 4 * 4,
+                to=self.near(self.c.wgt_rows) // 4 * 4,
                 bytes=self.c.m * 64,
             )
         elif which == 2:
-            record = self.r.randint(0, 1)
+            record = int(self.rq == Rq.TFLITE and not self.f32)
             self.push(
                 "LDL",
                 region=1,
-                offset=6144 if record else 4096,
+                offset=0 if self.f32 else 6144 if record else 4096,
                 mem=2,
                 record=record,
-                to=self.r.randrange(64),
+                to=self.near(64),
                 bytes=(8 + record) * 64,
             )
         else:
@@ -263,11 +272,11 @@ class Writer:
         self.push(
             name,
             view=slot,
-            y=r.randint(-3, 12),
-            x=r.randint(-3, 10),
+            y=r.randint(-3, 4),
+            x=r.randint(-3, 4),
             kern=0,
-            wgt=r.randrange(self.c.wgt_rows),
-            acc=r.randrange(min(512, self.c.acc_rows)),
+            wgt=self.near(self.c.wgt_rows),
+            acc=self.near(self.c.acc_rows),
             tiles=r.randint(1, 3),
             rows=r.randint(1, 3),
             cols=r.randint(1, 5),
@@ -278,9 +287,11 @@ class Writer:
 
     def mm(self) -> None:
         self.product("MM")
+        self.drain()
 
     def dw(self) -> None:
         self.product("DW")
+        self.drain()
 
     def drain(self) -> None:
         a, b = self.r.sample(range(ARENAS), 2)
@@ -290,8 +301,8 @@ class Writer:
         self.push(
             "DRAIN",
             ch=self.channels(a, b),
-            acc=self.r.randrange(min(512, self.c.acc_rows)),
-            prm=self.r.randrange(64),
+            acc=self.near(self.c.acc_rows),
+            prm=self.near(64),
             res=int(fits and self.r.random() < 0.5),
             res_view=b,
             vset=0,

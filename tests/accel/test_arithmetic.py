@@ -94,12 +94,14 @@ def test_halves():
 @pytest.mark.parametrize("kind", [0, 1, 2])
 def test_sums_of_codes(lib, kind):
     rng = np.random.default_rng(kind)
-    for _ in range(60):
+    for case in range(60):
         za, zb, zy = (int(v) for v in rng.integers(-128, 128, 3))
         if kind < 2:
             sa = sb = 0
             sy = int(rng.integers(8, 21))
             ma, mb, my = (int(v) for v in rng.integers(-(2**20), 2**20, 3))
+            if case % 2:  # halves
+                ma, mb, my = 1 << (sy - 1), 3 << (sy - 1), (1 << (sy - 1)) - kind
         else:
             ma, mb, my = (int(v) for v in rng.integers(2**30, 2**31, 3))
             sa, sb, sy = (-int(v) for v in rng.integers((0, 0, 16), (4, 4, 21)))

@@ -28,7 +28,7 @@ EVERY = (64, 256, 512)
 def test_random_programs(macs):
     c, simulator = config(macs), Simulator(macs, sanitize=True)
     for seed in range(10):
-        regions, kinds = Writer(c, seed).program(25)
+        regions, kinds = Writer(c, seed).program(70)
         buffers = [bytearray(r) for r in regions]
         Machine(c, buffers, kinds).run()
         for order in (0, 1 + seed):
@@ -42,7 +42,7 @@ def test_random_programs(macs):
 def test_random_programs_compute_something():
     c, changed = config(256), 0
     for seed in range(8):
-        regions, kinds = Writer(c, seed).program(25)
+        regions, kinds = Writer(c, seed).program(70)
         found = Simulator(256).run(regions, kinds)
         changed += len(set(found.regions[3])) > 64 and found.regions[2] != regions[2]
     assert changed > 5
@@ -108,6 +108,20 @@ def test_products_against_numpy():
     real = (acc + bias).astype(np.float32) * np.ascontiguousarray(scale).view(np.float32)
     codes = np.clip(np.rint(real).astype(np.int64), -133, 122) + 5
     assert (np.frombuffer(found.regions[3], np.int8).reshape(12, 16, 16) == codes).all()
+
+
+@pytest.mark.parametrize("macs", EVERY)
+def test_pieces_of_windows(macs):
+    """Dense pixels join a row of taps to one piece, dilation and gaps do not."""
+    c, simulator, found = config(macs), Simulator(macs), []
+    for pixel, ci, dilation in ((1, 1, 1), (1, 1, 2), (3, 3, 2), (4, 3, 1), (2, 2, 1), (16, 1, 1)):
+        p = Program().view(slot=0, base=0, pixel=pixel, row=400, height=20, width=20)
+        p.kern(slot=0, kh=5, kw=5, dw=dilation, ci=ci).mm(view=0, kern=0, rows=4, cols=8).halt()
+        kinds = [Region(p.size)]
+        cycles = simulator.run([p.bytes()], kinds).cycles
+        assert cycles == estimate(p.bytes(), c, kinds).total
+        found.append(cycles)
+    assert found[0] < found[1] == found[5]
 
 
 def fault(p, regions=None, macs=256, stream=None):
