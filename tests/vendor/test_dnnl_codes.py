@@ -20,7 +20,7 @@ from aot.cli import main as aotc
 from aot.vendor.dnnl import backend, codes
 
 PATTERNS = [p for p in backend.patterns if p.name in vars(codes)]
-#: How many cases of the portable patterns the library cannot compute: codes of 16 bits, weights that
+#: How many cases of the portable patterns the library cannot compute: 16-bit codes, weights that
 #: do not fit int8 less their zero points.
 REFUSED = {"qconv": 2, "qdense": 2}
 
