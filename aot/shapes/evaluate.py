@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import Array, attribute, words
+from aot.errors import UnsupportedError
+from aot.shapes.nodes import Array, attribute, title, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -306,6 +307,16 @@ def _constant_of_shape(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [np.broadcast_to(fill.reshape(()), tuple(_ints(_need(inputs, 0))))]
 
 
+def _image(node: ir.Node, inputs: Inputs) -> list[Array]:
+    from aot.shapes.images import decode_image
+
+    data, kind = _need(inputs, 0).tobytes(), str(attribute(node, "pixel_format", "RGB"))
+    try:
+        return [decode_image(data, kind)]
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{title(node)}: {error}", hint=error.hint) from None
+
+
 def _identity(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [_need(inputs, 0)]
 
@@ -351,6 +362,7 @@ RULES: dict[str, Rule] = {
     "Cast": _cast,
     "CastLike": _cast_like,
     "Identity": _identity,
+    "ImageDecoder": _image,
     "ReduceProd": _reduce(np.prod),
     "ReduceSum": _reduce(np.sum),
     "ReduceMax": _reduce(np.max),

@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 
 
 EVALUATED = words(
-    "BlackmanWindow Compress HammingWindow HannWindow NonZero NonMaxSuppression Range Unique"
+    "BlackmanWindow Compress HammingWindow HannWindow ImageDecoder NonZero NonMaxSuppression Range "
+    "Unique"
 )
 """Operators whose result's size is data: known where the data are constants."""
 
@@ -230,6 +231,9 @@ def _open_value(node: ir.Node, value: ir.Value) -> AotError:
     else:
         axis = next(i for i, d in enumerate(value.shape) if not isinstance(d, int))
         what = f'dimension {axis} of "{name}" is not known before the model runs'
+    if node.op_type == "ImageDecoder":
+        hint = "decode the image in the application, or --bind a BMP or PNM"
+        return UnsupportedError(f"{title(node)}: {what}", _inputs_text(node), hint)
     return UnsupportedError(
         f"{title(node)}: {what} (not supported yet)",
         _inputs_text(node),

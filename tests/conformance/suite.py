@@ -63,6 +63,7 @@ SHAPE_LIKE = {
     "HammingWindow": (0,),
     "HannWindow": (0,),
     "If": (0,),
+    "ImageDecoder": (0,),
     "Loop": (0, 1),
     "MaxUnpool": (2,),
     "MelWeightMatrix": (0, 1, 2, 3, 4),
