@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ImageDecoder on an image that is known at compile time: BMP and PNM; others are refused by name."""
+"""ImageDecoder on an image known at compile time: BMP and PNM; others are refused by name."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _bmp(data: bytes) -> Array:
     rows = abs(height)
     if len(data) < start + rows * stride:
         raise ValueError(f"a BMP of {len(data)} bytes that needs {start + rows * stride}")
-    raw = np.frombuffer(data, np.uint8, rows * stride, start).reshape(rows, stride)
+    raw: Array = np.frombuffer(data, np.uint8, rows * stride, start).reshape(rows, stride)
     raw = raw[:, : width * depth // 8].reshape(rows, width, depth // 8)
     if depth == 8:
         colours = struct.unpack_from("<I", data, 46)[0] or 256
@@ -68,7 +68,8 @@ def _bmp(data: bytes) -> Array:
 
 def _pnm(data: bytes) -> Array:
     """Red, green, blue of a grey or colour PNM, as text or bytes, of at most 255 levels."""
-    fields, at = [], 2
+    fields: list[int] = []
+    at = 2
     while len(fields) < 3:
         while data[at : at + 1].isspace() or data[at : at + 1] == b"#":
             at = data.index(b"\n", at) if data[at : at + 1] == b"#" else at + 1
