@@ -90,7 +90,10 @@ def check_fit(target: Target, needs: Needs) -> None:
     use, excess, memory = lacking[0]
     what = _WHAT[use].format(
         io_too="" if needs.io else ", inputs and outputs",
-        arena=needs.arena, io=needs.io, constants=needs.constants, stack=target.stack
+        arena=needs.arena,
+        io=needs.io,
+        constants=needs.constants,
+        stack=target.stack,
     )
     raise TargetError(
         f"{what} exceed memory {memory.name} of {target.name} by {excess} bytes",
