@@ -28,6 +28,7 @@ from aot.program import (
 )
 from aot.resources import runtime_c
 from aot.target import load_target
+from aot.twin import Twin
 
 KERNELS = str(Path(__file__).with_name("kernels") / "aot_toy.h")
 RUNTIME = runtime_c()
@@ -177,11 +178,13 @@ def mixed(name: str = "mixed") -> Program:
 
 def emit(program: Program, target: str = "x86-64", plan: Plan | None = None, **options: object):
     """The files of a bundle."""
+    regions = {(c.backend, c.region) for c in program.calls if c.region >= 0}
     return emit_c(
         program,
         plan or stacked(program),  # type: ignore[arg-type]
         load_target(target),
         Options(**options),  # type: ignore[arg-type]
+        twins=[Twin(region, vendor, reason="made by hand") for vendor, region in sorted(regions)],
     )
 
 
