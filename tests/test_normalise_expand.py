@@ -50,11 +50,12 @@ def test_names_say_where_the_nodes_come_from() -> None:
 
 
 def test_no_body_is_refused_by_its_own_name() -> None:
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
-    node = helper.make_node("RandomUniformLike", ["x"], ["y"], name="dice")
-    model = helper.make_model(helper.make_graph([node], "g", [x], [y]))
-    with pytest.raises(UnsupportedError, match=r"dice \(RandomUniformLike\): no backend"):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 2, 4, 4])
+    r = helper.make_tensor_value_info("r", TensorProto.FLOAT, [3, 5])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [3, 2, 2, 2])
+    node = helper.make_node("MaxRoiPool", ["x", "r"], ["y"], name="pool", pooled_shape=[2, 2])
+    model = helper.make_model(helper.make_graph([node], "g", [x, r], [y]))
+    with pytest.raises(UnsupportedError, match=r"pool \(MaxRoiPool\): no backend"):
         compile_model(model, Options(target="x86-64"))
 
 
