@@ -31,8 +31,11 @@ from aot.samples import random_sample, read_samples
 from aot.verify import Request, verify
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"
-INTEGER = ("hello_world_int8", "mlperf_kws_int8", "mlperf_ic_int8")
-FLOAT = ("mlperf_kws_f32",)
+INTEGER = (
+    "hello_world_int8", "mlperf_kws_int8", "mlperf_ic_int8", "mlperf_vww_int8", "mlperf_ad_int8",
+    "mlperf_sww_int8",
+)  # fmt: skip
+FLOAT = ("mlperf_kws_f32", "mlperf_ic_f32", "mlperf_vww_f32", "mlperf_ad_f32", "mlperf_sww_f32")
 TARGETS = (
     "host", "aarch64-linux", "armv7-linux", "riscv64-linux", "cortex-m0", "cortex-m3", "cortex-m4",
     "cortex-m7", "cortex-m33", "cortex-m55", "rv32imac", "rv32imafc", "rv64gc",

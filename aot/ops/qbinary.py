@@ -7,12 +7,12 @@ computed so and in float32 as the nodes say; a sum that differs by more than one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from aot.dtypes import S8, U8
+from aot.dtypes import S8, U8, DType
 from aot.errors import UnsupportedError
 from aot.lower_context import Handle, LowerContext
 from aot.ops.binary import instances, reusable, space_fields
@@ -117,9 +117,9 @@ total = _declare("qadd", "Add", "Sub")
 product = _declare("qmul", "Mul")
 
 
-def shapes_fit(m: Match) -> Iterator[tuple[bool, str]]:
+def shapes_fit(m: Match, types: Sequence[DType] = EIGHT) -> Iterator[tuple[bool, str]]:
     """Checks of every operator of two codes."""
-    yield from known(m, "a", "b", "y", types=EIGHT)
+    yield from known(m, "a", "b", "y", types=types)
     yield from constant_bounds(m)
     yield not (m.a.is_const and m.b.is_const), "two constants"
     yield 0 not in m.y.shape, f"an empty tensor {list(m.y.shape)}"
@@ -160,7 +160,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield not reason, reason
 
 
-def _operand(c: LowerContext, value: ValueRef, y: ValueRef) -> Operand:
+def code_operand(c: LowerContext, value: ValueRef, y: ValueRef) -> Operand:
     """What to pass for an operand as int8 codes, and its stored shape."""
     if value.is_const:
         data = np.asarray(value.data)
@@ -178,7 +178,7 @@ def record(c: LowerContext, m: Match, kernel: str, kind: int, fields: dict[str, 
     """Record a kernel of aot_qbinary.h on the operands as int8 codes."""
     low, high = bounds(m, codes(m, "y"))
     offset = codes(m, "y").z - codes(m, "y").signed().z
-    pair = [_operand(c, m.a, m.y), _operand(c, m.b, m.y)]
+    pair = [code_operand(c, m.a, m.y), code_operand(c, m.b, m.y)]
     space = collapse(stored(m.y), [s for _, s in pair])
     made: ValueRef | Handle = signed_output(c, m.y)
     names = ("a_mult", "b_mult", "y_mult", "a_shift", "b_shift", "y_shift", "offset")
@@ -218,11 +218,13 @@ def sum_fields(a: Codes, b: Codes, y: Codes, sign: int, rq: int) -> tuple[int, d
     return int(found.even), {**fields, "y_shift": found.shift, "offset": found.offset}
 
 
-def tflite_sum(a: Codes, b: Codes, y: Codes, sign: int) -> dict[str, int]:
+def tflite_sum(
+    a: Codes, b: Codes, y: Codes, sign: int, left: int = TFLITE_SHIFT
+) -> dict[str, int]:
     """TFLite's multipliers: operands to a common scale, then to that of the result."""
     twice = 2 * max(float(a.s), float(b.s))
     real = {"a": float(a.s) / twice, "b": float(b.s) / twice}
-    real["y"] = twice / (2**TFLITE_SHIFT * float(y.s))
+    real["y"] = twice / (2**left * float(y.s))
     fields = {}
     for name, value in real.items():
         fields[f"{name}_mult"], fields[f"{name}_shift"] = fixed_point(value)

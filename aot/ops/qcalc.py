@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Div of two 8-bit codes, and Add, Sub, Mul and Div of two 16-bit codes of one type.
+
+The bits that float32 gives, computed on integers (runtime_c/kernels/aot_qcalc.h). With `--requant
+tflite` sums and products of int16 codes with zero points 0 are TFLite's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import S8, S16, U8, U16
+from aot.lower_context import LowerContext
+from aot.ops.binary import instances, reusable, space_fields
+from aot.ops.broadcast import collapse, stored
+from aot.ops.layouts import follow
+from aot.ops.qbinary import code_operand, shapes_fit, tflite_sum
+from aot.ops.qcases import codes_of, scale, zero
+from aot.ops.qcommon import (
+    OP,
+    Codes,
+    activated,
+    bounds,
+    codes,
+    dequantised,
+    finish,
+    known,
+    quantised,
+    signed_output,
+)
+from aot.ops.registry import Case, case
+from aot.ops.requant import TFLITE, rq_of
+from aot.ops.requant import quantised as fixed_point
+from aot.partition.match import Match
+
+KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h
+#: What is added to KINDS for the arithmetic of TFLite, and by how many bits its sums move left.
+TFLITE_KINDS, TFLITE_SHIFT = 3, 15
+WIDE = (S16, U16)
+#: What one code, product or quotient may become at most, in codes of the result.
+MOST_STEPS = 2.0**20
+#: Fraction bits at most, and bits of the multipliers of sums and quotients, and of products.
+MOST_BITS, MULT_BITS, PRODUCT_BITS = 62, 31, 30
+
+
+def _declare(name: str, *op_types: str) -> Any:
+    pair = (dequantised("a"), dequantised("b"))
+    made = quantised(name, activated(OP.any_of(*op_types)(*pair, _outputs=["op"])))
+    made.layouts(follow)
+    return made
+
+
+quotient = _declare("qdiv", "Div")
+total = _declare("qadd16", "Add", "Sub")
+product = _declare("qmul16", "Mul")
+
+
+def real(m: Match) -> tuple[float, float]:
+    """What one code of `a`, and of `b`, is in codes of y; for a product or quotient the first."""
+    a, b, y = (float(codes(m, k).s) for k in "aby")
+    kind = KINDS[m.op.op_type]
+    return (a * b / y, 0.0) if kind == 1 else (a / b / y, 0.0) if kind == 2 else (a / y, b / y)
+
+
+def fraction_bits(m: Match) -> int:
+    """Fraction bits with which the multipliers still fit their width."""
+    width = PRODUCT_BITS if KINDS[m.op.op_type] == 1 else MULT_BITS
+    return min(MOST_BITS, width - 1 - math.floor(math.log2(max(real(m)))))
+
+
+def _fits(m: Match, types: tuple[Any, ...]) -> Iterator[tuple[bool, str]]:
+    yield from shapes_fit(m, types)
+    if not all(ok for ok, _ in known(m, "a", "b", "y", types=types)):
+        return
+    kinds = [codes(m, k).dtype for k in "aby"]
+    same = kinds[0] is kinds[1] is kinds[2] or set(kinds) <= {S8, U8}
+    yield same, f"codes of {', '.join(str(k) for k in kinds)} (needs one type)"
+    scales = [float(codes(m, k).s) for k in "aby"]
+    usual = all(2.0**-40 < s < 2.0**40 for s in scales)
+    yield usual, f"scales {scales}"
+    large = usual and max(real(m)) >= MOST_STEPS
+    yield not large, f"scales {scales}: a step of an operand is too large for the result"
+
+
+@quotient.check
+def quotient_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _fits(m, (S8, U8, *WIDE))
+
+
+@total.check
+@product.check
+def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _fits(m, WIDE)
+
+
+def _exact_fields(m: Match) -> dict[str, Any]:
+    """Multipliers in fixed point, and the scales for the roundings of float32."""
+    bits = fraction_bits(m)
+    mults = [min(round(r * 2.0**bits), 2**31 - 1) for r in real(m)]
+    parts = [math.frexp(float(codes(m, k).s)) for k in "aby"]
+    return {
+        "a_mult": mults[0],
+        "b_mult": mults[1],
+        "bits": bits,
+        "sig": tuple(int(f * 2**24) for f, _ in parts),
+        "exp": tuple(e - 24 for _, e in parts),
+    }
+
+
+def _tflite_fields(m: Match) -> dict[str, Any]:
+    """Multipliers of RQ 2."""
+    a, b, y = (codes(m, k) for k in "aby")
+    if KINDS[m.op.op_type] == 0:
+        return {**tflite_sum(a, b, y, 1, TFLITE_SHIFT), "offset": None}
+    found = fixed_point(float(np.float32(a.s * b.s) / y.s))
+    return dict(zip(("y_mult", "y_shift"), found, strict=True))
+
+
+def _like_tflite(c: LowerContext, m: Match) -> bool:
+    three = [codes(m, k) for k in "aby"]
+    symmetric = all(k.dtype is S16 and k.z == 0 for k in three)
+    return rq_of(c) == TFLITE and symmetric and KINDS[m.op.op_type] < 2
+
+
+FIELDS = "a_mult b_mult y_mult a_shift b_shift y_shift bits".split()
+
+
+def _to_kernel(c: LowerContext, m: Match) -> None:
+    tflite = _like_tflite(c, m)
+    fields = _tflite_fields(m) if tflite else _exact_fields(m)
+    three: dict[str, Codes] = {k: codes(m, k).signed() for k in "aby"}
+    low, high = bounds(m, codes(m, "y"))
+    offset = codes(m, "y").z - three["y"].z
+    pair = [code_operand(c, m.a, m.y), code_operand(c, m.b, m.y)]
+    space = collapse(stored(m.y), [s for _, s in pair])
+    made = signed_output(c, m.y)
+    params = c.params(
+        **space_fields(space, "ab"),
+        **{k: fields.get(k, 1 if k == "bits" else 0) for k in FIELDS},
+        sign=-1 if m.op.op_type == "Sub" else 1,
+        **{f"{k}_zero": v.z for k, v in three.items()},
+        lo=low - offset,
+        hi=high - offset,
+        sig=fields.get("sig", (0, 0, 0)),
+        exp=fields.get("exp", (0, 0, 0)),
+    )
+    kind = KINDS[m.op.op_type] + (TFLITE_KINDS if tflite else 0)
+    c.call(
+        f"aot_qcalc_{three['y'].dtype.short}",
+        made,
+        *(what for what, _ in pair),
+        params,
+        instance={**instances(space, "ab"), "OP": kind},
+        inplace=reusable(space, made, pair),
+        header="aot_qcalc.h",
+    )
+    finish(c, m.y, made)
+
+
+for _pattern in (quotient, total, product):
+    _pattern.lower(_to_kernel)
+
+
+def _operands(
+    left: tuple[int, ...], right: tuple[int, ...], dtype: str, scales: tuple[float, float, float]
+) -> list[Any]:
+    zeros = [0, 0, 0] if dtype == "int16" else [3, 17, 20]
+    a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
+    sa, sb, sy = (scale(v) for v in scales)
+    za, zb, zy = (zero(v, dtype) for v in zeros)
+    return [a, sa, za, b, sb, zb, sy, zy]
+
+
+@quotient.cases
+def quotient_cases() -> Iterator[Case]:
+    for left, right, dtype in (
+        ((2, 5, 3, 4), (2, 5, 3, 4), "int8"),
+        ((2, 5, 3, 4), (1, 5, 1, 1), "int8"),
+        ((3, 70), (3, 1), "uint8"),
+        ((7, 9), (7, 9), "int16"),
+    ):
+        yield case(*_operands(left, right, dtype, (0.031, 0.0173, 0.11)), const=(1, 2, 4, 5, 6, 7))
+    every = _operands((256, 1), (1, 255), "int8", (0.031, 0.0173, 0.031 / 0.0173))
+    every[0] = np.arange(-128, 128, dtype=np.int8).reshape(-1, 1)
+    every[3] = every[0][every[0] != 17].reshape(1, -1)  # what x / 0 becomes is not defined
+    yield case(*every, const=(1, 2, 4, 5, 6, 7))
+
+
+WIDE_SHAPES: tuple[Any, ...] = (
+    ((2, 5, 30, 4), (2, 5, 30, 4), "int16"),
+    ((2, 5, 30, 4), (1, 5, 1, 1), "uint16"),
+    ((3, 70), (3, 1), "int16"),
+)
+
+
+@total.cases
+def total_cases() -> Iterator[Case]:
+    for shapes, scales in (
+        (WIDE_SHAPES[0], (3e-4, 2e-4, 4e-4)),
+        (WIDE_SHAPES[1], (3e-4, 2e-4, 4e-4)),
+        (WIDE_SHAPES[2], (3e-4, 2e-9, 3e-4)),
+        (WIDE_SHAPES[0], (0.5, 0.25, 1.0)),
+    ):
+        yield case(*_operands(*shapes, scales), const=(1, 2, 4, 5, 6, 7))
+
+
+@product.cases
+def product_cases() -> Iterator[Case]:
+    for shapes in WIDE_SHAPES:
+        yield case(*_operands(*shapes, (3e-4, 2e-4, 1.7e-3)), const=(1, 2, 4, 5, 6, 7))
