@@ -179,10 +179,16 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _size(stored: Any) -> Any:
+    return tuple(stored) if isinstance(stored, list) else stored
+
+
 def options_of(record: Mapping[str, Any]) -> Options:
     """The Options that OUT/aotc.json remembers."""
     stored = dict(record.get("options", {}))
     known = {k: v for k, v in stored.items() if k in Options.__slots__}
     known["backends"] = tuple(known.get("backends", ()))
-    known["input_shapes"] = {k: tuple(v) for k, v in known.get("input_shapes", {}).items()}
+    shapes = known.get("input_shapes", {})
+    known["input_shapes"] = {k: tuple(_size(d) for d in v) for k, v in shapes.items()}
+    known["dims"] = {k: _size(v) for k, v in known.get("dims", {}).items()}
     return Options(**known)

@@ -127,7 +127,7 @@ class _Defined:
         self.spans: dict[str, list[tuple[int, int]]] = {}
         self.written: set[str] = set()
         for name, tensor in program.tensors.items():
-            there = name in program.inputs or name in program.carried
+            there = name in program.inputs or name in program.kept
             if (there or tensor.role is Role.CONST) and tensor.view is None:
                 self.spans[name] = [(0, tensor.nbytes)]
 

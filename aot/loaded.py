@@ -13,7 +13,7 @@ import numpy as np
 
 from aot import dtypes
 from aot.errors import AotError, BuildError, VerifyError
-from aot.run import Spec, cropped, specs
+from aot.run import Spec, check_dimensions, cropped, specs
 
 Array = np.ndarray[Any, Any]
 
@@ -70,6 +70,7 @@ class Library:
         self.name = str(manifest["name"])
         self.inputs = specs(manifest, "inputs")
         self.outputs = specs(manifest, "outputs")
+        self._manifest = manifest
         self._states = manifest.get("states", [])
         self._keep_alive = keep_alive
         self._lock = threading.Lock()
@@ -115,6 +116,7 @@ class Library:
         outputs = [
             (_checked(a, s, "output"), s) for a, s in zip(results, self.outputs, strict=True)
         ]
+        check_dimensions(self._manifest, [a for a, _ in inputs])
         with self._lock:
             status = self._run(
                 ctypes.c_void_p(self._context.ctypes.data), _pointers(inputs), _pointers(outputs)
@@ -179,11 +181,11 @@ def _checked(value: Any, spec: Spec, what: str) -> Array:
         array = np.from_dlpack(value)
     else:
         raise AotError(f"{what} {spec.name!r} is a {type(value).__name__}, not an array")
-    if array.dtype != spec.array_dtype or array.shape != spec.shape:
-        raise AotError(
-            f"{what} {spec.name!r}: {array.dtype}{list(array.shape)} "
-            f"(needs {spec.dtype}{list(spec.shape)})"
-        )
+    true = what == "input" and spec.fits(array.shape)
+    if array.dtype != spec.array_dtype or not (true or array.shape == spec.shape):
+        needs = spec.text() if what == "input" else f"{spec.dtype}{list(spec.shape)}"
+        found = f"{array.dtype}{list(array.shape)}"
+        raise AotError(f"{what} {spec.name!r}: {found} (needs {needs})")
     if not array.flags.c_contiguous:
         raise AotError(f"{what} {spec.name!r} is not contiguous", hint="numpy.ascontiguousarray(x)")
     return array
@@ -191,7 +193,7 @@ def _checked(value: Any, spec: Spec, what: str) -> Array:
 
 def _tensor(array: Array, spec: Spec) -> _DLTensor:
     dtype = dtypes.from_name(spec.dtype)
-    shape = (ctypes.c_int64 * len(spec.shape))(*spec.shape)
+    shape = (ctypes.c_int64 * len(spec.shape))(*array.shape)
     kind = _DataType(dtype.dl_code, dtype.bits, 1)
     return _DLTensor(array.ctypes.data, _Device(_CPU, 0), len(spec.shape), kind, shape, None, 0)
 

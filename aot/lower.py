@@ -17,7 +17,7 @@ from aot.options import Options
 from aot.partition.match import Match, ValueRef
 from aot.partition.select import Partition, Selected
 from aot.program import Origin, Program, Role, Tensor, View
-from aot.resident import carry, output_count, pairs, run_time_shapes, settle
+from aot.resident import carry, output_count, pairs, run_time_extents, run_time_shapes, settle
 from aot.target import Target
 from aot.vendor.backend import RegionView
 
@@ -57,17 +57,20 @@ def lower(
     shapes = run_time_shapes(c, graph, tuple(s.output for s in states), _fill)
     carry(c, states, _fill)
     carried = (*(s.place.name for s in states), *c.carried)
+    extents = run_time_extents(graph, {s.place.name for s in states})
+    hidden = {*carried, *(e.tensor for e in extents)}
     program = Program(
         name,
         dict(c.tensors),
         dict(c.consts),
-        tuple(v.name for v in inputs if v.name not in carried),
+        tuple(v.name for v in inputs if v.name not in hidden),
         tuple(names),
         tuple(c.calls),
         target.vlen,
         states=tuple(c.states),
         carried=carried,
         shapes=shapes,
+        extents=extents,
     )
     return settle(program, target, options)
 

@@ -41,9 +41,10 @@ class Options:
     the first in the order they run. `keep` gives nodes (by name) to backends, `regions` are the
     user's own, by name: {"backend", "nodes" or "begin" and "end"} (docs/regions.md).
     `partition` is "priority" or "cost", for which `tune` names a table of measured costs.
-    `dims` pins symbolic dimensions by name,
-    `input_shapes` whole inputs (() is a scalar), `bindings` makes inputs constants (a number, a
-    list or a NumPy array, cast to the input's dtype by the loader). `states` maps inputs to the
+    `dims` pins symbolic dimensions by name (a pair is a range, `--dim N=1..64`),
+    `input_shapes` whole inputs (() is a scalar; an axis may have a range too), `bindings` makes
+    inputs constants (a number, a list or a NumPy array, cast to the input's dtype by the loader).
+    `states` maps inputs to the
     outputs that the next run gets for them. `ram`, `flash` and `stack` are budgets in bytes,
     None without one. `io` "" is the target's own (boards "arena"). `dump_after` is a stage of
     STAGES or "". `test_data` is a file of samples compiled into a self-test, "" without.
@@ -58,8 +59,10 @@ class Options:
     keep: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     regions: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: _EMPTY)
     tune: str = ""
-    dims: Mapping[str, int] = field(default_factory=lambda: _EMPTY)
-    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=lambda: _EMPTY)
+    dims: Mapping[str, int | tuple[int, int]] = field(default_factory=lambda: _EMPTY)
+    input_shapes: Mapping[str, tuple[int | tuple[int, int], ...]] = field(
+        default_factory=lambda: _EMPTY
+    )
     bindings: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
     states: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     objective: Objective = "latency"

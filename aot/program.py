@@ -217,12 +217,26 @@ class RunTimeShape:
 
 
 @dataclass(frozen=True, slots=True)
+class RunTimeExtent:
+    """The dimension `name` of inputs is as long as a run says, from `least` to `most`.
+
+    `axes` are (number of the input, axis); `tensor`, int64 [1] in the arena, holds the length.
+    """
+
+    name: str
+    least: int
+    most: int
+    axes: tuple[tuple[int, int], ...]
+    tensor: str
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Tensors, constants, the vendors' objects in order of creation, the calls in order.
 
     With `io` "arena" inputs and outputs are temporaries that hold between runs. `carried` are
     temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
-    those of outputs that depend on the data.
+    those of outputs that depend on the data, `extents` the dimensions of inputs that a run says.
     """
 
     name: str
@@ -237,6 +251,12 @@ class Program:
     io: str = "caller"
     carried: tuple[str, ...] = ()
     shapes: tuple[RunTimeShape, ...] = ()
+    extents: tuple[RunTimeExtent, ...] = ()
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Tensors of the arena that are there when a run starts and hold after it."""
+        return (*self.carried, *(e.tensor for e in self.extents))
 
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
@@ -259,5 +279,6 @@ class Program:
         lines += [f"  {t.text()}" for t in self.tensors.values()]
         lines += [f"  {s.text()}" for s in self.states]
         lines += [f"  output {s.output} has the shape {s.tensor}" for s in self.shapes]
+        lines += [f"  {e.name} from {e.least} to {e.most} is {e.tensor}" for e in self.extents]
         lines += [f"  {i}: {c.text()}" for i, c in enumerate(self.calls)]
         return "\n".join(lines) + "\n"

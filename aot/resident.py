@@ -12,7 +12,8 @@ from aot.layout import PLAIN
 from aot.lower_context import Handle, LowerContext
 from aot.options import Options
 from aot.partition.match import ValueRef
-from aot.program import Origin, Program, Role, RunTimeShape, Tensor
+from aot.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
+from aot.shapes.dims import dimensions_of
 from aot.shapes.extents import RUN_TIME_SHAPES
 from aot.target import Target
 
@@ -39,7 +40,7 @@ def settle(program: Program, target: Target, options: Options) -> Program:
     """
     io = io_of(options, target)
     tensors: Mapping[str, Tensor] = program.tensors
-    own = {*program.carried, *((*program.inputs, *program.outputs) if io == "arena" else ())}
+    own = {*program.kept, *((*program.inputs, *program.outputs) if io == "arena" else ())}
     tensors = {n: replace(t, role=Role.TEMP) if n in own else t for n, t in tensors.items()}
     if target.board:
         tensors = {n: replace(t, align=min(t.align, _align(t))) for n, t in tensors.items()}
@@ -75,6 +76,26 @@ def run_time_shapes(
         fill(c, made.name, value)
         place = index - sum(s < index for s in states)
         found.append(RunTimeShape(place, tuple(axes), made.name))
+    return tuple(found)
+
+
+def run_time_extents(graph: ir.Graph, states: set[str]) -> tuple[RunTimeExtent, ...]:
+    """The dimensions that a run says, with the tensors that hold them.
+
+    `states` are inputs that are handed from run to run; ModelError if one has such a dimension.
+    """
+    dimensions = dimensions_of(graph)
+    values = [ValueRef(v) for v in graph.inputs]
+    first = len(values) - len(dimensions)
+    places = [i for i, v in enumerate(values) if v.name not in states]
+    found = []
+    for at, d in enumerate(dimensions):
+        for index, _ in d.axes:
+            if values[index].name in states:
+                what = f'"{d.name}", a dimension of state "{values[index].onnx_name}", has a range'
+                raise ModelError(what, hint=f"--dim {d.name}=N")
+        axes = tuple((places.index(index), axis) for index, axis in d.axes)
+        found.append(RunTimeExtent(d.name, d.least, d.most, axes, values[first + at].name))
     return tuple(found)
 
 

@@ -29,13 +29,32 @@ Array = np.ndarray[Any, Any]
 class Spec:
     """An input or output of a bundle, by its ONNX name.
 
-    On the axes `extents` the data decide how long it is; `shape` has their bounds.
+    On the axes `extents` the data (of an input: the caller) decide how long it is; `shape` has
+    their bounds, `least` the lower ones.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     extents: tuple[int, ...] = ()
+    least: tuple[int, ...] = ()
+
+    def fits(self, shape: tuple[int, ...]) -> bool:
+        """Whether an array of this shape is one of its arrays."""
+        least = self.least or (0,) * len(self.shape)
+        return len(shape) == len(self.shape) and all(
+            low <= n <= d if axis in self.extents else n == d
+            for axis, (n, d, low) in enumerate(zip(shape, self.shape, least, strict=True))
+        )
+
+    def text(self) -> str:
+        """`float32[1, 2..64]`."""
+        least = self.least or (0,) * len(self.shape)
+        dims = (
+            f"{low}..{d}" if axis in self.extents else str(d)
+            for axis, (d, low) in enumerate(zip(self.shape, least, strict=True))
+        )
+        return f"{self.dtype}[{', '.join(dims)}]"
 
     @property
     def array_dtype(self) -> np.dtype[Any]:
@@ -56,10 +75,29 @@ class Spec:
 
 def specs(manifest: Mapping[str, Any], key: str) -> tuple[Spec, ...]:
     """The `inputs` or `outputs` of a manifest."""
+    known = manifest.get("dimensions", ()) if key == "inputs" else ()
+    lower = {tuple(place): d["least"] for d in known for place in d["axes"]}
     return tuple(
-        Spec(e["name"], tuple(e["shape"]), e["dtype"], tuple(e.get("extents", ())))
-        for e in manifest[key]
+        Spec(
+            e["name"],
+            tuple(e["shape"]),
+            e["dtype"],
+            tuple(e.get("extents", ())),
+            tuple(lower.get((i, axis), 0) for axis, _ in enumerate(e["shape"])),
+        )
+        for i, e in enumerate(manifest[key])
     )
+
+
+def check_dimensions(manifest: Mapping[str, Any], arrays: Sequence[Array]) -> None:
+    """AotError if inputs do not agree on a dimension that they have in common."""
+    for d in manifest.get("dimensions", ()):
+        found = {arrays[i].shape[axis]: (i, axis) for i, axis in d["axes"]}
+        if len(found) > 1:
+            (one, first), (two, second) = list(found.items())[:2]
+            names = [manifest["inputs"][i]["name"] for i, _ in (first, second)]
+            what = f"dimension {d['name']!r} is {one} in {names[0]!r}, {two} in {names[1]!r}"
+            raise AotError(f"{what}: inputs must agree")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,12 +246,27 @@ def cropped(array: Array, shape: Array) -> Array:
 def _write_inputs(built: Built, steps: Sequence[Sequence[Array]], folder: Path) -> list[str]:
     """Raw files of the inputs of all steps, and the arguments that name them."""
     arguments = []
+    for arrays in steps:
+        check_dimensions(built.manifest, arrays)
     for i, spec in enumerate(built.inputs):
         kind = dtypes.from_name(spec.dtype)
-        data = b"".join(dtypes.to_bytes(arrays[i], kind) for arrays in steps)
+        data = b"".join(dtypes.to_bytes(at_bound(arrays[i], spec), kind) for arrays in steps)
         (folder / f"i{i}.bin").write_bytes(data)
         arguments += ["--input", f"{i}=i{i}.bin"]
+        if spec.extents:
+            shapes = np.array([arrays[i].shape for arrays in steps], np.int64)
+            (folder / f"e{i}.bin").write_bytes(dtypes.to_bytes(shapes, dtypes.S64))
+            arguments += ["--extents", f"{i}=e{i}.bin"]
     return arguments
+
+
+def at_bound(array: Array, spec: Spec) -> Array:
+    """An array as a bundle takes and leaves it: at the bound, elements first, then zeros."""
+    if not spec.extents or array.shape == spec.shape:
+        return array
+    padded = np.zeros(math.prod(spec.shape), array.dtype)
+    padded[: array.size] = array.ravel()
+    return padded.reshape(spec.shape)
 
 
 def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:
@@ -255,10 +308,9 @@ def conform(array: Array, spec: Spec, where: str, what: str = "input") -> Array:
         array = array.view(wanted)
     if array.dtype != wanted and array.dtype.name == dtypes.from_name(spec.dtype).np_name:
         array = array.view(wanted)
-    if array.dtype != wanted or array.shape != spec.shape:
+    if array.dtype != wanted or not spec.fits(array.shape):
         raise AotError(
-            f"{what} {spec.name!r}: {array.dtype}{list(array.shape)} "
-            f"(needs {spec.dtype}{list(spec.shape)})",
+            f"{what} {spec.name!r}: {array.dtype}{list(array.shape)} (needs {spec.text()})",
             where,
         )
     return array
@@ -282,7 +334,7 @@ def read_inputs(built: Built, sources: Sequence[str]) -> list[Array]:
 
 
 def _list(names: Mapping[str, Spec]) -> str:
-    shown = [f"{s.name} {s.dtype}{list(s.shape)}" for s in names.values()]
+    shown = [f"{s.name} {s.text()}" for s in names.values()]
     return ", ".join(shown[:6]) + (" …" if len(shown) > 6 else "")
 
 

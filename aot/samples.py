@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 
 from aot.errors import AotError
 from aot.npz import read_npz
-from aot.run import Spec, conform
+from aot.run import Spec, at_bound, conform
 
 if TYPE_CHECKING:
     import onnx
@@ -80,15 +79,7 @@ def read_samples(
 
 def _at_bound(array: Array, spec: Spec, where: str) -> Array:
     """An expected output as a run leaves it: at its bound the elements, then zeros."""
-    fits = array.ndim == len(spec.shape) and all(
-        n <= d if a in spec.extents else n == d
-        for a, (n, d) in enumerate(zip(array.shape, spec.shape, strict=True))
-    )
-    if not spec.extents or not fits:
-        return conform(array, spec, where, "output")
-    padded = np.zeros(math.prod(spec.shape), array.dtype)
-    padded[: array.size] = array.ravel()
-    return conform(padded.reshape(spec.shape), spec, where, "output")
+    return at_bound(conform(array, spec, where, "output"), spec)
 
 
 def _key(key: str, names: Mapping[str, str], known: set[str]) -> tuple[int, str]:

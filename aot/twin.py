@@ -171,7 +171,7 @@ def _base(program: Program, plan: Plan, region: int) -> int:
 def _lasting(program: Program) -> Iterable[str]:
     """Tensors of the arena that hold between runs."""
     ends = (*program.inputs, *program.outputs) if program.io == "arena" else ()
-    return (*ends, *program.carried)
+    return (*ends, *program.kept)
 
 
 def _overlap(program: Program, plan: Plan, left: str, right: str) -> bool:

@@ -88,7 +88,7 @@ def later_command_lines() -> list[list[str]]:
         ["--weights", "blob"],
         ["--objective", "energy"],
     ]
-    options += [["--weights", "section=.w"], ["--dim", "n=1..64"]]
+    options += [["--weights", "section=.w"]]
     options += [["--backend", "cmsis_nn"], ["--backend", "accel_sim:64"]]
     lines = [["m.onnx", "-o", "out", *o] for o in options]
     lines += [[name, "x"] for name in LATER_COMMANDS]

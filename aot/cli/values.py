@@ -7,7 +7,6 @@ import re
 from argparse import ArgumentTypeError
 from typing import Any
 
-from aot.cli.later import unavailable
 from aot.errors import TargetError
 
 
@@ -30,24 +29,33 @@ def _integer(text: str) -> int | None:
     return int(text) if re.fullmatch(r"-?[0-9]{1,19}", text) else None
 
 
-def dim(text: str) -> tuple[str, int]:
-    """`NAME=V`."""
+def dim(text: str) -> tuple[str, int | tuple[int, int]]:
+    """`NAME=V`, or `NAME=1..64` for a dimension that every run says."""
     name, value = _pair(text, "NAME=V")
-    if re.fullmatch(r"[0-9]+\.\.[0-9]+", value):
-        raise unavailable(f"--dim {text} (a bounded dimension)", "pin it: --dim NAME=V")
-    number = _integer(value)
-    if number is None or number < 0:
+    size = _size(value)
+    if size is None or size == -1:
         raise ArgumentTypeError(f"{value!r} is not a size of dimension {name!r}")
-    return name, number
+    return name, size
 
 
-def input_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """`X=1,3,224,224`; `X=` is a scalar, -1 leaves an axis unpinned."""
+def _size(text: str) -> int | tuple[int, int] | None:
+    """`V` (-1 and up) or `A..B`, None if the text is neither."""
+    low, dots, high = text.partition("..")
+    if dots and not re.fullmatch(r"[0-9]{1,18}\.\.[0-9]{1,18}", text):
+        return None
+    if dots and int(low) != int(high):
+        return (int(low), int(high)) if int(low) < int(high) else None
+    number = _integer(low)
+    return None if number is None or number < -1 else number
+
+
+def input_shape(text: str) -> tuple[str, tuple[int | tuple[int, int], ...]]:
+    """`X=1,3,224,224`; `X=` is a scalar, -1 leaves an axis unpinned, 32..320 is a range."""
     name, value = _pair(text, "X=1,3,224,224")
     if not value:
         return name, ()
-    sizes = [_integer(v) for v in value.split(",")]
-    if any(s is None or s < -1 for s in sizes):
+    sizes = [_size(v) for v in value.split(",")]
+    if any(s is None for s in sizes):
         raise ArgumentTypeError(f"{value!r} is not a shape of input {name!r}")
     return name, tuple(s for s in sizes if s is not None)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
 from aot.emit_c.trace import arena_offset
-from aot.program import Program, Tensor
+from aot.program import Program, RunTimeExtent, Tensor
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
@@ -64,6 +64,7 @@ def spell_specs(program: Program) -> str:
             extents += [ctext.integer(d) for d in t.shape]
         specs.append(_table("aot_spec", f"{name}_{what}_specs", rows or ["{0, 0, 0, 0, 1, 0}"]))
     tables = [_table("int64_t", f"{name}_extents", extents or ["0"]), *specs]
+    tables += [_dynamic(program)] if program.extents else []
     return "\n".join(
         [
             "/* SPDX-License-Identifier: MIT-0 */",
@@ -107,12 +108,34 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
         "carried": len(program.carried),
         "shape_places": _shape_places(program, plan),
         "dynamic_outputs": len(program.shapes),
+        "symbols": len(program.extents),
+        "symbol_least": _list(e.least for e in program.extents),
+        "symbol_most": _list(e.most for e in program.extents),
+        "symbol_places": _list(arena_offset(program, plan, e.tensor) for e in program.extents),
+        "dimensions": "\n".join(_inside_comment(e) for e in program.extents),
         "clear": "\n".join(
             f"    memset(arena + {plan.placements[n].offset}, 0, {program.tensors[n].nbytes});"
             for n in program.carried
             if n in plan.placements
         ),
     }
+
+
+def _inside_comment(e: RunTimeExtent) -> str:
+    places = ", ".join(f"axis {axis} of input {i}" for i, axis in e.axes)
+    return " *   " + _inside(f"{ctext.plain(e.name)}, {e.least} to {e.most}: {places}")
+
+
+def _dynamic(program: Program) -> str:
+    """For every entry of the table of extents: 0, or one more than the number of its dimension."""
+    own = {(i, axis): k + 1 for k, e in enumerate(program.extents) for i, axis in e.axes}
+    rows = [
+        str(own.get((i, a), 0))
+        for i, t in enumerate(inputs(program))
+        for a, _ in enumerate(t.shape)
+    ]
+    rows += ["0" for t in outputs(program) for _ in t.shape]
+    return _table("uint8_t", f"{program.name}_dynamic", rows or ["0"])
 
 
 def _shape_places(program: Program, plan: Plan) -> str:

@@ -63,7 +63,11 @@ def manifest_of(
             "specialise": options.specialise,
             "io": program.io,
         },
-        "inputs": [_tensor(program, plan, t) for t in interface.inputs(program)],
+        "inputs": _inputs(program, plan),
+        "dimensions": [
+            {"name": e.name, "least": e.least, "most": e.most, "axes": [list(a) for a in e.axes]}
+            for e in program.extents
+        ],
         "outputs": _outputs(program, plan),
         "states": [
             {"output": options.states.get(interface.label(t), ""), **_tensor(program, plan, t)}
@@ -90,6 +94,19 @@ def dump(manifest: Mapping[str, Any]) -> bytes:
 def sources_of(files: Mapping[str, File]) -> list[dict[str, Any]]:
     """Path, size and checksum of each file."""
     return [{"path": p, "bytes": len(files[p]), "sha256": sha256(files[p])} for p in sorted(files)]
+
+
+def _inputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
+    """The inputs; `shape` has upper bounds on the axes `extents`, whose extent a run says."""
+    axes: dict[int, list[int]] = {}
+    for extent in program.extents:
+        for index, axis in extent.axes:
+            axes.setdefault(index, []).append(axis)
+    found = []
+    for i, tensor in enumerate(interface.inputs(program)):
+        own = {"extents": sorted(axes[i])} if i in axes else {}
+        found.append({**_tensor(program, plan, tensor), **own})
+    return found
 
 
 def _outputs(program: Program, plan: Plan) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     check_functions(proto, options)
     light, big = weights.split(proto, folder)
     options = open_inputs(light.graph, options)
-    pin(light.graph, options)
+    dimensions = pin(light.graph, options)
     hints = _forget_shapes(light)
     weights.stand_in(light.graph, big)
     light.ir_version = max(light.ir_version, MIN_IR_VERSION)
@@ -95,7 +95,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     for graph in graphs(model):
         hoist_constants(graph)
         separate_outputs(graph)
-    infer(model, hints, options.rules, options.max_string)
+    infer(model, hints, options.rules, options.max_string, dimensions)
     open_strings(model, options.max_string)
     names.name_everything(model)
     return model

@@ -85,8 +85,12 @@ def _tensor(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
 def _free_symbols(info: onnx.ValueInfoProto, options: LoadOptions) -> None:
     """Elements need not agree on the sizes that the file calls by one name."""
     for dim in info.type.tensor_type.shape.dim:
-        if dim.dim_param in options.dims:
-            dim.dim_value = options.dims[dim.dim_param]
+        size = options.dims.get(dim.dim_param)
+        if isinstance(size, tuple):
+            what = f'"{info.name}": the elements of a sequence cannot have a range of sizes'
+            raise UnsupportedError(f"{what} ({dim.dim_param})", hint=f"--dim {dim.dim_param}=N")
+        if size is not None:
+            dim.dim_value = size
         elif dim.HasField("dim_param"):
             dim.ClearField("dim_param")
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from aot.errors import UsageError
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -19,11 +21,30 @@ PACKED_LATENCY, PACKED_FLASH = 8 * MIB, 4096
 (measured on a host), and smaller including the kernel."""
 
 
+Size = int | tuple[int, int]
+"""How long an axis is, or between which lengths (both included) it may be in a run."""
+
+
+def size_of(given: Any, what: str) -> Size:
+    """`given` as a Size: a number, or two (a range of one length is a number). UsageError."""
+    pair = given if isinstance(given, tuple | list) else (given, given)
+    try:
+        low, high = (int(v) for v in pair)
+    except (TypeError, ValueError):
+        raise UsageError(f"{what} {given!r}: not a size or a pair of sizes") from None
+    if low == high:
+        return low
+    if low < 0 or low > high:
+        raise UsageError(f"{what} {low}..{high}: not a range of sizes")
+    return low, high
+
+
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
     """Options of `load` and `normalise`.
 
-    `dims` pins symbolic dimensions by name, `input_shapes` whole inputs by their ONNX name,
+    `dims` pins symbolic dimensions by name, `input_shapes` whole inputs by their ONNX name (a pair
+    is a range: the axis is planned for its upper end, a run says how long it is),
     `bindings` turns inputs into constants (NumPy arrays or scalars). `claimed` holds
     "domain::name" of operators and model functions a named backend takes as they are;
     `keeps` the operator types a backend wants unfolded ("BatchNormalization").
@@ -38,8 +59,8 @@ class LoadOptions:
     `max_sequence` bounds the elements of a sequence, `max_string` the bytes of a string.
     """
 
-    dims: Mapping[str, int] = field(default_factory=dict)
-    input_shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    dims: Mapping[str, Size] = field(default_factory=dict)
+    input_shapes: Mapping[str, tuple[Size, ...]] = field(default_factory=dict)
     bindings: Mapping[str, Any] = field(default_factory=dict)
     claimed: frozenset[str] = frozenset()
     keeps: frozenset[str] = frozenset()

@@ -1,23 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pinning: every input gets a static shape from the file, `--dim`, `--input-shape` or `--bind`."""
+"""Pinning: every input gets a static shape from the file, `--dim`, `--input-shape` or `--bind`.
+
+A range gives an axis the length of its upper end and makes it a Dimension that every run says.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.errors import AotError, ModelError, UnsupportedError, UsageError, raise_all
-from aot.load.options import LoadOptions
+from aot.load.options import LoadOptions, Size, size_of
+from aot.shapes.dims import Dimension
 from aot.shapes.limits import excess
 
 if TYPE_CHECKING:
     import onnx
 
-Dim = int | str | None
-"""A size, a symbol's name, or None where the file says nothing."""
+Dim = int | str | Dimension | None
+"""A size, a symbol's name, a range, or None where the file says nothing."""
+
+Known = dict[str, int | Dimension]
 
 ANONYMOUS = ("", "?", "*", "-1", "None")
 """What exporters write for "any size": two of them need not be equal."""
@@ -81,11 +87,14 @@ def _open(name: str, dims: list[Dim] | None) -> Iterator[OpenAxis]:
             yield OpenAxis(name, axis, "", f"--input-shape {name}={shape}")
 
 
-def pin(graph: onnx.GraphProto, options: LoadOptions) -> None:
-    """Make every input static and every binding an initialiser; forget inner declared shapes."""
+def pin(graph: onnx.GraphProto, options: LoadOptions) -> tuple[Dimension, ...]:
+    """Make every input static and every binding an initialiser; forget inner declared shapes.
+
+    Axes with a range are as long as its upper end; these dimensions are returned.
+    """
     inputs = user_inputs(graph)
     _check_names(inputs, options)
-    symbols = dict(options.dims)
+    symbols: Known = {n: _known(n, size_of(v, f"--dim {n}")) for n, v in options.dims.items()}
     shapes: dict[str, list[Dim] | None] = {}
     for info in inputs:
         dims = declared(info)
@@ -101,9 +110,24 @@ def pin(graph: onnx.GraphProto, options: LoadOptions) -> None:
     kept = [i for i in inputs if i.name not in options.bindings]
     del graph.input[:]
     graph.input.extend(kept)
+    return _dimensions([_substitute(shapes[i.name], symbols) or [] for i in kept])
 
 
-def _wanted(name: str, options: LoadOptions) -> tuple[int, ...] | None:
+def _known(name: str, size: Size) -> int | Dimension:
+    return Dimension(name, *size) if isinstance(size, tuple) else size
+
+
+def _dimensions(shapes: list[list[Dim]]) -> tuple[Dimension, ...]:
+    """The ranges among the inputs' shapes, each with its axes."""
+    places: dict[Dimension, list[tuple[int, int]]] = {}
+    for index, dims in enumerate(shapes):
+        for axis, dim in enumerate(dims):
+            if isinstance(dim, Dimension):
+                places.setdefault(dim, []).append((index, axis))
+    return tuple(replace(d, axes=tuple(axes)) for d, axes in places.items())
+
+
+def _wanted(name: str, options: LoadOptions) -> tuple[Size, ...] | None:
     if name in options.bindings:
         return tuple(np.shape(options.bindings[name]))
     return options.input_shapes.get(name)
@@ -124,31 +148,47 @@ def _check_names(inputs: list[onnx.ValueInfoProto], options: LoadOptions) -> Non
                 hint = f"the model has {', '.join(known[:8]) or 'none'}"
                 raise ModelError(f'the model has no {what} "{name}"', hint=hint)
     for name, size in options.dims.items():
-        if size < 0:
+        if isinstance(size, int) and size < 0:
             raise UsageError(f"--dim {name}={size}: a dimension cannot be negative")
 
 
 def _merge(
-    name: str, dims: list[Dim] | None, wanted: tuple[int, ...], symbols: dict[str, int]
+    name: str, dims: list[Dim] | None, wanted: tuple[Size, ...], symbols: Known
 ) -> list[Dim]:
     """`wanted` checked against the declared dims; names a whole shape gives become known."""
     if dims is None:
-        return list(wanted)
+        return [_given(name, axis, None, size) for axis, size in enumerate(wanted)]
     if len(dims) != len(wanted):
         what = f'input "{name}" has rank {len(dims)}, the shape given {list(wanted)} has '
         raise ModelError(f"{what}{len(wanted)}")
     for axis, (dim, size) in enumerate(zip(dims, wanted, strict=True)):
-        if size < 0 and size != -1:
+        if isinstance(size, int) and size < -1:
             raise ModelError(f'input "{name}": dimension {axis} given as {size} (negative)')
         if isinstance(dim, int) and size not in (dim, -1):
-            raise ModelError(f'input "{name}": dimension {axis} is {dim} in the model, not {size}')
-        if isinstance(dim, str) and size >= 0 and symbols.setdefault(dim, size) != size:
-            what = f'input "{name}": dimension {axis} ("{dim}") is given as {size}'
-            raise ModelError(f"{what} and as {symbols[dim]}")
-    return [d if size == -1 else size for d, size in zip(dims, wanted, strict=True)]
+            said = _text(size)
+            raise ModelError(f'input "{name}": dimension {axis} is {dim} in the model, not {said}')
+        if isinstance(dim, str) and size != -1:
+            known = _known(dim, size_of(size, f"--input-shape {name}"))
+            if symbols.setdefault(dim, known) != known:
+                what = f'input "{name}": dimension {axis} ("{dim}") is given as {_text(known)}'
+                raise ModelError(f"{what} and as {_text(symbols[dim])}")
+    pairs = zip(dims, wanted, strict=True)
+    return [d if s == -1 else _given(name, a, d, s) for a, (d, s) in enumerate(pairs)]
 
 
-def _substitute(dims: list[Dim] | None, symbols: Mapping[str, int]) -> list[Dim] | None:
+def _given(name: str, axis: int, dim: Dim, size: Size) -> Dim:
+    """A size of `--input-shape`; a range without a name in the file is called after its axis."""
+    label = dim if isinstance(dim, str) else f"{name}[{axis}]"
+    return _known(label, size_of(size, f"--input-shape {name}"))
+
+
+def _text(size: Size | Dimension) -> str:
+    if isinstance(size, Dimension):
+        return f"{size.least}..{size.most}"
+    return f"{size[0]}..{size[1]}" if isinstance(size, tuple) else str(size)
+
+
+def _substitute(dims: list[Dim] | None, symbols: Mapping[str, int | Dimension]) -> list[Dim] | None:
     if dims is None:
         return None
     return [symbols.get(d, d) if isinstance(d, str) else d for d in dims]
@@ -162,10 +202,14 @@ def _errors(name: str, dims: list[Dim] | None) -> Iterator[AotError]:
             symbol = f' ("{axis.symbol}")' if axis.symbol else ""
             what = f'input "{name}": dimension {axis.axis}{symbol} is not pinned'
         yield ModelError(what, hint=f"add {axis.option}")
-    if dims is not None and all(isinstance(d, int) for d in dims):
-        reason = excess([d for d in dims if isinstance(d, int)])
+    if dims is not None and all(isinstance(d, int | Dimension) for d in dims):
+        reason = excess([_most(d) for d in dims if isinstance(d, int | Dimension)])
         if reason:
             yield ModelError(f'input "{name}": {reason}')
+
+
+def _most(dim: int | Dimension) -> int:
+    return dim.most if isinstance(dim, Dimension) else dim
 
 
 def _set_shape(info: onnx.ValueInfoProto, dims: list[Dim] | None) -> None:
@@ -173,8 +217,8 @@ def _set_shape(info: onnx.ValueInfoProto, dims: list[Dim] | None) -> None:
     del shape.dim[:]
     for dim in dims or ():
         entry = shape.dim.add()
-        if isinstance(dim, int):
-            entry.dim_value = dim
+        if isinstance(dim, int | Dimension):
+            entry.dim_value = _most(dim)
 
 
 def bind(

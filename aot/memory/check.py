@@ -80,7 +80,7 @@ def check_plan(program: Program, plan: Plan) -> None:
                 owners.take(t.begin, t.end, t.root)
     for name, begin, end, _ in between:
         left = roots[name][0].name
-        kept = name in program.carried or name in (*program.outputs, *_shapes(program))
+        kept = name in program.kept or name in (*program.outputs, *_shapes(program))
         if kept and (stranger := owners.stranger(begin, end, left)) is not None:
             raise InternalError(f"{name} does not hold after the run: {stranger or 'not written'}")
 
@@ -96,7 +96,7 @@ def _between_runs(program: Program, plan: Plan) -> list[tuple[str, int, int, boo
     Inputs are filled while the outputs of the run before are still there: none may meet.
     """
     found = []
-    ends = (program.inputs, True), (program.carried, True), (program.outputs, False)
+    ends = (program.inputs, True), (program.kept, True), (program.outputs, False)
     for names, fresh in (*ends, (_shapes(program), False)):
         for name in names:
             place = plan.placements.get(name)

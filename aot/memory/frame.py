@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lives in the arena between two runs: a call before the first one and one after the last.
 
-Resident inputs and carried tensors are written by the opening call, resident outputs, carried
-tensors and run-time shapes are read by the closing one; outputs are read by the opening call too,
-because they hold until the next run and so may not lie on an input that is filled before it. These
-two calls exist for the scheduler and the planner only.
+Resident inputs and what is kept (states, extents) are written by the opening call, resident
+outputs, what is kept and run-time shapes are read by the closing one; outputs are read by the
+opening call too, because they hold until the next run and so may not lie on an input that is filled
+before it. These two calls exist for the scheduler and the planner only.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ def framed(program: Program, cyclic: bool = True) -> Program:
     """
     inputs, outputs = residents(program)
     shapes = tuple(s.tensor for s in program.shapes)
-    if not (inputs or outputs or program.carried or shapes):
+    if not (inputs or outputs or program.kept or shapes):
         return program
-    filled = (*inputs, *program.carried)
+    filled = (*inputs, *program.kept)
     held = (*outputs, *shapes) if filled else outputs
     first = _call(filled, held if cyclic else ())
-    last = _call((), (*outputs, *program.carried, *shapes))
+    last = _call((), (*outputs, *program.kept, *shapes))
     return replace(program, calls=(first, *program.calls, last))
 
 

@@ -41,10 +41,15 @@ class Bounds:
         self._facts = facts
         self._found: dict[ir.Value, Interval | None] = {}
 
-    def extent(self, value: ir.Value, most: float) -> None:
-        """Note that the elements of `value` are extents: 0 to `most`."""
+    def extent(self, value: ir.Value, most: float, least: float = 0) -> None:
+        """Note that the elements of `value` are extents: `least` to `most`."""
         shape = shape_of(value)
-        self._found[value] = Interval(np.zeros(shape), np.full(shape, float(most)))
+        found = Interval(np.full(shape, float(least)), np.full(shape, float(most)))
+        known = self._found.get(value)
+        if known is not None:  # what was proved stays
+            low, high = np.maximum(found.low, known.low), np.minimum(found.high, known.high)
+            found = Interval(low, high)
+        self._found[value] = found
 
     def of(self, value: ir.Value | None, depth: int = 0) -> Interval | None:
         """The bounds of a small value, None if nothing can be said."""

@@ -199,10 +199,14 @@ class Extents:
             value = self.node(before, "Reshape", [value, where], [(INT64, (1,))])[0]
         return value
 
-    def new(self, value: ir.Value, most: int) -> ir.Value:
-        """Note that `value` is an extent of at most `most`."""
-        self.bounds.extent(value, most)
+    def new(self, value: ir.Value, most: int, least: int = 0) -> ir.Value:
+        """Note that `value` is an extent from `least` to `most`."""
+        self.bounds.extent(value, most, least)
         return value
+
+    def forget(self, value: ir.Value) -> None:
+        """Note that `value` has no dynamic axes."""
+        self._axes.pop(value, None)
 
     def neutral(
         self, before: ir.Node, value: ir.Value, fill: Any, axes: Sequence[int] = ()

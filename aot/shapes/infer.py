@@ -8,7 +8,7 @@ value and dimension; what is inconsistent or absurdly large is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aot.edit import inline_branch
@@ -17,6 +17,7 @@ from aot.shapes.checks import problem
 from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
+from aot.shapes.dims import Dimension, open_dimensions
 from aot.shapes.evaluate import Invalid, Unknown, evaluate
 from aot.shapes.extents import Extents, refused
 from aot.shapes.flow import flows
@@ -58,15 +59,18 @@ def infer(
     hints: Mapping[str, onnx.TypeProto] | None = None,
     rules: Mapping[tuple[str, str], Rule] | None = None,
     max_string: int = 0,
+    dimensions: Sequence[Dimension] = (),
 ) -> None:
     """Type every value of `model` in place; raise all errors found.
 
     `hints` are the types the file declares for the outputs, compared with what is inferred;
-    `rules` infers operators onnx does not know; strings have at most `max_string` bytes.
+    `rules` infers operators onnx does not know; strings have at most `max_string` bytes; every run
+    says how long the `dimensions` are.
     An If of known condition is replaced by its branch: the other one may not even fit.
     Postcondition: every value has a dtype and a static shape.
     """
     sweep = Sweep(model, rules or {}, max_string)
+    open_dimensions(sweep.extents, model.graph, dimensions)
     sweep.run(model.graph)
     raise_all(sweep.errors)
     for node, branch in sweep.control.taken:

@@ -36,19 +36,17 @@ static inline int aot_is_compact(const DLTensor *t) {
     return 1;
 }
 
-/* Whether `t` is what `spec` says; nothing it points to but shape and strides is read. */
-static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spec,
-                                          const int64_t *extents) {
-    int32_t i;
+/* Whether the caller's tensor has the axes that `spec` says, and an array of their extents. */
+static inline aot_status aot_check_axes(const DLTensor *t, const aot_spec *spec) {
     if (t == NULL)
         return AOT_NULL;
     if (t->ndim != spec->ndim)
         return AOT_BAD_NDIM;
-    if (t->ndim > 0 && t->shape == NULL)
-        return AOT_NULL;
-    for (i = 0; i < t->ndim; ++i)
-        if (t->shape[i] != extents[spec->extents + i])
-            return AOT_BAD_SHAPE;
+    return t->ndim > 0 && t->shape == NULL ? AOT_NULL : AOT_OK;
+}
+
+/* Everything but the shape. */
+static inline aot_status aot_check_rest(const DLTensor *t, const aot_spec *spec) {
     if (t->dtype.code != spec->code || t->dtype.bits != spec->bits || t->dtype.lanes != 1)
         return AOT_BAD_DTYPE;
     if ((int)t->device.device_type != (int)kDLCPU || t->device.device_id != 0)
@@ -62,6 +60,64 @@ static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spe
             return AOT_BAD_ALIGN;
     }
     return AOT_OK;
+}
+
+/* Whether `t` is what `spec` says; nothing it points to but shape and strides is read. */
+static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spec,
+                                          const int64_t *extents) {
+    const aot_status status = aot_check_axes(t, spec);
+    int32_t i;
+    if (status != AOT_OK)
+        return status;
+    for (i = 0; i < t->ndim; ++i)
+        if (t->shape[i] != extents[spec->extents + i])
+            return AOT_BAD_SHAPE;
+    return aot_check_rest(t, spec);
+}
+
+/* -- Dimensions that a run says. `dynamic` has, for every entry of the model's table `extents`, 0
+ * or one more than the number of its dimension, of which `extents` then is the upper bound and
+ * `least` the lower one; `said` are the dimensions' extents, negative where nothing is said yet. */
+
+/* Whether entry `at` may be `extent`, which is noted. */
+static inline int aot_extent_fits(int64_t extent, int32_t at, const int64_t *extents,
+                                  const uint8_t *dynamic, const int64_t *least, int64_t *said) {
+    const int k = (int)dynamic[at] - 1;
+    if (k < 0)
+        return extent == extents[at];
+    if (extent < least[k] || extent > extents[at] || (said[k] >= 0 && said[k] != extent))
+        return 0;
+    said[k] = extent;
+    return 1;
+}
+
+/* aot_check_tensor for inputs that may have such dimensions. */
+static inline aot_status aot_check_dynamic(const DLTensor *t, const aot_spec *spec,
+                                           const int64_t *extents, const uint8_t *dynamic,
+                                           const int64_t *least, int64_t *said) {
+    const aot_status status = aot_check_axes(t, spec);
+    int32_t i;
+    if (status != AOT_OK)
+        return status;
+    for (i = 0; i < t->ndim; ++i)
+        if (!aot_extent_fits(t->shape[i], spec->extents + i, extents, dynamic, least, said))
+            return AOT_BAD_SHAPE;
+    return aot_check_rest(t, spec);
+}
+
+/* Bytes of a tensor whose dimensions are as `said` (NULL: the largest there can be). Elements that
+ * share bytes have no such dimension. */
+static inline size_t aot_dynamic_bytes(const aot_spec *spec, const int64_t *extents,
+                                       const uint8_t *dynamic, const int64_t *said) {
+    size_t bytes = spec->bytes;
+    int32_t i;
+    for (i = 0; said != NULL && i < spec->ndim; ++i) {
+        const int32_t at = spec->extents + i;
+        const int k = (int)dynamic[at] - 1;
+        if (k >= 0 && said[k] >= 0 && extents[at] > 0)
+            bytes = bytes / (size_t)extents[at] * (size_t)said[k];
+    }
+    return bytes;
 }
 
 /* Address of the first element of a checked tensor. */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Runs a model on files of the debugging host, by semihosting, on boards.
  *
- *   NAME [--input I=FILE].. [--output I=FILE].. [--shape I=FILE].. [--fill 0] [--steps N]
- *        [--repeat N [--warmup W]] [--report FILE] [--trace DIR] [--profile FILE]
+ *   NAME [--input I=FILE].. [--extents I=FILE].. [--output I=FILE].. [--shape I=FILE]..
+ *        [--fill 0] [--steps N] [--repeat N [--warmup W]] [--report FILE] [--trace DIR]
+ *        [--profile FILE]
  *
  * Files are raw little-endian row-major bytes; names have no spaces. With --steps they hold that
  * many tensors, one for each run. --repeat writes one line of JSON to --report. --trace and
@@ -29,7 +30,7 @@ extern void *aot_model_trace_user;
 #include "selftest.h"
 #endif
 
-#define LINE (24 * (IN + OUT + AOT_MODEL_SHAPES) + 200)
+#define LINE (24 * (IN + OUT + AOT_MODEL_SHAPES + (AOT_MODEL_EXTENTS > 0 ? IN : 0)) + 200)
 #define PAINT 0x5AFEC0DEU
 /* A function whose variables are not on the stack while the model runs. */
 #define ALONE __attribute__((noinline))
@@ -40,6 +41,9 @@ static DLTensor tensors[IN + OUT];
 static const DLTensor *inputs[IN];
 static DLTensor *outputs[OUT];
 static AOT_ALIGNED(16) unsigned char io[AOT_MODEL_IO_BYTES > 0 ? AOT_MODEL_IO_BYTES : 1];
+#if AOT_MODEL_EXTENTS
+static int64_t shapes[IN][8]; /* what has more axes has none that a run says */
+#endif
 #endif
 
 static const char model[] = AOT_MODEL_NAME ": ";
@@ -154,6 +158,9 @@ static const char known[] = "--input\0ti--output\0to--steps\0ns--repeat\0nn--war
 #if AOT_MODEL_SHAPES
                             "--shape\0td"
 #endif
+#if AOT_MODEL_EXTENTS
+                            "--extents\0te"
+#endif
 #ifdef AOT_TRACE
                             "--trace\0wt--profile\0fp"
 #endif
@@ -178,13 +185,13 @@ static void option(const char *name, const char *text, request *r) {
     if (kind == 't') {
         if (value < 0 || *end != '=' || end[1] == '\0')
             die(2, "write I=FILE: ", text);
-        if (value >= (how[1] == 'i' ? AOT_MODEL_INPUTS : AOT_MODEL_OUTPUTS))
+        if (value >= (how[1] == 'i' || how[1] == 'e' ? AOT_MODEL_INPUTS : AOT_MODEL_OUTPUTS))
             die(2, "no such tensor: ", text);
     }
     if (r->letter != how[1] || (kind == 't' && value != r->index))
         return;
     if (kind == 't') {
-        if (how[1] == 'i')
+        if (how[1] == 'i' || how[1] == 'e')
             read_file(end + 1, r->data, r->bytes, r->step, r->steps);
         else
             write_file(end + 1, r->data, r->bytes, r->step);
@@ -295,9 +302,41 @@ ALONE static void prepare(void) {
     check(aot_model_init(&context, NULL, 0), "init: status ");
 }
 
+#if AOT_MODEL_EXTENTS
+/* The shapes of the inputs that are said; the others are at their bounds. */
+ALONE static void load_shapes(uint32_t step, uint32_t steps) {
+    request r;
+    begin(&r, 'e');
+    for (; r.index < AOT_MODEL_INPUTS; ++r.index) {
+        const aot_spec *spec = &aot_model_input_specs[r.index];
+        int64_t shape[8];
+        if (spec->ndim > 8)
+            continue;
+        r.data = shape;
+        r.bytes = (size_t)spec->ndim * sizeof shape[0];
+        r.step = step;
+        r.steps = steps;
+        r.found = 0;
+        (void)look(&r);
+        if (!r.found)
+            continue;
+#if AOT_MODEL_IO_ARENA
+        check(aot_model_set_input_shape(&context, r.index, shape), "shape: status ");
+#else
+        memcpy(shapes[r.index], shape, sizeof shape);
+        tensors[r.index].shape = shapes[r.index];
+#endif
+    }
+}
+#endif
+
 /* Runs destroy the inputs: they are read before each. */
 ALONE static void load(uint32_t step, uint32_t steps, int filled) {
     request r;
+#if AOT_MODEL_EXTENTS
+    if (!filled)
+        load_shapes(step, steps);
+#endif
     begin(&r, 'i');
     for (; r.index < AOT_MODEL_INPUTS; ++r.index) {
         const aot_spec *spec;

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Runs a model on files, for POSIX hosts.
  *
- *   NAME [--input I=FILE].. [--output I=FILE].. [--shape I=FILE].. [--fill SEED]
- *        [--repeat N [--warmup W]] [--steps N] [--trace DIR] [--profile N] [--info]
+ *   NAME [--input I=FILE].. [--extents I=FILE].. [--output I=FILE].. [--shape I=FILE]..
+ *        [--fill SEED] [--repeat N [--warmup W]] [--steps N] [--trace DIR] [--profile N] [--info]
  *
  * Without arguments, where the bundle holds test vectors: a self-test.
  * Files are raw little-endian row-major bytes; with --steps they hold that many tensors, one for
  * each run. An output whose shape depends on the data is written at its bound, elements first, then
- * zeros; --shape writes its true extents (int64). --repeat and --profile print one line of JSON.
+ * zeros; --shape writes its true extents (int64). In the same way the files of inputs are as long
+ * as their bounds say; --extents reads true ones (int64). --repeat and --profile print one line of
+ * JSON.
  * --trace and --profile need the build with AOT_TRACE. Exit status: 0, 1 failed, 2 usage. */
 #ifndef _DEFAULT_SOURCE
 #define _DEFAULT_SOURCE 1 /* madvise */
@@ -47,6 +49,7 @@ extern void *aot_model_trace_user;
 
 typedef struct options {
     const char *input[IN];
+    const char *extents[IN];
     const char *output[OUT];
     const char *shape[OUT];
     const char *trace;
@@ -95,6 +98,8 @@ static void file_option(const char *option, const char *text, const char **files
 static void value_option(options *o, const char *name, const char *value) {
     if (strcmp(name, "--input") == 0) {
         file_option(name, value, o->input, AOT_MODEL_INPUTS);
+    } else if (strcmp(name, "--extents") == 0) {
+        file_option(name, value, o->extents, AOT_MODEL_INPUTS);
     } else if (strcmp(name, "--output") == 0) {
         file_option(name, value, o->output, AOT_MODEL_OUTPUTS);
     } else if (strcmp(name, "--shape") == 0) {
@@ -267,9 +272,18 @@ typedef struct state {
     DLTensor *outputs[OUT];
 } state;
 
+/* Strides of a tensor without gaps. */
+static void stride(DLTensor *t) {
+    int64_t step = 1;
+    int32_t i;
+    for (i = t->ndim - 1; i >= 0; --i) {
+        t->strides[i] = step;
+        step *= t->shape[i];
+    }
+}
+
 static DLTensor tensor(const aot_spec *spec) {
     DLTensor t;
-    int64_t stride = 1;
     int64_t *extents = (int64_t *)memory(64, 2 * (size_t)spec->ndim * sizeof(int64_t));
     int32_t i;
     memset(&t, 0, sizeof t);
@@ -281,11 +295,9 @@ static DLTensor tensor(const aot_spec *spec) {
     t.dtype.lanes = 1;
     t.shape = extents;
     t.strides = extents + spec->ndim;
-    for (i = spec->ndim - 1; i >= 0; --i) {
+    for (i = 0; i < spec->ndim; ++i)
         t.shape[i] = aot_model_extents[spec->extents + i];
-        t.strides[i] = stride;
-        stride *= t.shape[i];
-    }
+    stride(&t);
     return t;
 }
 
@@ -300,6 +312,11 @@ static void load(state *s, const options *o, long step) {
             fill((unsigned char *)s->in[i].data, &aot_model_input_specs[i], &seed);
         else
             die(2, "input %d is missing: --input %d=FILE, or --fill SEED", i, i);
+        if (o->extents[i] != NULL) {
+            const size_t bytes = (size_t)s->in[i].ndim * sizeof s->in[i].shape[0];
+            read_file(o->extents[i], s->in[i].shape, bytes, step, o->steps);
+            stride(&s->in[i]);
+        }
     }
 }
 

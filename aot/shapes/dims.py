@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dimensions of inputs that every run says, within bounds that the user gives.
+
+--dim N=1..64     Before: input x [N, 8]     After: inputs x [64, 8], N (int64 [1]);
+                          y = Relu(x)               y = Relu(aot.dynamic.Spread(x, [N, 8]))
+
+The caller's x has N rows; Spread puts them at their bound, zeros behind, and nothing reads beyond
+them. From there on N is an extent like any other (`aot.shapes.extents`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from aot.errors import UnsupportedError
+from aot.shapes.nodes import DYNAMIC, original_name, set_type, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.shapes.extents import Extents
+
+DIMENSIONS = "aot.dimensions"
+"""Key of a graph's `meta`: the Dimensions whose extents are its last inputs, in this order."""
+
+INT64 = 7
+MOST_AXES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Dimension:
+    """A dimension called `name` from `least` to `most`; `axes` are (number of the input, axis)."""
+
+    name: str
+    least: int
+    most: int
+    axes: tuple[tuple[int, int], ...] = ()
+
+
+def open_dimensions(extents: Extents, graph: ir.Graph, dimensions: Sequence[Dimension]) -> None:
+    """Give `graph` an input for every dimension; what reads inputs gets the form at the bound."""
+    if not dimensions:
+        return
+    first = next(iter(graph))
+    before = list(graph.inputs)
+    sizes = [_extent(extents, graph, d) for d in dimensions]
+    for index, value in enumerate(before):
+        axes = {
+            axis: size
+            for d, size in zip(dimensions, sizes, strict=True)
+            for i, axis in d.axes
+            if i == index
+        }
+        if axes:
+            _spread(extents, first, value, axes)
+    graph.meta[DIMENSIONS] = tuple(dimensions)
+
+
+def _extent(extents: Extents, graph: ir.Graph, dimension: Dimension) -> ir.Value:
+    """The input that says how long a dimension is."""
+    import onnx_ir as ir
+
+    value = ir.Value(name=f"{dimension.name} extent")
+    set_type(value, INT64, (1,))
+    graph.inputs.append(value)
+    return extents.new(value, dimension.most, dimension.least)
+
+
+def _spread(extents: Extents, first: ir.Node, value: ir.Value, axes: dict[int, ir.Value]) -> None:
+    shape = shape_of(value)
+    if len(shape) > MOST_AXES:
+        what = f'input "{original_name(value)}" has {len(shape)} axes'
+        raise UnsupportedError(f"{what} (at most {MOST_AXES} with a dimension known at run time)")
+    uses = list(value.uses())
+    extents.set(value, axes)
+    whole = extents.shape(first, value)
+    kind = [(int(value.dtype or 0), shape)]
+    spread = extents.node(first, "Spread", [value, whole], kind, DYNAMIC)[0]
+    for node, index in uses:
+        node.replace_input_with(index, spread)
+    extents.forget(value)
+    extents.set(spread, axes)
+
+
+def dimensions_of(graph: ir.Graph) -> tuple[Dimension, ...]:
+    """The dimensions whose extents are the last inputs of a graph."""
+    found: tuple[Dimension, ...] = graph.meta.get(DIMENSIONS, ())
+    return found
