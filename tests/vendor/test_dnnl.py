@@ -270,7 +270,7 @@ def test_refusals_have_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str
     for reason in (
         "weights are computed at run time (need constants)",
         "output 1 is used (only output 0 is computed)",
-        "dtype float64 (needs float32)",
+        "dtype float64 (needs float32 or bfloat16)",
     ):
         assert reason in text, text
 

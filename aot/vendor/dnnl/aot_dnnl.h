@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* oneDNN primitives as objects of a context: created once, executed by every run.
- * float32 unless it says otherwise.
+ * float32 unless it says otherwise: a `type` in the parameters is that of tensors and weights;
+ * biases, and what is one number per channel, are float32 always.
  *
  * Creators get zeroed slots and return AOT_OK or AOT_VENDOR; constants they are given must outlive
  * the object. Tensors are row-major, or have their channels in blocks of 4, 8 or 16 (`block`); the
@@ -14,6 +15,9 @@
 
 enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 21 };
 
+/* Types of elements. Creators refuse bfloat16 on processors for which the library has no code. */
+enum { AOT_DNNL_F32 = 0, AOT_DNNL_BF16 = 1 };
+
 /* Engine, stream and the scratch memory that the primitives of one context share. */
 AOT_WARN_UNUSED aot_status aot_dnnl_open(void **session);
 void aot_dnnl_close(void **session);
@@ -22,6 +26,7 @@ void aot_dnnl_close(void **session);
  * w: [oc, ic, k...], or with w_rank = rank + 1: [groups, oc, ic, k...] per group; b: [oc] or NULL.
  * d counts from 0: the gaps between the points of the window. */
 typedef struct aot_dnnl_conv_params {
+    int32_t type;    /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int32_t rank;    /* axes of x and y: 3, 4 or 5 */
     int32_t w_rank;  /* axes of w */
     int32_t x_block; /* channels of x in blocks of so many, 0 if row-major */
@@ -45,6 +50,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_conv(void **slots, void **session, const voi
 
 /* y [m, n] = act(x [m, k] * w [k, n] + b [+ r]); b: [n] or NULL. */
 typedef struct aot_dnnl_dense_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int64_t m;
     int64_t k;
     int64_t n;
@@ -59,6 +65,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_dense(void **slots, void **session, const vo
 
 /* y [..., m, n] = x [..., m, k] * x1 [..., k, n]; axes in front are equal or 1. */
 typedef struct aot_dnnl_matmul_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int32_t rank;
     int64_t x[6];
     int64_t x1[6];
@@ -69,6 +76,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_matmul(void **slots, void **session,
 
 /* Pooling: 0 maximum, 1 average over the padded window, 2 average over what is inside. */
 typedef struct aot_dnnl_pool_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int32_t rank;
     int32_t block;
     int32_t kind;
@@ -108,6 +116,7 @@ enum {
 
 /* y[i] = act(x[i]), n elements in whatever layout. */
 typedef struct aot_dnnl_eltwise_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int64_t n;
     int32_t act;
     float alpha;
@@ -119,6 +128,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_eltwise(void **slots, void **session,
 /* y = x op x1: 0 add, 1 subtract, 2 multiply, 3 divide, 4 maximum, 5 minimum. Row-major; an axis
  * of x1 is that of x or 1. */
 typedef struct aot_dnnl_binary_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int32_t rank;
     int32_t kind;
     int64_t x[6];
@@ -129,6 +139,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_binary(void **slots, void **session,
 
 /* Local response normalisation over `size` (odd) channels of x [n, c, h, w]. */
 typedef struct aot_dnnl_lrn_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int32_t block;
     int64_t size;
     float alpha;
@@ -140,6 +151,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_lrn(void **slots, void **session, const aot_
 
 /* Softmax of x [outer, axis, inner] along its middle axis, or its logarithm. */
 typedef struct aot_dnnl_softmax_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int64_t outer;
     int64_t axis;
     int64_t inner;
@@ -150,6 +162,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_softmax(void **slots, void **session,
 
 /* Layer normalisation of the rows of x [outer, inner]; scale and shift: [inner]. */
 typedef struct aot_dnnl_layernorm_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int64_t outer;
     int64_t inner;
     float epsilon;
@@ -161,6 +174,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_layernorm(void **slots, void **session, cons
 /* y = x * scale + shift per channel, then the maximum of it and 0 if `relu`. Each row: [channels];
  * `zeros` and `ones` are rows of just that. */
 typedef struct aot_dnnl_affine_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int32_t rank; /* 3 to 5 */
     int32_t block;
     int32_t relu;
@@ -173,6 +187,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_affine(void **slots, void **session, const v
 /* Reduction of x along its middle axis, y [outer, 1, inner]: 0 mean, 1 sum, 2 maximum, 3 minimum.
  */
 typedef struct aot_dnnl_reduce_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int64_t outer;
     int64_t axis;
     int64_t inner;
@@ -184,6 +199,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_reduce(void **slots, void **session,
 /* x [n, c, ...] with its spatial axes resized to those of y: the nearest element, or linearly
  * between neighbours, of positions that count from the middle of an element. */
 typedef struct aot_dnnl_resize_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int32_t rank;
     int32_t block;
     int32_t linear;
@@ -195,6 +211,7 @@ AOT_WARN_UNUSED aot_status aot_dnnl_resize(void **slots, void **session,
 
 /* y = x < 0 ? slope * x : x; an axis of the slope is that of x or 1. */
 typedef struct aot_dnnl_prelu_params {
+    int32_t type; /* AOT_DNNL_F32 or AOT_DNNL_BF16 */
     int32_t rank;
     int32_t block;
     int64_t x[5];

@@ -6,6 +6,11 @@
 
 #include "aot_dnnl_core.h"
 
+static dnnl_status_t of_type(aot_md *d, int32_t type, int rank, const dnnl_dim_t *extents,
+                             dnnl_format_tag_t tag) {
+    return md_typed(d, rank, extents, type == AOT_DNNL_BF16 ? dnnl_bf16 : dnnl_f32, tag);
+}
+
 aot_status aot_dnnl_conv(void **slots, void **session, const void *w, const void *b,
                          const aot_dnnl_conv_params *p) {
     aot_md x = MD_EMPTY, y = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY, bias = MD_EMPTY;
@@ -16,10 +21,10 @@ aot_status aot_dnnl_conv(void **slots, void **session, const void *w, const void
     widen(o.d, p->d, p->rank - 2);
     widen(o.before, p->before, p->rank - 2);
     widen(o.after, p->after, p->rank - 2);
-    THEN(status, md_new(&x, p->rank, p->x, aot_dnnl_tag(p->rank, p->x_block)));
-    THEN(status, md_new(&y, p->rank, p->y, aot_dnnl_tag(p->rank, p->y_block)));
-    THEN(status, md_new(&any, p->w_rank, p->w, dnnl_format_tag_any));
-    THEN(status, md_new(&user, p->w_rank, p->w, aot_dnnl_plain_tag(p->w_rank)));
+    THEN(status, of_type(&x, p->type, p->rank, p->x, aot_dnnl_tag(p->rank, p->x_block)));
+    THEN(status, of_type(&y, p->type, p->rank, p->y, aot_dnnl_tag(p->rank, p->y_block)));
+    THEN(status, of_type(&any, p->type, p->w_rank, p->w, dnnl_format_tag_any));
+    THEN(status, of_type(&user, p->type, p->w_rank, p->w, aot_dnnl_plain_tag(p->w_rank)));
     THEN(status, md_new(&bias, 1, &p->y[1], dnnl_a));
     if (p->transposed)
         THEN(status, new_deconvolution(&n, &x, &any, b == NULL ? NULL : &bias, &y, &o));
@@ -43,10 +48,10 @@ aot_status aot_dnnl_dense(void **slots, void **session, const void *w, const voi
     aot_md x = MD_EMPTY, y = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY, bias = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, p->sum, p->act, p->alpha, p->beta);
-    THEN(status, md_new(&x, 2, dx, dnnl_ab));
-    THEN(status, md_new(&y, 2, dy, dnnl_ab));
-    THEN(status, md_new(&any, 2, dw, dnnl_format_tag_any));
-    THEN(status, md_new(&user, 2, dw, dnnl_ba));
+    THEN(status, of_type(&x, p->type, 2, dx, dnnl_ab));
+    THEN(status, of_type(&y, p->type, 2, dy, dnnl_ab));
+    THEN(status, of_type(&any, p->type, 2, dw, dnnl_format_tag_any));
+    THEN(status, of_type(&user, p->type, 2, dw, dnnl_ba));
     THEN(status, md_new(&bias, 1, &p->n, dnnl_a));
     THEN(status, new_inner_product(&n, &x, &any, b == NULL ? NULL : &bias, &y));
     THEN(status, aot_dnnl_attach_weights(slots, session, &n, &user, w));
@@ -66,9 +71,9 @@ aot_status aot_dnnl_matmul(void **slots, void **session, const aot_dnnl_matmul_p
     aot_md x = MD_EMPTY, x1 = MD_EMPTY, y = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, p->rank, p->x, tag));
-    THEN(status, md_new(&x1, p->rank, p->x1, tag));
-    THEN(status, md_new(&y, p->rank, p->y, tag));
+    THEN(status, of_type(&x, p->type, p->rank, p->x, tag));
+    THEN(status, of_type(&x1, p->type, p->rank, p->x1, tag));
+    THEN(status, of_type(&y, p->type, p->rank, p->y, tag));
     THEN(status, new_matmul(&n, &x, &x1, &y));
     THEN(status, aot_dnnl_attach(&slots[WEIGHTS], &n, dnnl_query_weights_md, 0));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
@@ -91,8 +96,8 @@ aot_status aot_dnnl_pool(void **slots, void **session, const aot_dnnl_pool_param
     widen(o.d, p->d, p->rank - 2);
     widen(o.before, p->before, p->rank - 2);
     widen(o.after, p->after, p->rank - 2);
-    THEN(status, md_new(&x, p->rank, p->x, tag));
-    THEN(status, md_new(&y, p->rank, p->y, tag));
+    THEN(status, of_type(&x, p->type, p->rank, p->x, tag));
+    THEN(status, of_type(&y, p->type, p->rank, p->y, tag));
     THEN(status, new_pooling(&n, algs[p->kind], &x, &y, &o));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
     md_drop(&x);
@@ -107,7 +112,7 @@ aot_status aot_dnnl_eltwise(void **slots, void **session, const aot_dnnl_eltwise
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
     THEN(status, aot_dnnl_alg(p->act, &alpha, &beta, &alg));
-    THEN(status, md_new(&x, 1, &p->n, dnnl_a));
+    THEN(status, of_type(&x, p->type, 1, &p->n, dnnl_a));
     THEN(status, new_eltwise(&n, alg, &x, alpha, beta));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
     md_drop(&x);
@@ -121,8 +126,8 @@ aot_status aot_dnnl_binary(void **slots, void **session, const aot_dnnl_binary_p
     aot_md x = MD_EMPTY, x1 = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, p->rank, p->x, tag));
-    THEN(status, md_new(&x1, p->rank, p->x1, tag));
+    THEN(status, of_type(&x, p->type, p->rank, p->x, tag));
+    THEN(status, of_type(&x1, p->type, p->rank, p->x1, tag));
     THEN(status, new_binary(&n, algs[p->kind], &x, &x1, &x));
     THEN(status, aot_dnnl_attach(&slots[SRC1], &n, dnnl_query_src_md, 1));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
@@ -137,7 +142,7 @@ aot_status aot_dnnl_softmax(void **slots, void **session, const aot_dnnl_softmax
     aot_md x = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, rank, dims, aot_dnnl_plain_tag(rank)));
+    THEN(status, of_type(&x, p->type, rank, dims, aot_dnnl_plain_tag(rank)));
     THEN(status, new_softmax(&n, p->log, &x, 1));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
     md_drop(&x);
@@ -150,7 +155,7 @@ aot_status aot_dnnl_layernorm(void **slots, void **session, const void *scale, c
     aot_md x = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, 2, dims, dnnl_ab));
+    THEN(status, of_type(&x, p->type, 2, dims, dnnl_ab));
     THEN(status, new_layer_normalization(&n, &x, p->epsilon));
     THEN(status, aot_dnnl_attach_row(&slots[SCALE], &n, p->inner, scale));
     THEN(status, aot_dnnl_attach_row(&slots[SHIFT], &n, p->inner, shift));
@@ -164,7 +169,7 @@ aot_status aot_dnnl_affine(void **slots, void **session, const void *scale, cons
     aot_md x = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, p->rank, p->x, aot_dnnl_tag(p->rank, p->block)));
+    THEN(status, of_type(&x, p->type, p->rank, p->x, aot_dnnl_tag(p->rank, p->block)));
     THEN(status, new_batch_normalization(&n, &x, p->relu));
     THEN(status, aot_dnnl_attach_row(&slots[SCALE], &n, p->x[1], scale));
     THEN(status, aot_dnnl_attach_row(&slots[SHIFT], &n, p->x[1], shift));
@@ -179,7 +184,7 @@ aot_status aot_dnnl_lrn(void **slots, void **session, const aot_dnnl_lrn_params 
     aot_md x = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, 4, p->x, aot_dnnl_tag(4, p->block)));
+    THEN(status, of_type(&x, p->type, 4, p->x, aot_dnnl_tag(4, p->block)));
     THEN(status, new_lrn(&n, &x, p->size, p->alpha, p->beta, p->bias));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
     md_drop(&x);
@@ -193,8 +198,8 @@ aot_status aot_dnnl_reduce(void **slots, void **session, const aot_dnnl_reduce_p
     aot_md x = MD_EMPTY, y = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
-    THEN(status, md_new(&x, 3, from, dnnl_abc));
-    THEN(status, md_new(&y, 3, to, dnnl_abc));
+    THEN(status, of_type(&x, p->type, 3, from, dnnl_abc));
+    THEN(status, of_type(&y, p->type, 3, to, dnnl_abc));
     THEN(status, new_reduction(&n, algs[p->kind], &x, &y));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
     md_drop(&x);
@@ -207,8 +212,8 @@ aot_status aot_dnnl_resize(void **slots, void **session, const aot_dnnl_resize_p
     aot_md x = MD_EMPTY, y = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_start(&n, session);
-    THEN(status, md_new(&x, p->rank, p->x, tag));
-    THEN(status, md_new(&y, p->rank, p->y, tag));
+    THEN(status, of_type(&x, p->type, p->rank, p->x, tag));
+    THEN(status, of_type(&y, p->type, p->rank, p->y, tag));
     THEN(status,
          new_resampling(&n, p->linear ? dnnl_resampling_linear : dnnl_resampling_nearest, &x, &y));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
@@ -222,9 +227,9 @@ aot_status aot_dnnl_prelu(void **slots, void **session, const void *slope,
     aot_md x = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY;
     aot_new n;
     dnnl_status_t status = aot_dnnl_start(&n, session);
-    THEN(status, md_new(&x, p->rank, p->x, aot_dnnl_tag(p->rank, p->block)));
-    THEN(status, md_new(&any, p->rank, p->slope, dnnl_format_tag_any));
-    THEN(status, md_new(&user, p->rank, p->slope, aot_dnnl_plain_tag(p->rank)));
+    THEN(status, of_type(&x, p->type, p->rank, p->x, aot_dnnl_tag(p->rank, p->block)));
+    THEN(status, of_type(&any, p->type, p->rank, p->slope, dnnl_format_tag_any));
+    THEN(status, of_type(&user, p->type, p->rank, p->slope, aot_dnnl_plain_tag(p->rank)));
     THEN(status, new_prelu(&n, &x, &any));
     THEN(status, aot_dnnl_attach_weights(slots, session, &n, &user, slope));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));

@@ -4,11 +4,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
-from aot.dtypes import F32
+from aot.dtypes import BF16, F32, DType
 from aot.layout import PLAIN, Layout
 from aot.lower_context import LowerContext, Operand, StateHandle
 from aot.partition.match import Match, ValueRef
@@ -16,6 +16,7 @@ from aot.partition.pattern import Builder, Var
 from aot.vendor.backend import Backend, Pattern
 
 HEADER = "aot_dnnl.h"
+Reason = tuple[bool, str]
 backend = Backend(
     "dnnl",
     header=HEADER,
@@ -38,8 +39,10 @@ backend = Backend(
 )
 #: As in aot_dnnl.h.
 SESSION_SLOTS, SLOTS = 3, 21
-#: Blocks of channels for which the library has fast kernels.
+#: Blocks of channels for which the library has fast kernels; of bfloat16 only the largest.
 BLOCKS = (8, 16)
+#: Types of elements as aot_dnnl.h numbers them.
+TYPES = {F32: 0, BF16: 1}
 
 
 #: Operators through which a float is looked for that becomes codes, or that was codes.
@@ -113,12 +116,25 @@ def stored_elements(v: ValueRef) -> int:
     return math.prod(v.layout.physical(v.shape))
 
 
-def floats(*values: ValueRef | None) -> Iterator[tuple[bool, str]]:
-    """All are float32 and none is empty."""
-    for v in values:
-        if v is not None:
-            yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
-            yield 0 not in v.shape, f"an empty tensor {list(v.shape)}"
+def floats(*values: ValueRef | None, kinds: Container[DType] = TYPES) -> Iterator[Reason]:
+    """All are float32, or all bfloat16 if that is among `kinds`, and none is empty."""
+    given = [v for v in values if v is not None]
+    needed = " or ".join(str(t) for t in TYPES if t in kinds)
+    for v in given:
+        yield v.dtype in kinds, f"dtype {v.dtype} (needs {needed})"
+        yield 0 not in v.shape, f"an empty tensor {list(v.shape)}"
+    mixed = dict.fromkeys(str(v.dtype) for v in given if v.dtype in kinds)
+    yield len(mixed) < 2, f"dtypes {' and '.join(mixed)} (need to be equal)"
+
+
+def type_of(v: ValueRef) -> int:
+    """The number of a value's type in parameter structs."""
+    return TYPES[v.dtype]
+
+
+def blocked_by(v: ValueRef, vlen: int) -> bool:
+    """Whether the library has fast kernels on blocks of `vlen` channels of such a value."""
+    return vlen in BLOCKS and (v.dtype is F32 or vlen == BLOCKS[-1])
 
 
 def one_result(m: Match) -> Iterator[tuple[bool, str]]:

@@ -17,7 +17,17 @@ from aot.ops.fused import ACTIVATIONS
 from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
-from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, primitive, stored_elements
+from aot.vendor.dnnl.base import (
+    BLOCKS,
+    TYPES,
+    blocked_by,
+    blocks,
+    declare,
+    floats,
+    primitive,
+    stored_elements,
+    type_of,
+)
 from aot.vendor.dnnl.products import ordered_bounds
 
 Checks = Iterator[tuple[bool, str]]
@@ -44,7 +54,7 @@ def _keeps_zero(act: Act) -> bool:
 def _declare_unary(made: Pattern, act_of: Callable[[Match], Act]) -> None:
     @made.check
     def fits(m: Match) -> Checks:
-        yield from floats(m.v)
+        yield from floats(m.v, kinds=(F32,) if made.name == "round" else TYPES)
 
     @made.layouts
     def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
@@ -56,7 +66,7 @@ def _declare_unary(made: Pattern, act_of: Callable[[Match], Act]) -> None:
     def lowered(c: LowerContext, m: Match) -> None:
         act = act_of(m)
         n = stored_elements(m.v)
-        params = c.params(n=n, act=act.kind, alpha=act.alpha, beta=act.beta)
+        params = c.params(type=type_of(m.v), n=n, act=act.kind, alpha=act.alpha, beta=act.beta)
         state = primitive(c, "aot_dnnl_eltwise", params)
         c.call("aot_dnnl_run", state, m.y, m.v, None, inplace=[(m.y, m.v)], status=True, macs=n)
 
@@ -89,7 +99,7 @@ pow_ = declare("pow", ("v", "e"), lambda op, v, e: op.Pow(v, e))
 @pow_.check
 def exponent_is_known(m: Match) -> Checks:
     yield m.e.is_const and math.prod(m.e.shape) == 1, "the exponent is not one constant"
-    yield m.e.dtype is F32, f"an exponent of {m.e.dtype} (needs float32)"
+    yield from floats(m.v, m.e)
     yield m.y.shape == m.v.shape, f"an exponent of rank {m.e.rank}"
 
 
@@ -124,7 +134,13 @@ def prelu_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str,
 def to_prelu(c: LowerContext, m: Match) -> None:
     slope = np.asarray(m.s.data)
     slope = slope.reshape((1,) * (m.x.rank - slope.ndim) + slope.shape)
-    params = c.params(rank=m.x.rank, block=m.x.layout.block, x=m.x.shape, slope=slope.shape)
+    params = c.params(
+        type=type_of(m.x),
+        rank=m.x.rank,
+        block=m.x.layout.block,
+        x=m.x.shape,
+        slope=slope.shape,
+    )
     state = primitive(c, "aot_dnnl_prelu", c.const(slope, "slope"), params)
     c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=stored_elements(m.x))
 
@@ -164,7 +180,11 @@ def _declare_binary(op_type: str) -> None:
     @made.layouts
     def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
         arrive = [incoming[n] for n in ("a", "b") if not m.values[n].is_const]  # type: ignore[union-attr]
-        if m.a.shape != m.b.shape or not any(x.blocked for x in arrive):
+        if (
+            m.a.shape != m.b.shape
+            or not any(x.blocked for x in arrive)
+            or not blocked_by(m.a, vlen)
+        ):
             return {}
         both = blocks(m.a.shape, vlen)
         kept = both if KINDS[op_type] != DIV else Layout(both.block)
@@ -180,7 +200,7 @@ def _declare_binary(op_type: str) -> None:
         rank = 1 if same else x.rank
         shape = (n,) if same else x.shape
         other = (n,) if same else (*[1] * (rank - x1.rank), *x1.shape)
-        params = c.params(rank=rank, kind=KINDS[op_type], x=shape, x1=other)
+        params = c.params(type=type_of(x), rank=rank, kind=KINDS[op_type], x=shape, x1=other)
         state = primitive(c, "aot_dnnl_binary", params)
         place = [(m.y, x)] if x.ir is not x1.ir else []
         c.call("aot_dnnl_run2", state, m.y, x, x1, inplace=place, status=True, macs=n)
@@ -224,11 +244,12 @@ def _declare_affine(relu: bool) -> None:
 
     @made.lower
     def lowered(c: LowerContext, m: Match) -> None:
-        rows = [np.asarray(v.data).reshape(-1) for v in (m.s, m.t)]
+        rows = [np.asarray(v.data, np.float32).reshape(-1) for v in (m.s, m.t)]
         rows += [np.zeros_like(rows[0]), np.ones_like(rows[0])]
         names = ("scale", "shift", "zeros", "ones")
         consts = [c.const(row, name) for row, name in zip(rows, names, strict=True)]
-        params = c.params(rank=m.x.rank, block=m.x.layout.block, relu=relu, x=m.x.shape)
+        shape = {"rank": m.x.rank, "block": m.x.layout.block, "x": m.x.shape}
+        params = c.params(type=type_of(m.x), relu=relu, **shape)
         state = primitive(c, "aot_dnnl_affine", *consts, params)
         macs = stored_elements(m.x)
         c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)

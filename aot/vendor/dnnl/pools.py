@@ -12,7 +12,15 @@ from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match, NodeRef
 from aot.vendor.backend import Pattern
-from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, one_result, primitive
+from aot.vendor.dnnl.base import (
+    BLOCKS,
+    blocks,
+    declare,
+    floats,
+    one_result,
+    primitive,
+    type_of,
+)
 
 MAX, AVERAGE_PADDED, AVERAGE = 0, 1, 2  # aot_dnnl_pool_params.kind
 Checks = Iterator[tuple[bool, str]]
@@ -81,7 +89,13 @@ def _record(c: LowerContext, m: Match) -> None:
     given = w.pop("given")
     assert len(given) == m.x.rank - 2
     params = c.params(
-        rank=m.x.rank, block=m.x.layout.block, kind=kind_of(m.root), x=m.x.shape, y=m.y.shape, **w
+        type=type_of(m.x),
+        rank=m.x.rank,
+        block=m.x.layout.block,
+        kind=kind_of(m.root),
+        x=m.x.shape,
+        y=m.y.shape,
+        **w,
     )
     state = primitive(c, "aot_dnnl_pool", params)
     macs = math.prod(m.y.shape) * math.prod(w["k"])
@@ -125,6 +139,7 @@ def odd_window(m: Match) -> Checks:
 def to_lrn(c: LowerContext, m: Match) -> None:
     size = int(m.root.attr("size", 1))
     params = c.params(
+        type=type_of(m.x),
         block=m.x.layout.block,
         size=size,
         alpha=m.root.attr("alpha", 1e-4),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from aot.dtypes import F32
 from aot.layout import PLAIN, Layout
 from aot.lower_context import LowerContext, StateHandle
 from aot.ops.conv import spatial
@@ -19,10 +20,11 @@ from aot.ops.matmul import bias_of, is_residual, product_shape, weights_of
 from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match, NodeRef, ValueRef
 from aot.vendor.backend import Pattern
-from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats, primitive
+from aot.vendor.dnnl.base import blocked_by, blocks, declare, floats, primitive, type_of
 
 Constants = Callable[[Match], Act]
 Checks = Iterator[tuple[bool, str]]
+Array = np.ndarray[Any, Any]
 #: Suffix, extra parameters, how the activation looks, its constants (see aot.ops.fused).
 ACTS = (*ACTIVATIONS, ("mish", (), lambda op, v: op.Mish(v), lambda m: Act(11)))
 
@@ -78,7 +80,7 @@ def run(
     c.call("aot_dnnl_run_sum", state, m.y, x, r, scratch, inplace=pair, status=True, macs=work.macs)
 
 
-def _example(made: Pattern, *arrays: np.ndarray[Any, Any]) -> Case:
+def _example(made: Pattern, *arrays: Array) -> Case:
     """A case whose inputs are an activation, constants, a residual and the bounds of a Clip."""
     bounds = [np.array(v, np.float32) for v in (-0.5, 0.75)] if "clip" in made.name else []
     residual = len(arrays) - 1 if "add" in made.name else -1
@@ -97,7 +99,7 @@ def conv_layouts(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
     """Blocks, except for images of few channels and for groups that share blocks."""
     groups, x, y = int(node.attr("group", 1)), m.x.shape, m.y.shape
     shared = groups > 1 and not depthwise(m, groups)
-    if v not in BLOCKS or (shared and (x[1] // groups % v or y[1] // groups % v)):
+    if not blocked_by(m.x, v) or (shared and (x[1] // groups % v or y[1] // groups % v)):
         return {}
     few = groups == 1 and x[1] <= 3 and node.op_type == "Conv"
     wanted = {"x": PLAIN if few else blocks(x, v), "y": blocks(y, v)}
@@ -127,7 +129,7 @@ def transposed_after(m: Match, node: NodeRef) -> list[int]:
     return [(i - 1) * strides[a] + windows[a] - before[a] - o for a, (i, o) in enumerate(sizes)]
 
 
-def conv_weights(m: Match, groups: int, transposed: bool) -> np.ndarray[Any, Any]:
+def conv_weights(m: Match, groups: int, transposed: bool) -> Array:
     """[oc, ic, k...], or [groups, oc, ic, k...] per group."""
     w = np.asarray(m.w.data)
     if transposed:
@@ -157,6 +159,7 @@ def record_conv(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
     w = conv_weights(m, groups, transposed)
     scratch = conv_scratch(m, node)
     params = c.params(
+        type=type_of(m.x),
         rank=rank,
         w_rank=w.ndim,
         x_block=m.x.layout.block,
@@ -175,7 +178,7 @@ def record_conv(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
         before=before,
         after=transposed_after(m, node) if transposed else given,
     )
-    b = None if m.b is None else c.const(np.asarray(m.b.data), "b")
+    b = None if m.b is None else c.const(np.asarray(m.b.data, np.float32), "b")
     state = primitive(c, "aot_dnnl_conv", c.const(w, "w"), b, params)
     points = math.prod(m.x.shape if transposed else m.y.shape)
     run(c, m, state, m.x, m.values.get("r"), Work(points * math.prod(m.w.shape[1:]), scratch))
@@ -228,11 +231,25 @@ for _made, _constants in (
 # -- products with constant weights -----------------------------------------------------------
 
 
+def dense_weights(m: Match, node: NodeRef) -> Array | None:
+    """The right operand as a constant [k, n] of the operands' type, or None."""
+    if m.a.dtype is F32:
+        return weights_of(m, node)
+    scaled = node.attr("transA", 0) or float(node.attr("alpha", 1.0)) != 1.0
+    if not m.b.is_const or m.b.rank != 2 or (node.op_type == "Gemm" and scaled):
+        return None
+    w = np.asarray(m.b.data)
+    return np.ascontiguousarray(w.T) if node.attr("transB", 0) else w
+
+
 def dense_fits(m: Match, node: NodeRef) -> Checks:
-    yield from floats(m.a, m.b, m.y)
+    yield from floats(m.a, m.b, m.y, *(m.values.get(n) for n in ("c", "r")))
     yield m.a.rank >= 2, f"rank {m.a.rank} (needs 2 or more)"
-    w = weights_of(m, node)
-    yield w is not None, "needs a constant matrix on the right and no transA"
+    w = dense_weights(m, node)
+    yield (
+        w is not None,
+        "needs a constant matrix on the right and no transA (bfloat16: no alpha)",
+    )
     if w is None:
         return
     yield m.y.shape == product_shape(m), f"result {m.y.shape}, product {product_shape(m)}"
@@ -244,7 +261,7 @@ def dense_fits(m: Match, node: NodeRef) -> Checks:
 
 
 def record_dense(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
-    w = weights_of(m, node)
+    w = dense_weights(m, node)
     assert w is not None
     k, n = w.shape
     rows = math.prod(m.a.shape[:-1])
@@ -253,6 +270,7 @@ def record_dense(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
     residuals = [v for v in extra if bias_of(v, node, n) is None]
     scratch = 4 * n + 512 if rows == 1 else 0  # a row of sums, as k is split
     params = c.params(
+        type=type_of(m.a),
         m=rows,
         k=k,
         n=n,
@@ -332,6 +350,7 @@ def batches_agree(m: Match) -> Checks:
 def to_matmul(c: LowerContext, m: Match) -> None:
     rank = m.y.rank
     params = c.params(
+        type=type_of(m.a),
         rank=rank,
         x=(*[1] * (rank - m.a.rank), *m.a.shape),
         x1=(*[1] * (rank - m.b.rank), *m.b.shape),

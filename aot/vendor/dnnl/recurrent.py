@@ -38,7 +38,7 @@ gru = declare(
 
 def _supported(m: Match, default: tuple[str, ...]) -> Checks:
     node = m.root
-    yield from floats(m.x, m.values.get("h0"), m.values.get("c0"))
+    yield from floats(m.x, m.values.get("h0"), m.values.get("c0"), kinds=(F32,))
     for name in ("w", "r", "b"):
         v = m.values.get(name)
         yield v is None or v.is_const, f"{name} is computed at run time (needs a constant)"

@@ -18,7 +18,7 @@ from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32, i64
 from aot.ops.resize import AxisPlan, Spec, known_form, nearest, plans, positions
 from aot.partition.match import Match
-from aot.vendor.dnnl.base import declare, floats, primitive
+from aot.vendor.dnnl.base import declare, floats, primitive, type_of
 from aot.vendor.dnnl.pools import blocks_that_arrive
 
 Checks = Iterator[tuple[bool, str]]
@@ -83,7 +83,8 @@ def positions_agree(m: Match) -> Checks:
 def to_resampling(c: LowerContext, m: Match) -> None:
     linear = _spec(m).mode == "linear"
     block = m.x.layout.block
-    params = c.params(rank=m.x.rank, block=block, linear=linear, x=m.x.shape, y=m.y.shape)
+    ends = {"x": m.x.shape, "y": m.y.shape}
+    params = c.params(type=type_of(m.x), rank=m.x.rank, block=block, linear=linear, **ends)
     state = primitive(c, "aot_dnnl_resize", params)
     macs = math.prod(m.y.shape) * (2 ** (m.x.rank - 2) if linear else 1)
     c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)

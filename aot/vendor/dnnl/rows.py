@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.lower_context import LowerContext
 from aot.partition.match import Match
-from aot.vendor.dnnl.base import declare, floats, one_result, primitive, split_at
+from aot.vendor.dnnl.base import declare, floats, one_result, primitive, split_at, type_of
 
 Checks = Iterator[tuple[bool, str]]
 
@@ -28,7 +28,8 @@ def _declare_softmax(op_type: str) -> None:
     def lowered(c: LowerContext, m: Match) -> None:
         axis = int(m.root.attr("axis", -1)) % m.x.rank
         outer, extent, inner = split_at(m.x.shape, axis, axis + 1)
-        params = c.params(outer=outer, axis=extent, inner=inner, log=op_type == "LogSoftmax")
+        sizes = {"outer": outer, "axis": extent, "inner": inner}
+        params = c.params(type=type_of(m.x), **sizes, log=op_type == "LogSoftmax")
         state = primitive(c, "aot_dnnl_softmax", params)
         place = [(m.y, m.x)]
         macs = math.prod(m.x.shape)
@@ -63,10 +64,11 @@ def row_fits(m: Match) -> Checks:
 def to_layernorm(c: LowerContext, m: Match) -> None:
     axis = int(m.root.attr("axis", -1)) % m.x.rank
     outer, inner, _ = split_at(m.x.shape, axis, m.x.rank)
-    scale = np.asarray(m.scale.data).reshape(-1)
-    shift = np.zeros_like(scale) if m.shift is None else np.asarray(m.shift.data).reshape(-1)
+    scale = np.asarray(m.scale.data, np.float32).reshape(-1)
+    given = None if m.shift is None else np.asarray(m.shift.data, np.float32)
+    shift = np.zeros_like(scale) if given is None else given.reshape(-1)
     epsilon = float(np.float32(m.root.attr("epsilon", 1e-5)))
-    params = c.params(outer=outer, inner=inner, epsilon=epsilon)
+    params = c.params(type=type_of(m.x), outer=outer, inner=inner, epsilon=epsilon)
     consts = c.const(scale, "scale"), c.const(shift, "shift")
     state = primitive(c, "aot_dnnl_layernorm", *consts, params)
     c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=3 * outer * inner)
@@ -111,7 +113,8 @@ def _declare_reduce(op_type: str) -> None:
     def lowered(c: LowerContext, m: Match) -> None:
         axes = _axes(m)
         outer, extent, inner = split_at(m.x.shape, axes[0], axes[-1] + 1)
-        params = c.params(outer=outer, axis=extent, inner=inner, kind=KINDS[op_type])
+        sizes = {"outer": outer, "axis": extent, "inner": inner}
+        params = c.params(type=type_of(m.x), **sizes, kind=KINDS[op_type])
         state = primitive(c, "aot_dnnl_reduce", params)
         c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=math.prod(m.x.shape))
 
