@@ -102,3 +102,39 @@ def test_sums_and_products_of_tflite(op: str, tmp_path: Path) -> None:
         total, last = parts[0] + parts[1], twice / (2**15 * s[2])
     want = np.clip(multiply(total, *fixed_point(last)), -32768, 32767)
     np.testing.assert_array_equal(got, want.astype(np.int16))
+
+
+def chained(dtype: str, ops: tuple[str, ...], scales: tuple[float, float], folder: Path) -> Any:
+    """A bundle of a chain of operators, and all codes."""
+    kind = np.dtype(dtype).type
+    every = np.arange(1 << 16).astype(np.uint16).view(dtype)
+    net = Net(x=(kind, every.shape))
+    value = net.dq("x", scales[0], kind(0))
+    for op in ops:
+        value = net.add(op, value)
+    net.q(value, scales[1], kind(0), out="y")
+    onnx.save(net.model(y=kind), folder / "m.onnx")
+    return aot.compile(folder / "m.onnx", folder / "out"), every
+
+
+@pytest.mark.parametrize(
+    ("ops", "scales", "kernel"),
+    [
+        (("Sigmoid",), (8 / 32768, 1 / 32768), "aot_qtable16"),
+        (("HardSwish", "Exp"), (4 / 32768, 60 / 32768), "aot_qtable16"),
+        (("LeakyRelu",), (8 / 32768, 7 / 32768), "aot_qtable16"),
+        (("Relu",), (8 / 32768, 5 / 32768), "aot_qcalc_s16"),
+        ((), (8 / 32768, 5 / 32768), "aot_qcalc_s16"),
+    ],
+)
+def test_chains_of_16_bits(
+    ops: tuple[str, ...], scales: tuple[float, float], kernel: str, tmp_path: Path
+) -> None:
+    """Every code; a rescaling exactly, functions but for one code in 2048 that is one off."""
+    bundle, every = chained("int16", ops, scales, tmp_path)
+    assert [n["kernel"] for n in bundle.manifest["nodes"]] == [kernel]
+    got = np.asarray(bundle.load()(every)).astype(int)
+    model = onnx.load(tmp_path / "m.onnx")
+    want = onnx.reference.ReferenceEvaluator(model).run(None, {"x": every})[0].astype(int)
+    assert np.abs(got - want).max() <= (1 if kernel == "aot_qtable16" else 0)
+    assert np.mean(got != want) <= 1 / 1000

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Div of two 8-bit codes, and Add, Sub, Mul and Div of two 16-bit codes of one type.
+"""Div of two 8-bit codes; Add, Sub, Mul and Div of two 16-bit codes of one type; their rescaling.
 
 The bits that float32 gives, computed on integers (runtime_c/kernels/aot_qcalc.h). With `--requant
 tflite` sums and products of int16 codes with zero points 0 are TFLite's.
@@ -26,6 +26,7 @@ from aot.ops.qcommon import (
     activated,
     bounds,
     codes,
+    constant_bounds,
     dequantised,
     finish,
     known,
@@ -41,6 +42,7 @@ KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h
 #: What is added to KINDS for the arithmetic of TFLite, and by how many bits its sums move left.
 TFLITE_KINDS, TFLITE_SHIFT = 3, 15
 WIDE = (S16, U16)
+HEADER = "aot_qcalc.h"
 #: What one code, product or quotient may become at most, in codes of the result.
 MOST_STEPS = 2.0**20
 #: Fraction bits at most, and bits of the multipliers of sums and quotients, and of products.
@@ -59,17 +61,15 @@ total = _declare("qadd16", "Add", "Sub")
 product = _declare("qmul16", "Mul")
 
 
+rescaling = quantised("qrescale16", activated(dequantised("x")), priority=-1)
+rescaling.layouts(follow)
+
+
 def real(m: Match) -> tuple[float, float]:
     """What one code of `a`, and of `b`, is in codes of y; for a product or quotient the first."""
     a, b, y = (float(codes(m, k).s) for k in "aby")
     kind = KINDS[m.op.op_type]
     return (a * b / y, 0.0) if kind == 1 else (a / b / y, 0.0) if kind == 2 else (a / y, b / y)
-
-
-def fraction_bits(m: Match) -> int:
-    """Fraction bits with which the multipliers still fit their width."""
-    width = PRODUCT_BITS if KINDS[m.op.op_type] == 1 else MULT_BITS
-    return min(MOST_BITS, width - 1 - math.floor(math.log2(max(real(m)))))
 
 
 def _fits(m: Match, types: tuple[Any, ...]) -> Iterator[tuple[bool, str]]:
@@ -97,11 +97,13 @@ def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from _fits(m, WIDE)
 
 
-def _exact_fields(m: Match) -> dict[str, Any]:
-    """Multipliers in fixed point, and the scales for the roundings of float32."""
-    bits = fraction_bits(m)
-    mults = [min(round(r * 2.0**bits), 2**31 - 1) for r in real(m)]
-    parts = [math.frexp(float(codes(m, k).s)) for k in "aby"]
+def _scaled(
+    scales: tuple[np.float32, ...], steps: tuple[float, float], width: int
+) -> dict[str, Any]:
+    """Multipliers in fixed point, as wide as `width` bits hold, and the scales themselves."""
+    bits = min(MOST_BITS, width - 1 - math.floor(math.log2(max(steps))))
+    mults = [min(round(r * 2.0**bits), 2**31 - 1) for r in steps]
+    parts = [math.frexp(float(s)) for s in scales]
     return {
         "a_mult": mults[0],
         "b_mult": mults[1],
@@ -111,13 +113,19 @@ def _exact_fields(m: Match) -> dict[str, Any]:
     }
 
 
+def _exact_fields(m: Match) -> dict[str, Any]:
+    width = PRODUCT_BITS if KINDS[m.op.op_type] == 1 else MULT_BITS
+    return _scaled(tuple(codes(m, k).s for k in "aby"), real(m), width)
+
+
 def _tflite_fields(m: Match) -> dict[str, Any]:
     """Multipliers of RQ 2."""
     a, b, y = (codes(m, k) for k in "aby")
     if KINDS[m.op.op_type] == 0:
-        return {**tflite_sum(a, b, y, 1, TFLITE_SHIFT), "offset": None}
-    found = fixed_point(float(np.float32(a.s * b.s) / y.s))
-    return dict(zip(("y_mult", "y_shift"), found, strict=True))
+        found = tflite_sum(a, b, y, 1, TFLITE_SHIFT)
+        return {k: v for k, v in found.items() if k != "offset"}
+    pair = fixed_point(float(np.float32(a.s * b.s) / y.s))
+    return dict(zip(("y_mult", "y_shift"), pair, strict=True))
 
 
 def _like_tflite(c: LowerContext, m: Match) -> bool:
@@ -126,7 +134,11 @@ def _like_tflite(c: LowerContext, m: Match) -> bool:
     return rq_of(c) == TFLITE and symmetric and KINDS[m.op.op_type] < 2
 
 
-FIELDS = "a_mult b_mult y_mult a_shift b_shift y_shift bits".split()
+def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
+    """All fields of aot_qcalc_params that hold numbers of the scales."""
+    names = "a_mult b_mult y_mult a_shift b_shift y_shift".split()
+    none = (0, 0, 0)
+    return {k: 0 for k in names} | {"bits": 1, "sig": none, "exp": none} | fields
 
 
 def _to_kernel(c: LowerContext, m: Match) -> None:
@@ -140,13 +152,11 @@ def _to_kernel(c: LowerContext, m: Match) -> None:
     made = signed_output(c, m.y)
     params = c.params(
         **space_fields(space, "ab"),
-        **{k: fields.get(k, 1 if k == "bits" else 0) for k in FIELDS},
+        **_numbers(fields),
         sign=-1 if m.op.op_type == "Sub" else 1,
         **{f"{k}_zero": v.z for k, v in three.items()},
         lo=low - offset,
         hi=high - offset,
-        sig=fields.get("sig", (0, 0, 0)),
-        exp=fields.get("exp", (0, 0, 0)),
     )
     kind = KINDS[m.op.op_type] + (TFLITE_KINDS if tflite else 0)
     c.call(
@@ -156,7 +166,7 @@ def _to_kernel(c: LowerContext, m: Match) -> None:
         params,
         instance={**instances(space, "ab"), "OP": kind},
         inplace=reusable(space, made, pair),
-        header="aot_qcalc.h",
+        header=HEADER,
     )
     finish(c, m.y, made)
 
@@ -189,6 +199,64 @@ def quotient_cases() -> Iterator[Case]:
     every[3] = every[0][every[0] != 17].reshape(1, -1)  # what x / 0 becomes is not defined
     yield case(*every, const=(1, 2, 4, 5, 6, 7))
 
+
+# -- rescaling: the sum with a constant 0, for TFLite the product with 1 ----------
+
+
+@rescaling.check
+def rescaling_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from known(m, "x", "y", types=WIDE)
+    yield from constant_bounds(m)
+    yield m.x.dtype is m.y.dtype, f"codes of {m.x.dtype} and {m.y.dtype} (needs one type)"
+    yield m.x.shape == m.y.shape and 0 not in m.x.shape, f"shape {list(m.x.shape)}"
+    if all(ok for ok, _ in known(m, "x", "y", types=WIDE)):
+        scales = [float(codes(m, k).s) for k in "xy"]
+        usual = all(2.0**-40 < s < 2.0**40 for s in scales)
+        yield usual and scales[0] / scales[1] < MOST_STEPS, f"scales {scales}"
+
+
+@rescaling.lower
+def rescale(c: LowerContext, m: Match) -> None:
+    x, y = codes(m, "x"), codes(m, "y")
+    tflite = rq_of(c) == TFLITE and x.dtype is S16 and x.z == y.z == 0
+    if tflite:
+        found = fixed_point(float(x.s) / float(y.s))
+        fields = dict(zip(("y_mult", "y_shift"), found, strict=True))
+    else:
+        fields = _scaled((x.s, np.float32(1), y.s), (float(x.s) / float(y.s), 0.0), MULT_BITS)
+    low, high = bounds(m, y)
+    space = collapse(stored(m.y), [stored(m.x), ()])
+    params = c.params(
+        **space_fields(space, "ab"),
+        **_numbers(fields),
+        sign=1,
+        a_zero=x.z,
+        b_zero=0,
+        y_zero=y.z,
+        lo=low,
+        hi=high,
+    )
+    other = c.const(np.array(int(tflite), y.dtype.numpy), "other")
+    c.call(
+        f"aot_qcalc_{y.dtype.short}",
+        m.y,
+        m.x,
+        other,
+        params,
+        instance={**instances(space, "ab"), "OP": 1 + TFLITE_KINDS if tflite else 0},
+        inplace=[(m.y, m.x)],
+        header=HEADER,
+    )
+
+
+@rescaling.cases
+def rescaling_cases() -> Iterator[Case]:
+    for dtype in ("int16", "uint16"):
+        operands = (scale(3e-4), zero(7, dtype), scale(4.1e-4), zero(30000, dtype))
+        yield case(codes_of(3, 5, 40, dtype=dtype), *operands, const=(1, 2, 3, 4))
+
+
+# -- cases ------------------------------------------------------------
 
 WIDE_SHAPES: tuple[Any, ...] = (
     ((2, 5, 30, 4), (2, 5, 30, 4), "int16"),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages of 8-bit codes: AveragePool, GlobalAveragePool and ReduceMean over the positions.
+"""Averages of codes: AveragePool, GlobalAveragePool and ReduceMean over the positions; of 16-bit
+codes also MaxPool and GlobalMaxPool.
 
 Channels are stored last. With `--requant tflite` an average whose codes keep their parameters is
 divided as TFLite's AVERAGE_POOL does; every other average is a requantised sum.
@@ -13,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, U8
+from aot.dtypes import S8, S16, U8, U16, DType
 from aot.layout import PLAIN, Layout
-from aot.lower_context import LowerContext, ParamFields
+from aot.lower_context import Handle, LowerContext, ParamFields
 from aot.ops.layouts import channels_last
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (
+    CODE_TYPES,
     OP,
     Codes,
     activated,
@@ -35,19 +37,23 @@ from aot.ops.qcommon import (
 from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
 from aot.partition.match import Match
-from aot.partition.pattern import Var, either
+from aot.partition.pattern import Pat, Var, either
 
-average = quantised(
-    "qaverage",
-    activated(
-        either(
-            OP.any_of("AveragePool", "GlobalAveragePool")(dequantised("x"), _outputs=["pool"]),
-            OP.ReduceMean(dequantised("x"), Var("axes"), _optional=1, _outputs=["pool"]),
-        )
-    ),
-)
+
+def _pooled(*op_types: str) -> Pat:
+    pool = OP.any_of(*op_types)(dequantised("x"), _outputs=["pool"])
+    mean = OP.ReduceMean(dequantised("x"), Var("axes"), _optional=1, _outputs=["pool"])
+    return activated(either(pool, mean) if "AveragePool" in op_types else pool)
+
+
+average = quantised("qaverage", _pooled("AveragePool", "GlobalAveragePool"))
+wide = quantised("qaverage16", _pooled("AveragePool", "GlobalAveragePool"), priority=-1)
+maximum = quantised("qmaxpool16", _pooled("MaxPool", "GlobalMaxPool"))
+WINDOWS, MAXIMA = ("AveragePool", "MaxPool"), ("MaxPool", "GlobalMaxPool")
 #: The largest window whose mean has a multiplier per number of positions inside the image.
 MOST_COUNTS = 64
+#: The largest window: sums of codes of 8, and of 16 bits.
+MOST_POSITIONS = {S8: 2**22, U8: 2**22, S16: 2**14, U16: 2**14}
 
 
 def window(m: Match) -> dict[str, tuple[int, ...]] | None:
@@ -55,7 +61,7 @@ def window(m: Match) -> dict[str, tuple[int, ...]] | None:
     n = m.x.rank - 2
     space = m.x.shape[2:]
     node = m.pool
-    if node.op_type == "AveragePool":
+    if node.op_type in WINDOWS:
         pads = tuple(node.attr("pads") or (0,) * (2 * n))
         found = {
             "out": m.y.shape[2:],
@@ -91,14 +97,24 @@ def _counts_vary(m: Match) -> bool:
 
 @average.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _fits(m, (S8, U8))
+
+
+@wide.check
+@maximum.check
+def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _fits(m, (S16, U16))
+
+
+def _fits(m: Match, types: tuple[DType, ...]) -> Iterator[tuple[bool, str]]:
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
-    asked = list(known(m, "x", "y", types=(S8, U8)))
+    asked = list(known(m, "x", "y", types=types))
     yield from asked
     yield from constant_bounds(m)
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     if not 3 <= m.x.rank <= 5 or not all(ok for ok, _ in asked):
         return
-    if m.pool.op_type == "AveragePool":
+    if m.pool.op_type in WINDOWS:
         pad = m.pool.attr("auto_pad", "NOTSET")
         yield pad in ("NOTSET", "VALID"), f"auto_pad {pad!r} (needs explicit pads)"
     sizes = window(m)
@@ -106,7 +122,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     if sizes is None:
         return
     count = math.prod(sizes["k"])
-    yield count < 2**22, f"a window of {count} positions (needs less than {2**22})"
+    most = MOST_POSITIONS[m.x.dtype]
+    yield count < most, f"a window of {count} positions (needs less than {most})"
     many = _counts_vary(m) and count > MOST_COUNTS
     yield not many, f"a window of {count} positions that reaches outside"
     x, y = codes(m, "x"), codes(m, "y")
@@ -115,6 +132,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @average.layouts
+@wide.layouts
+@maximum.layouts
 def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     y = channels_last(m.y) if 3 <= m.y.rank <= 5 and m.y.rank == m.x.rank else PLAIN
     return {"x": channels_last(m.x), "y": y}
@@ -136,31 +155,60 @@ def _geometry(c: LowerContext, m: Match, x: Codes, y: Codes) -> ParamFields:
     )
 
 
+def _scales(
+    c: LowerContext, m: Match, x: Codes, y: Codes
+) -> tuple[Handle | None, Handle | None, dict[str, int]]:
+    """Multipliers, shifts and the instance constants that go with them."""
+    sizes, rq, vary = window(m), rq_of(c), _counts_vary(m)
+    assert sizes is not None
+    count = math.prod(sizes["k"])
+    largest = m.pool.op_type in MAXIMA
+    instance = {"RQ": rq, "VARY": int(vary), "PADDED": 0}
+    instance["PADDED"] = int(bool(m.pool.attr("count_include_pad", 0)))
+    if x.s == y.s and x.z == y.z and (rq == TFLITE or largest):
+        return None, None, {**instance, "RQ": 3}
+    counts = [1] if largest else range(1, count + 1) if vary else [count]
+    values = np.array([1.0 / k for k in counts], np.float32)
+    found = multipliers(float(x.s), values, float(y.s), rq)
+    shift = None if found[1] is None else c.const(found[1], "shift")
+    return c.const(found[0], "mult"), shift, instance
+
+
 @average.lower
 def to_kernel(c: LowerContext, m: Match) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
-    sizes = window(m)
-    assert sizes is not None
-    rq = rq_of(c)
-    same = x.s == y.s and x.z == y.z
-    count = math.prod(sizes["k"])
-    vary = _counts_vary(m)
-    instance = {"RQ": rq, "VARY": int(vary), "PADDED": 0}
-    instance["PADDED"] = int(bool(m.pool.attr("count_include_pad", 0)))
-    mult: Any = None
-    shift: Any = None
-    if rq == TFLITE and same:
-        instance["RQ"] = 3
-    else:
-        counts = range(1, count + 1) if vary else [count]
-        values = np.array([1.0 / k for k in counts], np.float32)
-        found = multipliers(float(x.s), values, float(y.s), rq)
-        mult = c.const(found[0], "mult")
-        shift = None if found[1] is None else c.const(found[1], "shift")
+    mult, shift, instance = _scales(c, m, x, y)
     made = signed_output(c, m.y)
     source = signed_input(c, m.x)
     c.call("aot_qavgpool_s8", made, source, mult, shift, _geometry(c, m, x, y), instance=instance)
     finish(c, m.y, made)
+
+
+@wide.lower
+@maximum.lower
+def wide_to_kernel(c: LowerContext, m: Match) -> None:
+    x, y = codes(m, "x"), codes(m, "y")
+    mult, shift, instance = _scales(c, m, x, y)
+    types = {"XT": CODE_TYPES.index(x.dtype), "YT": CODE_TYPES.index(y.dtype)}
+    instance |= {"MAX": int(m.pool.op_type in MAXIMA), **types}
+    c.call("aot_qpool_ref", m.y, m.x, mult, shift, _geometry(c, m, x, y), instance=instance)
+
+
+@wide.cases
+def wide_cases() -> Iterator[Case]:
+    for dtype, pads in (("int16", {}), ("uint16", {"pool.pads": [1, 0, 1, 0]})):
+        square: dict[str, Any] = {"pool.kernel_shape": [2, 2], "pool.strides": [2, 2], **pads}
+        operands = (scale(3e-4), zero(9, dtype), scale(5.3e-4), zero(30, dtype))
+        yield case(codes_of(2, 3, 8, 8, dtype=dtype), *operands, const=(1, 2, 3, 4), **square)
+
+
+@maximum.cases
+def maximum_cases() -> Iterator[Case]:
+    same, other = (scale(3e-4), zero(9, "int16")), (scale(2.7e-4), zero(30, "int16"))
+    for result in (same, other):
+        square: dict[str, Any] = {"pool.kernel_shape": [3, 2], "pool.pads": [1, 1, 1, 0]}
+        x = codes_of(2, 3, 8, 8, dtype="int16")
+        yield case(x, *same, *result, const=(1, 2, 3, 4), **square)
 
 
 @average.cases

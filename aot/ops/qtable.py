@@ -38,7 +38,7 @@ def _single(data: Array) -> bool:
     return data.size == 1
 
 
-def _link(v: Pat, i: int) -> Pat:
+def link(v: Pat, i: int) -> Pat:
     """One operator on `v`, alone or with a constant."""
     number = const(wildcard(f"k{i}"), _single)
     return either(
@@ -50,10 +50,10 @@ def _link(v: Pat, i: int) -> Pat:
     )
 
 
-table = quantised("qtable", repeat(_link, dequantised("x"), 0, LONGEST), priority=-2)
+table = quantised("qtable", repeat(link, dequantised("x"), 0, LONGEST), priority=-2)
 
 
-def _constants(m: Match) -> bool:
+def only_constants(m: Match) -> bool:
     """Whether everything but the codes is constant."""
     return all(v.is_const for name, v in m.inputs() if name != "x")
 
@@ -62,11 +62,9 @@ def entries(m: Match, rq: int) -> Array | None:
     """The table, indexed by the code's bits as uint8; None where a node has no known value."""
     x, y = codes(m, "x"), codes(m, "y")
     own = np.arange(256).astype(np.uint8).view(m.x.dtype.numpy)
-    chain = [n for n in reversed(m.nodes)][1:-1]
-    if not chain and rq == TFLITE:
+    if not chain_of(m) and rq == TFLITE:
         return _requantised(own, x, y)
-    values = (own.astype(np.int32) - x.z).astype(np.float32) * x.s
-    result = _through(m, chain, values)
+    result = real_values(m, (own.astype(np.int32) - x.z).astype(np.float32) * x.s)
     if result is None or result.size != 256:
         return None
     with np.errstate(all="ignore"):
@@ -85,9 +83,15 @@ def _requantised(own: Array, x: Codes, y: Codes) -> Array:
     return limited.astype(y.dtype.numpy)
 
 
-def _through(m: Match, chain: list[NodeRef], values: Array) -> Array | None:
+def chain_of(m: Match) -> list[NodeRef]:
+    """The nodes between the codes, first to last."""
+    return [n for n in reversed(m.nodes)][1:-1]
+
+
+def real_values(m: Match, values: Array) -> Array | None:
+    """What the chain makes of these inputs; None where a node has no known value."""
     known_values: dict[int, Array] = {id(m.x_dq.ir.outputs[0]): values}
-    for node in chain:
+    for node in chain_of(m):
         inputs: list[Array | None] = []
         for value in node.ir.inputs:
             if value is None:
@@ -109,8 +113,8 @@ def _through(m: Match, chain: list[NodeRef], values: Array) -> Array | None:
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from known(m, "x", "y", types=(S8, U8))
     yield m.x.shape == m.y.shape, f"{list(m.x.shape)} becomes {list(m.y.shape)}"
-    yield _constants(m), "an operand that is computed at run time"
-    if _constants(m) and all(ok for ok, _ in known(m, "x", "y", types=(S8, U8))):
+    yield only_constants(m), "an operand that is computed at run time"
+    if only_constants(m) and all(ok for ok, _ in known(m, "x", "y", types=(S8, U8))):
         yield entries(m, 0) is not None, "an operator whose values are not known at compile time"
 
 
