@@ -218,9 +218,7 @@ def sum_fields(a: Codes, b: Codes, y: Codes, sign: int, rq: int) -> tuple[int, d
     return int(found.even), {**fields, "y_shift": found.shift, "offset": found.offset}
 
 
-def tflite_sum(
-    a: Codes, b: Codes, y: Codes, sign: int, left: int = TFLITE_SHIFT
-) -> dict[str, int]:
+def tflite_sum(a: Codes, b: Codes, y: Codes, sign: int, left: int = TFLITE_SHIFT) -> dict[str, int]:
     """TFLite's multipliers: operands to a common scale, then to that of the result."""
     twice = 2 * max(float(a.s), float(b.s))
     real = {"a": float(a.s) / twice, "b": float(b.s) / twice}
