@@ -81,6 +81,7 @@ class LowerContext:
         self.calls: list[Call] = []
         self.states: list[State] = []
         self.carried: list[str] = []
+        self.attached: dict[str, bytes] = {}
         self._by_digest: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
         self._written: set[str] = set()
         self._origin = Origin((), ())
@@ -252,6 +253,11 @@ class LowerContext:
         self.states.append(State(name, slots, made, release))
         return StateHandle(name)
 
+    def attach(self, path: str, content: bytes) -> None:
+        """Add a file to the bundle that no code needs: listings, reports."""
+        if self.attached.setdefault(path, content) != content:
+            raise BackendError(f"two different files {path}")
+
     def view(self, y: ValueRef, x: ValueRef, offset: int = 0) -> None:
         """`y` is `x`'s memory from byte `offset` on: no call, unless ownership demands a copy."""
         ty, tx = self.tensor_of(y), self.tensor_of(x)
@@ -285,7 +291,8 @@ class LowerContext:
 
     def copy(self, y: Used | ValueRef | Handle, x: Used | ValueRef | Handle, nbytes: int) -> Call:
         """Copy `nbytes` bytes; the planner may find one place for both, and nothing is copied."""
-        return self.call("aot_copy", y, x, self.params(bytes=nbytes), inplace=[(y, x)])
+        params, file = self.params(bytes=nbytes), "aot_copy.h"  # not the vendor's
+        return self.call("aot_copy", y, x, params, inplace=[(y, x)], header=file)
 
     # -- details ---------------------------------------------------------------------------
 

@@ -63,10 +63,11 @@ def concat_to_kernel(c: LowerContext, m: Match) -> None:
     if outer == 1 and c.concat_view(m.y, parts, [s * nbytes for s in starts]):
         return
     for part, start in zip(parts, starts, strict=True):
-        _copy_part(c, m.y, part, axis, start)
+        copy_part(c, m.y, part, axis, start)
 
 
-def _copy_part(c: LowerContext, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
+def copy_part(c: LowerContext, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
+    """Record the copy of `part` to y from element `start` of the stored axis on."""
     own = stored(part)
     ys, xs = strides(stored(y)), strides(own)
     axes = [Axis(n, a, b) for n, a, b in zip(own, ys, xs, strict=True)]

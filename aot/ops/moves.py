@@ -109,14 +109,16 @@ def move(
             ya=a.y,
             xb=b.x,
         )
-        c.call("aot_transpose", to, source, params, instance={"E": elem})
+        file = "aot_transpose.h"  # also where a vendor's lowering moves data
+        c.call("aot_transpose", to, source, params, instance={"E": elem}, header=file)
         return
     params = c.params(
         dims=padded([a.extent for a in loops], 1),
         ys=padded([a.y for a in loops], 0),
         xs=padded([a.x for a in loops], 0),
     )
-    c.call("aot_strided_copy", to, source, params, instance={"E": elem})
+    file = "aot_strided_copy.h"
+    c.call("aot_strided_copy", to, source, params, instance={"E": elem}, header=file)
 
 
 def view_or_move(c: LowerContext, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at: int) -> None:

@@ -27,6 +27,7 @@ from aot.program import Origin
 from aot.run import execute, open_out
 from aot.target import load_target
 from aot.vendor.dnnl import backend, base
+from graphs import model
 
 TARGET = "x86-64-v3"
 
@@ -278,6 +279,31 @@ def test_refusals_have_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_views_and_concat_are_taken_between_products() -> None:
     part = merged.Part("net", *network(), [], None)  # type: ignore[arg-type]
     assert {"reshape", "concat"} <= set(merged.taken_by(part, "dnnl"))
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_parts_of_a_concat_that_are_no_runs_of_memory(axis: int, tmp_path: Path) -> None:
+    root = library("3")
+    rows = [
+        ("Conv", "x w", "a"),
+        ("Conv", "x v", "b"),
+        ("Concat", "a b a k" if axis == 1 else "a a", "c", {"axis": axis}),
+        ("Relu", "c", "y"),
+    ]
+    consts = {
+        "w": drawn(16, 3, 3, 3),
+        "v": drawn(32, 3, 3, 3, seed=1),
+        "k": drawn(2, 16, 6, 6, seed=2),
+    }
+    proto = model(rows, {"x": [2, 3, 8, 8]}, {"y": None}, consts)
+    feeds = {"x": drawn(2, 3, 8, 8, seed=7)}
+    (want,) = ReferenceEvaluator(proto).run(None, feeds)
+    out = tmp_path / "out"
+    compile_to(onnx.shape_inference.infer_shapes(proto), out, options(), configure=False)
+    assert len(merged.manifest_of(out)["regions"]) == 1
+    merged.build(out, {"dnnl_ROOT": root})
+    (got,) = execute(open_out(out), [feeds["x"]])
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
 
 
 def test_slots_are_those_of_the_header() -> None:

@@ -332,4 +332,14 @@ AOT_WARN_UNUSED aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x
 AOT_WARN_UNUSED aot_status aot_dnnl_run_recurrent(void **slots, void *y, void *yh, void *yc,
                                                   const void *x, const void *h, const void *c);
 
+/* Execute two recurrent layers, the second from the last step to the first: y [steps, 2, row], yh,
+ * yc, h and c [2, row] with rows of batch * hidden. `part` has room for [steps, row]. */
+typedef struct aot_dnnl_run_both_params {
+    int64_t steps;
+    int64_t row;
+} aot_dnnl_run_both_params;
+AOT_WARN_UNUSED aot_status aot_dnnl_run_both(void **forward, void **reverse, void *y, void *yh,
+                                             void *yc, const void *x, const void *h, const void *c,
+                                             void *part, const aot_dnnl_run_both_params *p);
+
 #endif /* AOT_DNNL_H */

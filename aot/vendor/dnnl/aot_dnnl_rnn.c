@@ -3,6 +3,7 @@
 #include "aot_dnnl.h"
 
 #include <stddef.h>
+#include <string.h>
 
 #include "aot_dnnl_core.h"
 
@@ -108,4 +109,26 @@ aot_status aot_dnnl_recurrent(void **slots, void **session, const void *w, const
     md_drop(&user_w);
     md_drop(&user_r);
     return aot_dnnl_end(&n, status);
+}
+
+/* NULL stays NULL. */
+static float *behind(const void *p, int64_t elements) {
+    return p == NULL ? NULL : (float *)(uintptr_t)p + elements;
+}
+
+aot_status aot_dnnl_run_both(void **forward, void **reverse, void *y, void *yh, void *yc,
+                             const void *x, const void *h, const void *c, void *part,
+                             const aot_dnnl_run_both_params *p) {
+    void **const ways[2] = {forward, reverse};
+    const size_t bytes = (size_t)p->row * sizeof(float);
+    aot_status status = AOT_OK;
+    int64_t way, t;
+    for (way = 0; way < 2 && status == AOT_OK; ++way) {
+        const int64_t at = way * p->row;
+        status = aot_dnnl_run_recurrent(ways[way], part, behind(yh, at), behind(yc, at), x,
+                                        behind(h, at), behind(c, at));
+        for (t = 0; t < p->steps && status == AOT_OK; ++t)
+            memcpy(behind(y, 2 * t * p->row + at), behind(part, t * p->row), bytes);
+    }
+    return status;
 }

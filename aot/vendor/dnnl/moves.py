@@ -13,6 +13,8 @@ from typing import Any
 from aot.dtypes import S8, U8
 from aot.layout import Layout
 from aot.lower_context import LowerContext
+from aot.ops.concat import copy_part
+from aot.ops.moves import stored
 from aot.partition.match import Match, ValueRef
 from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats
 
@@ -75,10 +77,8 @@ def _block(m: Match, v: int) -> int:
 
 
 @concat.check
-def runs_of_memory(m: Match) -> Checks:
+def next_to_work(m: Match) -> Checks:
     yield from floats(*_parts(m), m.y)
-    outer = math.prod(m.y.shape[: _axis(m)])
-    yield outer == 1, f"{outer} rows before the axis (needs 1: each part one run of memory)"
     work = any(_neighbours(p, forward=False) & WORK for p in _parts(m))
     yield work, "no part comes from an operator of this vendor"
 
@@ -92,11 +92,11 @@ def whole_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 @concat.lower
 def to_views(c: LowerContext, m: Match) -> None:
-    parts = _parts(m)
-    row = math.prod(m.y.shape[_axis(m) + 1 :]) * m.y.dtype.nbytes
-    starts = [row * sum(p.shape[_axis(m)] for p in parts[:i]) for i in range(len(parts))]
-    if c.concat_view(m.y, parts, starts):
+    parts, axis, block = _parts(m), _axis(m), m.y.layout.block
+    starts = [sum(p.shape[axis] for p in parts[:i]) // (block or 1) for i in range(len(parts))]
+    shape = stored(m.y)
+    row = math.prod(shape[axis + 1 :]) * m.y.dtype.nbytes
+    if math.prod(shape[:axis]) == 1 and c.concat_view(m.y, parts, [row * s for s in starts]):
         return
-    for i, (part, start) in enumerate(zip(parts, starts, strict=True)):
-        to = c.write(m.y, start) if i == 0 else c.update(m.y, start)
-        c.copy(to, c.read(part), c.tensor_of(part).nbytes)
+    for part, start in zip(parts, starts, strict=True):
+        copy_part(c, m.y, part, axis, start)

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM and GRU of one direction with constant weights and the usual activations."""
+"""LSTM and GRU in one direction or both, with constant weights and the usual activations.
+
+Both directions are two primitives: the library would interleave their results as [steps, batch,
+direction, hidden], ONNX wants [steps, direction, batch, hidden].
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aot.dtypes import F32
-from aot.lower_context import Handle, LowerContext
+from aot.lower_context import Handle, LowerContext, StateHandle
 from aot.ops.registry import Case, case, f32
 from aot.ops.rnn import GRU_DEFAULT, LSTM_DEFAULT
 from aot.partition.match import Match, ValueRef
@@ -18,6 +22,7 @@ from aot.vendor.dnnl.base import declare, floats, primitive
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]
+DIRECTIONS = ("forward", "reverse", "bidirectional")
 LSTM, GRU, GRU_LINEAR = 0, 1, 2  # aot_dnnl_recurrent_params.kind
 #: ONNX's gates in the library's order: i, o, f, c and z, r, h.
 ORDER = {"LSTM": [0, 2, 3, 1], "GRU": [0, 1, 2]}
@@ -43,10 +48,11 @@ def _supported(m: Match, default: tuple[str, ...]) -> Checks:
         v = m.values.get(name)
         yield v is None or v.is_const, f"{name} is computed at run time (needs a constant)"
     direction, layout = node.attr("direction", "forward"), int(node.attr("layout", 0))
-    yield direction in ("forward", "reverse"), f"direction {direction!r} (needs one)"
+    yield direction in DIRECTIONS, f"direction {direction!r} is unknown"
     yield layout == 0, f"layout {layout} (needs 0)"
     names = tuple(str(a).lower() for a in node.attr("activations") or default)
-    yield names == default, f"activations {', '.join(names)} (needs {', '.join(default)})"
+    usual = names in (default, default * 2)
+    yield usual, f"activations {', '.join(names)} (needs {', '.join(default)})"
     yield node.attr("clip") is None, "gates that are clipped"
     for name in ("lens", "peep"):
         yield m.values.get(name) is None, f"input {name}"
@@ -55,21 +61,21 @@ def _supported(m: Match, default: tuple[str, ...]) -> Checks:
         yield (m.h0 is None) == (m.c0 is None), "one of two states to start from"
 
 
-def _gates(m: Match, name: str) -> Array:
-    """Weights [gates * hidden, depth] as [depth, gates, hidden]."""
+def _gates(m: Match, name: str, way: int) -> Array:
+    """Weights [gates * hidden, depth] of one direction as [depth, gates, hidden]."""
     value = m.values[name]
     assert value is not None
     hidden = m.r.shape[2]
-    w = np.asarray(value.data)[0].reshape(-1, hidden, value.shape[2])
+    w = np.asarray(value.data)[way].reshape(-1, hidden, value.shape[2])
     return np.ascontiguousarray(w[ORDER[m.root.op_type]].transpose(2, 0, 1))
 
 
-def _biases(m: Match, kind: int) -> Array:
-    """[gates, hidden]; both biases summed where nothing comes between them."""
+def _biases(m: Match, kind: int, way: int) -> Array:
+    """[gates, hidden] of one direction; both biases summed where nothing comes between them."""
     order, hidden = ORDER[m.root.op_type], m.r.shape[2]
     if m.b is None:
         return np.zeros((4 if kind == GRU_LINEAR else len(order), hidden), np.float32)
-    own, recurrent = np.asarray(m.b.data).reshape(2, len(order), hidden)[:, order]
+    own, recurrent = np.asarray(m.b.data)[way].reshape(2, len(order), hidden)[:, order]
     if kind != GRU_LINEAR:
         return np.asarray(own + recurrent)
     return np.concatenate([own[:2] + recurrent[:2], own[2:], recurrent[2:]])
@@ -80,22 +86,36 @@ def _wanted(m: Match, name: str) -> bool:
     return value is not None and (value.uses > 0 or value.is_output)
 
 
-def _record(c: LowerContext, m: Match) -> None:
+def _kind(m: Match) -> int:
+    if m.root.op_type == "LSTM":
+        return LSTM
+    return GRU_LINEAR if m.root.attr("linear_before_reset", 0) else GRU
+
+
+def _primitive(c: LowerContext, m: Match, way: int, ends: bool) -> StateHandle:
+    """The object of direction number `way`; `ends`: it leaves the last states."""
+    kind = _kind(m)
     steps, batch, features = m.x.shape
-    hidden, long = m.r.shape[2], m.root.op_type == "LSTM"
-    linear = bool(m.root.attr("linear_before_reset", 0))
-    kind = LSTM if long else GRU_LINEAR if linear else GRU
-    ends = _wanted(m, "yh") or _wanted(m, "yc")
     params = c.params(
         kind=kind,
-        reverse=m.root.attr("direction", "forward") == "reverse",
+        reverse=m.root.attr("direction", "forward") == "reverse" or way == 1,
         begins=m.h0 is not None,
         ends=ends,
         steps=steps,
         batch=batch,
         input=features,
-        hidden=hidden,
+        hidden=m.r.shape[2],
     )
+    weights = [c.const(_gates(m, name, way), name) for name in ("w", "r")]
+    bias = c.const(_biases(m, kind, way), "b")
+    return primitive(c, "aot_dnnl_recurrent", *weights, bias, params)
+
+
+def _record(c: LowerContext, m: Match) -> None:
+    steps, batch, features = m.x.shape
+    directions, _, hidden = m.r.shape
+    long = _kind(m) == LSTM
+    ends = _wanted(m, "yh") or _wanted(m, "yc")
 
     def result(name: str, needed: bool, *shape: int) -> ValueRef | Handle | None:
         """Where the library writes: a value, or memory nobody reads."""
@@ -104,26 +124,23 @@ def _record(c: LowerContext, m: Match) -> None:
             return value
         return c.temp(shape, F32, name=name) if needed else None
 
-    state = primitive(
-        c,
-        "aot_dnnl_recurrent",
-        c.const(_gates(m, "w"), "w"),
-        c.const(_gates(m, "r"), "r"),
-        c.const(_biases(m, kind), "b"),
-        params,
-    )
-    c.call(
-        "aot_dnnl_run_recurrent",
-        state,
-        result("y", True, steps, batch, hidden),
-        result("yh", ends, batch, hidden),
-        result("yc", ends and long, batch, hidden),
+    operands = (
+        result("y", True, steps, directions, batch, hidden),
+        result("yh", ends, directions, batch, hidden),
+        result("yc", ends and long, directions, batch, hidden),
         m.x,
         m.h0,
         m.values.get("c0"),
-        status=True,
-        macs=steps * batch * (3 + long) * hidden * (features + hidden),
     )
+    objects = [_primitive(c, m, way, ends) for way in range(directions)]
+    macs = directions * steps * batch * (3 + long) * hidden * (features + hidden)
+    if directions == 1:
+        c.call("aot_dnnl_run_recurrent", *objects, *operands, status=True, macs=macs)
+        return
+    part = c.scratch(4 * steps * batch * hidden, "part")
+    params = c.params(steps=steps, row=batch * hidden)
+    both = "aot_dnnl_run_both"
+    c.call(both, *objects, *operands, part, params, status=True, macs=macs)
 
 
 def _declare(made: Pattern, default: tuple[str, ...]) -> None:
@@ -138,8 +155,8 @@ _declare(lstm, LSTM_DEFAULT)
 _declare(gru, GRU_DEFAULT)
 
 
-def _arrays(gates: int, t: int, b: int, i: int, h: int) -> list[Array]:
-    shapes = [(t, b, i), (1, gates * h, i), (1, gates * h, h), (1, 2 * gates * h)]
+def _arrays(gates: int, t: int, b: int, i: int, h: int, d: int = 1) -> list[Array]:
+    shapes = [(t, b, i), (d, gates * h, i), (d, gates * h, h), (d, 2 * gates * h)]
     return [f32(*s, seed=k, low=-0.6, high=0.6) for k, s in enumerate(shapes)]
 
 
@@ -152,6 +169,7 @@ def lstm_cases() -> Iterator[Case]:
         yield case(*full, None, *states, const=(1, 2, 3), outputs=3, **attrs)
         yield case(*full, const=(1, 2, 3), outputs=3, **attrs)
     yield case(*full[:3], const=(1, 2), outputs=1, hidden_size=19)
+    yield from _both_ways(4, f32(2, 3, 11, seed=5), f32(2, 3, 11, seed=6))
 
 
 @gru.cases
@@ -161,3 +179,12 @@ def gru_cases() -> Iterator[Case]:
         attrs: dict[str, Any] = {"hidden_size": 19, "linear_before_reset": linear}
         yield case(*full, None, f32(1, 3, 19, seed=5), const=(1, 2, 3), outputs=2, **attrs)
         yield case(*full[:3], const=(1, 2), outputs=2, **attrs)
+    yield from _both_ways(3, f32(2, 3, 11, seed=5))
+    yield from _both_ways(3, f32(2, 3, 11, seed=5), linear_before_reset=1)
+
+
+def _both_ways(gates: int, *states: Array, **more: Any) -> Iterator[Case]:
+    full = _arrays(gates, 4, 3, 7, 11, 2)
+    attrs: dict[str, Any] = {"hidden_size": 11, "direction": "bidirectional", **more}
+    yield case(*full, None, *states, const=(1, 2, 3), outputs=1 + len(states), **attrs)
+    yield case(*full, const=(1, 2, 3), outputs=1, **attrs)
