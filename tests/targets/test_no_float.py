@@ -7,13 +7,17 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
 
 import aot
+from quant_graphs import Net
 from targets.images import ROOT, need_tools
 
 DIGITS = ROOT / "examples" / "digits"
-NM = {"cortex-m0": "arm-none-eabi-nm", "rv32imac": "riscv64-unknown-elf-nm"}
+ARM = "arm-none-eabi-nm"
+NM = {"cortex-m0": ARM, "cortex-m3": ARM, "rv32imac": "riscv64-unknown-elf-nm"}
 #: libgcc's, in the names of the Arm ABI and of all others (__addsf3, __fixdfsi), and libm's.
 ROUTINE = re.compile(r"__aeabi_c?[fd]|__aeabi_u?[il]2[fd]|__\w*[sd]f|^\w+f$")
 
@@ -29,16 +33,49 @@ def called(model: Path, target: str, requant: str, folder: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("requant", ["onnx", "tflite"])
-@pytest.mark.parametrize("target", sorted(NM))
+@pytest.mark.parametrize("target", ["cortex-m0", "rv32imac"])
 def test_integer_networks_stay_integer(target: str, requant: str, tmp_path: Path) -> None:
     need_tools(target)
     names = called(DIGITS / "digits_int8.onnx", target, requant, tmp_path)
     assert not [n for n in names if ROUTINE.search(n)], names
 
 
+def every_kind(dtype: type, folder: Path) -> Path:
+    """A network of what is computed between codes of one type."""
+    step = 0.03 if dtype is np.int8 else 3e-4
+    fine = 1 / 256 if dtype is np.int8 else 1 / 32768
+    net = Net(x=(dtype, (1, 6, 8, 8)))
+
+    def again(value: str, scale: float = 5 * step) -> str:
+        return net.dq(net.q(value, scale, dtype(0)), scale, dtype(0))
+
+    x = net.dq("x", step, dtype(0))
+    weights = np.arange(324).reshape(6, 6, 3, 3) % 251 - 125
+    w = net.dq(weights.astype(np.int8), 0.01, np.int8(0))
+    made = again(net.add("Conv", x, w, pads=[1, 1, 1, 1]))
+    total = again(net.add("Add", again(net.add("Relu", made)), x))
+    gated = again(net.add("Mul", total, again(net.add("Sigmoid", made), fine)))
+    ratio = again(net.add("Div", gated, made))
+    largest = again(net.add("MaxPool", ratio, kernel_shape=[2, 2], strides=[2, 2]))
+    mean = again(net.add("AveragePool", largest, kernel_shape=[2, 2], strides=[2, 2]))
+    flat = again(net.add("Flatten", net.add("GlobalAveragePool", mean)))
+    dense = net.dq(np.arange(30, dtype=np.int8).reshape(6, 5), 0.01, np.int8(0))
+    net.q(net.add("HardSwish", again(net.add("MatMul", flat, dense))), step, dtype(0), out="y")
+    onnx.save(net.model(y=dtype), folder / "m.onnx")
+    return folder / "m.onnx"
+
+
+@pytest.mark.parametrize("target", sorted(NM))
+@pytest.mark.parametrize(("dtype", "requant"), [(np.int8, "onnx"), (np.int16, "tflite")])
+def test_every_kind_of_layer(target: str, dtype: type, requant: str, tmp_path: Path) -> None:
+    need_tools(target)
+    names = called(every_kind(dtype, tmp_path), target, requant, tmp_path / "out")
+    assert not [n for n in names if ROUTINE.search(n)], names
+
+
 def test_float_networks_do_not(tmp_path: Path) -> None:
     """The names looked for are those the compiler uses."""
-    need_tools("rv32imac")
-    for target in NM:
+    for target in ("cortex-m0", "rv32imac"):
+        need_tools(target)
         names = called(DIGITS / "digits.onnx", target, "onnx", tmp_path / target)
         assert [n for n in names if ROUTINE.search(n)], names
