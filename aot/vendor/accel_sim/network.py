@@ -49,9 +49,9 @@ LayerKind = Literal[
 class Tensor:
     """height x width x channels elements.
 
-    `zero` is the code of zero (what windows read outside; float32: 0). `strides` are for `input` and
-    `output`: elements from row to row, pixel to pixel, channel to channel in system memory (None:
-    dense, channels last). `data` [height, width, channels] is there for `const` only.
+    `zero` is the code of zero (what windows read outside; float32: 0). `strides` are for `input`
+    and `output`: elements from row to row, pixel to pixel, channel to channel in system memory
+    (None: dense, channels last). `data` [height, width, channels] is there for `const` only.
     """
 
     name: str
@@ -93,7 +93,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The window of conv, dw, max, average; padding below and to the right follows from the output."""
+    """The window of conv, dw, max, average; the output's size tells what is read beyond the end."""
 
     kh: int = 1
     kw: int = 1

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Region 1: weights, records, tables and constant operands, compressed where that pays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.items import Load
+from aot.vendor.accel_sim.kinds import Mem
+from aot.vendor.accel_sim.network import AccelOptions, Tensor
+from aot.vendor.accel_sim.pack import pack, zero_blocks
+from aot.vendor.accel_sim.timing import linear_cycles
+
+ALIGN = 16
+
+
+class Blob:
+    """Bytes that grow; the same bytes are stored once."""
+
+    def __init__(self) -> None:
+        self._data = bytearray()
+        self._found: dict[bytes, int] = {}
+
+    @property
+    def data(self) -> bytes:
+        """All bytes, a multiple of 16 of them."""
+        return bytes(self._data) + bytes(-len(self._data) % ALIGN)
+
+    def add(self, data: bytes, align: int = 1) -> int:
+        """The offset of `data`."""
+        if data not in self._found:
+            self._data += bytes(-len(self._data) % align)
+            self._found[data] = len(self._data)
+            self._data += data
+        return self._found[data]
+
+    def constant(self, t: Tensor) -> int:
+        """The offset of a constant operand, dense and channels last."""
+        assert t.data is not None
+        kind = np.float32 if t.dtype == "f32" else np.uint8 if t.dtype == "u8" else np.int8
+        return self.add(np.ascontiguousarray(t.data.astype(kind)).tobytes(), 4)
+
+
+def pack_loads(c: Config, options: AccelOptions, loads: Sequence[Load], blob: Blob) -> None:
+    """Give every load its offset, and weights their compressed form where it is better."""
+    flash = options.weights == "flash"
+    for load in loads:
+        data = load.data
+        if load.mem is Mem.WGT and options.compress != "off":
+            small, zeros = packed(data)
+            if _better(c, options, flash, data, small, zeros):
+                load.packed, load.zeros, data = len(small), zeros, small
+        load.offset = blob.add(data)
+
+
+_PACKED: dict[bytes, tuple[bytes, int]] = {}
+
+
+def packed(data: bytes) -> tuple[bytes, int]:
+    """(compressed form, blocks of zeros)."""
+    if data not in _PACKED:
+        if len(_PACKED) > 4096:
+            _PACKED.clear()
+        small = pack(data)
+        _PACKED[data] = small, zero_blocks(small, len(data))
+    return _PACKED[data]
+
+
+def _better(
+    c: Config, options: AccelOptions, flash: bool, data: bytes, small: bytes, zeros: int
+) -> bool:
+    if len(small) >= len(data) or len(small) > 65535:
+        return False
+    if options.compress == "on" or options.objective == "flash":
+        return True
+    plain = linear_cycles(c, flash, len(data))
+    return linear_cycles(c, flash, len(data), len(small), zeros) < plain

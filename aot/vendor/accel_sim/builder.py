@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of items that the layers write: sums, loads and views are handed out in its order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.frontend import Strides, View
+from aot.vendor.accel_sim.items import Item, Load, view
+from aot.vendor.accel_sim.kinds import DType, Mem
+from aot.vendor.accel_sim.places import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Where a root lies in SPM; `ring` rows of it exist (0: all)."""
+
+    base: int
+    ring: int = 0
+
+
+@dataclass(slots=True)
+class Builder:
+    """Items and loads so far. `buffers` says where roots lie at the moment."""
+
+    c: Config
+    plan: Plan
+    buffers: dict[int, Buffer] = field(default_factory=dict)
+    items: list[Item] = field(default_factory=list)
+    loads: list[Load] = field(default_factory=list)
+    kept: dict[tuple[int, ...], int] = field(default_factory=dict)
+    sums: int = 0
+
+    def view(self, index: int, shift: int = 0) -> View:
+        """The view of a tensor, `shift` bytes further."""
+        t, p = self.plan.tensors[index], self.plan.places[index]
+        b = self.buffers[p.root]
+        return view(
+            b.base + p.offset + shift,
+            p.pixel if t.width > 1 else t.channels * t.itemsize,
+            p.row if t.height > 1 else t.width * p.pixel,
+            t.height,
+            t.width,
+            t.zero if t.itemsize == 1 else 0,
+            b.ring,
+        )
+
+    def dtype(self, index: int) -> int:
+        """The dtype of an instruction on a tensor in SPM."""
+        return DType.F32 if self.plan.tensors[index].dtype == "f32" else DType.I8
+
+    def take_sums(self, rows: int) -> int:
+        """The first of `rows` rows of ACC."""
+        at = self.sums
+        self.sums = (at + rows) % self.c.acc_rows
+        return at
+
+    def load(
+        self, key: tuple[int, ...], mem: Mem, units: int, data: Callable[[], bytes], record: int = 0
+    ) -> int:
+        """The load of that key, a new one unless it is kept."""
+        if key not in self.kept:
+            self.loads.append(Load(key[0], mem, data(), units, record))
+            self.kept[key] = len(self.loads) - 1
+        return self.kept[key]
+
+    def forget(self, layer: int, mem: Mem | None = None) -> None:
+        """Loads of a layer are made anew from now on."""
+        for key in [k for k in self.kept if k[0] == layer]:
+            if mem is None or self.loads[self.kept[key]].mem is mem:
+                del self.kept[key]
+
+    def emit(self, item: Item) -> Item:
+        """Append an item; its loads are in use up to it."""
+        at = len(self.items)
+        self.items.append(item)
+        for number, _, _ in item.uses:
+            load = self.loads[number]
+            load.first = at if load.first < 0 else load.first
+            load.last = at
+        return item
+
+    def move(
+        self, name: str, layer: int, index: int, region: int, offset: int, first: int, last: int
+    ) -> None:
+        """LD or ST of rows first to last - 1 of a tensor, in pieces that the fields hold."""
+        t = self.plan.tensors[index]
+        row, pixel, channel = (s * t.itemsize for s in t.element_strides)
+        if t.height == 1:
+            row = t.width * pixel
+        if t.width == 1:
+            pixel = t.channels * channel
+        dtype = {"i8": DType.I8, "u8": DType.U8, "f32": DType.F32}[t.dtype]
+        for y in range(first, last, 1024):
+            for x in range(0, t.width, 1024):
+                fields = {
+                    "region": region, "offset": offset + y * row + x * pixel, "y": y, "x": x,
+                    "rows": min(1024, last - y), "cols": min(1024, t.width - x), "ch": t.channels,
+                }  # fmt: skip
+                strides = Strides(row, pixel, channel, 0)
+                self.emit(Item(name, layer, fields, dtype, view=self.view(index), strides=strides))

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the machine cannot do with a layer, told before anything is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aot.errors import UnsupportedError
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor
+from aot.vendor.accel_sim.tiling import (
+    FETCH,
+    product_tiling,
+    vector_cycles,
+)
+from aot.vendor.accel_sim.timing import dma_cycles, linear_cycles
+
+#: Coordinates in instructions reach so far, and so many channels fit their field.
+SIDE, CHANNELS = 2047, 4095
+DEFAULTS = AccelOptions()
+
+
+def fits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
+    """Why the machine cannot compute a layer, or None."""
+    used = [tensors[n] for n in (*layer.inputs, layer.output)]
+    for t in used:
+        if max(t.height, t.width) > SIDE:
+            return f"{t.name} is {t.height} x {t.width} (at most {SIDE} on a side)"
+        if t.channels * t.itemsize > CHANNELS:
+            return f"{t.name} has {t.channels} channels (at most {CHANNELS // t.itemsize})"
+    if layer.kind in ("concat", "slice", "reshape"):
+        return None
+    y = tensors[layer.output]
+    reason = _window(layer)
+    if reason is None and layer.kind in ("conv", "dw"):
+        x = tensors[layer.inputs[0]]
+        if not product_tiling(config, layer, x, y, False):
+            w = layer.window
+            return f"a window of {w.kh} x {w.kw} x {x.channels} fits no tiling"
+    if reason is None and layer.kind == "softmax" and (y.itemsize == 4 or y.channels > 256):
+        return f"softmax over {y.channels} channels of {y.dtype}"
+    return reason
+
+
+def _window(layer: Layer) -> str | None:
+    w = layer.window
+    if max(w.kh, w.kw) > 256 or max(w.sh, w.sw, w.dh, w.dw) > 16:
+        return f"a window of {w.kh} x {w.kw}, strides {w.sh}, {w.sw}, dilations {w.dh}, {w.dw}"
+    return None
+
+
+def refuse(network: Network) -> None:
+    """Raise UnsupportedError for a network that is not one."""
+    for layer in network.layers:
+        if layer.kind in ("conv", "dw") and (layer.weights is None or layer.bias is None):
+            raise UnsupportedError("accel_sim: a product without weights or bias", layer.name)
+
+
+def layer_cycles(
+    layer: Layer,
+    tensors: Sequence[Tensor],
+    config: Config,
+    options: AccelOptions = DEFAULTS,
+) -> int:
+    """A quick guess of a layer's cycles: the busiest unit, its weights included."""
+    if layer.kind in ("concat", "slice", "reshape"):
+        return 0
+    y = tensors[layer.output]
+    if layer.kind not in ("conv", "dw"):
+        return vector_cycles(config, layer, y) + 3 * FETCH
+    assert layer.weights is not None
+    found = product_tiling(config, layer, tensors[layer.inputs[0]], y, False)
+    if not found:
+        return 1 << 40
+    lanes = config.lanes(y.itemsize)
+    padded = -(-y.channels // lanes) * lanes
+    size = int(layer.weights.size) // y.channels * padded * y.itemsize + 9 * y.channels
+    flash = options.weights == "flash"
+    return max(found[0][0].alone, linear_cycles(config, flash, size))
+
+
+def io_cycles(t: Tensor, config: Config) -> int:
+    """Cycles to bring a tensor in or out."""
+    return dma_cycles(config, False, 1, t.bytes)

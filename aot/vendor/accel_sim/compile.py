@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a network to a verified program.
+
+    compiled = compile_network(network, config(256))
+
+Layers are cut (`tiling.py`), tensors get places (`places.py`, `resident.py`), the items are written
+in order (`compose.py`), constants get theirs (`rings.py`), loads are merged in (`merge.py`), tokens
+follow from what the items touch (`nodes.py`, `tokens.py`), repetitions become loops (`loops.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aot.errors import UnsupportedError
+from aot.vendor.accel_sim.blob import Blob, pack_loads
+from aot.vendor.accel_sim.checks import fits, refuse
+from aot.vendor.accel_sim.compose import Composer, Layout
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.estimate import Timeline, estimate
+from aot.vendor.accel_sim.finish import reports, stream_of, written
+from aot.vendor.accel_sim.fitting import layouts
+from aot.vendor.accel_sim.layers import Tiling
+from aot.vendor.accel_sim.items import Item, Load
+from aot.vendor.accel_sim.merge import Policy, merge
+from aot.vendor.accel_sim.network import (
+    FIRST_IO,
+    MAX_IOS,
+    AccelOptions,
+    Compiled,
+    Network,
+)
+from aot.vendor.accel_sim.nodes import Node, Tracker, ldl
+from aot.vendor.accel_sim.places import Plan, resolve
+from aot.vendor.accel_sim.rings import assign, order
+from aot.vendor.accel_sim.timing import Region
+from aot.vendor.accel_sim.verify import verify
+
+__all__ = ["compile_network", "fits"]
+
+DEFAULTS = AccelOptions()
+POLICIES = (Policy(), Policy(2000), Policy(6000), Policy(1 << 30, 6))
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A finished program of one layout."""
+
+    stream: bytes
+    blob: Blob
+    timeline: Timeline
+    nodes: list[Node]
+    loads: list[Load]
+    layout: Layout
+    regions: list[Region]
+
+
+def compile_network(network: Network, config: Config, options: AccelOptions = DEFAULTS) -> Compiled:
+    """Compile; raises UnsupportedError with the reason if the network fits no tiling."""
+    for layer in network.layers:
+        reason = fits(layer, network.tensors, config)
+        if reason:
+            raise UnsupportedError(f"accel_sim: {reason}", layer.name)
+    refuse(network)
+    plan = resolve(network)
+    best: _Trial | None = None
+    for layout in layouts(plan, config, options):
+        trial = _trial(network, plan, config, options, layout)
+        if best is None or trial.timeline.total < best.timeline.total:
+            best = trial
+    assert best is not None
+    return _compiled(network, plan, config, best)
+
+
+def _compiled(network: Network, plan: Plan, config: Config, best: _Trial) -> Compiled:
+    data = [best.stream, best.blob.data]
+    executed = verify(best.stream, config, best.regions, data, written=_written(network))
+    inputs, outputs = network.ios()
+    names = [_name(t) for t in best.layout.tilings]
+    return Compiled(
+        best.stream,
+        best.blob.data,
+        best.layout.spill,
+        inputs,
+        outputs,
+        tuple(best.regions),
+        best.timeline,
+        reports(plan, best.nodes, best.loads, best.timeline, names),
+        best.layout.top,
+        executed,
+    )
+
+
+def _name(t: Tiling) -> str:
+    order = "weights pass once" if t.outer else "weights stay" if t.keep else "weights pass again"
+    return f"{t.rows} x {t.cols} pixels, {t.tiles} tiles, {order}"
+
+
+def _written(network: Network) -> dict[int, list[tuple[int, int]]]:
+    """Writable regions hold nothing when the program starts."""
+    inputs, outputs = network.ios()
+    first = FIRST_IO + len(inputs)
+    found: dict[int, list[tuple[int, int]]] = {2: []}
+    found.update({first + n: [] for n in range(len(outputs))})
+    return found
+
+
+def _homes(network: Network, plan: Plan, blob: Blob) -> dict[int, tuple[int, int]]:
+    """(region, offset) of the tensors of the system."""
+    inputs, outputs = network.ios()
+    if len(inputs) + len(outputs) > MAX_IOS:
+        raise UnsupportedError(
+            f"accel_sim: {len(inputs) + len(outputs)} inputs and outputs (at most {MAX_IOS})"
+        )
+    found = {index: (FIRST_IO + n, 0) for n, index in enumerate((*inputs, *outputs))}
+    for index, t in enumerate(plan.tensors):
+        if t.where == "const":
+            found[index] = (1, blob.constant(t))
+    return found
+
+
+def _regions(network: Network, options: AccelOptions, layout: Layout, blob: Blob) -> list[Region]:
+    inputs, outputs = network.ios()
+    flash = options.weights == "flash"
+    fixed = [
+        Region(0, flash=True),
+        Region(max(16, len(blob.data)), flash=flash),
+        Region(layout.spill, writable=True),
+    ]
+    fixed += [Region(network.tensors[n].extent) for n in inputs]
+    return fixed + [Region(network.tensors[n].extent, writable=True) for n in outputs]
+
+
+def _trial(
+    network: Network, plan: Plan, config: Config, options: AccelOptions, layout: Layout
+) -> _Trial:
+    blob = Blob()
+    homes = _homes(network, plan, blob)
+    b = Composer(config, plan, layout, homes).run()
+    assign(config, b.items, b.loads)
+    pack_loads(config, options, b.loads, blob)
+    regions = _regions(network, options, layout, blob)
+    items, loads = _nodes(config, regions, b.items, b.loads)
+    merged = [merge(config, True, items, loads, policy) for policy in POLICIES]
+    best: _Trial | None = None
+    for nodes, _ in sorted(merged, key=lambda m: m[1])[:2]:
+        stream = stream_of(written(nodes))
+        regions[0] = Region(len(stream), flash=True)
+        timeline = estimate(stream, config, regions, [stream, blob.data])
+        if best is None or timeline.total < best.timeline.total:
+            best = _Trial(stream, blob, timeline, nodes, b.loads, layout, list(regions))
+    assert best is not None
+    return best
+
+
+def _nodes(
+    config: Config, regions: Sequence[Region], items: Sequence[Item], loads: Sequence[Load]
+) -> tuple[list[Node], list[Node]]:
+    """Nodes of the items and of the loads; every load right before the item that uses it first."""
+    tracker = Tracker(config, regions)
+    waiting = order(loads)
+    found: list[Node] = []
+    loaded: list[Node] = []
+    for number, item in enumerate(items):
+        while waiting and loads[waiting[0]].first <= number:
+            load = waiting.pop(0)
+            loaded.append(tracker.add(ldl(loads[load]), load, loads[load].zeros))
+        found.append(tracker.add(item))
+    return found, loaded

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From ordered nodes to a stream, and what the reports say about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aot.vendor.accel_sim.encode import Instr, encode_all, instr
+from aot.vendor.accel_sim.estimate import Timeline
+from aot.vendor.accel_sim.items import Load
+from aot.vendor.accel_sim.kinds import DType
+from aot.vendor.accel_sim.network import Layer, LayerReport
+from aot.vendor.accel_sim.nodes import Node
+from aot.vendor.accel_sim.places import Plan
+from aot.vendor.accel_sim.slots import Slots
+from aot.vendor.accel_sim.tokens import tokens
+
+
+def written(order: Sequence[Node]) -> list[Instr]:
+    """The program, without loops."""
+    slots, code = Slots(), list[Instr]()
+    for node, (wait, signal) in zip(order, tokens(order), strict=True):
+        node.item.wait, node.item.signal = wait, signal
+        where, made = slots.place(node.item)
+        code += [*made, node.item.encoded(where)]
+    code.append(instr("HALT", {}))
+    return code
+
+
+def stream_of(code: Sequence[Instr]) -> bytes:
+    """The bytes."""
+    return encode_all(code)
+
+
+def needed_macs(plan: Plan, layer: Layer) -> int:
+    """Products that a layer needs."""
+    if layer.weights is None:
+        return 0
+    y = plan.tensors[layer.output]
+    return y.height * y.width * int(layer.weights.size)
+
+
+def reports(
+    plan: Plan,
+    order: Sequence[Node],
+    loads: Sequence[Load],
+    timeline: Timeline,
+    tilings: Sequence[str],
+) -> tuple[LayerReport, ...]:
+    """One per layer; spans come in the order of the nodes."""
+    count = len(plan.layers)
+    start, end = [timeline.total] * count, [0] * count
+    busy = [[0] * 4 for _ in range(count)]
+    for node, span in zip(order, timeline.spans, strict=True):
+        n = node.item.layer
+        busy[n][span.unit] += span.end - span.start
+        if node.load < 0:
+            start[n], end[n] = min(start[n], span.start), max(end[n], span.end)
+    moved = [0] * count
+    for load in loads:
+        moved[load.layer] += load.packed or len(load.data)
+    return tuple(
+        LayerReport(
+            layer.name, layer.kind, start[n], end[n], (b[0], b[1], b[2], b[3]),
+            needed_macs(plan, layer), moved[n], tilings[n],
+        )
+        for n, (layer, b) in enumerate(zip(plan.layers, busy, strict=True))
+    )  # fmt: skip
+
+
+def is_float(plan: Plan, layer: Layer) -> bool:
+    """Whether a layer computes in float32."""
+    return plan.tensors[layer.output].dtype == "f32" and DType.F32 == 1

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The instructions of every kind of layer, row step by row step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+
+from aot.vendor.accel_sim.builder import Builder
+from aot.vendor.accel_sim.frontend import Kernel, View
+from aot.vendor.accel_sim.items import Item
+from aot.vendor.accel_sim.kinds import Alu, Mem
+from aot.vendor.accel_sim.network import Layer, Tensor
+from aot.vendor.accel_sim.weights import (
+    Tiles,
+    depth_parts,
+    record_bytes,
+    records,
+    tables,
+    vset,
+)
+
+#: LDLs of weights are at least this many bytes, where a layer has them.
+MIN_CHUNK = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Tiling:
+    """How a layer is cut: `rows` x `cols` pixels and `tiles` of channels at a time.
+
+    `outer`: all pixels of a group of tiles before the next group, so the weights pass once and the
+    whole input is there; otherwise all tiles of some rows. `keep`: then the weights stay.
+    """
+
+    rows: int
+    cols: int
+    tiles: int = 1
+    outer: bool = False
+    keep: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class RowStep:
+    """Rows first to last - 1 of the output; `emit` writes the items."""
+
+    first: int
+    last: int
+    emit: Callable[[], None]
+
+
+def kernel(layer: Layer, ci: int) -> Kernel:
+    """The window of a layer over ci channels."""
+    w = layer.window
+    return Kernel(w.kh, w.kw, w.sh, w.sw, w.dh, w.dw, ci, 0)
+
+
+def rows_read(layer: Layer, source: Tensor, last: int) -> int:
+    """Rows of an input that must be there for rows up to last - 1 of the output."""
+    if layer.kind not in ("conv", "dw", "max", "average"):
+        return min(last, source.height)
+    w = layer.window
+    return max(0, min(source.height, (last - 1) * w.sh - w.top + (w.kh - 1) * w.dh + 1))
+
+
+def first_row(layer: Layer, source: Tensor, first: int) -> int:
+    """The first row of an input that rows from `first` on of the output read."""
+    if layer.kind not in ("conv", "dw", "max", "average"):
+        return first if source.height > 1 else 0
+    return max(0, min(first * layer.window.sh - layer.window.top, source.height))
+
+
+def blocks(first: int, last: int, size: int) -> Iterator[tuple[int, int]]:
+    """(begin, length) of pieces of `size`."""
+    for at in range(first, last, size):
+        yield at, min(size, last - at)
+
+
+class Products:
+    """conv and dw."""
+
+    def __init__(self, b: Builder, number: int, layer: Layer, tiling: Tiling) -> None:
+        self.b, self.number, self.layer, self.tiling = b, number, layer, tiling
+        self.x, self.y = b.plan.tensors[layer.inputs[0]], b.plan.tensors[layer.output]
+        self.size = self.x.itemsize
+        self.lanes = b.c.lanes(self.size)
+        self.tiles = Tiles(layer, self.lanes)
+        self.count = -(-self.y.channels // self.lanes)
+        self.deep = layer.kind == "conv"
+        self.parts = depth_parts(layer, b.c, self.size) if self.deep else [(0, self.x.channels)]
+        self.vset = vset(layer)
+        self.shift = self.lanes * tiling.tiles
+
+    def steps(self) -> list[RowStep]:
+        """Row steps in order."""
+        t, height = self.tiling, self.y.height
+        if t.outer:
+            return [RowStep(0, height, self._outer)]
+        found = []
+        for y, rows in blocks(0, height, t.rows):
+            found.append(RowStep(y, y + rows, partial(self._inner, y, rows)))
+        return found
+
+    def _outer(self) -> None:
+        t = self.tiling
+        for tile, n in blocks(0, self.count, t.tiles):
+            for y, rows in blocks(0, self.y.height, t.rows):
+                for x, cols in blocks(0, self.y.width, t.cols):
+                    self._block(y, rows, x, cols, tile, n)
+
+    def _inner(self, y: int, rows: int) -> None:
+        t = self.tiling
+        if not t.keep:
+            self.b.forget(self.number)
+        elif self.y.channels > self.b.c.prm_channels:
+            self.b.forget(self.number, Mem.PRM)
+        for x, cols in blocks(0, self.y.width, t.cols):
+            for tile, n in blocks(0, self.count, t.tiles):
+                self._block(y, rows, x, cols, tile, n)
+
+    def _weights(self, tile: int, n: int, part: int) -> tuple[int, int, str]:
+        """(load, row, field) of `n` tiles; a load holds as many as make it long enough."""
+        first, last = self.parts[part]
+        taps = self.tiles.table.shape[1]
+        rows = taps * (last - first if self.deep else 1)
+        group = n
+        if len(self.parts) == 1:
+            step = self.tiling.tiles
+            group = step * max(1, min(MIN_CHUNK // (rows * step * self.b.c.m), 64))
+            begin = tile // group * group
+        else:
+            begin = tile
+        count = min(group, self.count - begin)
+        key = (self.number, int(Mem.WGT), begin, part)
+        data = self.tiles.data
+        load = self.b.load(key, Mem.WGT, rows * count, lambda: data(begin, count, first, last))
+        return load, (tile - begin) * rows, "wgt"
+
+    def _params(self, tile: int, n: int) -> tuple[int, int, str]:
+        """(load, channel, field) of the parameters of `n` tiles."""
+        half = max(n * self.lanes, self.b.c.prm_channels // 2)
+        group = half // (self.tiling.tiles * self.lanes) * self.tiling.tiles
+        if self.y.channels <= half:
+            group = self.count
+        begin = tile // group * group
+        first = begin * self.lanes
+        count = min(group * self.lanes, self.y.channels - first)
+        key = (self.number, int(Mem.PRM), begin)
+        layer = self.layer
+        load = self.b.load(
+            key, Mem.PRM, count, lambda: records(layer, first, count), record_bytes(layer) - 8
+        )
+        return load, (tile - begin) * self.lanes, "prm"
+
+    def _block(self, y: int, rows: int, x: int, cols: int, tile: int, n: int) -> None:
+        b, w = self.b, self.layer.window
+        acc = b.take_sums(n * rows * cols)
+        source = b.view(self.layer.inputs[0])
+        for part, (first, last) in enumerate(self.parts):
+            if len(self.parts) > 1:
+                b.forget(self.number, Mem.WGT)
+            uses = (self._weights(tile, n, part),)
+            at = (first if self.deep else tile * self.lanes) * self.size
+            b.emit(Item(
+                "MM" if self.deep else "DW", self.number,
+                {"y": y * w.sh - w.top, "x": x * w.sw - w.left, "wgt": 0, "acc": acc, "tiles": n,
+                 "rows": rows, "cols": cols, "at": at, "add": int(part > 0)},
+                b.dtype(self.layer.output), view=source,
+                kern=kernel(self.layer, last - first), uses=uses,
+            ))  # fmt: skip
+        self._drain(y, rows, x, cols, tile, n, acc)
+
+    def _drain(self, y: int, rows: int, x: int, cols: int, tile: int, n: int, acc: int) -> None:
+        b, layer = self.b, self.layer
+        channel = tile * self.lanes
+        ch = min(n * self.lanes, self.y.channels - channel)
+        at = channel * self.size
+        shift = at if at > 4095 else 0
+        fields = {
+            "y": y, "x": x, "acc": acc, "prm": 0, "at": at - shift, "rows": rows, "cols": cols,
+            "ch": ch, "res": 0, "lut": 0,
+        }  # fmt: skip
+        uses = [self._params(tile, n)]
+        other = None
+        if len(layer.inputs) > 1:
+            fields["res"] = 1
+            other = b.view(layer.inputs[1], shift)
+        if layer.table is not None:
+            key = (self.number, int(Mem.LUT))
+            uses.append((b.load(key, Mem.LUT, 1, lambda: tables(layer)), 1, "lut"))
+        b.emit(Item(
+            "DRAIN", self.number, fields, b.dtype(layer.output), view=b.view(layer.output, shift),
+            other=other, vset=self.vset, uses=tuple(uses),
+        ))  # fmt: skip
+
+
+ALU_OPS = {
+    "add": Alu.ADD, "mul": Alu.MUL, "maximum": Alu.MAX, "minimum": Alu.MIN, "clip": Alu.CLIP,
+    "lut": Alu.LUT, "softmax": Alu.SOFTMAX, "copy": Alu.COPY,
+}  # fmt: skip
+
+
+class Vectors:
+    """Pooling and elementwise layers."""
+
+    def __init__(self, b: Builder, number: int, layer: Layer, tiling: Tiling) -> None:
+        self.b, self.number, self.layer, self.tiling = b, number, layer, tiling
+        self.y = b.plan.tensors[layer.output]
+        needed = layer.kind not in ("max", "lut", "copy", "maximum", "minimum")
+        self.vset = vset(layer) if needed else None
+
+    def steps(self) -> list[RowStep]:
+        """Row steps in order."""
+        found = []
+        for y, rows in blocks(0, self.y.height, self.tiling.rows):
+            found.append(RowStep(y, y + rows, partial(self._rows, y, rows)))
+        return found
+
+    def _rows(self, y: int, rows: int) -> None:
+        for x, cols in blocks(0, self.y.width, self.tiling.cols):
+            if self.layer.kind in ("max", "average"):
+                self._pool(y, rows, x, cols)
+            else:
+                self._alu(y, rows, x, cols)
+
+    def _pool(self, y: int, rows: int, x: int, cols: int) -> None:
+        b, layer, w = self.b, self.layer, self.layer.window
+        b.emit(Item(
+            "POOL", self.number,
+            {"y": y, "x": x, "from_y": y * w.sh - w.top, "from_x": x * w.sw - w.left,
+             "op": int(layer.kind == "average"), "rows": rows, "cols": cols,
+             "ch": self.y.channels},
+            b.dtype(layer.output), view=b.view(layer.output), source=b.view(layer.inputs[0]),
+            kern=kernel(layer, self.y.channels), vset=self.vset,
+        ))  # fmt: skip
+
+    def _alu(self, y: int, rows: int, x: int, cols: int) -> None:
+        b, layer = self.b, self.layer
+        fields = {
+            "y": y, "x": x, "from_y": y, "from_x": x, "op": int(ALU_OPS[layer.kind]),
+            "rows": rows, "cols": cols, "ch": self.y.channels, "table": 0,
+        }  # fmt: skip
+        uses: tuple[tuple[int, int, str], ...] = ()
+        if layer.kind in ("lut", "softmax"):
+            units = 4 if layer.kind == "softmax" else 1
+            key = (self.number, int(Mem.LUT))
+            uses = ((b.load(key, Mem.LUT, units, lambda: tables(layer)), 0, "table"),)
+        sources = [self._operand(index) for index in layer.inputs]
+        b.emit(Item(
+            "ALU", self.number, fields, b.dtype(layer.output), view=b.view(layer.output),
+            source=sources[0], other=sources[1] if len(sources) > 1 else None, vset=self.vset,
+            uses=uses,
+        ))  # fmt: skip
+
+    def _operand(self, index: int) -> View:
+        """The view of an operand, repeated where it has one row or column and the result more."""
+        v, t = self.b.view(index), self.b.plan.tensors[index]
+        if t.width == 1 and self.y.width > 1:
+            v = replace(v, pixel=0, width=self.y.width)
+        if t.height == 1 and self.y.height > 1:
+            v = replace(v, row=0, height=self.y.height)
+        return v

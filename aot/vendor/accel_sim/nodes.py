@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must complete before an item may start, found from the bytes that each touches.
+
+Items of the main list keep their order, loads theirs; how the two are merged is decided later
+(`merge.py`). So what an item needs is told by lane: LD of the main list, LDL of the loads, EX, VX,
+ST; the n-th node of a lane needs others by their numbers in their lanes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.errors import InternalError
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.effects import accesses
+from aot.vendor.accel_sim.items import Item, Load
+from aot.vendor.accel_sim.kinds import Mem, Unit
+from aot.vendor.accel_sim.timing import Region, cycles, linear_cycles
+
+Array = np.ndarray[Any, Any]
+Needs = tuple[int, int, int, int, int]
+LANES = 5
+#: Lanes by number: LD, LDL, EX, VX, ST; and the unit of each.
+LD, LDL, EX, VX, ST = range(LANES)
+UNIT_OF = (Unit.LD, Unit.LD, Unit.EX, Unit.VX, Unit.ST)
+LANE_OF = {Unit.LD: LD, Unit.EX: EX, Unit.VX: VX, Unit.ST: ST}
+_WRITERS = {
+    "SPM": (LD, VX), "WGT": (LDL,), "ACC": (EX,), "PRM": (LDL,), "LUT": (LDL,), "SYS": (ST,)
+}  # fmt: skip
+_READERS = {
+    "SPM": (EX, VX, ST), "WGT": (EX,), "ACC": (VX,), "PRM": (VX,), "LUT": (VX,), "SYS": (LD,)
+}  # fmt: skip
+SPILL = 2
+
+
+@dataclass(slots=True)
+class Node:
+    """An item or load with its time, its lane, its number there (from 1) and what it needs."""
+
+    item: Item
+    lane: int
+    number: int
+    cycles: int
+    needs: Needs
+    load: int = -1
+
+    @property
+    def unit(self) -> Unit:
+        """Who executes it."""
+        return UNIT_OF[self.lane]
+
+
+def ldl(load: Load) -> Item:
+    """The instruction of a load."""
+    to = load.at * 256 if load.mem is Mem.LUT else load.at
+    fields = {
+        "region": 1, "offset": load.offset, "mem": int(load.mem), "to": to,
+        "bytes": len(load.data), "packed": load.packed, "record": load.record,
+    }  # fmt: skip
+    return Item("LDL", load.layer, fields)
+
+
+class _Memory:
+    """The last node of every lane that wrote and that read each element."""
+
+    def __init__(self, name: str, size: int) -> None:
+        self.writes = {lane: np.zeros(size, np.int32) for lane in _WRITERS[name]}
+        self.reads = {lane: np.zeros(size, np.int32) for lane in _READERS[name]}
+
+
+class Tracker:
+    """Walks nodes in one legal order and says what each needs."""
+
+    def __init__(self, c: Config, regions: Sequence[Region]) -> None:
+        self.c, self.regions = c, regions
+        self.sizes = [r.size for r in regions]
+        self.begin = {n: sum(self.sizes[SPILL:n]) for n in range(SPILL, len(regions))}
+        counts = {
+            "SPM": c.spm, "WGT": c.wgt, "ACC": c.acc_rows * c.m, "PRM": c.prm_channels,
+            "LUT": c.lut, "SYS": sum(self.sizes[SPILL:]),
+        }  # fmt: skip
+        self.memories = {name: _Memory(name, size) for name, size in counts.items()}
+        self.counts = [0] * LANES
+
+    def add(self, item: Item, load: int = -1, zero_blocks: int = 0) -> Node:
+        """The next node."""
+        step = item.stepped()
+        lane = LDL if load >= 0 else LANE_OF[step.unit]
+        self.counts[lane] += 1
+        needs = [0] * LANES
+        found = [
+            (a.memory, a.index + self.begin.get(a.region, 0), a.write)
+            for a in accesses(step, self.c, self.sizes)
+            if a.memory != "SYS" or a.region >= SPILL
+        ]
+        for name, index, write in found:
+            memory = self.memories[name]
+            for other, numbers in memory.writes.items():
+                needs[other] = max(needs[other], int(numbers[index].max()))
+            if write:
+                for other, numbers in memory.reads.items():
+                    needs[other] = max(needs[other], int(numbers[index].max()))
+        for name, index, write in found:
+            memory = self.memories[name]
+            if write and lane not in memory.writes:
+                raise InternalError(f"accel_sim: {item.name} writes {name}")
+            (memory.writes if write else memory.reads)[lane][index] = self.counts[lane]
+        needs[lane] = 0
+        if load >= 0 and item.fields["packed"]:
+            f = item.fields
+            cost = linear_cycles(
+                self.c, self.regions[1].flash, f["bytes"], f["packed"], zero_blocks
+            )
+        else:
+            cost = cycles(step, self.c, self.regions)
+        own: Needs = (needs[0], needs[1], needs[2], needs[3], needs[4])
+        return Node(item, lane, self.counts[lane], cost, own, load)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which tensors share memory: concat, slice and reshape are addresses, not work.
+
+Every tensor is a window of a `root` buffer. Where sharing is impossible (a part of two concats, a
+reshape of a part) a copy is inserted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from aot.errors import UnsupportedError
+from aot.vendor.accel_sim.network import Layer, Network, Tensor
+
+ALIASES = ("concat", "slice", "reshape")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Bytes `offset` + y * `row` + x * `pixel` + c * itemsize of buffer `root`."""
+
+    root: int
+    offset: int
+    pixel: int
+    row: int
+
+
+@dataclass(slots=True)
+class Plan:
+    """Tensors with their places, the layers that compute, and the bytes of every root.
+
+    `owners` are the tensors of a root, in order.
+    """
+
+    tensors: list[Tensor]
+    layers: list[Layer]
+    places: dict[int, Place] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+
+    def tensor(self, index: int) -> Tensor:
+        """A tensor."""
+        return self.tensors[index]
+
+    def owners(self, root: int) -> list[int]:
+        """The tensors that lie in a root."""
+        return [n for n, p in self.places.items() if p.root == root]
+
+    def whole(self, index: int) -> bool:
+        """Whether a tensor has a buffer of its own that nobody shares."""
+        return self.owners(self.places[index].root) == [index]
+
+
+def _dense(plan: Plan, index: int) -> bool:
+    t, p = plan.tensors[index], plan.places[index]
+    pixel = t.channels * t.itemsize
+    return (t.height * t.width == 1 or p.pixel == pixel) and (
+        t.height == 1 or p.row == t.width * pixel
+    )
+
+
+def _root(plan: Plan, index: int) -> Place:
+    t = plan.tensors[index]
+    pixel = t.channels * t.itemsize
+    place = Place(index, 0, pixel, t.width * pixel)
+    plan.places[index] = place
+    plan.sizes[index] = t.bytes
+    return place
+
+
+def _inside(plan: Plan, parent: int, at: tuple[int, int, int]) -> Place:
+    p, size = plan.places[parent], plan.tensors[parent].itemsize
+    return replace(p, offset=p.offset + at[0] * p.row + at[1] * p.pixel + at[2] * size)
+
+
+def _copy_of(plan: Plan, source: int, name: str) -> tuple[int, Layer]:
+    """(a new tensor like `source`, the layer that copies it)."""
+    t = plan.tensors[source]
+    plan.tensors.append(replace(t, name=name, where="inner", strides=None, data=None))
+    index = len(plan.tensors) - 1
+    return index, Layer("copy", name, (source,), index)
+
+
+def _concat(plan: Plan, layer: Layer, made: list[Layer]) -> None:
+    """Give the parts their places in the result; `made` gets copies, in order."""
+    if layer.output not in plan.places:
+        _root(plan, layer.output)
+    axis, at = "yxc".index(layer.axis), [0, 0, 0]
+    for part in layer.inputs:
+        where = _inside(plan, layer.output, (at[0], at[1], at[2]))
+        if part in plan.places or plan.tensors[part].where == "const":
+            fresh, copy = _copy_of(plan, part, layer.name)
+            plan.places[fresh] = where
+            made.append(copy)
+        else:
+            plan.places[part] = where
+        at[axis] += plan.tensors[part].shape[axis]
+
+
+def resolve(network: Network) -> Plan:
+    """Places for every tensor that a layer reads or writes; raises UnsupportedError."""
+    plan = Plan(list(network.tensors), [])
+    kept: list[Layer] = []
+    for layer in reversed(network.layers):
+        if layer.kind == "concat":
+            made: list[Layer] = []
+            _concat(plan, layer, made)
+            kept.extend(reversed(made))
+        elif layer.kind in ALIASES and layer.output in plan.places:
+            # Its place was decided by a concat, so it has to be moved there.
+            fresh, copy = _copy_of(plan, layer.output, layer.name)
+            kept.append(replace(copy, inputs=(fresh,), output=layer.output))
+            kept.append(replace(layer, output=fresh))
+        else:
+            kept.append(layer)
+    for layer in reversed(kept):
+        for index in layer.inputs:
+            if index not in plan.places:
+                _root(plan, index)
+        if layer.kind in ALIASES:
+            _forward(plan, layer)
+            continue
+        if layer.output not in plan.places:
+            _root(plan, layer.output)
+        plan.layers.append(layer)
+    return plan
+
+
+def _forward(plan: Plan, layer: Layer) -> None:
+    """slice and reshape: the result lies in the input."""
+    source = layer.inputs[0]
+    if layer.kind == "slice":
+        plan.places[layer.output] = _inside(plan, source, layer.start)
+        return
+    if plan.tensors[source].bytes != plan.tensors[layer.output].bytes:
+        raise UnsupportedError(f"accel_sim: {layer.name} changes the number of elements")
+    if not _dense(plan, source):
+        source, copy = _copy_of(plan, source, layer.name)
+        _root(plan, source)
+        plan.layers.append(copy)
+    t, p = plan.tensors[layer.output], plan.places[source]
+    pixel = t.channels * t.itemsize
+    plan.places[layer.output] = Place(p.root, p.offset, pixel, t.width * pixel)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places in the scratchpad: intervals of time packed into addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+ALIGN = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """`size` bytes that `key` needs from group `first` to group `last`."""
+
+    key: tuple[int, ...]
+    first: int
+    last: int
+    size: int
+
+    def meets(self, other: Request) -> bool:
+        """Whether both are there at some time."""
+        return self.first <= other.last and other.first <= self.last
+
+
+def allocate(requests: Sequence[Request]) -> tuple[dict[tuple[int, ...], int], int]:
+    """(byte of every key, highest byte): the best of some orders of first fit."""
+    orders: tuple[Callable[[Request], tuple[int, ...]], ...] = (
+        lambda r: (-r.size, r.first),
+        lambda r: (r.first, -r.size),
+        lambda r: (-(r.last - r.first), -r.size),
+        lambda r: (-r.size * (r.last - r.first + 1), r.first),
+        lambda r: (-r.last, -r.size),
+    )
+    tried = [_fit(sorted(requests, key=lambda r: (*key(r), r.key))) for key in orders]
+    return min(tried, key=lambda found: found[1])
+
+
+def _fit(requests: Sequence[Request]) -> tuple[dict[tuple[int, ...], int], int]:
+    placed: list[tuple[Request, int]] = []
+    top = 0
+    for r in requests:
+        taken = sorted((at, at + q.size) for q, at in placed if q.meets(r))
+        at = 0
+        for begin, end in taken:
+            if begin >= at + r.size:
+                break
+            at = max(at, -(-end // ALIGN) * ALIGN)
+        placed.append((r, at))
+        top = max(top, at + r.size)
+    return {r.key: at for r, at in placed}, top
+
+
+def peak(requests: Sequence[Request]) -> tuple[int, int]:
+    """(group with the most bytes, the bytes)."""
+    last = max((r.last for r in requests), default=0)
+    sums = [sum(r.size for r in requests if r.first <= g <= r.last) for g in range(last + 1)]
+    most = max(sums, default=0)
+    return (sums.index(most) if sums else 0), most

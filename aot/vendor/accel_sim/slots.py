@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slots of views, windows, strides and vector constants: which holds what, while items go by."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aot.vendor.accel_sim.encode import Instr, instr
+from aot.vendor.accel_sim.frontend import Kernel, Strides, View, VSet
+from aot.vendor.accel_sim.items import SLOT_FIELDS, Item
+
+#: Slots of each kind, by the attribute of an item that needs one.
+KINDS = {
+    "view": ("VIEW", 16), "source": ("VIEW", 16), "other": ("VIEW", 16),
+    "kern": ("KERN", 16), "strides": ("STRD", 16), "vset": ("VSET", 8),
+}  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Bank:
+    """Contents by slot, and when each was last used."""
+
+    held: dict[Hashable, int] = field(default_factory=dict)
+    used: dict[int, int] = field(default_factory=dict)
+
+
+class Slots:
+    """What the slots hold at this point of the program."""
+
+    def __init__(self) -> None:
+        self.banks = {"VIEW": _Bank(), "KERN": _Bank(), "STRD": _Bank(), "VSET": _Bank()}
+        self.clock = 0
+
+    def place(self, item: Item) -> tuple[dict[str, int], list[Instr]]:
+        """(slot by attribute, the instructions that fill slots first)."""
+        found: dict[str, int] = {}
+        made: list[Instr] = []
+        self.clock += 1
+        for attribute in SLOT_FIELDS:
+            content = getattr(item, attribute)
+            if content is None:
+                continue
+            name, size = KINDS[attribute]
+            bank = self.banks[name]
+            key = _key(content)
+            if key not in bank.held:
+                slot = self._free(bank, size)
+                bank.held[key] = slot
+                made.extend(_fill(content, slot))
+            bank.used[bank.held[key]] = self.clock
+            found[attribute] = bank.held[key]
+        return found, made
+
+    def _free(self, bank: _Bank, size: int) -> int:
+        if len(bank.held) < size:
+            return len(bank.held)
+        slot = min(range(size), key=lambda s: bank.used[s])
+        bank.held = {k: s for k, s in bank.held.items() if s != slot}
+        return slot
+
+
+def _key(content: Any) -> Hashable:
+    if isinstance(content, VSet):
+        parts = (content.first, content.add, content.rest)
+        return tuple(None if p is None else p.values for p in parts)
+    return content  # type: ignore[no-any-return]
+
+
+def _fill(content: Any, slot: int) -> list[Instr]:
+    """The instructions that put `content` in a slot."""
+    if isinstance(content, VSet):
+        parts = (content.first, content.add, content.rest)
+        return [_at(p, slot) for p in parts if p is not None]
+    names = {
+        View: ("VIEW", ("base", "pixel", "row", "ring", "height", "width", "pad")),
+        Kernel: ("KERN", ("kh", "kw", "sh", "sw", "dh", "dw", "ci")),
+        Strides: ("STRD", ("row", "pixel", "channel")),
+    }
+    name, fields = names[type(content)]
+    return [instr(name, {"slot": slot, **{f: getattr(content, f) for f in fields}})]
+
+
+def _at(i: Instr, slot: int) -> Instr:
+    values = {f.name: v for f, v in zip(i.row.fields, i.values, strict=True)}
+    return instr(i.name, {**values, "slot": slot})

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to cut a layer, and what each costs on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.frontend import Kernel
+from aot.vendor.accel_sim.kinds import Rq
+from aot.vendor.accel_sim.layers import Tiling
+from aot.vendor.accel_sim.network import Layer, Tensor
+from aot.vendor.accel_sim.timing import depthwise_cycles, drain_cycles, product_cycles
+from aot.vendor.accel_sim.weights import depth_parts
+
+#: Fields of MM, DRAIN and the like hold so many rows and columns.
+SIDE = 256
+FETCH = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Cycles of EX and VX, instructions, and a guess of the cycles of the layer alone."""
+
+    ex: int
+    vx: int
+    instructions: int
+    alone: int
+
+
+def _up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _sizes(total: int, piece: int) -> list[tuple[int, int]]:
+    """(size, how often) of the pieces of `total`."""
+    whole, rest = divmod(total, piece)
+    return [(s, n) for s, n in ((piece, whole), (rest, 1 if rest else 0)) if n]
+
+
+def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, t: Tiling) -> Cost:
+    """conv and dw."""
+    size, lanes = x.itemsize, c.lanes(x.itemsize)
+    w = layer.window
+    count = _up(y.channels, lanes)
+    parts = depth_parts(layer, c, size) if layer.kind == "conv" else [(0, x.channels)]
+    rounded = layer.requant is None or layer.requant.rq is Rq.FLOAT
+    ex = vx = instructions = 0
+    worst = 0
+    for rows, a in _sizes(y.height, t.rows):
+        for cols, b in _sizes(y.width, t.cols):
+            for tiles, n in _sizes(count, t.tiles):
+                times, pixels = a * b * n, rows * cols
+                if layer.kind == "conv":
+                    one = sum(
+                        product_cycles(
+                            c, Kernel(w.kh, w.kw, w.sh, w.sw, w.dh, w.dw, last - first),
+                            x.channels * size, pixels, tiles, size,
+                        )
+                        for first, last in parts
+                    )  # fmt: skip
+                else:
+                    one = depthwise_cycles(c, w.kh * w.kw, pixels, tiles, size)
+                drain = drain_cycles(
+                    c, pixels, min(tiles * lanes, y.channels), len(layer.inputs) > 1, rounded, size
+                )
+                ex, vx = ex + one * times, vx + drain * times
+                instructions += times * (len(parts) + 1)
+                worst = max(worst, drain)
+    return Cost(ex, vx, instructions, max(ex, vx, FETCH * instructions) + worst)
+
+
+def _cols(width: int, most: int) -> int:
+    """The widest even cut of `width` of at most `most`."""
+    return _up(width, _up(width, max(1, most)))
+
+
+def product_tilings(
+    c: Config, layer: Layer, x: Tensor, y: Tensor, streamed: bool
+) -> Iterator[Tiling]:
+    """All that fit the sums and parameters; `streamed`: rows in order, all tiles of each."""
+    lanes = c.lanes(x.itemsize)
+    count = _up(y.channels, lanes)
+    taps = layer.window.kh * layer.window.kw
+    parts = depth_parts(layer, c, x.itemsize) if layer.kind == "conv" else [(0, 1)]
+    deep = max(last - first for first, last in parts) * taps
+    total = count * taps * sum(last - first for first, last in parts)
+    widths = sorted({_cols(y.width, w) for w in (SIDE, 128, 64, 32) if w <= c.acc_rows})
+    for tiles in range(1, min(count, 32) + 1):
+        if tiles * lanes > max(lanes, c.prm_channels // 2) or tiles * deep > max(
+            deep, c.wgt_rows // 2
+        ):
+            break
+        if _up(count, _up(count, tiles)) != tiles:
+            continue
+        for cols in widths:
+            limit = c.acc_rows // (tiles * cols)
+            half = c.acc_rows // 2 // (tiles * cols)
+            for rows in sorted({_cols(y.height, n) for n in (half, limit, half // 2, 1) if n}):
+                if rows > SIDE or rows * cols * tiles > c.acc_rows:
+                    continue
+                keep = len(parts) == 1 and total <= c.wgt_rows
+                yield Tiling(rows, cols, tiles, False, keep)
+                if not streamed and count > tiles:
+                    yield Tiling(rows, cols, tiles, True)
+
+
+def product_tiling(
+    c: Config, layer: Layer, x: Tensor, y: Tensor, streamed: bool
+) -> list[tuple[Cost, Tiling]]:
+    """Tilings of conv and dw, the cheapest first."""
+    found = []
+    for t in product_tilings(c, layer, x, y, streamed):
+        cost = product_cost(c, layer, x, y, t)
+        again = 0 if t.outer or t.keep else 1
+        found.append((cost.alone, again, cost.instructions, not t.outer, cost, t))
+    found.sort(key=lambda f: f[:4])
+    return [(f[4], f[5]) for f in found]
+
+
+def vector_tiling(c: Config, layer: Layer, x: Tensor, y: Tensor, streamed: bool) -> Tiling:
+    """Rows at a time of pooling and elementwise layers: about an eighth, so units overlap."""
+    cols = _cols(y.width, SIDE)
+    work = y.height * y.width * _up(y.channels * y.itemsize, c.port)
+    pieces = max(1, min(8, work // 128)) if not streamed else y.height
+    rows = max(1, min(SIDE, _up(y.height, pieces)))
+    if layer.kind in ("max", "average") and not streamed:
+        work *= layer.window.kh * layer.window.kw
+    return Tiling(rows, cols)
+
+
+def vector_cycles(c: Config, layer: Layer, y: Tensor) -> int:
+    """Cycles of VX for a layer without products."""
+    pixels = y.height * y.width
+    rows = pixels * _up(y.channels * y.itemsize, c.port)
+    if layer.kind in ("max", "average"):
+        return rows * layer.window.kh * layer.window.kw + c.vx_fill
+    if layer.kind == "softmax":
+        return pixels * (3 * y.channels + c.softmax_fill) + c.vx_fill
+    return rows * (1 + len(layer.inputs)) + c.vx_fill
+
+
+def first_of(found: Sequence[tuple[Cost, Tiling]]) -> Tiling | None:
+    """The cheapest."""
+    return found[0][1] if found else None

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tokens: as few as order what must be ordered.
+
+Nodes are walked in program order. What a unit has been told to have completed is known as a
+vector of counts; a token is given only for what is not known yet, and the latest of them first,
+because it often tells the rest. So the tokens of a pair of units are taken in the order in which
+they are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aot.errors import InternalError
+from aot.vendor.accel_sim.isa import MAX_TOKENS
+from aot.vendor.accel_sim.nodes import LANES, UNIT_OF, Node
+
+Counts = list[int]
+UNITS = 4
+ROUNDS = 400
+
+
+def _unit_needs(order: Sequence[Node]) -> list[Counts]:
+    """What every node needs, by unit and number there; needs of its own unit are 0."""
+    numbers: list[list[int]] = [[0] for _ in range(LANES)]
+    counts = [0] * UNITS
+    found = []
+    for node in order:
+        needs = [0] * UNITS
+        for lane, number in enumerate(node.needs):
+            unit = UNIT_OF[lane]
+            if number >= len(numbers[lane]):
+                raise InternalError("accel_sim: a node comes before what it needs")
+            if unit != node.unit:
+                needs[unit] = max(needs[unit], numbers[lane][number])
+        counts[node.unit] += 1
+        numbers[node.lane].append(counts[node.unit])
+        found.append(needs)
+    return found
+
+
+def tokens(order: Sequence[Node]) -> list[tuple[int, int]]:
+    """(wait, signal) of every node."""
+    needs = _unit_needs(order)
+    for _ in range(ROUNDS):
+        masks, late = _walk(order, needs)
+        if late is None:
+            return masks
+        position, unit, number = late
+        needs[position][unit] = max(needs[position][unit], number)
+    raise InternalError("accel_sim: no order of tokens that fits the counters")
+
+
+class _Walk:
+    """One pass: the clock after every instruction of every unit, tokens given and taken."""
+
+    def __init__(self, order: Sequence[Node]) -> None:
+        self.order = order
+        self.waits = [0] * len(order)
+        self.signals = [0] * len(order)
+        self.clocks: list[list[Counts]] = [[[0] * UNITS] for _ in range(UNITS)]
+        self.before: list[list[Counts]] = [[[0] * UNITS] for _ in range(UNITS)]
+        self.position: list[list[int]] = [[-1] for _ in range(UNITS)]
+        self.taken: dict[tuple[int, int], list[tuple[int, int]]] = {}
+
+    def step(self, at: int, needs: Counts) -> None:
+        unit = int(self.order[at].unit)
+        clock = list(self.clocks[unit][-1])
+        own = len(self.clocks[unit])
+        open_ = sorted(
+            (u for u in range(UNITS) if u != unit and needs[u] > clock[u]),
+            key=lambda u: -self.position[u][needs[u]],
+        )
+        for giver in open_:
+            if needs[giver] > clock[giver]:
+                number = needs[giver]
+                self.waits[at] |= 1 << giver
+                self.signals[self.position[giver][number]] |= 1 << unit
+                self.taken.setdefault((giver, unit), []).append((number, own))
+                clock = [max(a, b) for a, b in zip(clock, self.clocks[giver][number], strict=True)]
+        self.before[unit].append(clock)
+        after = list(clock)
+        after[unit] = own
+        self.clocks[unit].append(after)
+        self.position[unit].append(at)
+
+    def overflow(self) -> tuple[int, int, int] | None:
+        """(position of a node, unit, number it must know there), if a counter may overflow."""
+        for (giver, taker), pairs in self.taken.items():
+            for old, (number, _) in enumerate(pairs[MAX_TOKENS:]):
+                by = pairs[old][1]
+                if self.before[giver][number][taker] < by:
+                    where = self.position[giver][number]
+                    taking = self.position[taker][by]
+                    if taking > where:
+                        # The giver cannot wait for it; it takes the next token at once instead.
+                        return taking, giver, pairs[old + 1][0]
+                    return where, taker, by
+        return None
+
+
+def _walk(
+    order: Sequence[Node], needs: Sequence[Counts]
+) -> tuple[list[tuple[int, int]], tuple[int, int, int] | None]:
+    walk = _Walk(order)
+    for at in range(len(order)):
+        walk.step(at, needs[at])
+    late = walk.overflow()
+    return list(zip(walk.waits, walk.signals, strict=True)), late

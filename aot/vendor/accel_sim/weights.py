@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Constants in the order in which the machine wants them: tiles of weights, records, tables."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.encode import instr
+from aot.vendor.accel_sim.frontend import VSet
+from aot.vendor.accel_sim.kinds import Rq
+from aot.vendor.accel_sim.network import AddCodes, Layer, Requant
+
+Array = np.ndarray[Any, Any]
+
+
+def bits(value: float) -> int:
+    """The bit pattern of a float32, as int32."""
+    return int(np.float32(value).view(np.int32))
+
+
+class Tiles:
+    """The weights of a conv or dw in tiles of `lanes` output channels."""
+
+    def __init__(self, layer: Layer, lanes: int) -> None:
+        assert layer.weights is not None
+        self.lanes, self.raw = lanes, layer.weights
+        self.deep = layer.kind == "conv"
+
+    @cached_property
+    def table(self) -> Array:
+        """[tiles, taps, channels (dw: 1), lanes], lanes without a channel zero."""
+        w = self.raw
+        count = -(-w.shape[0] // self.lanes)
+        full = np.zeros((count * self.lanes, w.shape[1] * w.shape[2], w.shape[3]), w.dtype)
+        full[: w.shape[0]] = w.reshape(w.shape[0], -1, w.shape[3])
+        tiled = full.reshape(count, self.lanes, *full.shape[1:])
+        return np.ascontiguousarray(tiled.transpose(0, 2, 3, 1))
+
+    def data(self, tile: int, count: int, first: int, last: int) -> bytes:
+        """Rows of WGT of `count` tiles; of a conv only channels first to last - 1."""
+        part = self.table[tile : tile + count]
+        return np.ascontiguousarray(part[:, :, first:last] if self.deep else part).tobytes()
+
+
+def record_bytes(layer: Layer) -> int:
+    """Bytes of a channel's parameters."""
+    return 9 if layer.requant is not None and layer.requant.rq is Rq.TFLITE else 8
+
+
+def records(layer: Layer, first: int, count: int) -> bytes:
+    """Parameters of `count` channels: bias, multiplier, and a shift where it is used."""
+    assert layer.bias is not None
+    size = record_bytes(layer)
+    out = np.zeros((count, size), np.uint8)
+    channels = np.arange(first, first + count)
+    out[:, :4] = _words(layer.bias[channels])
+    if layer.requant is not None:
+        many = len(layer.requant.mult) > 1
+        kind = np.float32 if layer.requant.rq is Rq.FLOAT else np.int32
+        mult = np.asarray(layer.requant.mult)[channels if many else np.zeros_like(channels)]
+        out[:, 4:8] = _words(mult.astype(kind))
+        if size == 9:
+            shift = np.asarray(layer.requant.shift)
+            shift = shift[channels if len(shift) > 1 else np.zeros_like(channels)]
+            out[:, 8] = shift.astype(np.int8).view(np.uint8)
+    return out.tobytes()
+
+
+def _words(values: Array) -> Array:
+    found = values if values.dtype == np.float32 else values.astype(np.int32)
+    return np.ascontiguousarray(found).view(np.uint8).reshape(-1, 4)
+
+
+def vset(layer: Layer) -> VSet:
+    """The vector constants of a layer."""
+    first = rest = None
+    low, high = layer.limits
+    second = instr("VSET1", {"slot": 0, "ma": bits(low), "mb": bits(high)})
+    if layer.requant is not None:
+        first = _first(layer.requant, per_channel=layer.kind in ("conv", "dw"))
+    if layer.add is not None:
+        second, rest = _sum(layer.add)
+    used = layer.add is not None or layer.requant is None
+    return VSet(first, second if used else None, rest)
+
+
+def _first(r: Requant, per_channel: bool) -> Any:
+    mult, shift = 0, 0
+    if not per_channel and r.rq is Rq.FLOAT and np.asarray(r.mult).dtype.kind == "f":
+        mult, shift = bits(float(r.mult[0])), int(r.shift[0])
+    elif not per_channel:
+        mult, shift = int(r.mult[0]), int(r.shift[0])
+    mult -= (mult >> 31 & 1) << 32 if mult >= 0 else 0
+    return instr(
+        "VSET0",
+        {
+            "slot": 0, "rq": int(r.rq), "zero": r.zero, "lo": r.lo, "hi": r.hi, "mult": mult,
+            "shift": shift, "za": r.za - (r.za >> 7 << 8 if r.za > 127 else 0), "zb": r.zb,
+        },
+    )  # fmt: skip
+
+
+def _sum(a: AddCodes) -> tuple[Any, Any]:
+    second = instr("VSET1", {"slot": 0, "ma": a.ma, "mb": a.mb, "my": a.my})
+    names = ("sa", "sb", "sy", "za", "zb", "zy", "lo", "hi")
+    own = {name: getattr(a, name) for name in names}
+    return second, instr("VSET2", {"slot": 0, "kind": int(a.kind), "minus": int(a.minus), **own})
+
+
+def tables(layer: Layer) -> bytes:
+    """The table of lut (256 codes) or softmax (words)."""
+    assert layer.table is not None
+    if layer.kind == "softmax":
+        return np.ascontiguousarray(layer.table.astype("<i4")).tobytes()
+    return np.ascontiguousarray(layer.table.astype(np.int8)).tobytes()
+
+
+def depth_parts(layer: Layer, c: Config, size: int) -> list[tuple[int, int]]:
+    """Channels of a conv in parts of which a tile takes no more than half of WGT."""
+    assert layer.weights is not None
+    _, kh, kw, ci = layer.weights.shape
+    limit = c.wgt_rows // 2
+    if kh * kw * ci <= limit:
+        return [(0, ci)]
+    count = -(-kh * kw * ci // limit)
+    step = -(-ci // count)
+    deep = c.depth(size)
+    if step > deep and kh * kw * (-(-step // deep) * deep) <= limit:
+        step = -(-step // deep) * deep
+    return [(at, min(at + step, ci)) for at in range(0, ci, step)]
