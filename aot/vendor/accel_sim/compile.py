@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from aot.errors import UnsupportedError
 from aot.vendor.accel_sim.blob import Blob, pack_loads
-from aot.vendor.accel_sim.checks import fits, refuse
+from aot.vendor.accel_sim.checks import fits, layer_cycles, refuse
 from aot.vendor.accel_sim.compose import Composer, Layout
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.estimate import Timeline, estimate
@@ -37,7 +37,7 @@ from aot.vendor.accel_sim.rings import assign, order
 from aot.vendor.accel_sim.timing import Region
 from aot.vendor.accel_sim.verify import verify
 
-__all__ = ["compile_network", "fits"]
+__all__ = ["compile_network", "fits", "layer_cycles"]
 
 DEFAULTS = AccelOptions()
 POLICIES = (Policy(), Policy(2000), Policy(6000), Policy(1 << 30, 6))

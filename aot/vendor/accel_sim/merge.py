@@ -16,7 +16,7 @@ from aot.errors import InternalError
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.isa import BYTES
 from aot.vendor.accel_sim.kinds import Unit
-from aot.vendor.accel_sim.nodes import LANES, LDL, Node
+from aot.vendor.accel_sim.nodes import LANES, LDL, LDP, Node
 from aot.vendor.accel_sim.slots import Slots
 
 UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
@@ -75,46 +75,87 @@ class _Time:
         self._issued(at)
 
 
+class _Loads:
+    """The loads of one lane: which is next, and who uses each first."""
+
+    def __init__(self, lane: int, items: Sequence[Node], loads: Sequence[Node]) -> None:
+        self.lane, self.nodes = lane, [x for x in loads if x.lane == lane]
+        self.at, self.uses = 0, _uses(items, len(self.nodes), lane)
+
+    @property
+    def next(self) -> Node | None:
+        """The next load."""
+        return self.nodes[self.at] if self.at < len(self.nodes) else None
+
+    def use(self) -> int:
+        """The item that needs the next load."""
+        return self.uses[self.at]
+
+    def unused(self, item: int) -> int:
+        """Loads that no item before `item` has used."""
+        return sum(1 for u in self.uses[max(0, self.at - 16) : self.at] if u >= item)
+
+
 def merge(
     c: Config, flash: bool, items: Sequence[Node], loads: Sequence[Node], policy: Policy
 ) -> tuple[list[Node], int]:
     """(all nodes in an order that their needs allow, the cycle the last one ends)."""
     time, out = _Time(c, flash), list[Node]()
-    counts, uses = [0] * LANES, _uses(items, loads)
-    item, load = 0, 0
-    while item < len(items) or load < len(loads):
-        forced = item == len(items) or items[item].needs[LDL] > load
-        if load < len(loads) and _met(loads[load], counts):
-            unused = sum(1 for u in uses[max(0, load - 16) : load] if u >= item)
-            blocked = 0 if item == len(items) else time.opening(items[item].unit)
-            start = max(time.now, blocked)
-            room = time.opening(Unit.LD) <= time.now + 1
-            near = time.free[Unit.LD] <= start + policy.horizon
-            if forced or (room and near and unused < policy.ahead):
-                time.append(loads[load])
-                out.append(loads[load])
-                counts[LDL] += 1
-                load += 1
-                continue
-        if forced:
-            raise InternalError("accel_sim: a load waits for an item that needs it")
-        time.append(items[item])
-        out.append(items[item])
-        counts[items[item].lane] += 1
-        item += 1
+    counts = [0] * LANES
+    lanes = [_Loads(lane, items, loads) for lane in (LDL, LDP)]
+    item = 0
+    while item < len(items) or any(x.next for x in lanes):
+        chosen = _choose(time, items, item, lanes, counts, policy)
+        if chosen is None:
+            node = items[item]
+            item += 1
+        else:
+            node = chosen.nodes[chosen.at]
+            chosen.at += 1
+        time.append(node)
+        out.append(node)
+        counts[node.lane] += 1
     return out, max(time.free)
+
+
+def _choose(
+    time: _Time,
+    items: Sequence[Node],
+    item: int,
+    lanes: Sequence[_Loads],
+    counts: Sequence[int],
+    policy: Policy,
+) -> _Loads | None:
+    """The list whose next load comes now; None: the next item."""
+    ended = item == len(items)
+    waiting = sorted((x for x in lanes if x.next), key=lambda x: x.use())
+    unmet = [x for x in waiting if ended or items[item].needs[x.lane] > x.at]
+    for x in waiting:
+        node = x.next
+        if node is None or not _met(node, counts):
+            continue
+        if x in unmet:
+            return x
+        start = max(time.now, time.opening(items[item].unit))
+        room = time.opening(Unit.LD) <= time.now + 1
+        near = time.free[Unit.LD] <= start + policy.horizon
+        if not unmet and room and near and sum(y.unused(item) for y in lanes) < policy.ahead:
+            return x
+    if unmet:
+        raise InternalError("accel_sim: a load waits for an item that needs it")
+    return None
 
 
 def _met(node: Node, counts: Sequence[int]) -> bool:
     return all(need <= count for need, count in zip(node.needs, counts, strict=True))
 
 
-def _uses(items: Sequence[Node], loads: Sequence[Node]) -> list[int]:
-    """The item that uses each load first."""
-    found = [len(items)] * len(loads)
+def _uses(items: Sequence[Node], count: int, lane: int) -> list[int]:
+    """The item that uses each load of a lane first."""
+    found = [len(items)] * count
     for number, node in reversed(list(enumerate(items))):
-        if node.needs[LDL]:
-            found[node.needs[LDL] - 1] = number
-    for n in range(len(loads) - 2, -1, -1):
+        if node.needs[lane]:
+            found[node.needs[lane] - 1] = number
+    for n in range(count - 2, -1, -1):
         found[n] = min(found[n], found[n + 1])
     return found

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What must complete before an item may start, found from the bytes that each touches.
 
-Items of the main list keep their order, loads theirs; how the two are merged is decided later
-(`merge.py`). So what an item needs is told by lane: LD of the main list, LDL of the loads, EX, VX,
-ST; the n-th node of a lane needs others by their numbers in their lanes.
+Items of the main list keep their order, loads of a memory theirs; how they are merged is decided
+later (`merge.py`). So what an item needs is told by lane: LD of the main list, LDL of weights, EX,
+VX, ST, other LDL; the n-th node of a lane needs others by their numbers in their lanes.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from aot.vendor.accel_sim.kinds import Mem, Unit
 from aot.vendor.accel_sim.timing import Region, cycles, linear_cycles
 
 Array = np.ndarray[Any, Any]
-Needs = tuple[int, int, int, int, int]
-LANES = 5
-#: Lanes by number: LD, LDL, EX, VX, ST; and the unit of each.
-LD, LDL, EX, VX, ST = range(LANES)
-UNIT_OF = (Unit.LD, Unit.LD, Unit.EX, Unit.VX, Unit.ST)
+Needs = tuple[int, ...]
+LANES = 6
+#: Lanes by number: LD, LDL of weights, EX, VX, ST, other LDL; and the unit of each.
+LD, LDL, EX, VX, ST, LDP = range(LANES)
+UNIT_OF = (Unit.LD, Unit.LD, Unit.EX, Unit.VX, Unit.ST, Unit.LD)
 LANE_OF = {Unit.LD: LD, Unit.EX: EX, Unit.VX: VX, Unit.ST: ST}
 _WRITERS = {
-    "SPM": (LD, VX), "WGT": (LDL,), "ACC": (EX,), "PRM": (LDL,), "LUT": (LDL,), "SYS": (ST,)
+    "SPM": (LD, VX), "WGT": (LDL,), "ACC": (EX,), "PRM": (LDP,), "LUT": (LDP,), "SYS": (ST,)
 }  # fmt: skip
 _READERS = {
-    "SPM": (EX, VX, ST), "WGT": (EX,), "ACC": (VX,), "PRM": (VX,), "LUT": (VX,), "SYS": (LD,)
+    "SPM": (EX, VX, ST), "WGT": (EX,), "ACC": (EX, VX), "PRM": (VX,), "LUT": (VX,), "SYS": (LD,)
 }  # fmt: skip
 SPILL = 2
 
@@ -89,7 +89,9 @@ class Tracker:
     def add(self, item: Item, load: int = -1, zero_blocks: int = 0) -> Node:
         """The next node."""
         step = item.stepped()
-        lane = LDL if load >= 0 else LANE_OF[step.unit]
+        lane = LANE_OF[step.unit]
+        if load >= 0:
+            lane = LDL if item.fields["mem"] == Mem.WGT else LDP
         self.counts[lane] += 1
         needs = [0] * LANES
         found = [
@@ -117,5 +119,4 @@ class Tracker:
             )
         else:
             cost = cycles(step, self.c, self.regions)
-        own: Needs = (needs[0], needs[1], needs[2], needs[3], needs[4])
-        return Node(item, lane, self.counts[lane], cost, own, load)
+        return Node(item, lane, self.counts[lane], cost, tuple(needs), load)
