@@ -16,18 +16,22 @@ from aot.errors import InternalError
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.isa import BYTES
 from aot.vendor.accel_sim.kinds import Unit
-from aot.vendor.accel_sim.nodes import LANES, LDL, LDP, Node
+from aot.vendor.accel_sim.nodes import LANES, LD, LDL, LDP, Node
 from aot.vendor.accel_sim.slots import Slots
 
+#: Items ahead in which an LD counts as coming soon.
+SOON = 12
 UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """`horizon`: cycles of work that LD may have before it; `ahead`: loads not yet used."""
+    """`horizon`: cycles of work that LD may have before it (`polite`: when an LD of the items comes
+    soon); `ahead`: loads not yet used."""
 
     horizon: int = 1 << 30
     ahead: int = 12
+    polite: int = 400
 
 
 @dataclass(slots=True)
@@ -60,6 +64,10 @@ class _Time:
         queue = self.queues[unit]
         return queue[0] if len(queue) == self.c.queue else 0
 
+    def ready(self, node: Node) -> int:
+        """When what a node needs has completed."""
+        return max(self.ends[lane][count] for lane, count in enumerate(node.needs))
+
     def append(self, node: Node) -> None:
         """The next instruction of the program."""
         for _ in self.slots.place(node.item)[1]:
@@ -67,8 +75,7 @@ class _Time:
         at, unit = self._issue(), node.unit
         queue = self.queues[unit]
         at = max(at, queue.popleft() if len(queue) == self.c.queue else 0)
-        ready = max(self.ends[lane][count] for lane, count in enumerate(node.needs))
-        end = max(at, self.free[unit], ready) + node.cycles
+        end = max(at, self.free[unit], self.ready(node)) + node.cycles
         self.free[unit] = end
         queue.append(end)
         self.ends[node.lane].append(end)
@@ -130,20 +137,33 @@ def _choose(
     ended = item == len(items)
     waiting = sorted((x for x in lanes if x.next), key=lambda x: x.use())
     unmet = [x for x in waiting if ended or items[item].needs[x.lane] > x.at]
-    for x in waiting:
+    found = unmet or waiting
+    if not unmet and (not _room(time, items, item, policy) or not waiting):
+        return None
+    for x in found:
         node = x.next
         if node is None or not _met(node, counts):
             continue
-        if x in unmet:
+        if unmet:
             return x
-        start = max(time.now, time.opening(items[item].unit))
-        room = time.opening(Unit.LD) <= time.now + 1
-        near = time.free[Unit.LD] <= start + policy.horizon
-        if not unmet and room and near and sum(y.unused(item) for y in lanes) < policy.ahead:
+        start = max(time.now, time.opening(items[item].unit), time.free[Unit.LD])
+        if time.ready(node) <= start and sum(y.unused(item) for y in lanes) < policy.ahead:
             return x
     if unmet:
         raise InternalError("accel_sim: a load waits for an item that needs it")
     return None
+
+
+def _room(time: _Time, items: Sequence[Node], item: int, policy: Policy) -> bool:
+    """Whether LD may get a load now that no item waits for."""
+    if time.opening(Unit.LD) > time.now + 1:
+        return False
+    start = max(time.now, time.opening(items[item].unit))
+    soon = any(x.lane == LD for x in items[item : item + SOON])
+    horizon = min(policy.horizon, policy.polite) if soon else policy.horizon
+    if items[item].lane == LD and time.ready(items[item]) <= start:
+        return False
+    return time.free[Unit.LD] <= start + horizon
 
 
 def _met(node: Node, counts: Sequence[int]) -> bool:
