@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -123,7 +123,7 @@ def _backends(source: Path | Any, options: Options) -> tuple[list[Backend], list
     asked = [*asked_backends(options.keep, options.regions), *marked_backends(opened.proto)]
     named = plain_names(options.backends)
     marked_only = [n for n in plain_names(asked) if n not in named]
-    chosen = backends_for(options.backends)
+    chosen = backends_for(options.backends, options=options)
     marked = backends_for(marked_only, "--keep, --regions or the model's metadata")
     return [*chosen[:-1], *marked], marked_only, opened
 
@@ -163,23 +163,15 @@ def _partitioned(
     return model, partition
 
 
-def _test_data(program: Program, model: ir.Model, options: Options) -> Sequence[Sample]:
+def _test_data(manifest: Mapping[str, Any], model: ir.Model, options: Options) -> Sequence[Sample]:
     """The samples of `--test-data`, of the model's types and shapes."""
     if not options.test_data:
         return ()
-    from aot.emit_c.interface import label
     from aot.partition.match import ValueRef
-    from aot.run import Spec
+    from aot.run import specs
     from aot.samples import read_samples
 
-    extents = {program.outputs[s.output]: s.axes for s in program.shapes}
-    ins, outs = (
-        [
-            Spec(label(t), t.shape, str(t.dtype), extents.get(t.name, ()))
-            for t in (program.tensors[n] for n in names)
-        ]
-        for names in (program.inputs, program.outputs)
-    )
+    ins, outs = specs(manifest, "inputs"), specs(manifest, "outputs")
     order = tuple(
         [ValueRef(v).onnx_name for v in ends] for ends in (model.graph.inputs, model.graph.outputs)
     )
@@ -237,8 +229,8 @@ def compile_model(
     progress("twins")
     twins = make_twins(program, plan, model.graph, partition, target, options)
     progress("emit")
-    samples = _test_data(program, model, options)
     manifest = manifest_of(program, plan, target, partition, options, twins)
+    samples = _test_data(manifest, model, options)
     if samples:
         manifest["test_data"] = {"samples": len(samples), "bytes": vector_bytes(program, samples)}
     files = emit_c(program, plan, target, options, manifest, twins, samples)

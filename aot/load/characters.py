@@ -113,7 +113,7 @@ class _Strings:
         known = graph.meta.get(RUN_TIME_SHAPES, ())
         first = len(graph.outputs) - len(known)
         for at, (index, _) in enumerate(known):
-            if _is_text(graph.outputs[index]):
+            if index >= 0 and _is_text(graph.outputs[index]):
                 value = graph.outputs[first + at]
                 edit = Editor(graph)
                 end = _last(graph, value)

@@ -25,6 +25,7 @@ nonzero = op("NonZero", "x", "y n", domain=DYNAMIC)
 tail = op("Tail", "x n fill", domain=DYNAMIC, axis=0)
 compact = op("Compact", "x shape", domain=DYNAMIC)
 spread = op("Spread", "x shape", domain=DYNAMIC)
+agree = op("Agree", "a b", domain=DYNAMIC)
 join = op("Join", "xs*", domain=DYNAMIC, axis=0)
 cut = op("Cut", "x shape starts ends steps", "y out", domain=DYNAMIC, axes=())
 unique = op("Unique", "x m", "y first inverse counts n", domain=DYNAMIC, axis=0, sorted=1)
@@ -98,6 +99,11 @@ def spread_to_kernel(c: LowerContext, m: Match) -> None:
     params = c.params(rank=m.y.rank, dims=_eight(m.y.shape))
     instance = {"E": m.x.dtype.nbytes}
     c.call("aot_spread", m.y, m.x, m.shape, params, instance=instance, header=HEADER)
+
+
+@agree.lower
+def agree_to_kernel(c: LowerContext, m: Match) -> None:
+    c.call("aot_agree", m.y, m.a, m.b, header=HEADER, status=True)
 
 
 @join.lower

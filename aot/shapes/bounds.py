@@ -250,7 +250,46 @@ def _reduced(function: Callable[..., Array]) -> Rule:
     return rule
 
 
+def _compared(surely: Callable[[Interval, Interval], tuple[Array, Array]]) -> Rule:
+    """A comparison; `surely` says where it holds and where it does not, whatever the elements."""
+
+    def rule(node: ir.Node, inputs: Inputs) -> Interval | None:
+        found = _all(inputs)
+        if found is None:
+            return None
+        yes, no = surely(*found)
+        return Interval(yes.astype(np.float64), (~no).astype(np.float64))
+
+    return rule
+
+
+def _less(a: Interval, b: Interval) -> tuple[Array, Array]:
+    return a.high < b.low, a.low >= b.high
+
+
+def _less_or_equal(a: Interval, b: Interval) -> tuple[Array, Array]:
+    return a.high <= b.low, a.low > b.high
+
+
+def _equal(a: Interval, b: Interval) -> tuple[Array, Array]:
+    alone = (a.low == a.high) & (b.low == b.high) & (a.low == b.low)
+    return alone, (a.high < b.low) | (a.low > b.high)
+
+
+def _not(node: ir.Node, inputs: Inputs) -> Interval | None:
+    found = inputs[0]
+    return None if found is None else Interval(1 - found.high, 1 - found.low)
+
+
 RULES: dict[str, Rule] = {
+    "Equal": _compared(_equal),
+    "Less": _compared(_less),
+    "LessOrEqual": _compared(_less_or_equal),
+    "Greater": _compared(lambda a, b: _less(b, a)),
+    "GreaterOrEqual": _compared(lambda a, b: _less_or_equal(b, a)),
+    "And": _smallest,
+    "Or": _largest,
+    "Not": _not,
     "ReduceProd": _reduced(np.prod),
     "ReduceSum": _reduced(np.sum),
     "Add": _corners(np.add),

@@ -65,6 +65,7 @@ def _extent(extents: Extents, graph: ir.Graph, dimension: Dimension) -> ir.Value
     value = ir.Value(name=f"{dimension.name} extent")
     set_type(value, INT64, (1,))
     graph.inputs.append(value)
+    extents.claim(value)
     return extents.new(value, dimension.most, dimension.least)
 
 

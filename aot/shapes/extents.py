@@ -34,6 +34,7 @@ from aot.shapes.nodes import (
     shape_of,
     title,
 )
+from aot.shapes.terms import Terms
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
 
 RUN_TIME_SHAPES = "aot.run_time_shapes"
 """Key of a graph's `meta`: (output, its dynamic axes) for each of the last outputs, its shapes."""
+
+NO_OUTPUT = -1
+"""Number of the output for one that is there only because it must be computed."""
 
 INT64 = 7
 Axes = dict[int, "ir.Value"]
@@ -54,7 +58,11 @@ class Extents:
     def __init__(self, sweep: Sweep) -> None:
         self.sweep = sweep
         self.bounds = Bounds(sweep.facts)
+        self.terms = Terms(sweep.facts, self.bounds)
         self._axes: dict[ir.Value, Axes] = {}
+        self.checks: list[ir.Value] = []
+        """Results of comparisons that every run must make."""
+        self._said: set[ir.Value] = set()
         self.frozen = 0
         """Above 0 while nodes must be left alone: in the body of a loop."""
 
@@ -79,8 +87,10 @@ class Extents:
         return any(i is not None and i in self._axes for i in node.inputs)
 
     def same(self, left: ir.Value, right: ir.Value, depth: int = 0) -> bool:
-        """Whether two values are computed in the same way."""
+        """Whether two values are computed in the same way, or are equal as numbers."""
         if left is right:
+            return True
+        if depth == 0 and self.terms.equal(left, right):
             return True
         a, b = lookup(left, self.sweep.facts), lookup(right, self.sweep.facts)
         if a is not None and b is not None and a.full and b.full:
@@ -204,6 +214,14 @@ class Extents:
         self.bounds.extent(value, most, least)
         return value
 
+    def claim(self, value: ir.Value) -> None:
+        """Note that `value` is a dimension of the caller's, or is as good as one."""
+        self._said.add(value)
+
+    def said(self, value: ir.Value) -> bool:
+        """Whether an extent follows from numbers and dimensions of the caller's alone."""
+        return all(self.terms.follows(p, self._said) for p in self.terms.of(value))
+
     def forget(self, value: ir.Value) -> None:
         """Note that `value` has no dynamic axes."""
         self._axes.pop(value, None)
@@ -211,13 +229,18 @@ class Extents:
     def neutral(
         self, before: ir.Node, value: ir.Value, fill: Any, axes: Sequence[int] = ()
     ) -> ir.Value:
-        """`value` with `fill` in the tails of its dynamic axes (of those in `axes` if given)."""
+        """`value` with `fill` in the tails of its dynamic axes (of those in `axes` if given).
+
+        `fill` is a number or a value [1] of the same type.
+        """
         assert value.dtype is not None
         own = self.of(value)
         for axis, n in own.items():
             if axes and axis not in axes:
                 continue
-            kept = self.const(before, np.full(1, fill, value.dtype.numpy()), value)
+            kept = fill
+            if not hasattr(fill, "producer"):
+                kept = self.const(before, np.full(1, fill, value.dtype.numpy()), value)
             kind = [(int(value.dtype), shape_of(value))]
             value = self.node(before, "Tail", [value, n, kept], kind, DYNAMIC, axis=axis)[0]
         self.set(value, own)
@@ -273,6 +296,10 @@ class Extents:
             shape = self._behind(graph, value)
             graph.outputs.append(shape)
             known.append((index, tuple(axes)))
+        for value in self.checks:  # they are made even where nothing reads what they found
+            if not value.uses():
+                graph.outputs.append(value)
+                known.append((NO_OUTPUT, ()))
         if known:
             graph.meta[RUN_TIME_SHAPES] = tuple(known)
 

@@ -12,10 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.shapes.agree import agreed, fit_inputs, meet
 from aot.shapes.extents import INT64, Axes, Extents, axis_of, constant_ints, refused
+from aot.shapes.mixing import MIXING
 from aot.shapes.nodes import DYNAMIC, attribute, shape_of, words
 from aot.shapes.recut import reshape_to
+from aot.shapes.resizing import resize_as_it_is
 from aot.shapes.sources import SOURCES, Rule, given, highest, lowest, needed
+from aot.shapes.windows import WINDOWS
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -30,14 +34,6 @@ ELEMENTWISE = words(
     Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
     """
 )
-BATCHED = words(
-    """
-    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalLpPool
-    GlobalMaxPool GridSample GroupNormalization InstanceNormalization LRN LpPool MaxPool Resize
-    SpaceToDepth
-    """
-)
-"""Operators that compute every index of axis 0 of their first input alone."""
 
 
 def pass_on(x: Extents, node: ir.Node, axes: Axes, *outputs: int) -> None:
@@ -50,32 +46,25 @@ def pass_on(x: Extents, node: ir.Node, axes: Axes, *outputs: int) -> None:
 
 def elementwise(x: Extents, node: ir.Node) -> None:
     """All inputs broadcast; a dynamic axis must be one and the same, the others 1 there."""
-    inputs = [i for i in node.inputs if i is not None]
-    rank = max(len(shape_of(i)) for i in inputs)
+    inputs = {i: v for i, v in enumerate(node.inputs) if v is not None}
+    rank = max(len(shape_of(v)) for v in inputs.values())
     found: Axes = {}
-    for value in inputs:
+    places: dict[int, dict[int, int]] = {}
+    for index, value in inputs.items():
+        more = rank - len(shape_of(value))
+        places[index] = {a: a + more for a in x.of(value)}
         for axis, n in x.of(value).items():
-            place = axis + rank - len(shape_of(value))
-            known = found.setdefault(place, n)
-            if not x.same(known, n):
-                raise refused(node, f"may repeat dimension {place}, known at run time only")
-    for value in inputs:
+            what = f"may repeat dimension {axis + more}, known at run time only"
+            meet(x, node, found, axis + more, n, what)
+    for value in inputs.values():
         shape = shape_of(value)
         for place in found:
             axis = place - (rank - len(shape))
             if axis >= 0 and axis not in x.of(value) and shape[axis] != 1:
                 what = f"has {shape[axis]} elements along dimension {place}, known at run time only"
                 raise refused(node, what)
+    fit_inputs(x, node, places)
     pass_on(x, node, found)
-
-
-def batched(x: Extents, node: ir.Node) -> None:
-    """Axis 0 of the first input is passed on."""
-    axes = x.of(needed(node, 0))
-    others = any(x.of(i) for i in node.inputs[1:])
-    if others or set(axes) != {0}:
-        raise refused(node, "runs along a dimension known at run time only")
-    pass_on(x, node, axes)
 
 
 def transpose(x: Extents, node: ir.Node) -> None:
@@ -125,18 +114,25 @@ def flatten(x: Extents, node: ir.Node) -> None:
 
 def concat(x: Extents, node: ir.Node) -> None:
     """Along a static axis the others must agree; along a dynamic one parts move together."""
-    parts = [i for i in node.inputs if i is not None]
-    axis = axis_of(node, len(shape_of(parts[0])))
+    parts = {i: v for i, v in enumerate(node.inputs) if v is not None}
+    axis = axis_of(node, len(shape_of(needed(node, 0))))
     found: Axes = {}
-    for value in parts:
+    for value in parts.values():
         for a, n in x.of(value).items():
-            if a != axis and not x.same(found.setdefault(a, n), n):
-                raise refused(node, f"joins parts that may differ in dimension {a}")
-    if any(a not in x.of(v) for v in parts for a in found):
+            if a != axis:
+                meet(x, node, found, a, n, f"joins parts that may differ in dimension {a}")
+    if any(a not in x.of(v) for v in parts.values() for a in found):
         raise refused(node, "joins parts of known and of unknown extent")
-    if not any(axis in x.of(v) for v in parts):
+    fit_inputs(x, node, {i: {a: a for a in found} for i in parts})
+    if any(axis in x.of(v) for v in parts.values()):
+        _joined(x, node, axis, found)
+    else:
         pass_on(x, node, found)
-        return
+
+
+def _joined(x: Extents, node: ir.Node, axis: int, found: Axes) -> None:
+    """Replace a Concat along a dynamic axis."""
+    parts = [v for v in node.inputs if v is not None]
     lengths = [x.extent(node, v, axis) for v in parts]
     sizes = x.joined(node, lengths)
     bounds = [shape_of(v)[axis] for v in parts]
@@ -149,14 +145,6 @@ def concat(x: Extents, node: ir.Node) -> None:
     y = x.node(node, "Join", [sizes, *parts], kind, DYNAMIC, axis=axis)[0]
     x.become(node.outputs[0], y, {**found, axis: x.new(total, sum(bounds))})
     x.drop(node)
-
-
-def split(x: Extents, node: ir.Node) -> None:
-    """Along static axes only."""
-    data = needed(node, 0)
-    if axis_of(node, len(shape_of(data))) in x.of(data) or x.of(given(node, 1)):
-        raise refused(node, "splits a dimension known at run time only")
-    pass_on(x, node, x.of(data))
 
 
 def _positive(x: Extents, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
@@ -350,46 +338,6 @@ def cumulate(x: Extents, node: ir.Node) -> None:
     pass_on(x, node, x.of(data))
 
 
-def matmul(x: Extents, node: ir.Node) -> None:
-    """Rows, columns and batches pass; where both sides meet, tails are 0."""
-    a, b = needed(node, 0), needed(node, 1)
-    ra, rb = len(shape_of(a)), len(shape_of(b))
-    if ra < 2 or rb < 2:
-        raise refused(node, "multiplies a vector whose length is known at run time only")
-    rank = max(ra, rb)
-    found: Axes = {}
-    inner = (ra - 1 in x.of(a)), (rb - 2 in x.of(b))
-    for value, own, row, column in ((a, ra, ra - 2, ra - 1), (b, rb, rb - 1, rb - 2)):
-        for axis, n in x.of(value).items():
-            if axis == column:
-                continue
-            place = axis + rank - own
-            known = found.setdefault(place, n)
-            other, gap = (b, rb) if value is a else (a, ra), rank
-            there = place - (gap - other[1])
-            batch = axis not in (row, column)
-            mine = x.of(other[0]).get(there) if batch and there >= 0 else None
-            free = not batch or there < 0 or shape_of(other[0])[there] == 1 or mine is not None
-            if not free or (mine is not None and not x.same(mine, known)):
-                raise refused(node, f"may repeat dimension {place}, known at run time only")
-    if any(inner):
-        if not all(inner) or not x.same(x.of(a)[ra - 1], x.of(b)[rb - 2]):
-            raise refused(node, "multiplies along dimensions that may differ at run time")
-        node.replace_input_with(0, x.neutral(node, a, 0, [ra - 1]))
-        node.replace_input_with(1, x.neutral(node, b, 0, [rb - 2]))
-    pass_on(x, node, found)
-
-
-def gemm(x: Extents, node: ir.Node) -> None:
-    """Rows of A pass."""
-    a, b, c = needed(node, 0), needed(node, 1), given(node, 2)
-    row = 1 if attribute(node, "transA", 0) else 0
-    wide = c is not None and len(shape_of(c)) == 2 and shape_of(c)[0] != 1
-    if x.of(b) or x.of(c) or set(x.of(a)) != {row} or wide:
-        raise refused(node, "multiplies along a dimension known at run time only")
-    pass_on(x, node, {0: x.of(a)[row]})
-
-
 def normalisation(x: Extents, node: ir.Node) -> None:
     """LayerNormalization and RMSNormalization: axes before the normalised ones pass."""
     data = needed(node, 0)
@@ -409,27 +357,6 @@ def quantisation(x: Extents, node: ir.Node) -> None:
     pass_on(x, node, x.of(data))
 
 
-def pad(x: Extents, node: ir.Node) -> None:
-    """Along static axes only."""
-    data, pads = needed(node, 0), constant_ints(x, given(node, 1))
-    rank = len(shape_of(data))
-    axes = constant_ints(x, given(node, 3)) if given(node, 3) is not None else list(range(rank))
-    if pads is None or axes is None:
-        raise refused(node, "gets its numbers at run time")
-    padded = {axes[i % len(axes)] % rank for i, p in enumerate(pads) if p}
-    if padded & set(x.of(data)):
-        raise refused(node, "pads a dimension known at run time only")
-    pass_on(x, node, x.of(data))
-
-
-def tile(x: Extents, node: ir.Node) -> None:
-    """Along static axes only."""
-    data, times = needed(node, 0), constant_ints(x, given(node, 1))
-    if times is None or any(times[a] != 1 for a in x.of(data)):
-        raise refused(node, "repeats a dimension known at run time only")
-    pass_on(x, node, x.of(data))
-
-
 def one_hot(x: Extents, node: ir.Node) -> None:
     """Axes of the indices, around the new one."""
     index = needed(node, 0)
@@ -440,9 +367,62 @@ def one_hot(x: Extents, node: ir.Node) -> None:
     pass_on(x, node, {a if a < axis else a + 1: n for a, n in x.of(index).items()})
 
 
+def every_axis(x: Extents, node: ir.Node) -> None:
+    """Every element is computed alone, or left out by its place."""
+    data = needed(node, 0)
+    if any(x.of(i) for i in node.inputs[1:]):
+        raise refused(node, "takes numbers along a dimension known at run time only")
+    pass_on(x, node, x.of(data))
+
+
+def reversed_(x: Extents, node: ir.Node) -> None:
+    """ReverseSequence: the lengths are no larger than the extent."""
+    data, lengths = needed(node, 0), needed(node, 1)
+    batch = int(attribute(node, "batch_axis", 1))
+    ours, theirs = x.of(data).get(batch), x.of(lengths).get(0)
+    if (ours is None) != (theirs is None):
+        raise refused(node, "has lengths for another batch than its sequences")
+    if ours is not None and theirs is not None:
+        agreed(x, node, ours, theirs, "has lengths for another batch than its sequences")
+        node.replace_input_with(1, x.neutral(node, lengths, 0))
+    pass_on(x, node, x.of(data))
+
+
+def along_one(x: Extents, node: ir.Node) -> None:
+    """LpNormalization, Hardmax: tails that change nothing."""
+    data = needed(node, 0)
+    axis = axis_of(node, len(shape_of(data)), -1)
+    if axis in x.of(data):
+        fill = 0 if node.op_type == "LpNormalization" else lowest(data)
+        node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
+    pass_on(x, node, x.of(data))
+
+
+def rowwise(x: Extents, node: ir.Node) -> None:
+    """Operators of other domains that compute every row (last axis) of their inputs alone."""
+    data = needed(node, 0)
+    own, rank = x.of(data), len(shape_of(data))
+    if rank - 1 in own and rank > 1:
+        raise refused(node, "mixes along a dimension known at run time only")
+    for value in node.inputs[1:]:
+        for axis, n in x.of(value).items():
+            ours = own.get(axis) if value is not None and len(shape_of(value)) == rank else None
+            if ours is None:
+                raise refused(node, f"may repeat dimension {axis}, known at run time only")
+            agreed(x, node, ours, n, f"may repeat dimension {axis}, known at run time only")
+    x.sweep.type_outputs(node)
+    for value in node.outputs:
+        if value.name:
+            x.set(value, {a: n for a, n in own.items() if a < len(shape_of(value))})
+
+
 def flows(x: Extents, node: ir.Node) -> None:
     """Follow the dynamic axes of the node's inputs. Raises UnsupportedError without a rule."""
-    rule = None if node.domain else RULES.get(node.op_type)
+    rule = (
+        RULES.get(node.op_type)
+        if not node.domain
+        else OTHER_DOMAINS.get((node.domain, node.op_type))
+    )
     if rule is None:
         raise refused(node, "meets a dimension known at run time only (it has no rule for that)")
     rule(x, node)
@@ -458,9 +438,10 @@ def _same_type(x: Extents, node: ir.Node) -> None:
 
 RULES: dict[str, Rule] = {
     **dict.fromkeys(sorted(ELEMENTWISE), elementwise),
-    **dict.fromkeys(sorted(BATCHED), batched),
     **dict.fromkeys(sorted(NEUTRAL), reduction),
     **SOURCES,
+    **WINDOWS,
+    **MIXING,
     "ArgMax": arg_extreme,
     "ArgMin": arg_extreme,
     "CastLike": _same_type,
@@ -472,21 +453,34 @@ RULES: dict[str, Rule] = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
-    "Gemm": gemm,
+    "Hardmax": along_one,
     "LayerNormalization": normalisation,
     "LogSoftmax": softmax,
-    "MatMul": matmul,
+    "LpNormalization": along_one,
     "OneHot": one_hot,
-    "Pad": pad,
     "QuantizeLinear": quantisation,
     "RMSNormalization": normalisation,
     "ReduceMean": mean,
+    "Resize": resize_as_it_is,
+    "ReverseSequence": reversed_,
     "Shape": shape,
     "Size": size,
     "Softmax": softmax,
-    "Split": split,
     "Squeeze": squeeze,
-    "Tile": tile,
     "Transpose": transpose,
+    "Trilu": every_axis,
     "Unsqueeze": unsqueeze,
+}
+
+ROWWISE = {
+    "com.microsoft": """
+        BiasGelu FastGelu Gelu QuickGelu SkipLayerNormalization SkipSimplifiedLayerNormalization
+    """,
+    "ai.onnx.ml": """
+        Binarizer Imputer LabelEncoder LinearClassifier LinearRegressor Normalizer SVMClassifier
+        SVMRegressor Scaler TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
+    """,
+}
+OTHER_DOMAINS: dict[tuple[str, str], Rule] = {
+    (domain, name): rowwise for domain, names in ROWWISE.items() for name in sorted(words(names))
 }

@@ -54,10 +54,54 @@ def sliced(x: Extents, node: ir.Node) -> None:
     whole = x.shape(node, data)
     kinds = [(int(data.dtype or 0), tuple(result)), (INT64, (rank,))]
     y, out = x.node(node, "Cut", [data, whole, *vectors], kinds, DYNAMIC, axes=axes)
+    whole_axes = {a: i for i, a in enumerate(axes)}
     for axis in cut:
-        open_axes[axis] = x.new(x.at(node, out, axis), result[axis])
+        found = _until(x, node, data, axis, items, vectors, whole_axes[axis], result[axis])
+        open_axes[axis] = x.new(x.at(node, out, axis) if found is None else found, result[axis])
     x.become(node.outputs[0], y, open_axes)
     x.drop(node)
+
+
+def _until(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    axis: int,
+    items: Sequence[Sequence[int | None]],
+    vectors: Sequence[ir.Value],
+    i: int,
+    bound: int,
+) -> ir.Value | None:
+    """The extent of rows cut in steps of 1 from a known place, where it is a plain number.
+
+    x[:n] has n rows if x has as many; x[2:] of n rows has n - 2 if n is 2 at least.
+    """
+    start, end, step = (v[i] for v in items)
+    if start is None or start < 0 or step != 1:
+        return None
+    n = x.extent(node, data, axis)
+    last = n
+    if end is None:
+        last = x.at(node, vectors[1], i)
+        room = x.interval(x.vector(node, "Sub", n, last))
+        fits = room is not None and room.low[0] >= 0
+        if not fits and not _no_more(x, last, n):
+            return None
+    elif end < 0:
+        last = x.vector(node, "Add", n, x.ints(node, [end]))
+    else:
+        least = x.interval(n)
+        if end < shape_of(data)[axis]:
+            return None if least is None or least.low[0] < end else x.ints(node, [end - start])
+    length = last if start == 0 else x.vector(node, "Sub", last, x.ints(node, [start]))
+    limits = x.interval(length)
+    return length if limits is not None and limits.low[0] >= 0 else None
+
+
+def _no_more(x: Extents, last: ir.Value, n: ir.Value) -> bool:
+    """Whether an end is no further than the extent of the axis, as numbers."""
+    a, b = x.interval(last), x.interval(n)
+    return x.same(last, n) or (a is not None and b is not None and a.high[0] <= b.low[0])
 
 
 def _items(x: Extents, vector: ir.Value) -> list[int | None]:

@@ -214,14 +214,31 @@ def ranged(x: Extents, node: ir.Node) -> None:
     kind = int(start.dtype or 0)
     bound = _range_bound(x, node)
     parts = [_one(x, node, v) for v in (start, limit, delta)]
-    n = _range_count(x, node, parts, kind)
-    n = x.vector(node, "Max", x.vector(node, "Min", n, x.ints(node, [bound])), x.ints(node, [0]))
+    n = _plain_count(x, node)
+    if n is None:
+        n = _range_count(x, node, parts, kind)
+        n = x.vector(node, "Min", n, x.ints(node, [bound]))
+        n = x.vector(node, "Max", n, x.ints(node, [0]))
     steps = x.const(node, np.arange(bound).astype(parts[0].dtype.numpy()), start)  # type: ignore[union-attr]
     typed = [(kind, (bound,))]
     moved = x.node(node, "Mul", [steps, parts[2]], typed)[0]
     y = x.node(node, "Add", [moved, parts[0]], typed)[0]
     x.become(node.outputs[0], y, {0: x.new(n, bound)})
     x.drop(node)
+
+
+def _plain_count(x: Extents, node: ir.Node) -> ir.Value | None:
+    """The limit of a Range from 0 in steps of 1, if it is an integer that is not negative."""
+    start, limit, delta = (needed(node, i) for i in range(3))
+    known = [lookup(v, x.sweep.facts) for v in (start, delta)]
+    if any(k is None or not k.full for k in known) or limit.dtype is None:
+        return None
+    if [float(k.data.ravel()[0]) for k in known if k is not None] != [0.0, 1.0]:
+        return None
+    limits = x.interval(limit)
+    if limit.dtype.numpy().kind not in "iu" or limits is None or not limits.low.ravel()[0] >= 0:
+        return None
+    return x.as_vector(node, limit)
 
 
 def _one(x: Extents, node: ir.Node, value: ir.Value) -> ir.Value:

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "aot/aot.h"
 #include "aot/port.h"
 
 /* `v` forced into low..high. */
@@ -138,6 +139,13 @@ AOT_INLINE void aot_spread(void *y, const void *x, const int64_t *shape, const a
     if (bytes > 0)
         memset(y, 0, (size_t)bytes);
     (void)aot_repack((unsigned char *)y, (const unsigned char *)x, shape, p, E, 1);
+}
+
+/* y [1] = a [1], which must be b [1]: AOT_BAD_SHAPE if not. In place allowed. */
+AOT_INLINE aot_status aot_agree(int64_t *y, const int64_t *a, const int64_t *b) {
+    const int equal = *a == *b;
+    *y = *a;
+    return equal ? AOT_OK : AOT_BAD_SHAPE;
 }
 
 typedef struct aot_join_params {

@@ -297,16 +297,19 @@ class Wrappers:
         return self.names[key]
 
 
-def case_text(index: int, program: Program, wrappers: Wrappers) -> list[str]:
-    """C of one case: read inputs, run, write outputs."""
+def case_text(index: int, job: Job, wrappers: Wrappers) -> list[str]:
+    """C of one case: read inputs, run, write outputs. Inputs are as large as they are fed."""
+    program, fed = job.program, fed_tensors(job)
     lines = [f"static void case_{index}(int inplace) {{", "    (void)inplace;"]
     chosen = inplace_choice(program)
     owned = []
     for name, t in program.tensors.items():
         if t.view is None and name not in chosen:
             kind = {Role.INPUT: 1, Role.OUTPUT: 2, Role.CONST: 3}.get(t.role, 0)
+            kind = 1 if name in fed else kind
             elem = max(1, t.dtype.nbytes)
-            lines.append(f"    unsigned char *{name}_b = take({t.nbytes}, {kind}, {elem});")
+            nbytes = len(fed[name]) if name in fed else t.nbytes
+            lines.append(f"    unsigned char *{name}_b = take({nbytes}, {kind}, {elem});")
             owned.append(name)
     for name, source in chosen.items():
         n = program.tensors[name].nbytes
@@ -361,7 +364,7 @@ def batch_text(jobs: list[Job]) -> str:
     headers = sorted({c.header for j in jobs for c in j.program.calls})
     wrappers, bodies = Wrappers(), []
     for i, job in enumerate(jobs):
-        bodies += [f"/* {job.label} */", *case_text(i, job.program, wrappers)]
+        bodies += [f"/* {job.label} */", *case_text(i, job, wrappers)]
     # Constants are written as doubles whatever the field's type.
     pragma = '#pragma GCC diagnostic ignored "-Wfloat-conversion"'
     includes = [f'#include "{h}"' for h in headers]
@@ -434,15 +437,26 @@ def first_errors(text: str) -> str:
 
 def input_bytes(job: Job) -> bytes:
     """Inputs and constants in the order case_text takes them."""
-    program = job.program
-    fed = dict(zip(program.inputs, feeds(job.model, job.case).values(), strict=True))
+    program, fed = job.program, fed_tensors(job)
     parts = []
     for name, t in program.tensors.items():
-        if t.view is None and t.role is Role.INPUT:
-            parts.append(dtypes.to_bytes(fed[name], program.tensors[name].dtype))
+        if name in fed:
+            parts.append(fed[name])
         elif t.view is None and t.role is Role.CONST:
             parts.append(np.ascontiguousarray(program.consts[name]).tobytes())
     return b"".join(parts)
+
+
+def fed_tensors(job: Job) -> dict[str, bytes]:
+    """Bytes of what a run gets by name: inputs, and the dimensions that their shapes say."""
+    program = job.program
+    arrays = list(feeds(job.model, job.case).values())
+    pairs = zip(program.inputs, arrays, strict=True)
+    found = {n: dtypes.to_bytes(a, program.tensors[n].dtype) for n, a in pairs}
+    for e in program.extents:
+        index, axis = e.axes[0]
+        found[e.tensor] = np.int64(arrays[index].shape[axis]).tobytes()
+    return found
 
 
 def difference(got: np.ndarray, want: np.ndarray, case: Case) -> str:

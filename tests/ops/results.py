@@ -22,5 +22,7 @@ def results_of(data: bytes, at: int, program: Program) -> tuple[list[tuple[str, 
         at += t.nbytes
     results = [(n, found[n]) for n in program.outputs]
     for s in program.shapes:
+        if s.output < 0:  # of none: a check
+            continue
         results[s.output] = (results[s.output][0], cropped(results[s.output][1], found[s.tensor]))
     return results, at

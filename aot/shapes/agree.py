@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Extents that must be equal: proved to be, or compared by every run (`AOT_BAD_SHAPE`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.shapes.extents import INT64, Axes, Extents, refused
+from aot.shapes.nodes import DYNAMIC, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def agreed(x: Extents, node: ir.Node, a: ir.Value, b: ir.Value, what: str) -> ir.Value:
+    """The extent that two extents are; UnsupportedError with `what` if they may well differ.
+
+    Those that the caller says (`--dim`), or that follow from them, are compared when the model
+    runs: a dimension of 1 is not repeated then.
+    """
+    if x.same(a, b):
+        return a
+    if not (x.said(a) and x.said(b)):
+        raise refused(node, what)
+    made = x.node(node, "Agree", [a, b], [(INT64, (1,))], DYNAMIC)[0]
+    limits = [x.interval(v) for v in (a, b)]
+    most = min(float(v.high[0]) for v in limits if v is not None)
+    least = max(float(v.low[0]) for v in limits if v is not None)
+    x.checks.append(made)
+    x.claim(made)
+    return x.new(made, int(most), int(least))
+
+
+def meet(x: Extents, node: ir.Node, found: Axes, place: int, n: ir.Value, what: str) -> None:
+    """Note that axis `place` of the result is as long as `n` says, as others may have said."""
+    known = found.get(place)
+    found[place] = n if known is None else agreed(x, node, known, n, what)
+
+
+def fitted(x: Extents, node: ir.Node, value: ir.Value, axis: int, size: int) -> ir.Value:
+    """`value` with at most `size` elements on a dynamic axis, whose extent is no more than that."""
+    shape = shape_of(value)
+    if shape[axis] <= size:
+        return value
+    own = x.of(value)
+    cut = [x.ints(node, [v]) for v in (0, size, axis)]
+    smaller = (*shape[:axis], size, *shape[axis + 1 :])
+    made = x.node(node, "Slice", [value, *cut], [(int(value.dtype or 0), smaller)])[0]
+    x.set(made, own)
+    return made
+
+
+def fit_inputs(x: Extents, node: ir.Node, places: dict[int, dict[int, int]]) -> None:
+    """Cut inputs to one bound where they meet: {number of the input: {axis: where}}."""
+    least: dict[int, int] = {}
+    for index, own in places.items():
+        value = node.inputs[index]
+        assert value is not None
+        for axis, place in own.items():
+            size = shape_of(value)[axis]
+            least[place] = min(least.get(place, size), size)
+    for index, own in places.items():
+        for axis, place in own.items():
+            value = node.inputs[index]
+            assert value is not None
+            small = fitted(x, node, value, axis, least[place])
+            if small is not value:
+                node.replace_input_with(index, small)
+
+
+__all__ = ["agreed", "fit_inputs", "fitted", "meet"]

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Resize along dynamic axes, or to sizes that are computed.
+
+By a known scale: the last row is repeated in the tail, where the operator would look beyond the
+end. By any other: every row of the result is picked, or mixed of two, by numbers that are computed.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.shapes.extents import INT64, Axes, Extents, no_bound, refused
+from aot.shapes.known import lookup
+from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.nodes import attribute, original_name, shape_of
+from aot.shapes.rows import along, edge, most_of, picked, within
+from aot.shapes.sources import SOURCES, given, needed
+from aot.shapes.terms import multiply, number
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+DOUBLE = 11
+PLAIN_COORDINATES = ("half_pixel", "asymmetric", "pytorch_half_pixel")
+"""Coordinates that do not depend on how long the axis is, unless the result has one row."""
+
+COORDINATES = (*PLAIN_COORDINATES, "align_corners")
+
+
+def resize(x: Extents, node: ir.Node) -> None:
+    """Resize: see above."""
+    data = needed(node, 0)
+    rank = len(shape_of(data))
+    axes = [int(a) % rank for a in attribute(node, "axes", None) or range(rank)]
+    scales = _scales(x, node, data, axes)
+    lengths = {a: _length(x, node, data, a, s) for a, s in scales.items() if s != 1}
+    if any(s is None for s in scales.values()) or not _is_plain(x, node, lengths):
+        _by_rows(x, node, data, scales, lengths)
+    else:
+        _by_scale(x, node, data, scales, lengths)
+
+
+def _scales(x: Extents, node: ir.Node, data: ir.Value, axes: list[int]) -> dict[int, float | None]:
+    """By axis how much longer it gets, None where that is not known before the model runs."""
+    given_scales, sizes = given(node, 2), given(node, 3)
+    found: dict[int, float | None] = {}
+    if given_scales is not None and shape_of(given_scales) != (0,):
+        known = lookup(given_scales, x.sweep.facts)
+        if known is None or not known.full:
+            raise refused(node, "gets its scales at run time")
+        return {a: float(v) for a, v in zip(axes, known.data.ravel(), strict=True)}
+    if sizes is None or x.of(sizes):
+        raise refused(node, "gets neither scales nor sizes")
+    if str(attribute(node, "keep_aspect_ratio_policy", "stretch")) != "stretch":
+        raise refused(node, "keeps the ratio of dimensions known at run time only")
+    terms = x.terms.of(sizes)
+    for i, axis in enumerate(axes):
+        n = x.extent(node, data, axis)
+        own = x.terms.of(n)[0]
+        times = (k for k in range(1, 65) if terms[i] == multiply(own, number(k)))
+        found[axis] = next(map(float, times), None)
+    return found
+
+
+def _length(x: Extents, node: ir.Node, data: ir.Value, axis: int, scale: float | None) -> ir.Value:
+    """How long an axis of the result is, an int64 vector of one element."""
+    n, size = x.extent(node, data, axis), shape_of(data)[axis]
+    if scale is not None and float(scale).is_integer():
+        return x.new(x.vector(node, "Mul", n, x.ints(node, [int(scale)])), int(scale) * size)
+    if scale is not None and scale > 0 and float(1 / scale).is_integer():
+        by = round(1 / scale)
+        return x.new(x.vector(node, "Div", n, x.ints(node, [by])), size // by)
+    if scale is not None:
+        factor = x.const(node, np.full(1, np.float32(scale), np.float64), _double(x, node, n))
+        product = x.node(node, "Mul", [_double(x, node, n), factor], [(DOUBLE, (1,))])[0]
+        whole = x.node(node, "Floor", [product], [(DOUBLE, (1,))])[0]
+        made = x.node(node, "Cast", [whole], [(INT64, (1,))], to=INT64)[0]
+        return x.new(made, int(np.floor(size * float(np.float32(scale)))))
+    sizes = needed(node, 3)
+    rank = len(shape_of(data))
+    axes = [int(a) % rank for a in attribute(node, "axes", None) or range(rank)]
+    made = x.at(node, sizes, axes.index(axis))
+    most = most_of(x, made)
+    if not most <= MAX_ELEMENTS:
+        raise no_bound(node, f'dimension {axis} is an element of "{original_name(sizes)}"')
+    return x.new(made, max(0, int(most)))
+
+
+def _double(x: Extents, node: ir.Node, value: ir.Value) -> ir.Value:
+    return x.node(node, "Cast", [value], [(DOUBLE, shape_of(value))], to=DOUBLE)[0]
+
+
+def _is_plain(x: Extents, node: ir.Node, lengths: dict[int, ir.Value]) -> bool:
+    """Whether the operator itself does it once the tails repeat the last row."""
+    coordinates = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
+    if coordinates not in PLAIN_COORDINATES or attribute(node, "exclude_outside", 0):
+        return False
+    if attribute(node, "antialias", 0):
+        raise refused(node, "smooths along a dimension known at run time only")
+    if coordinates != "pytorch_half_pixel":
+        return True
+    limits = [x.interval(n) for n in lengths.values()]
+    return all(v is not None and v.low[0] > 1 for v in limits)
+
+
+def _by_scale(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    scales: dict[int, float | None],
+    lengths: dict[int, ir.Value],
+) -> None:
+    """One Resize at the bound."""
+    own = x.of(data)
+    for axis in own:
+        if axis in lengths:
+            data = edge(x, node, data, axis)
+    shape = shape_of(data)
+    factors = [float(scales.get(a) or 1.0) for a in range(len(shape))]
+    result = tuple(int(np.floor(d * np.float32(f))) for d, f in zip(shape, factors, strict=True))
+    like = x.const(node, np.array(factors, np.float32), _float(x, node))
+    how = {k: v.value for k, v in node.attributes.items() if k != "axes"}
+    kind = [(int(data.dtype or 0), result)]
+    y = x.node(node, "Resize", [data, given(node, 1), like], kind, **how)[0]
+    x.become(node.outputs[0], y, _axes(x, own, lengths))
+    x.drop(node)
+
+
+def _float(x: Extents, node: ir.Node) -> ir.Value:
+    """A value of type float32."""
+    one = x.ints(node, [1])
+    return x.node(node, "Cast", [one], [(1, (1,))], to=1)[0]
+
+
+def _axes(x: Extents, own: Axes, lengths: dict[int, ir.Value]) -> Axes:
+    changed = {a: n for a, n in lengths.items() if a in own or not _is_known(x, n)}
+    return {**{a: n for a, n in own.items() if a not in lengths}, **changed}
+
+
+def _is_known(x: Extents, n: ir.Value) -> bool:
+    known = lookup(n, x.sweep.facts)
+    return known is not None and known.full
+
+
+def _by_rows(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    scales: dict[int, float | None],
+    lengths: dict[int, ir.Value],
+) -> None:
+    """One axis after the other."""
+    mode = str(attribute(node, "mode", "nearest"))
+    coordinates = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
+    if mode not in ("nearest", "linear") or coordinates not in COORDINATES:
+        what = f"has mode {mode} and coordinates {coordinates}"
+        raise refused(node, f"{what}, for which the scale must be known,")
+    if attribute(node, "antialias", 0):
+        raise refused(node, "smooths along a dimension known at run time only")
+    if mode == "linear" and data.dtype is not None and data.dtype.numpy().kind != "f":
+        raise refused(node, "mixes integers along a dimension known at run time only")
+    own = x.of(data)
+    for axis, length in lengths.items():
+        place = _place(x, node, data, axis, length, scales[axis], coordinates)
+        if mode == "nearest":
+            data = _nearest(x, node, data, axis, length, place)
+        else:
+            data = _mixed(x, node, data, axis, length, place)
+    y = x.node(node, "Identity", [data], [(int(data.dtype or 0), shape_of(data))])[0]
+    x.become(node.outputs[0], y, _axes(x, own, lengths))
+    x.drop(node)
+
+
+def _place(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    axis: int,
+    length: ir.Value,
+    scale: float | None,
+    coordinates: str,
+) -> ir.Value:
+    """Where in `data` every row of the result lies, float64 [bound]."""
+    bound = max(0, int(most_of(x, length)))
+    typed = [(DOUBLE, (bound,))]
+    n, total = _double(x, node, x.extent(node, data, axis)), _double(x, node, length)
+    half, one = (x.const(node, np.full(1, v), n) for v in (0.5, 1.0))
+    rows = x.const(node, np.arange(bound, dtype=np.float64), n)
+    if coordinates == "align_corners":
+        top = x.node(node, "Sub", [n, one], [(DOUBLE, (1,))])[0]
+        by = x.node(node, "Sub", [total, one], [(DOUBLE, (1,))])[0]
+        by = x.node(node, "Max", [by, one], [(DOUBLE, (1,))])[0]  # one row: row 0
+        return x.node(node, "Div", [x.node(node, "Mul", [rows, top], typed)[0], by], typed)[0]
+    pixel = coordinates != "asymmetric"
+    if pixel:
+        rows = x.node(node, "Add", [rows, half], typed)[0]
+    if scale is None:
+        rows = x.node(node, "Mul", [rows, n], typed)[0]
+        by = x.node(node, "Max", [total, one], [(DOUBLE, (1,))])[0]
+    else:
+        by = x.const(node, np.full(1, np.float32(scale), np.float64), n)
+    rows = x.node(node, "Div", [rows, by], typed)[0]
+    if pixel:
+        rows = x.node(node, "Sub", [rows, half], typed)[0]
+    if coordinates == "pytorch_half_pixel":
+        zero = x.const(node, np.zeros(1), n)
+        many = x.node(node, "Greater", [total, one], [(9, (1,))])[0]
+        rows = x.node(node, "Where", [many, rows, zero], typed)[0]
+    return rows
+
+
+def _numbers(x: Extents, node: ir.Node, op_type: str, place: ir.Value) -> ir.Value:
+    """Row numbers that floats round to."""
+    shape = shape_of(place)
+    whole = x.node(node, op_type, [place], [(DOUBLE, shape)])[0]
+    return x.node(node, "Cast", [whole], [(INT64, shape)], to=INT64)[0]
+
+
+def _nearest(
+    x: Extents, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
+) -> ir.Value:
+    how = str(attribute(node, "nearest_mode", "round_prefer_floor"))
+    if how.startswith("round"):
+        half = x.const(node, np.full(1, 0.5), place)
+        floor = how == "round_prefer_floor"
+        typed = [(DOUBLE, shape_of(place))]
+        place = x.node(node, "Sub" if floor else "Add", [place, half], typed)[0]
+        how = "ceil" if floor else "floor"
+    rows = _numbers(x, node, "Ceil" if how == "ceil" else "Floor", place)
+    n = x.extent(node, data, axis)
+    rows = within(x, node, rows, n, shape_of(data)[axis])
+    return picked(x, node, data, rows, axis, length)
+
+
+def _mixed(
+    x: Extents, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
+) -> ir.Value:
+    """Of the rows before and behind, by how near they are."""
+    assert data.dtype is not None
+    kind, shape = int(data.dtype), shape_of(place)
+    n, size = x.extent(node, data, axis), shape_of(data)[axis]
+    floor = x.node(node, "Floor", [place], [(DOUBLE, shape)])[0]
+    part = x.node(node, "Sub", [place, floor], [(DOUBLE, shape)])[0]
+    part = x.node(node, "Cast", [part], [(kind, shape)], to=kind)[0]
+    part = along(x, node, part, len(shape_of(data)), axis, kind)
+    first = _numbers(x, node, "Floor", place)
+    second = x.vector(node, "Add", first, x.ints(node, [1]))
+    sides = [
+        picked(x, node, data, within(x, node, rows, n, size), axis, length)
+        for rows in (first, second)
+    ]
+    typed = [(kind, shape_of(sides[0]))]
+    apart = x.node(node, "Sub", [sides[1], sides[0]], typed)[0]
+    apart = x.node(node, "Mul", [apart, part], typed)[0]
+    made = x.node(node, "Add", [sides[0], apart], typed)[0]
+    x.set(made, x.of(sides[0]))
+    return made
+
+
+def resize_as_it_is(x: Extents, node: ir.Node) -> None:
+    """Resize of a dynamic value: the operator itself where no dynamic axis changes."""
+    data = needed(node, 0)
+    rank = len(shape_of(data))
+    axes = [int(a) % rank for a in attribute(node, "axes", None) or range(rank)]
+    known = [lookup(given(node, i), x.sweep.facts) for i in (2, 3)]
+    whole = known[0]
+    if whole is not None and whole.full and whole.data.size:
+        factors = dict(zip(axes, whole.data.ravel(), strict=True))
+        if all(factors.get(a, 1.0) == 1.0 for a in x.of(data)):
+            x.sweep.type_outputs(node)
+            x.set(node.outputs[0], x.of(data))
+            return
+    resize(x, node)
+
+
+SOURCES["Resize"] = resize

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What small integers are in terms of extents: polynomials, so that equal ones are recognised.
+
+k = Shape(x)[1] * 2 - 2;  j = 2 * (n - 1)       both are 2n - 2, where n is the extent of axis 1
+
+What is no sum of products is an atom: an extent, floor(p / c) for a polynomial p and a number c,
+min and max of two polynomials, an element of a value about which nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.shapes.bounds import Bounds
+from aot.shapes.evaluate import Invalid, Unknown, evaluate
+from aot.shapes.known import MOVING, Facts, lookup
+from aot.shapes.nodes import Array, is_typed, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Monomial = tuple[int, ...]
+Poly = tuple[tuple[Monomial, int], ...]
+"""Sorted pairs (sorted numbers of atoms, coefficient that is not 0)."""
+
+MOST_ELEMENTS = 64
+DEEPEST = 200
+EXACT = 2**24
+"""Integers below this are exact in float32."""
+
+
+def number(value: int) -> Poly:
+    """A constant."""
+    return (((), value),) if value else ()
+
+
+def add(a: Poly, b: Poly, times: int = 1) -> Poly:
+    """a + times * b."""
+    found = dict(a)
+    for monomial, factor in b:
+        found[monomial] = found.get(monomial, 0) + times * factor
+    return tuple(sorted((m, f) for m, f in found.items() if f))
+
+
+def multiply(a: Poly, b: Poly) -> Poly:
+    """a * b."""
+    found: dict[Monomial, int] = {}
+    for m, f in a:
+        for n, g in b:
+            key = tuple(sorted((*m, *n)))
+            found[key] = found.get(key, 0) + f * g
+    return tuple(sorted((m, f) for m, f in found.items() if f))
+
+
+def constant(a: Poly) -> int | None:
+    """The number a polynomial is, None if it has atoms."""
+    if not a:
+        return 0
+    return a[0][1] if len(a) == 1 and a[0][0] == () else None
+
+
+class Terms:
+    """The polynomials of the values of one graph, found on demand."""
+
+    def __init__(self, facts: Facts, bounds: Bounds) -> None:
+        self._facts = facts
+        self._bounds = bounds
+        self._found: dict[ir.Value, list[Poly]] = {}
+        self._atoms: dict[Hashable, int] = {}
+        self._polys: list[Poly] = []
+        self._numbers: dict[Poly, int] = {}
+
+    def of(self, value: ir.Value, depth: int = 0) -> list[Poly]:
+        """The polynomials of a value's elements in order; atoms where nothing is known."""
+        if value not in self._found:
+            found = self._find(value, depth)
+            self._found[value] = self._own(value) if found is None else found
+        return self._found[value]
+
+    def atom(self, *key: Hashable) -> Poly:
+        """The polynomial that is one atom."""
+        return (((self._atoms.setdefault(key, len(self._atoms)),), 1),)
+
+    def follows(self, poly: Poly, known: Collection[ir.Value]) -> bool:
+        """Whether all atoms of `poly` are of `known` values."""
+        keys = list(self._atoms)
+        return all(self._rests(keys[a], known) for monomial, _ in poly for a in monomial)
+
+    def _rests(self, key: Hashable, known: Collection[ir.Value]) -> bool:
+        assert isinstance(key, tuple)
+        if key[0] == "value":
+            return key[1] in known
+        return all(self.follows(p, known) for p in key[1:] if isinstance(p, tuple))
+
+    def equal(self, left: ir.Value, right: ir.Value) -> bool:
+        """Whether two values are the same whatever the extents."""
+        return self.of(left) == self.of(right)
+
+    def _own(self, value: ir.Value) -> list[Poly]:
+        known = lookup(value, self._facts)
+        items = known.items() if known is not None and known.data.dtype.kind in "iu" else None
+        count = prod(shape_of(value)) if is_typed(value) else 1
+        found = [self.atom("value", value, i) for i in range(count)]
+        if items is not None and len(items) == count:
+            found = [a if i is None else number(i) for a, i in zip(found, items, strict=True)]
+        return found
+
+    def _find(self, value: ir.Value, depth: int) -> list[Poly] | None:
+        if not is_typed(value) or value.dtype is None or depth > DEEPEST:
+            return None
+        if prod(shape_of(value)) > MOST_ELEMENTS or value.dtype.numpy().kind not in "iuf":
+            return None
+        known = lookup(value, self._facts)
+        if known is not None and known.full:
+            whole = np.isfinite(known.data).all() and (np.floor(known.data) == known.data).all()
+            return [number(int(v)) for v in known.data.ravel()] if whole else None
+        node = value.producer()
+        if node is None or node.domain:
+            return None
+        if node.op_type in MOVING:
+            return self._moved(node, value, depth)
+        rule = RULES.get(node.op_type)
+        return None if rule is None else rule(self, node, depth)
+
+    def _moved(self, node: ir.Node, value: ir.Value, depth: int) -> list[Poly] | None:
+        """Operators that move elements move the numbers of their polynomials."""
+        places = MOVING[node.op_type]
+        inputs: list[Array | None] = []
+        for index, source in enumerate(node.inputs):
+            if source is None:
+                inputs.append(None)
+            elif places is None or index in places:
+                if not is_typed(source) or prod(shape_of(source)) > 16 * MOST_ELEMENTS:
+                    return None
+                codes = [self._code(p) for p in self.of(source, depth + 1)]
+                inputs.append(np.array(codes, np.int64).reshape(shape_of(source)))
+            else:
+                known = lookup(source, self._facts)
+                if known is None or not known.full:
+                    return None
+                inputs.append(known.data)
+        try:
+            result = evaluate(node, inputs)[list(node.outputs).index(value)]
+        except (Unknown, Invalid):
+            return None
+        return [self._polys[int(c)] for c in result.ravel()]
+
+    def _code(self, poly: Poly) -> int:
+        if poly not in self._numbers:
+            self._numbers[poly] = len(self._polys)
+            self._polys.append(poly)
+        return self._numbers[poly]
+
+    def operands(self, node: ir.Node, depth: int) -> list[list[Poly]] | None:
+        """The polynomials of all inputs, broadcast to the output's elements."""
+        shape = shape_of(node.outputs[0])
+        found = []
+        for value in node.inputs:
+            if value is None or not is_typed(value):
+                return None
+            own = self.of(value, depth + 1)
+            codes = np.array([self._code(p) for p in own], np.int64).reshape(shape_of(value))
+            found.append([self._polys[int(c)] for c in np.broadcast_to(codes, shape).ravel()])
+        return found
+
+    def limits(self, value: ir.Value | None, shape: tuple[int, ...]) -> tuple[Array, Array] | None:
+        """The bounds of a value's elements, broadcast and in order."""
+        found = self._bounds.of(value)
+        if found is None:
+            return None
+        low, high = np.broadcast_to(found.low, shape), np.broadcast_to(found.high, shape)
+        return low.ravel(), high.ravel()
+
+    def divided(self, top: Poly, by: int) -> Poly:
+        """floor(top / by)."""
+        whole = tuple((m, f // by) for m, f in top if f // by)
+        rest = tuple((m, f % by) for m, f in top if f % by)
+        fixed = constant(rest)
+        if fixed is not None:  # below `by`
+            return whole
+        return add(whole, self.atom("floor", rest, by))
+
+
+Rule = Callable[[Terms, "ir.Node", int], list[Poly] | None]
+
+
+def _sum(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    parts = terms.operands(node, depth)
+    if parts is None:
+        return None
+    total = parts[0]
+    for other in parts[1:]:
+        total = [add(a, b) for a, b in zip(total, other, strict=True)]
+    return total
+
+
+def _difference(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    parts = terms.operands(node, depth)
+    return None if parts is None else [add(a, b, -1) for a, b in zip(*parts, strict=True)]
+
+
+def _product(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    parts = terms.operands(node, depth)
+    return None if parts is None else [multiply(a, b) for a, b in zip(*parts, strict=True)]
+
+
+def _negated(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    parts = terms.operands(node, depth)
+    return None if parts is None else [add((), a, -1) for a in parts[0]]
+
+
+def _quotient(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    """Of integers that are not negative, by a positive number."""
+    source = node.inputs[0]
+    shape = shape_of(node.outputs[0])
+    parts, limits = terms.operands(node, depth), terms.limits(source, shape)
+    if parts is None or source is None or source.dtype is None:
+        return None
+    whole = source.dtype.numpy().kind in "iu"
+    found = []
+    for i, (a, b) in enumerate(zip(*parts, strict=True)):
+        by = constant(b)
+        if a and a == b and limits is not None and limits[0][i] > 0:
+            found.append(number(1))
+        elif by is None or by <= 0:
+            found.append(terms.atom("quotient", a, b, whole))
+        elif all(f % by == 0 for _, f in a):
+            found.append(tuple((m, f // by) for m, f in a))
+        elif not whole or limits is None or limits[0][i] < 0:
+            found.append(terms.atom("quotient", a, b, whole))
+        else:
+            found.append(terms.divided(a, by))
+    return found
+
+
+def _extreme(least: bool) -> Rule:
+    def rule(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+        parts = terms.operands(node, depth)
+        shape = shape_of(node.outputs[0])
+        limits = [terms.limits(v, shape) for v in node.inputs]
+        if parts is None or len(parts) != 2 or None in limits:
+            return parts[0] if parts is not None and len(parts) == 1 else None
+        (low, high), (low2, high2) = (v for v in limits if v is not None)
+        found = []
+        for i, (a, b) in enumerate(zip(*parts, strict=True)):
+            if a == b or (high[i] <= low2[i] if least else low[i] >= high2[i]):
+                found.append(a)
+            elif high2[i] <= low[i] if least else low2[i] >= high[i]:
+                found.append(b)
+            else:
+                found.append(terms.atom("min" if least else "max", *sorted((a, b))))
+        return found
+
+    return rule
+
+
+def _where(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    condition, yes, no = node.inputs
+    shape = shape_of(node.outputs[0])
+    limits = terms.limits(condition, shape)
+    if limits is None or yes is None or no is None:
+        return None
+    sides = []
+    for value in (yes, no):
+        own = np.array([terms._code(p) for p in terms.of(value, depth + 1)], np.int64)
+        sides.append(np.broadcast_to(own.reshape(shape_of(value)), shape).ravel())
+    found = []
+    for i, (a, b) in enumerate(zip(*sides, strict=True)):
+        if a == b or limits[0][i] > 0:
+            found.append(terms._polys[int(a)])
+        elif limits[1][i] <= 0:
+            found.append(terms._polys[int(b)])
+        else:
+            found.append(terms.atom("value", node.outputs[0], i))
+    return found
+
+
+def _cast(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    """Of integers that the new type holds, or of floats that are such."""
+    source = node.inputs[0]
+    if source is None or source.dtype is None or source.dtype.numpy().kind not in "iuf":
+        return None
+    limits = terms.limits(source, shape_of(node.outputs[0]))
+    if limits is None or (np.abs(limits[0]) >= EXACT).any() or (np.abs(limits[1]) >= EXACT).any():
+        return None
+    own = terms.of(source, depth + 1)
+    kind = node.outputs[0].dtype
+    if source.dtype.numpy().kind == "f" and kind is not None and kind.numpy().kind in "iu":
+        return own if all(terms_are_whole(terms, p) for p in own) else None
+    return own
+
+
+def _rounded(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    source = node.inputs[0]
+    own = [] if source is None else terms.of(source, depth + 1)
+    return own if own and all(terms_are_whole(terms, p) for p in own) else None
+
+
+def terms_are_whole(terms: Terms, poly: Poly) -> bool:
+    """Whether a polynomial of floats is an integer: none of its atoms may be a fraction."""
+    keys = list(terms._atoms)
+    for monomial, _ in poly:
+        for atom in monomial:
+            key = keys[atom]
+            assert isinstance(key, tuple)
+            if key[0] == "quotient" and not key[3]:
+                return False
+            if key[0] == "value" and key[1].dtype.numpy().kind == "f":
+                return False
+    return True
+
+
+def _total(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    return _folded(terms, node, depth, add, number(0))
+
+
+def _all_times(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    return _folded(terms, node, depth, multiply, number(1))
+
+
+def _folded(
+    terms: Terms, node: ir.Node, depth: int, step: Callable[[Poly, Poly], Poly], start: Poly
+) -> list[Poly] | None:
+    """A reduction of a whole vector."""
+    source = node.inputs[0]
+    if source is None or prod(shape_of(node.outputs[0])) != 1:
+        return None
+    parts: Sequence[Poly] = terms.of(source, depth + 1)
+    total = start
+    for p in parts:
+        total = step(total, p)
+    return [total]
+
+
+RULES: dict[str, Rule] = {
+    "Add": _sum,
+    "Sum": _sum,
+    "Sub": _difference,
+    "Mul": _product,
+    "Neg": _negated,
+    "Div": _quotient,
+    "Min": _extreme(True),
+    "Max": _extreme(False),
+    "Where": _where,
+    "Cast": _cast,
+    "Floor": _rounded,
+    "Ceil": _rounded,
+    "Round": _rounded,
+    "ReduceSum": _total,
+    "ReduceProd": _all_times,
+}
