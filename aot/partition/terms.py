@@ -6,12 +6,15 @@ A record used twice in a pattern stands for the same node both times (identity, 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+T = TypeVar("T")
 
 #: Operators of ONNX whose inputs may be exchanged.
 COMMUTATIVE = frozenset(
@@ -120,6 +123,25 @@ def parts(pattern: Pat | Results | None) -> list[Pat]:
     return list(found.values())
 
 
+def _once(function: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Remember what `function` says of a pattern, which never changes.
+
+    Patterns are known by identity (comparing them costs as much as asking again), and kept alive so
+    that no other one gets their place.
+    """
+    known: dict[int, tuple[object, T]] = {}
+
+    @functools.wraps(function)
+    def ask(pattern: Any) -> T:
+        found = known.get(id(pattern))
+        if found is None:
+            found = known[id(pattern)] = pattern, function(pattern)
+        return found[1]
+
+    return ask
+
+
+@_once
 def size(pattern: Pat | Results | None) -> int:
     """How many operators a pattern covers (the largest option of every alternative)."""
     return len(_largest(pattern, {}))
@@ -140,6 +162,7 @@ def _largest(pattern: Pat | Results | None, known: dict[int, frozenset[int]]) ->
     return known[key]
 
 
+@_once
 def needed_ops(pattern: Pat | Results) -> frozenset[tuple[str, str]]:
     """(domain, operator) without which a graph has no match."""
     return _needed(pattern, {})
@@ -160,12 +183,14 @@ def _needed(pattern: Pat | Results | None, known: dict[int, Kinds]) -> Kinds:
     return known[key]
 
 
+@_once
 def all_ops(pattern: Pat | Results) -> tuple[tuple[str, str], ...]:
     """(domain, operator) of every node that a match can hold."""
     found = (k for p in parts(pattern) if isinstance(p, OpPat) for k in root_ops(p))
     return tuple(dict.fromkeys(found))
 
 
+@_once
 def root_ops(pattern: Pat | Results | None) -> tuple[tuple[str, str], ...]:
     """(domain, operator) of every node that can be the pattern's last one."""
     if isinstance(pattern, OpPat):

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python tests/fuzz --seed S -n N`: N models from seed S on; exit code 1 if any shows a defect."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE.parent / "ops")]
+
+BATCH = 100
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    from fuzz.check import CONFIGS
+
+    made = argparse.ArgumentParser(prog="fuzz", description=__doc__)
+    made.add_argument("--seed", type=int, default=0, help="the first seed (0)")
+    made.add_argument("-n", type=int, default=500, help="how many models (500)")
+    made.add_argument("--configs", default="", help=f"some of {', '.join(CONFIGS)}")
+    made.add_argument("--families", default="", help="draw only from these")
+    made.add_argument("--cache", default=str(Path(tempfile.gettempdir()) / "aotc-fuzz"))
+    made.add_argument("--compiler", default="gcc")
+    made.add_argument("--found", default="", help="where failing models are written, made small")
+    made.add_argument("-v", action="store_true", help="what was refused, too")
+    return made
+
+
+def main() -> int:
+    """Run the command line."""
+    from fuzz.check import DEFECTS, sweep
+    from fuzz.execute import Cache
+    from fuzz.minimise import minimise, save
+
+    args = parser().parse_args()
+    names = tuple(n for n in args.configs.split(",") if n)
+    only = tuple(n for n in args.families.split(",") if n)
+    store = Cache(Path(args.cache) / "kernels", args.compiler)
+    folder = Path(args.cache) / f"batch{os.getpid()}"
+    found = Path(args.found or Path(args.cache) / "found")
+    counts: Counter[str] = Counter()
+    begin = time.monotonic()
+    for first in range(args.seed, args.seed + args.n, BATCH):
+        seeds = range(first, min(first + BATCH, args.seed + args.n))
+        for o in sweep(seeds, store, folder, names, only):
+            counts[o.result] += 1
+            if o.result in DEFECTS:
+                print(o.text, flush=True)
+                small = minimise(o, store, folder)
+                print(f"    {save(small, found)}: {small.text}", flush=True)
+            elif args.v and o.result in ("refused", "none"):
+                print(o.text, flush=True)
+        rate = sum(counts.values()) / (time.monotonic() - begin)
+        print(f"{seeds.stop - args.seed} {dict(counts)} {rate:.1f}/s", flush=True)
+    return 1 if any(counts[d] for d in DEFECTS) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A random valid model from a seed: inputs, nodes of the families, outputs, functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from fuzz.draft import Array, Draft, Reject, captured, initialiser, typed
+from fuzz.families import Family, load
+
+#: The newest opset that onnxruntime loads, and others.
+OPSETS = (21, 21, 21, 21, 18, 19, 20, 22, 23, 24, 25)
+NEWEST = onnx.defs.onnx_opset_version()
+IR_VERSION = {18: 8, 19: 9, 20: 9, 21: 10, 22: 10, 23: 11, 24: 12, 25: 13}
+FLOATS = ("float32",) * 14 + ("float64", "float16", "float16", "bfloat16")
+INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
+
+
+@dataclass
+class Model:
+    """A model with one set of inputs. `errors` bounds what outputs may differ by (see Draft)."""
+
+    seed: int
+    proto: onnx.ModelProto
+    feeds: dict[str, Array]
+    errors: dict[str, float] = field(default_factory=dict)
+    rough: bool = False
+    families: tuple[str, ...] = ()
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the outputs."""
+        return [o.name for o in self.proto.graph.output]
+
+
+def draft_of(seed: int) -> Draft:
+    """An empty draft with inputs."""
+    rng = np.random.default_rng([7, seed])
+    d = Draft(rng)
+    d.opset = int(d.one(*OPSETS)) if d.chance(0.93) else NEWEST
+    d.float_ = d.one(*FLOATS)
+    d.wild = d.chance(0.12)
+    for _ in range(d.one(1, 1, 2, 3)):
+        d.feed(d.array(input_shape(d)))
+    for _ in range(d.one(0, 0, 1, 2)):
+        d.feed(d.array(input_shape(d)[-2:], np.dtype(d.one(*INTS))))
+    return d
+
+
+def input_shape(d: Draft) -> list[int]:
+    """A shape of up to five axes."""
+    draw = d.rng.random()
+    if draw < 0.4:
+        sides = (1, 4, 5, 7, 8, 12), (1, 4, 6, 7, 9, 13)
+        channels = d.one(1, 3, 4, 8, 16, 17, 20, 32)
+        return [d.one(1, 1, 2, 3), channels, d.one(*sides[0]), d.one(*sides[1])]
+    if draw < 0.65:
+        return [d.one(1, 2), d.one(1, 3, 8, 17), d.one(1, 5, 16, 20)]
+    if draw < 0.82:
+        return [d.one(1, 2, 5), d.one(1, 7, 16, 33)]
+    if draw < 0.9:
+        return [d.one(1, 5, 40)]
+    if draw < 0.93:
+        return []
+    if draw < 0.96:
+        return d.one([0], [0, 3], [2, 0, 4], [1, 3, 0, 5])
+    return [1, d.one(2, 4), d.one(3, 5), 4, d.one(3, 4)]
+
+
+def grow(d: Draft, wanted: int, only: tuple[str, ...] = ()) -> list[str]:
+    """Add families until there are `wanted` nodes; the names of those that were added."""
+    families = load()
+    names = [n for n in families if not only or n in only]
+    weights = np.array([families[n][1] for n in names])
+    weights /= weights.sum()
+    used = []
+    for _ in range(12 * wanted):
+        if len(d.nodes) >= wanted:
+            break
+        name = str(d.rng.choice(names, p=weights))
+        if attempt(d, families[name][0]):
+            used.append(name)
+    return used
+
+
+def attempt(d: Draft, add: Family) -> bool:
+    """Let a family add its nodes; all or none."""
+    nodes, values, feeds = list(d.nodes), dict(d.values), dict(d.feeds)
+    consts, errors, dynamic = dict(d.consts), dict(d.errors), set(d.dynamic)
+    domains, rough = dict(d.domains), d.rough
+    try:
+        add(d)
+        return True
+    except (Reject, ValueError, TypeError, IndexError, OverflowError, MemoryError):
+        d.nodes, d.values, d.feeds, d.consts = nodes, values, feeds, consts
+        d.errors, d.dynamic, d.domains, d.rough = errors, dynamic, domains, rough
+        return False
+
+
+def generate(seed: int, only: tuple[str, ...] = ()) -> Model | None:
+    """The model of a seed, None if nothing came of it."""
+    d = draft_of(seed)
+    used = grow(d, d.one(1, 1, 2, 4, 6, 8, 12, 16), only)
+    if not d.nodes:
+        return None
+    outputs = choose_outputs(d)
+    functions = [outlined(d, outputs)] if d.chance(0.12) else []
+    proto = assemble(d, outputs, [f for f in functions if f])
+    kept = {i.name: d.feeds[i.name] for i in proto.graph.input}
+    errors = {o: d.errors.get(o, 0.0) for o in outputs}
+    return Model(seed, proto, kept, errors, d.rough, tuple(used))
+
+
+def choose_outputs(d: Draft) -> list[str]:
+    """What is used nowhere, now and then an inner value, an input or a constant."""
+    used = {i for n in d.nodes for i in (*n.input, *captured(n))}
+    made = [o for n in d.nodes for o in n.output if o in d.values]
+    outputs = [o for o in made if o not in used and d.chance(0.85)] or made[-1:]
+    outputs += [o for o in made if o not in outputs and d.chance(0.1)]
+    if d.chance(0.07) and d.feeds:
+        outputs.append(d.one(*d.feeds))
+    if d.chance(0.05) and d.consts:
+        outputs.append(d.one(*d.consts))
+    kept = [o for o in dict.fromkeys(outputs) if plain(d.values[o])][:8]
+    d.rng.shuffle(kept)
+    return kept or made[-1:]
+
+
+def plain(a: Any) -> bool:
+    """Whether an output can be of this type everywhere."""
+    return a.dtype.kind in "biufOSU" or a.dtype.name == "bfloat16"
+
+
+def assemble(d: Draft, outputs: list[str], functions: list[onnx.FunctionProto]) -> onnx.ModelProto:
+    """The model of a draft: only the inputs and constants that are used."""
+    used = {i for n in d.nodes for i in (*n.input, *captured(n))} | set(outputs)
+    results = []
+    for name in outputs:
+        info = typed(name, d.values[name])
+        if name in d.dynamic or any(n in d.dynamic for n in ancestors(d, name)):
+            info.type.tensor_type.ClearField("shape")
+        results.append(info)
+    graph = helper.make_graph(
+        d.nodes,
+        "fuzz",
+        [typed(n, a) for n, a in d.feeds.items() if n in used],
+        results,
+        [initialiser(n, a) for n, a in d.consts.items() if n in used],
+    )
+    opsets = d.opsets + [helper.make_opsetid(f.domain, 1) for f in functions]
+    version = IR_VERSION.get(d.opset, 13)
+    return helper.make_model(graph, opset_imports=opsets, functions=functions, ir_version=version)
+
+
+def ancestors(d: Draft, name: str) -> set[str]:
+    """Names of all values that `name` is computed from."""
+    makers = {o: n for n in d.nodes for o in n.output}
+    found: set[str] = set()
+    queue = [name]
+    while queue:
+        node = makers.get(queue.pop())
+        for i in (*node.input, *captured(node)) if node else ():
+            if i and i not in found:
+                found.add(i)
+                queue.append(i)
+    return found
+
+
+def outlined(d: Draft, outputs: list[str]) -> onnx.FunctionProto | None:
+    """Turn some nodes in a row into a function that is called in their place."""
+    plain_ = [i for i, n in enumerate(d.nodes) if not n.domain and not captured(n)]
+    if not plain_:
+        return None
+    first = d.one(*plain_)
+    last = first
+    while last + 1 in plain_ and last - first < 3:
+        last += 1
+    inner = d.nodes[first : last + 1]
+    made = {o for n in inner for o in n.output if o}
+    taken = dict.fromkeys(i for n in inner for i in n.input if i and i not in made)
+    later = {i for n in d.nodes[last + 1 :] for i in (*n.input, *captured(n))} | set(outputs)
+    given = [o for n in inner for o in n.output if o in later]
+    if not given:
+        return None
+    function = helper.make_function(
+        "local", "Part", list(taken), given, inner, [helper.make_opsetid("", d.opset)]
+    )
+    call = helper.make_node("Part", list(taken), given, domain="local")
+    d.nodes[first : last + 1] = [call]
+    return function

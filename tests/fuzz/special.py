@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whatever has no family of its own: declared cases, strings, random numbers, new operators."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+import onnx
+
+from aot.ops.registry import Case, load_all
+from aot.vendor.backend import Pattern
+from fuzz.draft import Draft, Reject, is_float
+from fuzz.families import family
+
+STRINGS = ("", "a", "Hello", "straße", "日本", "a,b,,c", "x y  z", "Ünï-code", "0x1F", "end.")
+
+
+@cache
+def declared() -> list[tuple[Pattern, Case]]:
+    """Every case that an operator declares and a model can hold."""
+    found = []
+    for pattern in load_all().patterns:
+        if pattern.name.startswith(("aot.", "Random", "Bernoulli", "Multinomial")):
+            continue
+        for one in pattern.all_cases():
+            if not one.expected and not isinstance(one.inputs, dict):
+                found.append((pattern, one))
+    return found
+
+
+@family(4)
+def case_of(d: Draft) -> None:
+    """A declared case with its floats in another order, as part of the draft."""
+    pattern, one = d.one(*declared())
+    adopt_case(d, pattern, one)
+
+
+def adopt_case(d: Draft, pattern: Pattern, one: Case) -> None:
+    """Add the nodes of a declared case."""
+    from harness import model_of
+
+    if any(a is not None and a.size > 5000 for a in one.inputs):
+        raise Reject
+    try:
+        model = model_of(pattern.graph, one)
+    except Exception as error:
+        raise Reject from error
+    if any(not available(d, n) for n in model.graph.node):
+        raise Reject
+    wild, d.wild = d.wild, True
+    names: dict[str, str] = {"": ""}
+    try:
+        for i, array in enumerate(one.inputs):
+            if array is not None:
+                moved = array if i in one.const else shuffled(d, array)
+                names[f"x{i}"] = d.const(moved) if i in one.const else d.feed(moved)
+        for node in model.graph.node:
+            own = onnx.NodeProto()
+            own.CopyFrom(node)
+            own.name = ""
+            for end in (own.input, own.output):
+                for k, name in enumerate(end):
+                    end[k] = names.setdefault(name, d.name("v"))
+            if own.domain:
+                d.enter(own.domain, own.op_type)
+            d.adopt(own)
+    finally:
+        d.wild = wild
+
+
+def available(d: Draft, node: onnx.NodeProto) -> bool:
+    """Whether the draft's opset has the node's operator, of the version the case is written for."""
+    if node.domain:
+        return True
+    version = onnx.defs.get_schema(node.op_type).since_version
+    return version <= d.opset or (node.op_type in SAME and node.op_type in known(d.opset))
+
+
+@cache
+def known(opset: int) -> frozenset[str]:
+    """Operators of the default domain in an opset."""
+    every = {s.name for s in onnx.defs.get_all_schemas()}
+    return frozenset(n for n in every if onnx.defs.has(n, opset))
+
+
+#: Operators of which newer opsets only add types.
+SAME = set(
+    "Identity Cast Reshape Transpose Flatten Squeeze Unsqueeze Pad QuantizeLinear DequantizeLinear "
+    "Clip Relu Split Concat MaxPool AveragePool Resize TopK ReduceMax ReduceMin ReduceSum "
+    "Conv".split()
+)
+
+
+def shuffled(d: Draft, array: np.ndarray) -> np.ndarray:
+    """The elements in another order, if they are floats: they stay in their domain."""
+    if not is_float(array):
+        return array
+    order = d.rng.permutation(array.size)
+    return np.asarray(array.reshape(-1)[order].reshape(array.shape))
+
+
+def words(d: Draft, count: int) -> str:
+    """An input of strings."""
+    return d.feed(np.array([d.one(*STRINGS) for _ in range(count)], object))
+
+
+@family(0.7)
+def strings(d: Draft) -> None:
+    x = words(d, d.upto(1, 5))
+    n = d.values[x].size
+    op = d.word("StringConcat StringNormalizer StringSplit RegexFullMatch LabelEncoder TfIdf")
+    if op == "LabelEncoder":
+        keys = list(STRINGS[1:5])
+        attrs: dict[str, Any] = {"keys_strings": keys, "values_int64s": [3, 1, 4, 1]}
+        d.add(op, [x], domain="ai.onnx.ml", default_int64=-7, **attrs)
+        return
+    if op in ("StringNormalizer", "TfIdf"):
+        action = d.word("LOWER UPPER NONE")
+        attrs = {"stopwords": ["a", "x y  z"]} if d.chance(0.5) else {}
+        d.add("StringNormalizer", [x], case_change_action=action, is_case_sensitive=1, **attrs)
+        d.dynamic.update(d.nodes[-1].output)
+        return
+    if d.opset < 20:
+        raise Reject
+    if op == "StringConcat":
+        d.add(op, [x, words(d, n)])
+    elif op == "StringSplit":
+        _, count = d.add(op, [x], 2, delimiter=d.one(",", " "), maxsplit=d.one(1, 2))
+        d.dynamic.add(d.nodes[-1].output[0])
+        del count
+    else:
+        d.add(op, [x], pattern=d.one(r"[a-z]+", r"\w{1,5}", r".*,.*", r"(a|b|end).*", r"\d+x?.*"))
+
+
+@family(0.5)
+def random_numbers(d: Draft) -> None:
+    """Distributions so narrow that every draw is the same."""
+    op = d.word("RandomUniform RandomNormal RandomUniformLike RandomNormalLike Bernoulli Dropout")
+    x = d.pick(lambda a: a.dtype == np.float32 and 0 < a.size < 3000)
+    shape = list(d.shape(x))
+    narrow = {"low": 2.0, "high": 2.000001} if "Uniform" in op else {"mean": 2.0, "scale": 1e-7}
+    ends = [d.name("v")]
+    value = np.full(shape, 2.0, np.float32)
+    attrs: dict[str, Any] = dict(narrow)
+    inputs = [x]
+    if op in ("RandomUniform", "RandomNormal"):
+        inputs, attrs["shape"] = [], shape
+    elif op == "Bernoulli":
+        inputs = [d.feed(d.rng.integers(0, 2, shape).astype(np.float32))]
+        value, attrs = d.values[inputs[0]], {}
+    elif op == "Dropout":
+        value, attrs = d.values[x], {}
+        inputs = [x, d.const(np.float32(0.0)), d.const(np.array(True))]
+    d.nodes.append(onnx.helper.make_node(op, inputs, ends, **attrs))
+    d.values[ends[0]] = value
+    d.errors[ends[0]] = max(3e-6, d.errors.get(x, 0.0) if op == "Dropout" else 0.0)
+
+
+@family(0.6)
+def sequences(d: Draft) -> None:
+    """A sequence inside the model."""
+    x = d.pick(lambda a: a.ndim >= 1 and 0 < a.size < 2000)
+    parts = [x] + [d.like(x) for _ in range(d.upto(1, 2))]
+    name = d.name("s")
+    nodes = [onnx.helper.make_node("SequenceConstruct", parts, [name])]
+    at = d.const(np.array(d.upto(-2, 1), np.int64))
+    end = d.name("v")
+    draw = d.rng.random()
+    if draw < 0.4:
+        nodes.append(onnx.helper.make_node("SequenceAt", [name, at], [end]))
+    elif draw < 0.8:
+        axis, new = d.upto(0, d.values[x].ndim - 1), d.upto(0, 1)
+        nodes.append(
+            onnx.helper.make_node("ConcatFromSequence", [name], [end], axis=axis, new_axis=new)
+        )
+    else:
+        nodes.append(onnx.helper.make_node("SequenceLength", [name], [end]))
+    d.adopt_all(nodes, end)
+
+
+@family(0.5)
+def attention(d: Draft) -> None:
+    if d.opset < 24:
+        raise Reject
+    b, heads, s, t, e = d.one(1, 2), d.one(1, 2, 4), d.upto(1, 5), d.upto(1, 6), d.one(2, 4)
+    groups = d.one(1, heads)
+    q, k, v = (
+        d.operand([b, h, n, e], constant=0.1) for h, n in ((heads, s), (groups, t), (groups, t))
+    )
+    inputs = [q, k, v]
+    if d.chance(0.4):
+        inputs.append(d.operand([s, t], constant=0.3))
+    attrs: dict[str, Any] = {"is_causal": d.upto(0, 1)}
+    if d.chance(0.3):
+        attrs["softcap"] = 2.0
+    if d.chance(0.3):
+        attrs["scale"] = 0.3
+    d.add("Attention", inputs, **attrs)
+
+
+@family(0.4)
+def rotary(d: Draft) -> None:
+    if d.opset < 23:
+        raise Reject
+    b, h, s, e = d.one(1, 2), d.one(1, 2), d.upto(1, 5), d.one(4, 8)
+    x = d.operand([b, h, s, e], constant=0.1)
+    cos, sin = d.operand([b, s, e // 2]), d.operand([b, s, e // 2])
+    d.add("RotaryEmbedding", [x, cos, sin], interleaved=d.upto(0, 1))
+
+
+@family(0.4)
+def trees(d: Draft) -> None:
+    """A stump or two."""
+    x = d.pick(lambda a: a.dtype.name in ("float32", "float64") and a.ndim == 2 and a.size > 0)
+    if d.values[x].dtype != np.float32:
+        raise Reject
+    d.enter("ai.onnx.ml", "TreeEnsembleRegressor")
+    cut = [float(np.float32(v)) for v in d.rng.normal(0, 1, 2)]
+    feature = d.upto(0, d.shape(x)[1] - 1)
+    d.add(
+        "TreeEnsembleRegressor",
+        [x],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_treeids=[0, 0, 0],
+        nodes_nodeids=[0, 1, 2],
+        nodes_featureids=[feature, 0, 0],
+        nodes_modes=[d.one("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT"), "LEAF", "LEAF"],
+        nodes_values=[cut[0], 0.0, 0.0],
+        nodes_truenodeids=[1, 0, 0],
+        nodes_falsenodeids=[2, 0, 0],
+        target_treeids=[0, 0],
+        target_nodeids=[1, 2],
+        target_ids=[0, 0],
+        target_weights=[1.5, -0.5],
+    )
