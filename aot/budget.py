@@ -100,7 +100,9 @@ def _needs(compiled: Compiled) -> Needs:
 
     constants = int(compiled.manifest["memory"]["constants_bytes"])
     constants += int(compiled.manifest.get("test_data", {}).get("bytes", 0))
-    return needs_of(compiled.program, compiled.plan.arena_bytes, constants)
+    needs = needs_of(compiled.program, compiled.plan.arena_bytes, constants)
+    vendors = int(compiled.manifest["memory"].get("vendor_bytes", 0))
+    return replace(needs, io=needs.io + vendors)
 
 
 def check_backends(partition: Partition) -> None:

@@ -71,6 +71,7 @@ def lower(
         carried=carried,
         shapes=shapes,
         extents=extents,
+        attached=tuple(sorted(c.attached.items())),
     )
     return settle(program, target, options)
 

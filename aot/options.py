@@ -24,6 +24,8 @@ Requant = Literal["onnx", "tflite"]
 #: Stages in order; `--dump-after` takes one of them.
 STAGES = ("load", "normalise", "partition", "lower", "schedule", "plan")
 
+#: Backends that know what computing and moving bytes takes.
+ENERGY = ("accel_sim",)
 #: Default search steps of the memory planner.
 PLAN_EFFORT = 200_000
 MAX_STRING, MAX_SEQUENCE, MAX_BOUND = 64, 32, 65_536
@@ -37,7 +39,8 @@ class Options:
 
     `name` is the C prefix asked for ("" = from the file name). `target` is a name or the path of a
     TOML file. `backends` are vendors in order of preference, each `NAME` or `NAME:CONFIG`;
-    portable C always comes last and is not listed; `offload_limit` leaves them that many regions,
+    portable C always comes last and is not listed; `backend_options` are what backends are told,
+    by VENDOR.KEY; `offload_limit` leaves them that many regions,
     the first in the order they run. `keep` gives nodes (by name) to backends, `regions` are the
     user's own, by name: {"backend", "nodes" or "begin" and "end"} (docs/regions.md).
     `partition` is "priority" or "cost", for which `tune` names a table of measured costs.
@@ -53,6 +56,7 @@ class Options:
     name: str = ""
     target: str = "host"
     backends: tuple[str, ...] = ()
+    backend_options: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
     partition: str = "priority"
     offload_limit: int | None = None
     require_backend: bool = False
@@ -89,6 +93,7 @@ class Options:
             ("input_shapes", self.input_shapes, (Mapping,)),
             ("bindings", self.bindings, (Mapping,)),
             ("states", self.states, (Mapping,)),
+            ("backend_options", self.backend_options, (Mapping,)),
             ("ram", self.ram, (Integral, NoneType)),
             ("flash", self.flash, (Integral, NoneType)),
             ("stack", self.stack, (Integral, NoneType)),
@@ -118,9 +123,11 @@ class Options:
             if value != available:
                 what = f"{option} {value} is not available in this version of aotc"
                 raise UnsupportedError(what, hint=f"available: {available}")
-        if self.objective == "energy":
-            what = "--objective energy is not available in this version of aotc"
-            raise UnsupportedError(what, hint="available: latency, ram, flash")
+        if self.objective == "energy" and not any(
+            b.partition(":")[0] in ENERGY for b in self.backends
+        ):
+            what = "--objective energy: no backend of this compilation has a model of energy"
+            raise UnsupportedError(what, hint=f"backends that have one: {', '.join(ENERGY)}")
         if self.offload_limit is not None and self.offload_limit < 0:
             raise UsageError(f"offload_limit={self.offload_limit}: must not be negative")
         if self.keep or self.regions:

@@ -237,6 +237,7 @@ class Program:
     With `io` "arena" inputs and outputs are temporaries that hold between runs. `carried` are
     temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
     those of outputs that depend on the data, `extents` the dimensions of inputs that a run says.
+    `attached` are files that vendors add to the bundle, (path, content), for people and tools.
     """
 
     name: str
@@ -252,6 +253,7 @@ class Program:
     carried: tuple[str, ...] = ()
     shapes: tuple[RunTimeShape, ...] = ()
     extents: tuple[RunTimeExtent, ...] = ()
+    attached: tuple[tuple[str, bytes], ...] = ()
 
     @property
     def kept(self) -> tuple[str, ...]:

@@ -86,10 +86,9 @@ def later_command_lines() -> list[list[str]]:
     options += [
         ["--threads", "2"],
         ["--weights", "blob"],
-        ["--objective", "energy"],
     ]
     options += [["--weights", "section=.w"]]
-    options += [["--backend", "cmsis_nn"], ["--backend", "accel_sim:64"]]
+    options += [["--backend", "cmsis_nn"]]
     lines = [["m.onnx", "-o", "out", *o] for o in options]
     lines += [[name, "x"] for name in LATER_COMMANDS]
     return lines
@@ -108,6 +107,13 @@ def test_later_capabilities_say_so_in_one_line(
     assert "not available in this version" in captured.err.splitlines()[0]
     assert captured.out == ""
     assert list(tmp_path.iterdir()) == []
+
+
+def test_energy_needs_a_backend_that_knows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["m.onnx", "-o", "out", "--objective", "energy"]) == 1
+    error = capsys.readouterr().err
+    assert "no backend of this compilation has a model of energy" in error
+    assert "accel_sim" in error
 
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])

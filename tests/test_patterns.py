@@ -312,7 +312,7 @@ def test_a_function_of_the_model_is_a_node(monkeypatch: pytest.MonkeyPatch) -> N
     proto.functions.append(gate)
     backend = Backend("acme")
     backend.pattern(lambda op, x: op.Relu(op.domain("com.acme").Gate(x))).name = "gate"
-    monkeypatch.setattr("aot.vendor.find.backends_for", lambda *names: [backend])
+    monkeypatch.setattr("aot.vendor.find.backends_for", lambda *names, **_: [backend])
     _, partition = partition_model(proto, Options())
     (taken,) = partition.items
     assert [n.op_type for n in taken.match.nodes] == ["Relu", "Gate"]

@@ -221,7 +221,7 @@ def test_offload_limit_keeps_the_first_regions() -> None:
 
 def test_offload_limit_is_an_option(monkeypatch: pytest.MonkeyPatch) -> None:
     backends = [vendor("acme", "Exp"), host()]
-    monkeypatch.setattr("aot.vendor.find.backends_for", lambda *names: backends)
+    monkeypatch.setattr("aot.vendor.find.backends_for", lambda *names, **_: backends)
     rows = [("Exp", "x", "a"), ("Neg", "a", "b"), ("Exp", "b", "y")]
     proto = model(rows, {"x": [4]}, {"y": [4]})
     for limit, kept in ((None, 2), (1, 1), (0, 0)):

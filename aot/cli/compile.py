@@ -59,6 +59,7 @@ def options_of(a: argparse.Namespace) -> Options:
         name=given.get("name", ""),
         target=given.get("target", "host"),
         backends=_backends(given.get("backend", [])),
+        backend_options=_once("--backend-option", given.get("backend_option", [])),
         offload_limit=given.get("offload_limit"),
         require_backend=given.get("require_backend", False),
         keep={**keep, **_once("--keep", given.get("keep", []))},
@@ -110,11 +111,9 @@ def _backends(names: Iterable[str]) -> tuple[str, ...]:
     asked = [n for n in names if n != "c"]
     known = available() if asked else ["c"]
     for name in asked:
-        plain, colon, _ = name.partition(":")
+        plain = name.partition(":")[0]
         if plain in BACKENDS and plain not in known:
             raise unavailable(f"--backend {plain}")
-        if colon and plain in known:
-            raise unavailable(f"--backend {name} (a backend's configuration)")
     return tuple(asked)
 
 

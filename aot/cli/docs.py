@@ -32,10 +32,11 @@ def page() -> str:
     for name, (text, _) in parser.COMMANDS.items():
         parts += [f"## aotc {name}\n", f"{text[:1].upper()}{text[1:]}.\n"]
         parts.append(_table(parser.command_parser(name)))
-    parts.append("## Not available in this version\n")
     rows = [f"| `aotc {name}` | {text} |" for name, text in LATER.items()]
     rows += [f"| `{' '.join(_names(a))}` | {_cell(a.help)} |" for a in _later()]
-    parts.append("\n".join(["| what | meaning |", "|---|---|", *rows]) + "\n")
+    if rows:
+        parts.append("## Not available in this version\n")
+        parts.append("\n".join(["| what | meaning |", "|---|---|", *rows]) + "\n")
     return "\n".join(parts)
 
 

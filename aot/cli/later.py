@@ -14,15 +14,13 @@ from typing import Any
 from aot.errors import UnsupportedError
 
 #: Options: name -> (metavar or "" for a flag, what it will do).
-OPTIONS = {
-    "--backend-option": ("A.KEY=V", "an option of a backend"),
-}
+OPTIONS: dict[str, tuple[str, str]] = {}
 
 #: Subcommands: name -> what it will do.
 COMMANDS: dict[str, str] = {}
 
 #: Vendors of the interface that do not come with this version.
-BACKENDS = ("cmsis_nn", "accel_sim")
+BACKENDS = ("cmsis_nn",)
 
 
 def unavailable(what: str, hint: str = "") -> UnsupportedError:

@@ -8,7 +8,18 @@ from typing import Any, NoReturn
 
 from aot.cli.later import COMMANDS as LATER_COMMANDS
 from aot.cli.later import add_later, unavailable
-from aot.cli.values import bind, budget, count, dim, folder, input_shape, keep, names, state
+from aot.cli.values import (
+    backend_option,
+    bind,
+    budget,
+    count,
+    dim,
+    folder,
+    input_shape,
+    keep,
+    names,
+    state,
+)
 from aot.errors import UsageError
 from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
 
@@ -110,6 +121,14 @@ def _backends(p: Parser) -> None:
         action="extend",
         default=[],
         help="vendors in order of preference; portable C is always last (none)",
+    )
+    p.add_argument(
+        "--backend-option",
+        metavar="A.KEY=V",
+        type=backend_option,
+        action="append",
+        default=[],
+        help="an option of backend A (repeatable)",
     )
     p.add_argument(
         "--partition",

@@ -71,6 +71,15 @@ def bind(text: str) -> tuple[str, Any]:
     return name, parts[0] if len(parts) == 1 else parts
 
 
+def backend_option(text: str) -> tuple[str, str]:
+    """`A.KEY=V`."""
+    name, equals, value = text.partition("=")
+    vendor, dot, key = name.partition(".")
+    if not (equals and vendor and dot and key):
+        raise ArgumentTypeError(f"{text!r} is not A.KEY=V")
+    return name, value
+
+
 def keep(text: str) -> tuple[str, str]:
     """`NODE=BACKEND`."""
     name, backend = _pair(text, "NODE=BACKEND")

@@ -75,7 +75,7 @@ def emit_c(
     own = headers_of(program)
     specialise = options.specialise
     parted, parts = region_files(program, plan, target, constants, specialise, twins)
-    vendors = vendors_of(program, options.backends, parts)
+    vendors = vendors_of(program, options, parts)
     values = _values(program, plan, target, options, constants, headers.math, vendors, twins)
     values["selftest"] = bool(samples)
     files: dict[str, File] = {
@@ -88,9 +88,10 @@ def emit_c(
         **{path: render(template, values) for path, template in _rendered(name, constants).items()},
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
         **_copied(target),
-        **_runner(program, plan, target, constants, options, samples),
+        **_runner(program, plan, target, constants, options, samples, vendors.memory),
         **_selftest(program, options, samples),
         **vendors.files,
+        **dict(program.attached),
     }
     if constants.blob is not None:
         files[f"src/{name}_weights.bin"] = constants.blob
@@ -98,6 +99,8 @@ def emit_c(
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
     files = {path: files[path] for path in sorted(files)}
     manifest["libraries"] = list(vendors.links)
+    if vendors.memory:
+        manifest["memory"]["vendor_bytes"] = vendors.memory
     manifest["sources"] = manifests.sources_of(files)
     files["manifest.json"] = manifests.dump(manifest)
     return files
@@ -148,10 +151,11 @@ def _runner(
     constants: Constants,
     options: Options,
     samples: Sequence[Sample],
+    memory: int,
 ) -> dict[str, File]:
     """The program that runs the model on files: on hosts, or an image for the board."""
     if target.board:
-        needs = _needs(program, plan, constants)
+        needs = _needs(program, plan, constants, memory)
         needs = replace(needs, constants=needs.constants + vector_bytes(program, samples))
         return board.board_files(target, needs, options.flash)
     folder = runtime_c() / "ports" / "host"
@@ -176,8 +180,9 @@ def _frame_check(stack: int | None) -> str:
     return f"set_property(SOURCE ${{sources}} APPEND PROPERTY COMPILE_OPTIONS {flag}) # --stack\n"
 
 
-def _needs(program: Program, plan: Plan, constants: Constants) -> Needs:
-    return board.needs_of(program, plan.arena_bytes, constants.nbytes)
+def _needs(program: Program, plan: Plan, constants: Constants, memory: int) -> Needs:
+    needs = board.needs_of(program, plan.arena_bytes, constants.nbytes)
+    return replace(needs, io=needs.io + memory)
 
 
 def _values(
@@ -229,7 +234,9 @@ def _values(
         "board": target.board,
         "emulator": ctext.plain(" ".join(target.emulator)),
         "image": board.image_cmake(name, target) if target.board else "",
-        "arena_attribute": board.arena_attribute(target, _needs(program, plan, constants)),
+        "arena_attribute": board.arena_attribute(
+            target, _needs(program, plan, constants, vendors.memory)
+        ),
         "runner_io_bytes": board.io_bytes(program),
         "options": " ".join(_cmake_argument(f) for f in flags),
         "level": f"$<$<CONFIG:Release>:{board.LEVEL}> " if target.board else "",

@@ -3,15 +3,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aot.emit_c import ctext
 from aot.emit_c.regions import VendorParts
-from aot.errors import BackendError
+from aot.errors import BackendError, InternalError
+from aot.options import Options
 from aot.program import Program
 from aot.vendor.backend import Backend
 from aot.vendor.find import backends_for
+
+_DEFINITION = re.compile(r'[A-Za-z_]\w*(=[\w."/]*)?')
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,8 @@ class Vendor:
     """One vendor's part of a bundle.
 
     `sources` are C files to compile, `link` a CMake target (""), `find` the CMake file that defines
-    it (""), `hint` what to do if the library is missing.
+    it (""), `hint` what to do if the library is missing. `definitions` are macros for the sources,
+    `memory` bytes of RAM that they take.
     """
 
     parts: VendorParts
@@ -27,6 +32,8 @@ class Vendor:
     link: str
     find: str
     hint: str
+    definitions: tuple[str, ...] = ()
+    memory: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +49,29 @@ class Vendors:
         return tuple(v.link for v in self.each if v.link)
 
     @property
+    def memory(self) -> int:
+        """Bytes of RAM of all vendors' own variables."""
+        return sum(v.memory for v in self.each)
+
+    @property
     def parts(self) -> tuple[VendorParts, ...]:
         """What is compiled for each vendor's regions."""
         return tuple(v.parts for v in self.each)
 
 
-def vendors_of(program: Program, names: tuple[str, ...], parts: Sequence[VendorParts]) -> Vendors:
-    """What the backends called `names` add, as far as they have calls in `program`."""
+def vendors_of(program: Program, options: Options, parts: Sequence[VendorParts]) -> Vendors:
+    """What the backends of the options add, as far as they have calls in `program`."""
     own = {p.vendor: p for p in parts}
     if not own:
         return Vendors({})
-    ordered = (*names, *sorted(own))  # a model's own metadata may name more than the options
+    named = {n.partition(":")[0] for n in options.backends}
+    ordered = (
+        *options.backends,
+        *sorted(set(own) - named),
+    )  # a model's own metadata may name more than the options
     files: dict[str, bytes] = {}
     each = []
-    for backend in (b for b in backends_for(ordered) if b.name in own):
+    for backend in (b for b in backends_for(ordered, options=options) if b.name in own):
         sources = []
         for name in backend.sources:
             path = f"src/vendor/{ctext.ident(backend.name)}/{ctext.source_name(name)}"
@@ -65,7 +81,8 @@ def vendors_of(program: Program, names: tuple[str, ...], parts: Sequence[VendorP
         if find:
             files[find] = _read(backend, backend.find)
         link = ctext.cmake_target(backend.link) if backend.link else ""
-        each.append(Vendor(own[backend.name], tuple(sources), link, find, backend.hint))
+        made = Vendor(own[backend.name], tuple(sources), link, find, backend.hint)
+        each.append(replace(made, definitions=backend.definitions, memory=backend.memory))
     return Vendors(files, tuple(each))
 
 
@@ -142,9 +159,10 @@ def spell_cmake(name: str, vendors: Vendors) -> str:
     """
     if not vendors.each:
         return ""
-    text = f"set(vendor_sources_{name})\nset(vendor_links_{name})\n"
+    text = f"set(vendor_sources_{name})\nset(vendor_links_{name})\nset(vendor_definitions)\n"
     for v in vendors.each:
-        inner = _find(v) if v.find else ""
+        inner = "".join(f"  list(APPEND vendor_definitions {_quoted(d)})\n" for d in v.definitions)
+        inner += _find(v) if v.find else ""
         if v.sources:
             inner += f"  list(APPEND vendor_sources_{name} {' '.join(v.sources)})\n"
         if v.link:
@@ -156,6 +174,7 @@ if(vendor_sources_{name})
   add_library({name}-vendors STATIC ${{vendor_sources_{name}}})
   aot_options_{name}({name}-vendors)
   target_include_directories({name}-vendors PRIVATE src/kernels)
+  target_compile_definitions({name}-vendors PRIVATE ${{vendor_definitions}})
   set_target_properties({name}-vendors PROPERTIES OUTPUT_NAME {name}_vendors)
   target_link_libraries({name}-vendors PUBLIC ${{vendor_links_{name}}})
   list(APPEND installed {name}-vendors)
@@ -165,14 +184,23 @@ list(APPEND linked_{name} ${{vendor_links_{name}}})
 """
 
 
+def _quoted(definition: str) -> str:
+    """A macro as one argument of a CMake command."""
+    if not _DEFINITION.fullmatch(definition):
+        raise InternalError(f"{definition!r} is no definition of a macro")
+    return '"' + definition.replace('"', '\\"') + '"'
+
+
 def _find(v: Vendor) -> str:
     """Look for a vendor's library, and say who needs it and what to do when it is not there."""
     advice = ctext.plain(v.hint).replace("$", "")
     vendor = ctext.ident(v.parts.vendor)
     instead = "" if v.parts.reason else f" Or -D{switch(vendor)}=OFF: portable C instead."
+    included = f'  include("${{CMAKE_CURRENT_LIST_DIR}}/{v.find}")\n'
+    if not v.link:
+        return included
     return f"""\
-  include("${{CMAKE_CURRENT_LIST_DIR}}/{v.find}")
-  if(NOT TARGET {v.link})
+{included}  if(NOT TARGET {v.link})
     message(FATAL_ERROR "vendor {vendor}: its library was not found. {advice}{instead}")
   endif()
 """

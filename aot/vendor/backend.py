@@ -22,7 +22,7 @@ that returns call records, and optionally a layout rule, a cost and test cases:
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -190,6 +190,21 @@ class RegionView:
     outputs: tuple[ValueRef, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user says to a backend: `--backend NAME:CONFIG`, `--backend-option NAME.KEY=V`.
+
+    `objective` and `requant` are those of the compilation, `machine` what the emulator of the
+    target emulates ("" for a host).
+    """
+
+    config: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    objective: str = "latency"
+    requant: str = "onnx"
+    machine: str = ""
+
+
 @dataclass(slots=True, eq=False)
 class Backend:
     """A vendor's code generator.
@@ -198,6 +213,8 @@ class Backend:
     CMake target to link, `find` a CMake file in the folder that defines this target where it finds
     the library, and `hint` what to do when it does not; `keeps` operators that normalisation must
     leave alone; `speed` what `--partition cost` expects of it where nothing was measured.
+    `definitions` are macros for the sources (`NAME=VALUE`), `memory` bytes of RAM that these take.
+    `configure` makes the backend that a user asks for; without it there is nothing to ask.
     """
 
     name: str
@@ -210,6 +227,9 @@ class Backend:
     folder: Path | None = None
     patterns: list[Pattern] = field(default_factory=list)
     speed: Speed | None = None
+    definitions: tuple[str, ...] = ()
+    memory: int = 0
+    configure: Callable[[Asked], Backend] | None = None
     _region: RegionLowering | None = None
 
     def __post_init__(self) -> None:

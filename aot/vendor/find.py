@@ -4,24 +4,26 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import pkgutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING
 
-from aot.errors import BackendError
-from aot.vendor.backend import Backend
+from aot.errors import BackendError, UsageError
+from aot.vendor.backend import Asked, Backend
+
+if TYPE_CHECKING:
+    from aot.options import Options
 
 GROUP = "aotc.backends"
-#: Folders of aot/vendor that have no `backend` (yet): tools of a machine without a compiler.
-WITHOUT_BACKEND = ("accel_sim",)
 
 
 def bundled() -> list[str]:
     """Names of the vendors that come with aotc."""
     import aot.vendor as package
 
-    folders = (m.name for m in pkgutil.iter_modules(package.__path__) if m.ispkg)
-    return sorted(name for name in folders if name not in WITHOUT_BACKEND)
+    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.ispkg)
 
 
 def external() -> dict[str, EntryPoint]:
@@ -65,6 +67,51 @@ def plain_names(names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(n.split(":")[0] for n in names if n.split(":")[0] != "c"))
 
 
-def backends_for(names: Iterable[str], where: str = "--backend") -> list[Backend]:
-    """The backends in order of preference, portable C appended."""
-    return [*(find_backend(n, where) for n in plain_names(names)), find_backend("c")]
+def backends_for(
+    names: Iterable[str], where: str = "--backend", options: Options | None = None
+) -> list[Backend]:
+    """The backends in order of preference, as the user asks for them, portable C appended."""
+    configs: dict[str, str] = {}
+    for name in names:
+        plain, _, config = name.partition(":")
+        if plain != "c" and configs.setdefault(plain, config) != config:
+            if config and configs[plain]:
+                what = f"{where}: both {plain}:{configs[plain]} and {name}"
+                raise UsageError(what, hint="one configuration of a backend at a time")
+            configs[plain] = configs[plain] or config
+    given = dict(options.backend_options) if options is not None else {}
+    own = [n.partition(".")[0] for n in given]
+    for vendor in own:
+        if vendor not in configs:
+            raise UsageError(f"--backend-option {vendor}.…: --backend does not name {vendor}")
+    found = [_configured(find_backend(n, where), c, options) for n, c in configs.items()]
+    return [*found, find_backend("c")]
+
+
+def _configured(backend: Backend, config: str, options: Options | None) -> Backend:
+    """The backend with what the user says of it."""
+    own = {
+        key.partition(".")[2]: value
+        for key, value in (options.backend_options.items() if options is not None else ())
+        if key.partition(".")[0] == backend.name
+    }
+    if backend.configure is None:
+        if config:
+            raise UsageError(f"--backend {backend.name}:{config}: it has no configurations")
+        if own:
+            key = next(iter(own))
+            raise UsageError(f"--backend-option {backend.name}.{key}: it has no options")
+        return backend
+    if options is None:
+        return backend.configure(Asked(config))
+    from aot.target import load_target
+
+    machine = machine_of(load_target(options.target).emulator)
+    asked = Asked(config, own, options.objective, options.requant, machine)
+    return backend.configure(asked)
+
+
+def machine_of(emulator: Sequence[str]) -> str:
+    """The machine that a command of QEMU's system emulator names, or ""."""
+    named = [b.partition(",")[0] for a, b in itertools.pairwise(emulator) if a == "-M"]
+    return named[0] if named else ""

@@ -1,5 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""accel_sim: the AX1 accelerator, its instruction set, tools, simulator and driver.
+"""accel_sim: the AX1 accelerator, its instruction set, tools, simulator, driver and compiler.
 
-README.md says what is where and why. Nothing here imports the compiler.
+README.md says what is where and why. Only `backend` imports the compiler.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aot.vendor.accel_sim.offload import backend
+
+__all__ = ["backend"]
+
+
+def __getattr__(name: str) -> Any:
+    """`backend`, when somebody asks for it."""
+    if name != "backend":
+        raise AttributeError(f"module {__name__} has no attribute {name!r}")
+    from aot.vendor.accel_sim import offload
+
+    return offload.backend

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From values of the graph to the tensors of a `Network`: what a pattern makes its layers with.
+
+A value is one image. Of four axes [1, C, H, W] and three [1, C, W] axis 1 are the channels; of two
+axes [W, C] and one [C] the last. So reshapes that keep this order cost nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32, S8, U8
+from aot.errors import UnsupportedError
+from aot.partition.match import ValueRef
+from aot.vendor.accel_sim.kinds import Rq
+from aot.vendor.accel_sim.network import Element, Layer, Network, Tensor, Where
+
+Array = np.ndarray[Any, Any]
+Image = tuple[int, int, int]
+#: Axes of a value that are height, width and channels (-1: there is none, the extent is 1).
+_AXES = {0: (-1, -1, -1), 1: (-1, -1, 0), 2: (-1, 0, 1), 3: (-1, 2, 1), 4: (2, 3, 1)}
+ELEMENTS: dict[Any, Element] = {S8: "i8", U8: "u8", F32: "f32"}
+
+
+def refusal(shape: Sequence[int]) -> str:
+    """Why a value of this shape is no image; "" if it is one."""
+    if len(shape) not in _AXES:
+        return f"rank {len(shape)} (needs at most 4)"
+    if 0 in shape:
+        return f"an empty tensor {list(shape)}"
+    if len(shape) > 2 and shape[0] != 1:
+        return f"a batch of {shape[0]} (needs 1)"
+    return ""
+
+
+def image(shape: Sequence[int]) -> Image:
+    """(height, width, channels) of a value; UnsupportedError where it is no image."""
+    why = refusal(shape)
+    if why:
+        raise UnsupportedError(f"accel_sim: {why}")
+    h, w, c = (1 if a < 0 else int(shape[a]) for a in _AXES[len(shape)])
+    return h, w, c
+
+
+def row_major(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of ONNX's order."""
+    return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+
+
+def image_strides(shape: Sequence[int], steps: Sequence[int]) -> Image | None:
+    """Strides from row to row, pixel to pixel, channel to channel, given those of the axes.
+
+    None where they are those of a dense image.
+    """
+    sizes = image(shape)
+    found = [0 if a < 0 else int(steps[a]) for a in _AXES[len(shape)]]
+    dense = (sizes[1] * sizes[2], sizes[2], 1)
+    row, pixel, channel = (d if n == 1 else s for n, s, d in zip(sizes, found, dense, strict=True))
+    return None if (row, pixel, channel) == dense else (row, pixel, channel)
+
+
+def stored_strides(v: ValueRef) -> Image | None:
+    """`image_strides` of a value in memory: in ONNX's order, or channels last."""
+    if v.layout.blocked:
+        if v.layout.block != v.shape[1]:
+            raise UnsupportedError(f"accel_sim: {v.onnx_name} is stored as {v.layout}")
+        return None
+    return image_strides(v.shape, row_major(v.shape))
+
+
+def order(shape: Sequence[int]) -> Array:
+    """Positions in ONNX's order of the elements of an image, as it is stored in the machine."""
+    flat = np.arange(math.prod(shape)).reshape(tuple(shape) or (1,))
+    return np.moveaxis(flat, 1, -1).reshape(-1) if len(shape) > 2 else flat.reshape(-1)
+
+
+def same_order(a: Sequence[int], b: Sequence[int]) -> bool:
+    """Whether a Reshape from one shape to another moves nothing in the machine."""
+    return not refusal(a) and not refusal(b) and np.array_equal(order(a), order(b))
+
+
+class Images:
+    """Collects the tensors and layers of a region.
+
+    `sources` are the values behind tensors that are regions of the system. `rq` is the arithmetic
+    of codes.
+    """
+
+    def __init__(self, rq: Rq = Rq.FLOAT) -> None:
+        self.rq = rq
+        self.tensors: list[Tensor] = []
+        self.layers: list[Layer] = []
+        self.sources: dict[int, ValueRef] = {}
+        self._index: dict[str, int] = {}
+        self._zeros: dict[int, int] = {}
+        self._placed: dict[str, Image | None] = {}
+
+    # -- values -----------------------------------------------------------------------------------
+
+    def read(self, v: ValueRef, zero: int | None = None) -> int:
+        """The tensor that holds `v`, an input if no layer makes it; `zero` is its code of zero."""
+        if v.is_const:
+            return self.constant(np.asarray(v.data), v)
+        if v.name not in self._index:
+            self._index[v.name] = self._input(v, v.shape, stored_strides(v))
+        index = self._index[v.name]
+        if zero is None or self._zeros.setdefault(index, zero) == zero:
+            self.tensors[index] = replace(self.tensors[index], zero=self._zeros.get(index, 0))
+            return index
+        other = self.inner(index, self.tensors[index].shape, f"{v.name}_zero")
+        self.tensors[other] = replace(self.tensors[other], zero=zero)
+        self.layer(Layer("copy", f"{v.name} with another zero", (index,), other))
+        return other
+
+    def write(self, v: ValueRef, zero: int | None = None) -> int:
+        """The new tensor that a layer makes for `v`; `zero` is its code of zero, if known."""
+        index = self._tensor(self._of(v, v.shape, zero or 0, "inner"))
+        self._index[v.name] = index
+        if zero is not None:
+            self._zeros[index] = zero
+        return index
+
+    def inner(self, like: int, shape: Image, name: str) -> int:
+        """A tensor between the layers of one pattern, of the elements of `like`."""
+        h, w, c = shape
+        inside: Element = "f32" if self.tensors[like].dtype == "f32" else "i8"
+        index = self._tensor(Tensor(name, h, w, c, inside, self.tensors[like].zero))
+        if like in self._zeros:
+            self._zeros[index] = self._zeros[like]
+        return index
+
+    def constant(self, data: Array, like: ValueRef, channels: int = 0) -> int:
+        """Constant elements [h, w, c] in flash; uint8 codes become int8, one channel `channels`."""
+        if data.dtype == np.uint8:
+            data = (data.astype(np.int16) - 128).astype(np.int8)
+        h, w, c = image(data.shape)
+        cube = np.moveaxis(data, 1, -1) if data.ndim > 2 else data
+        cube = cube.reshape(h, w, c)
+        if channels > c == 1:
+            cube = np.broadcast_to(cube, (h, w, channels))
+        t = Tensor(like.name, h, w, cube.shape[2], "f32" if data.dtype == np.float32 else "i8")
+        return self._tensor(replace(t, where="const", data=np.ascontiguousarray(cube)))
+
+    def alias(self, y: ValueRef, x: ValueRef) -> None:
+        """`y` has the elements of `x` in the machine's order, perhaps under another shape."""
+        index = self.read(x)
+        if self.tensors[index].shape == image(y.shape):
+            self._index[y.name] = index
+            return
+        made = self.write(y, self._zeros.get(index))
+        self.layer(Layer("reshape", y.name, (index,), made))
+
+    def reshaped(self, y: ValueRef, x: ValueRef) -> None:
+        """`y` is `x` under another shape; inputs and outputs of the graph are in ONNX's order."""
+        if x.is_input and not x.layout.blocked:
+            strides = image_strides(y.shape, row_major(y.shape))
+            self._index[y.name] = self._input(x, y.shape, strides)
+        elif same_order(x.shape, y.shape):
+            self.alias(y, x)
+        else:
+            self._index[y.name] = self.read(x)
+            self._placed[y.name] = image_strides(x.shape, row_major(x.shape))
+
+    def turned(self, y: ValueRef, x: ValueRef, perm: Sequence[int]) -> None:
+        """`y` is `x` with its axes in another order, `x` an input or `y` an output of the graph."""
+        if x.is_input and not x.layout.blocked:
+            steps = row_major(x.shape)
+            strides = image_strides(y.shape, [steps[p] for p in perm])
+            self._index[y.name] = self._input(x, y.shape, strides)
+            return
+        steps = row_major(y.shape)
+        turned = [steps[list(perm).index(a)] for a in range(len(perm))]
+        self._index[y.name] = self.read(x)
+        self._placed[y.name] = image_strides(x.shape, turned)
+
+    def layer(self, made: Layer) -> None:
+        """Add a layer."""
+        self.layers.append(made)
+
+    # -- the whole --------------------------------------------------------------------------------
+
+    def finish(self, outputs: Sequence[ValueRef]) -> Network:
+        """The network whose `outputs` are written to the system."""
+        for v in outputs:
+            index = self._index[v.name]
+            strides = self._placed[v.name] if v.name in self._placed else stored_strides(v)
+            out = replace(self.tensors[index], where="output", strides=strides, data=None)
+            out = replace(out, dtype=ELEMENTS[v.dtype])
+            if self.tensors[index].where == "inner":
+                self.tensors[index] = out
+            else:  # an input, or the output for another value
+                copy = self._tensor(replace(out, name=v.name))
+                self.layer(Layer("copy", v.name, (index,), copy))
+                index = copy
+            self.sources[index] = v
+        self.layers = merge_tables(self.layers, self.tensors)
+        return self._used_only()
+
+    def _used_only(self) -> Network:
+        """Without tensors that no layer names; `sources` follows."""
+        used = sorted({t for layer in self.layers for t in (*layer.inputs, layer.output)})
+        place = {old: new for new, old in enumerate(used)}
+        layers = tuple(
+            replace(n, inputs=tuple(place[i] for i in n.inputs), output=place[n.output])
+            for n in self.layers
+        )
+        self.sources = {place[i]: v for i, v in self.sources.items() if i in place}
+        return Network(tuple(self.tensors[i] for i in used), layers)
+
+    # -- details ----------------------------------------------------------------------------------
+
+    def _of(self, v: ValueRef, shape: Sequence[int], zero: int, where: Where) -> Tensor:
+        h, w, c = image(shape)
+        element = ELEMENTS[v.dtype]
+        inside: Element = "f32" if element == "f32" else "i8"
+        return Tensor(v.name, h, w, c, inside if where == "inner" else element, zero, where)
+
+    def _tensor(self, t: Tensor) -> int:
+        self.tensors.append(t)
+        return len(self.tensors) - 1
+
+    def _input(self, v: ValueRef, shape: Sequence[int], strides: Image | None) -> int:
+        index = self._tensor(replace(self._of(v, shape, 0, "input"), strides=strides))
+        self.sources[index] = v
+        return index
+
+
+def merge_tables(layers: Sequence[Layer], tensors: Sequence[Tensor]) -> list[Layer]:
+    """A table of codes behind a product, whose codes nobody else reads, is applied as it drains.
+
+    The product moves to where the table was: what it needs is there by then as well.
+    """
+    found = list(layers)
+    made = {layer.output: n for n, layer in enumerate(layers)}
+    gone = set()
+    for n, layer in enumerate(layers):
+        source = layer.inputs[0]
+        readers = sum(source in other.inputs for other in layers)
+        first = made.get(source, -1)
+        if layer.kind != "lut" or first < 0 or readers != 1 or tensors[source].where != "inner":
+            continue
+        product = layers[first]
+        if product.kind in ("conv", "dw") and product.table is None:
+            name = f"{product.name} + {layer.name}"
+            found[n] = replace(product, name=name, output=layer.output, table=layer.table)
+            gone.add(first)
+    return [layer for n, layer in enumerate(found) if n not in gone]

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The backend: patterns of what the machine takes, for one configuration of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from aot.errors import UsageError
+from aot.layout import PLAIN, Layout
+from aot.ops.layouts import channels_last
+from aot.partition.match import Match, ValueRef
+from aot.vendor.accel_sim import codes, reals, vectors, views
+from aot.vendor.accel_sim.checks import fits, layer_cycles
+from aot.vendor.accel_sim.config import Config, config
+from aot.vendor.accel_sim.images import Images
+from aot.vendor.accel_sim.kinds import Rq
+from aot.vendor.accel_sim.network import AccelOptions
+from aot.vendor.accel_sim.region import Lowering
+from aot.vendor.accel_sim.sources import DRIVER, DRIVER_HEADERS, SIMULATOR, SIMULATOR_HEADERS
+from aot.vendor.accel_sim.specs import Checks, Spec
+from aot.vendor.backend import Asked, Backend, Pattern, Speed
+
+NAME, HEADER = "accel_sim", "aot_ax1.h"
+FOLDER = Path(__file__).parent
+SPECS = (*codes.SPECS, *vectors.SPECS, *views.SPECS, *reals.SPECS)
+CHOICES = {"weights": ("flash", "sram"), "compress": ("auto", "on", "off")}
+SOURCES = (
+    *("aot_ax1.c", "aot_ax1.h", *DRIVER, *DRIVER_HEADERS),
+    *(*SIMULATOR, *SIMULATOR_HEADERS),
+)
+#: MHz at which cycles become time for `--partition cost`: a small accelerator beside a
+#: microcontroller.
+CLOCK = 200
+#: Starting a program, its interrupt and the look at its result, in cycles.
+START_CYCLES = 500
+#: Boards of which the simulator knows timer and interrupt controller (ax1_board.h).
+INTERRUPTS = ("mps2-an385", "mps2-an386", "mps2-an500", "virt")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What checks and costs ask: the machine, the arithmetic of codes, options of the compiler."""
+
+    config: Config
+    rq: Rq
+    options: AccelOptions
+
+    def check(self, spec: Spec, m: Match) -> Checks:
+        """The pattern's conditions; if they hold, whether its layers fit the machine."""
+        clean = True
+        for ok, why in spec.check(m, self.rq):
+            clean = clean and ok
+            yield ok, why
+        if clean:
+            b = self.layers(spec, m)
+            for layer in b.layers:
+                reason = fits(layer, tuple(b.tensors), self.config)
+                yield not reason, reason or ""
+
+    def layers(self, spec: Spec, m: Match) -> Images:
+        """The layers of a match alone."""
+        b = Images(self.rq)
+        spec.build(b, m)
+        return b
+
+    def nanoseconds(self, spec: Spec, m: Match) -> float:
+        """Time of a match inside a region."""
+        b = self.layers(spec, m)
+        tensors = tuple(b.tensors)
+        cycles = sum(layer_cycles(n, tensors, self.config, self.options) for n in b.layers)
+        return cycles * 1000.0 / CLOCK
+
+
+def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Values are read as they come; codes leave with their channels last, as others read them."""
+    wanted = {}
+    for name, v in m.inputs():
+        own = v.rank > 2 and incoming[name].block == v.shape[1]
+        wanted[name] = Layout(v.shape[1]) if own else PLAIN
+    for name in m.output_names:
+        y = m.values[name]
+        if y is not None:
+            wanted[name] = _result_layout(y)
+    return wanted
+
+
+def _result_layout(y: ValueRef) -> Layout:
+    codes_last = y.dtype.nbytes == 1 and y.rank > 2 and not y.is_output
+    return channels_last(y) if codes_last else PLAIN
+
+
+def _pattern(spec: Spec, machine: Machine) -> Pattern:
+    made = Pattern(spec.name, spec.graph, NAME, folder=FOLDER, header=HEADER)
+    made.check(partial(machine.check, spec))
+    made.layouts(_layouts)
+    made.cost(partial(machine.nanoseconds, spec))
+    if spec.cases is not None:
+        made.cases(spec.cases)
+    return made
+
+
+def options_of(asked: Asked) -> AccelOptions:
+    """The options of the compiler from `--backend-option accel_sim.KEY=V` and `--objective`."""
+    given: Mapping[str, str] = asked.options
+    for key, value in given.items():
+        if key not in CHOICES:
+            raise UsageError(
+                f"accel_sim has no option {key!r}",
+                "--backend-option",
+                f"known: {', '.join(CHOICES)}",
+            )
+        if value not in CHOICES[key]:
+            raise UsageError(f"accel_sim.{key}={value}: not one of {', '.join(CHOICES[key])}")
+    return AccelOptions(
+        weights=cast(Any, given.get("weights", "flash")),
+        compress=cast(Any, given.get("compress", "auto")),
+        objective=cast(Any, asked.objective),
+    )
+
+
+def make(asked: Asked) -> Backend:
+    """The backend as the user asks for it."""
+    chosen = config(asked.config or 256)
+    rq = Rq.TFLITE if asked.requant == "tflite" else Rq.FLOAT
+    machine = Machine(chosen, rq, options_of(asked))
+    speed = Speed(
+        macs_per_ns=chosen.macs * CLOCK / 1000,
+        bytes_per_ns=chosen.sram_rate * CLOCK / 1000,
+        call_ns=0.0,
+        enter_ns=START_CYCLES * 1000 / CLOCK,
+    )
+    made = Backend(
+        NAME,
+        header=HEADER,
+        sources=(
+            "aot_ax1.c",
+            "aot_ax1.h",
+            *DRIVER,
+            *DRIVER_HEADERS,
+            *SIMULATOR,
+            *SIMULATOR_HEADERS,
+        ),
+        find="ax1.cmake",
+        definitions=_definitions(chosen, asked.machine),
+        memory=simulator_bytes(chosen),
+        folder=FOLDER,
+        speed=speed,
+        configure=make,
+    )
+    made.patterns.extend(_pattern(s, machine) for s in SPECS)
+    made.region(Lowering({s.name: s for s in SPECS}, chosen, rq, machine.options))
+    return made
+
+
+def _definitions(chosen: Config, machine: str) -> tuple[str, ...]:
+    """What the vendor's sources are compiled with."""
+    own = (f"AX1_MACS={chosen.macs}",)
+    return (*own, 'AX1_BOARD="ax1_board.h"') if machine in INTERRUPTS else own
+
+
+def simulator_bytes(c: Config) -> int:
+    """RAM of the simulated machine: its memories, queues and registers, rounded up."""
+    return c.spm + c.wgt + c.acc + 12 * c.prm_channels + c.lut + 12 * 1024
+
+
+backend = make(Asked())

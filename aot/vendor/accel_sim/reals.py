@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""float32: convolutions, fully connected layers, pooling, sums and products, clamps.
+
+Every product and sum is rounded on its own, in the order of the window's rows, columns, channels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32
+from aot.ops.conv import spatial
+from aot.ops.qcommon import OP, activated, constant_bounds
+from aot.ops.registry import Case, case, f32
+from aot.partition.match import Match
+from aot.partition.pattern import Pat, Var, either
+from aot.vendor.accel_sim.images import Images
+from aot.vendor.accel_sim.kinds import Rq
+from aot.vendor.accel_sim.network import Layer, LayerKind, Window
+from aot.vendor.accel_sim.specs import Checks, Spec
+from aot.vendor.accel_sim.vectors import images, operand, operands_fit, pool_fits, window_of
+
+Array = np.ndarray[Any, Any]
+
+
+def _floats(m: Match) -> Checks:
+    """All values are float32, and not between codes: the whole is computed on integers then."""
+    for name, v in m.values.items():
+        if v is not None and name not in ("axes", "shape"):
+            yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
+            yield 0 not in v.shape, f"an empty tensor {list(v.shape)}"
+    makers = [v.ir.producer() for _, v in m.inputs() if not v.is_const]
+    codes = any(n is not None and n.op_type == "DequantizeLinear" for n in makers)
+    yield not codes, "between codes (left to kernels on integers)"
+    yield from constant_bounds(m)
+
+
+def limits_of(m: Match) -> tuple[float, float]:
+    """What the activation limits results to."""
+    act = getattr(m, "act", None)
+    if act is None:
+        return -np.inf, np.inf
+    if act.op_type == "Relu":
+        return 0.0, np.inf
+    found = [-np.inf, np.inf]
+    for i, name in enumerate(("low", "high")):
+        v = m.values.get(name)
+        if v is not None:
+            found[i] = float(np.asarray(v.data).reshape(()))
+    return found[0], found[1]
+
+
+def _bias(given: Any, count: int) -> Array:
+    if given is None:
+        return np.zeros(count, np.float32)
+    data = np.asarray(given.data, np.float32).reshape(-1)
+    return np.ascontiguousarray(np.broadcast_to(data, (count,)))
+
+
+# -- convolutions -------------------------------------------------------------------------------
+
+
+def conv_supported(m: Match, rq: Rq) -> Checks:
+    yield from _floats(m)
+    yield from images(m.x, m.y)
+    yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
+    constant = m.w.is_const and (m.f is None or m.f.is_const)
+    yield constant, "weights or a bias that are computed at run time"
+    pads = m.conv.attr("pads") or [0]
+    yield min(pads) >= 0, f"pads {pads} (must be >= 0)"
+    groups = int(m.conv.attr("group", 1))
+    fits = groups == 1 or groups == m.x.shape[1] == m.w.shape[0]
+    yield fits, f"{groups} groups (needs 1, or one for each channel)"
+    if "r" in m.values:
+        same = m.r.shape == m.y.shape and not m.r.is_const
+        yield same, f"the sum of {list(m.r.shape)} and {list(m.y.shape)}"
+
+
+def build_conv(b: Images, m: Match) -> None:
+    """One layer."""
+    n = m.x.rank - 2
+    strides, dilations, pads = spatial(m.conv, n)
+    lead = [1] * (2 - n)
+    data = np.asarray(m.w.data, np.float32)
+    kernel = [*lead, *data.shape[2:]]
+    stored = data.reshape(*data.shape[:2], *kernel).transpose(0, 2, 3, 1)
+    window = Window(*kernel, *lead, *strides, *lead, *dilations, *[0] * (2 - n), *pads)
+    source = b.read(m.x)
+    extra = (b.read(m.r),) if "r" in m.values else ()
+    target = b.write(m.y)
+    groups = int(m.conv.attr("group", 1))
+    kind: LayerKind = "dw" if groups > 1 else "conv"
+    made = Layer(
+        kind,
+        m.conv.name,
+        (source, *extra),
+        target,
+        window,
+        np.ascontiguousarray(stored),
+        _bias(m.f, len(data)),
+        limits=limits_of(m),
+    )
+    b.layer(made)
+
+
+# -- fully connected ----------------------------------------------------------------------------
+
+
+def _weights(m: Match) -> Array:
+    """[n, k]."""
+    data = np.asarray(m.w.data, np.float32)
+    return data if m.dot.attr("transB", 0) else np.ascontiguousarray(data.T)
+
+
+def dense_supported(m: Match, rq: Rq) -> Checks:
+    yield from _floats(m)
+    constant = m.w.is_const and m.w.rank == 2 and (m.f is None or m.f.is_const)
+    yield constant, "weights or a bias that are computed at run time, or not of rank 2"
+    plain = not m.dot.attr("transA", 0)
+    plain = plain and all(float(m.dot.attr(k, 1.0)) == 1.0 for k in ("alpha", "beta"))
+    yield plain, "Gemm with transA, alpha or beta"
+    yield m.x.rank == 2, f"rank {m.x.rank} (needs 2)"
+    if constant and m.x.rank == 2:
+        count = len(_weights(m))
+        yield m.y.shape == (m.x.shape[0], count), "a bias that adds axes"
+        size = 1 if m.f is None else math.prod(m.f.shape)
+        row = size == 1 or (size == count == m.f.shape[-1])
+        yield row, f"a bias of {size} elements for {count} channels"
+
+
+def build_dense(b: Images, m: Match) -> None:
+    """A convolution of 1 x 1."""
+    w = _weights(m)
+    source, target = b.read(m.x), b.write(m.y)
+    stored = w.reshape(len(w), 1, 1, -1)
+    bias = _bias(m.f, len(w))
+    product = (Window(), stored, bias)
+    b.layer(Layer("conv", m.dot.name, (source,), target, *product, limits=limits_of(m)))
+
+
+# -- pooling ------------------------------------------------------------------------------------
+
+
+def pool_supported(m: Match, rq: Rq) -> Checks:
+    yield from _floats(m)
+    yield from pool_fits(m, m.root)
+    pads = any(m.root.attr("pads") or ())
+    yield not (pads and m.root.attr("count_include_pad", 0)), "padding that counts"
+    pad = m.root.attr("auto_pad", "NOTSET")
+    yield pad in ("NOTSET", "VALID"), f"auto_pad {pad!r} (needs explicit pads)"
+
+
+def build_pool(b: Images, m: Match) -> None:
+    """POOL."""
+    source, target = b.read(m.x), b.write(m.y)
+    kind: LayerKind = "max" if m.root.op_type in ("MaxPool", "GlobalMaxPool") else "average"
+    if m.root.op_type.startswith("Global"):
+        h, w, _ = b.tensors[source].shape
+        window = Window(h, w)
+    else:
+        window = window_of(m.root, m.x.rank)
+    b.layer(Layer(kind, m.root.name, (source,), target, window))
+
+
+# -- elementwise --------------------------------------------------------------------------------
+
+KINDS: dict[str, LayerKind] = {"Add": "add", "Mul": "mul", "Max": "maximum", "Min": "minimum"}
+
+
+def pair_supported(m: Match, rq: Rq) -> Checks:
+    yield from _floats(m)
+    yield not (m.a.is_const and m.b.is_const), "two constants"
+    yield from operands_fit(m)
+    clamped = limits_of(m) != (-np.inf, np.inf)
+    yield m.op.op_type in ("Add", "Mul") or not clamped, f"{m.op.op_type} with an activation"
+
+
+def build_pair(b: Images, m: Match) -> None:
+    """ALU."""
+    pair = operand(b, m.a, m.y), operand(b, m.b, m.y)
+    target = b.write(m.y)
+    b.layer(Layer(KINDS[m.op.op_type], m.op.name, pair, target, limits=limits_of(m)))
+
+
+def clip_supported(m: Match, rq: Rq) -> Checks:
+    yield from _floats(m)
+    yield from images(m.x)
+
+
+def build_clip(b: Images, m: Match) -> None:
+    """ALU CLIP."""
+    source, target = b.read(m.x), b.write(m.y)
+    b.layer(Layer("clip", m.act.name, (source,), target, limits=limits_of(m)))
+
+
+# -- patterns -----------------------------------------------------------------------------------
+
+
+def _conv() -> Any:
+    return OP.Conv(Var("x"), Var("w"), Var("f"), _outputs=["conv"], _optional=1)
+
+
+def _dense() -> Pat:
+    x, w = Var("x"), Var("w")
+    product = OP.MatMul(x, w, _outputs=["dot"])
+    return either(
+        OP.Add(product, Var("f")),
+        OP.Gemm(x, w, Var("f"), _outputs=["dot"], _optional=1),
+        product,
+    )
+
+
+def _clamp() -> Any:
+    bounds = Var("low"), Var("high")
+    return either(
+        OP.Relu(Var("x"), _outputs=["act"]),
+        OP.Clip(Var("x"), *bounds, _optional=2, _outputs=["act"]),
+    )
+
+
+def _cases() -> Iterator[Case]:
+    for shape, kernel, attrs in (
+        ((1, 5, 9, 7), (6, 5, 3, 3), {"conv.pads": [1, 1, 1, 1]}),
+        ((1, 8, 6, 6), (8, 1, 3, 3), {"conv.group": 8, "conv.strides": [2, 2]}),
+        ((1, 7, 11), (4, 7, 3), {"conv.dilations": [2]}),
+    ):
+        more: dict[str, Any] = attrs
+        yield case(f32(*shape), f32(*kernel), f32(kernel[0]), const=(1, 2), **more)
+
+
+SPECS = (
+    Spec(
+        "conv_sum",
+        activated(OP.Add(_conv(), Var("r"), _outputs=["sum"])),
+        conv_supported,
+        build_conv,
+    ),
+    Spec("conv", activated(_conv()), conv_supported, build_conv, cases=_cases),
+    Spec("dense", activated(_dense()), dense_supported, build_dense),
+    Spec(
+        "pool",
+        OP.any_of("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")(Var("x")),
+        pool_supported,
+        build_pool,
+    ),
+    Spec(
+        "pair",
+        activated(OP.any_of("Add", "Mul", "Max", "Min")(Var("a"), Var("b"), _outputs=["op"])),
+        pair_supported,
+        build_pair,
+    ),
+    Spec("clip", _clamp(), clip_supported, build_clip),
+)

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A region of the graph as programs of the machine: constants, scratch, and calls that run them."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.errors import UnsupportedError
+from aot.lower_context import Handle, LowerContext, Operand
+from aot.partition.match import Match, ValueRef
+from aot.vendor.accel_sim.compile import compile_network
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.images import Images
+from aot.vendor.accel_sim.isa import VERSION
+from aot.vendor.accel_sim.kinds import Rq
+from aot.vendor.accel_sim.network import (
+    FIRST_IO,
+    MAX_IOS,
+    AccelOptions,
+    Compiled,
+    Network,
+)
+from aot.vendor.accel_sim.specs import Spec
+
+if TYPE_CHECKING:
+    from aot.vendor.backend import Pattern, RegionView
+
+FLASH, WRITABLE = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Matches of a region that become one program, and the values that leave it."""
+
+    matches: tuple[tuple[Pattern, Match], ...]
+    outputs: tuple[ValueRef, ...]
+
+
+def _borders(
+    matches: Sequence[tuple[Pattern, Match]], leaving: set[str]
+) -> tuple[dict[str, ValueRef], dict[str, ValueRef]]:
+    """(inputs, outputs) of some matches by name; `leaving` are read elsewhere."""
+    made = {v.name: v for _, m in matches for v in m.outputs()}
+    ins = {
+        v.name: v
+        for _, m in matches
+        for _, v in m.inputs()
+        if not v.is_const and v.name not in made
+    }
+    return ins, {n: v for n, v in made.items() if n in leaving}
+
+
+def parts_of(region: RegionView) -> list[Part]:
+    """The region in parts with no more inputs and outputs than the machine has regions for."""
+    matches = list(region.matches)
+    always = {v.name for v in region.outputs}
+    parts = []
+    while matches:
+        best: Part | None = None
+        for end in range(len(matches), 0, -1):
+            later = {v.name for _, m in matches[end:] for _, v in m.inputs()}
+            ins, outs = _borders(matches[:end], always | later)
+            if len(ins) + len(outs) <= MAX_IOS:
+                best = Part(tuple(matches[:end]), tuple(outs.values()))
+                break
+        if best is None:
+            _, m = matches[0]
+            count = sum(1 for _, v in m.inputs() if not v.is_const) + 1
+            raise UnsupportedError(
+                f"accel_sim: {count} tensors of one operator in memory (at most {MAX_IOS})",
+                f"node {m.root.onnx_name}",
+            )
+        parts.append(best)
+        matches = matches[len(best.matches) :]
+    return parts
+
+
+class Lowering:
+    """`@backend.region`: builds the networks, compiles them, records the calls."""
+
+    def __init__(
+        self, specs: Mapping[str, Spec], config: Config, rq: Rq, options: AccelOptions
+    ) -> None:
+        self.specs, self.config, self.rq, self.options = specs, config, rq, options
+
+    def __call__(self, c: LowerContext, region: RegionView) -> None:
+        """Lower a region."""
+        places: dict[str, Handle] = {}
+        leaving = {v.name for v in region.outputs}
+        for number, part in enumerate(parts_of(region)):
+            for v in part.outputs:
+                if v.name not in leaving:  # from one program to the next, as it is stored
+                    places[v.name] = c.temp(v.shape, v.dtype, v.layout, name=f"{v.name}_between")
+            network, sources = self.network(part)
+            compiled = compile_network(network, self.config, self.options)
+            name = f"region_{region.index}" + (f"_{number}" if number else "")
+            self._record(c, name, part, compiled, sources, places)
+
+    def network(self, part: Part) -> tuple[Network, dict[int, ValueRef]]:
+        """The layers of a part, and the values behind its regions of the system."""
+        b = Images(self.rq)
+        for pattern, m in part.matches:
+            self.specs[pattern.name].build(b, m)
+        network = b.finish(part.outputs)
+        return network, b.sources
+
+    def _record(
+        self,
+        c: LowerContext,
+        name: str,
+        part: Part,
+        compiled: Compiled,
+        sources: Mapping[int, ValueRef],
+        places: Mapping[str, Handle],
+    ) -> None:
+        stream = c.const(np.frombuffer(compiled.stream, np.uint8), "commands")
+        weights = None
+        if compiled.weights:
+            weights = c.const(np.frombuffer(compiled.weights, np.uint8), "tiles")
+        prefix = f"ax1v{VERSION}_{self.config.macs}_aot"
+        crc = {
+            "commands": len(compiled.stream),
+            "commands_crc": _crc(compiled.stream),
+            "weights": len(compiled.weights),
+            "weights_crc": _crc(compiled.weights),
+        }
+        device = c.state(
+            f"{prefix}_open", stream, weights, c.params(**crc), release=f"{prefix}_close", slots=1
+        )
+        ins = [self._used(c, sources[i], places, False) for i in compiled.inputs]
+        outs = [self._used(c, sources[i], places, True) for i in compiled.outputs]
+        ios: list[Operand] = [*ins, *outs, *[None] * (MAX_IOS - len(ins) - len(outs))]
+        sizes = [r.size for r in compiled.regions]
+        flags = [FLASH * r.flash + WRITABLE * r.writable for r in compiled.regions]
+        fill = FIRST_IO + MAX_IOS - len(sizes)
+        params = c.params(count=len(sizes), bytes=[*sizes, *[0] * fill], attr=[*flags, *[0] * fill])
+        scratch = c.scratch(compiled.spill, "activations")
+        macs = sum(layer.macs for layer in compiled.layers)
+        operands: list[Operand] = [device, stream, weights, scratch, *ios, params]
+        c.call(f"{prefix}_run", *operands, status=True, macs=macs)
+        c.attach(f"accel/{name}.ax1", compiled.stream)
+        c.attach(f"accel/{name}.json", report(compiled, self.config))
+
+    @staticmethod
+    def _used(c: LowerContext, v: ValueRef, places: Mapping[str, Handle], written: bool) -> Operand:
+        what = places.get(v.name, v)
+        return c.write(what) if written else c.read(what)
+
+
+def _crc(data: bytes) -> int:
+    """CRC-32 as an int32, which is what parameters hold."""
+    crc = zlib.crc32(data)
+    return crc - (1 << 32) if crc >> 31 else crc
+
+
+def report(compiled: Compiled, config: Config) -> bytes:
+    """What the compiler knows of a program, for reports: JSON."""
+    layers = [
+        {
+            "name": layer.name,
+            "kind": layer.kind,
+            "start": layer.start,
+            "end": layer.end,
+            "busy": list(layer.busy),
+            "macs": layer.macs,
+            "weights": layer.weights,
+            "tiling": layer.tiling,
+        }
+        for layer in compiled.layers
+    ]
+    found = {
+        "macs_per_cycle": config.macs,
+        "cycles": compiled.cycles,
+        "executed": compiled.executed,
+        "commands_bytes": len(compiled.stream),
+        "weights_bytes": len(compiled.weights),
+        "spill_bytes": compiled.spill,
+        "scratchpad_bytes": compiled.spm,
+        "regions": [
+            {"bytes": r.size, "flash": r.flash, "writable": r.writable} for r in compiled.regions
+        ],
+        "layers": layers,
+        "notes": list(compiled.notes),
+    }
+    return (json.dumps(found, indent=1) + "\n").encode("ascii")

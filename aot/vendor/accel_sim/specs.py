@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the machine takes: a pattern of operators, when, and the layers it becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from aot.partition.match import Match
+from aot.partition.pattern import Builder as Op
+from aot.partition.pattern import Pat, Var
+from aot.partition.terms import Graph
+from aot.vendor.accel_sim.images import Images
+from aot.vendor.accel_sim.kinds import Rq
+
+Checks = Iterator[tuple[bool, str]]
+Check = Callable[[Match, Rq], Checks]
+Build = Callable[[Images, Match], None]
+Cases = Callable[[], Iterable[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """`check` yields (condition, reason); only if all hold, `build` adds the layers.
+
+    `moves`: nothing is computed, elements are only seen in another shape or order.
+    """
+
+    name: str
+    graph: Graph
+    check: Check
+    build: Build
+    moves: bool = False
+    cases: Cases | None = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+
+
+def pattern(build: Callable[..., Any], *names: str) -> Any:
+    """The graph `build(op, *wildcards)`."""
+    return build(Op(), *[Var(n) for n in names])
+
+
+def quantised(inner: Pat) -> Any:
+    """QuantizeLinear(inner); its result are the codes `y`."""
+    return Op().QuantizeLinear(inner, Var("sy"), Var("zy"), _optional=1)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What only moves elements: shapes that keep the machine's order, transposes at the borders of the
+graph, Concat and Slice.
+
+They are taken next to something that the machine computes, so that a region is not cut there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import F32
+from aot.partition.match import Match, ValueRef
+from aot.vendor.accel_sim.codes import EIGHT
+from aot.vendor.accel_sim.images import Images, image, order, refusal, same_order
+from aot.vendor.accel_sim.kinds import Rq
+from aot.vendor.accel_sim.network import Layer
+from aot.vendor.accel_sim.specs import Checks, Spec, pattern
+from aot.vendor.accel_sim.vectors import images
+
+#: Operators next to which a view belongs: of codes, of float32.
+CODES = frozenset("QuantizeLinear DequantizeLinear MaxPool Concat".split())
+REALS = frozenset("Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool Add Relu Clip".split())
+#: Parts of a Concat: each may be a region of the system, of which there are five.
+MOST_PARTS = 4
+
+
+def _neighbours(v: ValueRef, forward: bool) -> set[str]:
+    if forward:
+        return {str(use.node.op_type) for use in v.ir.uses()}
+    producer = v.ir.producer()
+    return set() if producer is None else {str(producer.op_type)}
+
+
+def beside_work(m: Match, x: ValueRef) -> Checks:
+    """A neighbour computes."""
+    kinds = CODES if x.dtype in EIGHT else REALS
+    near = (_neighbours(x, forward=False) | _neighbours(m.y, forward=True)) & kinds
+    yield bool(near), "nothing beside it is computed here"
+
+
+def _element(v: ValueRef) -> Checks:
+    known = v.dtype in EIGHT or v.dtype is F32
+    yield known, f"dtype {v.dtype} (needs int8, uint8 or float32)"
+
+
+# -- shapes -------------------------------------------------------------------------------------
+
+
+def shape_supported(m: Match, rq: Rq) -> Checks:
+    yield from _element(m.x)
+    yield from images(m.x, m.y)
+    yield from beside_work(m, m.x)
+    yield not m.x.is_const, "a constant"
+    if not refusal(m.x.shape) and not refusal(m.y.shape):
+        free = _at_border(m) or same_order(m.x.shape, m.y.shape)
+        what = f"{list(m.x.shape)} to {list(m.y.shape)}"
+        yield free, f"{what} moves elements where channels are last"
+
+
+def build_shape(b: Images, m: Match) -> None:
+    """The same elements."""
+    b.reshaped(m.y, m.x)
+
+
+def _at_border(m: Match) -> bool:
+    """Whether it is done by the strides of an input or output of the graph."""
+    return bool(m.x.is_input or (m.y.is_output and not m.y.uses))
+
+
+def _perm(m: Match) -> list[int]:
+    return [int(p) for p in m.root.attr("perm") or range(m.x.rank)[::-1]]
+
+
+def _free(x: Sequence[int], perm: Sequence[int]) -> bool:
+    """Whether the transposed image has the elements in the order of x."""
+    flat = np.arange(int(np.prod(x))).reshape(tuple(x) or (1,))
+    turned = np.transpose(flat, perm) if len(x) else flat
+    there = np.moveaxis(turned, 1, -1) if turned.ndim > 2 else turned
+    return np.array_equal(order(x), there.reshape(-1))
+
+
+def transpose_supported(m: Match, rq: Rq) -> Checks:
+    yield from _element(m.x)
+    yield from images(m.x, m.y)
+    yield from beside_work(m, m.x)
+    yield not m.x.is_const, "a constant"
+    if refusal(m.x.shape) or refusal(m.y.shape):
+        return
+    free = _at_border(m) or _free(m.x.shape, _perm(m))
+    yield free, f"perm {_perm(m)} of {list(m.x.shape)} between two layers"
+
+
+def build_transpose(b: Images, m: Match) -> None:
+    """Strides of the system, or nothing."""
+    if _at_border(m):
+        b.turned(m.y, m.x, _perm(m))
+    else:
+        b.alias(m.y, m.x)
+
+
+# -- parts --------------------------------------------------------------------------------------
+
+
+def image_axis(rank: int, axis: int) -> str:
+    """Along which axis of the image an axis of a value runs; "" for the batch."""
+    names: dict[int, Sequence[str]] = {1: "c", 2: "xc", 3: ("", "c", "x"), 4: ("", "c", "y", "x")}
+    return str(names[rank][axis % rank])
+
+
+def concat_supported(m: Match, rq: Rq) -> Checks:
+    parts = [v for v in m.xs if v is not None]
+    yield len(parts) == len(m.xs) > 0, "a part is absent"
+    yield from _element(m.y)
+    yield from images(m.y, *parts)
+    yield len(parts) <= MOST_PARTS, f"{len(parts)} parts (needs at most {MOST_PARTS})"
+    yield not all(v.is_const for v in parts), "constants only"
+    if refusal(m.y.shape) or not m.y.rank:
+        return
+    yield bool(image_axis(m.y.rank, int(m.root.attr("axis")))), "along the batch"
+    near = any(not list(c for c in beside_work(m, v) if not c[0]) for v in parts)
+    yield near, "nothing beside it is computed here"
+
+
+def build_concat(b: Images, m: Match) -> None:
+    """Parts of one tensor."""
+    parts = tuple(b.read(v) for v in m.xs)
+    axis: Any = image_axis(m.y.rank, int(m.root.attr("axis")))
+    target = b.write(m.y)
+    b.layer(Layer("concat", m.root.name, parts, target, axis=axis))
+
+
+def _starts(m: Match) -> list[int] | None:
+    """First element along each axis of a Slice with steps of 1; None if it is none."""
+    given = [m.starts, m.ends, m.axes, m.steps]
+    if any(v is not None and not v.is_const for v in given):
+        return None
+    starts = [int(v) for v in np.ravel(m.starts.data)]
+    axes = range(len(starts)) if m.axes is None else [int(v) for v in np.ravel(m.axes.data)]
+    steps = [1] * len(starts) if m.steps is None else [int(v) for v in np.ravel(m.steps.data)]
+    if any(s != 1 for s in steps):
+        return None
+    found = [0] * m.x.rank
+    for axis, start in zip(axes, starts, strict=True):
+        extent = m.x.shape[axis]
+        found[axis % m.x.rank] = max(0, min(extent, start + extent if start < 0 else start))
+    return found
+
+
+def slice_supported(m: Match, rq: Rq) -> Checks:
+    yield from _element(m.x)
+    yield from images(m.x, m.y)
+    yield from beside_work(m, m.x)
+    yield not m.x.is_const, "a constant"
+    starts = _starts(m)
+    yield starts is not None, "steps other than 1, or bounds computed at run time"
+    yield m.x.rank >= 1 and m.x.rank == m.y.rank, f"rank {m.x.rank}"
+
+
+def build_slice(b: Images, m: Match) -> None:
+    """A part of a tensor."""
+    starts = _starts(m)
+    assert starts is not None
+    at = {"y": 0, "x": 0, "c": 0}
+    for axis, start in enumerate(starts):
+        name = image_axis(m.x.rank, axis)
+        if name:
+            at[name] = start
+    source = b.read(m.x)
+    target = b.write(m.y)
+    first = (at["y"], at["x"], at["c"])
+    b.layer(Layer("slice", m.root.name, (source,), target, start=first))
+    assert all(
+        s + n <= whole
+        for s, n, whole in zip(first, image(m.y.shape), b.tensors[source].shape, strict=True)
+    )
+
+
+def _view(op_type: str, optional: bool) -> Spec:
+    def graph(op: Any, x: Any, how: Any) -> Any:
+        more = {"_optional": 1} if optional else {}
+        return getattr(op, op_type)(x, how, **more)
+
+    return Spec(op_type.lower(), pattern(graph, "x", "how"), shape_supported, build_shape, True)
+
+
+SPECS = (
+    _view("Reshape", False),
+    _view("Squeeze", True),
+    _view("Unsqueeze", False),
+    Spec("flatten", pattern(lambda op, x: op.Flatten(x), "x"), shape_supported, build_shape, True),
+    Spec(
+        "transpose",
+        pattern(lambda op, x: op.Transpose(x), "x"),
+        transpose_supported,
+        build_transpose,
+        True,
+    ),
+    Spec(
+        "concat",
+        pattern(lambda op, xs: op.Concat(xs, _optional=-1), "xs"),
+        concat_supported,
+        build_concat,
+        True,
+    ),
+    Spec(
+        "slice",
+        pattern(
+            lambda op, x, starts, ends, axes, steps: op.Slice(
+                x, starts, ends, axes, steps, _optional=2
+            ),
+            *("x", "starts", "ends", "axes", "steps"),
+        ),
+        slice_supported,
+        build_slice,
+        True,
+    ),
+)
