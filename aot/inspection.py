@@ -107,7 +107,7 @@ def _pinned(name: str, axis: int, symbol: str, options: Options) -> bool:
     if name in options.bindings:
         return True
     shape = options.input_shapes.get(name)
-    if shape is not None and (axis < 0 or (axis < len(shape) and shape[axis] >= 0)):
+    if shape is not None and (axis < 0 or (axis < len(shape) and shape[axis] != -1)):
         return True
     return bool(symbol) and symbol in options.dims
 

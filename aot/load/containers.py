@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import ModelError, UnsupportedError
-from aot.load.options import LoadOptions
+from aot.load.options import LoadOptions, Size
 from aot.shapes.containers import COUNT, INNER, PRESENT
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class _Opening:
     options: LoadOptions
     inputs: list[onnx.ValueInfoProto] = field(default_factory=list)
     nodes: list[onnx.NodeProto] = field(default_factory=list)
-    shapes: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     bindings: dict[str, Any] = field(default_factory=dict)
 
 

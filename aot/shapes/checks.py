@@ -45,6 +45,31 @@ def _indices(node: ir.Node, facts: Facts) -> str:
     return ""
 
 
+def _elements(node: ir.Node, facts: Facts) -> str:
+    """The indices of GatherElements and ScatterElements lie within the data on the other axes."""
+    data, index = _shape(node, 0), _shape(node, 1)
+    if len(index) != len(data):
+        return f"indices {list(index)} have another rank than the data {list(data)}"
+    axis = int(attribute(node, "axis", 0)) % max(len(data), 1)
+    for i, (inner, outer) in enumerate(zip(index, data, strict=True)):
+        if inner > outer and i != axis:
+            return f"indices {list(index)} are longer than the data {list(data)} on axis {i}"
+    if len(node.inputs) > 2 and _shape(node, 2) != index:
+        return f"updates {list(_shape(node, 2))} have another shape than the indices {list(index)}"
+    return _indices(node, facts)
+
+
+def _rows(node: ir.Node, facts: Facts) -> str:
+    """The updates of ScatterND are what its indices point at."""
+    data, index, updates = (_shape(node, i) for i in range(3))
+    if not index or index[-1] > len(data):
+        return f"indices {list(index)} point beyond the axes of the data {list(data)}"
+    wanted = (*index[:-1], *data[index[-1] :])
+    if updates != wanted:
+        return f"updates {list(updates)} should be {list(wanted)}"
+    return ""
+
+
 def _repeats(node: ir.Node, facts: Facts) -> str:
     known = lookup(node.inputs[1], facts) if len(node.inputs) > 1 else None
     for value in known.items() if known is not None else []:
@@ -88,7 +113,9 @@ def _shape(node: ir.Node, index: int) -> tuple[int, ...]:
 CHECKS: dict[str, Check] = {
     "Reshape": _same_count,
     "Gather": _indices,
-    "GatherElements": _indices,
+    "GatherElements": _elements,
+    "ScatterElements": _elements,
+    "ScatterND": _rows,
     "Tile": _repeats,
     "Pad": _repeats,
     "Expand": _broadcast,

@@ -191,10 +191,10 @@ def recurrent(x: Extents, node: ir.Node) -> None:
     for index, value in enumerate(node.outputs):
         if not value.name:
             continue
-        axes = {} if rows is None else {0 if batch_first else (2 if index == 0 else 1): rows}
+        ends: Axes = {} if rows is None else {0 if batch_first else (2 if index == 0 else 1): rows}
         if index == 0 and n is not None:
-            axes[1 if batch_first else 0] = n
-        x.set(value, axes)
+            ends[1 if batch_first else 0] = n
+        x.set(value, ends)
 
 
 def _with_input(node: ir.Node, index: int, value: ir.Value) -> None:

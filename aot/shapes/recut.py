@@ -14,6 +14,7 @@ from aot.shapes.evaluate import Invalid, slice_of
 from aot.shapes.extents import INT64, Extents, constant_ints, no_bound, refused
 from aot.shapes.known import lookup
 from aot.shapes.nodes import DYNAMIC, attribute, original_name, shape_of
+from aot.shapes.regroup import regrouped
 from aot.shapes.sources import SOURCES, given, needed, total_of
 
 if TYPE_CHECKING:
@@ -139,65 +140,8 @@ def reshape_to(
     x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool = False
 ) -> None:
     """Replace `node` by `data` in the shape `target`; `zero` copies extents as Reshape does."""
-    if not _kept(x, node, data, target, zero):
+    if not regrouped(x, node, data, target, zero):
         _repacked(x, node, data, target, zero)
-
-
-def _kept(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> bool:
-    """Try a Reshape of the padded form: one dynamic axis, the same elements before it."""
-    shape, own = shape_of(data), x.of(data)
-    items = _items(x, target)
-    if len(own) != 1:
-        return False
-    ((axis, n),) = own.items()
-    dims: list[int | None] = []
-    place = -1
-    for i, item in enumerate(items):
-        size = shape[i] if item == 0 and zero and i < len(shape) else item
-        same = (item == 0 and zero and i == axis) or _says(x, node, target, i, n)
-        if size is None or size == -1 or same:
-            if place >= 0:
-                return False
-            place, size = i, None
-        dims.append(size)
-    if place < 0:
-        return False
-    before, after = prod(shape[:axis]), prod(shape[axis + 1 :])
-    left, right = prod(d or 0 for d in dims[:place]), prod(d or 0 for d in dims[place + 1 :])
-    if left != before or right == 0 or after % right:
-        return False
-    item = items[place]
-    if item is None and after != right:
-        return False  # a number of the user's that need not be what is left over
-    if item is None and not _says(x, node, target, place, n):
-        return False
-    times = after // right
-    result = [shape[axis] * times if d is None else d for d in dims]
-    length = n
-    if times != 1:
-        length = x.vector(node, "Mul", n, x.ints(node, [times]))
-        x.new(length, shape[axis] * times)
-    where = x.ints(node, result)
-    y = x.node(node, "Reshape", [data, where], [(int(data.dtype or 0), tuple(result))])[0]
-    x.become(node.outputs[0], y, {place: length})
-    x.drop(node)
-    return True
-
-
-def _says(x: Extents, node: ir.Node, target: ir.Value, i: int, n: ir.Value) -> bool:
-    """Whether element i of the shape is the extent `n`: looked up through Concat."""
-    maker = target.producer()
-    if maker is None or maker.op_type != "Concat" or maker.domain:
-        return False
-    at = 0
-    for part in maker.inputs:
-        if part is None:
-            return False
-        length = shape_of(part)[0]
-        if at <= i < at + length:
-            return length == 1 and (part is n or x.same(part, n))
-        at += length
-    return False
 
 
 def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> None:

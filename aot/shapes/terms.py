@@ -63,6 +63,23 @@ def constant(a: Poly) -> int | None:
     return a[0][1] if len(a) == 1 and a[0][0] == () else None
 
 
+def divided_by(top: Poly, by: Poly) -> Poly | None:
+    """The polynomial p with top == p * by, if `by` is a product and there is one."""
+    if len(by) != 1:
+        return None
+    (gone, factor), found = by[0], []
+    for monomial, f in top:
+        rest = list(monomial)
+        for atom in gone:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if f % factor:
+            return None
+        found.append((tuple(rest), f // factor))
+    return tuple(sorted(found))
+
+
 class Terms:
     """The polynomials of the values of one graph, found on demand."""
 

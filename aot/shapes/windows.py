@@ -224,7 +224,7 @@ def average(x: Extents, node: ir.Node) -> None:
     ones = x.node(node, "Identity", [ones], kind)[0]
     x.set(ones, {a: own[a] for a in inside})
     how = {k: v.value for k, v in node.attributes.items()} | {"count_include_pad": 1}
-    parts = []
+    parts: list[ir.Value] = []
     for source in (data, ones):
         made = x.node(node, "AveragePool", [source], [None], **how)[0]
         made.name = f"{node.outputs[0].name} part {len(parts)}"

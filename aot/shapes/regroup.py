@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reshape of the padded form: axes regrouped so that tails stay tails.
+
+[b, s, 384] -> [b, s, 12, 32]      b | s | 384 = 12 * 32: every group has one dynamic axis at most,
+                                   at its beginning, on both sides
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import TYPE_CHECKING
+
+from aot.shapes.extents import Axes, Extents
+from aot.shapes.known import lookup
+from aot.shapes.nodes import shape_of
+from aot.shapes.terms import Poly, constant, divided_by, multiply, number
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """Axes of a shape as polynomials; numbers of the dynamic ones."""
+
+    dims: Sequence[Poly]
+    dynamic: frozenset[int]
+
+    def fixed(self, axes: Sequence[int]) -> int:
+        """The product of the static axes among `axes`."""
+        return prod(constant(self.dims[a]) or 0 for a in axes if a not in self.dynamic)
+
+    def leads(self, axes: Sequence[int]) -> int | None:
+        """The one dynamic axis of a group, which nothing but ones precede; None otherwise."""
+        moving = [a for a in axes if a in self.dynamic]
+        if len(moving) != 1:
+            return None
+        before = axes[: list(axes).index(moving[0])]
+        return moving[0] if self.fixed(before) == 1 else None
+
+
+def regrouped(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> bool:
+    """Replace a Reshape by one at the bound where every group allows it; else nothing is done.
+
+    `zero`: an element 0 of `target` copies the extent of the axis.
+    """
+    before = Side([x.terms.of(x.extent(node, data, a))[0] for a in _axes(data)], _dynamic(x, data))
+    after = _wanted(x, target, before, zero)
+    groups = None if after is None else _groups(before, after)
+    if after is None or groups is None:
+        return False
+    shape, result, found = shape_of(data), [0] * len(after.dims), {}
+    for left, right in groups:
+        for b in right:
+            if b not in after.dynamic:
+                result[b] = constant(after.dims[b]) or 0
+        if not any(a in before.dynamic for a in left) and not any(
+            b in after.dynamic for b in right
+        ):
+            continue
+        a, b = before.leads(left), after.leads(right)
+        if a is None or b is None:
+            return False
+        inner, outer = before.fixed(left), after.fixed(right)
+        if outer == 0 or shape[a] * inner % outer:
+            return False
+        result[b] = shape[a] * inner // outer
+        if inner % outer == 0:
+            found[b] = (a, inner // outer)
+        elif _item(x, target, b) is None:
+            found[b] = (-1, 0)
+        else:
+            return False
+    _replace(x, node, data, target, result, found)
+    return True
+
+
+def _axes(value: ir.Value) -> range:
+    return range(len(shape_of(value)))
+
+
+def _dynamic(x: Extents, value: ir.Value) -> frozenset[int]:
+    return frozenset(x.of(value))
+
+
+def _item(x: Extents, target: ir.Value, index: int) -> int | None:
+    known = lookup(target, x.sweep.facts)
+    return None if known is None else known.items()[index]
+
+
+def _wanted(x: Extents, target: ir.Value, before: Side, zero: bool) -> Side | None:
+    """The axes that a Reshape gives, its -1 worked out; None where that is no polynomial."""
+    dims: list[Poly] = list(x.terms.of(target))
+    open_: list[int] = []
+    for i, dim in enumerate(dims):
+        item = constant(dim)
+        if item == 0 and zero and i < len(before.dims):
+            dims[i] = before.dims[i]
+        elif item == -1:
+            open_.append(i)
+        elif item is None and not _counts(x, target, i):
+            return None
+    total = _times(before.dims)
+    rest = _times([d for i, d in enumerate(dims) if i not in open_])
+    if len(open_) > 1:
+        return None
+    if open_:
+        left = divided_by(total, rest)
+        if left is None:
+            return None
+        dims[open_[0]] = left
+    elif total != rest:
+        return None
+    return Side(dims, frozenset(i for i, d in enumerate(dims) if constant(d) is None))
+
+
+def _counts(x: Extents, target: ir.Value, index: int) -> bool:
+    """Whether an element of a shape is surely no -1 and no 0 that copies: it is an extent."""
+    limits = x.interval(target)
+    return limits is not None and limits.low[index] >= 0
+
+
+def _times(dims: Sequence[Poly]) -> Poly:
+    total = number(1)
+    for dim in dims:
+        total = multiply(total, dim)
+    return total
+
+
+def _point(poly: Poly) -> int:
+    """The polynomial where every atom is another large number: only says what to take next."""
+    return sum(f * prod(1_000_003 + 7_919 * a for a in monomial) for monomial, f in poly)
+
+
+def _groups(before: Side, after: Side) -> list[tuple[list[int], list[int]]] | None:
+    """The shortest runs of axes with equal products on both sides."""
+    found = []
+    i = j = 0
+    while i < len(before.dims) or j < len(after.dims):
+        left, right = [], []
+        p = q = number(1)
+        while True:
+            if (_point(p) <= _point(q) or j == len(after.dims)) and i < len(before.dims):
+                p = multiply(p, before.dims[i])
+                left.append(i)
+                i += 1
+            elif j < len(after.dims):
+                q = multiply(q, after.dims[j])
+                right.append(j)
+                j += 1
+            else:
+                return None
+            if p == q and (left or right):
+                break
+            if not p or not q:
+                return None
+        found.append((left, right))
+    return found
+
+
+def _replace(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    target: ir.Value,
+    result: Sequence[int],
+    found: dict[int, tuple[int, int]],
+) -> None:
+    own, axes = x.of(data), Axes()
+    for b, (a, times) in found.items():
+        if a < 0:
+            axes[b] = x.new(x.at(node, target, b), result[b])
+        elif times == 1:
+            axes[b] = own[a]
+        else:
+            axes[b] = x.new(x.vector(node, "Mul", own[a], x.ints(node, [times])), result[b])
+    where = x.ints(node, result)
+    y = x.node(node, "Reshape", [data, where], [(int(data.dtype or 0), tuple(result))])[0]
+    x.become(node.outputs[0], y, axes)
+    x.drop(node)
