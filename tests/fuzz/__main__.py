@@ -29,6 +29,13 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--cache", default=str(Path(tempfile.gettempdir()) / "aotc-fuzz"))
     made.add_argument("--compiler", default="gcc")
     made.add_argument("--found", default="", help="where failing models are written, made small")
+    made.add_argument("--directed", action="store_true", help="start with declared cases, in turn")
+    made.add_argument(
+        "--coverage",
+        default="",
+        metavar="FILE",
+        help="add what was reached to FILE; exit code 1 unless it has all of docs/operators.md",
+    )
     made.add_argument("-v", action="store_true", help="what was refused, too")
     return made
 
@@ -36,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
 def main() -> int:
     """Run the command line."""
     from fuzz.check import DEFECTS, sweep
+    from fuzz.coverage import missing, remember, report
     from fuzz.execute import Cache
     from fuzz.minimise import minimise, save
 
@@ -46,10 +54,14 @@ def main() -> int:
     folder = Path(args.cache) / f"batch{os.getpid()}"
     found = Path(args.found or Path(args.cache) / "found")
     counts: Counter[str] = Counter()
+    pairs: set[tuple[str, str]] = set()
     begin = time.monotonic()
     for first in range(args.seed, args.seed + args.n, BATCH):
         seeds = range(first, min(first + BATCH, args.seed + args.n))
-        for o in sweep(seeds, store, folder, names, only):
+        chosen = [-1 - s for s in seeds] if args.directed else seeds
+        for o in sweep(chosen, store, folder, names, only):
+            if o.result in ("pass", "pass, one oracle"):
+                pairs |= o.reached | o.model.pairs
             counts[o.result] += 1
             if o.result in DEFECTS:
                 print(o.text, flush=True)
@@ -59,6 +71,11 @@ def main() -> int:
                 print(o.text, flush=True)
         rate = sum(counts.values()) / (time.monotonic() - begin)
         print(f"{seeds.stop - args.seed} {dict(counts)} {rate:.1f}/s", flush=True)
+    if args.coverage:
+        known = remember(Path(args.coverage), pairs)
+        print(report(known))
+        if missing(known):
+            return 1
     return 1 if any(counts[d] for d in DEFECTS) else 0
 
 

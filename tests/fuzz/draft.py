@@ -35,6 +35,10 @@ EXACT = set(
 FLOATS = ("float32", "float16", "bfloat16", "float64")
 
 
+#: Types that any operator may have; others come and go within a family.
+KINDS = set(FLOATS) | set("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split())
+
+
 class Reject(Exception):
     """What was drawn does not fit here; draw something else."""
 
@@ -210,7 +214,7 @@ class Draft:
             n
             for n, a in self.values.items()
             if (dynamic or n not in self.dynamic)
-            and a.dtype.kind not in "OSU"
+            and a.dtype.name in KINDS
             and n not in self.consts
             and (suits is None or suits(a))
         ]

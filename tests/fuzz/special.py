@@ -70,6 +70,17 @@ def adopt_case(d: Draft, pattern: Pattern, one: Case) -> None:
         d.wild = wild
 
 
+def opset_of(pattern: Pattern, one: Case) -> int:
+    """The oldest opset of those drawn in which a case means what it says."""
+    from harness import model_of
+
+    nodes = model_of(pattern.graph, one).graph.node
+    for opset in (21, 22, 23, 24, 25):
+        if all(available(Draft(np.random.default_rng(0), opset), n) for n in nodes):
+            return opset
+    return onnx.defs.onnx_opset_version()
+
+
 def available(d: Draft, node: onnx.NodeProto) -> bool:
     """Whether the draft's opset has the node's operator, of the version the case is written for."""
     if node.domain:
@@ -118,7 +129,7 @@ def strings(d: Draft) -> None:
         return
     if op in ("StringNormalizer", "TfIdf"):
         action = d.word("LOWER UPPER NONE")
-        attrs = {"stopwords": ["a", "x y  z"]} if d.chance(0.5) else {}
+        attrs = {"stopwords": ["a", "Hello"]} if d.chance(0.5) else {}
         d.add("StringNormalizer", [x], case_change_action=action, is_case_sensitive=1, **attrs)
         d.dynamic.update(d.nodes[-1].output)
         return
