@@ -31,6 +31,9 @@ static const struct {
     {MEAN, DNNL_ARG_MEAN},
     {VARIANCE, DNNL_ARG_VARIANCE},
     {SCRATCH, DNNL_ARG_SCRATCHPAD},
+    {POST0, DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1},
+    {POST1, DNNL_ARG_ATTR_MULTIPLE_POST_OP(1) | DNNL_ARG_SRC_1},
+    {POST2, DNNL_ARG_ATTR_MULTIPLE_POST_OP(2) | DNNL_ARG_SRC_1},
 #if AOT_DNNL_V3 /* 2.x has them in the attributes */
     {SCALE_X, DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_0},
     {SCALE_X1, DNNL_ARG_ATTR_SCALES | DNNL_ARG_SRC_1},
@@ -212,16 +215,29 @@ dnnl_status_t aot_dnnl_start(aot_new *n, void **session) {
     return status;
 }
 
-dnnl_status_t aot_dnnl_begin(aot_new *n, void **session, int sum, int act, float alpha,
-                             float beta) {
+/* Append the operation with a tensor, whose memory is the slot of its number among the others. */
+static dnnl_status_t append_post(void **slots, const aot_new *n, dnnl_post_ops_t ops,
+                                 const aot_after *after) {
+    const dnnl_alg_kind_t alg = after->post == 1 ? dnnl_binary_add : dnnl_binary_mul;
+    const int at = dnnl_post_ops_len(ops);
+    dnnl_memory_t memory = NULL;
+    dnnl_status_t status = dnnl_post_ops_append_binary(ops, alg, md_ref(after->y));
+    THEN(status, dnnl_memory_create(&memory, md_ref(after->y), n->engine, DNNL_MEMORY_NONE));
+    slots[POST0 + at] = memory;
+    return status;
+}
+
+dnnl_status_t aot_dnnl_begin(aot_new *n, void **slots, void **session, const aot_after *after) {
     dnnl_post_ops_t ops = NULL;
     dnnl_status_t status = aot_dnnl_start(n, session);
-    if (!sum && act == AOT_DNNL_ACT_NONE)
+    if (!after->sum && after->act == AOT_DNNL_ACT_NONE && !after->post)
         return status;
     THEN(status, dnnl_post_ops_create(&ops));
-    if (sum)
+    if (after->sum)
         THEN(status, append_sum(ops, 1.0f));
-    THEN(status, append_act(ops, act, alpha, beta));
+    THEN(status, append_act(ops, after->act, after->alpha, after->beta));
+    if (after->post)
+        THEN(status, append_post(slots, n, ops, after));
     THEN(status, dnnl_primitive_attr_set_post_ops(n->attr, ops));
     if (ops != NULL)
         (void)dnnl_post_ops_destroy(ops);
@@ -389,6 +405,14 @@ aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r,
         if (status == dnnl_success)
             memcpy(y, r, bytes);
     }
+    THEN(status, execute(slots, y, x, scratch));
+    return told(status);
+}
+
+aot_status aot_dnnl_run_post(void **slots, void *y, const void *x, const void *post,
+                             void *scratch) {
+    const int at = slots[POST0] != NULL ? POST0 : slots[POST1] != NULL ? POST1 : POST2;
+    dnnl_status_t status = point(slots[at], post);
     THEN(status, execute(slots, y, x, scratch));
     return told(status);
 }

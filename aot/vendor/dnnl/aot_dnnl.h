@@ -13,7 +13,7 @@
 
 #include "aot/aot.h"
 
-enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 21 };
+enum { AOT_DNNL_SESSION_SLOTS = 3, AOT_DNNL_SLOTS = 24 };
 
 /* Types of elements. Creators refuse bfloat16 on processors for which the library has no code. */
 enum { AOT_DNNL_F32 = 0, AOT_DNNL_BF16 = 1 };
@@ -32,8 +32,9 @@ typedef struct aot_dnnl_conv_params {
     int32_t x_block; /* channels of x in blocks of so many, 0 if row-major */
     int32_t y_block; /* the same of y and r */
     int32_t transposed;
-    int32_t sum; /* whether a residual r is added */
-    int32_t act; /* AOT_DNNL_ACT_* */
+    int32_t sum;  /* whether a residual r is added */
+    int32_t act;  /* AOT_DNNL_ACT_* */
+    int32_t post; /* then: 1 + r, 2 * r; not with sum */
     float alpha;
     float beta;
     int64_t scratch; /* bytes of the arena that runs bring along */
@@ -56,6 +57,7 @@ typedef struct aot_dnnl_dense_params {
     int64_t n;
     int32_t sum;
     int32_t act;
+    int32_t post;
     float alpha;
     float beta;
     int64_t scratch; /* bytes of the arena that runs bring along */
@@ -327,6 +329,11 @@ AOT_WARN_UNUSED aot_status aot_dnnl_run(void **slots, void *y, const void *x, vo
 AOT_WARN_UNUSED aot_status aot_dnnl_run2(void **slots, void *y, const void *x, const void *x1);
 AOT_WARN_UNUSED aot_status aot_dnnl_run_sum(void **slots, void *y, const void *x, const void *r,
                                             void *scratch);
+
+/* Execute with the operand `post` of what follows the activation: it has y's size and another
+ * place. */
+AOT_WARN_UNUSED aot_status aot_dnnl_run_post(void **slots, void *y, const void *x, const void *post,
+                                             void *scratch);
 
 /* Execute a recurrent layer; yh, yc, h and c: [batch, hidden], NULL where it has none. */
 AOT_WARN_UNUSED aot_status aot_dnnl_run_recurrent(void **slots, void *y, void *yh, void *yc,

@@ -27,6 +27,9 @@ enum {
     SCALE_X1, /* of the second input's */
     SCALE_W,  /* of the weights' */
     ZERO_X,   /* the first input's zero point */
+    POST0,    /* the tensor that the first operation after the product takes, */
+    POST1,    /* or the second, */
+    POST2,    /* or the third */
     SCRATCH,
     SESSION,
     IN_ARENA
@@ -48,8 +51,18 @@ dnnl_status_t aot_dnnl_alg(int act, float *alpha, float *beta, dnnl_alg_kind_t *
 /* Attributes with no more in them than that scratch is ours to place. */
 dnnl_status_t aot_dnnl_start(aot_new *n, void **session);
 
-/* Attributes: scratch is ours to place; then the residual and the activation of a product. */
-dnnl_status_t aot_dnnl_begin(aot_new *n, void **session, int sum, int act, float alpha, float beta);
+/* What follows a product: a residual, an activation, 1 + or 2 * a tensor described by `y`. */
+typedef struct {
+    int sum;
+    int act;
+    float alpha;
+    float beta;
+    int post;
+    const aot_md *y;
+} aot_after;
+
+/* Attributes: scratch is ours to place; then what follows a product. */
+dnnl_status_t aot_dnnl_begin(aot_new *n, void **slots, void **session, const aot_after *after);
 
 /* A memory described as the primitive wants argument `what`; its address comes with each run. */
 dnnl_status_t aot_dnnl_attach(void **slot, const aot_new *n, dnnl_query_t what, int index);

@@ -15,14 +15,15 @@ aot_status aot_dnnl_conv(void **slots, void **session, const void *w, const void
                          const aot_dnnl_conv_params *p) {
     aot_md x = MD_EMPTY, y = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY, bias = MD_EMPTY;
     aot_window o;
-    aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, p->sum, p->act, p->alpha, p->beta);
+    aot_new n = {NULL, NULL, NULL};
+    const aot_after after = {p->sum, p->act, p->alpha, p->beta, p->post, &y};
+    dnnl_status_t status = of_type(&y, p->type, p->rank, p->y, aot_dnnl_tag(p->rank, p->y_block));
     widen(o.s, p->s, p->rank - 2);
     widen(o.d, p->d, p->rank - 2);
     widen(o.before, p->before, p->rank - 2);
     widen(o.after, p->after, p->rank - 2);
     THEN(status, of_type(&x, p->type, p->rank, p->x, aot_dnnl_tag(p->rank, p->x_block)));
-    THEN(status, of_type(&y, p->type, p->rank, p->y, aot_dnnl_tag(p->rank, p->y_block)));
+    THEN(status, aot_dnnl_begin(&n, slots, session, &after));
     THEN(status, of_type(&any, p->type, p->w_rank, p->w, dnnl_format_tag_any));
     THEN(status, of_type(&user, p->type, p->w_rank, p->w, aot_dnnl_plain_tag(p->w_rank)));
     THEN(status, md_new(&bias, 1, &p->y[1], dnnl_a));
@@ -46,10 +47,11 @@ aot_status aot_dnnl_dense(void **slots, void **session, const void *w, const voi
                           const aot_dnnl_dense_params *p) {
     const dnnl_dim_t dx[2] = {p->m, p->k}, dw[2] = {p->n, p->k}, dy[2] = {p->m, p->n};
     aot_md x = MD_EMPTY, y = MD_EMPTY, any = MD_EMPTY, user = MD_EMPTY, bias = MD_EMPTY;
-    aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, p->sum, p->act, p->alpha, p->beta);
+    aot_new n = {NULL, NULL, NULL};
+    const aot_after after = {p->sum, p->act, p->alpha, p->beta, p->post, &y};
+    dnnl_status_t status = of_type(&y, p->type, 2, dy, dnnl_ab);
+    THEN(status, aot_dnnl_begin(&n, slots, session, &after));
     THEN(status, of_type(&x, p->type, 2, dx, dnnl_ab));
-    THEN(status, of_type(&y, p->type, 2, dy, dnnl_ab));
     THEN(status, of_type(&any, p->type, 2, dw, dnnl_format_tag_any));
     THEN(status, of_type(&user, p->type, 2, dw, dnnl_ba));
     THEN(status, md_new(&bias, 1, &p->n, dnnl_a));
@@ -70,7 +72,7 @@ aot_status aot_dnnl_matmul(void **slots, void **session, const aot_dnnl_matmul_p
     const dnnl_format_tag_t tag = aot_dnnl_plain_tag(p->rank);
     aot_md x = MD_EMPTY, x1 = MD_EMPTY, y = MD_EMPTY;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, of_type(&x, p->type, p->rank, p->x, tag));
     THEN(status, of_type(&x1, p->type, p->rank, p->x1, tag));
     THEN(status, of_type(&y, p->type, p->rank, p->y, tag));
@@ -90,7 +92,7 @@ aot_status aot_dnnl_pool(void **slots, void **session, const aot_dnnl_pool_param
     aot_window o;
     aot_md x = MD_EMPTY, y = MD_EMPTY;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     widen(o.k, p->k, p->rank - 2);
     widen(o.s, p->s, p->rank - 2);
     widen(o.d, p->d, p->rank - 2);
@@ -110,7 +112,7 @@ aot_status aot_dnnl_eltwise(void **slots, void **session, const aot_dnnl_eltwise
     dnnl_alg_kind_t alg = dnnl_eltwise_relu;
     float alpha = p->alpha, beta = p->beta;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, aot_dnnl_alg(p->act, &alpha, &beta, &alg));
     THEN(status, of_type(&x, p->type, 1, &p->n, dnnl_a));
     THEN(status, new_eltwise(&n, alg, &x, alpha, beta));
@@ -125,7 +127,7 @@ aot_status aot_dnnl_binary(void **slots, void **session, const aot_dnnl_binary_p
     const dnnl_format_tag_t tag = aot_dnnl_plain_tag(p->rank);
     aot_md x = MD_EMPTY, x1 = MD_EMPTY;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, of_type(&x, p->type, p->rank, p->x, tag));
     THEN(status, of_type(&x1, p->type, p->rank, p->x1, tag));
     THEN(status, new_binary(&n, algs[p->kind], &x, &x1, &x));
@@ -141,7 +143,7 @@ aot_status aot_dnnl_softmax(void **slots, void **session, const aot_dnnl_softmax
     const int rank = p->inner == 1 ? 2 : 3;
     aot_md x = MD_EMPTY;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, of_type(&x, p->type, rank, dims, aot_dnnl_plain_tag(rank)));
     THEN(status, new_softmax(&n, p->log, &x, 1));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
@@ -154,7 +156,7 @@ aot_status aot_dnnl_layernorm(void **slots, void **session, const void *scale, c
     const dnnl_dim_t dims[2] = {p->outer, p->inner};
     aot_md x = MD_EMPTY;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, of_type(&x, p->type, 2, dims, dnnl_ab));
     THEN(status, new_layer_normalization(&n, &x, p->epsilon));
     THEN(status, aot_dnnl_attach_row(&slots[SCALE], &n, p->inner, scale));
@@ -168,7 +170,7 @@ aot_status aot_dnnl_affine(void **slots, void **session, const void *scale, cons
                            const void *zeros, const void *ones, const aot_dnnl_affine_params *p) {
     aot_md x = MD_EMPTY;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, of_type(&x, p->type, p->rank, p->x, aot_dnnl_tag(p->rank, p->block)));
     THEN(status, new_batch_normalization(&n, &x, p->relu));
     THEN(status, aot_dnnl_attach_row(&slots[SCALE], &n, p->x[1], scale));
@@ -183,7 +185,7 @@ aot_status aot_dnnl_affine(void **slots, void **session, const void *scale, cons
 aot_status aot_dnnl_lrn(void **slots, void **session, const aot_dnnl_lrn_params *p) {
     aot_md x = MD_EMPTY;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, of_type(&x, p->type, 4, p->x, aot_dnnl_tag(4, p->block)));
     THEN(status, new_lrn(&n, &x, p->size, p->alpha, p->beta, p->bias));
     THEN(status, aot_dnnl_finish(slots, session, &n, 0));
@@ -197,7 +199,7 @@ aot_status aot_dnnl_reduce(void **slots, void **session, const aot_dnnl_reduce_p
     const dnnl_dim_t from[3] = {p->outer, p->axis, p->inner}, to[3] = {p->outer, 1, p->inner};
     aot_md x = MD_EMPTY, y = MD_EMPTY;
     aot_new n;
-    dnnl_status_t status = aot_dnnl_begin(&n, session, 0, AOT_DNNL_ACT_NONE, 0.0f, 0.0f);
+    dnnl_status_t status = aot_dnnl_start(&n, session);
     THEN(status, of_type(&x, p->type, 3, from, dnnl_abc));
     THEN(status, of_type(&y, p->type, 3, to, dnnl_abc));
     THEN(status, new_reduction(&n, algs[p->kind], &x, &y));

@@ -38,7 +38,7 @@ backend = Backend(
     folder=Path(__file__).parent,
 )
 #: As in aot_dnnl.h.
-SESSION_SLOTS, SLOTS = 3, 21
+SESSION_SLOTS, SLOTS = 3, 24
 #: Blocks of channels for which the library has fast kernels; of bfloat16 only the largest.
 BLOCKS = (8, 16)
 #: Types of elements as aot_dnnl.h numbers them.

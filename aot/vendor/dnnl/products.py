@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -57,6 +58,45 @@ def family(
         yield made, constants
 
 
+#: Operators of two tensors behind a product and its activation, as aot_dnnl.h numbers them.
+POSTS = {"Add": 1, "Mul": 2}
+
+
+def chained(
+    name: str, params: tuple[str, ...], build: Callable[..., Any]
+) -> Iterator[tuple[Pattern, Constants]]:
+    """The pattern of `build`, each activation or none, then a sum or product with a tensor.
+
+    A sum with nothing between is a family of its own: there the library adds in place.
+    """
+    none = ("", (), lambda op, v: v, lambda m: NO_ACT)
+    for (suffix, extra, act, constants), post in product((none, *ACTS), POSTS):
+        if not suffix and post == "Add":
+            continue
+
+        def whole(op: Any, *values: Any, _act: Callable[..., Any] = act, _post: str = post) -> Any:
+            inner = _act(op, build(op, *values[: len(params)]), *values[len(params) : -1])
+            return getattr(op, _post)(inner, values[-1])
+
+        words = [name, *([suffix] if suffix else []), "then", post.lower()]
+        made = declare("_".join(words), (*params, *extra, "post"), whole)
+        made.check(same_shape)
+        if extra:
+            made.check(ordered_bounds)
+        yield made, constants
+
+
+def same_shape(m: Match) -> Checks:
+    """The tensor behind the activation has the result's type and shape."""
+    yield from floats(m.y, m.post)
+    yield m.post.shape == m.y.shape, f"operand {m.post.shape} of {m.root.op_type}, {m.y.shape}"
+
+
+def post_of(m: Match) -> int:
+    """What follows the activation (POSTS), 0 for nothing."""
+    return POSTS[m.root.op_type] if "post" in m.values else 0
+
+
 def ordered_bounds(m: Match) -> Checks:
     """Bounds of a Clip are known and in order."""
     known: list[float] = []
@@ -73,6 +113,9 @@ def run(
 ) -> None:
     """The call that executes a product, with its residual if it has one."""
     scratch = c.scratch(work.scratch)
+    if "post" in m.values:
+        c.call("aot_dnnl_run_post", state, m.y, x, m.post, scratch, status=True, macs=work.macs)
+        return
     if r is None:
         c.call("aot_dnnl_run", state, m.y, x, scratch, status=True, macs=work.macs)
         return
@@ -83,6 +126,9 @@ def run(
 def _example(made: Pattern, *arrays: Array) -> Case:
     """A case whose inputs are an activation, constants, a residual and the bounds of a Clip."""
     bounds = [np.array(v, np.float32) for v in (-0.5, 0.75)] if "clip" in made.name else []
+    if "then" in made.name:
+        every = [*arrays[:-1], *bounds, arrays[-1]]
+        return case(*every, const=tuple(range(1, len(every) - 1)))
     residual = len(arrays) - 1 if "add" in made.name else -1
     every = [*arrays, *bounds]
     return case(*every, const=tuple(i for i in range(1, len(every)) if i != residual))
@@ -103,7 +149,7 @@ def conv_layouts(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
         return {}
     few = groups == 1 and x[1] <= 3 and node.op_type == "Conv"
     wanted = {"x": PLAIN if few else blocks(x, v), "y": blocks(y, v)}
-    return {**wanted, "r": wanted["y"]} if "r" in m.values else wanted
+    return {**wanted, **{n: wanted["y"] for n in ("r", "post") if n in m.values}}
 
 
 def conv_fits(m: Match, node: NodeRef) -> Checks:
@@ -166,6 +212,7 @@ def record_conv(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
         y_block=m.y.layout.block,
         transposed=transposed,
         sum=m.values.get("r") is not None,
+        post=post_of(m),
         act=act.kind,
         alpha=act.alpha,
         beta=act.beta,
@@ -212,7 +259,7 @@ def _declare_conv(made: Pattern, constants: Constants) -> None:
     @made.cases
     def examples() -> Iterator[Case]:
         w = f32(5, 24, 3, 3, low=-0.2, high=0.2)
-        if "add" in made.name:
+        if "add" in made.name or "then" in made.name:
             yield _example(made, f32(1, 5, 7, 8), w.reshape(24, 5, 3, 3), f32(24), f32(1, 24, 5, 6))
         elif "transpose" in made.name:
             yield _example(made, f32(1, 5, 7, 8), w, f32(24))
@@ -224,6 +271,7 @@ for _made, _constants in (
     *family("conv", ("x", "w", "b"), _conv),
     *family("conv_add", ("x", "w", "b", "r"), _conv_add),
     *family("convtranspose", ("x", "w", "b"), _transposed),
+    *chained("conv", ("x", "w", "b"), _conv),
 ):
     _declare_conv(_made, _constants)
 
@@ -275,6 +323,7 @@ def record_dense(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
         k=k,
         n=n,
         sum=bool(residuals),
+        post=post_of(m),
         act=act.kind,
         alpha=act.alpha,
         beta=act.beta,
@@ -320,7 +369,8 @@ def _declare_dense(made: Pattern, constants: Constants) -> None:
         rows = [f32(2, 5, 33)] if made.name.startswith("dense") else [f32(5, 33)]
         biased = made.name.startswith(("gemm", "dense_bias"))
         more = [f32(20)] if biased else []
-        more += [f32(*rows[0].shape[:-1], 20)] if "add" in made.name else []
+        second = "add" in made.name or "then" in made.name
+        more += [f32(*rows[0].shape[:-1], 20)] if second else []
         yield _example(made, *rows, f32(33, 20, low=-0.3, high=0.3), *more)
 
 
@@ -330,6 +380,8 @@ for _made, _constants in (
     *family("dense", ("a", "b"), _matmul),
     *family("dense_add", ("a", "b", "r"), _matmul_add),
     *family("dense_bias_add", ("a", "b", "c", "r"), _matmul_bias_add),
+    *chained("gemm", ("a", "b", "c"), _gemm),
+    *chained("dense", ("a", "b"), _matmul),
 ):
     _declare_dense(_made, _constants)
 
