@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -34,6 +35,9 @@ from aot.program import (
 )
 from aot.target import Target
 from aot.vendor.backend import Pattern
+
+#: Bytes: what tensors are aligned to, and the most that can be asked for.
+ALIGN, MOST_ALIGN = 64, 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class LowerContext:
         self.states: list[State] = []
         self.carried: list[str] = []
         self.attached: dict[str, bytes] = {}
-        self._by_digest: dict[tuple[bytes, str, tuple[int, ...]], str] = {}
+        self._by_digest: dict[tuple[bytes, str, tuple[int, ...], int, str], str] = {}
         self._written: set[str] = set()
         self._origin = Origin((), ())
         self._backend, self._region = "c", -1
@@ -121,25 +125,42 @@ class LowerContext:
 
     # -- tensors ---------------------------------------------------------------------------
 
-    def const(self, data: np.ndarray[Any, Any], name: str = "const") -> Handle:
-        """A constant already in the order the kernel reads; equal contents are stored once."""
+    def const(
+        self,
+        data: np.ndarray[Any, Any],
+        name: str = "const",
+        align: int = ALIGN,
+        section: str = "",
+    ) -> Handle:
+        """A constant already in the order the kernel reads; equal contents are stored once.
+
+        Its address is a multiple of `align` bytes; `section` is a linker section to put it in.
+        """
+        _check_align(align)
+        if not re.fullmatch(r"[A-Za-z0-9_.$]*", section):
+            raise BackendError(f"a constant in a linker section {section!r}")
         data = np.asarray(data, order="C")
         digest = hashlib.blake2b(data.reshape(-1).view(np.uint8).data).digest()
-        key = (digest, data.dtype.name, data.shape)
+        key = (digest, data.dtype.name, data.shape, align, section)
         if key not in self._by_digest:
             base = self._fresh(f"{self._origin.nodes[0]}_{name}" if self._origin.nodes else name)
             dtype = dtypes.from_numpy(data.dtype)
-            self.tensors[base] = Tensor(base, data.shape, dtype, Role.CONST)
+            made = Tensor(base, data.shape, dtype, Role.CONST, align=align, section=section)
+            self.tensors[base] = made
             self.consts[base] = data
             self._by_digest[key] = base
         return Handle(self._by_digest[key])
 
-    def scratch(self, nbytes: int, name: str = "scratch") -> Handle | None:
-        """`nbytes` of arena that live during the one call they are passed to; None for 0."""
+    def scratch(self, nbytes: int, name: str = "scratch", align: int = ALIGN) -> Handle | None:
+        """`nbytes` of arena that live during the one call they are passed to; None for 0.
+
+        They begin at a multiple of `align` bytes.
+        """
+        _check_align(align)
         if nbytes <= 0:
             return None
         full = self._fresh(f"{self._origin.nodes[0]}_{name}")
-        self.tensors[full] = Tensor(full, (nbytes,), dtypes.U8, Role.SCRATCH)
+        self.tensors[full] = Tensor(full, (nbytes,), dtypes.U8, Role.SCRATCH, align=align)
         return Handle(full)
 
     def temp(
@@ -258,6 +279,12 @@ class LowerContext:
         if self.attached.setdefault(path, content) != content:
             raise BackendError(f"two different files {path}")
 
+    def source(self, name: str, text: str) -> None:
+        """Add a C source that was written for this model; it is compiled with the vendor's own."""
+        if not name.endswith((".c", ".h")) or "/" in name:
+            raise BackendError(f"a vendor's source is called {name!r} (needs NAME.c or NAME.h)")
+        self.attach(f"{source_folder(self._backend)}/{name}", text.encode("utf-8"))
+
     def view(self, y: ValueRef, x: ValueRef, offset: int = 0) -> None:
         """`y` is `x`'s memory from byte `offset` on: no call, unless ownership demands a copy."""
         ty, tx = self.tensor_of(y), self.tensor_of(x)
@@ -372,6 +399,17 @@ class LowerContext:
         if any(self.tensors[n].role is Role.CONST for n in found):
             return None
         return names.index(found[0]), names.index(found[1])
+
+
+def source_folder(vendor: str) -> str:
+    """Where a bundle has the C sources of a vendor."""
+    return f"src/vendor/{re.sub(r'[^A-Za-z0-9_]', '_', vendor)}"
+
+
+def _check_align(align: int) -> None:
+    if align < 1 or align & (align - 1) or align > MOST_ALIGN:
+        what = f"an alignment of {align} bytes (needs a power of two up to {MOST_ALIGN})"
+        raise BackendError(what)
 
 
 def layout_name(name: str, layout: Layout) -> str:

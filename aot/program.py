@@ -52,7 +52,8 @@ class Tensor:
     `shape` is ONNX's (logical); `layout` says how it is stored; `nbytes` is the stored size.
     A scratch tensor has shape (bytes,) and dtype uint8. `code_offset` is what the model's codes are
     above the stored ones, `channels` which of the model's (axis 1) it has if not all. `member` is
-    the identifier of an output in the C interface where another tensor has that name.
+    the identifier of an output in the C interface where another tensor has that name. `section` is
+    the linker section a vendor wants a constant in.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Tensor:
     code_offset: int = 0
     channels: tuple[int, ...] = ()
     member: str = ""
+    section: str = ""
 
     @property
     def nbytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,45 +24,61 @@ FILE_BYTES = 8192
 class Constants:
     """`tables` are (name, data) to define in C; `offsets` where the others are in `blob`.
 
-    `same` maps each constant to the one with equal bytes that is stored.
+    `same` maps each constant to the one with equal bytes that is stored. Constants that only one
+    vendor reads are in a blob of its own (`parts`; `owners` says whose they are), so that a bundle
+    without the vendor does not have them.
     """
 
     tables: tuple[tuple[str, np.ndarray[Any, Any]], ...]
     offsets: Mapping[str, int]
     same: Mapping[str, str]
     blob: Blob | None
+    parts: Mapping[str, Blob] = field(default_factory=dict)
+    owners: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all constants stored."""
-        return sum(d.nbytes for _, d in self.tables) + (self.blob.nbytes if self.blob else 0)
+        blobs = [*([self.blob] if self.blob else []), *self.parts.values()]
+        return sum(d.nbytes for _, d in self.tables) + sum(b.nbytes for b in blobs)
 
 
 def place_constants(program: Program, byte_order: str = "little") -> Constants:
     """Store each constant the calls read once, in order of first use (which helps prefetching)."""
-    used: dict[str, None] = {}
+    used: dict[str, set[str]] = {}
     for call in (*(s.create for s in program.states), *program.calls):
         for arg in call.pointers():
             base = program.base(arg.tensor)[0]
             if program.tensors[base].role is Role.CONST:
-                used.setdefault(base)
+                used.setdefault(base, set()).add(call.backend)
     arrays = {n: _stored(program, n) for n in used}
-    same = _duplicates(arrays)
+    same = _duplicates(arrays, {n: program.tensors[n].section for n in used})
+    owners = _owners(used, same)
     unique = [n for n in arrays if same[n] == n]
-    small = {n for n in unique if arrays[n].nbytes <= TABLE_BYTES}
+    small = {n for n in unique if arrays[n].nbytes <= TABLE_BYTES or program.tensors[n].section}
     if sum(arrays[n].nbytes for n in unique if n not in small) <= FILE_BYTES:
         small = set(unique)
     offsets: dict[str, int] = {}
-    parts = []
-    end = 0
+    pieces: dict[str, list[tuple[int, np.ndarray[Any, Any]]]] = {}
+    ends: dict[str, int] = {}
     for name in unique:
         if name not in small:
-            align = program.tensors[name].align
-            offsets[name] = end = -(-end // align) * align
-            parts.append((end, _ordered(arrays[name], byte_order)))
-            end += arrays[name].nbytes
+            owner, align = owners[name], program.tensors[name].align
+            offsets[name] = end = -(-ends.get(owner, 0) // align) * align
+            pieces.setdefault(owner, []).append((end, _ordered(arrays[name], byte_order)))
+            ends[owner] = end + arrays[name].nbytes
     tables = tuple((n, arrays[n]) for n in unique if n in small)
-    return Constants(tables, offsets, same, Blob(tuple(parts), end) if parts else None)
+    blobs = {owner: Blob(tuple(made), ends[owner]) for owner, made in pieces.items()}
+    shared = blobs.pop("", None)
+    return Constants(tables, offsets, same, shared, blobs, owners)
+
+
+def _owners(used: Mapping[str, set[str]], same: Mapping[str, str]) -> dict[str, str]:
+    """The vendor that alone reads a stored constant; "" for portable C and for several."""
+    readers: dict[str, set[str]] = {}
+    for name, backends in used.items():
+        readers.setdefault(same[name], set()).update(backends)
+    return {n: min(r) if len(r) == 1 and r != {"c"} else "" for n, r in readers.items()}
 
 
 def _stored(program: Program, name: str) -> np.ndarray[Any, Any]:
@@ -76,13 +92,17 @@ def _ordered(data: np.ndarray[Any, Any], byte_order: str) -> np.ndarray[Any, Any
     return data if byte_order == sys.byteorder else data.byteswap()
 
 
-def _duplicates(arrays: Mapping[str, np.ndarray[Any, Any]]) -> dict[str, str]:
-    """Each name → the first with the same dtype and bytes."""
-    by_head: dict[tuple[int, str, bytes], list[str]] = {}
+def _duplicates(
+    arrays: Mapping[str, np.ndarray[Any, Any]], sections: Mapping[str, str]
+) -> dict[str, str]:
+    """Each name → the first with the same dtype, bytes and section."""
+    by_head: dict[tuple[int, str, bytes, str], list[str]] = {}
     same = {}
     for name, data in arrays.items():
         raw = data.reshape(-1).view(np.uint8)
-        candidates = by_head.setdefault((data.nbytes, data.dtype.str, raw[:256].tobytes()), [])
+        candidates = by_head.setdefault(
+            (data.nbytes, data.dtype.str, raw[:256].tobytes(), sections[name]), []
+        )
         twin = next(
             (c for c in candidates if np.array_equal(arrays[c].reshape(-1).view(np.uint8), raw)),
             None,

@@ -177,8 +177,8 @@ _ARRAY_TYPES = {
 }  # fmt: skip
 
 
-def array(name: str, data: np.ndarray[Any, Any], align: int = 64) -> str:
-    """`static const` definition of the bytes of `data`, aligned to `align` bytes."""
+def array(name: str, data: np.ndarray[Any, Any], align: int = 64, section: str = "") -> str:
+    """`static const` definition of the bytes of `data`, aligned to `align` bytes, in `section`."""
     flat = np.ascontiguousarray(data).reshape(-1)
     kind = _ARRAY_TYPES.get((flat.dtype.kind, flat.dtype.itemsize), "")
     if kind in ("float", "double") and not np.isfinite(flat).all():
@@ -192,7 +192,8 @@ def array(name: str, data: np.ndarray[Any, Any], align: int = 64) -> str:
     elif flat.dtype.kind == "b":
         flat = flat.view(np.uint8)
     values = [_element(v, kind) for v in flat.tolist()] or ["0"]
-    head = f"AOT_ALIGNED({align}) static const {kind} {ident(name)}[{len(values)}] ="
+    where = f"AOT_SECTION({string(section)}) " if section else ""
+    head = f"AOT_ALIGNED({align}) {where}static const {kind} {ident(name)}[{len(values)}] ="
     return head + " {\n" + wrap(values) + "\n};"
 
 

@@ -22,6 +22,7 @@ from aot.emit_c.vendors import (
     cmake_weights,
     spell_cmake,
     spell_sources,
+    used_backends,
     vendors_of,
     without,
 )
@@ -74,8 +75,9 @@ def emit_c(
     headers = kernels.collect(c.header or f"{c.kernel}.h" for c in called)
     own = headers_of(program)
     specialise = options.specialise
-    parted, parts = region_files(program, plan, target, constants, specialise, twins)
-    vendors = vendors_of(program, options, parts)
+    backends = used_backends(program, options)
+    parted, parts = region_files(program, plan, target, constants, specialise, twins, backends)
+    vendors = vendors_of(program, backends, parts)
     values = _values(program, plan, target, options, constants, headers.math, vendors, twins)
     values["selftest"] = bool(samples)
     files: dict[str, File] = {
@@ -95,7 +97,7 @@ def emit_c(
     }
     if constants.blob is not None:
         files[f"src/{name}_weights.bin"] = constants.blob
-    if constants.blob is not None or any(p.blobs for p in parts):
+    if constants.blob is not None or any(p.blobs or p.own for p in parts):
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
     files = {path: files[path] for path in sorted(files)}
     manifest["libraries"] = list(vendors.links)
@@ -217,7 +219,7 @@ def _values(
         "arena_bytes": plan.arena_bytes,
         "portable_bytes": portable_bytes(plan, twins),
         "left_out": " || ".join(f"defined({w})" for w in without(vendors.parts)),
-        "regions": declarations(program, twins),
+        "regions": declarations(program, twins, [p.own for p in vendors.parts if p.own]),
         "vendor_sources": spell_sources(name, vendors),
         "arena_align": plan.alignment,
         "constants_bytes": constants.nbytes,

@@ -7,7 +7,7 @@ CMake chooses by choosing a file. The replacement calls the regions' twins, each
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.kernels import Headers, collect
 from aot.emit_c.render import render
 from aot.emit_c.run_order import (
+    Spelling,
     create,
     pointer,
     region_arguments,
@@ -27,23 +28,27 @@ from aot.emit_c.run_order import (
     stateful,
     step,
     trace_macros,
+    weights_of,
 )
 from aot.emit_c.trace import writes
-from aot.emit_c.write import File
+from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
-from aot.program import Access, Arg, Program
+from aot.program import Access, Arg, Call, Program, Role
 from aot.twin import Twin
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
     from aot.target import Target
+    from aot.vendor.backend import Backend
 
 
 @dataclass(frozen=True, slots=True)
 class VendorParts:
     """What CMake is told of one vendor: its source, the sources that replace it, big constants.
 
-    `blobs` are (prefix of the weights' symbol, bytes); `reason` says why there is no replacement.
+    `blobs` are (prefix of the weights' symbol, bytes) of what replaces it; `own` is that prefix of
+    the constants that only the vendor reads, "" if there are none. `reason` says why there is no
+    replacement.
     """
 
     vendor: str
@@ -51,6 +56,7 @@ class VendorParts:
     portable: tuple[str, ...]
     blobs: tuple[tuple[str, int], ...]
     reason: str = ""
+    own: str = ""
 
 
 def regions_by_vendor(program: Program) -> dict[str, list[int]]:
@@ -76,18 +82,59 @@ def spell_vendor(
     target: Target,
     constants: Constants,
     specialise: str,
-    vendor: str,
+    backend: Backend,
 ) -> str:
     """The calls of a vendor's regions, and its objects."""
+    vendor = backend.name
     s = spelling(program, plan, constants, headers_of(program, vendor), specialise)
+    s.failed = ctext.ident(backend.error) if backend.error else ""
     regions = regions_by_vendor(program)[vendor]
     made = [create(s, t) for t in program.states if t.create.backend == vendor]
     objects = _objects(program, vendor, made)
     functions = []
     for region in regions:
         steps = [step(s, i, c) for i, c in enumerate(program.calls) if c.region == region]
+        steps = _with_cache(s, region, steps, backend)
         functions += _function(program, region, steps)
     return spell_file(s, target, f"the regions of {vendor}", regions, [*objects, *functions])
+
+
+def _with_cache(s: Spelling, region: int, steps: list[str], backend: Backend) -> list[str]:
+    """`steps` between the vendor's calls for what enters and what leaves a region."""
+    enters, leaves = border(s.program, region)
+    before, behind = [], []
+    if backend.clean:
+        before = [_on_bytes(s, backend.clean, Arg(n, Access.READ)) for n in (*enters, *leaves)]
+    if backend.invalidate:
+        behind = [_on_bytes(s, backend.invalidate, Arg(n, Access.WRITE)) for n in leaves]
+    return [*before, *steps, *behind]
+
+
+def _on_bytes(s: Spelling, function: str, arg: Arg) -> str:
+    bytes_ = s.program.tensors[arg.tensor].nbytes
+    return f"    {ctext.ident(function)}({pointer(s, arg)}, {bytes_});"
+
+
+def border(program: Program, region: int) -> tuple[list[str], list[str]]:
+    """Tensors in memory that a region reads and does not make, and those it makes for others."""
+    inside = [c for c in program.calls if c.region == region]
+    outside = [c for c in program.calls if c.region != region]
+    made = {program.base(n)[0] for c in inside for n in c.writes()}
+    kept = {program.base(n)[0] for c in outside for n in c.reads()}
+    kept |= {*program.outputs, *program.carried, *(s.tensor for s in program.shapes)}
+    roles = {n: program.tensors[program.base(n)[0]].role for c in inside for n in _named(c)}
+    enters = [
+        n
+        for c in inside
+        for n in c.reads()
+        if roles[n] is not Role.CONST and program.base(n)[0] not in made
+    ]
+    leaves = [n for c in inside for n in c.writes() if program.base(n)[0] in kept]
+    return list(dict.fromkeys(enters)), list(dict.fromkeys(leaves))
+
+
+def _named(call: Call) -> list[str]:
+    return [a.tensor for a in call.pointers()]
 
 
 def _function(
@@ -184,7 +231,7 @@ def _border_calls(program: Program, twin: Twin) -> list[int]:
     ]
 
 
-def declarations(program: Program, twins: Sequence[Twin]) -> str:
+def declarations(program: Program, twins: Sequence[Twin], own_weights: Sequence[str]) -> str:
     """What the files of the bundle know of regions, vendors' objects and twins."""
     lines = []
     for regions in regions_by_vendor(program).values():
@@ -200,6 +247,8 @@ def declarations(program: Program, twins: Sequence[Twin]) -> str:
                 "    const unsigned char *const *in, unsigned char *const *out);"
             )
             lines.append(f"extern AOT_HIDDEN const unsigned char {twin.name}_weights[];")
+    for blob in own_weights:
+        lines.append(f"extern AOT_HIDDEN const unsigned char {blob}_weights[];")
     if not lines:
         return ""
     note = "/* The regions of vendors; where a vendor is left out, they call their twins. */"
@@ -213,21 +262,26 @@ def region_files(
     constants: Constants,
     specialise: str,
     twins: Sequence[Twin],
+    backends: Mapping[str, Backend],
 ) -> tuple[dict[str, File], list[VendorParts]]:
-    """The files of all vendors' regions, and what CMake must know."""
+    """The files of all vendors' regions, and what CMake must know. `backends` has all of them."""
     name = program.name
     files: dict[str, File] = {}
-    parts = []
+    parts: list[VendorParts] = []
     for vendor, regions in regions_by_vendor(program).items():
         source = f"src/{name}_{ctext.ident(vendor)}.c"
-        text = spell_vendor(program, plan, target, constants, specialise, vendor)
+        text = spell_vendor(program, plan, target, constants, specialise, backends[vendor])
         files[source] = text.encode("ascii")
+        blob = constants.parts.get(vendor)
+        prefix = weights_of(name, vendor) if blob is not None else ""
+        if blob is not None:
+            files.update(_weights(prefix, name, blob, target))
         own = [t for t in twins if t.region in regions]
         reason = next((t.reason for t in own if t.program is None), "")
         if len(own) != len(regions) and not reason:
             raise InternalError(f"{len(regions)} regions of {vendor} have {len(own)} twins")
         if reason:
-            parts.append(VendorParts(vendor, source, (), (), reason))
+            parts.append(VendorParts(vendor, source, (), (), reason, prefix))
             continue
         stand_in = f"src/{name}_{ctext.ident(vendor)}_portable.c"
         files[stand_in] = spell_portable(program, plan, vendor, own).encode("ascii")
@@ -238,7 +292,7 @@ def region_files(
             sources.append(f"src/{twin.name}_run.c")
             if nbytes:
                 blobs.append((twin.name, nbytes))
-        parts.append(VendorParts(vendor, source, tuple(sources), tuple(blobs)))
+        parts.append(VendorParts(vendor, source, tuple(sources), tuple(blobs), own=prefix))
     return files, parts
 
 
@@ -256,12 +310,19 @@ def _twin_files(
     }
     if constants.blob is None:
         return files, 0
-    files[f"src/{twin.name}_weights.bin"] = constants.blob
+    files.update(_weights(twin.name, owner, constants.blob, target))
+    return files, constants.blob.nbytes
+
+
+def _weights(name: str, owner: str, blob: Blob, target: Target) -> dict[str, File]:
+    """The files of the constants called `name`_weights in the bundle of model `owner`."""
     values: dict[str, object] = {
-        "name": twin.name,
+        "name": name,
         "owner": owner,
-        "bytes": constants.blob.nbytes,
+        "bytes": blob.nbytes,
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
     }
-    files[f"src/{twin.name}_weights.c"] = render("weights.c", values)
-    return files, constants.blob.nbytes
+    return {
+        f"src/{name}_weights.bin": blob,
+        f"src/{name}_weights.c": render("weights.c", values),
+    }

@@ -35,6 +35,7 @@ class Spelling:
     wrappers: dict[Signature, str] = field(default_factory=dict)
     fixed: frozenset[int] = frozenset()
     functions: list[str] = field(default_factory=list)
+    failed: str = ""  # the vendor's function that is told of errors
 
 
 def spell_run(
@@ -85,7 +86,10 @@ def spell_file(
     used = _constants_used(s, regions)
     includes = [f'#include "kernels/{h}"' for h in s.headers.direct]
     kept = [(n, d) for n, d in s.constants.tables if n in used]
-    tables = [ctext.array(f"{name}_c_{n}", d, s.program.tensors[n].align) for n, d in kept]
+    tensors = s.program.tensors
+    tables = [
+        ctext.array(f"{name}_c_{n}", d, tensors[n].align, tensors[n].section) for n, d in kept
+    ]
     params = [f"static const {k} {label} = {init};" for (k, init), label in s.params.items()]
     parts = [
         "/* SPDX-License-Identifier: MIT-0 */",
@@ -100,7 +104,7 @@ def spell_file(
         *_demands(name, target),
         *includes,
         "",
-        trace_macros("" if owner else name, defines=-1 in regions),
+        trace_macros("" if owner else name, -1 in regions, s.failed),
         *_section("Constants", tables),
         *_section("Parameters", params),
         *_section("Kernels", s.functions),
@@ -187,9 +191,13 @@ def _demands(name: str, target: Target) -> list[str]:
     return [f"#if {' || '.join(tests)}", f"#error {ctext.string(text)}", "#endif", ""]
 
 
-def trace_macros(name: str, defines: bool) -> str:
-    """STEP, TRY and REGION; traced unless `name` is "". One file `defines` what the trace sets."""
+def trace_macros(name: str, defines: bool, failed: str = "") -> str:
+    """STEP, TRY and REGION; traced unless `name` is "". One file `defines` what the trace sets.
+
+    `failed` is a vendor's function that TRY_SAYING tells of errors.
+    """
     own = f"#define {name.upper()}_TRACE_HERE\n" if defines else ""
+    saying = _SAYING.replace("FAILED", failed) if failed else ""
     test = f'#ifdef AOT_TRACE\n{own}#include "{name}_trace.h"\n#else' if name else "#if 1"
     return f"""\
 {test}
@@ -213,6 +221,21 @@ def trace_macros(name: str, defines: bool) -> str:
         if (status_ != AOT_OK) \\
             return status_; \\
     }} while (0)
+{saying}"""
+
+
+_SAYING = """\
+#define TRY_SAYING(index, node, call) \\
+    do { \\
+        aot_status status_; \\
+        BEFORE(index); \\
+        status_ = call; \\
+        if (status_ != AOT_OK) { \\
+            FAILED(node, status_); \\
+            return status_; \\
+        } \\
+        AFTER(index); \\
+    } while (0)
 """
 
 
@@ -241,8 +264,12 @@ def create(s: Spelling, state: State) -> str:
     if call.params:
         arguments.append("&" + _params(s, call.params))
     head = ctext.call(f"status = {ctext.ident(call.kernel)}", arguments, indent=" " * 8)
-    note = ctext.comment(" + ".join(call.origin.nodes) or state.name)
-    return f"    {note}\n    if (status == AOT_OK)\n{head}"
+    node = " + ".join(call.origin.nodes) or state.name
+    made = f"    {ctext.comment(node)}\n    if (status == AOT_OK)"
+    if not s.failed:
+        return f"{made}\n{head}"
+    told = f"        if (status != AOT_OK)\n            {s.failed}({ctext.string(node)}, status);"
+    return f"{made} {{\n{head}\n{told}\n    }}"
 
 
 def stateful(program: Program) -> list[str]:
@@ -321,13 +348,16 @@ def step(s: Spelling, index: int, call: Call) -> str:
     arguments = [_passed(s, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))]
     if call.params and not fixed:
         arguments.append("&" + _params(s, call.params))
-    macro = "TRY" if call.status else "STEP"
+    start = f"{'TRY' if call.status else 'STEP'}({index}"
+    if call.status and s.failed:
+        node = " + ".join(call.origin.nodes) or call.kernel
+        start = f"TRY_SAYING({index}, {ctext.string(node)}"
     head = f"    {ctext.comment(title(s.program, call))}\n"
     inner = ctext.call(function, arguments, indent="", tail="")
-    one = f"    {macro}({index}, {inner});"
+    one = f"    {start}, {inner});"
     if len(one) <= 98 and "\n" not in one:
         return head + one
-    return head + f"    {macro}({index}, {function}(\n{ctext.wrap(arguments, ' ' * 12)}));"
+    return head + f"    {start}, {function}(\n{ctext.wrap(arguments, ' ' * 12)}));"
 
 
 def _is_nothing(s: Spelling, call: Call) -> bool:
@@ -373,9 +403,15 @@ def pointer(s: Spelling, arg: Arg) -> str:
 def _constant(s: Spelling, name: str, offset: int) -> str:
     stored = s.constants.same[name]
     if stored in s.constants.offsets:
-        return _at(f"{s.program.name}_weights", s.constants.offsets[stored] + offset)
+        blob = weights_of(s.program.name, s.constants.owners.get(stored, ""))
+        return _at(f"{blob}_weights", s.constants.offsets[stored] + offset)
     table = f"{s.program.name}_c_{stored}"
     return f"(const unsigned char *){table} + {offset}" if offset else table
+
+
+def weights_of(name: str, vendor: str) -> str:
+    """Prefix of the weights' symbol: the model's, or those that only one vendor reads."""
+    return f"{name}_vendor_{ctext.ident(vendor)}" if vendor else name
 
 
 def _at(base: str, offset: int) -> str:

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aot.emit_c import ctext
-from aot.emit_c.regions import VendorParts
+from aot.emit_c.regions import VendorParts, regions_by_vendor
 from aot.errors import BackendError, InternalError
+from aot.lower_context import source_folder
 from aot.options import Options
 from aot.program import Program
 from aot.vendor.backend import Backend
@@ -59,22 +60,30 @@ class Vendors:
         return tuple(v.parts for v in self.each)
 
 
-def vendors_of(program: Program, options: Options, parts: Sequence[VendorParts]) -> Vendors:
-    """What the backends of the options add, as far as they have calls in `program`."""
-    own = {p.vendor: p for p in parts}
-    if not own:
-        return Vendors({})
+def used_backends(program: Program, options: Options) -> dict[str, Backend]:
+    """The backends that have calls in `program`, in order of preference, by name."""
+    used = set(regions_by_vendor(program))
+    used.discard("c")
+    if not used:
+        return {}
     named = {n.partition(":")[0] for n in options.backends}
-    ordered = (
-        *options.backends,
-        *sorted(set(own) - named),
-    )  # a model's own metadata may name more than the options
+    # A model's own metadata may name more than the options.
+    ordered = (*options.backends, *sorted(used - named))
+    return {b.name: b for b in backends_for(ordered, options=options) if b.name in used}
+
+
+def vendors_of(
+    program: Program, backends: Mapping[str, Backend], parts: Sequence[VendorParts]
+) -> Vendors:
+    """What the backends add to the bundle of `program`."""
+    own = {p.vendor: p for p in parts}
     files: dict[str, bytes] = {}
     each = []
-    for backend in (b for b in backends_for(ordered, options=options) if b.name in own):
-        sources = []
+    for backend in backends.values():
+        folder = f"{source_folder(backend.name)}/"
+        sources = [p for p, _ in program.attached if p.startswith(folder) and p.endswith(".c")]
         for name in backend.sources:
-            path = f"src/vendor/{ctext.ident(backend.name)}/{ctext.source_name(name)}"
+            path = f"{folder}{ctext.source_name(name)}"
             files[path] = _read(backend, name)
             sources += [path] if path.endswith(".c") else []
         find = f"cmake/find_{ctext.ident(backend.name)}.cmake" if backend.find else ""
@@ -112,10 +121,15 @@ def spell_sources(name: str, vendors: Vendors) -> str:
 option({option} "Compute the regions of {parts.vendor} with its code (OFF: portable C)" ON)
 if({option})
   list(APPEND sources {parts.source})
-else()
+{_own_weights(name, parts)}else()
 {_stand_in(name, parts)}endif()
 """
     return text
+
+
+def _own_weights(name: str, parts: VendorParts) -> str:
+    lines = cmake_weights(name, parts.own).splitlines() if parts.own else []
+    return "".join(f"  {line}\n" for line in lines)
 
 
 def _stand_in(name: str, parts: VendorParts) -> str:

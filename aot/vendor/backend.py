@@ -215,6 +215,8 @@ class Backend:
     leave alone; `speed` what `--partition cost` expects of it where nothing was measured.
     `definitions` are macros for the sources (`NAME=VALUE`), `memory` bytes of RAM that these take.
     `configure` makes the backend that a user asks for; without it there is nothing to ask.
+    `clean`, `invalidate` and `error` are C functions of `header` (docs/new-backend.md): around a
+    region they are given what enters and leaves it, and they are told of what failed.
     """
 
     name: str
@@ -230,6 +232,9 @@ class Backend:
     definitions: tuple[str, ...] = ()
     memory: int = 0
     configure: Callable[[Asked], Backend] | None = None
+    clean: str = ""
+    invalidate: str = ""
+    error: str = ""
     _region: RegionLowering | None = None
 
     def __post_init__(self) -> None:
