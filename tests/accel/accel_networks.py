@@ -258,7 +258,7 @@ def _elementwise(layer: Layer, values: list[Array]) -> Array:
     if kind == "softmax":
         assert layer.table is not None and r is not None
         s = VSet(instr("VSET0", {
-            "slot": 0, "mult": int(r.mult[0]), "shift": int(r.shift[0]), "za": r.za - 256,
+            "slot": 0, "mult": int(r.mult[0]), "shift": int(r.shift[0]), "za": r.za - (256 if r.za > 127 else 0),
             "zero": r.zero, "rq": int(r.rq),
         }))  # fmt: skip
         rows = [arith.softmax(row, layer.table, s) for row in a.reshape(-1, a.shape[2])]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.items import Load
 from aot.vendor.accel_sim.kinds import Mem
 from aot.vendor.accel_sim.network import AccelOptions, Tensor
-from aot.vendor.accel_sim.pack import pack, zero_blocks
+from aot.vendor.accel_sim.pack import pack, packed_size
 from aot.vendor.accel_sim.timing import linear_cycles
 
 ALIGN = 16
@@ -50,31 +51,21 @@ def pack_loads(c: Config, options: AccelOptions, loads: Sequence[Load], blob: Bl
     for load in loads:
         data = load.data
         if load.mem is Mem.WGT and options.compress != "off":
-            small, zeros = packed(data)
-            if _better(c, options, flash, data, small, zeros):
-                load.packed, load.zeros, data = len(small), zeros, small
+            size, zeros = _sizes(data)
+            if _better(c, options, flash, len(data), size, zeros):
+                load.packed, load.zeros, data = size, zeros, _packed(data)
         load.offset = blob.add(data)
 
 
-_PACKED: dict[bytes, tuple[bytes, int]] = {}
-
-
-def packed(data: bytes) -> tuple[bytes, int]:
-    """(compressed form, blocks of zeros)."""
-    if data not in _PACKED:
-        if len(_PACKED) > 4096:
-            _PACKED.clear()
-        small = pack(data)
-        _PACKED[data] = small, zero_blocks(small, len(data))
-    return _PACKED[data]
+_sizes = lru_cache(maxsize=8192)(packed_size)
+_packed = lru_cache(maxsize=8192)(pack)
 
 
 def _better(
-    c: Config, options: AccelOptions, flash: bool, data: bytes, small: bytes, zeros: int
+    c: Config, options: AccelOptions, flash: bool, size: int, small: int, zeros: int
 ) -> bool:
-    if len(small) >= len(data) or len(small) > 65535:
+    if small >= size or small > 65535:
         return False
     if options.compress == "on" or options.objective == "flash":
         return True
-    plain = linear_cycles(c, flash, len(data))
-    return linear_cycles(c, flash, len(data), len(small), zeros) < plain
+    return linear_cycles(c, flash, size, small, zeros) < linear_cycles(c, flash, size)

@@ -15,6 +15,7 @@ from aot.vendor.accel_sim.layers import (
     Vectors,
     first_row,
     rows_read,
+    windowed,
 )
 from aot.vendor.accel_sim.network import Layer, Tensor
 from aot.vendor.accel_sim.nodes import SPILL
@@ -56,16 +57,27 @@ def step_rows(layer: Layer, tiling: Tiling, height: int) -> int:
 
 
 def ring_rows(plan: Plan, layer: Layer, tiling: Tiling, index: int, single: bool) -> int:
-    """Rows of a streamed tensor that a layer needs in SPM at once."""
+    """Rows of a streamed tensor that a layer needs in SPM at once: of two steps, or of a `single`."""
     t, y = plan.tensors[index], plan.tensors[layer.output]
     rows = step_rows(layer, tiling, y.height)
-    if index == layer.output:
-        return min(t.height, rows * (1 if single else 2))
-    if layer.kind not in ("conv", "dw", "max", "average"):
-        return min(t.height, rows * (1 if single else 2))
-    w = layer.window
-    need = (rows - 1) * w.sh + (w.kh - 1) * w.dh + 1
-    return min(t.height, need + (0 if single else rows * w.sh))
+    steps = [(at, min(at + rows, y.height)) for at in range(0, y.height, rows)]
+    most = rows if index == layer.output else 0
+    for first, last in steps:
+        low, high = rows_needed(plan, layer, index, first, last)
+        most = max(most, high - low)
+    stride = layer.window.sh if windowed(layer, index) else 1
+    return min(t.height, most + (0 if single else rows * stride))
+
+
+def rows_needed(plan: Plan, layer: Layer, index: int, first: int, last: int) -> tuple[int, int]:
+    """(first, end) of the rows of a tensor that some rows of the output read, by every operand."""
+    t = plan.tensors[index]
+    windows = [n for n, other in enumerate(layer.inputs) if other == index]
+    low, high = t.height, 0
+    for n in windows:
+        low = min(low, first_row(layer, n, t, first))
+        high = max(high, rows_read(layer, n, t, last))
+    return min(low, high), high
 
 
 def uses(plan: Plan) -> dict[int, list[int]]:
@@ -161,6 +173,8 @@ class _Feed:
         """Load up to row `high`; rows from `low` on stay."""
         t = self.composer.plan.tensors[self.index]
         region, offset = self.composer.home(self.index)
+        if ring < t.height:
+            self.loaded = max(self.loaded, low)
         while self.loaded < high:
             last = min(t.height, max(high, self.loaded + self.piece))
             last = min(last, low + ring, self.loaded + self.piece if not ring else last)
@@ -220,7 +234,7 @@ class Composer:
             if root not in self.layout.streamed and not _outside(t):
                 return
             feed = self.feeds.setdefault(index, _Feed(self, index))
-            low, high = first_row(layer, t, step.first), rows_read(layer, t, step.last)
+            low, high = rows_needed(self.plan, layer, index, step.first, step.last)
             ring = self.layout.rings.get((root, g), 0)
             feed.ensure(g, low, high, ring if ring and ring < t.height else t.height)
             return

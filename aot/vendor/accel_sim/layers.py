@@ -55,17 +55,22 @@ def kernel(layer: Layer, ci: int) -> Kernel:
     return Kernel(w.kh, w.kw, w.sh, w.sw, w.dh, w.dw, ci, 0)
 
 
-def rows_read(layer: Layer, source: Tensor, last: int) -> int:
-    """Rows of an input that must be there for rows up to last - 1 of the output."""
-    if layer.kind not in ("conv", "dw", "max", "average"):
+def windowed(layer: Layer, index: int) -> bool:
+    """Whether windows of a layer read a tensor (and not only the pixel of the result)."""
+    return layer.kind in ("conv", "dw", "max", "average") and index == layer.inputs[0]
+
+
+def rows_read(layer: Layer, operand: int, source: Tensor, last: int) -> int:
+    """Rows that operand number `operand` must have for rows up to last - 1 of the output."""
+    if operand or not windowed(layer, layer.inputs[0]):
         return min(last, source.height)
     w = layer.window
     return max(0, min(source.height, (last - 1) * w.sh - w.top + (w.kh - 1) * w.dh + 1))
 
 
-def first_row(layer: Layer, source: Tensor, first: int) -> int:
-    """The first row of an input that rows from `first` on of the output read."""
-    if layer.kind not in ("conv", "dw", "max", "average"):
+def first_row(layer: Layer, operand: int, source: Tensor, first: int) -> int:
+    """The first row of operand number `operand` that rows from `first` on of the output read."""
+    if operand or not windowed(layer, layer.inputs[0]):
         return first if source.height > 1 else 0
     return max(0, min(first * layer.window.sh - layer.window.top, source.height))
 
@@ -110,11 +115,11 @@ class Products:
 
     def _inner(self, y: int, rows: int) -> None:
         t = self.tiling
-        if not t.keep:
-            self.b.forget(self.number)
-        elif self.y.channels > self.b.c.prm_channels:
-            self.b.forget(self.number, Mem.PRM)
         for x, cols in blocks(0, self.y.width, t.cols):
+            if not t.keep:
+                self.b.forget(self.number)
+            elif self.y.channels > self.b.c.prm_channels:
+                self.b.forget(self.number, Mem.PRM)
             for tile, n in blocks(0, self.count, t.tiles):
                 self._block(y, rows, x, cols, tile, n)
 

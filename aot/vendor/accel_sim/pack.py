@@ -25,78 +25,103 @@ MAX_ONES = 255
 Array = np.ndarray[Any, Any]
 
 
-def _folded(block: Array) -> Array:
-    wide = block.astype(np.int64)
-    return np.where(wide >= 0, 2 * wide, -2 * wide - 1)
+def _blocks_of(weights: bytes) -> tuple[Array, Array, Array]:
+    """(codes folded to numbers from 0, which are there, kind of every block), blocks by row."""
+    codes = np.frombuffer(weights, np.int8).astype(np.int64)
+    count = -(-len(codes) // BLOCK)
+    folded = np.zeros(count * BLOCK, np.int64)
+    folded[: len(codes)] = np.where(codes >= 0, 2 * codes, -2 * codes - 1)
+    there = np.arange(count * BLOCK) < len(codes)
+    folded, there = folded.reshape(-1, BLOCK), there.reshape(-1, BLOCK)
+    lengths = there.sum(axis=1)
+    sizes = [(folded >> k).sum(axis=1) + lengths * (k + 1) for k in range(RAW)]
+    kinds = np.argmin(np.stack([*sizes, 8 * lengths]), axis=0)
+    return folded, there, np.where(folded.any(axis=1), kinds, ZEROS)
+
+
+def _layout(folded: Array, there: Array, kinds: Array) -> tuple[Array, Array, Array]:
+    """(first bit of every block, first bit of every code, bits of all)."""
+    kind = kinds[:, None]
+    bits = np.where(kind == RAW, 8, (folded >> kind) + kind + 1)
+    bits = np.where(there & (kind != ZEROS), bits, 0)
+    lengths = 4 + bits.sum(axis=1)
+    starts = np.cumsum(lengths) - lengths
+    codes = starts[:, None] + 4 + np.cumsum(bits, axis=1) - bits
+    return starts, codes, lengths
+
+
+def packed_size(weights: bytes) -> tuple[int, int]:
+    """(bytes of the compressed form, blocks of zeros in it), without making it."""
+    folded, there, kinds = _blocks_of(weights)
+    total = int(_layout(folded, there, kinds)[2].sum())
+    return -(-total // 8), int((kinds == ZEROS).sum())
 
 
 def pack(weights: bytes) -> bytes:
     """The compressed form of int8 codes."""
-    codes = np.frombuffer(weights, np.int8)
-    value, count, out = 0, 0, bytearray()
-
-    def put(v: int, bits: int) -> None:
-        nonlocal value, count
-        value |= v << count
-        count += bits
-        whole = count // 8
-        if whole:
-            out.extend((value & ((1 << 8 * whole) - 1)).to_bytes(whole, "little"))
-            value >>= 8 * whole
-            count -= 8 * whole
-
-    for at in range(0, len(codes), BLOCK):
-        block = codes[at : at + BLOCK]
-        folded = _folded(block)
-        sizes = [int((folded >> k).sum()) + len(block) * (k + 1) for k in range(7)]
-        sizes.append(8 * len(block))
-        best = int(np.argmin(sizes))
-        if not block.any():
-            put(ZEROS, 4)
-            continue
-        put(best, 4)
-        for raw, v in zip(block.view(np.uint8).tolist(), folded.tolist(), strict=True):
-            if best == RAW:
-                put(raw, 8)
-            else:
-                ones = v >> best
-                put((1 << ones) - 1, ones + 1)
-                put(v & ((1 << best) - 1), best)
-    if count:
-        out.append(value)
-    return bytes(out)
+    folded, there, kinds = _blocks_of(weights)
+    starts, codes, lengths = _layout(folded, there, kinds)
+    out = np.zeros(int(lengths.sum()), np.uint8)
+    for n in range(4):
+        out[starts + n] = kinds >> n & 1
+    raw = there & (kinds == RAW)[:, None]
+    code = np.where(folded & 1, -(folded >> 1) - 1, folded >> 1) & 255
+    for n in range(8):
+        out[codes[raw] + n] = code[raw] >> n & 1
+    for k in range(RAW):
+        rice = there & (kinds == k)[:, None]
+        ones = folded[rice] >> k
+        first = np.cumsum(ones) - ones
+        out[np.repeat(codes[rice] - first, ones) + np.arange(int(ones.sum()))] = 1
+        for n in range(k):
+            out[codes[rice] + ones + 1 + n] = folded[rice] >> n & 1
+    return np.packbits(out, bitorder="little").tobytes()
 
 
 class _Bits:
-    """A reader of bits; raises StreamError at the end."""
+    """A reader of bits; raises StreamError at the end.
+
+    At every position it knows where the next zero is and the next eight bits as a number.
+    """
 
     def __init__(self, data: bytes) -> None:
-        self.bits: list[int] = np.unpackbits(
-            np.frombuffer(data, np.uint8), bitorder="little"
-        ).tolist()
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+        self.size = len(bits)
+        zeros = np.where(bits == 0, np.arange(self.size), self.size)
+        self.zero: list[int] = np.minimum.accumulate(zeros[::-1])[::-1].tolist() + [self.size]
+        long = np.concatenate([bits, np.zeros(8, np.uint8)]).astype(np.uint16)
+        eight = sum(long[n : n + self.size + 1] << n for n in range(8))
+        self.eight: list[int] = np.asarray(eight).tolist()
         self.at = 0
 
     @property
     def left(self) -> int:
         """Bits not yet taken."""
-        return len(self.bits) - self.at
+        return self.size - self.at
 
     def take(self, count: int) -> int:
-        """The next bits."""
-        if self.left < count:
-            raise StreamError(Fault.PACKED, "compressed weights end too early")
-        found = sum(bit << n for n, bit in enumerate(self.bits[self.at : self.at + count]))
+        """The next bits, at most eight."""
+        found = self.eight[min(self.at, self.size)] & ((1 << count) - 1)
         self.at += count
+        self._check()
         return found
 
-    def ones(self) -> int:
-        """How many ones come before the next zero, which is taken too."""
-        count = 0
-        while self.take(1):
-            count += 1
-            if count > MAX_ONES:
+    def rice(self, k: int, count: int) -> list[int]:
+        """The next `count` numbers: ones up to a zero, then k bits."""
+        at, zero, eight, mask, found = self.at, self.zero, self.eight, (1 << k) - 1, list[int]()
+        for _ in range(count):
+            end = zero[min(at, self.size)]
+            if end - at > MAX_ONES:
                 raise StreamError(Fault.PACKED, f"a code of more than {MAX_ONES} ones")
-        return count
+            found.append((end - at) << k | (eight[min(end + 1, self.size)] & mask))
+            at = end + 1 + k
+        self.at = at
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        if self.at > self.size:
+            raise StreamError(Fault.PACKED, "compressed weights end too early")
 
 
 def _block(bits: _Bits, n: int) -> list[int] | None:
@@ -108,13 +133,13 @@ def _block(bits: _Bits, n: int) -> list[int] | None:
         return None
     if kind == RAW:
         return [v - ((v >> 7) << 8) for v in (bits.take(8) for _ in range(n))]
-    codes = [(bits.ones() << kind) | bits.take(kind) for _ in range(n)]
+    codes = bits.rice(kind, n)
     if max(codes) > 255:
         raise StreamError(Fault.PACKED, f"a code of {max(codes)}")
     return [-(v >> 1) - 1 if v & 1 else v >> 1 for v in codes]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=2048)
 def _blocks(data: bytes, size: int) -> tuple[bytes, int]:
     bits, zeros = _Bits(data), 0
     out = np.zeros(size, np.int8)
