@@ -55,6 +55,10 @@ def _bias(edit: Editor, node: ir.Node) -> None:
         edit.drop_attribute(node, "beta")
         return
     bias, beta = array(value), float(attribute(node, "beta", 1.0))
+    if beta == 0.0:  # C is not read: it may hold what is no number
+        edit.set_input(node, 2, None)
+        edit.drop_attribute(node, "beta")
+        return
     columns = shape_of(node.outputs[0])[1]
     if bias is None or bias.dtype.kind != "f":
         return

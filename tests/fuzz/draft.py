@@ -65,14 +65,45 @@ def evaluate(
     return found
 
 
+#: Operators that move a window, and which input has its shape if no attribute does.
+WINDOWS = {
+    "Conv": 1,
+    "ConvInteger": 1,
+    "QLinearConv": 3,
+    "MaxPool": 0,
+    "AveragePool": 0,
+    "LpPool": 0,
+}
+
+
+def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
+    """Whether a window lies within what it moves over: if not, no two agree on the shape."""
+    if node.op_type not in WINDOWS:
+        return True
+    attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    extents = values[node.input[0]].shape[2:]
+    kernel = attrs.get("kernel_shape") or values[node.input[WINDOWS[node.op_type]]].shape[2:]
+    rank = len(kernel)
+    pads, steps = attrs.get("pads", [0] * (2 * rank)), attrs.get("dilations", [1] * rank)
+    if attrs.get("auto_pad", b"").startswith(b"SAME"):
+        return True
+    return all(
+        (k - 1) * step + 1 <= extent + before + behind
+        for k, step, extent, before, behind in zip(
+            kernel, steps, extents, pads[:rank], pads[rank:], strict=True
+        )
+    )
+
+
 def untrusted(node: onnx.NodeProto) -> bool:
     """Whether onnx.reference is known to be wrong on this.
 
-    It joins what a Loop scans instead of stacking it, and takes no activations of an RNN.
+    It joins what a Loop scans instead of stacking it, takes no activations of an RNN, and sums the
+    wrong channels in LRN.
     """
     if node.op_type in ("RNN", "GRU", "LSTM"):
         return any(a.name in ("activations", "clip") for a in node.attribute)
-    return node.op_type == "Loop" or node.domain == "com.microsoft"
+    return node.op_type in ("Loop", "LRN") or node.domain == "com.microsoft"
 
 
 def second_opinion(
@@ -272,6 +303,8 @@ class Draft:
         if not node.domain and not onnx.defs.has(node.op_type, self.opset):
             raise Reject
         used = [n for n in dict.fromkeys([*node.input, *captured(node)]) if n in self.values]
+        if not fits(node, self.values):
+            raise Reject
         feeds = {n: self.values[n] for n in used}
         ends = [n for n in node.output if n]
         found = self._computed(node, feeds, ends)

@@ -23,16 +23,6 @@ def tame(d: Draft) -> None:
         raise Reject
 
 
-def fits(x: tuple[int, ...], attrs: dict[str, Any], kernel: list[int]) -> None:
-    """A window larger than what it moves over is an error, or is not: nobody agrees."""
-    rank = len(kernel)
-    pads = attrs.get("pads", [0] * (2 * rank))
-    for i, (extent, k) in enumerate(zip(x[2:], kernel, strict=True)):
-        reach = (k - 1) * attrs.get("dilations", [1] * rank)[i] + 1
-        if reach > extent + pads[i] + pads[i + rank] and "SAME" not in attrs.get("auto_pad", ""):
-            raise Reject
-
-
 def window(d: Draft, rank: int) -> dict[str, Any]:
     """Kernel, strides, dilations and pads of a convolution."""
     kernel = [d.one(1, 1, 3, 3, 2, 5) for _ in range(rank)]
@@ -63,7 +53,6 @@ def conv(d: Draft) -> None:
     group = d.one(1, 1, 1, channels, d.one(*divisors))
     out = group * d.one(1, 1, 2, 3, 4, 8) if group > 1 else d.one(1, 2, 3, 4, 5, 8, 16, 17, 24, 33)
     w = window(d, rank)
-    fits(d.shape(x), w, w["kernel"])
     weights = small(d, [out, channels // group, *w.pop("kernel")])
     inputs = [x, d.const(weights) if d.chance(0.92) else d.feed(weights)]
     if d.chance(0.6):
@@ -151,7 +140,6 @@ def pool(d: Draft) -> None:
     if op == "LpPool":
         attrs["p"] = d.one(1, 2, 3)
         attrs.pop("ceil_mode", None)
-    fits(d.shape(x), attrs, kernel)
     both = op == "MaxPool" and d.chance(0.2)
     d.add(op, [x], 2 if both else 1, **attrs)
 
