@@ -129,7 +129,7 @@ class Net:
             more["table"] = self.rng.integers(-128, 128, 256).astype(np.int8)
         if kind == "softmax":
             table = np.round(np.exp(-np.arange(256) / 16) * 2**20).astype(np.int32)
-            requant = Requant(Rq.FLOAT, np.array([256]), np.array([14]), -128, za=255)
+            requant = Requant(Rq.FLOAT, np.array([1 << 24]), np.array([7]), -128, za=255)
             more |= {"table": table, "requant": requant}
         self.layers.append(Layer(kind, f"{kind}{len(self.layers)}", x, y, **more))
         return y
