@@ -18,7 +18,7 @@ from aot.dtypes import DType
 from aot.errors import BackendError
 from aot.layout import PLAIN, Layout
 from aot.options import Options
-from aot.partition.match import ValueRef
+from aot.partition.match import Match, ValueRef
 from aot.program import (
     Access,
     Arg,
@@ -104,6 +104,12 @@ class LowerContext:
         self._backend = pattern.backend if pattern else "c"
         self._folder = pattern.folder if pattern else None
         self._header = pattern.header if pattern else ""
+
+    def covers(self, matches: Sequence[Match], comment: str = "") -> None:
+        """Let the calls that follow stand for all these matches of a region."""
+        nodes = [n for m in matches for n in reversed(m.nodes)]
+        names, ops = tuple(n.name for n in nodes), tuple(n.op_type for n in nodes)
+        self._origin = Origin(names, ops, comment or self._origin.comment)
 
     def defines(self, handle: Handle) -> None:
         """Let `handle` count as an output of the current match: its first use writes it."""

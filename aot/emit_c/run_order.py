@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from aot.memory.plan import Plan
     from aot.target import Target
 
+#: Nodes of a call that its comment lists; of more it names the first and the last.
+MOST_NODES = 12
 #: What one emitted function is specialised on.
 Signature = tuple[object, ...]
 
@@ -327,7 +329,9 @@ def _execute(program: Program, steps: list[str]) -> str:
 
 def title(program: Program, call: Call) -> str:
     """`conv1 + relu: [1,3,96,96] -> [1,8,48,48]`."""
-    what = " + ".join(call.origin.nodes) or call.kernel
+    nodes = call.origin.nodes
+    what = " + ".join(nodes if len(nodes) <= MOST_NODES else (nodes[0], "...", nodes[-1]))
+    what = what or call.kernel
     text = call.origin.comment
     if not text:
         read = [t for n in call.reads() if (t := program.tensors[n]).role is not Role.CONST]

@@ -163,8 +163,8 @@ def _definitions(chosen: Config, machine: str) -> tuple[str, ...]:
 
 
 def simulator_bytes(c: Config) -> int:
-    """RAM of the simulated machine: its memories, queues and registers, rounded up."""
-    return c.spm + c.wgt + c.acc + 12 * c.prm_channels + c.lut + 12 * 1024
+    """RAM of the simulated machine, rounded up: memories, a buffer, queues and registers."""
+    return c.spm + c.wgt + c.acc + 12 * c.prm_channels + c.lut + 1024 * c.m + 12 * 1024
 
 
 backend = make(Asked())

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -42,43 +42,29 @@ class Part:
     outputs: tuple[ValueRef, ...]
 
 
-def _borders(
-    matches: Sequence[tuple[Pattern, Match]], leaving: set[str]
-) -> tuple[dict[str, ValueRef], dict[str, ValueRef]]:
-    """(inputs, outputs) of some matches by name; `leaving` are read elsewhere."""
-    made = {v.name: v for _, m in matches for v in m.outputs()}
-    ins = {
-        v.name: v
-        for _, m in matches
-        for _, v in m.inputs()
-        if not v.is_const and v.name not in made
-    }
-    return ins, {n: v for n, v in made.items() if n in leaving}
-
-
-def parts_of(region: RegionView) -> list[Part]:
-    """The region in parts with no more inputs and outputs than the machine has regions for."""
-    matches = list(region.matches)
-    always = {v.name for v in region.outputs}
-    parts = []
-    while matches:
-        best: Part | None = None
-        for end in range(len(matches), 0, -1):
-            later = {v.name for _, m in matches[end:] for _, v in m.inputs()}
-            ins, outs = _borders(matches[:end], always | later)
-            if len(ins) + len(outs) <= MAX_IOS:
-                best = Part(tuple(matches[:end]), tuple(outs.values()))
-                break
-        if best is None:
-            _, m = matches[0]
-            count = sum(1 for _, v in m.inputs() if not v.is_const) + 1
-            raise UnsupportedError(
-                f"accel_sim: {count} tensors of one operator in memory (at most {MAX_IOS})",
-                f"node {m.root.onnx_name}",
-            )
-        parts.append(best)
-        matches = matches[len(best.matches) :]
-    return parts
+def first_part(matches: Sequence[tuple[Pattern, Match]], always: set[str], most: int) -> Part:
+    """The first of some matches, `most` at most, with no more inputs and outputs than there are
+    regions; results in `always` leave the region, others are read by matches further on.
+    """
+    last: dict[str, int] = {}
+    for n, (_, m) in enumerate(matches):
+        last |= {v.name: n for _, v in m.inputs()}
+    made: dict[str, ValueRef] = {}
+    entering: set[str] = set()
+    best: Part | None = None
+    for n, (_, m) in enumerate(matches[:most]):
+        entering |= {v.name for _, v in m.inputs() if not v.is_const and v.name not in made}
+        made |= {v.name: v for v in m.outputs()}
+        outs = [v for v in made.values() if v.name in always or last.get(v.name, -1) > n]
+        if len(entering) >= MAX_IOS:  # it never becomes less
+            break
+        if len(entering) + len(outs) <= MAX_IOS:
+            best = Part(tuple(matches[: n + 1]), tuple(outs))
+    if best is not None:
+        return best
+    m = matches[0][1]
+    what = f"accel_sim: {len(entering) + 1} tensors of one operator (at most {MAX_IOS})"
+    raise UnsupportedError(what, f"node {m.root.onnx_name}")
 
 
 class Lowering:
@@ -93,14 +79,33 @@ class Lowering:
         """Lower a region."""
         places: dict[str, Handle] = {}
         leaving = {v.name for v in region.outputs}
-        for number, part in enumerate(parts_of(region)):
+        for number, (part, compiled, sources) in enumerate(self.programs(region)):
             for v in part.outputs:
                 if v.name not in leaving:  # from one program to the next, as it is stored
                     places[v.name] = c.temp(v.shape, v.dtype, v.layout, name=f"{v.name}_between")
-            network, sources = self.network(part)
-            compiled = compile_network(network, self.config, self.options)
             name = f"region_{region.index}" + (f"_{number}" if number else "")
-            self._record(c, name, part, compiled, sources, places)
+            layers = f"{len(compiled.layers)} layers, {compiled.cycles} cycles"
+            c.covers([m for _, m in part.matches], layers)
+            self._record(c, name, compiled, sources, places)
+
+    def programs(self, region: RegionView) -> Iterator[tuple[Part, Compiled, dict[int, ValueRef]]]:
+        """The parts of a region, compiled: as many matches at a time as the machine can take."""
+        always = {v.name for v in region.outputs}
+        matches = list(region.matches)
+        count = len(matches)
+        while matches:
+            part = first_part(matches, always, count)
+            try:
+                network, sources = self.network(part)
+                compiled = compile_network(network, self.config, self.options)
+            except UnsupportedError:
+                count = len(part.matches) // 2
+                if not count:
+                    raise
+                continue
+            yield part, compiled, sources
+            matches = matches[len(part.matches) :]
+            count = len(matches)
 
     def network(self, part: Part) -> tuple[Network, dict[int, ValueRef]]:
         """The layers of a part, and the values behind its regions of the system."""
@@ -114,7 +119,6 @@ class Lowering:
         self,
         c: LowerContext,
         name: str,
-        part: Part,
         compiled: Compiled,
         sources: Mapping[int, ValueRef],
         places: Mapping[str, Handle],
