@@ -21,6 +21,7 @@ from aot.build import read_json
 from aot.errors import AotError, BuildError
 from aot.image import explain_fault
 from aot.npz import read_npy, read_npz, write_bytes, write_npy, write_npz
+from aot.shapes.dims import padded
 
 Array = np.ndarray[Any, Any]
 
@@ -262,11 +263,7 @@ def _write_inputs(built: Built, steps: Sequence[Sequence[Array]], folder: Path) 
 
 def at_bound(array: Array, spec: Spec) -> Array:
     """An array as a bundle takes and leaves it: at the bound, elements first, then zeros."""
-    if not spec.extents or array.shape == spec.shape:
-        return array
-    padded = np.zeros(math.prod(spec.shape), array.dtype)
-    padded[: array.size] = array.ravel()
-    return padded.reshape(spec.shape)
+    return padded(array, spec.shape) if spec.extents else array
 
 
 def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:

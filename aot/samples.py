@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,14 +98,40 @@ def _keys(inputs: Sequence[Spec]) -> str:
     return "keys are NAME or s<k>/NAME; inputs: " + ", ".join(s.name for s in inputs)
 
 
-def random_sample(inputs: Sequence[Spec], graph: onnx.GraphProto | None, seed: int = 0) -> Sample:
-    """Seeded inputs: floats in [-1, 1), booleans, integers that are valid where they index."""
+def random_sample(
+    inputs: Sequence[Spec],
+    graph: onnx.GraphProto | None,
+    seed: int = 0,
+    dimensions: Sequence[Mapping[str, Any]] = (),
+    label: str = "",
+) -> Sample:
+    """Seeded inputs: floats in [-1, 1), booleans, integers that are valid where they index.
+
+    They are at their bounds but for `dimensions`, entries of the manifest with the key "size".
+    """
     limits = index_limits(graph) if graph is not None else {}
+    sizes = {tuple(place): d["size"] for d in dimensions for place in d["axes"]}
     arrays = []
     for i, spec in enumerate(inputs):
         rng = np.random.default_rng([seed, i])
-        arrays.append(_random(rng, spec, limits.get(spec.name, 2)))
-    return Sample("", tuple(arrays))
+        shape = tuple(sizes.get((i, axis), n) for axis, n in enumerate(spec.shape))
+        sized = replace(spec, shape=shape)
+        arrays.append(_random(rng, sized, limits.get(spec.name, 2)))
+    return Sample(label, tuple(arrays))
+
+
+def random_samples(
+    inputs: Sequence[Spec], graph: onnx.GraphProto | None, manifest: Mapping[str, Any]
+) -> tuple[Sample, ...]:
+    """Seeded inputs; of three sizes where runs say dimensions: the largest, smallest, between."""
+    dims = manifest.get("dimensions", ())
+    if not dims:
+        return (random_sample(inputs, graph),)
+    found = []
+    for seed, (label, share) in enumerate((("most", 1.0), ("least", 0.0), ("between", 0.5))):
+        sized = [{**d, "size": d["least"] + round(share * (d["most"] - d["least"]))} for d in dims]
+        found.append(random_sample(inputs, graph, seed, sized, label))
+    return tuple(found)
 
 
 #: Codes of quantised values; indices have 32 bits or more.

@@ -30,7 +30,7 @@ from aot.options import Options
 from aot.reference import Reference, open_reference
 from aot.regionwise import build_portable, compare_regions
 from aot.run import Built, Spec, execute, scratch, stream
-from aot.samples import Sample, random_sample, read_samples
+from aot.samples import Sample, random_samples, read_samples
 
 if TYPE_CHECKING:
     import onnx
@@ -195,7 +195,7 @@ def _samples(
         order = [i.name for i in user_inputs(graph)], [o.name for o in graph.output]
         tflite = options.requant == "tflite"
         return read_samples(file, built.inputs, built.outputs, order, tflite=tflite)
-    return (random_sample(built.inputs, graph),)
+    return random_samples(built.inputs, graph, built.manifest)
 
 
 def _bound(graph: onnx.GraphProto, options: Options) -> dict[str, Array]:

@@ -33,6 +33,7 @@ EXECUTED = (
     "docs/bundle.md",
     "docs/new-target.md",
     "docs/quantised.md",
+    "docs/dynamic.md",
 )
 # Programs a page runs beyond what every test has.
 NEEDS = {"docs/new-target.md": ("arm-none-eabi-gcc", "qemu-system-arm")}

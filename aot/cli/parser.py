@@ -156,7 +156,12 @@ def _backends(p: Parser) -> None:
 
 def _pins(p: Parser) -> None:
     p.add_argument(
-        "--dim", metavar="NAME=V", type=dim, action="append", default=[], help="pin a dimension"
+        "--dim",
+        metavar="NAME=V",
+        type=dim,
+        action="append",
+        default=[],
+        help="pin a dimension, or give it a range that every run chooses from: NAME=1..64",
     )
     p.add_argument(
         "--input-shape",

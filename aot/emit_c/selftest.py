@@ -11,6 +11,7 @@ import numpy as np
 from aot import dtypes
 from aot.emit_c import ctext, interface
 from aot.program import Program, Tensor
+from aot.shapes.dims import MOST_AXES, padded
 
 if TYPE_CHECKING:
     from aot.samples import Sample
@@ -63,6 +64,7 @@ def spell_selftest(program: Program, samples: Sequence[Sample], accuracy: str) -
             "",
             _table("unsigned char *const selftest_in", "IN", ins),
             _table("unsigned char *const selftest_out", "OUT", outs),
+            *_shapes(program, samples),
             "/* Of floats: relative, of the largest, absolute. */",
             "static const double selftest_tolerance[OUT][3] = {",
             ctext.wrap(tolerances or ["{0.0, 0.0, 0.0}"]),
@@ -74,8 +76,21 @@ def spell_selftest(program: Program, samples: Sequence[Sample], accuracy: str) -
     )
 
 
+def _shapes(program: Program, samples: Sequence[Sample]) -> list[str]:
+    """The shapes of the inputs, where runs say them; 0 behind the last axis."""
+    if not program.extents:
+        return []
+    rows = []
+    for sample in samples:
+        own = [(*a.shape, *[0] * (MOST_AXES - a.ndim))[:MOST_AXES] for a in sample.inputs]
+        rows.append(["{" + ", ".join(map(str, shape)) + "}" for shape in own])
+    return [_table("int64_t selftest_shape", f"IN][{MOST_AXES}", rows)]
+
+
 def _inputs(program: Program, sample: Sample) -> list[tuple[Tensor, np.ndarray[Any, Any]]]:
-    return list(zip(interface.inputs(program), sample.inputs, strict=True))
+    """Inputs as a run takes them: elements first, zeros up to the bound."""
+    pairs = zip(interface.inputs(program), sample.inputs, strict=True)
+    return [(t, padded(a, t.shape)) for t, a in pairs]
 
 
 def _vector(arrays: list[str], tensor: Tensor, data: np.ndarray[Any, Any], at: str) -> str:

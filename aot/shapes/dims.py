@@ -12,10 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from aot.errors import UnsupportedError
-from aot.shapes.nodes import DYNAMIC, original_name, set_type, shape_of
+from aot.shapes.nodes import DYNAMIC, Array, original_name, set_type, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -83,6 +86,15 @@ def _spread(extents: Extents, first: ir.Node, value: ir.Value, axes: dict[int, i
         node.replace_input_with(index, spread)
     extents.forget(value)
     extents.set(spread, axes)
+
+
+def padded(array: Array, shape: tuple[int, ...]) -> Array:
+    """An array as bundles take it: at the bound `shape`, elements first, then zeros."""
+    if array.shape == shape:
+        return array
+    made = np.zeros(prod(shape), array.dtype)
+    made[: array.size] = array.ravel()
+    return made.reshape(shape)
 
 
 def dimensions_of(graph: ir.Graph) -> tuple[Dimension, ...]:

@@ -426,6 +426,14 @@ static void self_test(state *s) {
         for (i = 0; i < AOT_MODEL_INPUTS; ++i)
             if (aot_model_input_specs[i].bytes > 0)
                 memcpy(s->in[i].data, selftest_in[k][i], aot_model_input_specs[i].bytes);
+#if AOT_MODEL_EXTENTS
+        for (i = 0; i < AOT_MODEL_INPUTS; ++i)
+            if (s->in[i].ndim <= 8) {
+                memcpy(s->in[i].shape, selftest_shape[k][i],
+                       (size_t)s->in[i].ndim * sizeof s->in[i].shape[0]);
+                stride(&s->in[i]);
+            }
+#endif
         run(s);
         for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
             const unsigned char *want = selftest_out[k][i];
