@@ -14,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE.parent / "ops")]
 
-BATCH = 100
+BATCH = 50
 
 
 def parser() -> argparse.ArgumentParser:
@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
         metavar="FILE",
         help="add what was reached to FILE; exit code 1 unless it has all of docs/operators.md",
     )
+    made.add_argument("--first", action="store_true", help="stop at the first defect, as it is")
     made.add_argument("-v", action="store_true", help="what was refused, too")
     return made
 
@@ -56,8 +57,9 @@ def main() -> int:
     counts: Counter[str] = Counter()
     pairs: set[tuple[str, str]] = set()
     begin = time.monotonic()
-    for first in range(args.seed, args.seed + args.n, BATCH):
-        seeds = range(first, min(first + BATCH, args.seed + args.n))
+    batch = 20 if args.first else BATCH
+    for first in range(args.seed, args.seed + args.n, batch):
+        seeds = range(first, min(first + batch, args.seed + args.n))
         chosen = [-1 - s for s in seeds] if args.directed else seeds
         for o in sweep(chosen, store, folder, names, only):
             if o.result in ("pass", "pass, one oracle"):
@@ -65,6 +67,8 @@ def main() -> int:
             counts[o.result] += 1
             if o.result in DEFECTS:
                 print(o.text, flush=True)
+                if args.first:
+                    return 1
                 small = minimise(o, store, folder)
                 print(f"    {save(small, found)}: {small.text}", flush=True)
             elif args.v and o.result in ("refused", "none"):

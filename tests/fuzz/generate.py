@@ -77,7 +77,7 @@ def grow(d: Draft, wanted: int, only: tuple[str, ...] = ()) -> list[str]:
     """Add families until there are `wanted` nodes; the names of those that were added."""
     families = load()
     names = [n for n in families if not only or n in only]
-    weights = np.array([families[n][1] for n in names])
+    weights = np.array([float(families[n][1]) for n in names])
     weights /= weights.sum()
     used = []
     for _ in range(12 * wanted):
@@ -109,16 +109,43 @@ def generate(seed: int, only: tuple[str, ...] = ()) -> Model | None:
     Seed −k starts with the declared case number k (modulo their number).
     """
     d = draft_of(abs(seed))
-    wanted = d.one(1, 1, 2, 4, 6, 8, 12, 16)
+    wanted = d.one(1, 1, 2, 4, 6, 8, 12, 16) if not only else d.upto(1, 5)
     used = directed(d, -seed) if seed < 0 else grow(d, wanted, only)
     if not d.nodes:
         return None
     outputs, pairs = choose_outputs(d), pairs_of(d)
     functions = [outlined(d, outputs)] if d.chance(0.12) else []
     proto = assemble(d, outputs, [f for f in functions if f])
+    if not well_typed(proto, d):
+        return None
     kept = {i.name: d.feeds[i.name] for i in proto.graph.input}
     errors = {o: d.errors.get(o, 0.0) for o in outputs}
     return Model(seed, proto, kept, errors, d.rough, tuple(used), pairs)
+
+
+def well_typed(proto: onnx.ModelProto, d: Draft) -> bool:
+    """Whether ONNX's own inference accepts the model and gives every value the type it has.
+
+    onnx.reference computes some operators in another type than they have.
+    """
+    try:
+        known = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=True)
+    except Exception:
+        return False
+    told = {v.name: v.type.tensor_type.elem_type for v in known.graph.value_info}
+    for o in proto.graph.output:
+        told[o.name] = o.type.tensor_type.elem_type
+    strings = {n for n, a in d.values.items() if a.dtype.kind in "OSU"}
+    return all(
+        n in strings or n not in d.values or told[n] == kind_of(d.values[n])
+        for n in told
+        if told[n]
+    )
+
+
+def kind_of(array: Array) -> int:
+    """ONNX's number of an array's type."""
+    return int(helper.np_dtype_to_tensor_dtype(array.dtype))
 
 
 def directed(d: Draft, number: int) -> list[str]:

@@ -7,6 +7,7 @@ model with onnx.helper and checks it.
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from fuzz.draft import Array, captured, typed
 from fuzz.execute import Cache
 from fuzz.generate import Model
 
-ROUNDS, BATCH = 40, 24
+ROUNDS, BATCH, SECONDS = 40, 24, 60.0
 
 
 def minimise(outcome: Outcome, store: Cache, folder: Path) -> Outcome:
@@ -29,7 +30,10 @@ def minimise(outcome: Outcome, store: Cache, folder: Path) -> Outcome:
     best = outcome
     if outcome.model.proto.functions:
         best = _smaller(best, [_inlined(outcome.model)], store, folder) or best
+    begin = time.monotonic()
     for _ in range(ROUNDS):
+        if time.monotonic() - begin > SECONDS:
+            return best
         found = None
         for candidates in _batches(_candidates(best.model)):
             found = _smaller(best, candidates, store, folder)

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plant each of fifty bugs in a copy of the compiler; the generator has to find it.
+
+    python tests/fuzz/planted.py [--only K,K…] [--budget N]
+
+Each bug gets `--budget` models of its families, and is found when one of them shows a defect: the
+same command that finds nothing in the real one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+sys.path[:0] = [str(HERE.parent)]
+
+from fuzz.mutants import MUTANTS, Mutant  # noqa: E402
+
+COPIED = ("aot", "runtime_c", "cmake", "tests/fuzz", "tests/ops")
+
+
+def copy(to: Path) -> None:
+    """What the fuzzer needs of the project."""
+    for part in COPIED:
+        leave = shutil.ignore_patterns("__pycache__", "build")
+        shutil.copytree(ROOT / part, to / part, ignore=leave, dirs_exist_ok=True)
+
+
+def plant(mutant: Mutant, root: Path) -> None:
+    """Put the bug in. Raises ValueError if the file does not have the text."""
+    path = root / mutant.file
+    text = path.read_text()
+    if mutant.old not in text:
+        raise ValueError(f"{mutant.file} does not have {mutant.old!r}")
+    path.write_text(text.replace(mutant.old, mutant.new, 1))
+
+
+def heal(mutant: Mutant, root: Path) -> None:
+    """Take the bug out again."""
+    shutil.copyfile(ROOT / mutant.file, root / mutant.file)
+
+
+def found(mutant: Mutant, root: Path, budget: int, cache: Path) -> str:
+    """The first defect that is shown, "" if none is."""
+    words = [sys.executable, "-B", str(root / "tests/fuzz"), "-n", str(budget), "--first"]
+    words += ["--families", mutant.families, "--cache", str(cache)]
+    words += ["--configs", "base"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode not in (0, 1) or "Traceback" in done.stderr:
+        raise RuntimeError(done.stderr[-2000:])
+    lines = [s for s in done.stdout.splitlines() if "seed" in s]
+    return lines[0][:150] if done.returncode else ""
+
+
+def main() -> int:
+    """Plant what was asked for; exit code 1 if anything is missed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", default="", help="numbers of bugs, from 0")
+    parser.add_argument("--budget", type=int, default=400, help="models per bug (400)")
+    parser.add_argument("--cache", default=str(Path(tempfile.gettempdir()) / "aotc-fuzz"))
+    args = parser.parse_args()
+    chosen = [int(k) for k in args.only.split(",") if k] or list(range(len(MUTANTS)))
+    missed = []
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        copy(root)
+        for k in chosen:
+            begin = time.monotonic()
+            plant(MUTANTS[k], root)
+            text = found(MUTANTS[k], root, args.budget, Path(args.cache))
+            heal(MUTANTS[k], root)
+            missed += [] if text else [k]
+            taken = time.monotonic() - begin
+            print(f"{k} {MUTANTS[k].file} {text or 'MISSED'} ({taken:.0f} s)", flush=True)
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} planted bugs found; missed: {missed}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
