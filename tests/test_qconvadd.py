@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnx_ir as ir
 import pytest
 
+import aot
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
@@ -28,3 +30,29 @@ def test_the_larger_convolution_takes_the_sum(swapped):
     fused = [i.match for i in chosen.items if "qconv_add" in i.pattern.name]
     assert len(fused) == 1, text
     assert fused[0].w.shape == (6, 4, 3, 3)
+
+
+@pytest.mark.parametrize("kind", ["Conv", "MatMul"])
+def test_sums_that_never_are_codes(kind, tmp_path):
+    """A product added to codes without a QuantizeLinear between: one rounding, in integers."""
+    shape = (1, 16, 12, 12) if kind == "Conv" else (150, 24)
+    net = Net(x=(S8, shape))
+    x = net.dq("x", SX, S8(-4))
+    if kind == "Conv":
+        steps = np.linspace(0.002, 0.006, 16).astype(np.float32)
+        w = net.dq(codes(16, 16, 3, 3), steps, np.zeros(16, S8), axis=0)
+        made = net.add("Conv", x, w, np.linspace(-1, 1, 16).astype(np.float32), pads=[1, 1, 1, 1])
+    else:
+        made = net.add("MatMul", x, net.dq(codes(24, 24), 0.004, S8(0)))
+    net.q(net.add("Relu", net.add("Add", x, made)), 0.07, S8(-128), out="y")
+    model = net.model(y=S8)
+    onnx.save(model, tmp_path / "m.onnx")
+    bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
+    kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
+    assert any("qconv_sum" in k for k in kernels), kernels
+    assert not any("f32" in k or "quantize" in k for k in kernels), kernels
+    given = codes(*shape)
+    got = np.asarray(bundle.load()(given)).astype(int)
+    want = onnx.reference.ReferenceEvaluator(model).run(None, {"x": given})[0].astype(int)
+    assert np.abs(got - want).max() <= 1
+    assert np.mean(got != want) <= 0.001

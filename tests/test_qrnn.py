@@ -120,3 +120,32 @@ def test_what_integers_do_not_compute_stays_float(
     assert kernels.count("aot_gru_f32") == 1
     # The weights are numbers again: only the codes of x are converted at run time.
     assert kernels.count("aot_dequantize") + kernels.count("aot_dequantize_f32") <= 1, kernels
+
+
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("layout", [0, 1])
+def test_states_and_the_last_of_them(direction: str, layout: int, tmp_path: Path) -> None:
+    """Both results, quantised alike: one layer of integers, the last states are cut from it."""
+    model = layer("GRU", {"direction": direction, "layout": layout, **LINEAR}, batch=2)
+    rnn = next(n for n in model.graph.node if n.op_type == "GRU")
+    rnn.output.append("h")
+    names = [n.input[1:] for n in model.graph.node if n.op_type == "QuantizeLinear"]
+    last = onnx.helper.make_node("QuantizeLinear", ["h", *names[0]], ["last"])
+    model.graph.node.append(last)
+    model.graph.output.append(
+        onnx.helper.make_tensor_value_info("last", onnx.TensorProto.INT8, None)
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
+    kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
+    assert not any("f32" in k or "quantize" in k for k in kernels), kernels
+    x = np.random.default_rng(5).integers(-128, 128, bundle_shape(model)).astype(S8)
+    every, last_codes = bundle.load()(x)
+    parts = [1] if direction == "reverse" else [0, 1] if direction == "bidirectional" else [0]
+    states = np.moveaxis(np.asarray(every), (1, 2) if layout else (0, 1), (0, 1))
+    want = [states[0 if way else -1, k] for k, way in enumerate(parts)]
+    np.testing.assert_array_equal(last_codes, np.stack(want, 1 if layout else 0))
+
+
+def bundle_shape(model: onnx.ModelProto) -> tuple[int, ...]:
+    return tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)

@@ -40,6 +40,7 @@ from aot.normalise.quant_bias import quant_bias
 from aot.normalise.quant_clips import quant_clips
 from aot.normalise.quant_dead import quant_dead
 from aot.normalise.quant_fold import fold_weights
+from aot.normalise.quant_last import quant_last
 from aot.normalise.quant_moves import quant_moves
 from aot.normalise.quant_nbits import quant_nbits
 from aot.normalise.quant_params import quant_params
@@ -86,6 +87,7 @@ PASSES: tuple[Pass, ...] = (
     interface,
     quant_clips,
     quant_moves,
+    quant_last,
     quant_signed,
     quant_bias,
     quant_dead,

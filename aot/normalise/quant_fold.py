@@ -41,7 +41,7 @@ ELEMENTWISE = ("Add", "Mul", "Sub")
 def fold_weights(edit: Editor, budget: Budget, sums: bool = False) -> bool:
     """Replace the constant codes no integer operator can use; whether there were any.
 
-    With `sums` some backend has integer convolutions whose sums are added to other codes.
+    With `sums` some backend has more convolutions than portable C whose sums are added to codes.
     """
     for node in edit.graph:
         if node.op_type != DEQUANTISE or node.domain or constant(node.inputs[0]) is None:
@@ -56,17 +56,39 @@ def _is_kept(node: ir.Node, sums: bool) -> bool:
     uses = list(node.outputs[0].uses())
     if params_of(node) is None or node.outputs[0].is_graph_output() or not uses:
         return False
-    return all(_is_integer(u.node, u.idx) or (sums and _is_added(u.node)) for u in uses)
+    return all(_is_integer(u.node, u.idx) or _is_added(u.node, u.idx, sums) for u in uses)
 
 
-def _is_added(conv: ir.Node) -> bool:
-    """Whether a convolution of codes is added to codes before anything becomes codes."""
-    add = single_use(conv.outputs[0])
-    if conv.op_type != "Conv" or add is None or add.op_type != "Add" or conv.domain or add.domain:
+def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
+    """Whether a product of codes, past a constant Add, is added to codes before it becomes codes.
+
+    `reader` is the product, or the constant Add whose bias `index` is.
+    """
+    made = producer(reader.inputs[1 - index], "MatMul") if reader.op_type == "Add" else None
+    product = made or reader
+    if product.op_type not in ("Conv", "MatMul") or product.domain:
         return False
-    other = dequantised(add.inputs[1] if add.inputs[0] is conv.outputs[0] else add.inputs[0])
-    ready = product_scale(conv) is not None and quantiser_after(add.outputs[0]) is not None
-    return ready and other is not None and not is_weight(other)
+    total, before = single_use(product.outputs[0]), product.outputs[0]
+    if product.op_type == "MatMul" and total is not None and total.op_type == "Add":
+        biased = any(_is_bias(v) or array(v) is not None for v in total.inputs)
+        before = total.outputs[0] if biased else before
+        total = single_use(before)
+    if total is None or total.op_type != "Add" or total.domain or product_scale(product) is None:
+        return False
+    other = dequantised(total.inputs[1] if total.inputs[0] is before else total.inputs[0])
+    after = quantiser_after(total.outputs[0])
+    if after is None or other is None or is_weight(other):
+        return False
+    return sums or _takes_sums(product, (dequantised(product.inputs[0]), other, after))
+
+
+def _takes_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node]) -> bool:
+    """Whether portable C adds these sums: 8-bit codes, one group, rows or images."""
+    bytes_only = all(n is not None and is_byte(codes_value(n)) for n in three)
+    if product.op_type == "MatMul":
+        return bytes_only and len(shape_of(product.inputs[1])) == 2
+    one = int(attribute(product, "group", 1)) == 1
+    return bytes_only and one and len(shape_of(product.inputs[0])) in (3, 4)
 
 
 def _is_integer(reader: ir.Node, index: int) -> bool:

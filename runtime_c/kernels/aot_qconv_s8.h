@@ -89,10 +89,11 @@ AOT_INLINE void aot_qconv_s8_tile(int8_t *y, const int8_t *const *at, ptrdiff_t 
                                   const int8_t *shift, const aot_qconv_s8_params *p, int n, int RQ,
                                   int PC, int P, int O, int PLANAR) {
     const int32_t run = p->kw * p->ic;
+    const ptrdiff_t SIZE = AOT_REQUANT_SIZE(RQ);
     aot_qtile_job job;
     int32_t c;
     int i;
-    for (c = 0; c < p->oc; c += O, w += (ptrdiff_t)p->kh * run * O, y += O) {
+    for (c = 0; c < p->oc; c += O, w += (ptrdiff_t)p->kh * run * O, y += O * SIZE) {
         const int left = p->oc - c < O ? (int)(p->oc - c) : O;
         const ptrdiff_t k = PC ? c : 0;
         aot_qtile_s8(&job, at, row, p->kh, run, w, bias + c, P, O, PLANAR);
@@ -101,7 +102,7 @@ AOT_INLINE void aot_qconv_s8_tile(int8_t *y, const int8_t *const *at, ptrdiff_t 
                                p->y_zero, p->lo, p->hi, P, O, RQ, PC);
         } else {
             for (i = 0; i < n; ++i) {
-                aot_qtile_s8_store(y + (ptrdiff_t)i * p->oc, 0, job.sum + i * O, mult + k,
+                aot_qtile_s8_store(y + i * p->oc * SIZE, 0, job.sum + i * O, mult + k,
                                    RQ != 0 ? shift + k : NULL, left, p->y_zero, p->lo, p->hi, 1, O,
                                    RQ, PC);
             }
@@ -109,8 +110,8 @@ AOT_INLINE void aot_qconv_s8_tile(int8_t *y, const int8_t *const *at, ptrdiff_t 
     }
 }
 
-/* Instance: RQ and PC as in aot_requant.h; P pixels times O channels at once, P * O <= 16; weights
- * as aot_qtile_s8.h says. */
+/* Instance: RQ and PC as in aot_requant.h, with RQ 3 y stands for int32; P pixels times O channels
+ * at once, P * O <= 16; weights as aot_qtile_s8.h says. */
 AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
                              const int32_t *mult, const int8_t *shift, void *scratch,
                              const aot_qconv_s8_params *p, int RQ, int PC, int P, int O,
@@ -118,18 +119,19 @@ AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const 
     const int32_t pixels = (p->y1 - p->y0) * p->ow;
     const int pointwise = p->kh * p->kw == 1 && p->sh == 1 && p->sw == 1 && p->ow == p->iw &&
                           p->pt == 0 && p->pl == 0;
+    const ptrdiff_t pixel = p->oc * (ptrdiff_t)AOT_REQUANT_SIZE(RQ);
     const int8_t *at[AOT_QTILE_MAX];
     int32_t image, first;
     int i;
     for (image = 0; image < p->n; ++image) {
         const int8_t *xi = x + (ptrdiff_t)image * p->ih * p->iw * p->ic;
-        int8_t *yi = y + ((ptrdiff_t)image * p->oh + (p->y0 - p->y_row0)) * p->ow * p->oc;
+        int8_t *yi = y + ((ptrdiff_t)image * p->oh + (p->y0 - p->y_row0)) * p->ow * pixel;
         int32_t oy = p->y0, ox = 0;
         ptrdiff_t row = 0;
         if (pointwise) {
             xi += (ptrdiff_t)(p->y0 - p->x_row0) * p->iw * p->ic;
         }
-        for (first = 0; first < pixels; first += P, yi += (ptrdiff_t)P * p->oc) {
+        for (first = 0; first < pixels; first += P, yi += P * pixel) {
             const int n = pixels - first < P ? (int)(pixels - first) : P;
             if (pointwise) {
                 for (i = 0; i < P; ++i) {

@@ -51,13 +51,15 @@ AOT_INLINE void aot_qconv_vec_window(int16_t *d, const int8_t *x, const aot_qcon
     }
 }
 
-/* Instance: RQ and PC as in aot_requant.h; P pixels times O vectors at once; PAIR as aot_qvec.h. */
+/* Instance: RQ and PC as in aot_requant.h, with RQ 3 y stands for int32; P pixels times O vectors
+ * at once; PAIR as aot_qvec.h. */
 AOT_INLINE void aot_qconv_s8__vec(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
                                   const int32_t *mult, const int8_t *shift, void *scratch,
                                   const aot_qconv_s8_params *p, int RQ, int PC, int P, int O,
                                   int PAIR) {
     const int32_t k = (p->kh * p->kw * p->ic + 1) & ~1;
     const int32_t pixels = (p->y1 - p->y0) * p->ow;
+    const ptrdiff_t pixel = p->oc * (ptrdiff_t)AOT_REQUANT_SIZE(RQ);
     int16_t *const columns = (int16_t *)scratch;
     aot_qvec_out o;
     int32_t image, first;
@@ -69,9 +71,9 @@ AOT_INLINE void aot_qconv_s8__vec(int8_t *y, const int8_t *x, const int8_t *w, c
     o.hi = p->hi;
     for (image = 0; image < p->n; ++image) {
         const int8_t *const xi = x + (ptrdiff_t)image * p->ih * p->iw * p->ic;
-        int8_t *yi = y + ((ptrdiff_t)image * p->oh + (p->y0 - p->y_row0)) * p->ow * p->oc;
+        int8_t *yi = y + ((ptrdiff_t)image * p->oh + (p->y0 - p->y_row0)) * p->ow * pixel;
         int32_t oy = p->y0, ox = 0;
-        for (first = 0; first < pixels; first += P, yi += (ptrdiff_t)P * p->oc) {
+        for (first = 0; first < pixels; first += P, yi += P * pixel) {
             const int n = pixels - first < P ? (int)(pixels - first) : P;
             for (i = 0; i < n; ++i) {
                 aot_qconv_vec_window(columns + (ptrdiff_t)i * k, xi, p, oy * p->sh - p->pt,
@@ -85,8 +87,8 @@ AOT_INLINE void aot_qconv_s8__vec(int8_t *y, const int8_t *x, const int8_t *w, c
                 aot_qvec_pixels(yi, columns, k, k, w, bias, p->oc, P, &o, RQ, PC, P, O, PAIR);
             } else {
                 for (i = 0; i < n; ++i) {
-                    aot_qvec_pixels(yi + (ptrdiff_t)i * p->oc, columns + (ptrdiff_t)i * k, k, k, w,
-                                    bias, p->oc, 1, &o, RQ, PC, 1, O, PAIR);
+                    aot_qvec_pixels(yi + i * pixel, columns + (ptrdiff_t)i * k, k, k, w, bias,
+                                    p->oc, 1, &o, RQ, PC, 1, O, PAIR);
                 }
             }
         }

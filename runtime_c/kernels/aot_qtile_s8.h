@@ -111,12 +111,22 @@ AOT_INLINE void aot_qtile_s8(aot_qtile_job *job, const int8_t *const *x, ptrdiff
     }
 }
 
-/* Requantises sum[P][O] of P pixels and `channels` channels into y[i * pitch + channel]. */
+/* Requantises sum[P][O] of P pixels and `channels` channels into y[i * pitch + channel]. RQ 3: y
+ * stands for int32. */
 AOT_INLINE void aot_qtile_s8_store(int8_t *y, ptrdiff_t pitch, const int32_t *sum,
                                    const int32_t *mult, const int8_t *shift, int channels,
                                    int32_t zero, int32_t lo, int32_t hi, int P, int O, int RQ,
                                    int PC) {
     int i, j;
+    if (RQ == AOT_REQUANT_NONE) {
+        int32_t *to = (int32_t *)(void *)y;
+        for (j = 0; j < channels; ++j, ++to, ++sum) {
+            AOT_UNROLL(16) for (i = 0; i < P; ++i) {
+                to[i * pitch] = sum[i * O];
+            }
+        }
+        return;
+    }
     for (j = 0; j < channels; ++j, ++y, ++sum) {
         const int32_t m = mult[PC ? j : 0], s = RQ != 0 ? shift[PC ? j : 0] : 0;
         AOT_UNROLL(16) for (i = 0; i < P; ++i) {

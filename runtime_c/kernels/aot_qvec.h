@@ -181,10 +181,14 @@ typedef struct {
     int32_t zero, lo, hi;
 } aot_qvec_out;
 
-/* Requantises the first n of a vector of sums, channels c and on, into y. */
+/* Requantises the first n of a vector of sums, channels c and on, into y (RQ 3: of int32). */
 AOT_INLINE void aot_qvec_store(int8_t *y, aot_vi sum, const aot_qvec_out *o, int32_t c, int n,
                                int RQ, int PC) {
-    if (RQ == 0 && n == AOT_VLEN) {
+    if (RQ == AOT_REQUANT_NONE) {
+        int32_t lanes[AOT_VLEN];
+        aot_vistore(lanes, sum);
+        memcpy(y, lanes, (size_t)n * sizeof *lanes);
+    } else if (RQ == 0 && n == AOT_VLEN) {
         const aot_vi bits = PC ? aot_viload(o->mult + c) : aot_viset1(o->mult[0]);
         const aot_vf low = aot_vset1((float)(o->lo - o->zero));
         const aot_vf high = aot_vset1((float)(o->hi - o->zero));
@@ -216,8 +220,9 @@ AOT_INLINE void aot_qvec_pixels(int8_t *y, const int16_t *x, ptrdiff_t pitch, in
             AOT_UNROLL(16) for (j = 0; j < O; ++j) {
                 const int32_t at = c + j * AOT_VLEN, left = channels - at;
                 if (i < n && left > 0) {
-                    aot_qvec_store(y + (ptrdiff_t)i * channels + at, s[i * O + j], o, at,
-                                   left < AOT_VLEN ? (int)left : AOT_VLEN, RQ, PC);
+                    aot_qvec_store(y + ((ptrdiff_t)i * channels + at) * AOT_REQUANT_SIZE(RQ),
+                                   s[i * O + j], o, at, left < AOT_VLEN ? (int)left : AOT_VLEN, RQ,
+                                   PC);
                 }
             }
         }

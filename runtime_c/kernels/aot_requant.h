@@ -6,6 +6,7 @@
  *       mult < 2^31 has at most 24 significant bits and 1 <= shift <= 31 (aot/ops/requant.py).
  * RQ 2: TensorFlow Lite's fixed point: mult is in Q31, shift a power of two (positive: left);
  *       rounded twice, halves upwards and then away from zero.
+ * RQ 3: in kernels that say so, none: the int32 sums themselves are stored.
  *
  * RQ 0 and 1 take every acc; RQ 2 needs |acc| < 2^30. Results of RQ 0 and 1 are limited to
  * +-AOT_REQUANT_LIMIT, of RQ 2 to +-2^30. Right shifts of negative numbers keep the sign, as on
@@ -20,6 +21,9 @@
 #include "aot/port.h"
 
 #define AOT_REQUANT_LIMIT 2097152 /* 2^21 */
+#define AOT_REQUANT_NONE 3
+/* Bytes of what is stored of a sum. */
+#define AOT_REQUANT_SIZE(RQ) ((RQ) == AOT_REQUANT_NONE ? 4 : 1)
 
 AOT_INLINE int32_t aot_requant_clamp(int32_t v, int32_t lo, int32_t hi) {
     return v < lo ? lo : v > hi ? hi : v;

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The last states of a recurrent layer of codes are cut from its states.
+
+Before: y, h = LSTM(x, …); a = QuantizeLinear(y, s, z); b = QuantizeLinear(h, s, z)
+After:  y, _ = LSTM(x, …); a = QuantizeLinear(y, s, z); b = the last step of a
+(of a reversed direction the first one), so that one result is used, as integer kernels of recurrent
+layers need. Where s and z differ nothing is done: codes of one are not those of the other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor, single_use
+from aot.load.options import LoadOptions
+from aot.normalise.quant import QUANTISE, codes_value, is_byte, params_of
+from aot.normalise.quant_recurrent import DEFAULTS
+from aot.shapes.nodes import attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def quant_last(edit: Editor, options: LoadOptions) -> None:
+    """Cut b from a wherever both are codes of the same scale and zero point."""
+    for node in list(edit.graph):
+        if node.domain or node.op_type not in DEFAULTS or len(node.outputs) < 2:
+            continue
+        given = [*node.inputs, None, None]
+        states, last = (_quantiser(o) for o in node.outputs[:2])
+        if given[4] is None and states is not None and last is not None:
+            _cut(edit, node, states, last)
+
+
+def _quantiser(value: ir.Value) -> ir.Node | None:
+    """The QuantizeLinear to 8 bits that alone reads a value."""
+    node = single_use(value)
+    if node is None or node.domain or node.op_type != QUANTISE or params_of(node) is None:
+        return None
+    return node if is_byte(codes_value(node)) else None
+
+
+def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:
+    p, own = params_of(states), params_of(last)
+    codes, result = states.outputs[0], last.outputs[0]
+    if p is None or own is None or not p.same(own) or codes.dtype != result.dtype:
+        return
+    time, over = (1, 2) if attribute(node, "layout", 0) else (0, 1)
+    shape = shape_of(codes)
+    steps, directions = shape[time], shape[over]
+    backward = attribute(node, "direction", "forward") == "reverse"
+    before = _later(edit, states, last)
+    parts = []
+    for d in range(directions):
+        at = 0 if backward or d == 1 else steps - 1
+        bounds = [edit.ints(v, "cut") for v in ((at, d), (at + 1, d + 1), (time, over), (1, 1))]
+        cut = tuple(1 if k in (time, over) else n for k, n in enumerate(shape))
+        part = edit.node("Slice", [codes, *bounds], before=before, shape=cut)
+        flat = tuple(n for k, n in enumerate(cut) if k != time)
+        target = edit.ints(flat, "shape")
+        parts.append(edit.node("Reshape", [part, target], before=before, shape=flat))
+    made = parts[0]
+    if directions > 1:
+        axis = {"axis": over - 1}
+        made = edit.node("Concat", parts, axis, before=before, shape=shape_of(result))
+    if edit.replace(result, made):
+        edit.remove(last)
+
+
+def _later(edit: Editor, a: ir.Node, b: ir.Node) -> ir.Node:
+    """Whichever of two nodes comes second."""
+    return next(n for n in reversed(edit.graph) if n is a or n is b)

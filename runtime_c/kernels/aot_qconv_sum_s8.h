@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Sums of a convolution and codes: see aot_qconv_sum.h and aot_qconv_s8.h. */
+#ifndef AOT_QCONV_SUM_S8_H
+#define AOT_QCONV_SUM_S8_H
+
+#include "aot_qconv_s8.h"
+#include "aot_qconv_sum.h"
+
+typedef aot_qconv_sum_params aot_qconv_sum_s8_params;
+
+/* aot_qconv_sum_s8(y, x, w, bias, mult, shift, scratch, r, stage, p, constants) */
+#define aot_qconv_sum_s8(...) AOT_QCONV_SUM(aot_qconv_s8, __VA_ARGS__)
+
+#endif /* AOT_QCONV_SUM_S8_H */
