@@ -18,7 +18,7 @@ from aot.vendor.accel_sim.checks import fits, layer_cycles
 from aot.vendor.accel_sim.config import Config, config
 from aot.vendor.accel_sim.images import Images
 from aot.vendor.accel_sim.kinds import Rq
-from aot.vendor.accel_sim.network import AccelOptions
+from aot.vendor.accel_sim.network import AccelOptions, Layer
 from aot.vendor.accel_sim.region import Lowering
 from aot.vendor.accel_sim.sources import DRIVER, DRIVER_HEADERS, SIMULATOR, SIMULATOR_HEADERS
 from aot.vendor.accel_sim.specs import Checks, Spec
@@ -60,6 +60,21 @@ class Machine:
             for layer in b.layers:
                 reason = fits(layer, tuple(b.tensors), self.config)
                 yield not reason, reason or ""
+                yield self._rows_fit(layer, b)
+
+    def _rows_fit(self, layer: Layer, b: Images) -> tuple[bool, str]:
+        """Whether the rows that one row of the result needs are in the scratchpad together."""
+        y = b.tensors[layer.output]
+        windowed = layer.kind in ("conv", "dw", "max", "average")
+        lines = 1 + (layer.window.kh - 1) * layer.window.dh if windowed else 1
+        need = y.width * y.channels * y.itemsize
+        for n, i in enumerate(layer.inputs):
+            t = b.tensors[i]
+            rows = min(t.height, lines if n == 0 else 1)
+            need += rows * t.width * t.channels * t.itemsize
+        room = self.config.spm
+        what = f"a row of the result takes {need} bytes with what it needs (room for {room})"
+        return need <= room, what
 
     def layers(self, spec: Spec, m: Match) -> Images:
         """The layers of a match alone."""
