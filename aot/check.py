@@ -9,21 +9,30 @@ from __future__ import annotations
 
 import re
 
+from aot.check_bodies import check_bodies
 from aot.errors import InternalError
 from aot.program import Access, Arg, Call, Program, Role, StateArg, Tensor
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
-def check_program(program: Program) -> None:
-    """Raise InternalError, naming the call or tensor, if `program` is not well formed."""
+def check_program(program: Program, part: bool = False) -> None:
+    """Raise InternalError, naming the call or tensor, if `program` is not well formed.
+
+    A `part` of another program (a body) may use objects that are made there.
+    """
     for name, tensor in program.tensors.items():
         _check_tensor(program, name, tensor)
-    _check_states(program)
+    if not part:
+        _check_states(program)
     _check_regions(program)
     state = _Defined(program)
     for index, call in enumerate(program.calls):
         _check_call(program, index, call)
+        if call.bodies:
+            check_bodies(program, call, f"call {index} ({call.kernel})")
+            for body in call.bodies:
+                check_program(body.program, part=True)
         state.visit(index, call)
     for name in program.outputs:
         resident = program.io == "arena" and program.tensors[name].role is Role.TEMP
@@ -71,7 +80,7 @@ def _check_states(program: Program) -> None:
         if state.name in known or state.slots < 1 or not state.create.status:
             raise InternalError(f"state {state.name} is malformed")
         known.add(state.name)
-    for call in program.calls:
+    for call in program.every_call():
         _check_state_args(call, known)
 
 

@@ -10,13 +10,16 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot import layout as lay
 from aot.dtypes import DType
 from aot.layout import PLAIN, Layout
+
+if TYPE_CHECKING:
+    from aot.memory.plan import Plan
 
 
 class Role(enum.Enum):
@@ -132,6 +135,73 @@ class Origin:
     comment: str = ""
 
 
+class Source(enum.Enum):
+    """What a body's input or output is at every step."""
+
+    ARGUMENT = "argument"  # an argument of the call, or a slice of it
+    COUNT = "count"  # the number of the step, int64
+    GO = "go"  # whether the loop goes on, bool
+
+
+@dataclass(frozen=True, slots=True)
+class Wire:
+    """An end of a body: argument `arg` of the call, `stride` bytes further at every step.
+
+    With `backward` the last slice comes first.
+    """
+
+    source: Source
+    arg: int = -1
+    stride: int = 0
+    backward: bool = False
+
+    def text(self) -> str:
+        """`3+16i`: argument 3, 16 bytes further at every step."""
+        if self.source is not Source.ARGUMENT:
+            return str(self.source.value)
+        sign = "-" if self.backward else "+"
+        return f"{self.arg}" + (f"{sign}{self.stride}i" if self.stride else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A sub-program of a call: its inputs and outputs are memory that the call is given.
+
+    `ins` and `outs` say for each where that is. `carried` are (argument with the first value,
+    argument for the last) of the program's carried tensors, which live in the body's own arena:
+    that is the scratch tensor which argument `arena` of the call names, planned by `plan`.
+    """
+
+    program: Program
+    ins: tuple[Wire, ...]
+    outs: tuple[Wire, ...]
+    arena: int
+    carried: tuple[tuple[int, int], ...] = ()
+    plan: Plan | None = None
+
+    def lines(self) -> Iterator[str]:
+        """The wires, then the program."""
+        ends = (" ".join(w.text() for w in side) for side in (self.ins, self.outs))
+        ins, outs = ends
+        carried = " ".join(f"{a}->{b}" for a, b in self.carried)
+        yield f"in({ins}) out({outs}) carried({carried}) arena({self.arena})"
+        yield from self.program.text().splitlines()
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """How often a loop runs its body: at most `most` times (-1: no bound).
+
+    Argument `trips` is the int64 that says how often, argument `start` the bool that must be true
+    for a first step (-1: none). With `go` the body says after each step whether another follows.
+    """
+
+    most: int
+    trips: int = -1
+    start: int = -1
+    go: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a kernel.
@@ -139,7 +209,8 @@ class Call:
     `args` are in the order of the C parameters; `params` follows them as one const pointer, then
     `instance` as int constants on which the emitted function is specialised. `inplace` lists
     (written argument, read argument) index pairs that may be the same address: a permission.
-    `bodies` are the sub-programs of control flow. `header` is the file that defines the kernel,
+    `bodies` are the sub-programs of control flow: of a loop that runs `steps`, or those for true
+    and for false of the first argument. `header` is the file that defines the kernel,
     `status` tells that it returns an aot_status.
     """
 
@@ -154,7 +225,8 @@ class Call:
     macs: int = 0
     header: str = ""
     status: bool = False
-    bodies: tuple[Program, ...] = ()
+    bodies: tuple[Body, ...] = ()
+    steps: Steps | None = None
 
     def pointers(self) -> Iterator[Arg]:
         """The pointer arguments, in order."""
@@ -262,6 +334,18 @@ class Program:
         """Tensors of the arena that are there when a run starts and hold after it."""
         return (*self.carried, *(e.tensor for e in self.extents))
 
+    def tree(self) -> Iterator[Program]:
+        """The program and all within its calls, each before those within."""
+        yield self
+        for call in self.calls:
+            for body in call.bodies:
+                yield from body.program.tree()
+
+    def every_call(self) -> Iterator[Call]:
+        """The calls of the whole tree."""
+        for program in self.tree():
+            yield from program.calls
+
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
         return self.tensors[name]
@@ -284,5 +368,10 @@ class Program:
         lines += [f"  {s.text()}" for s in self.states]
         lines += [f"  output {s.output} has the shape {s.tensor}" for s in self.shapes]
         lines += [f"  {e.name} from {e.least} to {e.most} is {e.tensor}" for e in self.extents]
-        lines += [f"  {i}: {c.text()}" for i, c in enumerate(self.calls)]
+        for i, call in enumerate(self.calls):
+            lines.append(f"  {i}: {call.text()}")
+            if call.steps:
+                s = call.steps
+                lines.append(f"    steps most={s.most} trips={s.trips} start={s.start} go={s.go:d}")
+            lines += [f"    {line}" for body in call.bodies for line in body.lines()]
         return "\n".join(lines) + "\n"

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from aot.check import check_program
 from aot.dtypes import F32
-from aot.errors import UnsupportedError
 from aot.layout import blocked
 from aot.memory.alias import _decide, _options, decide
 from aot.memory.check import check_plan
@@ -213,13 +210,6 @@ def test_text_form_is_stable() -> None:
         "  arena+0: t1 steps 1..2\n"
         "  call 1: t1 in place of t0\n"
     )
-
-
-def test_sub_programs_are_refused() -> None:
-    program = chain([64], inplace=False)
-    body = replace(program.calls[0], bodies=(program,))
-    with pytest.raises(UnsupportedError, match="sub-programs"):
-        plan_memory(replace(program, calls=(body,)))
 
 
 def most_live(program: Program) -> int:

@@ -64,6 +64,8 @@ def check_plan(program: Program, plan: Plan) -> None:
         if name not in program.tensors:
             raise InternalError(f"the plan places {name}, which does not exist")
         _check_place(program.tensors[name], plan, place.memory, place.offset, roots[name])
+    for call in program.calls:
+        _check_arenas(program, call)
     owners = _Owners()
     between = _between_runs(program, plan)
     for name, begin, end, fresh in between:
@@ -83,6 +85,17 @@ def check_plan(program: Program, plan: Plan) -> None:
         kept = name in program.kept or name in (*program.outputs, *_shapes(program))
         if kept and (stranger := owners.stranger(begin, end, left)) is not None:
             raise InternalError(f"{name} does not hold after the run: {stranger or 'not written'}")
+
+
+def _check_arenas(program: Program, call: Call) -> None:
+    """The arena of every body is within what the call has for it, and its own plan is safe."""
+    for body in call.bodies:
+        arg = call.args[body.arena]
+        if body.plan is None or not isinstance(arg, Arg):
+            raise InternalError(f"{body.program.name} is not planned")
+        if body.plan.arena_bytes > program.tensors[arg.tensor].nbytes:
+            raise InternalError(f"the arena of {body.program.name} leaves {arg.tensor}")
+        check_plan(body.program, body.plan)
 
 
 def _shapes(program: Program) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from aot.errors import UnsupportedError
 from aot.memory.alias import Aliases, Sharing, decide
 from aot.memory.frame import framed, residents
 from aot.memory.live import uses_of
@@ -70,14 +69,8 @@ class Plan:
 def plan_memory(program: Program, target: Target | None = None, effort: int = EFFORT) -> Plan:
     """Place every temporary and scratch tensor of `program`, spending `effort` search steps.
 
-    Raises UnsupportedError for calls that own sub-programs.
+    Bodies are planned already: their arena is a scratch tensor of the call.
     """
-    for call in program.calls:
-        if call.bodies:
-            raise UnsupportedError(
-                f"{call.kernel}: memory of sub-programs is not planned in this version",
-                " + ".join(call.origin.nodes),
-            )
     inputs, outputs = residents(program)
     caller = [n for n in (*program.inputs, *program.outputs) if n not in (*inputs, *outputs)]
     own, program = program, framed(program)
