@@ -51,6 +51,7 @@ from aot.normalise.quant_weights import quant_weights
 from aot.normalise.reshapes import reshapes
 from aot.normalise.scaling import scaling
 from aot.normalise.transposes import transposes
+from aot.shapes.closed import close
 from aot.shapes.infer import assert_typed
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
     options = options or LoadOptions()
     budget = Budget(options)
     for _ in range(MAX_ROUNDS):
+        close(model.graph)
         settle(model, options, budget)
         if not finish(model, options, budget) and not expand(model, options):
             break

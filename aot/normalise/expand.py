@@ -41,7 +41,7 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
         for node in list(graph):
             if node.op_type in options.keeps or not has_body(node, model):
                 continue
-            if _is_taken(node, options):
+            if not is_unrollable(node) and _is_taken(node, options):
                 continue
             body = _body(node, model)
             if body is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scan, and Loop of a known trip count: the body once for every step.
+"""Loops of few steps: the body once for every step.
 
-Before: s, y = Scan(s0, x, body={s' = Add(s, e); o = Identity(s')})      x: [2]
+Before: s, y = Loop(s0, x, body={s' = Add(s, e); o = Identity(s')}), most=2      x: [2]
 After: s1 = Add(s0, Gather(x, 0)); s = Add(s1, Gather(x, 1)); y = Concat(Unsqueeze(s1) …)
 """
 
@@ -10,37 +10,37 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from aot.shapes.control import runs_through
-from aot.shapes.nodes import array, attribute, shape_of
+from aot.shapes.closed import Loop, is_closed
+from aot.shapes.nodes import CONTROL
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
-MOST = 4096
-"""Nodes that unrolling one loop may make."""
-INT64, BOOL = 7, 9
+MOST = 256
+"""Nodes that unrolling a loop may make: more stay a loop, which is smaller and hardly slower."""
+MOST_NEEDED = 4096
+"""The same where the loop cannot stay: elements that share bytes have no address."""
+INT64 = 7
 
 
 def is_unrollable(node: ir.Node) -> bool:
     """Whether the steps are known and not too many."""
-    if node.domain or node.op_type not in ("Loop", "Scan"):
+    if not is_closed(node) or node.op_type != "Loop":
         return False
-    steps = _steps(node)
-    return steps is not None and steps * (len(list(attribute(node, "body"))) + 2) <= MOST
+    loop = Loop(node)
+    steps = loop.length
+    if not steps:
+        return False
+    limit = MOST_NEEDED if _has_packed_slices(loop) else MOST
+    return steps * (sum(1 for _ in loop.body.all_nodes()) + 2) <= limit
 
 
-def _steps(node: ir.Node) -> int | None:
-    if node.op_type == "Scan":
-        count = int(attribute(node, "num_scan_inputs"))
-        value = node.inputs[-1]
-        assert value is not None
-        axes = list(attribute(node, "scan_input_axes") or [0] * count)
-        return shape_of(value)[axes[-1]] or None
-    trips = array(node.inputs[0])
-    if trips is None or not runs_through(node, attribute(node, "body")):
-        return None
-    return max(0, int(trips.ravel()[0])) or None
+def _has_packed_slices(loop: Loop) -> bool:
+    """Whether a slice that is scanned or stacked may begin within a byte."""
+    first = loop.states
+    slices = [*loop.outer()[first : first + loop.scanned], *loop.results()[first:]]
+    return any(v.dtype is not None and v.dtype.bitwidth < 8 for v in slices)
 
 
 def captured(node: ir.Node) -> dict[str, ir.Value]:
@@ -68,8 +68,8 @@ class Unroller:
     def __init__(self, node: ir.Node) -> None:
         import onnx_ir as ir
 
-        self.node = node
-        self.body = ir.serde.serialize_graph(attribute(node, "body"))
+        self.loop = Loop(node)
+        self.body = ir.serde.serialize_graph(self.loop.body)
         self.nodes: list[onnx.NodeProto] = []
         for tensor in self.body.initializer:
             self.add("Constant", [], f"loop {tensor.name}", value=tensor)
@@ -82,11 +82,11 @@ class Unroller:
         self.nodes.append(helper.make_node(op_type, inputs, [out], **attrs))
         return out
 
-    def number(self, value: int, out: str, kind: int = INT64, shape: tuple[int, ...] = ()) -> str:
+    def number(self, value: int, out: str, shape: tuple[int, ...] = ()) -> str:
         """A constant."""
         from onnx import helper
 
-        return self.add("Constant", [], out, value=helper.make_tensor("c", kind, shape, [value]))
+        return self.add("Constant", [], out, value=helper.make_tensor("c", INT64, shape, [value]))
 
     def step(self, t: int, inputs: list[str]) -> list[str]:
         """The body on `inputs` as step `t`; the names of its outputs."""
@@ -116,6 +116,8 @@ def renamed(node: onnx.NodeProto, names: dict[str, str]) -> None:
     inputs = [names.get(i, i) for i in node.input]
     del node.input[:]
     node.input.extend(inputs)
+    if node.domain == CONTROL:  # whose bodies read nothing from around them
+        return
     for held in node.attribute:
         for graph in [*([held.g] if held.HasField("g") else []), *held.graphs]:
             for inner in graph.node:
@@ -127,42 +129,34 @@ def renamed(node: onnx.NodeProto, names: dict[str, str]) -> None:
 def unrolled(node: ir.Node) -> tuple[list[onnx.NodeProto], list[str]]:
     """The nodes of every step, and the names of the node's outputs (states, then stacks)."""
     u = Unroller(node)
-    steps = _steps(node)
+    loop = u.loop
+    steps = loop.length
     assert steps is not None
-    scans = node.op_type == "Scan"
-    scanned = int(attribute(node, "num_scan_inputs")) if scans else 0
-    first = 0 if scans else 2
-    last = len(node.inputs) - scanned
-    states = [str(v.name) for v in node.inputs[first:last] if v is not None]
+    outer = [str(v.name) for v in loop.outer()]
+    states, fixed = outer[: loop.states], outer[loop.states + loop.scanned :]
     rows: list[list[str]] = []
     for t in range(steps):
-        if scans:
-            results = u.step(t, states + list(_elements(u, node, scanned, t, steps)))
-        else:
-            known = [u.number(t, f"step {t} count"), u.number(1, f"step {t} go", BOOL)]
-            results = u.step(t, known + states)[1:]
-        states, row = results[: len(states)], results[len(states) :]
+        count = [u.number(t, f"step {t} count")] if loop.counts else []
+        elements = list(_elements(u, t, steps))
+        results = u.step(t, count + states + elements + fixed)
+        states, row = results[: loop.states], results[loop.states :]
         rows.append(row)
-    return u.nodes, states + list(_stacks(u, node, rows))
+    return u.nodes, states + list(_stacks(u, rows))
 
 
-def _elements(u: Unroller, node: ir.Node, scanned: int, t: int, steps: int) -> Iterator[str]:
-    """Element `t` of every sequence."""
-    axes = list(attribute(node, "scan_input_axes") or [0] * scanned)
-    backward = list(attribute(node, "scan_input_directions") or [0] * scanned)
-    sequences = node.inputs[len(node.inputs) - scanned :]
-    for k, (value, axis, back) in enumerate(zip(sequences, axes, backward, strict=True)):
-        assert value is not None
+def _elements(u: Unroller, t: int, steps: int) -> Iterator[str]:
+    """Element `t` of everything that is scanned."""
+    loop = u.loop
+    sequences = loop.outer()[loop.states : loop.states + loop.scanned]
+    for k, (value, back) in enumerate(zip(sequences, loop.backward, strict=False)):
         index = u.number(steps - 1 - t if back else t, f"step {t} index {k}")
-        yield u.add("Gather", [str(value.name), index], f"step {t} element {k}", axis=axis)
+        yield u.add("Gather", [str(value.name), index], f"step {t} element {k}", axis=0)
 
 
-def _stacks(u: Unroller, node: ir.Node, rows: list[list[str]]) -> Iterable[str]:
+def _stacks(u: Unroller, rows: list[list[str]]) -> Iterable[str]:
     """The outputs of all steps, stacked."""
-    count = len(rows[0])
-    axes = list(attribute(node, "scan_output_axes") or [0] * count)
-    backward = list(attribute(node, "scan_output_directions") or [0] * count)
-    for k in range(count):
+    for k in range(len(rows[0])):
         parts = [row[k] for row in rows]
-        u.stack(parts[::-1] if backward[k] else parts, axes[k], f"stack {k}")
+        back = u.loop.backward[u.loop.scanned + k]
+        u.stack(parts[::-1] if back else parts, 0, f"stack {k}")
         yield f"stack {k}"

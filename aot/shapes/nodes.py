@@ -29,6 +29,9 @@ TEXT = "aot.text"
 DYNAMIC = "aot.dynamic"
 """The domain of operators on extents that are known at run time only."""
 
+CONTROL = "aot.control"
+"""The domain of If and Loop whose bodies get all they read as inputs (`aot/shapes/closed.py`)."""
+
 Array = np.ndarray[Any, Any]
 
 

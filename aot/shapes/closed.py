@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""If, Loop and Scan whose bodies get all they read as inputs, so that no pass looks across.
+
+Before: y = If(c, then={y1 = Add(x, w)}, else={y2 = Neg(x)})                        w a constant
+After: y = aot.control.If(c, x, then={x1 -> y1 = Add(x1, w)}, else={x2 -> y2 = Neg(x2)})
+
+A Scan becomes a Loop of known length. `aot.control.Loop` has the inputs
+[trips?, start?, states…, scanned…, captured…]; its body has the inputs
+[count (`counts`), states…, scanned…, captured…] and the outputs [go (`goes`), states…, stacked…].
+A loop runs at most `most` times (-1: no bound); what is scanned or stacked has its steps on axis 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.edit import Editor, attribute_of
+from aot.errors import UnsupportedError
+from aot.shapes.nodes import CONTROL, array, attribute, constant, set_type, shape_of, title
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+BRANCHES = ("then_branch", "else_branch")
+#: More steps than these are no bound.
+MOST = 1 << 31
+INT64, BOOL = 7, 9
+
+
+def is_closed(node: ir.Node) -> bool:
+    """Whether the node is control flow in this form."""
+    return bool(node.domain == CONTROL)
+
+
+def bodies(node: ir.Node) -> list[ir.Graph]:
+    """The graphs of a control-flow node: for true and for false, or the body of a loop."""
+    names = BRANCHES if node.op_type == "If" else ("body",)
+    return [attribute(node, name) for name in names]
+
+
+class Loop:
+    """The parts of a closed loop."""
+
+    def __init__(self, node: ir.Node) -> None:
+        self.node = node
+        self.body: ir.Graph = attribute(node, "body")
+        self.most = int(attribute(node, "most"))
+        self.counts = bool(attribute(node, "counts"))
+        self.goes = bool(attribute(node, "goes"))
+        self.states = int(attribute(node, "states"))
+        self.scanned = int(attribute(node, "scanned"))
+        self.backward: list[int] = list(attribute(node, "backward") or [])
+        """Which of what is scanned, then of what is stacked, is so from the end (0 or 1 each)."""
+
+    def input(self, index: int) -> ir.Value | None:
+        """An input of the node; None where it is absent."""
+        return self.node.inputs[index] if index < len(self.node.inputs) else None
+
+    @property
+    def trips(self) -> ir.Value | None:
+        """How often it runs, where that is not known."""
+        return self.input(0)
+
+    @property
+    def start(self) -> ir.Value | None:
+        """Whether it runs at all, where that is not known."""
+        return self.input(1)
+
+    @property
+    def length(self) -> int | None:
+        """How often it runs, if that is known."""
+        known = self.trips is None and self.start is None and not self.goes
+        return self.most if known and self.most >= 0 else None
+
+    def outer(self) -> list[ir.Value]:
+        """First values of states, what is scanned, what is captured: one for each inner value."""
+        found = list(self.node.inputs[2:])
+        assert all(v is not None for v in found)
+        return [v for v in found if v is not None]
+
+    def inner(self) -> list[ir.Value]:
+        """The body's inputs, but for the count."""
+        return list(self.body.inputs[int(self.counts) :])
+
+    def results(self) -> list[ir.Value]:
+        """The body's outputs, but for the condition: one for each of the node's."""
+        return list(self.body.outputs[int(self.goes) :])
+
+
+def close(graph: ir.Graph) -> bool:
+    """Bring all control flow of a typed graph and those within to this form; whether any was."""
+    changed = False
+    for node in list(graph):
+        for held in node.attributes.values():
+            if held.type.name == "GRAPH":
+                changed = close(held.as_graph()) or changed
+        if node.op_type in ("If", "Loop", "Scan") and not node.domain:
+            if node.op_type == "If":
+                node.domain = CONTROL
+            else:
+                _close_loop(node)
+            _capture(node)
+            changed = True
+    if changed:
+        graph.opset_imports.setdefault(CONTROL, 1)
+    return changed
+
+
+def _close_loop(node: ir.Node) -> None:
+    body: ir.Graph = attribute(node, "body")
+    if node.op_type == "Loop":
+        while len(node.inputs) < 2:
+            node.resize_inputs(2)
+        scanned, backward = 0, [0] * (len(node.outputs) - len(node.inputs) + 2)
+        most = attribute(node, "most", _rows(node, len(node.inputs) - 2))
+        going = body.inputs[1]
+        if going.uses() or going.is_graph_output():
+            _substitute(body, going, _constant(body, np.array(True), "true"))
+        body.inputs.pop(1)
+        goes = 1
+    else:
+        scanned, backward, most = _scan(node, body)
+        goes = 0
+        count = _input(body, INT64, (), "count")
+        body.inputs.insert(0, body.inputs.pop(len(body.inputs) - 1))
+        assert body.inputs[0] is count
+    parts = {
+        "most": most,
+        "counts": 1,
+        "goes": goes,
+        "states": len(node.inputs) - 2 - scanned,
+        "scanned": scanned,
+        "backward": backward,
+    }
+    node.op_type, node.domain = "Loop", CONTROL
+    _set(node, {"body": node.attributes["body"], **parts})
+
+
+def _set(node: ir.Node, attributes: dict[str, Any]) -> None:
+    node.attributes.clear()
+    for name, value in attributes.items():
+        node.attributes[name] = attribute_of(name, value)
+
+
+def _rows(node: ir.Node, states: int) -> int:
+    """The steps that fit what a loop stacks; -1 if it stacks nothing."""
+    rows = [shape_of(o)[0] for o in node.outputs[states:] if o.name]
+    return min(rows, default=-1)
+
+
+def _scan(node: ir.Node, body: ir.Graph) -> tuple[int, list[int], int]:
+    """Turn what is scanned and stacked so that steps are axis 0; (scanned, backward, length)."""
+    scanned = int(attribute(node, "num_scan_inputs"))
+    stacked = len(node.outputs) - (len(node.inputs) - scanned)
+    first = len(node.inputs) - scanned
+    axes = list(attribute(node, "scan_input_axes") or [0] * scanned)
+    back = [int(b) for b in attribute(node, "scan_input_directions") or [0] * scanned]
+    out_axes = list(attribute(node, "scan_output_axes") or [0] * stacked)
+    back += [int(b) for b in attribute(node, "scan_output_directions") or [0] * stacked]
+    values = list(node.inputs)
+    length = 0
+    for index, axis in enumerate(axes, first):
+        value = values[index]
+        assert value is not None
+        length = shape_of(value)[axis]
+        values[index] = _moved(node, value, int(axis), 0)
+    node.resize_inputs(len(values) + 2)
+    for index, value in enumerate([None, None, *values]):
+        node.replace_input_with(index, value)
+    for index, axis in enumerate(out_axes, first):
+        _move_result(node, node.outputs[index], int(axis))
+    return scanned, back, length
+
+
+def _perm(rank: int, source: int, target: int) -> list[int]:
+    """The axes in order when axis `source` comes to `target`."""
+    rest = [a for a in range(rank) if a != source]
+    rest.insert(target, source)
+    return rest
+
+
+def _moved(node: ir.Node, value: ir.Value, source: int, target: int) -> ir.Value:
+    """`value` with axis `source` at `target`."""
+    assert node.graph is not None
+    rank = len(shape_of(value))
+    source += rank if source < 0 else 0
+    if source == target:
+        return value
+    perm = _perm(rank, source, target)
+    shape = [shape_of(value)[p] for p in perm]
+    edit = Editor(node.graph)
+    return edit.node("Transpose", [value], {"perm": perm}, before=node, shape=shape)
+
+
+def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
+    """Let what a node stacks along `axis` come out along axis 0, turned behind it."""
+    import onnx_ir as ir
+
+    rank = len(shape_of(value)) if value.name else 0
+    axis += rank if axis < 0 else 0
+    if axis == 0 or not value.name:
+        return
+    graph = node.graph
+    assert graph is not None
+    perm = _perm(rank, 0, axis)
+    turn = ir.Node("", "Transpose", [value], [attribute_of("perm", perm)], num_outputs=1)
+    turn.name = f"{node.name}_turned"
+    for key, text in node.metadata_props.items():
+        turn.metadata_props[key] = text
+    result, shape = turn.outputs[0], shape_of(value)
+    assert value.dtype is not None
+    set_type(result, int(value.dtype), shape)
+    result.name = Editor(graph).fresh(str(value.name))
+    graph.insert_after(node, turn)
+    turn.replace_input_with(0, None)
+    Editor(graph).replace(value, result)
+    turn.replace_input_with(0, value)
+    set_type(value, int(value.dtype), (shape[axis], *(d for a, d in enumerate(shape) if a != axis)))
+
+
+def _capture(node: ir.Node) -> None:
+    """Make what the bodies read from around them inputs; constants become their own."""
+    graphs = bodies(node)
+    found: dict[int, ir.Value] = {}
+    for body in graphs:
+        for value in _outside(body):
+            tensor = constant(value)
+            if tensor is not None:
+                _substitute(body, value, Editor(body).tensor(tensor, str(value.name)))
+            else:
+                found[id(value)] = value
+    first = len(node.inputs)
+    node.resize_inputs(first + len(found))
+    for index, value in enumerate(found.values(), first):
+        assert value.dtype is not None
+        node.replace_input_with(index, value)
+        for body in graphs:
+            _substitute(body, value, _input(body, int(value.dtype), shape_of(value), value.name))
+
+
+def _outside(body: ir.Graph) -> list[ir.Value]:
+    """Values a body reads and does not make, in order."""
+    inner = [body, *body.subgraphs()]
+    own = {id(v) for g in inner for v in [*g.inputs, *g.initializers.values()]}
+    own |= {id(v) for g in inner for n in g for v in n.outputs}
+    read = [v for g in inner for n in g for v in n.inputs] + [v for g in inner for v in g.outputs]
+    return list({id(v): v for v in read if v is not None and id(v) not in own}.values())
+
+
+def _input(body: ir.Graph, dtype: int, shape: tuple[int, ...], hint: str | None) -> ir.Value:
+    """A new last input of a body."""
+    import onnx_ir as ir
+
+    value = ir.Value(name=Editor(body).fresh(str(hint)))
+    set_type(value, dtype, shape)
+    body.inputs.append(value)
+    return value
+
+
+def _constant(body: ir.Graph, data: np.ndarray[Any, Any], hint: str) -> ir.Value:
+    return Editor(body).const(data, hint)
+
+
+def _substitute(body: ir.Graph, old: ir.Value, new: ir.Value) -> None:
+    """Let the body and what is within it read `new` instead of `old`."""
+    inside = {id(n) for n in body.all_nodes()}
+    for use in list(old.uses()):
+        if id(use.node) in inside:
+            use.node.replace_input_with(use.idx, new)
+    for graph in [body, *body.subgraphs()]:
+        for index, value in enumerate(list(graph.outputs)):
+            if value is old:
+                graph.outputs[index] = _copied(graph, new)
+
+
+def _copied(graph: ir.Graph, value: ir.Value) -> ir.Value:
+    """A copy of `value` behind all nodes: each output of a body is the result of a node."""
+    import onnx_ir as ir
+
+    made = ir.Node("", "Identity", [value], num_outputs=1)
+    assert value.dtype is not None
+    set_type(made.outputs[0], int(value.dtype), shape_of(value))
+    made.outputs[0].name = Editor(graph).fresh(str(value.name))
+    graph.append(made)
+    return made.outputs[0]
+
+
+# -- settling ----------------------------------------------------------------------------------
+
+
+def simplify(node: ir.Node) -> bool:
+    """Make known what has become known of a closed node; whether anything had."""
+    changed = _inputs_settled(node)
+    if node.op_type == "Loop":
+        changed = _loop_settled(node) or changed
+    return changed
+
+
+def _inputs_settled(node: ir.Node) -> bool:
+    """Captured constants become the bodies' own; what no body reads is not passed."""
+    graphs = bodies(node)
+    loop = Loop(node) if node.op_type == "Loop" else None
+    first = 1 if loop is None else 2 + loop.states + loop.scanned
+    shift = 1 if loop is None else 2 - int(loop.counts)
+    kept = list(node.inputs)
+    for index in reversed(range(first, len(kept))):
+        outer, inner = kept[index], [g.inputs[index - shift] for g in graphs]
+        tensor = constant(outer)
+        if tensor is not None:
+            for body, own in zip(graphs, inner, strict=True):
+                if _is_read(own):
+                    _substitute(body, own, Editor(body).tensor(tensor, str(own.name)))
+        if not any(map(_is_read, inner)):
+            for body in graphs:
+                body.inputs.pop(index - shift)
+            kept.pop(index)
+    if len(kept) == len(node.inputs):
+        return False
+    for index, value in enumerate(kept):
+        node.replace_input_with(index, value)
+    node.resize_inputs(len(kept))
+    return True
+
+
+def _loop_settled(node: ir.Node) -> bool:
+    """A known trip count is a bound, a known condition none, an unused count no input."""
+    loop = Loop(node)
+    most, changed = loop.most, False
+    trips, start = array(loop.trips), array(loop.start)
+    if trips is not None:
+        steps = max(0, int(trips.ravel()[0]))
+        most = steps if most < 0 else min(most, steps)
+        most = -1 if most >= MOST else most
+        node.replace_input_with(0, None)
+        changed = True
+    if start is not None:
+        most = most if bool(start.ravel()[0]) else 0
+        node.replace_input_with(1, None)
+        changed = True
+    going = array(loop.body.outputs[0]) if loop.goes else None
+    if loop.goes and going is None:
+        going = _through(loop.body.outputs[0])
+    if going is not None:
+        most = most if bool(going.ravel()[0]) else (1 if most < 0 else min(most, 1))
+        loop.body.outputs.pop(0)
+        node.attributes["goes"] = attribute_of("goes", 0)
+        changed = True
+    if loop.counts and not _is_read(loop.body.inputs[0]):
+        loop.body.inputs.pop(0)
+        node.attributes["counts"] = attribute_of("counts", 0)
+        changed = True
+    if most != loop.most:
+        node.attributes["most"] = attribute_of("most", most)
+    return changed
+
+
+def _is_read(value: ir.Value) -> bool:
+    return bool(value.uses()) or value.is_graph_output()
+
+
+def _through(value: ir.Value) -> Any:
+    """The elements of a constant that Identities hand on, else None."""
+    node = value.producer()
+    while node is not None and node.op_type == "Identity" and not node.domain:
+        source = node.inputs[0]
+        assert source is not None
+        value, node = source, source.producer()
+    return array(value)
+
+
+def check_bounds(node: ir.Node) -> None:
+    """UnsupportedError if a loop stacks results and nothing says how many at most."""
+    loop = Loop(node)
+    if loop.most < 0 and len(loop.results()) > loop.states:
+        what = "stacks results, and nothing says how often it runs at most"
+        raise UnsupportedError(f"{title(node)} {what}", hint="bind the trip count: --bind NAME=N")
+
+
+def closed_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    """The control flow of a graph, that within bodies not."""
+    return (n for n in graph if is_closed(n))
+
+
+def opened(nodes: Sequence[ir.Node]) -> bool:
+    """Whether any of `nodes` is closed control flow."""
+    return any(is_closed(n) for n in nodes)
