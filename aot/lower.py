@@ -9,22 +9,30 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.errors import AotError, BackendError
+from aot.errors import AotError, BackendError, UnsupportedError
 from aot.layout import PLAIN, Layout, same_bytes
 from aot.layout_pass import Placed, assign_layouts
 from aot.lower_context import Handle, LowerContext, Used, layout_name
 from aot.options import Options
 from aot.partition.match import Match, ValueRef
-from aot.partition.select import Partition, Selected
+from aot.partition.select import BodyPart, Partition, Selected
 from aot.program import Origin, Program, Role, Tensor, View
-from aot.resident import carry, output_count, pairs, run_time_extents, run_time_shapes, settle
+from aot.resident import (
+    Pair,
+    carry,
+    output_count,
+    pairs,
+    run_time_extents,
+    run_time_shapes,
+    settle,
+)
 from aot.target import Target
 from aot.vendor.backend import RegionView
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["LowerContext", "lower", "lower_part"]
+__all__ = ["LowerContext", "lower", "lower_body", "lower_part"]
 
 
 def lower(
@@ -34,12 +42,40 @@ def lower(
 
     Raises BackendError, naming the vendor and the node, when a lowering breaks its contract.
     """
-    layouts = assign_layouts(partition, target.vlen)
     c = LowerContext(target, options)
+    c.reserve(str(v.name) for g in (graph, *graph.subgraphs()) for n in g for v in n.outputs)
+    c.reserve(str(v) for g in (graph, *graph.subgraphs()) for v in g.initializers)
+    states = pairs(graph, options.states)
+    program = _program(c, name, graph, partition, states)
+    return settle(program, target, options)
+
+
+def lower_body(around: LowerContext, name: str, part: BodyPart, states: Sequence[Pair]) -> Program:
+    """The program of a body, whose inputs and outputs are its caller's.
+
+    Its `states` are carried from step to step in an arena of its own.
+    """
+    c = LowerContext(around.target, around.options, around)
+    program = _program(c, name, part.graph, part.partition, states)
+    if len(program.carried) > len(states):
+        what = "what it keeps between runs cannot be kept in the body of an If or a Loop"
+        raise UnsupportedError(f"{', '.join(c.carried)}: {what}")
+    for state in c.states:
+        for arg in state.create.pointers():
+            if arg.tensor in c.tensors:
+                around.tensors.setdefault(arg.tensor, c.tensors[arg.tensor])
+    return settle(replace(program, states=()), c.target, replace(c.options, io="caller"))
+
+
+def _program(
+    c: LowerContext, name: str, graph: ir.Graph, partition: Partition, states: Sequence[Pair]
+) -> Program:
+    """The program of a graph; the `states` are carried over to the next run."""
+    layouts = assign_layouts(partition, c.vlen)
+    c.parts = {(p.node, p.label): p for p in partition.bodies}
     inputs = [ValueRef(v) for v in graph.inputs]
     for value in inputs:
         _declare(c, value, Role.INPUT, PLAIN)
-    states = pairs(graph, options.states)
     outputs = _outputs(graph) - {s.source.name for s in states}
     outputs -= {str(v.name) for v in graph.outputs[output_count(graph) :]}
     wanted = dict.fromkeys(sorted(outputs), PLAIN)
@@ -59,21 +95,20 @@ def lower(
     carried = (*(s.place.name for s in states), *c.carried)
     extents = run_time_extents(graph, {s.place.name for s in states})
     hidden = {*carried, *(e.tensor for e in extents)}
-    program = Program(
+    return Program(
         name,
         dict(c.tensors),
         dict(c.consts),
         tuple(v.name for v in inputs if v.name not in hidden),
         tuple(names),
         tuple(c.calls),
-        target.vlen,
+        c.vlen,
         states=tuple(c.states),
         carried=carried,
         shapes=shapes,
         extents=extents,
         attached=tuple(sorted(c.attached.items())),
     )
-    return settle(program, target, options)
 
 
 def lower_part(

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -38,6 +38,9 @@ from aot.vendor.backend import Pattern
 
 #: Bytes: what tensors are aligned to, and the most that can be asked for.
 ALIGN, MOST_ALIGN = 64, 4096
+
+if TYPE_CHECKING:
+    from aot.partition.select import BodyPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +79,23 @@ Operand = ValueRef | Handle | Used | ParamFields | StateHandle | Scalar | int | 
 class LowerContext:
     """Records tensors, constants and calls while the matches are lowered one after the other."""
 
-    def __init__(self, target: Target, options: Options) -> None:
+    def __init__(
+        self, target: Target, options: Options, around: LowerContext | None = None
+    ) -> None:
+        """`around` is the context of the program whose call has what is lowered here as a body."""
         self.target, self.options = target, options
+        self.around = around
         self.vlen = target.vlen
         self.objective, self.accuracy = options.objective, options.accuracy
         self.tensors: dict[str, Tensor] = {}
-        self.consts: dict[str, np.ndarray[Any, Any]] = {}
+        self.consts: dict[str, np.ndarray[Any, Any]] = around.consts if around else {}
         self.calls: list[Call] = []
-        self.states: list[State] = []
+        self.states: list[State] = around.states if around else []
+        self.parts: dict[tuple[str, str], BodyPart] = {}
+        """The bodies of control flow: (node, attribute) → what to lower (aot/ops/control.py)."""
         self.carried: list[str] = []
-        self.attached: dict[str, bytes] = {}
+        self.attached: dict[str, bytes] = around.attached if around else {}
+        self._names: set[str] = around._names if around else set()
         self._by_digest: dict[tuple[bytes, str, tuple[int, ...], int, str], str] = {}
         self._written: set[str] = set()
         self._origin = Origin((), ())
@@ -128,6 +138,10 @@ class LowerContext:
         if tensor is not None and tensor.layout == value.layout:
             return tensor
         return self.tensors[layout_name(name, value.layout)]
+
+    def reserve(self, names: Iterable[str]) -> None:
+        """Let no name made up here be one of `names`."""
+        self._names.update(names)
 
     # -- tensors ---------------------------------------------------------------------------
 
@@ -330,10 +344,11 @@ class LowerContext:
     # -- details ---------------------------------------------------------------------------
 
     def _fresh(self, name: str) -> str:
-        if name not in self.tensors:
+        taken = self.tensors, self._names, self.consts
+        if not any(name in t for t in taken):
             return name
         i = 1
-        while f"{name}_{i}" in self.tensors:
+        while any(f"{name}_{i}" in t for t in taken):
             i += 1
         return f"{name}_{i}"
 

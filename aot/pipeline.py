@@ -141,7 +141,7 @@ def _partitioned(
     from aot.load import load, model_text
     from aot.normalise import normalise
     from aot.partition.annotate import annotate
-    from aot.partition.select import select
+    from aot.partition.bodies import select_all
     from aot.vendor.find import plain_names
 
     progress("load")
@@ -158,7 +158,7 @@ def _partitioned(
     watch("normalise", lambda: model_text(model))
     progress("partition")
     costs = _costs(options) if options.partition == "cost" else None
-    partition = select(model.graph, backends, options.offload_limit, survey, marked_only, costs)
+    partition = select_all(model.graph, backends, options.offload_limit, survey, marked_only, costs)
     watch("partition", partition.text)
     return model, partition
 
@@ -189,6 +189,7 @@ def compile_model(
 
     Nothing is written. Raises AotError with what, where and a hint.
     """
+    from aot.bodies import settle_bodies
     from aot.budget import budgeted
     from aot.check import check_program
     from aot.emit_c import bundle_name, emit_c
@@ -210,6 +211,8 @@ def compile_model(
         program = lower(name, model.graph, partition, chip, options)
         watch("lower", program.text)
         check_program(program)
+        progress("bodies")
+        program = settle_bodies(program, chip, options.plan_effort)
         progress("schedule")
         program = schedule(program)
         watch("schedule", program.text)

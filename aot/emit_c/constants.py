@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.emit_c.write import Blob
 from aot.errors import InternalError
-from aot.program import Program, Role
+from aot.program import Program, Role, Tensor
 
 #: A constant up to this many bytes is a table in the source that one can read.
 TABLE_BYTES = 256
@@ -24,9 +24,9 @@ FILE_BYTES = 8192
 class Constants:
     """`tables` are (name, data) to define in C; `offsets` where the others are in `blob`.
 
-    `same` maps each constant to the one with equal bytes that is stored. Constants that only one
-    vendor reads are in a blob of its own (`parts`; `owners` says whose they are), so that a bundle
-    without the vendor does not have them.
+    `same` maps each constant to the one with equal bytes that is stored, `tensors` to its tensor.
+    Constants that only one vendor reads are in a blob of its own (`parts`; `owners` says whose they
+    are), so that a bundle without the vendor does not have them.
     """
 
     tables: tuple[tuple[str, np.ndarray[Any, Any]], ...]
@@ -35,6 +35,7 @@ class Constants:
     blob: Blob | None
     parts: Mapping[str, Blob] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
+    tensors: Mapping[str, Tensor] = field(default_factory=dict)
 
     @property
     def nbytes(self) -> int:
@@ -46,16 +47,20 @@ class Constants:
 def place_constants(program: Program, byte_order: str = "little") -> Constants:
     """Store each constant the calls read once, in order of first use (which helps prefetching)."""
     used: dict[str, set[str]] = {}
-    for call in (*(s.create for s in program.states), *program.calls):
-        for arg in call.pointers():
-            base = program.base(arg.tensor)[0]
-            if program.tensors[base].role is Role.CONST:
-                used.setdefault(base, set()).add(call.backend)
-    arrays = {n: _stored(program, n) for n in used}
-    same = _duplicates(arrays, {n: program.tensors[n].section for n in used})
+    tensors: dict[str, Tensor] = {}
+    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    for part in program.tree():
+        for call in (*(s.create for s in part.states), *part.calls):
+            for arg in call.pointers():
+                base = part.base(arg.tensor)[0]
+                if part.tensors[base].role is Role.CONST:
+                    used.setdefault(base, set()).add(call.backend)
+                    if base not in tensors:
+                        tensors[base], arrays[base] = part.tensors[base], _stored(part, base)
+    same = _duplicates(arrays, {n: tensors[n].section for n in used})
     owners = _owners(used, same)
     unique = [n for n in arrays if same[n] == n]
-    small = {n for n in unique if arrays[n].nbytes <= TABLE_BYTES or program.tensors[n].section}
+    small = {n for n in unique if arrays[n].nbytes <= TABLE_BYTES or tensors[n].section}
     if sum(arrays[n].nbytes for n in unique if n not in small) <= FILE_BYTES:
         small = set(unique)
     offsets: dict[str, int] = {}
@@ -63,14 +68,14 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
     ends: dict[str, int] = {}
     for name in unique:
         if name not in small:
-            owner, align = owners[name], program.tensors[name].align
+            owner, align = owners[name], tensors[name].align
             offsets[name] = end = -(-ends.get(owner, 0) // align) * align
             pieces.setdefault(owner, []).append((end, _ordered(arrays[name], byte_order)))
             ends[owner] = end + arrays[name].nbytes
     tables = tuple((n, arrays[n]) for n in unique if n in small)
     blobs = {owner: Blob(tuple(made), ends[owner]) for owner, made in pieces.items()}
     shared = blobs.pop("", None)
-    return Constants(tables, offsets, same, shared, blobs, owners)
+    return Constants(tables, offsets, same, shared, blobs, owners, tensors)
 
 
 def _owners(used: Mapping[str, set[str]], same: Mapping[str, str]) -> dict[str, str]:

@@ -70,8 +70,8 @@ def emit_c(
     if manifest is None:
         manifest = manifests.manifest_of(program, plan, target, None, options)
     constants = place_constants(program, target.byte_order)
-    called = [*(s.create for s in program.states), *program.calls]
-    called += [c for t in twins if t.program is not None for c in t.program.calls]
+    called = [*(s.create for s in program.states), *program.every_call()]
+    called += [c for t in twins if t.program is not None for c in t.program.every_call()]
     headers = kernels.collect(c.header or f"{c.kernel}.h" for c in called)
     own = headers_of(program)
     specialise = options.specialise

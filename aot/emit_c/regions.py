@@ -7,7 +7,7 @@ CMake chooses by choosing a file. The replacement calls the regions' twins, each
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -60,19 +60,34 @@ class VendorParts:
 
 
 def regions_by_vendor(program: Program) -> dict[str, list[int]]:
-    """Regions of each vendor, both in order of their first call."""
+    """Regions of each vendor, bodies included, both in order of their first call."""
     found: dict[str, list[int]] = {}
-    for call in program.calls:
+    for call in program.every_call():
         regions = found.setdefault(call.backend, []) if call.region >= 0 else []
         if call.region >= 0 and call.region not in regions:
             regions.append(call.region)
     return found
 
 
+def planned_parts(program: Program, plan: Plan) -> Iterator[tuple[Program, Plan]]:
+    """The program and all within its calls, with their plans."""
+    yield program, plan
+    for call in program.calls:
+        for body in call.bodies:
+            assert body.plan is not None
+            yield from planned_parts(body.program, body.plan)
+
+
+def owners(program: Program, plan: Plan) -> dict[int, tuple[Program, Plan]]:
+    """Region → the program that has its calls, and the plan of that."""
+    parts = planned_parts(program, plan)
+    return {c.region: (p, q) for p, q in parts for c in p.calls if c.region >= 0}
+
+
 def headers_of(program: Program, vendor: str = "") -> Headers:
     """Headers of the calls and objects of one vendor; of portable C by default."""
     wanted = vendor or "c"
-    called = (*(s.create for s in program.states), *program.calls)
+    called = (*(s.create for s in program.states), *program.every_call())
     return collect(c.header or f"{c.kernel}.h" for c in called if c.backend == wanted)
 
 
@@ -92,11 +107,20 @@ def spell_vendor(
     made = [create(s, t) for t in program.states if t.create.backend == vendor]
     objects = _objects(program, vendor, made)
     functions = []
-    for region in regions:
-        steps = [step(s, i, c) for i, c in enumerate(program.calls) if c.region == region]
-        steps = _with_cache(s, region, steps, backend)
-        functions += _function(program, region, steps)
+    for part, own in _spellings(s, specialise):
+        for region in dict.fromkeys(c.region for c in part.calls if c.region in regions):
+            steps = [step(own, i, c) for i, c in enumerate(part.calls) if c.region == region]
+            steps = _with_cache(own, region, steps, backend)
+            functions += _function(program, part, region, steps)
     return spell_file(s, target, f"the regions of {vendor}", regions, [*objects, *functions])
+
+
+def _spellings(s: Spelling, specialise: str) -> Iterator[tuple[Program, Spelling]]:
+    """The program and all within its calls, each with what spells its calls."""
+    yield s.program, s
+    for call in s.program.calls:
+        for body in call.bodies:
+            yield from _spellings(s.within(body, specialise), specialise)
 
 
 def _with_cache(s: Spelling, region: int, steps: list[str], backend: Backend) -> list[str]:
@@ -138,13 +162,17 @@ def _named(call: Call) -> list[str]:
 
 
 def _function(
-    program: Program, region: int, body: Sequence[str], declared: Sequence[str] = ()
+    root: Program,
+    program: Program,
+    region: int,
+    body: Sequence[str],
+    declared: Sequence[str] = (),
 ) -> list[str]:
-    """One region's function."""
+    """The function of one region, whose calls are in `program`."""
     return [
-        region_head(program, region, " {"),
+        region_head(root, program, region, " {"),
         *declared,
-        *(f"    (void){name};" for name in region_arguments(program)),
+        *(f"    (void){name};" for name in region_arguments(root, program)),
         *body,
         "    return AOT_OK;",
         "}",
@@ -179,8 +207,10 @@ def _objects(program: Program, vendor: str, made: Sequence[str]) -> list[str]:
 def spell_portable(program: Program, plan: Plan, vendor: str, twins: Sequence[Twin]) -> str:
     """What stands in for the vendor's file: every region calls its twin."""
     functions = [*_objects(program, vendor, [])]
+    owner = owners(program, plan)
     for twin in twins:
-        functions += _function(program, twin.region, *_call_twin(program, plan, twin))
+        part, own = owner[twin.region]
+        functions += _function(program, part, twin.region, *_call_twin(program, part, own, twin))
     return "\n".join(
         [
             "/* SPDX-License-Identifier: MIT-0 */",
@@ -195,7 +225,9 @@ def spell_portable(program: Program, plan: Plan, vendor: str, twins: Sequence[Tw
     )
 
 
-def _call_twin(program: Program, plan: Plan, twin: Twin) -> tuple[list[str], list[str]]:
+def _call_twin(
+    root: Program, program: Program, plan: Plan, twin: Twin
+) -> tuple[list[str], list[str]]:
     """(statements, declarations): where inputs and outputs are, the call, copies of what was made
     aside."""
     s = spelling(program, plan, Constants((), {}, {}, None), Headers({}, (), {}, False), "none")
@@ -216,7 +248,7 @@ def _call_twin(program: Program, plan: Plan, twin: Twin) -> tuple[list[str], lis
         if i in moved:
             size = program.tensors[twin.outputs[i]].nbytes
             lines.append(f"    memcpy({place}, to[{i}], {size});")
-    for index in _border_calls(program, twin):
+    for index in _border_calls(program, twin) if program is root else ():
         lines.append(f"    STEP({index}, (void)0); /* for the trace build */")
     return lines, declared
 
@@ -234,8 +266,10 @@ def _border_calls(program: Program, twin: Twin) -> list[int]:
 def declarations(program: Program, twins: Sequence[Twin], own_weights: Sequence[str]) -> str:
     """What the files of the bundle know of regions, vendors' objects and twins."""
     lines = []
+    parts = {c.region: p for p in program.tree() for c in p.calls}
     for regions in regions_by_vendor(program).values():
-        lines += [region_head(program, r, ";", "AOT_HIDDEN AOT_WARN_UNUSED ") for r in regions]
+        head = "AOT_HIDDEN AOT_WARN_UNUSED "
+        lines += [region_head(program, parts[r], r, ";", head) for r in regions]
     for vendor in map(ctext.ident, stateful(program)):
         prefix = f"{program.name}_{vendor}"
         lines.append(f"AOT_HIDDEN AOT_WARN_UNUSED aot_status {prefix}_init(void **state);")

@@ -5,15 +5,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
 from aot.emit_c.trace import arena_offset
-from aot.errors import InternalError, UnsupportedError
-from aot.program import Access, Arg, Call, Params, Program, Role, Scalar, State, StateArg
+from aot.errors import InternalError
+from aot.program import Access, Arg, Body, Call, Params, Program, Role, Scalar, State, StateArg
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
@@ -27,7 +27,11 @@ Signature = tuple[object, ...]
 
 @dataclass(slots=True)
 class Spelling:
-    """Text collected while the calls are spelled."""
+    """Text collected while the calls are spelled.
+
+    `program` is `root` or one of its bodies: these have the model's name, objects and constants,
+    and their calls are not traced. `inner` are the functions of control flow.
+    """
 
     program: Program
     plan: Plan
@@ -38,6 +42,21 @@ class Spelling:
     fixed: frozenset[int] = frozenset()
     functions: list[str] = field(default_factory=list)
     failed: str = ""  # the vendor's function that is told of errors
+    inner: list[str] = field(default_factory=list)
+    around: Program | None = None
+
+    @property
+    def root(self) -> Program:
+        """The whole program."""
+        return self.around or self.program
+
+    def within(self, body: Body, specialise: str) -> Spelling:
+        """The spelling of a body: what is collected goes to the same place."""
+        assert body.plan is not None
+        fixed = _fixed(body.program, specialise)
+        made = replace(self, program=body.program, plan=body.plan, fixed=fixed)
+        made.around = self.root
+        return made
 
 
 def spell_run(
@@ -54,17 +73,12 @@ def spell_run(
     The calls of a vendor's region are one call here, see `regions`. A part of another model names
     that as `owner`: it has its headers and is not traced.
     """
+    from aot.emit_c.control import statements  # which spells bodies with what is here
+
     s = spelling(program, plan, constants, headers, specialise)
-    steps: list[str] = []
-    last = -1
-    for i, call in enumerate(program.calls):
-        if call.region < 0:
-            steps.append(step(s, i, call))
-        elif call.region != last:
-            steps.append(_region(program, call))
-        last = call.region
+    steps = statements(s, specialise)
     what = "every kernel call in order"
-    functions = [*_vendors(program), _execute(program, steps)]
+    functions = [*_section("Control flow", s.inner), *_vendors(program), _execute(program, steps)]
     return spell_file(s, target, what, [-1], functions, owner)
 
 
@@ -88,10 +102,8 @@ def spell_file(
     used = _constants_used(s, regions)
     includes = [f'#include "kernels/{h}"' for h in s.headers.direct]
     kept = [(n, d) for n, d in s.constants.tables if n in used]
-    tensors = s.program.tensors
-    tables = [
-        ctext.array(f"{name}_c_{n}", d, tensors[n].align, tensors[n].section) for n, d in kept
-    ]
+    own = s.constants.tensors
+    tables = [ctext.array(f"{name}_c_{n}", d, own[n].align, own[n].section) for n, d in kept]
     params = [f"static const {k} {label} = {init};" for (k, init), label in s.params.items()]
     parts = [
         "/* SPDX-License-Identifier: MIT-0 */",
@@ -117,29 +129,35 @@ def spell_file(
 
 def _constants_used(s: Spelling, regions: Sequence[int]) -> set[str]:
     """Names of stored constants that the calls and objects of `regions` read."""
-    made = [state.create for state in s.program.states]
-    calls = [c for c in (*made, *s.program.calls) if c.region in regions]
-    bases = {s.program.base(a.tensor)[0] for c in calls for a in c.pointers()}
+    bases: set[str] = set()
+    for program in s.program.tree():
+        calls = (*(state.create for state in program.states), *program.calls)
+        used = [c for c in calls if c.region in regions]
+        bases.update(program.base(a.tensor)[0] for c in used for a in c.pointers())
     return {s.constants.same[b] for b in bases if b in s.constants.same}
 
 
-def _region(program: Program, call: Call) -> str:
+def region(s: Spelling, call: Call) -> str:
     """The statement that computes a vendor's region."""
     note = ctext.comment(f"region {call.region}: {call.backend}")
-    passed = ", ".join(region_arguments(program))
-    return f"    {note}\n    REGION({program.name}_region_{call.region}({passed}));"
+    passed = ", ".join(region_arguments(s.root, s.program))
+    return f"    {note}\n    REGION({s.root.name}_region_{call.region}({passed}));"
 
 
-def region_arguments(program: Program) -> list[str]:
-    """What a region's function is given."""
+def region_arguments(root: Program, program: Program) -> list[str]:
+    """What a function that computes a part of `program` is given."""
     ends = [] if program.io == "arena" else ["in", "out"]
-    return ["arena", *ends, *(["state"] if program.states else [])]
+    return ["arena", *ends, *(["state"] if root.states else [])]
 
 
-def region_head(program: Program, region: int, tail: str, before: str = "") -> str:
+def region_head(root: Program, program: Program, region: int, tail: str, before: str = "") -> str:
     """The head of a region's function, ending in `tail` (a brace or semicolon)."""
-    declared = [_PARAMETERS[a] for a in region_arguments(program)]
-    head = f"{before}aot_status {program.name}_region_{region}"
+    return part_head(root, program, f"{before}aot_status {root.name}_region_{region}", tail)
+
+
+def part_head(root: Program, program: Program, head: str, tail: str) -> str:
+    """The head of a function that computes a part of `program`."""
+    declared = [_PARAMETERS[a] for a in region_arguments(root, program)]
     return ctext.call(head, declared, indent="", tail=tail)
 
 
@@ -237,6 +255,14 @@ _SAYING = """\
             return status_; \\
         } \\
         AFTER(index); \\
+    } while (0)
+#define SAYING(node, call) \\
+    do { \\
+        const aot_status status_ = call; \\
+        if (status_ != AOT_OK) { \\
+            FAILED(node, status_); \\
+            return status_; \\
+        } \\
     } while (0)
 """
 
@@ -343,25 +369,39 @@ def title(program: Program, call: Call) -> str:
 
 def step(s: Spelling, index: int, call: Call) -> str:
     """The statement of one call."""
-    if call.bodies:
-        raise UnsupportedError(f"{call.kernel}: control flow is not available in this version")
+    head = f"    {ctext.comment(title(s.program, call))}\n"
     if _is_nothing(s, call):
-        return f"    {ctext.comment(title(s.program, call))}\n    STEP({index}, (void)0);"
+        return head + ("    (void)0;" if s.around else f"    STEP({index}, (void)0);")
     fixed = index in s.fixed
     function = _wrapper(s, call, fixed)
     arguments = [_passed(s, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))]
     if call.params and not fixed:
         arguments.append("&" + _params(s, call.params))
-    start = f"{'TRY' if call.status else 'STEP'}({index}"
-    if call.status and s.failed:
-        node = " + ".join(call.origin.nodes) or call.kernel
-        start = f"TRY_SAYING({index}, {ctext.string(node)}"
-    head = f"    {ctext.comment(title(s.program, call))}\n"
-    inner = ctext.call(function, arguments, indent="", tail="")
-    one = f"    {start}, {inner});"
+    node = " + ".join(call.origin.nodes) or call.kernel
+    told = ctext.string(node) if call.status and s.failed else ""
+    return head + statement(s, index, call.status, function, arguments, told)
+
+
+def statement(
+    s: Spelling,
+    index: int,
+    status: bool,
+    function: str,
+    arguments: Sequence[str],
+    told: str = "",
+) -> str:
+    """The call of a function for call `index`, traced unless it is in a body.
+
+    `told` is what the vendor's function for errors is told.
+    """
+    opening = f"TRY_SAYING({index}, {told}, " if told else f"{'TRY' if status else 'STEP'}({index}, "
+    if s.around:
+        opening = f"SAYING({told}, " if told else "REGION(" if status else ""
+    closing = ");" if opening else ";"
+    one = f"    {opening}{ctext.call(function, arguments, indent='', tail='')}{closing}"
     if len(one) <= 98 and "\n" not in one:
-        return head + one
-    return head + f"    {start}, {function}(\n{ctext.wrap(arguments, ' ' * 12)}));"
+        return one
+    return f"    {opening}{function}(\n{ctext.wrap(arguments, ' ' * 12)}){closing}"
 
 
 def _is_nothing(s: Spelling, call: Call) -> bool:
@@ -372,7 +412,7 @@ def _is_nothing(s: Spelling, call: Call) -> bool:
 
 def _passed(s: Spelling, arg: Arg | Scalar | StateArg) -> str:
     if isinstance(arg, StateArg):
-        return f"state + {slot(s.program, arg.state)}"
+        return f"state + {slot(s.root, arg.state)}"
     return pointer(s, arg) if isinstance(arg, Arg) else _value(arg)
 
 
@@ -391,25 +431,25 @@ def pointer(s: Spelling, arg: Arg) -> str:
     offset += arg.offset
     tensor = s.program.tensors[base]
     if tensor.role is Role.INPUT:
-        return _at(f"in[{s.program.inputs.index(base)}]", offset)
+        return at(f"in[{s.program.inputs.index(base)}]", offset)
     if tensor.role is Role.OUTPUT:
-        return _at(f"out[{s.program.outputs.index(base)}]", offset)
+        return at(f"out[{s.program.outputs.index(base)}]", offset)
     if tensor.role is Role.CONST:
         return _constant(s, base, offset)
-    at = arena_offset(s.program, s.plan, arg.tensor)
-    if at is None and tensor.nbytes == 0:
+    place = arena_offset(s.program, s.plan, arg.tensor)
+    if place is None and tensor.nbytes == 0:
         return "arena"
-    if at is None:
+    if place is None:
         raise InternalError(f"tensor {arg.tensor} has no place in the plan")
-    return _at("arena", at + arg.offset)
+    return at("arena", place + arg.offset)
 
 
 def _constant(s: Spelling, name: str, offset: int) -> str:
     stored = s.constants.same[name]
     if stored in s.constants.offsets:
-        blob = weights_of(s.program.name, s.constants.owners.get(stored, ""))
-        return _at(f"{blob}_weights", s.constants.offsets[stored] + offset)
-    table = f"{s.program.name}_c_{stored}"
+        blob = weights_of(s.root.name, s.constants.owners.get(stored, ""))
+        return at(f"{blob}_weights", s.constants.offsets[stored] + offset)
+    table = f"{s.root.name}_c_{stored}"
     return f"(const unsigned char *){table} + {offset}" if offset else table
 
 
@@ -418,7 +458,8 @@ def weights_of(name: str, vendor: str) -> str:
     return f"{name}_vendor_{ctext.ident(vendor)}" if vendor else name
 
 
-def _at(base: str, offset: int) -> str:
+def at(base: str, offset: int) -> str:
+    """`base + offset`."""
     return f"{base} + {offset}" if offset else base
 
 
@@ -430,7 +471,7 @@ def _params(s: Spelling, params: Params) -> str:
     if len(init) + len(params.ctype) > 70:
         init = "{\n" + ctext.wrap(fields) + "\n}"
     key = (ctext.ident(params.ctype), init)
-    return s.params.setdefault(key, f"{s.program.name}_p{len(s.params)}")
+    return s.params.setdefault(key, f"{s.root.name}_p{len(s.params)}")
 
 
 def _signature(call: Call) -> Signature:
@@ -453,7 +494,7 @@ def _wrapper(s: Spelling, call: Call, specialised: bool) -> str:
     if key not in s.wrappers:
         kernel = ctext.ident(call.kernel)
         number = len(s.wrappers)
-        s.wrappers[key] = f"{s.program.name}_k{number}_{kernel.removeprefix('aot_')}"
+        s.wrappers[key] = f"{s.root.name}_k{number}_{kernel.removeprefix('aot_')}"
         s.functions.append(_function(s.wrappers[key], call, fixed))
     return s.wrappers[key]
 

@@ -21,6 +21,7 @@ from aot.lower_context import LowerContext
 from aot.ops.registry import Case
 from aot.partition.match import Match, ValueRef
 from aot.partition.pattern import Either, OpPat
+from aot.shapes.nodes import CONTROL
 from aot.vendor.backend import Pattern
 
 HALVES = (F16, BF16)
@@ -32,7 +33,7 @@ EXACT = frozenset({"BitCast", "Cast", "CastLike"})
 def widened(pattern: Pattern) -> Pattern | None:
     """The pattern that computes `pattern` of half operands in float32; None if it cannot."""
     graph = pattern.graph
-    if not isinstance(graph, OpPat) or graph.op_type in EXACT:
+    if not isinstance(graph, OpPat) or graph.op_type in EXACT or graph.domain == CONTROL:
         return None
     if any(isinstance(i, OpPat | Either) for i in graph.inputs):
         return None

@@ -6,7 +6,7 @@ What vendors take is then merged into regions (see `regions`), and the result ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -66,17 +66,35 @@ class Region:
 
 
 @dataclass(frozen=True, slots=True)
+class BodyPart:
+    """The partition of a body: attribute `label` of the control-flow node called `node`."""
+
+    node: str
+    label: str
+    graph: ir.Graph
+    partition: Partition
+
+
+@dataclass(frozen=True, slots=True)
 class Partition:
     """Every node of the graph in exactly one selected match.
 
     The order is topological and every region is contiguous in it. `certificate` says how near to
     the fewest regions are; with `--offload-limit` it speaks of all regions, kept or not.
+    `bodies` are those of control flow, the numbers of whose regions go on from these.
     """
 
     items: tuple[Selected, ...]
     refusals: tuple[Refusal, ...]
     certificate: RegionCertificate = NO_REGIONS
     pricing: Pricing = NO_PRICING
+    bodies: tuple[BodyPart, ...] = ()
+
+    def tree(self) -> Iterator[Partition]:
+        """The partition and those of all bodies, each before those within it."""
+        yield self
+        for body in self.bodies:
+            yield from body.partition.tree()
 
     @property
     def regions(self) -> tuple[Region, ...]:
@@ -101,6 +119,9 @@ class Partition:
             lines.append(self.certificate.text() + limited)
         if self.pricing.prices:
             lines.append(self.pricing.text())
+        for body in self.bodies:
+            lines.append(f"{body.label} of {body.node}:")
+            lines += [f"  {line}" for line in body.partition.text().splitlines()]
         return "\n".join(lines) + "\n"
 
 

@@ -34,8 +34,9 @@ from aot.lower import lower  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import Case, load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
+from aot.partition.bodies import select_all  # noqa: E402
 from aot.partition.pattern import Either, OpPat, Pat, Var  # noqa: E402
-from aot.partition.select import Selected, select  # noqa: E402
+from aot.partition.select import Selected  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.program import Arg, Call, Program, Role, Scalar  # noqa: E402
 from aot.target import Target  # noqa: E402
@@ -189,7 +190,7 @@ def compile_jobs(jobs: list[Job], vlen: int, block: bool) -> None:
             try:
                 backends = [load_all()]
                 model = normalise(load(job.model, load_options(Options(), backends)))
-                partition = select(model.graph, backends)
+                partition = select_all(model.graph, backends)
                 if job.fused and not any(label_of(s) in job.label for s in partition.items):
                     job.error = "not matched: " + partition.text().strip()
                 job.program = lower("t", model.graph, partition, target, Options())
@@ -297,38 +298,95 @@ class Wrappers:
         return self.names[key]
 
 
+def address(program: Program, name: str, more: int = 0) -> str:
+    """Where a tensor is: its owner may be memory that a call has been given."""
+    base, offset = program.base(name)
+    return f"{base}_b + {offset + more}"
+
+
+def calls_text(program: Program, index: str, wrappers: Wrappers, constants: list[str]) -> list[str]:
+    """C of the calls in order, those of bodies inside; parameters go to `constants`."""
+    lines = []
+    for k, call in enumerate(program.calls):
+        if call.bodies:
+            lines += control_text(program, call, f"{index}_{k}", wrappers, constants)
+            continue
+        args = [
+            address(program, a.tensor, a.offset) if isinstance(a, Arg) else f"({a.ctype}){a.value}"
+            for a in call.args
+        ]
+        if call.params:
+            constants.append(params_text(call, f"p{index}_{k}"))
+            args.append(f"&p{index}_{k}")
+        lines.append(f"    {wrappers.name(call)}({', '.join(args)});")
+    return lines
+
+
+def control_text(
+    program: Program, call: Call, index: str, wrappers: Wrappers, constants: list[str]
+) -> list[str]:
+    """An If or a Loop written out, every tensor in memory of its own."""
+    at = [address(program, a.tensor, a.offset) for a in call.pointers()]
+    i, go, n = f"i{index}", f"go{index}", f"n{index}"
+    inner = []
+    for which, body in enumerate(call.bodies):
+        own = []
+        names = (*body.program.inputs, *body.program.outputs)
+        for name, wire in zip(names, (*body.ins, *body.outs), strict=True):
+            place = {"count": f"(unsigned char *)&{i}", "go": f"&{go}"}.get(wire.source.value)
+            step = f"({n} - 1 - {i})" if wire.backward else i
+            moved = f" + {step} * {wire.stride}" if wire.stride else ""
+            own.append(f"    {name}_b = {place or at[wire.arg] + moved};")
+        own += calls_text(body.program, f"{index}_{which}", wrappers, constants)
+        inner.append(own)
+    if call.steps is None:
+        return [f"    if (*({at[0]})) {{", *inner[0], "    } else {", *inner[1], "    }"]
+    (body,) = call.bodies
+    carried = [
+        (f"{name}_b", at[first], at[last], body.program.tensors[name].nbytes)
+        for name, (first, last) in zip(body.program.carried, body.carried, strict=True)
+    ]
+    s = call.steps
+    lines = [f"    {{ int64_t {i}, {n} = {s.most if s.most >= 0 else 'INT64_MAX'};"]
+    lines.append(f"    unsigned char {go} = 1; (void){go};")
+    if s.trips >= 0:
+        lines.append(f"    {{ int64_t m; memcpy(&m, {at[s.trips]}, 8); if (m < {n}) {n} = m; }}")
+    if s.start >= 0:
+        lines.append(f"    if (!*({at[s.start]})) {n} = 0;")
+    lines += [f"    memcpy({place}, {first}, {size});" for place, first, _, size in carried]
+    lines += [f"    for ({i} = 0; {i} < {n} && {go}; ++{i}) {{", *inner[0], "    }"]
+    lines += [f"    memcpy({last}, {place}, {size});" for place, _, last, size in carried]
+    return [*lines, "    }"]
+
+
 def case_text(index: int, job: Job, wrappers: Wrappers) -> list[str]:
     """C of one case: read inputs, run, write outputs. Inputs are as large as they are fed."""
     program, fed = job.program, fed_tensors(job)
     lines = [f"static void case_{index}(int inplace) {{", "    (void)inplace;"]
     chosen = inplace_choice(program)
-    owned = []
-    for name, t in program.tensors.items():
-        if t.view is None and name not in chosen:
+    for part in program.tree():
+        for name, t in part.tensors.items():
+            if t.view is not None or (part is program and name in chosen):
+                continue
+            if part is not program and t.role in (Role.INPUT, Role.OUTPUT):
+                lines.append(f"    unsigned char *{name}_b = NULL;")
+                continue
             kind = {Role.INPUT: 1, Role.OUTPUT: 2, Role.CONST: 3}.get(t.role, 0)
-            kind = 1 if name in fed else kind
+            given = part is program and name in fed
+            kind = 1 if given else kind
             elem = max(1, t.dtype.nbytes)
-            nbytes = len(fed[name]) if name in fed else t.nbytes
+            nbytes = len(fed[name]) if given else t.nbytes
             lines.append(f"    unsigned char *{name}_b = take({nbytes}, {kind}, {elem});")
-            owned.append(name)
     for name, source in chosen.items():
         n = program.tensors[name].nbytes
         lines.append(f"    unsigned char *{name}_b = inplace ? {source}_b : take({n}, 0, 1);")
-    for name in program.tensors:
-        base, offset = program.base(name)
-        lines.append(f"    unsigned char *t_{name} = {base}_b + {offset};")
-        lines.append(f"    (void)t_{name};")
-    for k, call in enumerate(program.calls):
-        args = [
-            f"t_{a.tensor} + {a.offset}" if isinstance(a, Arg) else f"({a.ctype}){a.value}"
-            for a in call.args
-        ]
-        if call.params:
-            lines.insert(0, params_text(call, f"p{index}_{k}"))
-            args.append(f"&p{index}_{k}")
-        lines.append(f"    {wrappers.name(call)}({', '.join(args)});")
+    for part in program.tree():
+        lines += [f"    (void){n}_b;" for n, t in part.tensors.items() if t.view is None]
+    constants: list[str] = []
+    lines += calls_text(program, f"{index}", wrappers, constants)
     ends = [*program.outputs, *(s.tensor for s in program.shapes)]
-    lines += [f"    put(t_{n}, {program.tensors[n].nbytes});" for n in ends]
+    lines += [f"    put({address(program, n)}, {program.tensors[n].nbytes});" for n in ends]
+    lines = constants + lines
     lines += ["    drop();", "}"]
     return lines
 
@@ -361,7 +419,7 @@ static void drop(void) { while (used_) free(blocks_[--used_]); }
 
 def batch_text(jobs: list[Job]) -> str:
     """One C file that runs every job in turn, separate buffers first, then in place."""
-    headers = sorted({c.header for j in jobs for c in j.program.calls})
+    headers = sorted({c.header for j in jobs for c in j.program.every_call()})
     wrappers, bodies = Wrappers(), []
     for i, job in enumerate(jobs):
         bodies += [f"/* {job.label} */", *case_text(i, job, wrappers)]
@@ -439,11 +497,12 @@ def input_bytes(job: Job) -> bytes:
     """Inputs and constants in the order case_text takes them."""
     program, fed = job.program, fed_tensors(job)
     parts = []
-    for name, t in program.tensors.items():
-        if name in fed:
-            parts.append(fed[name])
-        elif t.view is None and t.role is Role.CONST:
-            parts.append(np.ascontiguousarray(program.consts[name]).tobytes())
+    for part in program.tree():
+        for name, t in part.tensors.items():
+            if part is program and name in fed:
+                parts.append(fed[name])
+            elif t.view is None and t.role is Role.CONST:
+                parts.append(np.ascontiguousarray(part.consts[name]).tobytes())
     return b"".join(parts)
 
 

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Control flow in C: a function per If or Loop, and one per body, all static in `src/NAME_run.c`.
+
+static aot_status net_loop_n(unsigned char *arena, …) {
+    const unsigned char *from[2];                 what the body reads: its inputs
+    unsigned char *to[1];                         where it writes: its outputs
+    memcpy(arena + 64, in[0], 16);                the first value of a state
+    for (i = 0; i < steps && go != 0; ++i) {
+        from[1] = in[1] + (size_t)i * 12;         what is scanned moves on
+        REGION(net_body_n(arena + 64, from, to));
+    }
+    memcpy(out[0], arena + 64, 16);               its last value
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aot.emit_c import ctext
+from aot.emit_c.run_order import (
+    Spelling,
+    at,
+    part_head,
+    pointer,
+    region,
+    region_arguments,
+    statement,
+    step,
+    title,
+)
+from aot.errors import InternalError
+from aot.program import Arg, Body, Call, Role, Source, Wire
+
+
+def statements(s: Spelling, specialise: str) -> list[str]:
+    """The calls in order; the calls of a vendor's region are one, and so is control flow."""
+    steps: list[str] = []
+    last = -1
+    for index, call in enumerate(s.program.calls):
+        if call.bodies:
+            function = _control(s, call, specialise)
+            note = ctext.comment(title(s.program, call))
+            arguments = region_arguments(s.root, s.program)
+            steps.append(f"    {note}\n" + statement(s, index, True, function, arguments))
+        elif call.region < 0:
+            steps.append(step(s, index, call))
+        elif call.region != last:
+            steps.append(region(s, call))
+        last = call.region
+    return steps
+
+
+def _control(s: Spelling, call: Call, specialise: str) -> str:
+    """Spell the function of an If or a Loop behind those of its bodies; its name."""
+    kind = "if" if call.steps is None else "loop"
+    name = f"{s.root.name}_{kind}_{ctext.ident(call.origin.nodes[-1])}"
+    bodies = [_body(s, body, specialise) for body in call.bodies]
+    lines = _if(s, call, bodies) if call.steps is None else _loop(s, call, bodies[0])
+    head = part_head(s.root, s.program, f"static aot_status {name}", " {")
+    unused = [f"    (void){a};" for a in region_arguments(s.root, s.program)]
+    declared = [line for line in lines if line.startswith(_DECLARATIONS)]
+    rest = [line for line in lines if not line.startswith(_DECLARATIONS)]
+    s.inner.append("\n".join([head, *declared, *unused, *rest, "    return AOT_OK;", "}", ""]))
+    return name
+
+
+_DECLARATIONS = (
+    "    const unsigned char *",
+    "    unsigned char ",
+    "    int64_t ",
+    "    const int64",
+)
+
+
+def _body(s: Spelling, body: Body, specialise: str) -> str:
+    """Spell the function of a body; its name."""
+    own = s.within(body, specialise)
+    name = f"{s.root.name}_{ctext.ident(body.program.name)}"
+    steps = statements(own, specialise)
+    head = part_head(s.root, body.program, f"static aot_status {name}", " {")
+    unused = [f"    (void){a};" for a in region_arguments(s.root, body.program)]
+    s.inner.append("\n".join([head, *unused, *steps, "    return AOT_OK;", "}", ""]))
+    return name
+
+
+def _place(s: Spelling, call: Call, index: int) -> str:
+    """The address of an argument, as bytes."""
+    arg = call.args[index]
+    if not isinstance(arg, Arg):
+        raise InternalError(f"argument {index} of {call.kernel} is no tensor")
+    text = pointer(s, arg)
+    base = s.program.tensors[s.program.base(arg.tensor)[0]]
+    return f"(const unsigned char *){text}" if base.role is Role.CONST else text
+
+
+def _arrays(bodies: Sequence[Body]) -> list[str]:
+    """Declarations of what is passed to the bodies."""
+    ins = max(1, *(len(b.ins) for b in bodies))
+    outs = max(1, *(len(b.outs) for b in bodies))
+    return [f"    const unsigned char *from[{ins}];", f"    unsigned char *to[{outs}];"]
+
+
+def _call_body(s: Spelling, call: Call, body: Body, name: str, indent: str) -> str:
+    """The statement that runs a body once."""
+    passed = [_place(s, call, body.arena), "from", "to"]
+    passed += ["state"] if s.root.states else []
+    return f"{indent}REGION({name}({', '.join(passed)}));"
+
+
+def _fixed(s: Spelling, call: Call, body: Body, indent: str) -> list[str]:
+    """Where the ends of a body are that stay in place."""
+    lines = []
+    for array, wires in (("from", body.ins), ("to", body.outs)):
+        for k, wire in enumerate(wires):
+            if wire.source is Source.COUNT:
+                lines.append(f"{indent}{array}[{k}] = (const unsigned char *)&i;")
+            elif wire.source is Source.GO:
+                lines.append(f"{indent}{array}[{k}] = &go;")
+            elif not wire.stride:
+                lines.append(f"{indent}{array}[{k}] = {_place(s, call, wire.arg)};")
+    if not any(w for w in body.ins):
+        lines.append(f"{indent}from[0] = NULL;")
+    if not any(w for w in body.outs):
+        lines.append(f"{indent}to[0] = NULL;")
+    return lines
+
+
+def _if(s: Spelling, call: Call, names: Sequence[str]) -> list[str]:
+    then, other = call.bodies
+    lines = [*_arrays(call.bodies)]
+    same = (then.ins, then.outs) == (other.ins, other.outs)
+    if same:
+        lines += _fixed(s, call, then, "    ")
+    lines.append(f"    if (aot_is_true({_place(s, call, 0)})) {{")
+    lines += [] if same else _fixed(s, call, then, " " * 8)
+    lines += [_call_body(s, call, then, names[0], " " * 8), "    } else {"]
+    lines += [] if same else _fixed(s, call, other, " " * 8)
+    return [*lines, _call_body(s, call, other, names[1], " " * 8), "    }"]
+
+
+def _loop(s: Spelling, call: Call, name: str) -> list[str]:
+    (body,) = call.bodies
+    steps = call.steps
+    assert steps is not None
+    lines = [
+        *_arrays(call.bodies),
+        "    int64_t i;",
+        f"    const int64_t steps = {_count(s, call)};",
+    ]
+    if steps.go:
+        lines.append("    unsigned char go = 1;")
+    lines += _copies(s, call, body, first=True)
+    lines += _fixed(s, call, body, "    ")
+    more = " && go != 0" if steps.go else ""
+    lines.append(f"    for (i = 0; i < steps{more}; ++i) {{")
+    for array, wires in (("from", body.ins), ("to", body.outs)):
+        for k, wire in enumerate(wires):
+            if wire.stride:
+                place = _place(s, call, wire.arg)
+                lines.append(f"        {array}[{k}] = {place} + {_slice(wire)};")
+    lines += [_call_body(s, call, body, name, " " * 8), "    }"]
+    return lines + _copies(s, call, body, first=False)
+
+
+def _count(s: Spelling, call: Call) -> str:
+    """The most steps that are taken, in C."""
+    steps = call.steps
+    assert steps is not None
+    most = ctext.integer(steps.most) if steps.most >= 0 else "INT64_MAX"
+    if steps.trips >= 0:
+        most = f"aot_steps({_place(s, call, steps.trips)}, {steps.most})"
+    if steps.start >= 0:
+        return f"aot_is_true({_place(s, call, steps.start)}) ? {most} : 0"
+    return most
+
+
+def _slice(wire: Wire) -> str:
+    """How far the slice of step i is from the first byte."""
+    return f"(size_t){'(steps - 1 - i)' if wire.backward else 'i'} * {wire.stride}"
+
+
+def _copies(s: Spelling, call: Call, body: Body, first: bool) -> list[str]:
+    """The first values of states into the arena of the body, or their last values out of it."""
+    assert body.plan is not None
+    lines = []
+    for name, (before, after) in zip(body.program.carried, body.carried, strict=True):
+        nbytes = body.program.tensors[name].nbytes
+        offset = body.plan.placements[name].offset if nbytes else 0
+        own = at(_place(s, call, body.arena), offset)
+        outer = _place(s, call, before if first else after)
+        ends = (own, outer) if first else (outer, own)
+        if nbytes:
+            lines.append(f"    memcpy({', '.join(ends)}, {nbytes});")
+    return lines

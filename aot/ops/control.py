@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""If and Loop at run time: calls that own the programs of their bodies (docs/control-flow.md).
+
+The states of a loop live in the arena of its body, as those of `--state` live in a model's: copied
+in before the first step and out after the last, in place of each other where the body permits.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from aot.lower_context import LowerContext, Operand
+from aot.ops.concat import MAX_PARTS
+from aot.ops.registry import op
+from aot.partition.match import Match, ValueRef
+from aot.program import Body, Program, Role, Source, Steps, Wire
+from aot.resident import Pair
+from aot.shapes.closed import BRANCHES, Loop
+from aot.shapes.nodes import CONTROL
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+RESULTS = " ".join(f"y{i}" for i in range(MAX_PARTS))
+HEADER = "aot_control.h"
+
+if_ = op("If", "xs*", RESULTS, domain=CONTROL)
+loop_ = op("Loop", "xs*", RESULTS, domain=CONTROL)
+
+
+@if_.check
+def if_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _few_results(m)
+
+
+@loop_.check
+def loop_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from _few_results(m)
+    loop = Loop(m.root.ir)
+    stacks = len(loop.results()) > loop.states
+    yield loop.most >= 0 or not stacks, "it stacks results, and no number of steps is the most"
+    first = loop.states
+    for value in (*loop.outer()[first : first + loop.scanned], *loop.results()[first:]):
+        ref = ValueRef(value)
+        yield not ref.packed, f"slices of {ref.dtype} (elements share bytes)"
+
+
+def _few_results(m: Match) -> Iterator[tuple[bool, str]]:
+    count = len(m.root.ir.outputs)
+    yield count <= MAX_PARTS, f"{count} results (at most {MAX_PARTS})"
+
+
+class _Arguments:
+    """Operands of a call under construction, and where each stands."""
+
+    def __init__(self) -> None:
+        self.operands: list[Operand] = []
+
+    def add(self, operand: Operand) -> int:
+        """The index of a new argument."""
+        self.operands.append(operand)
+        return len(self.operands) - 1
+
+
+def _result(c: LowerContext, node: ir.Node, index: int, inner: ValueRef) -> Operand:
+    """Where result `index` goes: scratch if nobody reads it."""
+    value = node.outputs[index] if index < len(node.outputs) else None
+    if value is not None and value.name:
+        return c.write(ValueRef(value))
+    return c.write(c.temp(inner.shape, inner.dtype, name="unread"))
+
+
+def _arena(c: LowerContext, args: _Arguments) -> int:
+    """The scratch tensor that holds the arena of the bodies; `settle_bodies` gives it its size."""
+    return args.add(c.scratch(1, "arena"))
+
+
+def _name(label: str, node: ir.Node) -> str:
+    """What a body is called: `then_NODE`, `else_NODE` or `body_NODE`."""
+    return f"{label.removesuffix('_branch')}_{node.name}"
+
+
+@if_.lower
+def if_to_call(c: LowerContext, m: Match) -> None:
+    from aot.lower import lower_body
+
+    node = m.root.ir
+    args = _Arguments()
+    for value in node.inputs:
+        assert value is not None
+        args.add(c.read(ValueRef(value)))
+    parts = [c.parts[str(node.name), label] for label in BRANCHES]
+    first = len(args.operands)
+    for index, inner in enumerate(parts[0].graph.outputs):
+        args.add(_result(c, node, index, ValueRef(inner)))
+    arena = _arena(c, args)
+    bodies = []
+    for part, label in zip(parts, BRANCHES, strict=True):
+        program = lower_body(c, _name(label, node), part, ())
+        ins = [Wire(Source.ARGUMENT, i) for i in range(1, first)]
+        outs = [Wire(Source.ARGUMENT, first + k) for k in range(len(program.outputs))]
+        bodies.append(Body(program, tuple(ins), tuple(outs), arena))
+    macs = max(_macs(b.program) for b in bodies)
+    _record(c, "aot_if", args, [], macs, bodies, None)
+
+
+@loop_.lower
+def loop_to_call(c: LowerContext, m: Match) -> None:
+    from aot.lower import lower_body
+
+    node = m.root.ir
+    loop = Loop(node)
+    part = c.parts[str(node.name), "body"]
+    args = _Arguments()
+    trips = args.add(c.read(ValueRef(loop.trips))) if loop.trips is not None else -1
+    start = args.add(c.read(ValueRef(loop.start))) if loop.start is not None else -1
+    outer = [args.add(c.read(ValueRef(v))) for v in loop.outer()]
+    inner = [ValueRef(v) for v in loop.inner()]
+    results = [ValueRef(v) for v in loop.results()]
+    finals = [args.add(_result(c, node, k, r)) for k, r in enumerate(results)]
+    arena = _arena(c, args)
+    places = {inner[k].name: k for k in range(loop.states)}
+    pairs = [Pair(inner[k], results[k], k + loop.goes) for k in range(loop.states)]
+    program = lower_body(c, _name("body", node), part, pairs)
+    ins = [Wire(Source.COUNT)] if loop.counts else []
+    for k, value in enumerate(inner):
+        if value.name in places:
+            continue
+        turn = k - loop.states
+        scanned = turn < loop.scanned
+        back = scanned and bool(loop.backward[turn])
+        ins.append(Wire(Source.ARGUMENT, outer[k], _stride(value) if scanned else 0, back))
+    outs = [Wire(Source.GO)] if loop.goes else []
+    for k in range(loop.states, len(results)):
+        read = k < len(node.outputs) and bool(node.outputs[k].name)
+        back = bool(loop.backward[loop.scanned + k - loop.states])
+        outs.append(Wire(Source.ARGUMENT, finals[k], _stride(results[k]) if read else 0, back))
+    carried = tuple((outer[k], finals[k]) for k in range(loop.states))
+    body = Body(program, tuple(ins), tuple(outs), arena, carried)
+    steps = Steps(loop.most, trips, start, loop.goes)
+    macs = max(1, loop.most) * _macs(program)
+    _record(c, "aot_loop", args, list(carried), macs, [body], steps)
+
+
+def _stride(value: ValueRef) -> int:
+    return math.prod(value.shape) * value.dtype.nbytes
+
+
+def _macs(program: Program) -> int:
+    return sum(call.macs for call in program.calls)
+
+
+def _record(
+    c: LowerContext,
+    kernel: str,
+    args: _Arguments,
+    carried: list[tuple[int, int]],
+    macs: int,
+    bodies: list[Body],
+    steps: Steps | None,
+) -> None:
+    """Record the call; a last value may take the place of the first one."""
+    made = c.call(kernel, *args.operands, macs=macs, header=HEADER, status=True)
+    consts = {i for i, a in enumerate(made.pointers()) if c.tensors[a.tensor].role is Role.CONST}
+    inplace = tuple((last, first) for first, last in carried if first not in consts)
+    c.calls[-1] = replace(made, inplace=inplace, bodies=tuple(bodies), steps=steps)
