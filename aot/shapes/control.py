@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from aot.errors import UnsupportedError
+from aot.shapes.bounded import merge_branches, stack_bounded
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import refused
 from aot.shapes.known import lookup
@@ -68,15 +69,11 @@ class Control:
             self.taken.append((node, taken))
             return False
         for branch in branches:
-            self._body(node, branch)
+            self._body(node, branch, bounded=True)
             if any(o in self._sweep.containers.held for o in branch.outputs):
                 what = "which sequence or optional it gives is known at run time only"
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
-        for left, right in zip(branches[0].outputs, branches[1].outputs, strict=True):
-            if (left.dtype, shape_of(left)) != (right.dtype, shape_of(right)):
-                what = f"the branches give {list(shape_of(left))} and {list(shape_of(right))}"
-                raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
-        _copy_types(node.outputs, branches[0].outputs)
+        merge_branches(self._sweep.extents, node, branches)
         return False
 
     def _in_place(self, node: ir.Node, branch: ir.Graph) -> None:
@@ -96,7 +93,7 @@ class Control:
             return True
         body = attribute(node, "body").clone(allow_outer_scope_values=True)  # as nobody rewrote it
         try:
-            self._alike(node)
+            return self._alike(node)
         except UnsupportedError as error:
             try:
                 self._unroll(node, body)
@@ -105,7 +102,6 @@ class Control:
             return True
         finally:
             forget(body)
-        return False
 
     def _unroll(self, node: ir.Node, body: ir.Graph | None = None) -> None:
         containers = self._sweep.containers
@@ -119,7 +115,8 @@ class Control:
             if node.outputs[index].name:
                 containers.give(node, containers.steps.stack(parts, 0, node), index)
 
-    def _alike(self, node: ir.Node) -> None:
+    def _alike(self, node: ir.Node) -> bool:
+        """Type a loop whose steps are alike; whether another has taken its place."""
         body = attribute(node, "body")
         states = list(node.inputs[2:])
         set_type(body.inputs[0], 7, ())
@@ -128,15 +125,11 @@ class Control:
         self._body(node, body, steps=True)
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
-        trips = lookup(node.inputs[0], self._sweep.facts) if node.inputs[0] is not None else None
-        for value, step in zip(
-            node.outputs[len(states) :], body.outputs[1 + len(states) :], strict=True
-        ):
-            if trips is None or not trips.full or not runs_through(node, body):
-                what = "the number of iterations depends on the data"
-                raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
-            assert step.dtype is not None
-            set_type(value, int(step.dtype), (int(trips.data.ravel()[0]), *shape_of(step)))
+        if any(o.name for o in node.outputs[len(states) :]):
+            through = runs_through(node, body)
+            made = stack_bounded(self._sweep.extents, node, len(states), through)
+            return made is not node
+        return False
 
     def _scan(self, node: ir.Node) -> None:
         body = attribute(node, "body")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Results of control flow whose shape the data decide: at their bound, extents behind them.
+
+Before: y = If(c, then={a}, else={b})               a: [3, 4], b: [5, 4], y: [?, 4]
+After: y, n = If(c, then={Pad(a), 3}, else={b, 5})  y: [5, 4], n [1]
+
+Before: y = Loop(m, c, body={g, o})                 o: [4], m at most 10, y: [?, 4]
+After: n, y = Loop(m, c, 0, body={k -> g, k + 1, o})         y: [10, 4], n [1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor
+from aot.errors import UnsupportedError
+from aot.shapes.closed import MOST
+from aot.shapes.evaluate import Invalid
+from aot.shapes.extents import INT64, Axes, Extents, no_bound
+from aot.shapes.known import lookup
+from aot.shapes.nodes import attribute, original_name, set_type, shape_of, title
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def merge_branches(x: Extents, node: ir.Node, branches: Sequence[ir.Graph]) -> None:
+    """Type the results of an If of unknown condition; branches are typed.
+
+    UnsupportedError where their ranks or element types differ.
+    """
+    for index, value in enumerate(list(node.outputs)):
+        ends = [b.outputs[index] for b in branches]
+        kinds, shapes = {e.dtype for e in ends}, [shape_of(e) for e in ends]
+        if len(kinds) != 1:
+            raise Invalid(f'the branches give "{original_name(value)}" different element types')
+        if len(shapes[0]) != len(shapes[1]):
+            what = f'the branches give "{original_name(value)}" shapes of different rank: '
+            raise UnsupportedError(f"{title(node)}: {what}{list(shapes[0])} and {list(shapes[1])}")
+        bound = tuple(max(pair) for pair in zip(*shapes, strict=True))
+        if value.name:
+            (kind,) = kinds
+            assert kind is not None
+            set_type(value, int(kind), bound)
+        axes = _dynamic(x, ends)
+        if axes:
+            _pad(x, branches, index, bound)
+            x.set(value, _extents(x, node, branches, index, axes))
+
+
+def _dynamic(x: Extents, ends: Sequence[ir.Value]) -> list[int]:
+    """Axes along which not both branches give the same, static extent."""
+    left, right = ends
+    pairs = zip(shape_of(left), shape_of(right), strict=True)
+    return [
+        axis for axis, (a, b) in enumerate(pairs) if a != b or axis in x.of(left) | x.of(right)
+    ]
+
+
+def _pad(x: Extents, branches: Sequence[ir.Graph], index: int, bound: tuple[int, ...]) -> None:
+    """Let both branches give the same shape, what one has less of at the end."""
+    for branch in branches:
+        value = branch.outputs[index]
+        shape = shape_of(value)
+        if shape == bound:
+            continue
+        end = _end(branch, value)
+        pads = [0] * len(bound) + [b - d for b, d in zip(bound, shape, strict=True)]
+        assert value.dtype is not None
+        where = x.ints(end, pads)
+        made = x.node(end, "Pad", [value, where], [(int(value.dtype), bound)])[0]
+        x.set(made, x.of(value))
+        branch.outputs[index] = made
+        branch.remove(end, safe=True)
+
+
+def _extents(
+    x: Extents, node: ir.Node, branches: Sequence[ir.Graph], index: int, axes: Sequence[int]
+) -> Axes:
+    """New results of the If: how long each of `axes` of result `index` is."""
+    found: Axes = {}
+    for axis in axes:
+        ends = [b.outputs[index] for b in branches]
+        own = [x.of(e).get(axis) for e in ends]
+        first = own[0]
+        if first is not None and first is own[1] and first.graph is node.graph:
+            found[axis] = first
+            continue
+        least = []
+        for branch, value, known in zip(branches, ends, own, strict=True):
+            end = _end(branch, value)
+            n = known if known is not None else x.ints(end, [_length(value, axis)])
+            branch.outputs.append(x.node(end, "Identity", [n], [(INT64, (1,))])[0])
+            interval = x.interval(n)
+            least.append(0 if interval is None else max(0, int(interval.low.min())))
+            branch.remove(end, safe=True)
+        made = _new_output(node, f"{node.outputs[index].name}_extent")
+        found[axis] = x.new(made, shape_of(node.outputs[index])[axis], min(least))
+    return found
+
+
+def _length(value: ir.Value, axis: int) -> int:
+    """How long an axis is of a value that may have been padded."""
+    node = value.producer()
+    if node is not None and node.op_type == "Pad" and not node.domain:
+        assert node.inputs[0] is not None
+        return shape_of(node.inputs[0])[axis]
+    return shape_of(value)[axis]
+
+
+def _end(graph: ir.Graph, value: ir.Value) -> ir.Node:
+    """A node behind all others, in front of which new ones are put; it goes away again."""
+    import onnx_ir as ir
+
+    end = ir.Node("", "Identity", [value], name=f"{value.name}_end", num_outputs=1)
+    end.outputs[0].name = f"{value.name}_end"
+    graph.append(end)
+    return end
+
+
+def _new_output(node: ir.Node, hint: str) -> ir.Value:
+    assert node.graph is not None
+    node.resize_outputs(len(node.outputs) + 1)
+    value = node.outputs[-1]
+    value.name = Editor(node.graph).fresh(hint)
+    set_type(value, INT64, (1,))
+    return value
+
+
+def most_steps(x: Extents, node: ir.Node) -> int | None:
+    """The most steps a Loop can make, None if nothing bounds it."""
+    trips = node.inputs[0] if node.inputs else None
+    interval = x.interval(trips) if trips is not None else None
+    if interval is None or not interval.high.size:
+        return None
+    most = float(interval.high.max())
+    return max(0, int(most)) if most < MOST else None
+
+
+def stack_bounded(x: Extents, node: ir.Node, states: int, through: bool) -> ir.Node:
+    """Type what a Loop stacks at the most steps it makes; the Loop that has taken its place.
+
+    `through`: only the trip count ends it. UnsupportedError if nothing bounds that.
+    """
+    body: ir.Graph = attribute(node, "body")
+    most = most_steps(x, node)
+    if most is None:
+        raise no_bound(node, "how often the loop runs depends on the data")
+    trips = node.inputs[0]
+    assert trips is not None
+    known = lookup(trips, x.sweep.facts)
+    if through and known is not None and known.full:
+        count: ir.Value | None = None
+    elif through:
+        zero = x.ints(node, [0])
+        wide = x.as_vector(node, trips)
+        count = x.node(node, "Max", [wide, zero], [(INT64, (1,))])[0]
+        x.new(count, most)
+    else:
+        node, count = _counting(x, node, states)
+        x.new(count, most)
+        states += 1
+    first = 1 + states
+    for value, step in zip(node.outputs[states:], body.outputs[first:], strict=True):
+        assert step.dtype is not None
+        if not value.name:
+            continue
+        set_type(value, int(step.dtype), (most, *shape_of(step)))
+        if count is not None:
+            x.set(value, {0: count})
+    return node
+
+
+def _counting(x: Extents, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value]:
+    """The Loop with one more state, the first: how many steps were made."""
+    import onnx_ir as ir
+
+    graph = node.graph
+    assert graph is not None
+    held = node.attributes["body"]
+    body = held.as_graph()
+    last = _end(body, body.outputs[0])
+    before = ir.Value(name=Editor(body).fresh("steps"))
+    set_type(before, INT64, (1,))
+    body.inputs.insert(2, before)
+    after = x.node(last, "Add", [before, x.ints(last, [1])], [(INT64, (1,))])[0]
+    body.remove(last, safe=True)
+    body.outputs.insert(1, after)
+    inputs = list(node.inputs)
+    inputs.insert(2, x.ints(node, [0]))
+    made = ir.Node(
+        "", "Loop", inputs, list(node.attributes.values()), num_outputs=len(node.outputs) + 1
+    )
+    made.name = node.name
+    for key, text in node.metadata_props.items():
+        made.metadata_props[key] = text
+    graph.insert_before(node, made)
+    edit = Editor(graph)
+    count = made.outputs[0]
+    count.name = edit.fresh(f"{node.name}_steps")
+    set_type(count, INT64, (1,))
+    for old, new in zip(node.outputs, made.outputs[1:], strict=True):
+        if not old.name:
+            continue
+        new.name = edit.fresh(str(old.name))
+        if old.dtype is not None and old.shape is not None:
+            new.type, new.shape = old.type, old.shape
+        edit.replace(old, new)
+    graph.remove(node, safe=True)
+    return made, count
+
