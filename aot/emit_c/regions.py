@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from aot.emit_c import board, ctext
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.kernels import Headers, collect
+from aot.emit_c.macros import trace_macros
 from aot.emit_c.render import render
 from aot.emit_c.run_order import (
     Spelling,
@@ -27,7 +28,6 @@ from aot.emit_c.run_order import (
     spelling,
     stateful,
     step,
-    trace_macros,
     weights_of,
 )
 from aot.emit_c.trace import writes

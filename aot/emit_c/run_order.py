@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from aot.emit_c import ctext
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
+from aot.emit_c.macros import trace_macros
 from aot.emit_c.trace import arena_offset
 from aot.errors import InternalError
 from aot.program import Access, Arg, Body, Call, Params, Program, Role, Scalar, State, StateArg
@@ -211,62 +212,6 @@ def _demands(name: str, target: Target) -> list[str]:
     return [f"#if {' || '.join(tests)}", f"#error {ctext.string(text)}", "#endif", ""]
 
 
-def trace_macros(name: str, defines: bool, failed: str = "") -> str:
-    """STEP, TRY and REGION; traced unless `name` is "". One file `defines` what the trace sets.
-
-    `failed` is a vendor's function that TRY_SAYING tells of errors.
-    """
-    own = f"#define {name.upper()}_TRACE_HERE\n" if defines else ""
-    saying = _SAYING.replace("FAILED", failed) if failed else ""
-    test = f'#ifdef AOT_TRACE\n{own}#include "{name}_trace.h"\n#else' if name else "#if 1"
-    return f"""\
-{test}
-#define BEFORE(index) ((void)0)
-#define AFTER(index) ((void)0)
-#endif
-#define STEP(index, call) \\
-    do {{ BEFORE(index); call; AFTER(index); }} while (0)
-#define TRY(index, call) \\
-    do {{ \\
-        aot_status status_; \\
-        BEFORE(index); \\
-        status_ = call; \\
-        if (status_ != AOT_OK) \\
-            return status_; \\
-        AFTER(index); \\
-    }} while (0)
-#define REGION(call) \\
-    do {{ \\
-        const aot_status status_ = call; \\
-        if (status_ != AOT_OK) \\
-            return status_; \\
-    }} while (0)
-{saying}"""
-
-
-_SAYING = """\
-#define TRY_SAYING(index, node, call) \\
-    do { \\
-        aot_status status_; \\
-        BEFORE(index); \\
-        status_ = call; \\
-        if (status_ != AOT_OK) { \\
-            FAILED(node, status_); \\
-            return status_; \\
-        } \\
-        AFTER(index); \\
-    } while (0)
-#define SAYING(node, call) \\
-    do { \\
-        const aot_status status_ = call; \\
-        if (status_ != AOT_OK) { \\
-            FAILED(node, status_); \\
-            return status_; \\
-        } \\
-    } while (0)
-"""
-
-
 def state_slots(program: Program) -> int:
     """Pointers of a context that belong to the vendors' objects."""
     return sum(s.slots for s in program.states)
@@ -394,7 +339,9 @@ def statement(
 
     `told` is what the vendor's function for errors is told.
     """
-    opening = f"TRY_SAYING({index}, {told}, " if told else f"{'TRY' if status else 'STEP'}({index}, "
+    opening = (
+        f"TRY_SAYING({index}, {told}, " if told else f"{'TRY' if status else 'STEP'}({index}, "
+    )
     if s.around:
         opening = f"SAYING({told}, " if told else "REGION(" if status else ""
     closing = ");" if opening else ";"

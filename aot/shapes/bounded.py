@@ -53,9 +53,7 @@ def _dynamic(x: Extents, ends: Sequence[ir.Value]) -> list[int]:
     """Axes along which not both branches give the same, static extent."""
     left, right = ends
     pairs = zip(shape_of(left), shape_of(right), strict=True)
-    return [
-        axis for axis, (a, b) in enumerate(pairs) if a != b or axis in x.of(left) | x.of(right)
-    ]
+    return [axis for axis, (a, b) in enumerate(pairs) if a != b or axis in x.of(left) | x.of(right)]
 
 
 def _pad(x: Extents, branches: Sequence[ir.Graph], index: int, bound: tuple[int, ...]) -> None:
@@ -209,4 +207,3 @@ def _counting(x: Extents, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value
         edit.replace(old, new)
     graph.remove(node, safe=True)
     return made, count
-
