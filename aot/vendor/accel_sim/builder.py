@@ -10,12 +10,25 @@ from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.frontend import Strides, View
 from aot.vendor.accel_sim.items import Item, Load, view
 from aot.vendor.accel_sim.kinds import DType, Mem
-from aot.vendor.accel_sim.places import Plan
+from aot.vendor.accel_sim.places import Place, Plan
+
+#: Rows and columns that LD and ST move at once.
+SIDE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class System:
+    """Where a tensor lies in the system: strides in bytes of rows, pixels, channels."""
+
+    region: int
+    offset: int
+    strides: tuple[int, int, int]
+    dtype: int
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Where a root lies in SPM; `ring` rows of it exist (0: all)."""
+    """Where a tensor lies in SPM; `ring` rows of it exist (0: all)."""
 
     base: int
     ring: int = 0
@@ -23,11 +36,15 @@ class Buffer:
 
 @dataclass(slots=True)
 class Builder:
-    """Items and loads so far. `buffers` says where roots lie at the moment."""
+    """Items and loads so far.
+
+    `buffers` says where roots lie, `windows` where streamed tensors pass at the moment.
+    """
 
     c: Config
     plan: Plan
     buffers: dict[int, Buffer] = field(default_factory=dict)
+    windows: dict[int, Buffer] = field(default_factory=dict)
     items: list[Item] = field(default_factory=list)
     loads: list[Load] = field(default_factory=list)
     kept: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -36,7 +53,11 @@ class Builder:
     def view(self, index: int, shift: int = 0) -> View:
         """The view of a tensor, `shift` bytes further."""
         t, p = self.plan.tensors[index], self.plan.places[index]
-        b = self.buffers[p.root]
+        if index in self.windows:
+            b, pixel = self.windows[index], t.channels * t.itemsize
+            p = Place(index, 0, pixel, t.width * pixel)
+        else:
+            b = self.buffers[p.root]
         return view(
             b.base + p.offset + shift,
             p.pixel if t.width > 1 else t.channels * t.itemsize,
@@ -83,21 +104,29 @@ class Builder:
         return item
 
     def move(
-        self, name: str, layer: int, index: int, region: int, offset: int, first: int, last: int
+        self,
+        name: str,
+        layer: int,
+        index: int,
+        source: System,
+        first: int,
+        last: int,
     ) -> None:
         """LD or ST of rows first to last - 1 of a tensor, in pieces that the fields hold."""
         t = self.plan.tensors[index]
-        row, pixel, channel = (s * t.itemsize for s in t.element_strides)
+        row, pixel, channel = source.strides
         if t.height == 1:
             row = t.width * pixel
         if t.width == 1:
             pixel = t.channels * channel
-        dtype = {"i8": DType.I8, "u8": DType.U8, "f32": DType.F32}[t.dtype]
-        for y in range(first, last, 1024):
-            for x in range(0, t.width, 1024):
+        for y in range(first, last, SIDE):
+            for x in range(0, t.width, SIDE):
                 fields = {
-                    "region": region, "offset": offset + y * row + x * pixel, "y": y, "x": x,
-                    "rows": min(1024, last - y), "cols": min(1024, t.width - x), "ch": t.channels,
+                    "region": source.region, "offset": source.offset + y * row + x * pixel,
+                    "y": y, "x": x, "rows": min(SIDE, last - y), "cols": min(SIDE, t.width - x),
+                    "ch": t.channels,
                 }  # fmt: skip
                 strides = Strides(row, pixel, channel, 0)
-                self.emit(Item(name, layer, fields, dtype, view=self.view(index), strides=strides))
+                self.emit(
+                    Item(name, layer, fields, source.dtype, view=self.view(index), strides=strides)
+                )

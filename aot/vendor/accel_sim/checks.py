@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from aot.errors import UnsupportedError
 from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.fitting import alone
 from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor
 from aot.vendor.accel_sim.tiling import (
     FETCH,
@@ -28,18 +29,16 @@ def fits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
             return f"{t.name} is {t.height} x {t.width} (at most {SIDE} on a side)"
         if t.channels * t.itemsize > CHANNELS:
             return f"{t.name} has {t.channels} channels (at most {CHANNELS // t.itemsize})"
-    if layer.kind in ("concat", "slice", "reshape"):
-        return None
     y = tensors[layer.output]
     reason = _window(layer)
     if reason is None and layer.kind in ("conv", "dw"):
         x = tensors[layer.inputs[0]]
-        if not product_tiling(config, layer, x, y, False):
+        if not product_tiling(config, layer, x, y):
             w = layer.window
             return f"a window of {w.kh} x {w.kw} x {x.channels} fits no tiling"
     if reason is None and layer.kind == "softmax" and (y.itemsize == 4 or y.channels > 256):
         return f"softmax over {y.channels} channels of {y.dtype}"
-    return reason
+    return reason or alone(layer, tensors, config)
 
 
 def _window(layer: Layer) -> str | None:
@@ -69,13 +68,13 @@ def layer_cycles(
     if layer.kind not in ("conv", "dw"):
         return vector_cycles(config, layer, y) + 3 * FETCH
     assert layer.weights is not None
-    found = product_tiling(config, layer, tensors[layer.inputs[0]], y, False)
+    flash = options.weights == "flash"
+    found = product_tiling(config, layer, tensors[layer.inputs[0]], y, flash)
     if not found:
         return 1 << 40
     lanes = config.lanes(y.itemsize)
     padded = -(-y.channels // lanes) * lanes
     size = int(layer.weights.size) // y.channels * padded * y.itemsize + 9 * y.channels
-    flash = options.weights == "flash"
     return max(found[0][0].alone, linear_cycles(config, flash, size))
 
 

@@ -20,9 +20,9 @@ from aot.vendor.accel_sim.compose import Composer, Layout
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.estimate import Timeline, estimate
 from aot.vendor.accel_sim.finish import reports, stream_of, written
-from aot.vendor.accel_sim.fitting import layouts
-from aot.vendor.accel_sim.layers import Tiling
+from aot.vendor.accel_sim.fitting import planned
 from aot.vendor.accel_sim.items import Item, Load
+from aot.vendor.accel_sim.layers import Tiling
 from aot.vendor.accel_sim.merge import Policy, merge
 from aot.vendor.accel_sim.network import (
     FIRST_IO,
@@ -32,7 +32,7 @@ from aot.vendor.accel_sim.network import (
     Network,
 )
 from aot.vendor.accel_sim.nodes import Node, Tracker, ldl
-from aot.vendor.accel_sim.places import Plan, resolve
+from aot.vendor.accel_sim.places import Plan
 from aot.vendor.accel_sim.rings import assign, order
 from aot.vendor.accel_sim.timing import Region
 from aot.vendor.accel_sim.verify import verify
@@ -63,9 +63,9 @@ def compile_network(network: Network, config: Config, options: AccelOptions = DE
         if reason:
             raise UnsupportedError(f"accel_sim: {reason}", layer.name)
     refuse(network)
-    plan = resolve(network)
+    plan, found = planned(network, config, options)
     best: _Trial | None = None
-    for layout in layouts(plan, config, options):
+    for layout in found:
         trial = _trial(network, plan, config, options, layout)
         if best is None or trial.timeline.total < best.timeline.total:
             best = trial

@@ -6,8 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from aot.vendor.accel_sim.builder import Buffer, Builder
+from aot.vendor.accel_sim.builder import Buffer, Builder, System
 from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.kinds import DType
 from aot.vendor.accel_sim.layers import (
     Products,
     RowStep,
@@ -28,10 +29,11 @@ MIN_PIECE = 768
 
 @dataclass(slots=True)
 class Layout:
-    """How every layer is cut (`tilings`), and which roots pass through rings (`streamed`).
+    """How every layer is cut (`tilings`), and which roots stay in the system (`streamed`).
 
-    `single`: groups whose rings hold one step, not two. `bases` are bytes of SPM by (root,) or
-    (root, group), `rings` rows by (root, group), `spills` bytes in region 2 by root.
+    `single`: groups whose rings hold one step, not two. `bases` are bytes of SPM by (root,) or, for
+    tensors of streamed roots, (tensor, group), `rings` rows by (tensor, group), `spills` bytes in
+    region 2 by root.
     """
 
     tilings: list[Tiling]
@@ -51,15 +53,10 @@ def stepped(b: Builder, number: int, layer: Layer, tiling: Tiling) -> list[RowSt
     return kind(b, number, layer, tiling).steps()
 
 
-def step_rows(layer: Layer, tiling: Tiling, height: int) -> int:
-    """Rows of the output in a step."""
-    return height if tiling.outer else min(tiling.rows, height)
-
-
 def ring_rows(plan: Plan, layer: Layer, tiling: Tiling, index: int, single: bool) -> int:
-    """Rows of a streamed tensor that a layer needs in SPM at once: of two steps, or of a `single`."""
+    """Rows of a streamed tensor that a layer needs in SPM: of two steps, or of one (`single`)."""
     t, y = plan.tensors[index], plan.tensors[layer.output]
-    rows = step_rows(layer, tiling, y.height)
+    rows = tiling.step(y.height)
     steps = [(at, min(at + rows, y.height)) for at in range(0, y.height, rows)]
     most = rows if index == layer.output else 0
     for first, last in steps:
@@ -116,23 +113,23 @@ def joined(plan: Plan, streamed: set[int]) -> dict[int, int]:
 
 def requests(plan: Plan, layout: Layout) -> list[Request]:
     """What has to be in SPM, and when; sets `rings` and `merged`."""
-    touched = uses(plan)
     layout.merged = joined(plan, layout.streamed)
     layout.rings = {}
-    spans: dict[int, list[int]] = {}
     found: list[Request] = []
-    for root, groups in touched.items():
-        if root not in layout.streamed:
-            if groups:
-                spans[root] = [groups[0], groups[-1]]
-            continue
-        for g in groups:
-            layer = plan.layers[g]
-            t = plan.tensors[root]
-            rows = ring_rows(plan, layer, layout.tilings[g], root, g in layout.single)
-            layout.rings[root, g] = rows
+    for g, layer in enumerate(plan.layers):
+        for index in sorted({*layer.inputs, layer.output}):
+            if plan.places[index].root not in layout.streamed:
+                continue
+            t = plan.tensors[index]
+            rows = ring_rows(plan, layer, layout.tilings[g], index, g in layout.single)
+            layout.rings[index, g] = rows
             size = rows * t.width * t.channels * t.itemsize
-            found.append(Request((root, g), g, g, size))
+            found.append(Request((index, g), g, g, size))
+    spans = {
+        root: [groups[0], groups[-1]]
+        for root, groups in uses(plan).items()
+        if groups and root not in layout.streamed
+    }
     for result in sorted(layout.merged, reverse=True):
         base = _base(layout, result)
         spans[base][0] = min(spans[base][0], spans[result][0])
@@ -172,14 +169,13 @@ class _Feed:
     def ensure(self, group: int, low: int, high: int, ring: int) -> None:
         """Load up to row `high`; rows from `low` on stay."""
         t = self.composer.plan.tensors[self.index]
-        region, offset = self.composer.home(self.index)
+        source = self.composer.home(self.index)
         if ring < t.height:
             self.loaded = max(self.loaded, low)
         while self.loaded < high:
-            last = min(t.height, max(high, self.loaded + self.piece))
-            last = min(last, low + ring, self.loaded + self.piece if not ring else last)
+            last = min(t.height, max(high, self.loaded + self.piece), low + ring)
             last = max(last, self.loaded + 1)
-            self.composer.b.move("LD", group, self.index, region, offset, self.loaded, last)
+            self.composer.b.move("LD", group, self.index, source, self.loaded, last)
             self.loaded = last
 
 
@@ -192,70 +188,91 @@ class Composer:
         self.plan, self.layout, self.homes = plan, layout, homes
         self.b = Builder(c, plan)
         self.feeds: dict[int, _Feed] = {}
-        self.stored: dict[int, int] = {}
+        self.stored: set[int] = set()
         self.touched = uses(plan)
 
-    def home(self, index: int) -> tuple[int, int]:
-        """(region, offset) of a tensor in the system."""
-        if index in self.homes:
-            return self.homes[index]
-        return SPILL, self.layout.spills[index]
+    def home(self, index: int) -> System:
+        """Where a tensor lies in the system."""
+        root = self.plan.places[index].root
+        base = index if index in self.homes else root
+        t = self.plan.tensors[base]
+        dtype = {"i8": DType.I8, "u8": DType.U8, "f32": DType.F32}[t.dtype]
+        if base == index:
+            row, pixel, channel = (s * t.itemsize for s in t.element_strides)
+            further = 0
+        else:
+            further, row, pixel, channel = self.plan.system(index)
+        if base in self.homes:
+            region, offset = self.homes[base]
+        else:
+            region, offset = SPILL, self.layout.spills[base]
+        return System(region, offset + further, (row, pixel, channel), dtype)
+
+    def streamed(self, index: int) -> bool:
+        """Whether a tensor stays in the system and passes through a window of SPM."""
+        return self.plan.places[index].root in self.layout.streamed
 
     def run(self) -> Builder:
         """Everything."""
         for g, layer in enumerate(self.plan.layers):
             self._buffers(g, layer)
+            done = 0
             for step in stepped(self.b, g, layer, self.layout.tilings[g]):
-                for index in layer.inputs:
+                for index in dict.fromkeys(layer.inputs):
                     self._feed(g, layer, index, step)
                 step.emit()
-                self._store(g, layer.output, step.last)
+                done = self._store(g, layer.output, done, step.last)
             self.b.forget(g)
             self._finish(g)
         self._rest()
         return self.b
 
     def _buffers(self, g: int, layer: Layer) -> None:
+        self.b.windows = {}
         for index in (*layer.inputs, layer.output):
             root = self.plan.places[index].root
             if root not in self.layout.streamed:
                 self.b.buffers[root] = Buffer(self.layout.bases[root,])
                 continue
-            ring, height = self.layout.rings[root, g], self.plan.tensors[root].height
-            self.b.buffers[root] = Buffer(self.layout.bases[root, g], 0 if ring == height else ring)
-            if index in layer.inputs:
-                self.feeds.pop(root, None)
+            ring, height = self.layout.rings[index, g], self.plan.tensors[index].height
+            at = self.layout.bases[index, g]
+            self.b.windows[index] = Buffer(at, 0 if ring == height else ring)
+            self.feeds.pop(index, None)
 
     def _feed(self, g: int, layer: Layer, index: int, step: RowStep) -> None:
         """Load what a step reads and is not there."""
-        root = self.plan.places[index].root
         t = self.plan.tensors[index]
-        if root in self.layout.streamed or (root == index and self.plan.whole(index)):
-            if root not in self.layout.streamed and not _outside(t):
-                return
-            feed = self.feeds.setdefault(index, _Feed(self, index))
-            low, high = rows_needed(self.plan, layer, index, step.first, step.last)
-            ring = self.layout.rings.get((root, g), 0)
-            feed.ensure(g, low, high, ring if ring and ring < t.height else t.height)
-            return
-        for other in self.plan.owners(root):
-            source = self.plan.tensors[other]
-            if _outside(source):
-                self.feeds.setdefault(other, _Feed(self, other)).ensure(
-                    g, 0, source.height, source.height
-                )
+        low, high = rows_needed(self.plan, layer, index, step.first, step.last)
+        if self.streamed(index):
+            self._from(index).ensure(g, low, high, self.layout.rings[index, g])
+        elif _outside(t):
+            self._from(index).ensure(g, low, high, t.height)
+        else:
+            self._inputs(g, self.plan.places[index].root)
 
-    def _store(self, g: int, index: int, rows: int) -> None:
-        """Store rows of a result that are complete."""
-        t, root = self.plan.tensors[index], self.plan.places[index].root
-        mine = root == index and self.plan.whole(index)
-        if mine and (t.where == "output" or root in self.layout.streamed):
-            done = self.stored.get(index, 0)
-            row = t.width * t.channels * t.itemsize
-            enough = (rows - done) * row >= MIN_PIECE or rows == t.height
-            if rows > done and (enough or root in self.layout.streamed):
-                self.b.move("ST", g, index, *self.home(index), done, rows)
-                self.stored[index] = rows
+    def _from(self, index: int) -> _Feed:
+        return self.feeds.setdefault(index, _Feed(self, index))
+
+    def _inputs(self, g: int, root: int) -> None:
+        """Load what a root that stays in SPM has from the system."""
+        for index in self.plan.owners(root):
+            t = self.plan.tensors[index]
+            if _outside(t):
+                self._from(index).ensure(g, 0, t.height, t.height)
+
+    def _store(self, g: int, index: int, done: int, rows: int) -> int:
+        """Store rows of a result that are complete; the rows that are stored."""
+        t = self.plan.tensors[index]
+        streamed = self.streamed(index)
+        if not streamed and not (t.where == "output" and self.plan.whole(index)):
+            return rows
+        row = t.width * t.channels * t.itemsize
+        if not streamed and (rows - done) * row < MIN_PIECE and rows < t.height:
+            return done
+        self.b.move("ST", g, index, self.home(index), done, rows)
+        if rows == t.height and t.where == "output":
+            self.stored.add(index)
+        return rows
 
     def _finish(self, g: int) -> None:
         """Store results that lie in shared roots, after the last group that writes there."""
@@ -280,16 +297,12 @@ class Composer:
                 self._whole(max(0, len(self.plan.layers) - 1), index)
 
     def _whole(self, g: int, index: int) -> None:
-        root = self.plan.places[index].root
-        for other in self.plan.owners(root):
-            source = self.plan.tensors[other]
-            if _outside(source):
-                self.feeds.setdefault(other, _Feed(self, other)).ensure(
-                    g, 0, source.height, source.height
-                )
-        t = self.plan.tensors[index]
-        self.b.move("ST", g, index, *self.home(index), 0, t.height)
-        self.stored[index] = t.height
+        """Store a result whose root is complete (streamed ones are there already)."""
+        self.stored.add(index)
+        if self.streamed(index):
+            return
+        self._inputs(g, self.plan.places[index].root)
+        self.b.move("ST", g, index, self.home(index), 0, self.plan.tensors[index].height)
 
 
 def _outside(t: Tensor) -> bool:

@@ -1,65 +1,160 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which tensors stay in the scratchpad, and how layers are cut so that it is large enough."""
+"""Which tensors stay in the scratchpad, and how layers are cut so that it is large enough.
+
+At first all stay. While they do not fit, the largest of the fullest group goes to the system, and
+the layers that it meets are cut so that what passes through rings fits beside what stays.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
 
 from aot.errors import UnsupportedError
-from aot.vendor.accel_sim.compose import Layout, requests, settle
+from aot.vendor.accel_sim.compose import Layout, requests, ring_rows, settle
 from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.fold import fold
 from aot.vendor.accel_sim.layers import Tiling
-from aot.vendor.accel_sim.network import AccelOptions
-from aot.vendor.accel_sim.places import Plan
-from aot.vendor.accel_sim.resident import peak
-from aot.vendor.accel_sim.tiling import product_tiling, vector_tiling
+from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor, Where
+from aot.vendor.accel_sim.places import Plan, resolve
+from aot.vendor.accel_sim.resident import Request
+from aot.vendor.accel_sim.tiling import product_tiling, vector_tilings
 
 
-def cut(plan: Plan, c: Config, number: int, streamed: set[int], least: bool) -> Tiling:
-    """The tiling of a layer; `least`: the one that needs the fewest rows at once."""
-    layer = plan.layers[number]
-    x, y = plan.tensors[layer.inputs[0]], plan.tensors[layer.output]
-    touched = {plan.places[n].root for n in (*layer.inputs, layer.output)}
-    by_rows = bool(touched & streamed)
-    if layer.kind not in ("conv", "dw"):
-        t = vector_tiling(c, layer, x, y, by_rows)
-        return Tiling(1, t.cols) if least else t
-    found = [t for _, t in product_tiling(c, layer, x, y, by_rows)]
-    if not found:
-        raise UnsupportedError("accel_sim: fits no tiling", layer.name)
-    return min(found, key=lambda t: (t.outer, t.rows)) if least else found[0]
+class Fitter:
+    """Choices for one network on one machine."""
+
+    def __init__(self, plan: Plan, c: Config, options: AccelOptions) -> None:
+        self.plan, self.c = plan, c
+        self.flash = options.weights == "flash"
+        self.streamed: set[int] = set()
+        self.single: set[int] = set()
+        self.slack = 0
+        self.choices = lru_cache(maxsize=None)(self._choices)
+
+    def _choices(self, number: int) -> list[Tiling]:
+        layer = self.plan.layers[number]
+        x, y = self.plan.tensors[layer.inputs[0]], self.plan.tensors[layer.output]
+        if layer.kind not in ("conv", "dw"):
+            return vector_tilings(self.c, layer, y)
+        found = [t for _, t in product_tiling(self.c, layer, x, y, self.flash)]
+        if not found:
+            raise UnsupportedError("accel_sim: fits no tiling", layer.name)
+        return found
+
+    def passing(self, number: int) -> list[int]:
+        """The tensors of a layer that pass through rings."""
+        layer = self.plan.layers[number]
+        used = sorted({*layer.inputs, layer.output})
+        return [n for n in used if self.plan.places[n].root in self.streamed]
+
+    def ring_bytes(self, layer: Layer, t: Tiling, single: bool, tensors: list[int]) -> int:
+        """Bytes of the rings of a layer."""
+        total = 0
+        for n in tensors:
+            x = self.plan.tensors[n]
+            rows = ring_rows(self.plan, layer, t, n, single)
+            total += -(-rows * x.width * x.channels * x.itemsize // 16) * 16
+        return total
+
+    def cut(self, number: int, room: int) -> tuple[Tiling, bool] | None:
+        """(tiling, whether rings hold one step) in `room` bytes; the cheapest, two steps first."""
+        layer, tensors = self.plan.layers[number], self.passing(number)
+        if not tensors:
+            return self.choices(number)[0], False
+        for single in (False, True):
+            for t in self.choices(number):
+                if self.ring_bytes(layer, t, single, tensors) <= room:
+                    return t, single
+        return None
+
+    def rooms(self) -> list[int]:
+        """What is left of the scratchpad beside what stays, in every group."""
+        first = [self.choices(n)[0] for n in range(len(self.plan.layers))]
+        stays = [
+            r for r in requests(self.plan, Layout(first, set(self.streamed))) if len(r.key) == 1
+        ]
+        room = self.c.spm - self.slack
+        return [
+            room - sum(-(-r.size // 16) * 16 for r in stays if r.first <= g <= r.last)
+            for g in range(len(self.plan.layers))
+        ]
+
+    def attempt(self) -> Layout | None:
+        """A layout with what is streamed now, or None after something else was."""
+        rooms = self.rooms()
+        if rooms and min(rooms) < 0:
+            return self._evict(rooms.index(min(rooms)))
+        tilings, single = [], set()
+        for number, room in enumerate(rooms):
+            found = self.cut(number, room)
+            if found is None:
+                return self._evict(number)
+            tilings.append(found[0])
+            single |= {number} if found[1] else set()
+        layout = Layout(tilings, set(self.streamed), single)
+        settle(self.plan, layout)
+        if layout.top <= self.c.spm:
+            return layout
+        if self.slack < self.c.spm // 4:
+            self.slack += 1024
+            return None
+        self.slack = 0
+        return self._evict(rooms.index(min(rooms)))
+
+    def _evict(self, group: int) -> None:
+        """Stream the largest root that is there in a group."""
+        first = [self.choices(n)[0] for n in range(len(self.plan.layers))]
+        wanted = requests(self.plan, Layout(first, set(self.streamed)))
+        there = [r for r in wanted if r.first <= group <= r.last and self._movable(r)]
+        if not there:
+            layer = self.plan.layers[group]
+            raise UnsupportedError(
+                f"accel_sim: {layer.name} does not fit the scratchpad of {self.c.spm} bytes",
+                layer.name,
+            )
+        self.streamed.add(max(there, key=lambda r: (r.size, -r.key[0])).key[0])
+
+    def _movable(self, r: Request) -> bool:
+        return len(r.key) == 1 and self.plan.streamable(r.key[0])
 
 
-def layouts(plan: Plan, c: Config, options: AccelOptions) -> Iterator[Layout]:
-    """Layouts that fit the scratchpad, to be compared; raises UnsupportedError if none does."""
-    streamed: set[int] = set()
-    least: set[int] = set()
+def _layout(plan: Plan, c: Config, options: AccelOptions) -> Layout:
+    fitter = Fitter(plan, c, options)
     while True:
-        tilings = [cut(plan, c, n, streamed, n in least) for n in range(len(plan.layers))]
-        layout = Layout(tilings, set(streamed), set(least))
-        settle(plan, layout)
-        if layout.top <= c.spm:
-            yield layout
-            return
-        _relax(plan, c, layout, streamed, least)
+        layout = fitter.attempt()
+        if layout is not None:
+            return layout
 
 
-def _relax(plan: Plan, c: Config, layout: Layout, streamed: set[int], least: set[int]) -> None:
-    """Stream the largest tensor of the fullest group, or make its steps smaller."""
-    wanted = requests(plan, layout)
-    group, size = peak(wanted)
-    there = [r for r in wanted if r.first <= group <= r.last]
-    free = [
-        r for r in there if len(r.key) == 1 and plan.whole(r.key[0]) and r.key[0] not in streamed
+def planned(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, list[Layout]]:
+    """A network with places, and layouts that fit the scratchpad, to be compared; raises
+    UnsupportedError if there is none."""
+    folded = fold(network, c)
+    plan = resolve(folded)
+    try:
+        return plan, [_layout(plan, c, options)]
+    except UnsupportedError:
+        plan = resolve(folded, apart=True)
+        return plan, [_layout(plan, c, options)]
+
+
+def alone(layer: Layer, tensors: Sequence[Tensor], c: Config) -> str | None:
+    """Why a layer cannot be planned as the only one, or None."""
+    used = list(dict.fromkeys((*layer.inputs, layer.output)))
+    own = [
+        replace(tensors[n], where="output" if n == layer.output else _source(tensors[n]))
+        for n in used
     ]
-    # Tensors that only pass by go first, then those of the layer itself.
-    if free:
-        streamed.add(max(free, key=lambda r: (r.size, -r.key[0])).key[0])
-        return
-    if group not in least:
-        least.add(group)
-        return
-    layer = plan.layers[group]
-    raise UnsupportedError(
-        f"accel_sim: {layer.name} needs {size} bytes of the scratchpad's {c.spm}", layer.name
-    )
+    inputs = tuple(used.index(n) for n in layer.inputs)
+    one = replace(layer, inputs=inputs, output=used.index(layer.output))
+    try:
+        planned(Network(tuple(own), (one,)), c, AccelOptions())
+    except UnsupportedError as error:
+        return error.what.removeprefix("accel_sim: ")
+    return None
+
+
+def _source(t: Tensor) -> Where:
+    return "const" if t.where == "const" else "input"

@@ -29,8 +29,9 @@ MIN_CHUNK = 1024
 class Tiling:
     """How a layer is cut: `rows` x `cols` pixels and `tiles` of channels at a time.
 
-    `outer`: all pixels of a group of tiles before the next group, so the weights pass once and the
-    whole input is there; otherwise all tiles of some rows. `keep`: then the weights stay.
+    Rows come in bands of `band` (0: `rows`). `outer`: in a band, all pixels of a group of tiles
+    come before the next group; otherwise all tiles of some pixels. `keep`: the weights stay for all
+    bands.
     """
 
     rows: int
@@ -38,6 +39,11 @@ class Tiling:
     tiles: int = 1
     outer: bool = False
     keep: bool = True
+    band: int = 0
+
+    def step(self, height: int) -> int:
+        """Rows of a step."""
+        return min(self.band or self.rows, height)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,30 +104,34 @@ class Products:
 
     def steps(self) -> list[RowStep]:
         """Row steps in order."""
-        t, height = self.tiling, self.y.height
-        if t.outer:
-            return [RowStep(0, height, self._outer)]
-        found = []
-        for y, rows in blocks(0, height, t.rows):
-            found.append(RowStep(y, y + rows, partial(self._inner, y, rows)))
-        return found
+        work = self._outer if self.tiling.outer else self._inner
+        return [
+            RowStep(y, y + rows, partial(work, y, y + rows))
+            for y, rows in blocks(0, self.y.height, self.tiling.step(self.y.height))
+        ]
 
-    def _outer(self) -> None:
+    def _again(self) -> None:
+        """Constants that cannot stay are loaded again."""
+        if not self.tiling.keep:
+            self.b.forget(self.number)
+        elif self.y.channels > self.b.c.prm_channels:
+            self.b.forget(self.number, Mem.PRM)
+
+    def _outer(self, first: int, last: int) -> None:
         t = self.tiling
+        self._again()
         for tile, n in blocks(0, self.count, t.tiles):
-            for y, rows in blocks(0, self.y.height, t.rows):
+            for y, rows in blocks(first, last, t.rows):
                 for x, cols in blocks(0, self.y.width, t.cols):
                     self._block(y, rows, x, cols, tile, n)
 
-    def _inner(self, y: int, rows: int) -> None:
+    def _inner(self, first: int, last: int) -> None:
         t = self.tiling
-        for x, cols in blocks(0, self.y.width, t.cols):
-            if not t.keep:
-                self.b.forget(self.number)
-            elif self.y.channels > self.b.c.prm_channels:
-                self.b.forget(self.number, Mem.PRM)
-            for tile, n in blocks(0, self.count, t.tiles):
-                self._block(y, rows, x, cols, tile, n)
+        for y, rows in blocks(first, last, t.rows):
+            for x, cols in blocks(0, self.y.width, t.cols):
+                self._again()
+                for tile, n in blocks(0, self.count, t.tiles):
+                    self._block(y, rows, x, cols, tile, n)
 
     def _weights(self, tile: int, n: int, part: int) -> tuple[int, int, str]:
         """(load, row, field) of `n` tiles; a load holds as many as make it long enough."""

@@ -45,6 +45,45 @@ class Plan:
         """The tensors that lie in a root."""
         return [n for n, p in self.places.items() if p.root == root]
 
+    def streamable(self, root: int) -> bool:
+        """Whether all tensors of a root can be read and written in the system, part by part."""
+        base = self.tensors[root]
+        others = [n for n in self.owners(root) if n != root]
+        if any(self.tensors[n].where != "inner" for n in others) or base.where == "const":
+            return False
+        dense = (base.width * base.channels, base.channels, 1)
+        return base.element_strides == dense or all(self._follows(n) for n in others)
+
+    def _follows(self, index: int) -> bool:
+        """Whether the pixels and rows of a tensor are those of its root, or its rows the pixels."""
+        p, r = self.places[index], self.places[self.places[index].root]
+        return (p.pixel, p.row) == (r.pixel, r.row) or self._turned(index)
+
+    def _turned(self, index: int) -> bool:
+        """Whether a tensor has a row for every pixel of a root of one row."""
+        p, t = self.places[index], self.tensors[index]
+        base = self.tensors[p.root]
+        return (
+            (base.height, t.width, t.height) == (1, 1, base.width)
+            and p.offset == 0
+            and t.channels == base.channels
+        )
+
+    def system(self, index: int) -> tuple[int, int, int, int]:
+        """(byte in its root, bytes from row to row, pixel to pixel, channel to channel) of a
+        tensor of a streamable root in the system."""
+        p = self.places[index]
+        base, size = self.tensors[p.root], self.tensors[p.root].itemsize
+        row, pixel, channel = (s * size for s in base.element_strides)
+        if self._turned(index):
+            return 0, pixel, pixel, channel
+        if not self._follows(index) or (p.pixel, p.row) == (pixel, row):
+            return p.offset, p.row, p.pixel, size
+        whole = self.places[p.root]
+        y, rest = divmod(p.offset, whole.row)
+        x, c = divmod(rest, whole.pixel)
+        return y * row + x * pixel + c // size * channel, row, pixel, channel
+
     def whole(self, index: int) -> bool:
         """Whether a tensor has a buffer of its own that nobody shares."""
         return self.owners(self.places[index].root) == [index]
@@ -80,14 +119,16 @@ def _copy_of(plan: Plan, source: int, name: str) -> tuple[int, Layer]:
     return index, Layer("copy", name, (source,), index)
 
 
-def _concat(plan: Plan, layer: Layer, made: list[Layer]) -> None:
+def _concat(plan: Plan, layer: Layer, made: list[Layer], apart: bool) -> None:
     """Give the parts their places in the result; `made` gets copies, in order."""
     if layer.output not in plan.places:
         _root(plan, layer.output)
     axis, at = "yxc".index(layer.axis), [0, 0, 0]
     for part in layer.inputs:
         where = _inside(plan, layer.output, (at[0], at[1], at[2]))
-        if part in plan.places or plan.tensors[part].where == "const":
+        where_from = plan.tensors[part].where
+        outside = where_from in ("const", "input") or (apart and where_from == "output")
+        if part in plan.places or outside:
             fresh, copy = _copy_of(plan, part, layer.name)
             plan.places[fresh] = where
             made.append(copy)
@@ -96,14 +137,17 @@ def _concat(plan: Plan, layer: Layer, made: list[Layer]) -> None:
         at[axis] += plan.tensors[part].shape[axis]
 
 
-def resolve(network: Network) -> Plan:
-    """Places for every tensor that a layer reads or writes; raises UnsupportedError."""
+def resolve(network: Network, apart: bool = False) -> Plan:
+    """Places for every tensor that a layer reads or writes; raises UnsupportedError.
+
+    `apart`: results are copied to buffers of their own, so that all others can leave SPM.
+    """
     plan = Plan(list(network.tensors), [])
     kept: list[Layer] = []
     for layer in reversed(network.layers):
         if layer.kind == "concat":
             made: list[Layer] = []
-            _concat(plan, layer, made)
+            _concat(plan, layer, made, apart)
             kept.extend(reversed(made))
         elif layer.kind in ALIASES and layer.output in plan.places:
             # Its place was decided by a concat, so it has to be moved there.
@@ -117,7 +161,7 @@ def resolve(network: Network) -> Plan:
             if index not in plan.places:
                 _root(plan, index)
         if layer.kind in ALIASES:
-            _forward(plan, layer)
+            _forward(plan, layer, apart)
             continue
         if layer.output not in plan.places:
             _root(plan, layer.output)
@@ -125,9 +169,15 @@ def resolve(network: Network) -> Plan:
     return plan
 
 
-def _forward(plan: Plan, layer: Layer) -> None:
+def _forward(plan: Plan, layer: Layer, apart: bool) -> None:
     """slice and reshape: the result lies in the input."""
     source = layer.inputs[0]
+    if apart and plan.tensors[layer.output].where == "output":
+        fresh, copy = _copy_of(plan, layer.output, layer.name)
+        _forward(plan, replace(layer, output=fresh), apart)
+        _root(plan, layer.output)
+        plan.layers.append(replace(copy, inputs=(fresh,), output=layer.output))
+        return
     if layer.kind == "slice":
         plan.places[layer.output] = _inside(plan, source, layer.start)
         return

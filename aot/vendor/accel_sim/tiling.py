@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.frontend import Kernel
@@ -76,16 +76,17 @@ def _cols(width: int, most: int) -> int:
     return _up(width, _up(width, max(1, most)))
 
 
-def product_tilings(
-    c: Config, layer: Layer, x: Tensor, y: Tensor, streamed: bool
-) -> Iterator[Tiling]:
-    """All that fit the sums and parameters; `streamed`: rows in order, all tiles of each."""
+def product_tilings(c: Config, layer: Layer, x: Tensor, y: Tensor) -> Iterator[Tiling]:
+    """All that fit the sums, weights and parameters."""
     lanes = c.lanes(x.itemsize)
     count = _up(y.channels, lanes)
     taps = layer.window.kh * layer.window.kw
     parts = depth_parts(layer, c, x.itemsize) if layer.kind == "conv" else [(0, 1)]
     deep = max(last - first for first, last in parts) * taps
     total = count * taps * sum(last - first for first, last in parts)
+    keep = len(parts) == 1 and total <= c.wgt_rows
+    if deep > c.wgt_rows:
+        return
     widths = sorted({_cols(y.width, w) for w in (SIDE, 128, 64, 32) if w <= c.acc_rows})
     for tiles in range(1, min(count, 32) + 1):
         if tiles * lanes > max(lanes, c.prm_channels // 2) or tiles * deep > max(
@@ -98,36 +99,49 @@ def product_tilings(
             limit = c.acc_rows // (tiles * cols)
             half = c.acc_rows // 2 // (tiles * cols)
             for rows in sorted({_cols(y.height, n) for n in (half, limit, half // 2, 1) if n}):
-                if rows > SIDE or rows * cols * tiles > c.acc_rows:
-                    continue
-                keep = len(parts) == 1 and total <= c.wgt_rows
-                yield Tiling(rows, cols, tiles, False, keep)
-                if not streamed and count > tiles:
-                    yield Tiling(rows, cols, tiles, True)
+                if rows <= SIDE and rows * cols * tiles <= c.acc_rows:
+                    yield from _bands(Tiling(rows, cols, tiles, False, keep), y, count)
+
+
+def _bands(t: Tiling, y: Tensor, count: int) -> Iterator[Tiling]:
+    """A cut with rows in bands of some sizes."""
+    if t.keep or count <= t.tiles:
+        yield t
+    if count > t.tiles or not t.keep:
+        for band in sorted({min(y.height, t.rows * n) for n in (1, 2, 3, 4, 8, 1 << 12)}):
+            if not t.keep or band == y.height:
+                yield replace(t, outer=True, band=band)
 
 
 def product_tiling(
-    c: Config, layer: Layer, x: Tensor, y: Tensor, streamed: bool
+    c: Config, layer: Layer, x: Tensor, y: Tensor, flash: bool = True
 ) -> list[tuple[Cost, Tiling]]:
-    """Tilings of conv and dw, the cheapest first."""
+    """Tilings of conv and dw, the cheapest first; weights come from flash or SRAM."""
     found = []
-    for t in product_tilings(c, layer, x, y, streamed):
-        cost = product_cost(c, layer, x, y, t)
-        again = 0 if t.outer or t.keep else 1
-        found.append((cost.alone, again, cost.instructions, not t.outer, cost, t))
+    assert layer.weights is not None
+    costs: dict[tuple[int, int, int], Cost] = {}
+    lanes = c.lanes(x.itemsize)
+    size = _up(y.channels, lanes) * lanes * int(layer.weights[0].size) * x.itemsize
+    for t in product_tilings(c, layer, x, y):
+        key = (t.rows, t.cols, t.tiles)
+        if key not in costs:
+            costs[key] = product_cost(c, layer, x, y, t)
+        cost = costs[key]
+        times = 1 if t.keep else _up(y.height, t.step(y.height))
+        again = (times - 1) * size // c.rate(flash)
+        alone = max(cost.alone, again)
+        found.append((alone, cost.instructions, not t.outer, -t.step(y.height), cost, t))
     found.sort(key=lambda f: f[:4])
-    return [(f[4], f[5]) for f in found]
+    return [(replace(f[4], alone=f[0]), f[5]) for f in found]
 
 
-def vector_tiling(c: Config, layer: Layer, x: Tensor, y: Tensor, streamed: bool) -> Tiling:
-    """Rows at a time of pooling and elementwise layers: about an eighth, so units overlap."""
+def vector_tilings(c: Config, layer: Layer, y: Tensor) -> list[Tiling]:
+    """Rows at a time of pooling and elementwise layers: about an eighth first, then fewer."""
     cols = _cols(y.width, SIDE)
     work = y.height * y.width * _up(y.channels * y.itemsize, c.port)
-    pieces = max(1, min(8, work // 128)) if not streamed else y.height
-    rows = max(1, min(SIDE, _up(y.height, pieces)))
-    if layer.kind in ("max", "average") and not streamed:
-        work *= layer.window.kh * layer.window.kw
-    return Tiling(rows, cols)
+    pieces = max(1, min(8, work // 128))
+    rows = {max(1, min(SIDE, _up(y.height, n))) for n in (pieces, 2 * pieces, 4 * pieces, y.height)}
+    return [Tiling(n, cols) for n in sorted(rows, reverse=True)]
 
 
 def vector_cycles(c: Config, layer: Layer, y: Tensor) -> int:
@@ -139,8 +153,3 @@ def vector_cycles(c: Config, layer: Layer, y: Tensor) -> int:
     if layer.kind == "softmax":
         return pixels * (3 * y.channels + c.softmax_fill) + c.vx_fill
     return rows * (1 + len(layer.inputs)) + c.vx_fill
-
-
-def first_of(found: Sequence[tuple[Cost, Tiling]]) -> Tiling | None:
-    """The cheapest."""
-    return found[0][1] if found else None
