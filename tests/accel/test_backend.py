@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,11 @@ import pytest
 from onnx import TensorProto, helper
 
 import aot
-from aot.errors import UsageError
+from aot.cli import main
+from aot.errors import UsageError, VerifyError
 from aot.options import Options
+from aot.target import load_target
+from needs import need
 from quant_graphs import Net, feeds_of
 
 S8, U8 = np.int8, np.uint8
@@ -180,3 +184,50 @@ def test_options_are_checked() -> None:
     ):
         with pytest.raises(UsageError, match=what):
             backends_for(names, options=Options(backends=names, backend_options=given))
+
+
+@pytest.mark.parametrize(("target", "machine"), [("cortex-m4", "256"), ("rv32imac", "64")])
+def test_boards_sleep_until_the_interrupt(target: str, machine: str, tmp_path: Path) -> None:
+    chip = load_target(target)
+    need(chip.compiler)
+    need(chip.emulator[0])
+    proto = residual()
+    want, _ = outputs(proto, tmp_path / "c")
+    backends = (f"accel_sim:{machine}",)
+    out = tmp_path / "out"
+    aot.compile(proto, out, name="net", target=target, backends=backends).build()
+    for seed in range(2):
+        np.savez(tmp_path / "in.npz", **feeds_of(proto, seed))
+        where = str(tmp_path / "out.npz")
+        line = ["run", str(out), "--inputs", str(tmp_path / "in.npz"), "--outputs", where]
+        assert main(line) == 0
+        np.testing.assert_array_equal(np.load(where)["y"], want[seed])
+    assert b"AX1_BOARD" in (out / "bundle" / "CMakeLists.txt").read_bytes()
+
+
+def test_constants_that_changed_are_noticed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    bundle = aot.compile(residual(), out, name="net", backends=("accel_sim",), configure=False)
+    (blob,) = (out / "bundle" / "src").glob("*accel_sim*.bin")
+    data = bytearray(blob.read_bytes())
+    data[len(data) // 2] ^= 4
+    blob.write_bytes(data)
+    with pytest.raises(VerifyError, match="net_init returned status"):
+        bundle.build().load()
+
+
+def test_hardware_by_a_switch(tmp_path: Path) -> None:
+    """With the address of registers the simulator is not linked."""
+    out, build = tmp_path / "out", tmp_path / "build"
+    aot.compile(lines(), out, name="net", backends=("accel_sim",), configure=False)
+    configure = ["cmake", "-S", str(out / "bundle"), "-B", str(build)]
+    found = {}
+    for base in ("", "0x40010000"):
+        shutil.rmtree(build, ignore_errors=True)
+        subprocess.run([*configure, f"-DAX1_MMIO_BASE={base}"], check=True, capture_output=True)
+        subprocess.run(["cmake", "--build", str(build)], check=True, capture_output=True)
+        names = subprocess.run(["nm", str(build / "bin" / "net")], check=True, capture_output=True)
+        found[base] = names.stdout.decode()
+    assert "ax1v1_256_mmio_read" in found[""]
+    assert "ax1v1_256_driver_start" in found["0x40010000"]
+    assert "ax1v1_256_mmio_read" not in found["0x40010000"]
