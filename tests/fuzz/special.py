@@ -14,7 +14,7 @@ from aot.vendor.backend import Pattern
 from fuzz.draft import Draft, Reject, is_float
 from fuzz.families import family
 
-STRINGS = ("", "a", "Hello", "straße", "日本", "a,b,,c", "x y  z", "Ünï-code", "0x1F", "end.")
+STRINGS = ("", "a", "Hello", "World7", "b_c", "a,b,,c", "x y  z", "UPPER lower", "0x1F", "end.")
 
 
 @cache
@@ -130,7 +130,8 @@ def strings(d: Draft) -> None:
     if op in ("StringNormalizer", "TfIdf"):
         action = d.word("LOWER UPPER NONE")
         attrs = {"stopwords": ["a", "Hello"]} if d.chance(0.5) else {}
-        d.add("StringNormalizer", [x], case_change_action=action, is_case_sensitive=1, **attrs)
+        attrs |= {"case_change_action": action, "is_case_sensitive": 1, "locale": "C"}
+        d.add("StringNormalizer", [x], **attrs)
         d.dynamic.update(d.nodes[-1].output)
         return
     if d.opset < 20:
