@@ -13,7 +13,7 @@ APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev libop
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 JOBS   ?= 2
 
-.PHONY: help demo test full check format conformance docs golden bench clean
+.PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -56,8 +56,8 @@ format: $(VENV)/.test ## rewrite Python and C files in the house format
 	$(VENV)/bin/ruff format -q .
 	@git ls-files 'runtime_c/*.[ch]' | xargs -r clang-format -i
 
-conformance: $(VENV)/.test ## every test of the installed onnx; writes docs/conformance.md
-	$(PY) tests/conformance/run.py --jobs $(JOBS)
+conformance: $(VENV)/.test ## every test of the installed onnx; SAN=1 sanitized, ON=aarch64|cortex-m4 a third there
+	$(PY) tests/conformance/run.py --jobs $(JOBS) $(if $(SAN),--sanitize) $(if $(ON),--on $(ON) --share)
 
 docs: $(VENV)/.test ## regenerate docs/cli.md and docs/operators.md
 	$(PY) -m aot.cli.docs
@@ -68,6 +68,9 @@ golden: $(VENV)/.test ## renew the golden files
 
 bench: $(VENV)/.test ## measure again and rewrite the tables of benchmarks/README.md
 	$(PY) benchmarks/all.py
+
+hostile: $(VENV)/.test ## compile every hostile model of tests/hostile (about half an hour)
+	$(PY) tests/hostile/run.py --jobs $(JOBS)
 
 clean: ## remove what the build made
 	rm -rf $(VENV) build dist *.egg-info out

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import subprocess
 import sys
 import traceback
@@ -26,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ops")]
 
 import harness  # noqa: E402
+from machines import HOST, Machine  # noqa: E402
 from results import results_of  # noqa: E402
 
 from aot.errors import AotError, BackendError, InternalError, ModelError  # noqa: E402
@@ -35,7 +37,8 @@ from aot.pipeline import compile_model  # noqa: E402
 from aot.program import Program  # noqa: E402
 
 SUITES = ("node", "simple", "pytorch-converted", "pytorch-operator")
-TARGET, VLEN = "x86-64", 4
+SHARE = 3
+"""A representative part is one test in this many, of every operator at least one."""
 PASS, BOUND, REFUSED, REJECTED = "pass", "pass with bound input", "refused", "rejected"
 #: Outside onnx's tolerance, but no further from the expected value than that is from the true one.
 ROUNDING = "pass to rounding"
@@ -166,19 +169,28 @@ def load_values(folder: Path, kind: str) -> list[Any]:
     return values
 
 
+def sample() -> list[int]:
+    """Indices of a representative part: of every operator one test in SHARE, seeded."""
+    groups: dict[str, list[int]] = {}
+    for i, test in enumerate(collect()):
+        groups.setdefault(f"{test.suite} {test.operator}", []).append(i)
+    dice = random.Random(7)
+    return sorted(i for g in groups.values() for i in dice.sample(g, -(-len(g) // SHARE)))
+
+
 # -- compilation -----------------------------------------------------------------------------
 
 
-def prepare(test: Test) -> None:
+def prepare(test: Test, machine: Machine = HOST) -> None:
     """Compile a test; its result is set at once unless it has programs to run."""
     for inputs, outputs in test.data_sets:
         try:
-            test.programs.append(compiled(test, inputs, outputs, {}))
+            test.programs.append(compiled(test, inputs, outputs, {}, machine))
         except AotError as error:
             bindings = shape_like(test.model, inputs)
             if bindings and not isinstance(error, ModelError | BackendError | InternalError):
                 try:
-                    test.programs.append(compiled(test, inputs, outputs, bindings))
+                    test.programs.append(compiled(test, inputs, outputs, bindings, machine))
                     test.result = BOUND
                     continue
                 except Exception as second:
@@ -260,7 +272,11 @@ def parts(info: onnx.ValueInfoProto, value: Any) -> list[tuple[str, Any]]:
 
 
 def compiled(
-    test: Test, inputs: list[Any], outputs: list[Any], bindings: dict[str, np.ndarray]
+    test: Test,
+    inputs: list[Any],
+    outputs: list[Any],
+    bindings: dict[str, np.ndarray],
+    machine: Machine = HOST,
 ) -> harness.Job:
     """The job of one data set: its inputs' shapes pinned, `bindings` made constants."""
     shapes, fed, bindings = {}, [], dict(bindings)
@@ -280,7 +296,12 @@ def compiled(
             fed.pop(list(shapes).index(f"{info.name}/count"))
             del shapes[f"{info.name}/count"]
     options = Options(
-        name="t", target=TARGET, input_shapes=shapes, bindings=bindings, plan_effort=2000
+        name="t",
+        target=machine.target,
+        input_shapes=shapes,
+        bindings=bindings,
+        plan_effort=2000,
+        io="caller",
     )
     program = compile_model(test.model, options).program
     if len(program.inputs) != len(fed):
@@ -296,14 +317,14 @@ def compiled(
 # -- running ---------------------------------------------------------------------------------
 
 
-def run(tests: list[Test], folder: Path, sanitize: bool = False) -> None:
+def run(tests: list[Test], folder: Path, sanitize: bool = False, machine: Machine = HOST) -> None:
     """Compile, build in one batch, run and judge `tests`."""
     for test in tests:
-        prepare(test)
-    build([t for t in tests if t.programs], folder, sanitize)
+        prepare(test, machine)
+    build([t for t in tests if t.programs], folder, sanitize, machine)
 
 
-def build(tests: list[Test], folder: Path, sanitize: bool) -> None:
+def build(tests: list[Test], folder: Path, sanitize: bool, machine: Machine = HOST) -> None:
     """Build and run the programs of `tests` as one executable; halve it where that fails."""
     if not tests:
         return
@@ -312,18 +333,23 @@ def build(tests: list[Test], folder: Path, sanitize: bool) -> None:
     stem = folder / hashlib.sha256(text.encode()).hexdigest()[:16]
     stem.with_suffix(".c").write_text(text)
     flags = [*harness.SANITIZE, "-fno-sanitize-recover=all"] if sanitize else []
-    command = ["gcc", *harness.WARN.split(), "-O1", *flags, *harness.FLAGS[VLEN]]
-    command += ["-ffp-contract=off", "-D_POSIX_C_SOURCE=200112L", f"-DAOT_VLEN={VLEN}"]
+    flags += machine.flags
+    command = [machine.compiler, *harness.WARN.split(), "-O1", *flags]
+    command += ["-ffp-contract=off", "-D_POSIX_C_SOURCE=200112L", f"-DAOT_VLEN={machine.vlen}"]
     command += [f"-I{ROOT}/runtime_c/include", f"-I{ROOT}/runtime_c/kernels"]
     command += [str(stem.with_suffix(".c")), "-o", str(stem), "-lm"]
     built = subprocess.run(command, capture_output=True, text=True, check=False)
     if built.returncode:
-        halves(tests, folder, sanitize, C_ERROR, harness.first_errors(built.stderr))
+        why = harness.first_errors(built.stderr)
+        halves(tests, folder, sanitize, machine, C_ERROR, why)
         return
-    given, taken = stem.with_suffix(".in"), stem.with_suffix(".out")
+    given, taken = folder / "in.bin", folder / "out.bin"
     given.write_bytes(b"".join(harness.input_bytes(j) for j in jobs))
+    files = [str(given), str(taken)] if machine.arguments else []
     ran = subprocess.run(
-        [str(stem), str(given), str(taken)],
+        [*machine.emulator, str(stem), *files],
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         check=False,
@@ -331,21 +357,23 @@ def build(tests: list[Test], folder: Path, sanitize: bool) -> None:
         timeout=600,
     )
     if ran.returncode:
-        halves(tests, folder, sanitize, CRASH, harness.first_errors(ran.stderr))
+        halves(tests, folder, sanitize, machine, CRASH, harness.first_errors(ran.stderr))
         return
     judge(tests, taken.read_bytes())
     for path in (stem, given, taken, stem.with_suffix(".c")):
         path.unlink()
 
 
-def halves(tests: list[Test], folder: Path, sanitize: bool, result: str, message: str) -> None:
+def halves(
+    tests: list[Test], folder: Path, sanitize: bool, machine: Machine, result: str, message: str
+) -> None:
     """Find the culprits of a batch."""
     if len(tests) == 1:
         tests[0].result, tests[0].message = result, message
         return
     half = len(tests) // 2
-    build(tests[:half], folder, sanitize)
-    build(tests[half:], folder, sanitize)
+    build(tests[:half], folder, sanitize, machine)
+    build(tests[half:], folder, sanitize, machine)
 
 
 def judge(tests: list[Test], data: bytes) -> None:
@@ -420,4 +448,4 @@ def difference(got: np.ndarray, want: np.ndarray, rtol: float, atol: float) -> s
     return f"{where}: {got[where]!r}, expected {want[where]!r}; {int((~close).sum())} of {got.size}"
 
 
-__all__ = ["DEFECTS", "RESULTS", "Program", "Test", "collect", "run"]
+__all__ = ["DEFECTS", "RESULTS", "Program", "Test", "collect", "run", "sample"]

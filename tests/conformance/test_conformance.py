@@ -7,7 +7,6 @@ Refusals are allowed and counted, so that coverage cannot shrink unseen; nothing
 from __future__ import annotations
 
 import os
-import random
 from collections import Counter
 from pathlib import Path
 
@@ -16,29 +15,16 @@ import run
 import suite
 
 FULL = bool(os.environ.get("AOT_FULL"))
-SHARE = 3
 #: Refused tests of the whole suite on onnx 1.23.2; newer ones may bring more.
 REFUSED_SHARE = 0.18
 
 
-def sample() -> list[int]:
-    """Indices of the tests to run: of every operator one in three, at least one, seeded."""
-    every = suite.collect()
-    groups: dict[str, list[int]] = {}
-    for i, test in enumerate(every):
-        groups.setdefault(f"{test.suite} {test.operator}", []).append(i)
-    if FULL:
-        return list(range(len(every)))
-    dice = random.Random(7)
-    return sorted(i for g in groups.values() for i in dice.sample(g, -(-len(g) // SHARE)))
-
-
 def test_onnx_conformance(tmp_path: Path) -> None:
-    chosen = sample()
+    chosen = list(range(len(suite.collect()))) if FULL else suite.sample()
     assert len(chosen) > 600
     rows = []
     for start in range(0, len(chosen), run.BATCH):
-        rows += run.work((chosen[start : start + run.BATCH], FULL))
+        rows += run.work((chosen[start : start + run.BATCH], FULL, "x86-64"))
     defects = [f"{r[3]}: {r[1]}: {r[4][:300]}" for r in rows if r[3] in suite.DEFECTS]
     assert not defects, "\n".join(defects)
     counts = Counter(r[3] for r in rows)
@@ -53,4 +39,4 @@ def test_a_wrong_expectation_is_seen() -> None:
     copy = suite.Test("node", "spoilt", test.model, [(inputs, spoilt)], test.rtol, test.atol)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(suite, "collect", lambda: (copy,))
-        assert [r[3] for r in run.work(([0], False))] == [suite.WRONG]
+        assert [r[3] for r in run.work(([0], False, "x86-64"))] == [suite.WRONG]
