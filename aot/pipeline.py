@@ -243,8 +243,13 @@ def compile_model(
 def _widths(target: Target, options: Options) -> Iterator[Target]:
     """The target, and for `--objective ram` the same with narrower channel blocks.
 
-    Channels are padded to whole blocks, so narrower vectors waste less of the arena.
+    Channels are padded to whole blocks, so narrower vectors waste less of the arena. With
+    `--accuracy strict` only the target without vectors: lanes add in an order of their own, and the
+    bits would depend on the target.
     """
+    if options.accuracy == "strict":
+        yield replace(target, vlen=1)
+        return
     yield target
     if options.objective == "ram":
         yield from (replace(target, vlen=v) for v in (8, 4, 1) if v < target.vlen)
