@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 #: Bytes of stack below which no model runs.
 LEAST_STACK = 192
+#: Bytes that one object of a C program may have where code and data are within 2 GiB.
+MOST_BYTES = (1 << 31) - (1 << 20)
 
 
 def check_budgets(compiled: Compiled, options: Options) -> None:
@@ -27,6 +29,7 @@ def check_budgets(compiled: Compiled, options: Options) -> None:
     if options.require_backend:
         check_backends(compiled.partition)
     _check_board(compiled)
+    _check_addresses(compiled)
     _check_flash(compiled, options)
     arena = compiled.plan.arena_bytes
     if options.ram is None or arena <= options.ram:
@@ -46,6 +49,17 @@ def _check_board(compiled: Compiled) -> None:
         if "of arena" in error.what:
             error.where += f"; {_peak_text(compiled.program)}"
         raise
+
+
+def _check_addresses(compiled: Compiled) -> None:
+    """Raise if the built-in arena, or the constants, are more than a program can link."""
+    arena = compiled.plan.arena_bytes
+    constants = int(compiled.manifest["memory"]["constants_bytes"])
+    if arena > MOST_BYTES:
+        what = f"the arena needs {arena} bytes (limit {MOST_BYTES})"
+        raise TargetError(what, _peak_text(compiled.program), "a smaller input shape needs less")
+    if constants > MOST_BYTES:
+        raise TargetError(f"the constants take {constants} bytes (limit {MOST_BYTES})")
 
 
 def _peak_text(program: Program) -> str:

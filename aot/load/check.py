@@ -43,7 +43,9 @@ def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
         raise ModelError("the graph has no outputs", f'graph "{graph.name}"')
     raise_all(_tensor_errors(model))
     raise_all(_scope_errors(graph, frozenset()))
+    raise_all(_opset_errors(model))
     raise_all(_operator_errors(model, claimed))
+    raise_all(_reference_errors(graph))
     raise_all(_einsum_errors(model))
 
 
@@ -166,6 +168,25 @@ def _is_cyclic(graph: onnx.GraphProto) -> bool:
             if waiting[user] == 0:
                 ready.append(user)
     return done < len(needs)
+
+
+def _opset_errors(model: onnx.ModelProto) -> Iterator[AotError]:
+    """Versions that onnx's own tables cannot be asked for."""
+    for holder in (model, *model.functions):
+        for opset in holder.opset_import:
+            if not 0 <= opset.version < 1 << 31:
+                name = opset.domain or "ai.onnx"
+                yield ModelError(f'opset {opset.version} of "{name}" does not exist')
+
+
+def _reference_errors(graph: onnx.GraphProto) -> Iterator[AotError]:
+    """Attributes that are to come from a function's caller, where there is no function."""
+    for inner in all_graphs(graph):
+        for index, node in enumerate(inner.node):
+            for attribute in node.attribute:
+                if attribute.ref_attr_name:
+                    what = f'attribute {attribute.name} refers to "{attribute.ref_attr_name}"'
+                    yield ModelError(f"{node_title(node, index)}: {what}, outside a function")
 
 
 def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterator[AotError]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
-from aot.load.check import subgraphs
+from aot.load.check import STANDARD_DOMAINS, subgraphs
 from aot.load.marks import push_marks
 from aot.load.options import LoadOptions
 from aot.load.splice import splice
@@ -34,10 +34,21 @@ def check_functions(model: onnx.ModelProto, options: LoadOptions) -> None:
     """ModelError for recursion and for functions that would grow past `function_nodes`."""
     if not model.functions:
         return
+    _check_names(model)
     total = _inlined_size(model)
     if total > options.function_nodes:
         what = f"inlining the model's functions gives {total} nodes"
         raise ModelError(f"{what} (limit {options.function_nodes})", f'graph "{model.graph.name}"')
+
+
+def _check_names(model: onnx.ModelProto) -> None:
+    """ModelError for names of standard operators: ONNX leaves open which of the two is meant."""
+    from onnx import defs
+
+    for function in model.functions:
+        if function.domain in STANDARD_DOMAINS and defs.has(function.name, ""):
+            what = f'the function "{function.name}" has the name of an operator of ONNX'
+            raise ModelError(what, hint="give the function a domain of its own")
 
 
 def _is_kept(function: onnx.FunctionProto, options: LoadOptions) -> bool:

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aot.errors import UnsupportedError
 from aot.load.check import tensors
 from aot.load.external import is_external, locate, read
 from aot.load.pin import user_inputs
+from aot.load.sparse import dense
 from aot.load.tensors import element_count, ir_tensor
 from aot.shapes.limits import SMALL_ELEMENTS
 
@@ -53,7 +53,7 @@ def split(model: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto,
         else:
             graph.initializer.append(tensor)
     for sparse in old.sparse_initializer:
-        graph.initializer.append(_dense(sparse))
+        graph.initializer.append(dense(sparse))
     for node in old.node:
         big = _constant_tensor(node)
         if big is not None and element_count(big) > SMALL_ELEMENTS:
@@ -101,23 +101,6 @@ def _internalise(tensor: onnx.TensorProto, folder: Path | None) -> None:
     tensor.ClearField("external_data")
     tensor.ClearField("data_location")
     tensor.raw_data = data
-
-
-def _dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
-    """A sparse constant spelled out."""
-    import numpy as np
-    from onnx import numpy_helper
-
-    name = sparse.values.name
-    if element_count(sparse) > 1 << 24 or is_external(sparse.values) or is_external(sparse.indices):
-        what = f'sparse constant "{name}" of shape {list(sparse.dims)}'
-        raise UnsupportedError(f"{what} is too big to spell out or external")
-    values, places = numpy_helper.to_array(sparse.values), numpy_helper.to_array(sparse.indices)
-    shape = tuple(sparse.dims)
-    dense = np.zeros(shape, values.dtype)
-    flat = places if places.ndim == 1 else np.ravel_multi_index(tuple(places.T), shape)
-    dense.reshape(-1)[flat] = values
-    return numpy_helper.from_array(dense, name)
 
 
 def stand_in(graph: onnx.GraphProto, weights: list[Weight]) -> None:

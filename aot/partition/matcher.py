@@ -37,6 +37,14 @@ _MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
+class _Tail:
+    """A goal: the remaining inputs of a variadic operator are called <prefix>0, <prefix>1, …"""
+
+    prefix: str
+    values: tuple[ir.Value | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Binding:
     """What a pattern matched: values and nodes by name, the nodes covered (root first).
 
@@ -175,6 +183,8 @@ class _Search:
         pattern, value, rest = goals
         if isinstance(pattern, Var):
             yield from self._bind(pattern.name, value, rest)
+        elif isinstance(pattern, _Tail):
+            yield from self._bind_all(pattern, rest)
         elif pattern is None:
             if value is None:
                 yield from self._solve(rest)
@@ -198,6 +208,24 @@ class _Search:
             del self.values[name]
         elif known is value:
             yield from self._solve(rest)
+
+    def _bind_all(self, tail: _Tail, rest: Goals) -> Iterator[None]:
+        """Bind all remaining inputs of a node at once: there may be thousands of them."""
+        bound = []
+        for i, value in enumerate(tail.values):
+            name = f"{tail.prefix}{i}"
+            known = self.values.get(name, _MISSING)
+            if known is _MISSING:
+                self.values[name] = value
+                self.wildcards.append(value)
+                bound.append(name)
+            elif known is not value:
+                break
+        else:
+            yield from self._solve(rest)
+        for name in bound:
+            self.wildcards.pop()
+            del self.values[name]
 
     def _produced(
         self, pattern: OpPat, index: int, value: ir.Value | None, rest: Goals
@@ -244,10 +272,9 @@ class _Search:
         last = pattern.inputs[-1] if pattern.inputs else None
         prefix = last.name if isinstance(last, Var) else "xs"
         self.groups[prefix] = tuple(inputs[first:])
-        goals = rest
-        for i in reversed(range(first, len(inputs))):
-            goals = (Var(f"{prefix}{i - first}"), inputs[i], goals)
-        yield from self._solve(_chain(pattern.inputs[:first], inputs[:first], goals))
+        tail = _Tail(prefix, tuple(inputs[first:]))
+        goals = _chain(pattern.inputs[:first], inputs[:first], (tail, None, rest))
+        yield from self._solve(goals)
         del self.groups[prefix]
 
     def _candidates(self, pattern: Pat) -> list[ir.Node] | None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aot.shapes.known import Facts, lookup
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.nodes import array, attribute, shape_of
+from aot.shapes.nodes import array, attribute, shape_of, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -19,8 +19,22 @@ Check = Callable[["ir.Node", Facts], str]
 
 def problem(node: ir.Node, facts: Facts) -> str:
     """Why a fully typed node is wrong, "" if nothing is found."""
-    check = None if node.domain else CHECKS.get(node.op_type)
+    if node.domain:
+        return ""
+    if node.op_type in AXIS and node.inputs and node.inputs[0] is not None:
+        reason = _axis(node)
+        if reason:
+            return reason
+    check = CHECKS.get(node.op_type)
     return "" if check is None else check(node, facts)
+
+
+def _axis(node: ir.Node) -> str:
+    """onnx's inference cuts an axis to 32 bits, and does not look at that of a normalisation."""
+    rank, axis = len(_shape(node, 0)), attribute(node, "axis")
+    if axis is None or (rank and -rank <= int(axis) < rank):
+        return ""
+    return f"axis {axis} of a tensor of {rank} axes" if rank else ""
 
 
 def _same_count(node: ir.Node, facts: Facts) -> str:
@@ -110,6 +124,14 @@ def _shape(node: ir.Node, index: int) -> tuple[int, ...]:
     return shape_of(value)
 
 
+#: Operators whose `axis` is one of their first input's.
+AXIS = words(
+    """
+    ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax
+    LpNormalization RMSNormalization ScatterElements Softmax Split SplitToSequence TopK
+    TensorScatter
+    """
+)
 CHECKS: dict[str, Check] = {
     "Reshape": _same_count,
     "Gather": _indices,
