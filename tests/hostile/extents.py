@@ -98,8 +98,25 @@ def _one(
 
 
 def _bombs() -> Iterator[Case]:
+    models = {**_spread(), **_windows(), **_made()}
+    for name, model in models.items():
+        yield Case("memory bombs", name, saved(model))
+    for name in (
+        "Range up",
+        "Range tiny step",
+        "Range step 0",
+        "Range of NaN",
+        "Range of infinity",
+    ):
+        yield Case("memory bombs", name, saved(_range(name)))
+    for value in (M * M, -1, 1 << 62):
+        yield Case("memory bombs", f"ConstantOfShape {value}", saved(_filled([value, value])))
+
+
+def _spread() -> dict[str, onnx.ModelProto]:
+    """Small tensors spread over much memory."""
     f = np.float32
-    models: dict[str, onnx.ModelProto] = {
+    return {
         "Expand": _one("Expand", {"c": [M, M, 3]}),
         "Expand wraps 64 bits": _one("Expand", {"c": [1 << 32, 1 << 32, 1, 3]}),
         "Tile": _one("Tile", {"c": [M, M]}),
@@ -131,6 +148,13 @@ def _bombs() -> Iterator[Case]:
             (1, 1, 5, 5),
             output_shape=[1 << 20, 1 << 20],
         ),
+    }
+
+
+def _windows() -> dict[str, onnx.ModelProto]:
+    """Windows, blocks and steps beyond every tensor."""
+    f = np.float32
+    return {
         "MaxPool pads": _one("MaxPool", {}, (1, 1, 5, 5), kernel_shape=[2, 2], pads=[1 << 40] * 4),
         "MaxPool dilations": _one(
             "MaxPool", {}, (1, 1, 5, 5), kernel_shape=[2, 2], dilations=[1 << 40, 1]
@@ -150,6 +174,13 @@ def _bombs() -> Iterator[Case]:
         "Split into a million": _one("Split", {}, (M,), num_outputs=M, axis=0),
         "TopK of too many": _one("TopK", {"k": [1 << 40]}),
         "EyeLike": _one("EyeLike", {}, (1 << 17, 1 << 17)),
+    }
+
+
+def _made() -> dict[str, onnx.ModelProto]:
+    """Results made of nothing, of products, of repetition."""
+    f = np.float32
+    return {
         "BlackmanWindow": _const("BlackmanWindow", 1 << 34),
         "MelWeightMatrix": net(
             [node("MelWeightMatrix", "a b c d e", "y")],
@@ -195,18 +226,6 @@ def _bombs() -> Iterator[Case]:
         ),
         "StringSplit": _one("Identity", {}, (M, M)),
     }
-    for name, model in models.items():
-        yield Case("memory bombs", name, saved(model))
-    for name in (
-        "Range up",
-        "Range tiny step",
-        "Range step 0",
-        "Range of NaN",
-        "Range of infinity",
-    ):
-        yield Case("memory bombs", name, saved(_range(name)))
-    for value in (M * M, -1, 1 << 62):
-        yield Case("memory bombs", f"ConstantOfShape {value}", saved(_filled([value, value])))
 
 
 def _const(op: str, size: int) -> onnx.ModelProto:
@@ -321,109 +340,111 @@ def _folding() -> Iterator[Case]:
     yield Case("folding bombs", "pattern that counts", saved(counted))
 
 
+FAR, LEAST = 1 << 40, -(1 << 63)
+ROWS: list[tuple[str, str, dict[str, object], dict[str, object]]] = [
+    ("Gather", "Gather", {"i": [0, 2]}, {}),
+    ("Gather below", "Gather", {"i": [-3]}, {}),
+    ("Gather far", "Gather", {"i": [FAR]}, {}),
+    ("Gather least", "Gather", {"i": [LEAST]}, {}),
+    ("Gather axis", "Gather", {"i": [0]}, {"axis": 7}),
+    ("Gather axis far", "Gather", {"i": [0]}, {"axis": LEAST}),
+    ("GatherElements", "GatherElements", {"i": [[9, 9, 9]]}, {}),
+    ("GatherND", "GatherND", {"i": [[5, 5]]}, {}),
+    ("GatherND too wide", "GatherND", {"i": [[0, 0, 0]]}, {}),
+    ("GatherND batch", "GatherND", {"i": [[0, 0]]}, {"batch_dims": 9}),
+    ("ScatterElements", "ScatterElements", {"i": [[9]], "u": np.ones((1, 1), np.float32)}, {}),
+    ("ScatterND", "ScatterND", {"i": [[9, 9]], "u": np.ones(1, np.float32)}, {}),
+    ("Reshape 6 to 8", "Reshape", {"s": [4, 2]}, {}),
+    ("Reshape two -1", "Reshape", {"s": [-1, -1]}, {}),
+    ("Reshape -2", "Reshape", {"s": [-2, 3]}, {}),
+    ("Reshape far", "Reshape", {"s": [FAR, -1]}, {}),
+    ("Reshape wraps", "Reshape", {"s": [1 << 32, 1 << 32, 6]}, {}),
+    ("Reshape copies an axis it lacks", "Reshape", {"s": [2, 3, 0]}, {}),
+    ("Squeeze of 3", "Squeeze", {"a": [1]}, {}),
+    ("Squeeze far", "Squeeze", {"a": [LEAST]}, {}),
+    ("Slice step 0", "Slice", {"s": [0], "e": [2], "a": [0], "t": [0]}, {}),
+    ("Slice least step", "Slice", {"s": [2], "e": [0], "a": [0], "t": [LEAST]}, {}),
+    ("Slice axis twice", "Slice", {"s": [0, 0], "e": [1, 1], "a": [0, 0]}, {}),
+    ("Slice axis far", "Slice", {"s": [0], "e": [1], "a": [99]}, {}),
+    ("Slice of unequal lengths", "Slice", {"s": [0], "e": [1, 1], "a": [0, 1]}, {}),
+    ("Split sums to less", "Split", {"s": [1]}, {"axis": 1}),
+    ("Split negative", "Split", {"s": [-3]}, {"axis": 1}),
+    ("Transpose twice", "Transpose", {}, {"perm": [0, 0]}),
+    ("Transpose far", "Transpose", {}, {"perm": [0, 7]}),
+    ("Transpose too long", "Transpose", {}, {"perm": [0, 1, 2]}),
+    ("Concat axis", "Concat", {"c": np.ones((2, 3), np.float32)}, {"axis": 5}),
+    ("Concat unequal", "Concat", {"c": np.ones((3, 4), np.float32)}, {"axis": 0}),
+    ("ReduceSum axis", "ReduceSum", {"a": [7]}, {}),
+    ("ReduceSum axis twice", "ReduceSum", {"a": [0, 0]}, {}),
+    ("Softmax axis", "Softmax", {}, {"axis": 99}),
+    ("Flatten axis", "Flatten", {}, {"axis": 9}),
+    ("CumSum axis", "CumSum", {"a": np.array(9)}, {}),
+    ("TopK -1", "TopK", {"k": [-1]}, {}),
+    ("OneHot depth 0", "OneHot", {"d": [0], "v": np.array([0, 1], np.float32)}, {}),
+    (
+        "LayerNormalization axis",
+        "LayerNormalization",
+        {"s": np.ones(3, np.float32)},
+        {"axis": 40},
+    ),
+    (
+        "ReverseSequence lengths",
+        "ReverseSequence",
+        {"l": [9, 9, 9]},
+        {"time_axis": 0, "batch_axis": 1},
+    ),
+    ("Compress", "Compress", {"c": np.ones(9, bool)}, {"axis": 0}),
+    ("Trilu far", "Trilu", {"k": np.array(LEAST)}, {}),
+    ("BitShift", "Mod", {"z": np.zeros((2, 3), np.float32)}, {"fmod": 1}),
+    (
+        "Clip least above most",
+        "Clip",
+        {"a": np.array(5, np.float32), "b": np.array(-5, np.float32)},
+        {},
+    ),
+    (
+        "scale 0",
+        "QuantizeLinear",
+        {"s": np.array(0, np.float32), "z": np.array(0, np.int8)},
+        {},
+    ),
+    (
+        "scale NaN",
+        "QuantizeLinear",
+        {"s": np.array(np.nan, np.float32), "z": np.array(0, np.int8)},
+        {},
+    ),
+    (
+        "scale infinite",
+        "QuantizeLinear",
+        {"s": np.array(np.inf, np.float32), "z": np.array(0, np.int8)},
+        {},
+    ),
+    (
+        "scale negative",
+        "QuantizeLinear",
+        {"s": np.array(-1, np.float32), "z": np.array(0, np.int8)},
+        {},
+    ),
+    (
+        "scale small",
+        "QuantizeLinear",
+        {"s": np.array(1e-7, np.float32), "z": np.array(0, np.int8)},
+        {},
+    ),
+    ("scales of another axis", "QuantizeLinear", {"s": np.ones(7, np.float32)}, {"axis": 1}),
+    (
+        "BatchNormalization of NaN",
+        "BatchNormalization",
+        {k: np.full(3, np.nan, np.float32) for k in "sbmv"},
+        {},
+    ),
+    ("epsilon -1", "LayerNormalization", {"s": np.ones(3, np.float32)}, {"epsilon": -1.0}),
+]
+
+
 def _indices() -> Iterator[Case]:
-    small, least = 1 << 40, -(1 << 63)
-    rows: list[tuple[str, str, dict[str, object], dict[str, object]]] = [
-        ("Gather", "Gather", {"i": [0, 2]}, {}),
-        ("Gather below", "Gather", {"i": [-3]}, {}),
-        ("Gather far", "Gather", {"i": [small]}, {}),
-        ("Gather least", "Gather", {"i": [least]}, {}),
-        ("Gather axis", "Gather", {"i": [0]}, {"axis": 7}),
-        ("Gather axis far", "Gather", {"i": [0]}, {"axis": least}),
-        ("GatherElements", "GatherElements", {"i": [[9, 9, 9]]}, {}),
-        ("GatherND", "GatherND", {"i": [[5, 5]]}, {}),
-        ("GatherND too wide", "GatherND", {"i": [[0, 0, 0]]}, {}),
-        ("GatherND batch", "GatherND", {"i": [[0, 0]]}, {"batch_dims": 9}),
-        ("ScatterElements", "ScatterElements", {"i": [[9]], "u": np.ones((1, 1), np.float32)}, {}),
-        ("ScatterND", "ScatterND", {"i": [[9, 9]], "u": np.ones(1, np.float32)}, {}),
-        ("Reshape 6 to 8", "Reshape", {"s": [4, 2]}, {}),
-        ("Reshape two -1", "Reshape", {"s": [-1, -1]}, {}),
-        ("Reshape -2", "Reshape", {"s": [-2, 3]}, {}),
-        ("Reshape far", "Reshape", {"s": [small, -1]}, {}),
-        ("Reshape wraps", "Reshape", {"s": [1 << 32, 1 << 32, 6]}, {}),
-        ("Reshape copies an axis it lacks", "Reshape", {"s": [2, 3, 0]}, {}),
-        ("Squeeze of 3", "Squeeze", {"a": [1]}, {}),
-        ("Squeeze far", "Squeeze", {"a": [least]}, {}),
-        ("Slice step 0", "Slice", {"s": [0], "e": [2], "a": [0], "t": [0]}, {}),
-        ("Slice least step", "Slice", {"s": [2], "e": [0], "a": [0], "t": [least]}, {}),
-        ("Slice axis twice", "Slice", {"s": [0, 0], "e": [1, 1], "a": [0, 0]}, {}),
-        ("Slice axis far", "Slice", {"s": [0], "e": [1], "a": [99]}, {}),
-        ("Slice of unequal lengths", "Slice", {"s": [0], "e": [1, 1], "a": [0, 1]}, {}),
-        ("Split sums to less", "Split", {"s": [1]}, {"axis": 1}),
-        ("Split negative", "Split", {"s": [-3]}, {"axis": 1}),
-        ("Transpose twice", "Transpose", {}, {"perm": [0, 0]}),
-        ("Transpose far", "Transpose", {}, {"perm": [0, 7]}),
-        ("Transpose too long", "Transpose", {}, {"perm": [0, 1, 2]}),
-        ("Concat axis", "Concat", {"c": np.ones((2, 3), np.float32)}, {"axis": 5}),
-        ("Concat unequal", "Concat", {"c": np.ones((3, 4), np.float32)}, {"axis": 0}),
-        ("ReduceSum axis", "ReduceSum", {"a": [7]}, {}),
-        ("ReduceSum axis twice", "ReduceSum", {"a": [0, 0]}, {}),
-        ("Softmax axis", "Softmax", {}, {"axis": 99}),
-        ("Flatten axis", "Flatten", {}, {"axis": 9}),
-        ("CumSum axis", "CumSum", {"a": np.array(9)}, {}),
-        ("TopK -1", "TopK", {"k": [-1]}, {}),
-        ("OneHot depth 0", "OneHot", {"d": [0], "v": np.array([0, 1], np.float32)}, {}),
-        (
-            "LayerNormalization axis",
-            "LayerNormalization",
-            {"s": np.ones(3, np.float32)},
-            {"axis": 40},
-        ),
-        (
-            "ReverseSequence lengths",
-            "ReverseSequence",
-            {"l": [9, 9, 9]},
-            {"time_axis": 0, "batch_axis": 1},
-        ),
-        ("Compress", "Compress", {"c": np.ones(9, bool)}, {"axis": 0}),
-        ("Trilu far", "Trilu", {"k": np.array(least)}, {}),
-        ("BitShift", "Mod", {"z": np.zeros((2, 3), np.float32)}, {"fmod": 1}),
-        (
-            "Clip least above most",
-            "Clip",
-            {"a": np.array(5, np.float32), "b": np.array(-5, np.float32)},
-            {},
-        ),
-        (
-            "scale 0",
-            "QuantizeLinear",
-            {"s": np.array(0, np.float32), "z": np.array(0, np.int8)},
-            {},
-        ),
-        (
-            "scale NaN",
-            "QuantizeLinear",
-            {"s": np.array(np.nan, np.float32), "z": np.array(0, np.int8)},
-            {},
-        ),
-        (
-            "scale infinite",
-            "QuantizeLinear",
-            {"s": np.array(np.inf, np.float32), "z": np.array(0, np.int8)},
-            {},
-        ),
-        (
-            "scale negative",
-            "QuantizeLinear",
-            {"s": np.array(-1, np.float32), "z": np.array(0, np.int8)},
-            {},
-        ),
-        (
-            "scale small",
-            "QuantizeLinear",
-            {"s": np.array(1e-7, np.float32), "z": np.array(0, np.int8)},
-            {},
-        ),
-        ("scales of another axis", "QuantizeLinear", {"s": np.ones(7, np.float32)}, {"axis": 1}),
-        (
-            "BatchNormalization of NaN",
-            "BatchNormalization",
-            {k: np.full(3, np.nan, np.float32) for k in "sbmv"},
-            {},
-        ),
-        ("epsilon -1", "LayerNormalization", {"s": np.ones(3, np.float32)}, {"epsilon": -1.0}),
-    ]
-    for name, op, consts, attrs in rows:
+    for name, op, consts, attrs in ROWS:
         outs = "y z" if op in ("TopK", "Split") else "y"
         model = net(
             [node(op, " ".join(["x", *consts]), outs, **attrs)],

@@ -23,10 +23,11 @@ def cases() -> Iterator[Case]:
     yield from _types()
 
 
-def _graphs() -> Iterator[Case]:
+def _invalid() -> dict[str, onnx.ModelProto]:
+    """What is no graph, or not one of these operators."""
     one = np.ones(2, np.float32)
     relu = node("Relu", "x", "y")
-    refused: dict[str, onnx.ModelProto] = {
+    return {
         "cycle of one": net([node("Add", "x y", "y")], X, Y),
         "cycle of two": net(
             [node("Add", "x b", "a"), node("Relu", "a", "b")], X, [info("b", (2,))]
@@ -64,7 +65,11 @@ def _graphs() -> Iterator[Case]:
         "attribute refers to none": _ref_attribute(),
         "subgraph of a Relu": net([node("Relu", "x", "y", body=_branch("Exp"))], X, Y),
     }
-    for name, model in refused.items():
+
+
+def _graphs() -> Iterator[Case]:
+    one = np.ones(2, np.float32)
+    for name, model in _invalid().items():
         yield Case("graphs", name, saved(model), "refuse")
     others: dict[str, onnx.ModelProto] = {
         "input is output": net([node("Relu", "x", "y")], X, [*Y, *X]),
