@@ -33,6 +33,7 @@ from aot.ops.qcommon import (
     quantised,
     signed_output,
 )
+from aot.ops.qfixed import significands
 from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, rq_of
 from aot.ops.requant import quantised as fixed_point
@@ -103,14 +104,7 @@ def _scaled(
     """Multipliers in fixed point, as wide as `width` bits hold, and the scales themselves."""
     bits = min(MOST_BITS, width - 1 - math.floor(math.log2(max(steps))))
     mults = [min(round(r * 2.0**bits), 2**31 - 1) for r in steps]
-    parts = [math.frexp(float(s)) for s in scales]
-    return {
-        "a_mult": mults[0],
-        "b_mult": mults[1],
-        "bits": bits,
-        "sig": tuple(int(f * 2**24) for f, _ in parts),
-        "exp": tuple(e - 24 for _, e in parts),
-    }
+    return {"a_mult": mults[0], "b_mult": mults[1], "bits": bits, **significands(*scales)}
 
 
 def _exact_fields(m: Match) -> dict[str, Any]:

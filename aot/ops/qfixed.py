@@ -83,3 +83,9 @@ def ratio(value: float, bits: int) -> dict[str, int]:
     mult, shift = round(fraction * 2**31), bits + 31 - exponent
     drop = max(int(mult == 2**31), shift - 62, 0)
     return {"mult": mult >> drop, "shift": shift - drop}
+
+
+def significands(*values: np.float32) -> dict[str, tuple[int, ...]]:
+    """Fields sig, of 24 bits, and exp: value = sig * 2^exp (runtime_c/kernels/aot_qexact.h)."""
+    parts = [math.frexp(float(v)) for v in values]
+    return {"sig": tuple(int(f * 2**24) for f, _ in parts), "exp": tuple(e - 24 for _, e in parts)}

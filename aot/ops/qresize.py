@@ -34,7 +34,7 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qfixed import ratio
+from aot.ops.qfixed import ratio, significands
 from aot.ops.registry import Case, case, i64
 from aot.ops.requant import refusal
 from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
@@ -71,9 +71,24 @@ def _spec(m: Match) -> Spec:
 def _tables(s: Spec, p: AxisPlan) -> tuple[Array, Array]:
     """(indices, float weights), each [outputs, taps], in every mode."""
     if s.mode != "nearest":
-        return weights(s, p)
+        at, w = weights(s, p)
+        plain = s.mode == "linear" and not s.antialias and at.shape[1] == 2
+        return _at_ends(at, w, p.source) if plain else (at, w)
     at = nearest(p, s.coordinate_transformation_mode, s.nearest_mode)[:, None]
     return at, np.ones(at.shape, np.float32)
+
+
+def _at_ends(at: Array, w: Array, source: int) -> tuple[Array, Array]:
+    """The same sums as onnxruntime forms them, whose rounding decides halves of codes.
+
+    At the first input that alone; the last one is read twice, each time with one half.
+    """
+    at, w = at.copy(), w.copy()
+    first = (at == 0).all(1) & (source > 1)
+    w[first] = (1, 0)
+    last = (at == source - 1).all(1) | ((at[:, 1] == source - 1) & (w[:, 1] == 1))
+    at[last], w[last] = source - 1, 0.5
+    return at, w
 
 
 def _axes(m: Match) -> tuple[range, list[tuple[Array, Array]]]:
@@ -147,6 +162,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
         lo=low - offset,
         hi=high - offset,
         outside=min(max(y.encode(outside), low - offset), high - offset),
+        **significands(x.s, y.s),
     )
     made = signed_output(c, m.y)
     c.call(

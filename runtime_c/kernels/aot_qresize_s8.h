@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#include "aot/port.h"
+#include "aot_qexact.h"
 
 /* Fraction bits of the tables of weights. */
 #define AOT_QRESIZE_BITS 29
@@ -20,7 +20,8 @@ typedef struct aot_qresize_s8_params {
     int32_t mult;    /* y - y_zero = sum * mult / 2^shift */
     int32_t shift;   /* 1..62 */
     int32_t x_zero, y_zero, lo, hi;
-    int32_t outside; /* code of outputs with a tap -1 */
+    int32_t outside;        /* code of outputs with a tap -1 */
+    int32_t sig[2], exp[2]; /* scales of x and y, see aot_qexact.h */
 } aot_qresize_s8_params;
 
 /* One input of an output: where it is, in elements, and what it counts. */
@@ -33,13 +34,38 @@ AOT_INLINE int64_t aot_qresize_drop(int64_t product, int32_t drop) {
     return (product + ((int64_t)1 << (drop - 1))) >> drop;
 }
 
-/* The code of a sum, halves to even. */
-AOT_INLINE int8_t aot_qresize_code(int32_t sum, const aot_qresize_s8_params *p) {
-    const int64_t product = (int64_t)sum * p->mult;
+/* A sum that is a half: what float32 makes of the products, added one after the other. */
+static AOT_NOINLINE AOT_UNUSED int32_t aot_qresize_half(const aot_qresize_tap *tap, int32_t n,
+                                                        const int8_t *x,
+                                                        const aot_qresize_s8_params *p) {
+    const aot_qexact y = {(uint32_t)p->sig[1], p->exp[1]};
+    aot_qexact sum = {0, 0};
+    int negative = 0;
+    for (int32_t t = 0; t < n; ++t) {
+        const int32_t d = x[tap[t].at] - p->x_zero, w = tap[t].weight;
+        const int minus = (d < 0) != (w < 0);
+        const uint64_t size = (uint64_t)(d < 0 ? -d : d) * (uint32_t)p->sig[0];
+        const aot_qexact weight = aot_qexact_of((uint64_t)(w < 0 ? -(int64_t)w : w), -p->bits);
+        const aot_qexact part = aot_qexact_times(weight, aot_qexact_of(size, p->exp[0]));
+        int swapped;
+        sum = aot_qexact_sum(sum, part, negative != minus, &swapped);
+        negative = swapped ? minus : negative;
+    }
+    const int32_t q = aot_qexact_rint(aot_qexact_over(sum, y));
+    return negative ? -q : q;
+}
+
+/* The code of the sum of n taps at x, `base` what the zero point adds. */
+AOT_INLINE int8_t aot_qresize_code(const aot_qresize_tap *tap, int32_t n, const int8_t *x,
+                                   int32_t base, const aot_qresize_s8_params *p) {
     const int64_t half = (int64_t)1 << (p->shift - 1);
-    int64_t q = (product + half) >> p->shift;
-    if (((product + half) & (2 * half - 1)) == 0)
-        q -= q & 1;
+    int32_t sum = base;
+    for (int32_t t = 0; t < n; ++t)
+        sum += tap[t].weight * x[tap[t].at];
+    const int64_t total = (int64_t)sum * p->mult + half;
+    int64_t q = total >> p->shift;
+    if ((total & (2 * half - 1)) == 0)
+        q = aot_qresize_half(tap, n, x, p);
     q += p->y_zero;
     return (int8_t)(q < p->lo ? p->lo : q > p->hi ? p->hi : q);
 }
@@ -86,12 +112,9 @@ AOT_INLINE void aot_qresize_s8(int8_t *y, const int8_t *x, const int32_t *at, co
                     int32_t base = 0;
                     for (int32_t t = 0; t < n; ++t)
                         base -= tap[t].weight * p->x_zero;
-                    for (int32_t i = 0; i < p->inner; ++i) {
-                        int32_t sum = base;
-                        for (int32_t t = 0; t < n; ++t)
-                            sum += tap[t].weight * x[tap[t].at + i];
-                        y[i] = n < 0 ? (int8_t)p->outside : aot_qresize_code(sum, p);
-                    }
+                    for (int32_t i = 0; i < p->inner; ++i)
+                        y[i] =
+                            n < 0 ? (int8_t)p->outside : aot_qresize_code(tap, n, x + i, base, p);
                 }
 }
 
