@@ -19,6 +19,12 @@ from aot.vendor.accel_sim.network import FIRST_IO, AccelOptions, Layer, Network,
 EVERY = (64, 256, 512)
 
 
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Most tests need no search for better cuts."""
+    monkeypatch.setattr("aot.vendor.accel_sim.search.BUDGET", 0)
+
+
 def place(t: Tensor):
     """(elements of the region, the element of the region behind every element)."""
     row, pixel, channel = t.element_strides
@@ -193,6 +199,13 @@ def test_what_does_not_fit_is_refused():
     outs = [many.alu("copy", many.input(1, 1, 4)) for _ in range(3)]
     with pytest.raises(UnsupportedError, match="inputs and outputs"):
         compile_network(many.network(*outs), config(256))
+
+
+def test_the_search_finds_something(monkeypatch):
+    before = compile_network(kws(), config(256))
+    monkeypatch.setattr("aot.vendor.accel_sim.search.BUDGET", 1500)
+    after = check(kws(), 256)
+    assert after.cycles < before.cycles
 
 
 def test_layer_cycles_are_near():

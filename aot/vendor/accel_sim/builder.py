@@ -38,7 +38,9 @@ class Buffer:
 class Builder:
     """Items and loads so far.
 
-    `buffers` says where roots lie, `windows` where streamed tensors pass at the moment.
+    `buffers` says where roots lie, `windows` where streamed tensors pass at the moment. An LDL of
+    weights has at least `chunk` bytes where a layer has them, one of parameters takes at most
+    1 / `groups` of their memory where the tiling permits.
     """
 
     c: Config
@@ -49,6 +51,8 @@ class Builder:
     loads: list[Load] = field(default_factory=list)
     kept: dict[tuple[int, ...], int] = field(default_factory=dict)
     sums: int = 0
+    chunk: int = 1024
+    groups: int = 2
 
     def view(self, index: int, shift: int = 0) -> View:
         """The view of a tensor, `shift` bytes further."""

@@ -34,6 +34,7 @@ from aot.vendor.accel_sim.network import (
 from aot.vendor.accel_sim.nodes import Node, Tracker, ldl
 from aot.vendor.accel_sim.places import Plan
 from aot.vendor.accel_sim.rings import assign, order
+from aot.vendor.accel_sim.search import search
 from aot.vendor.accel_sim.timing import Region
 from aot.vendor.accel_sim.verify import verify
 
@@ -41,6 +42,9 @@ __all__ = ["compile_network", "fits", "layer_cycles"]
 
 DEFAULTS = AccelOptions()
 POLICIES = (Policy(), Policy(2000), Policy(6000), Policy(1 << 30, 6))
+
+
+_Lists = tuple[list[Node], list[Node]]
 
 
 @dataclass(slots=True)
@@ -63,14 +67,10 @@ def compile_network(network: Network, config: Config, options: AccelOptions = DE
         if reason:
             raise UnsupportedError(f"accel_sim: {reason}", layer.name)
     refuse(network)
-    plan, found = planned(network, config, options)
-    best: _Trial | None = None
-    for layout in found:
-        trial = _trial(network, plan, config, options, layout)
-        if best is None or trial.timeline.total < best.timeline.total:
-            best = trial
-    assert best is not None
-    return _compiled(network, plan, config, best)
+    plan, layout = planned(network, config, options)
+    trials = _Trials(network, plan, config, options)
+    layout = search(plan, config, options, layout, trials.quick)
+    return _compiled(network, plan, config, trials.finish(layout))
 
 
 def _compiled(network: Network, plan: Plan, config: Config, best: _Trial) -> Compiled:
@@ -132,31 +132,43 @@ def _regions(network: Network, options: AccelOptions, layout: Layout, blob: Blob
     return fixed + [Region(network.tensors[n].extent, writable=True) for n in outputs]
 
 
-def _trial(
-    network: Network, plan: Plan, config: Config, options: AccelOptions, layout: Layout
-) -> _Trial:
-    blob = Blob()
-    homes = _homes(network, plan, blob)
-    b = Composer(config, plan, layout, homes).run()
-    assign(config, b.items, b.loads)
-    pack_loads(config, options, b.loads, blob)
-    regions = _regions(network, options, layout, blob)
-    items, loads = _nodes(config, regions, b.items, b.loads)
-    merged = [merge(config, True, items, loads, policy) for policy in POLICIES]
-    best: _Trial | None = None
-    for nodes, _ in sorted(merged, key=lambda m: m[1])[:2]:
-        stream = stream_of(written(nodes))
-        regions[0] = Region(len(stream), flash=True)
-        timeline = estimate(stream, config, regions, [stream, blob.data])
-        if best is None or timeline.total < best.timeline.total:
-            best = _Trial(stream, blob, timeline, nodes, b.loads, layout, list(regions))
-    assert best is not None
-    return best
+class _Trials:
+    """Programs of one network for several layouts."""
+
+    def __init__(self, network: Network, plan: Plan, config: Config, options: AccelOptions) -> None:
+        self.network, self.plan, self.config, self.options = network, plan, config, options
+
+    def _begin(self, layout: Layout) -> tuple[Blob, list[Load], list[Region], _Lists]:
+        blob, c = Blob(), self.config
+        b = Composer(c, self.plan, layout, _homes(self.network, self.plan, blob)).run()
+        assign(c, b.items, b.loads)
+        pack_loads(c, self.options, b.loads, blob)
+        regions = _regions(self.network, self.options, layout, blob)
+        return blob, b.loads, regions, _nodes(c, regions, b.items, b.loads)
+
+    def quick(self, layout: Layout) -> tuple[int, int]:
+        """(cycles without what tokens add, items), to compare layouts by."""
+        _, _, _, lists = self._begin(layout)
+        return merge(self.config, True, *lists, POLICIES[0])[1], len(lists[0])
+
+    def finish(self, layout: Layout) -> _Trial:
+        """The best program of a layout."""
+        blob, loads, regions, lists = self._begin(layout)
+        merged = [merge(self.config, True, *lists, policy) for policy in POLICIES]
+        best: _Trial | None = None
+        for nodes, _ in sorted(merged, key=lambda m: m[1])[:2]:
+            stream = stream_of(written(nodes))
+            regions[0] = Region(len(stream), flash=True)
+            timeline = estimate(stream, self.config, regions, [stream, blob.data])
+            if best is None or timeline.total < best.timeline.total:
+                best = _Trial(stream, blob, timeline, nodes, loads, layout, list(regions))
+        assert best is not None
+        return best
 
 
 def _nodes(
     config: Config, regions: Sequence[Region], items: Sequence[Item], loads: Sequence[Load]
-) -> tuple[list[Node], list[Node]]:
+) -> _Lists:
     """Nodes of the items and of the loads; every load right before the item that uses it first."""
     tracker = Tracker(config, regions)
     waiting = order(loads)

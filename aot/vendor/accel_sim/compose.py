@@ -33,7 +33,7 @@ class Layout:
 
     `single`: groups whose rings hold one step, not two. `bases` are bytes of SPM by (root,) or, for
     tensors of streamed roots, (tensor, group), `rings` rows by (tensor, group), `spills` bytes in
-    region 2 by root.
+    region 2 by root. `chunk`, `groups`: see Builder.
     """
 
     tilings: list[Tiling]
@@ -45,6 +45,8 @@ class Layout:
     spills: dict[int, int] = field(default_factory=dict)
     spill: int = 0
     top: int = 0
+    chunk: int = 1024
+    groups: int = 2
 
 
 def stepped(b: Builder, number: int, layer: Layer, tiling: Tiling) -> list[RowStep]:
@@ -186,7 +188,7 @@ class Composer:
         self, c: Config, plan: Plan, layout: Layout, homes: Mapping[int, tuple[int, int]]
     ) -> None:
         self.plan, self.layout, self.homes = plan, layout, homes
-        self.b = Builder(c, plan)
+        self.b = Builder(c, plan, chunk=layout.chunk, groups=layout.groups)
         self.feeds: dict[int, _Feed] = {}
         self.stored: set[int] = set()
         self.touched = uses(plan)

@@ -19,7 +19,7 @@ from aot.vendor.accel_sim.layers import Tiling
 from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor, Where
 from aot.vendor.accel_sim.places import Plan, resolve
 from aot.vendor.accel_sim.resident import Request
-from aot.vendor.accel_sim.tiling import product_tiling, vector_tilings
+from aot.vendor.accel_sim.tiling import Cost, product_tiling, vector_tilings
 
 
 class Fitter:
@@ -33,12 +33,17 @@ class Fitter:
         self.slack = 0
         self.choices = lru_cache(maxsize=None)(self._choices)
 
-    def _choices(self, number: int) -> list[Tiling]:
+    def scored(self, number: int) -> list[tuple[Cost, Tiling]]:
+        """Tilings of a conv or dw with their costs, the cheapest first."""
         layer = self.plan.layers[number]
         x, y = self.plan.tensors[layer.inputs[0]], self.plan.tensors[layer.output]
+        return product_tiling(self.c, layer, x, y, self.flash)
+
+    def _choices(self, number: int) -> list[Tiling]:
+        layer = self.plan.layers[number]
         if layer.kind not in ("conv", "dw"):
-            return vector_tilings(self.c, layer, y)
-        found = [t for _, t in product_tiling(self.c, layer, x, y, self.flash)]
+            return vector_tilings(self.c, layer, self.plan.tensors[layer.output])
+        found = [t for _, t in self.scored(number)]
         if not found:
             raise UnsupportedError("accel_sim: fits no tiling", layer.name)
         return found
@@ -128,16 +133,16 @@ def _layout(plan: Plan, c: Config, options: AccelOptions) -> Layout:
             return layout
 
 
-def planned(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, list[Layout]]:
-    """A network with places, and layouts that fit the scratchpad, to be compared; raises
-    UnsupportedError if there is none."""
+def planned(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, Layout]:
+    """A network with places, and a layout that fits the scratchpad; raises UnsupportedError if
+    there is none."""
     folded = fold(network, c)
     plan = resolve(folded)
     try:
-        return plan, [_layout(plan, c, options)]
+        return plan, _layout(plan, c, options)
     except UnsupportedError:
         plan = resolve(folded, apart=True)
-        return plan, [_layout(plan, c, options)]
+        return plan, _layout(plan, c, options)
 
 
 def alone(layer: Layer, tensors: Sequence[Tensor], c: Config) -> str | None:

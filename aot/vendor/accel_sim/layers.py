@@ -21,9 +21,6 @@ from aot.vendor.accel_sim.weights import (
     vset,
 )
 
-#: LDLs of weights are at least this many bytes, where a layer has them.
-MIN_CHUNK = 1024
-
 
 @dataclass(frozen=True, slots=True)
 class Tiling:
@@ -141,7 +138,7 @@ class Products:
         group = n
         if len(self.parts) == 1:
             step = self.tiling.tiles
-            group = step * max(1, min(MIN_CHUNK // (rows * step * self.b.c.m), 64))
+            group = step * max(1, min(-(-self.b.chunk // (rows * step * self.b.c.m)), 64))
             begin = tile // group * group
         else:
             begin = tile
@@ -153,7 +150,7 @@ class Products:
 
     def _params(self, tile: int, n: int) -> tuple[int, int, str]:
         """(load, channel, field) of the parameters of `n` tiles."""
-        half = max(n * self.lanes, self.b.c.prm_channels // 2)
+        half = max(self.tiling.tiles * self.lanes, self.b.c.prm_channels // self.b.groups)
         group = half // (self.tiling.tiles * self.lanes) * self.tiling.tiles
         if self.y.channels <= half:
             group = self.count

@@ -27,11 +27,12 @@ UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
 @dataclass(frozen=True, slots=True)
 class Policy:
     """`horizon`: cycles of work that LD may have before it (`polite`: when an LD of the items comes
-    soon); `ahead`: loads not yet used."""
+    soon); `ahead`: loads not yet used; `late`: cycles that a load may come late for another."""
 
     horizon: int = 1 << 30
     ahead: int = 12
     polite: int = 400
+    late: int = 300
 
 
 @dataclass(slots=True)
@@ -136,22 +137,36 @@ def _choose(
     """The list whose next load comes now; None: the next item."""
     ended = item == len(items)
     waiting = sorted((x for x in lanes if x.next), key=lambda x: x.use())
+    ready = [x for x in waiting if x.next is not None and _met(x.next, counts)]
     unmet = [x for x in waiting if ended or items[item].needs[x.lane] > x.at]
-    found = unmet or waiting
-    if not unmet and (not _room(time, items, item, policy) or not waiting):
-        return None
-    for x in found:
-        node = x.next
-        if node is None or not _met(node, counts):
-            continue
-        if unmet:
-            return x
-        start = max(time.now, time.opening(items[item].unit), time.free[Unit.LD])
-        if time.ready(node) <= start and sum(y.unused(item) for y in lanes) < policy.ahead:
-            return x
     if unmet:
-        raise InternalError("accel_sim: a load waits for an item that needs it")
+        first = next((x for x in ready if x in unmet), None)
+        if first is None or first.next is None:
+            raise InternalError("accel_sim: a load waits for an item that needs it")
+        begin = time.ready(first.next)
+        others = [x for x in ready if x is not first and x.next is not None]
+        for x in others if not ended and _ahead(lanes, item) < policy.ahead else []:
+            free = time.free[Unit.LD]
+            node = x.next
+            if node and time.ready(node) <= free and free + node.cycles <= begin + policy.late:
+                return x
+        return first
+    if not ready or not _room(time, items, item, policy):
+        return None
+    start = max(time.now, time.opening(items[item].unit), time.free[Unit.LD])
+    for x in ready:
+        if (
+            x.next is not None
+            and time.ready(x.next) <= start
+            and _ahead(lanes, item) < policy.ahead
+        ):
+            return x
     return None
+
+
+def _ahead(lanes: Sequence[_Loads], item: int) -> int:
+    """Loads that no item before `item` has used."""
+    return sum(x.unused(item) for x in lanes)
 
 
 def _room(time: _Time, items: Sequence[Node], item: int, policy: Policy) -> bool:

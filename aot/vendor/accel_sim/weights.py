@@ -115,7 +115,8 @@ def tables(layer: Layer) -> bytes:
     """The table of lut (256 codes) or softmax (words)."""
     assert layer.table is not None
     if layer.kind == "softmax":
-        return np.ascontiguousarray(layer.table.astype("<i4")).tobytes()
+        words = int(layer.requant.za) + 1 if layer.requant is not None else 256
+        return np.ascontiguousarray(layer.table[:words].astype("<i4")).tobytes()
     return np.ascontiguousarray(layer.table.astype(np.int8)).tobytes()
 
 
