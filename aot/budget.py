@@ -28,7 +28,7 @@ def check_budgets(compiled: Compiled, options: Options) -> None:
     """Raise if the arena is larger than `options.ram`, or C is used where a backend is required."""
     if options.require_backend:
         check_backends(compiled.partition)
-    _check_board(compiled)
+    _check_board(compiled, options)
     _check_addresses(compiled)
     _check_flash(compiled, options)
     arena = compiled.plan.arena_bytes
@@ -37,17 +37,19 @@ def check_budgets(compiled: Compiled, options: Options) -> None:
     raise TargetError(
         f"--ram {options.ram}: the arena needs {arena} bytes",
         _peak_text(compiled.program),
-        _help(options),
+        _help(options, compiled.program),
     )
 
 
-def _check_board(compiled: Compiled) -> None:
+def _check_board(compiled: Compiled, options: Options) -> None:
     """Raise if the memories of a board do not hold the model."""
     try:
         check_fit(compiled.target, _needs(compiled))
     except TargetError as error:
         if "of arena" in error.what:
             error.where += f"; {_peak_text(compiled.program)}"
+            if _saves_scratch(compiled.program, options.objective):
+                error.hint = f"{SCRATCH}; {error.hint}"
         raise
 
 
@@ -132,9 +134,18 @@ def check_backends(partition: Partition) -> None:
         )
 
 
-def _help(options: Options) -> str:
-    if options.objective != "ram":
-        return "--objective ram saves scratch memory; a smaller input shape saves the rest"
+SCRATCH = "--objective ram saves scratch memory"
+
+
+def _saves_scratch(program: Program, objective: str) -> bool:
+    """Whether scratch memory is live where the arena is fullest, and may become less."""
+    live = peak(program)[1]
+    return objective != "ram" and any(program.tensor(n).role is Role.SCRATCH for n in live)
+
+
+def _help(options: Options, program: Program) -> str:
+    if _saves_scratch(program, options.objective):
+        return f"{SCRATCH}; a smaller input shape saves the rest"
     return "a smaller input shape, or a model with narrower layers there"
 
 

@@ -73,7 +73,7 @@ _WHAT = {
     "stack": "{stack} bytes of stack",
 }
 _HELP = {
-    "arena": "--objective ram saves scratch memory; a smaller input shape saves the rest",
+    "arena": "a smaller input shape needs less",
     "data": "smaller inputs, or a memory of the board in a target file of your own",
     "weights": "a quantised model has a quarter of the constants",
     "stack": "a smaller `stack` in a target file of your own",

@@ -346,9 +346,26 @@ def _read_source(source: str, by_name: Mapping[str, Spec]) -> dict[str, Array]:
     return {name: read_raw(Path(file), by_name[name])}
 
 
-def write_outputs(built: Built, arrays: Sequence[Array], targets: Sequence[str]) -> None:
-    """Write the outputs to `OUT.npz` or `Y=file.npy|.bin` arguments."""
-    named = {s.name: a for s, a in zip(built.outputs, arrays, strict=True)}
+def write_outputs(
+    built: Built, runs: Sequence[tuple[str, Sequence[Array]]], targets: Sequence[str]
+) -> None:
+    """Write the outputs of runs (label of the sample, arrays) to `OUT.npz` or `Y=file.npy|.bin`.
+
+    Keys of several runs are s<k>/NAME; a single array of them has no place in a file of its own.
+    """
+    if len(runs) > 1:
+        every = {
+            f"{label}/{s.name}": a
+            for label, arrays in runs
+            for s, a in zip(built.outputs, arrays, strict=True)
+        }
+        for target in targets:
+            if "=" in target:
+                hint = "--outputs OUT.npz, with keys s<k>/NAME"
+                raise AotError(f"outputs of {len(runs)} samples in one file", target, hint)
+            write_npz(Path(target), every)
+        return
+    named = {s.name: a for s, a in zip(built.outputs, runs[0][1], strict=True)}
     for target in targets:
         name, equals, file = target.rpartition("=")
         if not equals:

@@ -13,7 +13,7 @@ import numpy as np
 
 from aot.errors import AotError
 from aot.npz import read_npz
-from aot.run import Spec, at_bound, conform
+from aot.run import Built, Spec, at_bound, conform, read_inputs
 
 if TYPE_CHECKING:
     import onnx
@@ -75,6 +75,17 @@ def read_samples(
     if not found:
         raise AotError("no key names an input", str(path), _keys(inputs))
     return tuple(found)
+
+
+def runs_of(built: Built, sources: Sequence[str]) -> tuple[Sample, ...]:
+    """What `aotc run` is given: the samples of one .npz whose keys number them, or one set of
+    inputs from `IN.npz` and `X=FILE` arguments."""
+    if len(sources) == 1 and "=" not in sources[0]:
+        names = {s.name for s in built.inputs}
+        keys = list(read_npz(Path(sources[0])))
+        if any(k not in names and (_SAMPLE.fullmatch(k) or _ORDERED.fullmatch(k)) for k in keys):
+            return read_samples(Path(sources[0]), built.inputs, built.outputs)
+    return (Sample("", tuple(read_inputs(built, sources))),)
 
 
 def _at_bound(array: Array, spec: Spec, where: str) -> Array:

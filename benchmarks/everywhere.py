@@ -6,7 +6,8 @@
 Prints a table of models and targets: `ok` where the outputs have the same bytes as on the first
 target and `aotc verify` agrees, `!` where not, `-` where the model does not fit or a tool is
 missing (stderr says which). Integer models run in both arithmetics, float32 ones with
-`--accuracy strict`. Inputs are the samples stored beside a model, else seeded random ones. Without
+`--accuracy strict`. Inputs are the samples stored beside a model, else seeded random ones; what is
+stored as TFLite's result for mlperf_ad_int8 differs from TFLM's, too, and is not compared. Without
 the folder only the models of the examples run. Exits 1 if a cell is `!`.
 """
 
@@ -36,6 +37,8 @@ INTEGER = (
     "mlperf_sww_int8",
 )  # fmt: skip
 FLOAT = ("mlperf_kws_f32", "mlperf_ic_f32", "mlperf_vww_f32", "mlperf_ad_f32", "mlperf_sww_f32")
+#: Whose stored results of TFLite are not those of its reference kernels.
+OTHERWISE = ("mlperf_ad_int8",)
 TARGETS = (
     "host", "aarch64-linux", "armv7-linux", "riscv64-linux", "cortex-m0", "cortex-m3", "cortex-m4",
     "cortex-m7", "cortex-m33", "cortex-m55", "rv32imac", "rv32imafc", "rv64gc",
@@ -74,6 +77,11 @@ def samples_of(model: Path) -> Path | None:
     return stored if stored.is_file() else None
 
 
+def foreign(case: Case) -> bool:
+    """Whether what is stored was not computed as this case computes."""
+    return case.model.stem in OTHERWISE and case.options.get("requant") == "tflite"
+
+
 def digest(built: Built, model: Path) -> str:
     """Of the output bytes for all samples."""
     stored, graph = samples_of(model), onnx.load(model).graph
@@ -97,7 +105,8 @@ def cell(case: Case, target: str, first: str) -> tuple[str, str]:
             bundle = aot.compile(case.model, folder, target=target, **case.options)
             built = open_out(bundle.build().out)
             found = digest(built, case.model)
-            passed = verify(built, Request(samples_of(case.model)), lambda _: None).passed
+            compared = None if foreign(case) else samples_of(case.model)
+            passed = verify(built, Request(compared), lambda _: None).passed
         except AotError as error:
             print(f"{case.label}, {target}: {error}", file=sys.stderr)
             return ("-" if isinstance(error, TargetError) else "!"), ""

@@ -75,6 +75,21 @@ def test_run_npz(folder: Path, x: np.ndarray, tmp_path: Path) -> None:
     assert outputs.read_bytes() == first
 
 
+def test_run_of_samples(
+    folder: Path, x: np.ndarray, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.savez(tmp_path / "in.npz", **{"s0/x": x, "s3_in0": 2 * x, "s3/t": x})
+    outputs = tmp_path / "out.npz"
+    words = ["run", str(folder / "out"), "--inputs", str(tmp_path / "in.npz"), "--outputs"]
+    assert main([*words, str(outputs)]) == 0
+    found = read_npz(outputs)
+    for label, given in (("s0", x), ("s3", 2 * x)):
+        for name, array in expected(given).items():
+            np.testing.assert_allclose(found[f"{label}/{name}"], array, rtol=1e-5)
+    assert main([*words, f"t={tmp_path}/t.npy"]) == 1
+    assert "outputs of 2 samples in one file" in capsys.readouterr().err
+
+
 def test_run_npy_and_bin(folder: Path, x: np.ndarray, tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", x)
     (tmp_path / "x.bin").write_bytes(x.tobytes())

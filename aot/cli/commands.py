@@ -30,15 +30,16 @@ def _show(a: argparse.Namespace, record: Any, text: str) -> None:
 
 
 def _run(a: argparse.Namespace) -> int:
-    from aot.run import execute, open_out, read_inputs, write_outputs
+    from aot.run import execute, open_out, write_outputs
+    from aot.samples import runs_of
 
     built = open_out(Path(a.out))
     built.program()
-    arrays = read_inputs(built, a.inputs)
+    samples = runs_of(built, a.inputs)
     with Staged(a.verbose, a.quiet) as progress:
         progress("run")
-        results = execute(built, arrays)
-    write_outputs(built, results, a.outputs)
+        runs = [(s.label, execute(built, s.inputs)) for s in samples]
+    write_outputs(built, runs, a.outputs)
     record = [{"name": s.name, "dtype": s.dtype, "shape": list(s.shape)} for s in built.outputs]
     text = "\n".join(f"{one_line(s.name)}: {s.dtype}{list(s.shape)}" for s in built.outputs)
     _show(a, record, "" if a.outputs else text)

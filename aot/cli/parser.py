@@ -289,7 +289,8 @@ def _run(p: Parser) -> None:
         metavar="IN.npz|X=FILE",
         action="append",
         default=[],
-        help="an .npz with the ONNX names as keys, or X=file.npy, X=file.bin (repeatable)",
+        help="an .npz with the ONNX names as keys (or s<k>/NAME: a run for every sample), or "
+        "X=file.npy, X=file.bin (repeatable)",
     )
     p.add_argument(
         "--outputs",

@@ -85,10 +85,11 @@ def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
 def _takes_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node]) -> bool:
     """Whether portable C adds these sums: 8-bit codes, one group, rows or images."""
     bytes_only = all(n is not None and is_byte(codes_value(n)) for n in three)
+    ranks = [len(shape_of(v)) for v in product.inputs[:2] if v is not None]
     if product.op_type == "MatMul":
-        return bytes_only and len(shape_of(product.inputs[1])) == 2
+        return bytes_only and ranks[1] == 2
     one = int(attribute(product, "group", 1)) == 1
-    return bytes_only and one and len(shape_of(product.inputs[0])) in (3, 4)
+    return bytes_only and one and ranks[0] in (3, 4)
 
 
 def _is_integer(reader: ir.Node, index: int) -> bool:

@@ -28,8 +28,9 @@ uint64_t aot_count(void);
 
 /* -- In semihost.c ---------------------------------------------------------------------------- */
 
-void aot_print(const char *text);         /* to the debugger's console */
-void aot_print_hex(uintptr_t value);      /* 0x0000002a */
+void aot_print(const char *text);    /* to the debugger's console */
+void aot_print_hex(uintptr_t value); /* 0x0000002a */
+void aot_print_decimal(uint32_t value);
 char *aot_hex(char *end, uint64_t value); /* writes backwards, gives the first character */
 AOT_NORETURN void aot_exit(int code);     /* QEMU's own exit status */
 

@@ -399,9 +399,9 @@ AOT_INLINE void run(void) {
  */
 
 #ifdef AOT_MODEL_SELFTEST
-static void report(const char *what, uintptr_t number_) {
+static void report(const char *what, int32_t number_) {
     aot_print(what);
-    aot_print_hex(number_);
+    aot_print_decimal((uint32_t)number_);
 }
 
 /* Every sample in turn, in one context; what differs is told by numbers from 0 on. */
@@ -426,9 +426,9 @@ ALONE static void self_test(void) {
             if (at < 0)
                 continue;
             aot_print(model);
-            report("self-test: sample ", (uintptr_t)k);
-            report(", output ", (uintptr_t)i);
-            report(" differs at element ", (uintptr_t)at);
+            report("self-test: sample ", k);
+            report(", output ", i);
+            report(" differs at element ", at);
             aot_print("\n");
             aot_exit(1);
         }

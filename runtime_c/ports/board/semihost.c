@@ -45,6 +45,16 @@ char *aot_hex(char *end, uint64_t value) {
     return end;
 }
 
+void aot_print_decimal(uint32_t value) {
+    char text[11], *first = text + sizeof text;
+    *--first = '\0';
+    do {
+        *--first = (char)('0' + value % 10U);
+        value /= 10U;
+    } while (value != 0);
+    aot_print(first);
+}
+
 void aot_print_hex(uintptr_t value) {
     char text[20];
     aot_print(aot_hex(text + sizeof text, value));
