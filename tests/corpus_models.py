@@ -32,6 +32,21 @@ LIGHT = (
 )
 
 
+#: Models with dimensions left open, and ranges for them; some have samples of several sizes.
+BOUNDED = {
+    "attacut_sc": ("--dim", "seq_len=1..128"),
+    "minilm_l3_v512": ("--dim", "batch_size=1..2", "--dim", "sequence_length=1..64"),
+    "oww_melspectrogram": ("--dim", "batch_size=1", "--dim", "samples=1000..12400"),
+    "slovorez_f16": ("--dim", "unk__190=1", "--dim", "unk__191=1..32"),
+    "ppocr_v4_det": ("--input-shape", "x=1,3,32..320,32..640"),
+    "basic_pitch_nmp": ("--dim", "unk__749=1..2"),
+    "magika_v3_3": ("--dim", "unk__214=1..2"),
+    "oww_embedding": ("--dim", "unk__314=1..3"),
+    "ppocr_v2_cls": ("--input-shape", "x=1..2,3,48,64..192"),
+    "surrogate_mlp_scaler": ("--input-shape", "input=1..5,4"),
+}
+
+
 @dataclass(frozen=True)
 class RealModel:
     """A model file, the inputs to run it on (ONNX names), and shapes to pin."""
@@ -49,8 +64,11 @@ class RealModel:
         return rows
 
 
-def corpus(folder: Path, name: str, work: Path) -> RealModel:
-    """Model `name` of the corpus with its stored samples, renamed to the ONNX names."""
+def corpus(folder: Path, name: str, work: Path, every: bool = False) -> RealModel:
+    """Model `name` of the corpus with its stored samples, renamed to the ONNX names.
+
+    `every` also takes samples of other sizes than the first has, and pins nothing.
+    """
     entries = json.loads((folder / "models.json").read_text())["models"]
     entry = next(e for e in entries if e["name"] == name)
     stored = np.load(folder / entry["io"])
@@ -58,7 +76,7 @@ def corpus(folder: Path, name: str, work: Path) -> RealModel:
     shape0 = {v["name"]: stored[f"s0_in{i}"].shape for i, v in enumerate(entry["inputs"])}
     for k in range(entry["samples"]):
         feeds = {v["name"]: stored[f"s{k}_in{i}"] for i, v in enumerate(entry["inputs"])}
-        if {n: a.shape for n, a in feeds.items()} != shape0:
+        if not every and {n: a.shape for n, a in feeds.items()} != shape0:
             continue  # a bundle with pinned shapes takes the first sample's sizes only
         arrays |= {f"s{k}/{n}": a for n, a in feeds.items()}
         arrays |= {
@@ -67,7 +85,7 @@ def corpus(folder: Path, name: str, work: Path) -> RealModel:
     path = work / f"{name}.npz"
     np.savez(path, **arrays)
     shapes = shape0 if entry["dynamic_shapes"] or not entry["static_inputs_ok"] else {}
-    return RealModel(name, folder / entry["file"], path, shapes)
+    return RealModel(name, folder / entry["file"], path, {} if every else shapes)
 
 
 def seeded(folder: Path, name: str, work: Path) -> RealModel:

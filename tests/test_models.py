@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from corpus_models import (
+    BOUNDED,
     CORPUS,
     LIGHT,
     QUANTISED,
@@ -35,6 +36,7 @@ SAMPLE_QUANTISED = (
     "hello_world_int8",
     "micro_kws_m_qoperator",
 )
+SAMPLE_BOUNDED = ("attacut_sc", "oww_melspectrogram", "slovorez_f16", "surrogate_mlp_scaler")
 SAMPLE_LIGHT = ("squeezenet", "shufflenet", "densenet121")
 
 
@@ -60,6 +62,14 @@ def check(model: RealModel, out: Path, *options: str) -> None:
 @pytest.mark.parametrize("name", CORPUS if FULL else SAMPLE_CORPUS)
 def test_corpus(name: str, models_folder: Path, tmp_path: Path) -> None:
     check(corpus(models_folder, name, tmp_path), tmp_path / "out")
+
+
+@pytest.mark.parametrize("name", tuple(BOUNDED) if FULL else SAMPLE_BOUNDED)
+def test_bounded(name: str, models_folder: Path, tmp_path: Path) -> None:
+    """One bundle for samples of all sizes, then for the smallest and largest there can be."""
+    model = corpus(models_folder, name, tmp_path, every=True)
+    check(model, tmp_path / "out", *BOUNDED[name])
+    run("verify", tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", SEEDED if FULL else SAMPLE_SEEDED)

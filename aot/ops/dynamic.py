@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from aot.dtypes import BOOL, F32, F64, S64, DType
+from aot.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.moves import split_at
@@ -57,9 +58,17 @@ def nonzero_to_kernel(c: LowerContext, m: Match) -> None:
     c.call("aot_nonzero", m.y, m.n, m.x, params, header=HEADER)
 
 
+@tail.layouts
+def tail_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Blocked channels stay blocked; pad lanes may get the element of the tail."""
+    if not incoming["x"].blocked or m.axis == 1:
+        return {}
+    return {"x": incoming["x"], "y": Layout(incoming["x"].block)}
+
+
 @tail.lower
 def tail_to_kernel(c: LowerContext, m: Match) -> None:
-    outer, axis, inner = split_at(m.x.shape, m.axis)
+    outer, axis, inner = split_at(m.y.layout.physical(m.y.shape), m.axis)
     params = c.params(outer=outer, axis=axis, inner=inner)
     c.call(
         "aot_tail",
