@@ -13,6 +13,7 @@ from aot.vendor.accel_sim.items import Item
 from aot.vendor.accel_sim.kinds import Alu, Mem
 from aot.vendor.accel_sim.network import Layer, Tensor
 from aot.vendor.accel_sim.weights import (
+    Part,
     Tiles,
     depth_parts,
     record_bytes,
@@ -95,7 +96,11 @@ class Products:
         self.tiles = Tiles(layer, self.lanes)
         self.count = -(-self.y.channels // self.lanes)
         self.deep = layer.kind == "conv"
-        self.parts = depth_parts(layer, b.c, self.size) if self.deep else [(0, self.x.channels)]
+        self.parts = (
+            depth_parts(layer, b.c, self.size)
+            if self.deep
+            else [Part(0, layer.window.kh, 0, layer.window.kw, 0, 1)]
+        )
         self.vset = vset(layer)
         self.shift = self.lanes * tiling.tiles
 
@@ -132,9 +137,8 @@ class Products:
 
     def _weights(self, tile: int, n: int, part: int) -> tuple[int, int, str]:
         """(load, row, field) of `n` tiles; a load holds as many as make it long enough."""
-        first, last = self.parts[part]
-        taps = self.tiles.table.shape[1]
-        rows = taps * (last - first if self.deep else 1)
+        own = self.parts[part]
+        rows = own.rows
         group = n
         if len(self.parts) == 1:
             step = self.tiling.tiles
@@ -145,7 +149,7 @@ class Products:
         count = min(group, self.count - begin)
         key = (self.number, int(Mem.WGT), begin, part)
         data = self.tiles.data
-        load = self.b.load(key, Mem.WGT, rows * count, lambda: data(begin, count, first, last))
+        load = self.b.load(key, Mem.WGT, rows * count, lambda: data(begin, count, own))
         return load, (tile - begin) * rows, "wgt"
 
     def _params(self, tile: int, n: int) -> tuple[int, int, str]:
@@ -164,21 +168,25 @@ class Products:
         )
         return load, (tile - begin) * self.lanes, "prm"
 
+    def _kernel(self, p: Part) -> Kernel:
+        ci = p.last - p.first if self.deep else self.x.channels
+        return replace(kernel(self.layer, ci), kh=p.kh, kw=p.kw)
+
     def _block(self, y: int, rows: int, x: int, cols: int, tile: int, n: int) -> None:
         b, w = self.b, self.layer.window
         acc = b.take_sums(n * rows * cols)
         source = b.view(self.layer.inputs[0])
-        for part, (first, last) in enumerate(self.parts):
+        for part, p in enumerate(self.parts):
             if len(self.parts) > 1:
                 b.forget(self.number, Mem.WGT)
             uses = (self._weights(tile, n, part),)
-            at = (first if self.deep else tile * self.lanes) * self.size
+            at = (p.first if self.deep else tile * self.lanes) * self.size
             b.emit(Item(
                 "MM" if self.deep else "DW", self.number,
-                {"y": y * w.sh - w.top, "x": x * w.sw - w.left, "wgt": 0, "acc": acc, "tiles": n,
-                 "rows": rows, "cols": cols, "at": at, "add": int(part > 0)},
-                b.dtype(self.layer.output), view=source,
-                kern=kernel(self.layer, last - first), uses=uses,
+                {"y": y * w.sh - w.top + p.ky * w.dh, "x": x * w.sw - w.left + p.kx * w.dw,
+                 "wgt": 0, "acc": acc, "tiles": n, "rows": rows, "cols": cols, "at": at,
+                 "add": int(part > 0)},
+                b.dtype(self.layer.output), view=source, kern=self._kernel(p), uses=uses,
             ))  # fmt: skip
         self._drain(y, rows, x, cols, tile, n, acc)
 

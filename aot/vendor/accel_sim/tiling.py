@@ -44,7 +44,7 @@ def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, t: Tiling) -> Co
     size, lanes = x.itemsize, c.lanes(x.itemsize)
     w = layer.window
     count = _up(y.channels, lanes)
-    parts = depth_parts(layer, c, size) if layer.kind == "conv" else [(0, x.channels)]
+    parts = depth_parts(layer, c, size) if layer.kind == "conv" else []
     rounded = layer.requant is None or layer.requant.rq is Rq.FLOAT
     ex = vx = instructions = 0
     worst = 0
@@ -55,10 +55,10 @@ def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, t: Tiling) -> Co
                 if layer.kind == "conv":
                     one = sum(
                         product_cycles(
-                            c, Kernel(w.kh, w.kw, w.sh, w.sw, w.dh, w.dw, last - first),
+                            c, Kernel(p.kh, p.kw, w.sh, w.sw, w.dh, w.dw, p.last - p.first),
                             x.channels * size, pixels, tiles, size,
                         )
-                        for first, last in parts
+                        for p in parts
                     )  # fmt: skip
                 else:
                     one = depthwise_cycles(c, w.kh * w.kw, pixels, tiles, size)
@@ -66,7 +66,7 @@ def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, t: Tiling) -> Co
                     c, pixels, min(tiles * lanes, y.channels), len(layer.inputs) > 1, rounded, size
                 )
                 ex, vx = ex + one * times, vx + drain * times
-                instructions += times * (len(parts) + 1)
+                instructions += times * (max(1, len(parts)) + 1)
                 worst = max(worst, drain)
     return Cost(ex, vx, instructions, max(ex, vx, FETCH * instructions) + worst)
 
@@ -81,10 +81,10 @@ def product_tilings(c: Config, layer: Layer, x: Tensor, y: Tensor) -> Iterator[T
     lanes = c.lanes(x.itemsize)
     count = _up(y.channels, lanes)
     taps = layer.window.kh * layer.window.kw
-    parts = depth_parts(layer, c, x.itemsize) if layer.kind == "conv" else [(0, 1)]
-    deep = max(last - first for first, last in parts) * taps
-    total = count * taps * sum(last - first for first, last in parts)
-    keep = len(parts) == 1 and total <= c.wgt_rows
+    parts = depth_parts(layer, c, x.itemsize) if layer.kind == "conv" else []
+    deep = max((p.rows for p in parts), default=taps)
+    total = count * (sum(p.rows for p in parts) or taps)
+    keep = len(parts) < 2 and total <= c.wgt_rows
     if deep > c.wgt_rows:
         return
     widths = sorted({_cols(y.width, w) for w in (SIDE, 128, 64, 32) if w <= c.acc_rows})

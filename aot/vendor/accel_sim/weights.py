@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +21,23 @@ Array = np.ndarray[Any, Any]
 def bits(value: float) -> int:
     """The bit pattern of a float32, as int32."""
     return int(np.float32(value).view(np.int32))
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows ky … ky + kh - 1, columns kx … kx + kw - 1, channels first … last - 1 of a window."""
+
+    ky: int
+    kh: int
+    kx: int
+    kw: int
+    first: int
+    last: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of WGT of a tile."""
+        return self.kh * self.kw * (self.last - self.first)
 
 
 class Tiles:
@@ -40,10 +58,13 @@ class Tiles:
         tiled = full.reshape(count, self.lanes, *full.shape[1:])
         return np.ascontiguousarray(tiled.transpose(0, 2, 3, 1))
 
-    def data(self, tile: int, count: int, first: int, last: int) -> bytes:
-        """Rows of WGT of `count` tiles; of a conv only channels first to last - 1."""
+    def data(self, tile: int, count: int, p: Part) -> bytes:
+        """Rows of WGT of `count` tiles, of a part of the window."""
         part = self.table[tile : tile + count]
-        return np.ascontiguousarray(part[:, :, first:last] if self.deep else part).tobytes()
+        if self.deep:
+            full = part.reshape(count, *self.raw.shape[1:], self.lanes)
+            part = full[:, p.ky : p.ky + p.kh, p.kx : p.kx + p.kw, p.first : p.last]
+        return np.ascontiguousarray(part).tobytes()
 
 
 def record_bytes(layer: Layer) -> int:
@@ -120,16 +141,28 @@ def tables(layer: Layer) -> bytes:
     return np.ascontiguousarray(layer.table.astype(np.int8)).tobytes()
 
 
-def depth_parts(layer: Layer, c: Config, size: int) -> list[tuple[int, int]]:
-    """Channels of a conv in parts of which a tile takes no more than half of WGT."""
+def depth_parts(layer: Layer, c: Config, size: int) -> list[Part]:
+    """The window of a conv in parts of which a tile takes no more than half of WGT.
+
+    Rows of the window are kept together, then its columns, then channels, so that the parts follow
+    each other in the order of the elements: the sums are those of the whole, in float32 too.
+    """
     assert layer.weights is not None
     _, kh, kw, ci = layer.weights.shape
     limit = c.wgt_rows // 2
-    if kh * kw * ci <= limit:
-        return [(0, ci)]
-    count = -(-kh * kw * ci // limit)
-    step = -(-ci // count)
-    deep = c.depth(size)
-    if step > deep and kh * kw * (-(-step // deep) * deep) <= limit:
-        step = -(-step // deep) * deep
-    return [(at, min(at + step, ci)) for at in range(0, ci, step)]
+    if kw * ci <= limit:
+        return [Part(ky, n, 0, kw, 0, ci) for ky, n in _cut(kh, limit // (kw * ci))]
+    if ci <= limit:
+        return [Part(ky, 1, kx, n, 0, ci) for ky in range(kh) for kx, n in _cut(kw, limit // ci)]
+    return [
+        Part(ky, 1, kx, 1, first, first + n)
+        for ky in range(kh)
+        for kx in range(kw)
+        for first, n in _cut(ci, limit // c.depth(size) * c.depth(size))
+    ]
+
+
+def _cut(total: int, most: int) -> list[tuple[int, int]]:
+    """(begin, length) of even pieces of at most `most`."""
+    size = -(-total // -(-total // most))
+    return [(at, min(size, total - at)) for at in range(0, total, size)]
