@@ -69,6 +69,12 @@ CONFIGS = {
 }
 
 
+#: Which of them models get in turn: mostly those that share compiled kernels.
+ROTATION = (
+    "base ram flash fast cost base ram flash scalar base cost v1 base flash strict v4"
+).split()
+
+
 @dataclass
 class Outcome:
     """What became of a model under a configuration."""
@@ -210,7 +216,7 @@ def configs_of(model: Model, names: tuple[str, ...]) -> list[Config]:
     if names:
         chosen = [CONFIGS[n] for n in names]
     else:
-        others = [n for n in CONFIGS if runnable(n)]
+        others = [n for n in ROTATION if runnable(n)]
         chosen = [CONFIGS[others[model.seed % len(others)]]]
     if model.rough:  # a decision on inexact numbers: fast arithmetic may decide otherwise
         chosen = [CONFIGS["base"] if c.accuracy == "fast" else c for c in chosen]
@@ -223,9 +229,10 @@ def sweep(
     folder: Path,
     names: tuple[str, ...] = (),
     only: tuple[str, ...] = (),
+    plain: bool = False,
 ) -> list[Outcome]:
     """Outcomes of the models of some seeds."""
-    models = [m for s in seeds if (m := generate(s, only)) is not None]
+    models = [m for s in seeds if (m := generate(s, only, plain)) is not None]
     pairs = [(m, c) for m in models for c in configs_of(m, names)]
     found = check(pairs, store, folder)
     if not any(o.result in DEFECTS for o in found):

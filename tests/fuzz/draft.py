@@ -366,31 +366,42 @@ class Draft:
         exact: bool,
     ) -> dict[str, float]:
         """The error bound of each result, from results on operands that are off by theirs."""
-        moved = {n: self._off(n, a) for n, a in feeds.items() if self.errors.get(n)}
-        again = self._computed(node, {**feeds, **moved}, ends) if moved else found
+        inexact = {n: a for n, a in feeds.items() if self.errors.get(n)}
+        others = []
+        if inexact:
+            signs = {n: self.rng.choice([-1.0, 1.0], a.shape) for n, a in inexact.items()}
+            for side in (1.0, -1.0):
+                moved = {n: self._off(n, a, side * signs[n]) for n, a in inexact.items()}
+                others.append(self._computed(node, {**feeds, **moved}, ends))
         errors = {}
-        for name, a, b in zip(ends, found, again, strict=True):
-            if a.shape != b.shape or a.dtype != b.dtype:
-                raise Reject(f"{node.op_type}: the shape hangs by a thread")
+        for k, (name, a) in enumerate(zip(ends, found, strict=True)):
+            off = [self._moved_by(node, a, other[k]) for other in others]
+            errors[name] = max(off, default=0.0)
             if not is_float(a):
-                errors[name] = self._code_error(node, a, b)
-                self.rough = self.rough or bool(moved)
+                self.rough = self.rough or bool(others)
                 continue
-            wide, off = a.astype(np.float64), b.astype(np.float64)
-            good = np.isfinite(wide) & np.isfinite(off)
-            if not (good | (wide == off) | (np.isnan(wide) & np.isnan(off))).all():
-                raise Reject(f"{node.op_type}: not finite by a thread")
-            top = float(np.abs(wide[good]).max(initial=0.0))
-            moved_by = float(np.abs(wide[good] - off[good]).max(initial=0.0))
-            own = 0.0 if exact else STEP.get(a.dtype.name, 0.0) * top
-            if moved_by > LIMIT.get(a.dtype.name, 0.0) * top:
+            good = np.abs(a[np.isfinite(a)].astype(np.float64))
+            top = float(good.max(initial=0.0))
+            if errors[name] > LIMIT.get(a.dtype.name, 0.0) * top:
                 raise Reject(f"{node.op_type} loses digits")
-            errors[name] = 2 * moved_by + own
+            own = 0.0 if exact else STEP.get(a.dtype.name, 0.0) * top
+            errors[name] = 2 * errors[name] + own
         return errors
 
-    def _off(self, name: str, a: Array) -> Array:
+    def _moved_by(self, node: onnx.NodeProto, a: Array, b: Array) -> float:
+        """The largest difference between a result and one of inexact operands."""
+        if a.shape != b.shape or a.dtype != b.dtype:
+            raise Reject(f"{node.op_type}: the shape hangs by a thread")
+        if not is_float(a):
+            return self._code_error(node, a, b)
+        wide, off = a.astype(np.float64), b.astype(np.float64)
+        good = np.isfinite(wide) & np.isfinite(off)
+        if not (good | (wide == off) | (np.isnan(wide) & np.isnan(off))).all():
+            raise Reject(f"{node.op_type}: not finite by a thread")
+        return float(np.abs(wide[good] - off[good]).max(initial=0.0))
+
+    def _off(self, name: str, a: Array, signs: Array) -> Array:
         """The value, wrong by as much as it may be."""
-        signs = self.rng.choice([-1.0, 1.0], a.shape)
         if a.dtype.kind in "iu":
             info = np.iinfo(a.dtype)
             return (

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
-from fuzz.draft import Array, Draft, Reject, captured, initialiser, typed
+from fuzz.draft import KINDS, Array, Draft, Reject, captured, initialiser, typed
 from fuzz.families import Family, load
 
 #: The newest opset that onnxruntime loads, and others.
@@ -39,13 +39,15 @@ class Model:
         return [o.name for o in self.proto.graph.output]
 
 
-def draft_of(seed: int) -> Draft:
+def draft_of(seed: int, plain: bool = False) -> Draft:
     """An empty draft with inputs."""
     rng = np.random.default_rng([7, seed])
     d = Draft(rng)
     d.opset = int(d.one(*OPSETS)) if d.chance(0.93) else NEWEST
     d.float_ = d.one(*FLOATS)
     d.wild = d.chance(0.12)
+    if plain:
+        d.opset, d.float_, d.wild = 21, "float32", False
     for _ in range(d.one(1, 1, 2, 3)):
         d.feed(d.array(input_shape(d)))
     for _ in range(d.one(0, 0, 1, 2)):
@@ -103,12 +105,14 @@ def attempt(d: Draft, add: Family) -> bool:
         return False
 
 
-def generate(seed: int, only: tuple[str, ...] = ()) -> Model | None:
+def generate(seed: int, only: tuple[str, ...] = (), plain: bool = False) -> Model | None:
     """The model of a seed, None if nothing came of it.
+
+    `only` names the families to draw from; `plain` asks for opset 21, float32, finite numbers.
 
     Seed −k starts with the declared case number k (modulo their number).
     """
-    d = draft_of(abs(seed))
+    d = draft_of(abs(seed), plain)
     wanted = d.one(1, 1, 2, 4, 6, 8, 12, 16) if not only else d.upto(1, 5)
     used = directed(d, -seed) if seed < 0 else grow(d, wanted, only)
     if not d.nodes:
@@ -184,14 +188,14 @@ def choose_outputs(d: Draft) -> list[str]:
         outputs.append(d.one(*d.feeds))
     if d.chance(0.05) and d.consts:
         outputs.append(d.one(*d.consts))
-    kept = [o for o in dict.fromkeys(outputs) if plain(d.values[o])][:8]
+    kept = [o for o in dict.fromkeys(outputs) if is_common(d.values[o])][:8]
     d.rng.shuffle(kept)
     return kept or made[-1:]
 
 
-def plain(a: Any) -> bool:
+def is_common(a: Any) -> bool:
     """Whether an output can be of this type everywhere."""
-    return a.dtype.kind in "biufOSU" or a.dtype.name == "bfloat16"
+    return a.dtype.kind in "OSU" or a.dtype.name in KINDS
 
 
 def assemble(d: Draft, outputs: list[str], functions: list[onnx.FunctionProto]) -> onnx.ModelProto:

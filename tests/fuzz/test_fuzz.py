@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A seeded sample of the fuzzer, and that it would see what it is made for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from fuzz import mutants
+from fuzz.check import CONFIGS, DEFECTS, PASS, WRONG, Outcome, check, sweep
+from fuzz.draft import Draft, Reject, typed
+from fuzz.execute import ROOT, Cache
+from fuzz.generate import Model, generate
+from fuzz.minimise import minimise, snippet
+from fuzz.oracles import difference
+
+SEEDS = range(40)
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Cache:
+    return Cache(tmp_path_factory.mktemp("kernels"))
+
+
+def test_a_sample_shows_no_difference(store: Cache, tmp_path: Path) -> None:
+    found = sweep(SEEDS, store, tmp_path / "b", ("base",))
+    bad = [o.text for o in found if o.result in DEFECTS]
+    assert not bad, "\n".join(bad)
+    assert sum(o.result == PASS for o in found) > len(SEEDS) // 2
+
+
+def test_a_seed_is_one_model() -> None:
+    for seed in range(-10, 10):
+        a, b = generate(seed), generate(seed)
+        if a is None or b is None:
+            assert a is b
+            continue
+        assert a.proto.SerializeToString() == b.proto.SerializeToString()
+        assert all(a.feeds[n].tobytes() == b.feeds[n].tobytes() for n in a.feeds)
+
+
+def outcome(model: Model, store: Cache, folder: Path) -> Outcome:
+    return check([(model, CONFIGS["base"])], store, folder)[0]
+
+
+def clumsy(store: Cache, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Outcome:
+    """The outcome of a model of three nodes in a compiler that takes Neg for Abs."""
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    nodes = [
+        helper.make_node("Exp", ["x"], ["a"]),
+        helper.make_node("Neg", ["a"], ["b"]),
+        helper.make_node("Tanh", ["b"], ["y"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [typed("x", x)], [typed("y", x)])
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    real = check.__globals__["compile_run"]
+
+    def compile_run(o: Outcome) -> None:
+        wrong = type(proto)()
+        wrong.CopyFrom(o.model.proto)
+        for n in wrong.graph.node:
+            n.op_type = "Abs" if n.op_type == "Neg" else n.op_type
+        told = Outcome(Model(o.model.seed, wrong, o.model.feeds), o.config)
+        real(told)
+        o.run, o.result, o.message = told.run, told.result, told.message
+
+    monkeypatch.setitem(check.__globals__, "compile_run", compile_run)
+    return outcome(Model(0, proto, {"x": x}), store, folder)
+
+
+def test_a_wrong_result_is_seen_and_made_small(
+    store: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = clumsy(store, tmp_path / "b", monkeypatch)
+    assert found.result == WRONG
+    small = minimise(found, store, tmp_path / "b")
+    assert [n.op_type for n in small.model.proto.graph.node] == ["Neg"]
+    assert small.result == WRONG and sum(a.size for a in small.model.feeds.values()) == 1
+    assert "helper.make_node('Neg'" in snippet(small)
+
+
+def test_differences() -> None:
+    one = np.ones(3, np.float32)
+    assert not difference(one, one)
+    assert difference(one, one * np.float32(1.01)) and difference(one, one[:2])
+    assert difference(one, one * np.float32("nan")) and difference(one, one.astype(np.float64))
+    codes = np.array([1, 2], np.int8)
+    assert difference(codes, codes + 1) and not difference(codes, codes + 1, 1.0)
+
+
+def test_a_decision_that_hangs_by_a_thread_is_not_drawn() -> None:
+    d = Draft(np.random.default_rng(0))
+    x = d.feed(np.array([0.1, 2.0], np.float32))
+    y = d.add("Add", [x, d.const(np.float32(0.9))])[0]  # 1.0, perhaps a little less
+    with pytest.raises(Reject):
+        d.add("Floor", [y])
+    assert d.add("Floor", [x])
+
+
+def test_every_bug_to_plant_has_its_place() -> None:
+    assert len(mutants.MUTANTS) == 50
+    for m in mutants.MUTANTS:
+        assert m.old in (ROOT / m.file).read_text(), m
