@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 from aot.compare import Tolerance, compare
-from aot.layerwise import Layers, Written, differences, is_quantised, known, place, written
+from aot.layerwise import Layers, Written, chained, differences, is_quantised, known, place, written
 from aot.layout import PLAIN, Layout
 
 S8 = np.int8
@@ -119,3 +119,16 @@ def test_a_layer_that_is_wrong_is_found_and_named(tmp_path: Path) -> None:
     bad = aotc("verify", out, "--reference", "onnx")
     assert bad.returncode == 1
     assert "1 of 2 values agree, 29 of 30 codes" in bad.stdout and "c: max abs 3" in bad.stdout
+
+
+def test_codes_of_several_layers_are_gated_by_their_mean_distance() -> None:
+    theirs = np.arange(-20, 20, dtype=S8)
+    few, all_of_them = theirs.copy(), (theirs + 1).astype(S8)
+    few[[3, 17]] += np.array([3, -4], S8)
+    scattered = chained(compare("y", few, theirs, "int8", Tolerance(lsb=1)), few, theirs)
+    assert scattered.passed and "2 of 40 differ" in scattered.text()
+    within = compare("y", all_of_them, theirs, "int8", Tolerance(lsb=1))
+    assert chained(within, all_of_them, theirs) == within  # one step each is what one layer may do
+    shifted = (theirs + 2).astype(S8)
+    moved = chained(compare("y", shifted, theirs, "int8", Tolerance(lsb=1)), shifted, theirs)
+    assert not moved.passed and "2.00 codes off on average (at most 0.5)" in moved.text()
