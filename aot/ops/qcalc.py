@@ -38,6 +38,7 @@ from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, rq_of
 from aot.ops.requant import quantised as fixed_point
 from aot.partition.match import Match
+from aot.vendor.backend import Pattern
 
 KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h
 #: What is added to KINDS for the arithmetic of TFLite, and by how many bits its sums move left.
@@ -50,7 +51,7 @@ MOST_STEPS = 2.0**20
 MOST_BITS, MULT_BITS, PRODUCT_BITS = 62, 31, 30
 
 
-def _declare(name: str, *op_types: str) -> Any:
+def _declare(name: str, *op_types: str) -> Pattern:
     pair = (dequantised("a"), dequantised("b"))
     made = quantised(name, activated(OP.any_of(*op_types)(*pair, _outputs=["op"])))
     made.layouts(follow)
@@ -170,8 +171,9 @@ for _pattern in (quotient, total, product):
 
 
 def _operands(
-    left: tuple[int, ...], right: tuple[int, ...], dtype: str, scales: tuple[float, float, float]
+    shapes: tuple[tuple[int, ...], tuple[int, ...], str], scales: tuple[float, float, float]
 ) -> list[Any]:
+    left, right, dtype = shapes
     zeros = [0, 0, 0] if dtype == "int16" else [3, 17, 20]
     a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
     sa, sb, sy = (scale(v) for v in scales)
@@ -187,8 +189,10 @@ def quotient_cases() -> Iterator[Case]:
         ((3, 70), (3, 1), "uint8"),
         ((7, 9), (7, 9), "int16"),
     ):
-        yield case(*_operands(left, right, dtype, (0.031, 0.0173, 0.11)), const=(1, 2, 4, 5, 6, 7))
-    every = _operands((256, 1), (1, 255), "int8", (0.031, 0.0173, 0.031 / 0.0173))
+        yield case(
+            *_operands((left, right, dtype), (0.031, 0.0173, 0.11)), const=(1, 2, 4, 5, 6, 7)
+        )
+    every = _operands(((256, 1), (1, 255), "int8"), (0.031, 0.0173, 0.031 / 0.0173))
     every[0] = np.arange(-128, 128, dtype=np.int8).reshape(-1, 1)
     every[3] = every[0][every[0] != 17].reshape(1, -1)  # what x / 0 becomes is not defined
     yield case(*every, const=(1, 2, 4, 5, 6, 7))
@@ -252,7 +256,7 @@ def rescaling_cases() -> Iterator[Case]:
 
 # -- cases ------------------------------------------------------------
 
-WIDE_SHAPES: tuple[Any, ...] = (
+WIDE_SHAPES: tuple[tuple[tuple[int, ...], tuple[int, ...], str], ...] = (
     ((2, 5, 30, 4), (2, 5, 30, 4), "int16"),
     ((2, 5, 30, 4), (1, 5, 1, 1), "uint16"),
     ((3, 70), (3, 1), "int16"),
@@ -267,10 +271,10 @@ def total_cases() -> Iterator[Case]:
         (WIDE_SHAPES[2], (3e-4, 2e-9, 3e-4)),
         (WIDE_SHAPES[0], (0.5, 0.25, 1.0)),
     ):
-        yield case(*_operands(*shapes, scales), const=(1, 2, 4, 5, 6, 7))
+        yield case(*_operands(shapes, scales), const=(1, 2, 4, 5, 6, 7))
 
 
 @product.cases
 def product_cases() -> Iterator[Case]:
     for shapes in WIDE_SHAPES:
-        yield case(*_operands(*shapes, (3e-4, 2e-4, 1.7e-3)), const=(1, 2, 4, 5, 6, 7))
+        yield case(*_operands(shapes, (3e-4, 2e-4, 1.7e-3)), const=(1, 2, 4, 5, 6, 7))

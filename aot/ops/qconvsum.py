@@ -131,8 +131,8 @@ def dense_supported(m: Match) -> Iterator[tuple[bool, str]]:
     if m.w.rank != 2:
         return
     bias = m.values.get("b") or m.values.get("f")
-    count = 1 if bias is None else math.prod(bias.shape)
-    yield count == 1 or bias.shape[-1] == count, f"a bias of shape {bias and list(bias.shape)}"
+    if bias is not None and math.prod(bias.shape) > 1:
+        yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"
     yield m.y.shape == (*m.x.shape[:-1], m.w.shape[1]), "a sum that adds axes"
     yield from _fits(m, 1)
 
@@ -160,7 +160,8 @@ def _multipliers(x: Codes, w: Weights, y: Codes) -> tuple[Array, Array]:
 def _record(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Array) -> None:
     """Record the call for a convolution of these sizes with weights [oc, ic, kh, kw]."""
     x, y, r = (codes(m, k).signed() for k in "xyr")
-    shape = QConv(**{**sizes, "rq": NONE, "y_zero": 0, "lo": 0, "hi": 0}, **target_of(c))
+    fields: dict[str, Any] = {**sizes, "rq": NONE, "y_zero": 0, "lo": 0, "hi": 0}
+    shape = QConv(**fields, **target_of(c))
     inner = w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
     call = qconv_portable.plan_conv(shape, w, (found.bias - x.z * inner).astype(np.int32), "")
     pixels = stage_pixels(c, 4 * shape.oc, shape.ow, call.scratch)

@@ -66,7 +66,7 @@ def fitted(real: Array, want: Array, bits: int) -> tuple[Array, Array]:
     parts[:, 0] += 0.5
     top = 2.0**31 - 1
     numbers = np.rint(np.clip(parts * units, -top, top)).astype(np.int64)
-    total = (numbers * [1 << (BITS - FIRST_BITS), 1, 1]) @ powers.astype(np.int64)
+    total: Array = (numbers * np.array([1 << (BITS - FIRST_BITS), 1, 1])) @ powers.astype(np.int64)
     return numbers, (total >> BITS).reshape(want.shape)
 
 
