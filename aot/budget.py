@@ -11,6 +11,7 @@ from aot.memory.frame import framed, is_framed
 from aot.options import Options
 from aot.placement import Needs, check_fit
 from aot.program import Program, Role
+from aot.shapes.nodes import CONTROL
 from aot.target import Target
 
 if TYPE_CHECKING:
@@ -122,8 +123,8 @@ def _needs(compiled: Compiled) -> Needs:
 
 
 def check_backends(partition: Partition) -> None:
-    """Raise UnsupportedError if portable C computes anything."""
-    items = partition.items
+    """Raise UnsupportedError if portable C computes anything but whether to compute."""
+    items = [s for p in partition.tree() for s in p.items if s.match.root.ir.domain != CONTROL]
     left = [s.match.root for s in items if s.backend == "c"]
     if left:
         names = ", ".join(f"{n.onnx_name} ({n.op_type})" for n in left[:6])

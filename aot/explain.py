@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import one_line
-from aot.shapes.nodes import DYNAMIC
+from aot.shapes.nodes import CONTROL, DYNAMIC
 
 if TYPE_CHECKING:
     from aot.partition.select import Partition
@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One node: its ONNX name, operator, who takes it (with which others), and refusals."""
+    """One node: its ONNX name, operator, who takes it (with which others), and refusals.
+
+    `body` says in which body of control flow it is ("" for the graph itself).
+    """
 
     node: str
     op_type: str
@@ -25,6 +28,7 @@ class Line:
     refusals: tuple[str, ...]
     costs: tuple[tuple[str, float], ...] = ()
     measured: bool = False
+    body: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,7 @@ class Explanation:
                 "pattern": n.pattern,
                 "with": n.root,
                 "refusals": list(n.refusals),
+                **({"body": n.body} if n.body else {}),
                 **({"costs_ns": dict(n.costs), "measured": n.measured} if n.costs else {}),
             }
             for n in self.lines
@@ -53,7 +58,11 @@ class Explanation:
         """One line per node, refusals below it, and a count per backend."""
         out: list[str] = []
         counts: dict[str, int] = {}
+        body = ""
         for n in self.lines:
+            if n.body != body:
+                out.append(one_line(f"{n.body}:"))
+                body = n.body
             joined = f" (in {n.root})" if n.root != n.node else ""
             taken = "no backend" if n.backend == "none" else f"{n.backend}.{n.pattern}{joined}"
             out.append(one_line(f"{n.node} ({n.op_type}): {taken}"))
@@ -68,7 +77,17 @@ class Explanation:
 
 
 def explain(partition: Partition, verbose: bool = False) -> Explanation:
-    """The explanation of `partition`; portable C's own refusals only if `verbose`."""
+    """The explanation of `partition`; portable C's own refusals only if `verbose`.
+
+    The nodes of bodies follow those of the graph around them.
+    """
+    own = _lines(partition, "", verbose)
+    total = partition.pricing.text() if partition.pricing.prices else ""
+    return Explanation(tuple(own), total)
+
+
+def _lines(partition: Partition, body: str, verbose: bool) -> list[Line]:
+    """The nodes of a graph, called `body` if it is one, then those of its bodies."""
     nobody = {n.name for s in partition.items if s.backend == "none" for n in s.match.nodes}
     refused: dict[str, list[str]] = {}
     for r in partition.refusals:
@@ -91,10 +110,12 @@ def explain(partition: Partition, verbose: bool = False) -> Explanation:
                     tuple(reasons),
                     price.costs if price else (),
                     bool(price and price.measured),
+                    body,
                 )
             )
-    total = partition.pricing.text() if partition.pricing.prices else ""
-    return Explanation(tuple(lines), total)
+    for inner in partition.bodies:
+        lines += _lines(inner.partition, f"{inner.label} of {inner.node}", verbose)
+    return lines
 
 
 def operators() -> list[dict[str, Any]]:
@@ -107,7 +128,7 @@ def operators() -> list[dict[str, Any]]:
         if not isinstance(pattern.graph, OpPat) or pattern.size != 1:
             continue
         domain = pattern.graph.domain
-        if domain == DYNAMIC:  # what inference makes of NonZero and its like
+        if domain in (CONTROL, DYNAMIC):  # what the compiler makes of If and NonZero
             continue
         name = f"{domain}.{pattern.graph.op_type}" if domain else pattern.graph.op_type
         row = rows.setdefault(name, {"op": name, "attributes": [], "dtypes": [], "cases": 0})

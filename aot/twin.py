@@ -8,7 +8,7 @@ main program and whose arena lies behind all that lives around the region.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,9 @@ from aot.options import Options
 from aot.partition.graph import read_by
 from aot.partition.match import ValueRef
 from aot.partition.select import Partition, Region, portable_items
-from aot.program import Program, Role
+from aot.program import Arg, Program, Role
 from aot.schedule import schedule
+from aot.shapes.closed import BRANCHES
 from aot.target import Target
 
 if TYPE_CHECKING:
@@ -36,10 +37,11 @@ if TYPE_CHECKING:
 class Twin:
     """Region `region` of `backend` in portable C.
 
-    `inputs` and `outputs` are tensors of the main program in the order of the twin's; the twin's
-    arena starts at byte `base` of the main one. Outputs that share memory with an input are made
-    at `moved` (output index → byte of the main arena) and copied when all is done. Without a
-    `program` there is no twin, for the `reason` given.
+    `inputs` and `outputs` are tensors of the region's program (the main one or a body) in the order
+    of the twin's; the twin's arena starts at byte `base` of that program's. Outputs that share
+    memory with an input are made at `moved` (output index → byte of the same arena) and copied when
+    all is done. `end` is a byte of the main arena. Without a `program` there is no twin, for the
+    `reason` given.
     """
 
     region: int
@@ -69,15 +71,51 @@ def make_twins(
     options: Options,
 ) -> tuple[Twin, ...]:
     """The twin of every region that has calls, in order."""
-    if not partition.regions:
-        return ()
-    layouts = assign_layouts(partition, target.vlen)
-    called = {c.region for c in program.calls}
-    return tuple(
-        _twin(program, plan, graph, region, layouts, target, options)
-        for region in partition.regions
-        if region.index in called
-    )
+    return tuple(_twins(_Around(program, plan, graph, partition, program.name), target, options))
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """A program, what it was made of, and where its arena is in the main one.
+
+    In a body (`behind` is not None) the arenas of twins are behind the main arena, at that byte.
+    """
+
+    program: Program
+    plan: Plan
+    graph: ir.Graph
+    partition: Partition
+    main: str
+    start: int = 0
+    behind: int | None = None
+
+    def bodies(self) -> Iterator[_Around]:
+        """The bodies of all calls."""
+        parts = {(b.node, b.label): b for b in self.partition.bodies}
+        main = -(-self.plan.arena_bytes // self.plan.alignment) * self.plan.alignment
+        for call in self.program.calls:
+            labels = BRANCHES if len(call.bodies) > 1 else ("body",)
+            for body, label in zip(call.bodies, labels, strict=False):
+                part = parts[call.origin.nodes[-1], label]
+                arena = call.args[body.arena]
+                assert isinstance(arena, Arg) and body.plan is not None
+                start = self.start + self.plan.placements[arena.tensor].offset
+                behind = main if self.behind is None else self.behind
+                own = body.program, body.plan, part.graph, part.partition
+                yield _Around(*own, self.main, start, behind)
+
+
+def _twins(around: _Around, target: Target, options: Options) -> Iterator[Twin]:
+    """The twins of a program's regions, then those of its bodies."""
+    regions = around.partition.regions
+    if regions:
+        layouts = assign_layouts(around.partition, target.vlen)
+        called = {c.region for c in around.program.calls}
+        for region in regions:
+            if region.index in called:
+                yield _twin(around, region, layouts, target, options)
+    for body in around.bodies():
+        yield from _twins(body, target, options)
 
 
 def portable_bytes(plan: Plan, twins: Sequence[Twin]) -> int:
@@ -86,9 +124,7 @@ def portable_bytes(plan: Plan, twins: Sequence[Twin]) -> int:
 
 
 def _twin(
-    program: Program,
-    plan: Plan,
-    graph: ir.Graph,
+    around: _Around,
     region: Region,
     layouts: LayoutPlan,
     target: Target,
@@ -96,11 +132,12 @@ def _twin(
 ) -> Twin:
     from aot.vendor.find import find_backend
 
+    program, plan, graph = around.program, around.plan, around.graph
     nodes = {id(n.ir) for s in region.items for n in s.match.nodes}
     inputs, outputs = _border(graph, region, layouts, nodes)
     try:
         items = portable_items(graph, nodes, find_backend("c"))
-        name = f"{program.name}_twin_{region.index}"
+        name = f"{around.main}_twin_{region.index}"
         made = lower_part(name, items, inputs, outputs, target, options)
     except AotError as error:
         return Twin(region.index, region.backend, reason=error.what.splitlines()[0])
@@ -112,11 +149,14 @@ def _twin(
     ins = tuple(_tensor(program, v) for v in inputs)
     outs = tuple(_tensor(program, v) for v in outputs)
     base = _base(program, plan, region.index)
+    if around.behind is not None:
+        base = around.behind - around.start
     moved, end = [], base + own.arena_bytes
     for index, name in enumerate(outs):
         if any(_overlap(program, plan, name, other) for other in ins):
             moved.append((index, end))
             end += -(-program.tensors[name].nbytes // plan.alignment) * plan.alignment
+    end += around.start
     return Twin(region.index, region.backend, made, own, ins, outs, base, tuple(moved), end)
 
 

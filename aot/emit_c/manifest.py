@@ -11,7 +11,7 @@ from aot.emit_c import interface
 from aot.emit_c.constants import place_constants
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
-from aot.program import Call, Program, Role, Tensor
+from aot.program import Body, Call, Program, Role, Tensor
 from aot.twin import Twin, portable_bytes
 from aot.version import __version__
 
@@ -157,6 +157,8 @@ def _node(
     last: Mapping[str, int],
     fresh: set[str],
 ) -> dict[str, Any]:
+    bodies = [_body(b, names, fresh) for b in call.bodies]
+    inner = sum(n["constant_bytes"] for b in bodies for n in b["nodes"])
     return {
         "call": index,
         "nodes": [names.get(n, n) for n in call.origin.nodes],
@@ -166,7 +168,8 @@ def _node(
         "kernel": call.kernel,
         "instance": dict(call.instance),
         "macs": call.macs,
-        "constant_bytes": _constant_bytes(program, call, fresh),
+        "constant_bytes": inner + _constant_bytes(program, call, fresh),
+        **({"bodies": bodies} if bodies else {}),
         "offsets": _offsets(program, plan, call),
         "writes": [
             {
@@ -183,6 +186,15 @@ def _node(
             for _, t in writes(program, call)
         ],
     }
+
+
+def _body(body: Body, names: Mapping[str, str], fresh: set[str]) -> dict[str, Any]:
+    """A body: its calls like those around it, offsets from the start of its own arena."""
+    program, plan = body.program, body.plan
+    assert plan is not None
+    last = last_writers(program)
+    calls = [_node(program, plan, i, c, names, last, fresh) for i, c in enumerate(program.calls)]
+    return {"name": program.name, "arena_bytes": plan.arena_bytes, "nodes": calls}
 
 
 def _constant_bytes(program: Program, call: Call, counted: set[str]) -> int:
@@ -219,7 +231,24 @@ def _regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
                 **_twin(own.get(call.region)),
             }
             regions.setdefault(call.region, made)["calls"].append(index)
+        for body in call.bodies:
+            regions.update(_inner_regions(program, index, body, own))
     return [regions[r] for r in sorted(regions)]
+
+
+def _inner_regions(
+    program: Program, index: int, body: Body, own: Mapping[int, Twin]
+) -> dict[int, dict[str, Any]]:
+    """The regions in a body of call `index`: what leaves that call is all that is seen of them."""
+    leaves = [t.name for _, t in writes(program, program.calls[index])]
+    found: dict[int, dict[str, Any]] = {}
+    for part in body.program.tree():
+        for call in part.calls:
+            if call.region >= 0:
+                seen = {**_twin(own.get(call.region)), "leaves": leaves, "body": part.name}
+                first = {"region": call.region, "backend": call.backend, "calls": [index]}
+                found.setdefault(call.region, {**first, **seen})
+    return found
 
 
 def _twin(twin: Twin | None) -> dict[str, Any]:
@@ -240,7 +269,8 @@ def _refusals(partition: Partition | None, names: Mapping[str, str]) -> list[dic
             "pattern": r.pattern,
             "reason": r.reason,
         }
-        for r in partition.refusals
+        for p in partition.tree()
+        for r in p.refusals
     ]
 
 
@@ -248,4 +278,5 @@ def _onnx_names(partition: Partition | None) -> dict[str, str]:
     """Identifier of each node → its name in the model."""
     if partition is None:
         return {}
-    return {n.name: n.onnx_name or n.name for s in partition.items for n in s.match.nodes}
+    items = [s for p in partition.tree() for s in p.items]
+    return {n.name: n.onnx_name or n.name for s in items for n in s.match.nodes}

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from aot.errors import ModelError, UnsupportedError
+from aot.load.check import all_graphs
 
 if TYPE_CHECKING:
     import onnx
@@ -47,7 +49,7 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
         model.opset_import.append(helper.make_opsetid("", target))
         return model
     model.ir_version = max(model.ir_version, MIN_IR_VERSION)
-    if version < SCAN_CHANGE and any(n.op_type == "Scan" for n in model.graph.node):
+    if version < SCAN_CHANGE and any(n.op_type == "Scan" for n in _every_node(model)):
         what = f"Scan of opset {version} (its sequences have a batch axis)"
         raise UnsupportedError(what, hint=f"export the model with opset {SCAN_CHANGE} or newer")
     if version == target:
@@ -99,33 +101,35 @@ def _spread_slopes(model: onnx.ModelProto) -> None:
     """
     from onnx import helper, shape_inference
 
-    if not any(n.op_type == "PRelu" for n in model.graph.node):
+    if not any(n.op_type == "PRelu" for n in _every_node(model)):
         return
     typed = shape_inference.infer_shapes(model).graph
-    every = [*typed.input, *typed.value_info, *typed.output]
+    every = [v for g in all_graphs(typed) for v in (*g.input, *g.value_info, *g.output)]
     ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in every}
-    ranks.update((t.name, len(t.dims)) for t in typed.initializer)
-    nodes = []
-    for node in model.graph.node:
-        if node.op_type == "PRelu":
-            rank, slopes = ranks.get(node.input[0], 0), node.input[1]
-            if rank > 2 and ranks.get(slopes) == 1:
+    ranks.update((t.name, len(t.dims)) for g in all_graphs(typed) for t in g.initializer)
+    for graph in list(all_graphs(model.graph)):
+        for index in reversed(range(len(graph.node))):
+            node = graph.node[index]
+            rank, slopes = ranks.get(node.input[0], 0) if node.input else 0, node.input[1:2]
+            if node.op_type == "PRelu" and rank > 2 and ranks.get(slopes[0]) == 1:
                 node.input[1] = f"{node.output[0]}_slopes"
                 spread = list(range(1, rank - 1))
-                made = helper.make_node("Unsqueeze", [slopes], [node.input[1]], axes=spread)
-                nodes.append(made)
-        nodes.append(node)
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
+                made = helper.make_node("Unsqueeze", slopes, [node.input[1]], axes=spread)
+                graph.node.insert(index, made)
+
+
+def _every_node(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of the graph and of all within."""
+    return (n for g in all_graphs(model.graph) for n in g.node)
 
 
 def _has_old_resize(model: onnx.ModelProto) -> bool:
-    return any(n.op_type in ("Upsample", "Resize") and not n.domain for n in model.graph.node)
+    return any(n.op_type in ("Upsample", "Resize") and not n.domain for n in _every_node(model))
 
 
 def _keep_old_resize(model: onnx.ModelProto) -> None:
     """Spell out the sampling rule old models had as their only one."""
-    for node in model.graph.node:
+    for node in _every_node(model):
         if node.op_type == "Resize" and not node.domain:
             kept = [a for a in node.attribute if a.name not in OLD_RESIZE]
             del node.attribute[:]
@@ -136,7 +140,7 @@ def _keep_old_resize(model: onnx.ModelProto) -> None:
 
 def _node_metadata(model: onnx.ModelProto) -> dict[str, list[tuple[str, str]]]:
     found = {}
-    for node in model.graph.node:
+    for node in _every_node(model):
         if node.metadata_props and node.output:
             found[node.output[0]] = [(p.key, p.value) for p in node.metadata_props]
     return found
@@ -146,7 +150,7 @@ def _restore_metadata(model: onnx.ModelProto, found: dict[str, list[tuple[str, s
     """The converter drops what users wrote about nodes."""
     if not found:
         return
-    for node in model.graph.node:
+    for node in _every_node(model):
         if node.output and not node.metadata_props:
             for key, value in found.get(node.output[0], ()):
                 node.metadata_props.add(key=key, value=value)

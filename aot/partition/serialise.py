@@ -14,8 +14,9 @@ from aot.errors import ModelError, UnsupportedError
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
+from aot.partition.reopen import reopen
 from aot.partition.select import Partition, Region
-from aot.shapes.nodes import DYNAMIC, NAME_KEY, original_name, title
+from aot.shapes.nodes import CONTROL, DYNAMIC, NAME_KEY, original_name, title
 from aot.version import __version__
 
 if TYPE_CHECKING:
@@ -37,11 +38,13 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
     from onnx import helper
 
     _check_static(model.graph)
+    reopen(model.graph, partition)
     version = lowest_opset(model.graph, opset)
     _rename(model.graph)
     made = onnx.ModelProto(producer_name="aotc", producer_version=__version__)
     imports = {"": version}
-    imports |= {d: v for d, v in sorted(model.opset_imports.items()) if d not in ("", "ai.onnx")}
+    known = sorted(model.opset_imports.items())
+    imports |= {d: v for d, v in known if d not in ("", "ai.onnx", CONTROL)}
     regions = partition.regions
     labels = _labels(regions)
     made.graph.name = str(model.graph.name or "model")
@@ -63,8 +66,8 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
     if regions:
         imports[DOMAIN] = 1
     made.opset_import.extend(helper.make_opsetid(d, v) for d, v in imports.items())
-    known = {d: v for d, v in imports.items() if d in ("", "ai.onnx.ml")}
-    lowest = helper.find_min_ir_version_for([helper.make_opsetid(d, v) for d, v in known.items()])
+    opsets = [helper.make_opsetid(d, v) for d, v in imports.items() if d in ("", "ai.onnx.ml")]
+    lowest = helper.find_min_ir_version_for(opsets)
     made.ir_version = max(IR_VERSION, lowest)
     return made
 
@@ -95,6 +98,8 @@ def _labels(regions: Sequence[Region]) -> list[str]:
 def _rename(graph: ir.Graph) -> None:
     """Give values and nodes the names they have in the user's file, as far as those are unique."""
     values = [*graph.inputs, *graph.outputs, *graph.initializers.values()]
+    for body in graph.subgraphs():
+        values += [*body.inputs, *body.initializers.values()]
     values += [v for n in graph.all_nodes() for v in n.outputs if v.name]
     _restore(list({id(v): v for v in values}.values()))
     _restore(list(graph.all_nodes()))
