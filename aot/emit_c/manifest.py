@@ -11,7 +11,7 @@ from aot.emit_c import interface
 from aot.emit_c.constants import place_constants
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
-from aot.program import Body, Call, Program, Role, Tensor
+from aot.program import Call, Program, Role, Tensor
 from aot.twin import Twin, portable_bytes
 from aot.version import __version__
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aot.memory.plan import Plan
     from aot.options import Options
     from aot.partition.select import Partition
+    from aot.program import Body
     from aot.target import Target
 
 #: major.minor: keys may be added in a minor version, removal is a major one.
