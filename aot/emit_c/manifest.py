@@ -80,7 +80,7 @@ def manifest_of(
         },
         "macs": sum(c.macs for c in program.calls),
         "nodes": nodes,
-        "regions": _regions(program, twins),
+        "regions": [*_regions(program, twins), *_inner_regions(program, twins)],
         "refusals": _refusals(partition, names),
         "libraries": [],
         "sources": [],
@@ -232,24 +232,22 @@ def _regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
                 **_twin(own.get(call.region)),
             }
             regions.setdefault(call.region, made)["calls"].append(index)
-        for body in call.bodies:
-            regions.update(_inner_regions(program, index, body, own))
     return [regions[r] for r in sorted(regions)]
 
 
-def _inner_regions(
-    program: Program, index: int, body: Body, own: Mapping[int, Twin]
-) -> dict[int, dict[str, Any]]:
-    """The regions in a body of call `index`: what leaves that call is all that is seen of them."""
-    leaves = [t.name for _, t in writes(program, program.calls[index])]
+def _inner_regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
+    """The regions in bodies: what leaves the call that has the body is all that is seen of them."""
+    own = {t.region: t for t in twins}
     found: dict[int, dict[str, Any]] = {}
-    for part in body.program.tree():
-        for call in part.calls:
-            if call.region >= 0:
-                seen = {**_twin(own.get(call.region)), "leaves": leaves, "body": part.name}
-                first = {"region": call.region, "backend": call.backend, "calls": [index]}
-                found.setdefault(call.region, {**first, **seen})
-    return found
+    for index, around in enumerate(program.calls):
+        leaves = [t.name for _, t in writes(program, around)]
+        for part in (p for body in around.bodies for p in body.program.tree()):
+            for call in part.calls:
+                if call.region >= 0:
+                    first = {"region": call.region, "backend": call.backend, "calls": [index]}
+                    seen = {**_twin(own.get(call.region)), "leaves": leaves, "body": part.name}
+                    found.setdefault(call.region, {**first, **seen})
+    return [found[r] for r in sorted(found)]
 
 
 def _twin(twin: Twin | None) -> dict[str, Any]:
