@@ -13,7 +13,7 @@ APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev libop
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
 JOBS   ?= 2
 
-.PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean
+.PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean fuzz
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -62,6 +62,11 @@ conformance: $(VENV)/.test ## every test of the installed onnx; SAN=1 sanitized,
 docs: $(VENV)/.test ## regenerate docs/cli.md and docs/operators.md
 	$(PY) -m aot.cli.docs
 	$(PY) -m aot.cli.ops_page
+
+SEED   ?= 0
+N      ?= 500
+fuzz: $(VENV)/.test ## N random models from SEED on against two oracles, sanitised (SEED=0 N=500)
+	$(PY) tests/fuzz --seed $(SEED) -n $(N)
 
 golden: $(VENV)/.test ## renew the golden files
 	$(PY) -m pytest -q tests --update-golden
