@@ -22,7 +22,12 @@ DEFAULTS = AccelOptions()
 
 
 def fits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
-    """Why the machine cannot compute a layer, or None."""
+    """Why the machine cannot compute a layer, or None: then it can be compiled alone."""
+    return limits(layer, tensors, config) or alone(layer, tensors, config)
+
+
+def limits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
+    """What of a layer exceeds a field or memory of the machine, whatever else there is."""
     used = [tensors[n] for n in (*layer.inputs, layer.output)]
     for t in used:
         if max(t.height, t.width) > SIDE:
@@ -38,7 +43,7 @@ def fits(layer: Layer, tensors: Sequence[Tensor], config: Config) -> str | None:
             return f"a window of {w.kh} x {w.kw} x {x.channels} fits no tiling"
     if reason is None and layer.kind == "softmax" and (y.itemsize == 4 or y.channels > 256):
         return f"softmax over {y.channels} channels of {y.dtype}"
-    return reason or alone(layer, tensors, config)
+    return reason
 
 
 def _window(layer: Layer) -> str | None:

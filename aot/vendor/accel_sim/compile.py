@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from aot.errors import UnsupportedError
 from aot.vendor.accel_sim.blob import Blob, pack_loads
-from aot.vendor.accel_sim.checks import fits, layer_cycles, refuse
+from aot.vendor.accel_sim.checks import fits, layer_cycles, limits, refuse
 from aot.vendor.accel_sim.compose import Composer, Layout
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.estimate import Timeline, estimate
@@ -63,7 +63,7 @@ class _Trial:
 def compile_network(network: Network, config: Config, options: AccelOptions = DEFAULTS) -> Compiled:
     """Compile; raises UnsupportedError with the reason if the network fits no tiling."""
     for layer in network.layers:
-        reason = fits(layer, network.tensors, config)
+        reason = limits(layer, network.tensors, config)
         if reason:
             raise UnsupportedError(f"accel_sim: {reason}", layer.name)
     refuse(network)

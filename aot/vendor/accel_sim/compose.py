@@ -226,7 +226,6 @@ class Composer:
                 done = self._store(g, layer.output, done, step.last)
             self.b.forget(g)
             self._finish(g)
-        self._rest()
         return self.b
 
     def _buffers(self, g: int, layer: Layer) -> None:
@@ -289,14 +288,6 @@ class Composer:
             ]
             if writers and writers[-1] == g:
                 self._whole(g, index)
-
-    def _rest(self) -> None:
-        """Results that no layer computes: parts of inputs."""
-        for index, t in enumerate(self.plan.tensors):
-            if t.where == "output" and index not in self.stored and index in self.plan.places:
-                root = self.plan.places[index].root
-                self.b.buffers[root] = Buffer(self.layout.bases[root,])
-                self._whole(max(0, len(self.plan.layers) - 1), index)
 
     def _whole(self, g: int, index: int) -> None:
         """Store a result whose root is complete (streamed ones are there already)."""

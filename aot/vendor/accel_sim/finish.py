@@ -8,12 +8,14 @@ from collections.abc import Sequence
 from aot.vendor.accel_sim.encode import Instr, encode_all, instr
 from aot.vendor.accel_sim.estimate import Timeline
 from aot.vendor.accel_sim.items import Load
-from aot.vendor.accel_sim.kinds import DType
 from aot.vendor.accel_sim.network import Layer, LayerReport
 from aot.vendor.accel_sim.nodes import Node
 from aot.vendor.accel_sim.places import Plan
 from aot.vendor.accel_sim.slots import Slots
 from aot.vendor.accel_sim.tokens import tokens
+
+#: Ends the tiling of a layer that is cut into slabs of channels.
+SLABS = ", in slabs of channels"
 
 
 def written(order: Sequence[Node]) -> list[Instr]:
@@ -59,15 +61,23 @@ def reports(
     moved = [0] * count
     for load in loads:
         moved[load.layer] += load.packed or len(load.data)
-    return tuple(
-        LayerReport(
+    found: list[LayerReport] = []
+    for n, (layer, b) in enumerate(zip(plan.layers, busy, strict=True)):
+        own = LayerReport(
             layer.name, layer.kind, start[n], end[n], (b[0], b[1], b[2], b[3]),
             needed_macs(plan, layer), moved[n], tilings[n],
-        )
-        for n, (layer, b) in enumerate(zip(plan.layers, busy, strict=True))
+        )  # fmt: skip
+        if found and layer.weights is not None and found[-1].name == layer.name:
+            own = _joined(found.pop(), own)
+        found.append(own)
+    return tuple(found)
+
+
+def _joined(a: LayerReport, b: LayerReport) -> LayerReport:
+    """The report of a layer that is computed in slabs."""
+    busy = [x + y for x, y in zip(a.busy, b.busy, strict=True)]
+    return LayerReport(
+        a.name, a.kind, min(a.start, b.start), max(a.end, b.end),
+        (busy[0], busy[1], busy[2], busy[3]), a.macs + b.macs, a.weights + b.weights,
+        a.tiling if a.tiling.endswith(SLABS) else a.tiling + SLABS,
     )  # fmt: skip
-
-
-def is_float(plan: Plan, layer: Layer) -> bool:
-    """Whether a layer computes in float32."""
-    return plan.tensors[layer.output].dtype == "f32" and DType.F32 == 1

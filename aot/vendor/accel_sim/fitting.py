@@ -19,6 +19,7 @@ from aot.vendor.accel_sim.layers import Tiling
 from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor, Where
 from aot.vendor.accel_sim.places import Plan, resolve
 from aot.vendor.accel_sim.resident import Request
+from aot.vendor.accel_sim.slabs import slabs
 from aot.vendor.accel_sim.tiling import Cost, product_tiling, vector_tilings
 
 
@@ -137,11 +138,18 @@ def planned(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, L
     """A network with places, and a layout that fits the scratchpad; raises UnsupportedError if
     there is none."""
     folded = fold(network, c)
-    plan = resolve(folded)
+    plan, layout = _either(folded, c, options)
+    cut = slabs(folded, c, options, plan, layout)
+    return (plan, layout) if cut is None else _either(cut, c, options)
+
+
+def _either(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, Layout]:
+    """With results in place, or copied where nothing else fits."""
+    plan = resolve(network)
     try:
         return plan, _layout(plan, c, options)
     except UnsupportedError:
-        plan = resolve(folded, apart=True)
+        plan = resolve(network, apart=True)
         return plan, _layout(plan, c, options)
 
 

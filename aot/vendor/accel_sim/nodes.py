@@ -97,7 +97,7 @@ class Tracker:
         found = [
             (a.memory, a.index + self.begin.get(a.region, 0), a.write)
             for a in accesses(step, self.c, self.sizes)
-            if a.memory != "SYS" or a.region >= SPILL
+            if a.index.size and (a.memory != "SYS" or a.region >= SPILL)
         ]
         for name, index, write in found:
             memory = self.memories[name]

@@ -172,7 +172,8 @@ def resolve(network: Network, apart: bool = False) -> Plan:
 def _forward(plan: Plan, layer: Layer, apart: bool) -> None:
     """slice and reshape: the result lies in the input."""
     source = layer.inputs[0]
-    if apart and plan.tensors[layer.output].where == "output":
+    outside = plan.tensors[plan.places[source].root].where in ("input", "const")
+    if (apart or outside) and plan.tensors[layer.output].where == "output":
         fresh, copy = _copy_of(plan, layer.output, layer.name)
         _forward(plan, replace(layer, output=fresh), apart)
         _root(plan, layer.output)

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Layers whose weights would be loaded for every few rows are cut into slabs of channels.
+
+A slab's weights stay while all rows go by, at the price of reading the input once per slab. The
+slabs are parts of the result by address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from aot.vendor.accel_sim.compose import Layout
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.layers import Tiling
+from aot.vendor.accel_sim.network import AccelOptions, Array, Layer, Network, Requant, Tensor
+from aot.vendor.accel_sim.places import Plan
+from aot.vendor.accel_sim.weights import depth_parts
+
+#: A cut must save so many cycles of DMA.
+WORTH = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Loads:
+    """Cycles of DMA of a layer, and the channels of a slab that keeps everything."""
+
+    now: int
+    cut: int
+    channels: int
+
+
+def _up(a: int, b: int) -> int:
+    return -(-a // b)
+
+
+def _again(t: Tiling, y: Tensor, prm: int) -> tuple[int, int]:
+    """How often (weights, parameters) are loaded."""
+    bands = _up(y.height, t.step(y.height))
+    calls = bands if t.outer else _up(y.height, t.rows) * _up(y.width, t.cols)
+    weights = 1 if t.keep else calls
+    return weights, 1 if t.keep and y.channels <= prm else calls
+
+
+def _loads(
+    c: Config, options: AccelOptions, plan: Plan, layout: Layout, number: int
+) -> _Loads | None:
+    layer = plan.layers[number]
+    x, y = plan.tensors[layer.inputs[0]], plan.tensors[layer.output]
+    assert layer.weights is not None
+    lanes, flash = c.lanes(x.itemsize), options.weights == "flash"
+    taps = int(layer.weights[0].size)
+    if layer.kind == "conv" and len(depth_parts(layer, c, x.itemsize)) > 1:
+        return None
+    fit = min(c.wgt_rows // 2 // taps, c.prm_channels // 2 // lanes) * lanes
+    if not 0 < fit < y.channels:
+        return None
+    count = _up(y.channels, fit)
+    size = _up(y.channels, lanes) * lanes * taps * x.itemsize
+    weights, params = _again(layout.tilings[number], y, c.prm_channels)
+    rate, latency = c.rate(flash), c.latency(flash)
+    once = size // rate + 8 * y.channels // rate + 2 * latency * count
+    now = weights * size // rate + params * (8 * y.channels // rate + latency * 2)
+    moved = [n for n in (*layer.inputs, layer.output) if plan.places[n].root in layout.streamed]
+    more = 0
+    for n in moved:
+        t = plan.tensors[n]
+        whole = layer.kind == "conv" and n == layer.inputs[0]
+        more += (
+            (count - 1) * t.bytes // c.sram_rate
+            if whole
+            else c.row_gap * count * t.height * t.width
+        )
+    return _Loads(now, once + more, fit)
+
+
+def _part(values: Array, first: int, last: int) -> Array:
+    return values[first:last] if len(values) > 1 else values
+
+
+def _requant(r: Requant | None, first: int, last: int) -> Requant | None:
+    if r is None:
+        return None
+    return replace(r, mult=_part(r.mult, first, last), shift=_part(r.shift, first, last))
+
+
+def _cut(tensors: list[Tensor], layer: Layer, channels: int) -> Iterator[Layer]:
+    """The slabs of a layer, slices of what they read, and the concat."""
+    y = tensors[layer.output]
+
+    def like(index: int, first: int, last: int) -> int:
+        own = replace(tensors[index], channels=last - first, where="inner", strides=None, data=None)
+        tensors.append(own)
+        return len(tensors) - 1
+
+    parts = []
+    for first in range(0, y.channels, channels):
+        last = min(first + channels, y.channels)
+        inputs = []
+        for operand, index in enumerate(layer.inputs):
+            if operand == 0 and layer.kind == "conv":
+                inputs.append(index)
+                continue
+            inputs.append(like(index, first, last))
+            yield Layer("slice", layer.name, (index,), inputs[-1], start=(0, 0, first))
+        parts.append(like(layer.output, first, last))
+        assert layer.weights is not None and layer.bias is not None
+        yield replace(
+            layer,
+            inputs=tuple(inputs),
+            output=parts[-1],
+            weights=layer.weights[first:last],
+            bias=layer.bias[first:last],
+            requant=_requant(layer.requant, first, last),
+        )
+    yield Layer("concat", layer.name, tuple(parts), layer.output, axis="c")
+
+
+def slabs(
+    network: Network, c: Config, options: AccelOptions, plan: Plan, layout: Layout
+) -> Network | None:
+    """The network with such layers cut, None if there are none."""
+    found: dict[int, int] = {}
+    for n, layer in enumerate(plan.layers):
+        moved = [i for i in (*layer.inputs, layer.output) if plan.places[i].root in layout.streamed]
+        if layer.kind not in ("conv", "dw") or not moved:
+            continue
+        loads = _loads(c, options, plan, layout, n)
+        if loads is not None and loads.now - loads.cut > WORTH:
+            found[id(layer.weights)] = loads.channels
+    if not found:
+        return None
+    tensors, layers = list(network.tensors), list[Layer]()
+    for layer in network.layers:
+        channels = found.get(id(layer.weights)) if layer.weights is not None else None
+        layers += _cut(tensors, layer, channels) if channels else [layer]
+    return Network(tuple(tensors), tuple(layers))
