@@ -74,7 +74,8 @@ def _peak_text(program: Program) -> str:
     largest = sorted(live, key=lambda n: -program.tensor(n).nbytes)[:4]
     tensors = ", ".join(f"{n} {program.tensor(n).nbytes}" for n in largest)
     nodes = " + ".join(call.origin.nodes[-2:]) or call.kernel
-    return f"the peak at {nodes} ({', '.join(call.origin.ops)}), bytes live: {tensors}"
+    vendor = f" by {call.backend}" if call.backend != "c" else ""
+    return f"the peak at {nodes} ({', '.join(call.origin.ops)}){vendor}, bytes live: {tensors}"
 
 
 def budgeted(target: Target, options: Options) -> Target:

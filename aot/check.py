@@ -8,9 +8,11 @@ kernels' arguments and constants of the stored size.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from aot.check_bodies import check_bodies
-from aot.errors import InternalError
+from aot.errors import BackendError, InternalError
 from aot.program import Access, Arg, Call, Program, Role, StateArg, Tensor
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -28,12 +30,14 @@ def check_program(program: Program, part: bool = False) -> None:
     _check_regions(program)
     state = _Defined(program)
     for index, call in enumerate(program.calls):
-        _check_call(program, index, call)
+        with _blamed(call):
+            _check_call(program, index, call)
         if call.bodies:
             check_bodies(program, call, f"call {index} ({call.kernel})")
             for body in call.bodies:
                 check_program(body.program, part=True)
-        state.visit(index, call)
+        with _blamed(call):
+            state.visit(index, call)
     for name in program.outputs:
         resident = program.io == "arena" and program.tensors[name].role is Role.TEMP
         if program.tensors[name].role is not Role.OUTPUT and not resident:
@@ -41,6 +45,19 @@ def check_program(program: Program, part: bool = False) -> None:
         if not state.readable(name):
             raise InternalError(f"output {name} is never written")
     _check_shapes(program, state)
+
+
+@contextmanager
+def _blamed(call: Call) -> Iterator[None]:
+    """What is wrong with a vendor's call is the vendor's fault."""
+    try:
+        yield
+    except InternalError as error:
+        if call.backend == "c":
+            raise
+        node = " + ".join(call.origin.nodes)
+        hint = "this is a defect of the backend, not of the model"
+        raise BackendError(f"{call.backend}: {error.what}", f"node {node}", hint) from error
 
 
 def _check_shapes(program: Program, state: _Defined) -> None:
@@ -135,8 +152,9 @@ class _Defined:
         self.program = program
         self.spans: dict[str, list[tuple[int, int]]] = {}
         self.written: set[str] = set()
+        given = {*program.inputs, *program.kept}
         for name, tensor in program.tensors.items():
-            there = name in program.inputs or name in program.kept
+            there = name in given
             if (there or tensor.role is Role.CONST) and tensor.view is None:
                 self.spans[name] = [(0, tensor.nbytes)]
 

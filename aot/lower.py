@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.errors import AotError, BackendError, UnsupportedError
+from aot.errors import AotError, BackendError, UnsupportedError, one_line
 from aot.layout import PLAIN, Layout, same_bytes
 from aot.layout_pass import Placed, assign_layouts
 from aot.lower_context import Handle, LowerContext, Used, layout_name
@@ -221,7 +221,8 @@ def _lower_region(c: LowerContext, items: Sequence[Placed], wanted: Mapping[str,
         raise
     except Exception as error:
         raise BackendError(
-            f"{first.backend}: its region lowering raised {type(error).__name__}: {error}",
+            f"{first.backend}: its region lowering raised {type(error).__name__}: "
+            f"{one_line(str(error))}",
             where,
             "this is a defect of the backend, not of the model",
         ) from error
@@ -239,7 +240,9 @@ def _lower_match(c: LowerContext, placed: Placed, outputs: Mapping[str, Layout])
         role = Role.OUTPUT if outputs.get(value.name) == value.layout else Role.TEMP
         _declare(c, value, role, value.layout)
     origin = _origin(match)
+    name = f"{selected.backend}.{selected.pattern.name}"
     where = f"node {match.root.onnx_name} ({match.root.op_type})"
+    where += "" if selected.backend == "c" else f", {name}"
     written = [v.name for v in match.outputs()]
     own = selected.region >= 0  # a conversion within a region is the region's
     c.begin(origin, selected.pattern if own else None, selected.region, ())
@@ -253,17 +256,13 @@ def _lower_match(c: LowerContext, placed: Placed, outputs: Mapping[str, Layout])
         raise
     except Exception as error:
         raise BackendError(
-            f"{selected.backend}.{selected.pattern.name}: its lowering raised "
-            f"{type(error).__name__}: {error}",
+            f"{name}: its lowering raised {type(error).__name__}: {one_line(str(error))}",
             where,
             "this is a defect of the backend, not of the model",
         ) from error
     missing = sorted(c.unwritten())
     if missing:
-        raise BackendError(
-            f"{selected.backend}.{selected.pattern.name}: its lowering never writes {missing[0]}",
-            where,
-        )
+        raise BackendError(f"{name}: its lowering never writes {missing[0]}", where)
 
 
 def _origin(match: Match) -> Origin:

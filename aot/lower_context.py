@@ -177,6 +177,8 @@ class LowerContext:
         They begin at a multiple of `align` bytes.
         """
         _check_align(align)
+        if not isinstance(nbytes, int):
+            raise BackendError(f"scratch of {nbytes!r} bytes (needs an int)")
         if nbytes <= 0:
             return None
         full = self._fresh(f"{self._origin.nodes[0]}_{name}")
@@ -234,6 +236,8 @@ class LowerContext:
         unless wrapped in `read`, `write` or `update`. None passes a null pointer. `inplace` lists
         (output, input) operands that may share one address.
         """
+        if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
+            raise BackendError(f"a kernel is called {kernel!r} (needs an identifier of C)")
         args, params = self._arguments(kernel, operands)
         pairs = [p for o, i in inplace if (p := self._pair(args, o, i)) is not None]
         origin = replace(self._origin, comment=comment) if comment else self._origin

@@ -72,10 +72,10 @@ def emit_c(
     constants = place_constants(program, target.byte_order)
     called = [*(s.create for s in program.states), *program.every_call()]
     called += [c for t in twins if t.program is not None for c in t.program.every_call()]
+    backends = used_backends(program, options)
     headers = kernels.collect(c.header or f"{c.kernel}.h" for c in called)
     own = headers_of(program)
     specialise = options.specialise
-    backends = used_backends(program, options)
     parted, parts = region_files(program, plan, target, constants, specialise, twins, backends)
     vendors = vendors_of(program, backends, parts)
     values = _values(program, plan, target, options, constants, headers.math, vendors, twins)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from aot.emit_c import ctext
 from aot.emit_c.regions import VendorParts, regions_by_vendor
@@ -13,6 +14,7 @@ from aot.errors import BackendError, InternalError
 from aot.lower_context import source_folder
 from aot.options import Options
 from aot.program import Program
+from aot.resources import runtime_c
 from aot.vendor.backend import Backend
 from aot.vendor.find import backends_for
 
@@ -66,10 +68,23 @@ def used_backends(program: Program, options: Options) -> dict[str, Backend]:
     used.discard("c")
     if not used:
         return {}
+    _kernels_exist(program)
     named = {n.partition(":")[0] for n in options.backends}
     # A model's own metadata may name more than the options.
     ordered = (*options.backends, *sorted(used - named))
     return {b.name: b for b in backends_for(ordered, options=options) if b.name in used}
+
+
+def _kernels_exist(program: Program) -> None:
+    """BackendError, naming vendor and node, for a call of what neither the vendor nor aot has."""
+    kernels = runtime_c() / "kernels"
+    for call in (*(s.create for s in program.states), *program.calls):
+        header = call.header or f"{call.kernel}.h"
+        if call.backend == "c" or Path(header).is_absolute() or (kernels / header).is_file():
+            continue
+        what = f"{call.backend}: there is no kernel {call.kernel}: no header {header}"
+        hint = "Backend(header=…) names a file in the vendor's folder that declares its functions"
+        raise BackendError(what, f"node {' + '.join(call.origin.nodes)}", hint)
 
 
 def vendors_of(

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aot.errors import BackendError, UsageError
+from aot.errors import BackendError, UsageError, one_line
 from aot.partition.match import Match, NodeRef, ValueRef
 from aot.vendor.backend import Backend, Pattern, Speed
 
@@ -43,14 +43,9 @@ class Costs:
         known = self.measured.get(key_of(pattern, match))
         if known is not None:
             return known, True
-        own = pattern.estimate(match)
+        own = _estimate(pattern, match)
         if own is not None:
-            if not math.isfinite(own) or own < 0:
-                raise BackendError(
-                    f"{pattern.backend}.{pattern.name}: its cost is {own} ns",
-                    f"node {match.root.onnx_name} ({match.root.op_type})",
-                )
-            return float(own), False
+            return own, False
         speed = self.speed(backend)
         work = macs_of(match) / speed.macs_per_ns + bytes_of(match) / speed.bytes_per_ns
         return speed.call_ns + work, False
@@ -60,6 +55,21 @@ class Costs:
         if backend.speed is not None:
             return backend.speed
         return Speed(PORTABLE_MACS * self.lanes, PORTABLE_BYTES * self.lanes)
+
+
+def _estimate(pattern: Pattern, match: Match) -> float | None:
+    """Nanoseconds by the backend's own account; BackendError if that is none."""
+    where = f"node {match.root.onnx_name} ({match.root.op_type})"
+    name = f"{pattern.backend}.{pattern.name}"
+    try:
+        own = pattern.estimate(match)
+        found = None if own is None else float(own)
+    except Exception as error:
+        why = f"{type(error).__name__}: {one_line(str(error))}"
+        raise BackendError(f"{name}: its cost raised {why}", where) from error
+    if found is not None and (not math.isfinite(found) or found < 0):
+        raise BackendError(f"{name}: its cost is {own} ns", where)
+    return found
 
 
 def key_of(pattern: Pattern, match: Match) -> str:

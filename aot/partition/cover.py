@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aot.errors import AotError, BackendError
+from aot.errors import AotError, BackendError, one_line
 from aot.partition.annotate import PORTABLE, Mark, mark_of
 from aot.partition.graph import read_by
 from aot.partition.match import Match, NodeRef
@@ -196,8 +196,9 @@ class Cover:
         except AotError:
             raise
         except Exception as error:
+            why = f"{type(error).__name__}: {one_line(str(error))}"
             raise BackendError(
-                f"{backend.name}.{pattern.name}: its {step} raised {type(error).__name__}: {error}",
+                f"{backend.name}.{pattern.name}: its {step} raised {why}",
                 f"node {NodeRef(node).onnx_name} ({node.op_type})",
                 "this is a defect of the backend, not of the model",
             ) from error

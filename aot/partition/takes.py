@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from aot.errors import AotError
 from aot.partition.terms import Either, OpPat, Pat, Results
 
 if TYPE_CHECKING:
@@ -40,5 +39,5 @@ def _takes(pattern: Pattern, node: ir.Node) -> bool:
     try:
         match = pattern.match(node)
         return match is not None and not pattern.refusals(match)
-    except AotError:
+    except Exception:
         return True

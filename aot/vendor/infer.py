@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aot.errors import one_line
 from aot.partition.match import NodeRef, ValueRef
 from aot.vendor.backend import Pattern
 
@@ -17,9 +18,21 @@ if TYPE_CHECKING:
 def rule_of(pattern: Pattern) -> Rule:
     """The rule that asks `pattern` for the types of a node's outputs."""
 
+    name = f"{pattern.backend}.{pattern.name}"
+
     def rule(node: ir.Node, types: list[Type | None]) -> list[Type]:
         inputs = tuple(None if v is None else ValueRef(v) for v in node.inputs)
         assert pattern.inference is not None
-        return [(d.onnx, tuple(s)) for s, d in pattern.inference(NodeRef(node), inputs)]
+        try:
+            found = list(pattern.inference(NodeRef(node), inputs))
+            types = [(d.onnx, tuple(int(n) for n in s)) for s, d in found]
+        except Exception as error:
+            why = f"{type(error).__name__}: {one_line(str(error))}"
+            raise ValueError(f"{name}: its shape rule raised {why}") from error
+        wrong = next((s for _, s in types if min(s, default=0) < 0), None)
+        if wrong is not None or len(types) < sum(bool(v.name) for v in node.outputs):
+            what = f"the shape {list(wrong)}" if wrong is not None else f"{len(types)} types"
+            raise ValueError(f"{name}: its shape rule gives {what}")
+        return types
 
     return rule
