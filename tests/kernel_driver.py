@@ -223,7 +223,7 @@ def run(
             "enable=on,target=native", "-nographic", "-monitor", "none", "-serial", "none",
             "-kernel", str(image),
         ]  # fmt: skip
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
     printed = done.stdout if board is None else done.stderr
     assert done.returncode == 0, printed + done.stderr
     lines = printed.split()
