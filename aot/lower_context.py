@@ -229,12 +229,14 @@ class LowerContext:
         header: str | None = None,
         status: bool = False,
         comment: str = "",
+        halves: tuple[str, str] | None = None,
     ) -> Call:
         """Record one call: pointers in order, then the params, then `instance` constants.
 
         A value the match defines is written the first time it appears, anything else is read,
         unless wrapped in `read`, `write` or `update`. None passes a null pointer. `inplace` lists
-        (output, input) operands that may share one address.
+        (output, input) operands that may share one address. `halves` are kernels that start and
+        await what the kernel does: start has the same arguments, wait those that are no constants.
         """
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
             raise BackendError(f"a kernel is called {kernel!r} (needs an identifier of C)")
@@ -254,6 +256,7 @@ class LowerContext:
             macs,
             file,
             status,
+            halves=halves,
         )
         self._written.update(call.writes())
         self.calls.append(call)

@@ -198,6 +198,7 @@ def compile_model(
     from aot.lower import lower
     from aot.memory.check import check_plan
     from aot.memory.plan import plan_memory
+    from aot.overlap import overlap
     from aot.schedule import schedule
     from aot.target import load_target
     from aot.twin import make_twins
@@ -215,6 +216,8 @@ def compile_model(
         program = settle_bodies(program, chip, options.plan_effort)
         progress("schedule")
         program = schedule(program)
+        if options.objective in ("latency", "energy"):
+            program = overlap(program)
         watch("schedule", program.text)
         check_program(program)
         progress("plan")

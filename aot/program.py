@@ -202,6 +202,15 @@ class Steps:
     go: bool = False
 
 
+#: The call that awaits region r has the region WAITS + r.
+WAITS = 1 << 20
+
+
+def region_name(region: int) -> str:
+    """`region_3`; `region_3_end` where it is awaited."""
+    return f"region_{region - WAITS}_end" if region >= WAITS else f"region_{region}"
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a kernel.
@@ -211,7 +220,8 @@ class Call:
     (written argument, read argument) index pairs that may be the same address: a permission.
     `bodies` are the sub-programs of control flow: of a loop that runs `steps`, or those for true
     and for false of the first argument. `header` is the file that defines the kernel,
-    `status` tells that it returns an aot_status.
+    `status` tells that it returns an aot_status. `halves` are two kernels (start, wait) that may
+    be called in its place with other calls in between (aot/overlap.py).
     """
 
     kernel: str
@@ -227,6 +237,7 @@ class Call:
     status: bool = False
     bodies: tuple[Body, ...] = ()
     steps: Steps | None = None
+    halves: tuple[str, str] | None = None
 
     def pointers(self) -> Iterator[Arg]:
         """The pointer arguments, in order."""

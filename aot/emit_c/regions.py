@@ -33,7 +33,7 @@ from aot.emit_c.run_order import (
 from aot.emit_c.trace import writes
 from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
-from aot.program import Access, Arg, Call, Program, Role
+from aot.program import WAITS, Access, Arg, Call, Program, Role
 from aot.twin import Twin
 
 if TYPE_CHECKING:
@@ -204,13 +204,23 @@ def _objects(program: Program, vendor: str, made: Sequence[str]) -> list[str]:
     ]
 
 
-def spell_portable(program: Program, plan: Plan, vendor: str, twins: Sequence[Twin]) -> str:
-    """What stands in for the vendor's file: every region calls its twin."""
+def spell_portable(
+    program: Program, plan: Plan, vendor: str, twins: Sequence[Twin], waits: Sequence[int] = ()
+) -> str:
+    """What stands in for the vendor's file: every region calls its twin, `waits` have nothing to
+    wait for."""
     functions = [*_objects(program, vendor, [])]
     owner = owners(program, plan)
     for twin in twins:
         part, own = owner[twin.region]
         functions += _function(program, part, twin.region, *_call_twin(program, part, own, twin))
+    for region in waits:
+        steps = [
+            f"    STEP({i}, (void)0); /* for the trace build */"
+            for i, c in enumerate(program.calls)
+            if c.region == region
+        ]
+        functions += _function(program, program, region, steps)
     return "\n".join(
         [
             "/* SPDX-License-Identifier: MIT-0 */",
@@ -311,14 +321,15 @@ def region_files(
         if blob is not None:
             files.update(_weights(prefix, name, blob, target))
         own = [t for t in twins if t.region in regions]
+        waits = [r for r in regions if r >= WAITS]
         reason = next((t.reason for t in own if t.program is None), "")
-        if len(own) != len(regions) and not reason:
+        if len(own) + len(waits) != len(regions) and not reason:
             raise InternalError(f"{len(regions)} regions of {vendor} have {len(own)} twins")
         if reason:
             parts.append(VendorParts(vendor, source, (), (), reason, prefix))
             continue
         stand_in = f"src/{name}_{ctext.ident(vendor)}_portable.c"
-        files[stand_in] = spell_portable(program, plan, vendor, own).encode("ascii")
+        files[stand_in] = spell_portable(program, plan, vendor, own, waits).encode("ascii")
         sources, blobs = [stand_in], []
         for twin in own:
             made, nbytes = _twin_files(twin, target, specialise, name)

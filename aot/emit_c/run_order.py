@@ -14,7 +14,19 @@ from aot.emit_c.kernels import Headers
 from aot.emit_c.macros import trace_macros
 from aot.emit_c.trace import arena_offset
 from aot.errors import InternalError
-from aot.program import Access, Arg, Body, Call, Params, Program, Role, Scalar, State, StateArg
+from aot.program import (
+    Access,
+    Arg,
+    Body,
+    Call,
+    Params,
+    Program,
+    Role,
+    Scalar,
+    State,
+    StateArg,
+    region_name,
+)
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
@@ -142,7 +154,7 @@ def region(s: Spelling, call: Call) -> str:
     """The statement that computes a vendor's region."""
     note = ctext.comment(f"region {call.region}: {call.backend}")
     passed = ", ".join(region_arguments(s.root, s.program))
-    return f"    {note}\n    REGION({s.root.name}_region_{call.region}({passed}));"
+    return f"    {note}\n    REGION({s.root.name}_{region_name(call.region)}({passed}));"
 
 
 def region_arguments(root: Program, program: Program) -> list[str]:
@@ -153,7 +165,7 @@ def region_arguments(root: Program, program: Program) -> list[str]:
 
 def region_head(root: Program, program: Program, region: int, tail: str, before: str = "") -> str:
     """The head of a region's function, ending in `tail` (a brace or semicolon)."""
-    return part_head(root, program, f"{before}aot_status {root.name}_region_{region}", tail)
+    return part_head(root, program, f"{before}aot_status {root.name}_{region_name(region)}", tail)
 
 
 def part_head(root: Program, program: Program, head: str, tail: str) -> str:

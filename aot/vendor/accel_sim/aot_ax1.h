@@ -32,12 +32,23 @@ typedef ax1v1_64_aot_open_params ax1v1_256_aot_open_params;
 typedef ax1v1_64_aot_open_params ax1v1_512_aot_open_params;
 typedef ax1v1_64_aot_run_params ax1v1_256_aot_run_params;
 typedef ax1v1_64_aot_run_params ax1v1_512_aot_run_params;
+typedef ax1v1_64_aot_run_params ax1v1_64_aot_start_params;
+typedef ax1v1_64_aot_run_params ax1v1_256_aot_start_params;
+typedef ax1v1_64_aot_run_params ax1v1_512_aot_start_params;
+
+/* What a trace shows behind a start are results. */
+#ifdef AOT_TRACE
+#define ax1v1_64_aot_start ax1v1_64_aot_run
+#define ax1v1_256_aot_start ax1v1_256_aot_run
+#define ax1v1_512_aot_start ax1v1_512_aot_run
+#endif
 
 /* open: the machine is there, commands and constants are what the compiler wrote; close: nothing.
  *
  * run: starts the program, waits for its end. AOT_VENDOR if it stopped with a fault or nobody
  * answers: ax1v1_<MAC/cycle>_driver_report then tells the fault, the command and the address.
- * One program at a time has the machine; another thread's call waits until it is free.
+ * start, wait: the same in two steps, other calls in between; the memory of the regions belongs to
+ * the machine until then. One program at a time has the machine: another start waits for its end.
  * `weights` and `scratch` may be NULL where their sizes are 0; regions past `count` are NULL. */
 #define AOT_AX1_DECLARE(macs)                                                                      \
     aot_status ax1v1_##macs##_aot_open(void **slot, const void *commands, const void *weights,     \
@@ -46,7 +57,14 @@ typedef ax1v1_64_aot_run_params ax1v1_512_aot_run_params;
     aot_status ax1v1_##macs##_aot_run(void **slot, const void *commands, const void *weights,      \
                                       const void *scratch, const void *r3, const void *r4,         \
                                       const void *r5, const void *r6, const void *r7,              \
-                                      const ax1v1_##macs##_aot_run_params *p);
+                                      const ax1v1_##macs##_aot_run_params *p);                     \
+    aot_status ax1v1_##macs##_aot_start(void **slot, const void *commands, const void *weights,    \
+                                        const void *scratch, const void *r3, const void *r4,       \
+                                        const void *r5, const void *r6, const void *r7,            \
+                                        const ax1v1_##macs##_aot_run_params *p);                   \
+    aot_status ax1v1_##macs##_aot_wait(void **slot, const void *scratch, const void *r3,           \
+                                       const void *r4, const void *r5, const void *r6,             \
+                                       const void *r7);
 
 AOT_AX1_DECLARE(64)
 AOT_AX1_DECLARE(256)

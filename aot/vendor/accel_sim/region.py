@@ -124,7 +124,7 @@ class Lowering:
         places: Mapping[str, Handle],
     ) -> None:
         stream = c.const(np.frombuffer(compiled.stream, np.uint8), "commands")
-        weights = None
+        weights = stream  # of which no byte is read if there are none
         if compiled.weights:
             weights = c.const(np.frombuffer(compiled.weights, np.uint8), "tiles")
         prefix = f"ax1v{VERSION}_{self.config.macs}_aot"
@@ -147,7 +147,8 @@ class Lowering:
         scratch = c.scratch(compiled.spill, "activations")
         macs = sum(layer.macs for layer in compiled.layers)
         operands: list[Operand] = [device, stream, weights, scratch, *ios, params]
-        c.call(f"{prefix}_run", *operands, status=True, macs=macs)
+        halves = f"{prefix}_start", f"{prefix}_wait"
+        c.call(f"{prefix}_run", *operands, status=True, macs=macs, halves=halves)
         c.attach(f"accel/{name}.ax1", compiled.stream)
         c.attach(f"accel/{name}.json", report(compiled, self.config))
 

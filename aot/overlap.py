@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that run while a device works: a call with `halves` is started and awaited later.
+
+Before: a, b, region, c, d        c needs no result of the region, the region none of b
+After:  a, start, b, c, wait, d
+
+The waiting call reads what the started one reads and updates what it writes, so that memory is
+held in between; scratch becomes a temporary. It gets a region of its own (`program.WAITS`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from aot.program import WAITS, Access, Arg, Call, Program, Role, Scalar, StateArg, Tensor
+
+#: (root, first byte, end, whether it is written).
+Span = tuple[str, int, int, bool]
+
+
+def overlap(program: Program) -> Program:
+    """`program` with every region that can be split, and has something beside it, split."""
+    index = 0
+    while index < len(program.calls):
+        call = program.calls[index]
+        if call.halves is not None and _alone(program, call):
+            program = _split(program, index)
+        index += 1
+    return program
+
+
+def _alone(program: Program, call: Call) -> bool:
+    """Whether the region has no other call."""
+    return sum(c.region == call.region for c in program.calls) == 1
+
+
+def _split(program: Program, index: int) -> Program:
+    """The program with call `index` in two halves if other calls can run between them."""
+    calls, own = program.calls, program.calls[index]
+    first, last = index, index + 1
+    while first > 0 and _moves(calls[first - 1]):
+        first -= 1
+    while last < len(calls) and _moves(calls[last]):
+        last += 1
+    before, behind = calls[first:index], calls[index + 1 : last]
+    needed = _reached(program, own, before[::-1])
+    needing = _reached(program, own, behind)
+    beside = [c for n, c in enumerate(before[::-1]) if n not in needed][::-1]
+    beside += [c for n, c in enumerate(behind) if n not in needing]
+    if not any(c.kernel != "aot_copy" for c in beside):
+        return program
+    tensors, start, wait = _halves(program, own)
+    order = [
+        *calls[:first],
+        *[c for n, c in enumerate(before[::-1]) if n in needed][::-1],
+        start,
+        *beside,
+        wait,
+        *[c for n, c in enumerate(behind) if n in needing],
+        *calls[last:],
+    ]
+    return replace(program, tensors=tensors, calls=tuple(order), schedule_optimal=False)
+
+
+def _moves(call: Call) -> bool:
+    """Whether a call may run beside a device: portable C that cannot fail, no control flow.
+
+    A failure would end the run with the device still at work.
+    """
+    return call.region < 0 and not call.bodies and not call.status
+
+
+def _reached(program: Program, start: Call, calls: Sequence[Call]) -> set[int]:
+    """Those of `calls`, which lead away from `start`, that must stay on their side of it."""
+    spans = [*_spans(program, start)]
+    found = set()
+    for n, call in enumerate(calls):
+        own = _spans(program, call)
+        if any(_clash(a, b) for a in own for b in spans):
+            found.add(n)
+            spans += own
+    return found
+
+
+def _spans(program: Program, call: Call) -> list[Span]:
+    """The bytes a call touches, constants apart."""
+    found = []
+    for arg in call.pointers():
+        root, offset = program.base(arg.tensor)
+        if program.tensors[root].role is not Role.CONST:
+            end = offset + program.tensors[arg.tensor].nbytes
+            found.append((root, offset, end, arg.access is not Access.READ))
+    return found
+
+
+def _clash(a: Span, b: Span) -> bool:
+    return a[0] == b[0] and a[1] < b[2] and b[1] < a[2] and (a[3] or b[3])
+
+
+def _halves(program: Program, call: Call) -> tuple[dict[str, Tensor], Call, Call]:
+    """(tensors, the call that starts, the call that waits)."""
+    assert call.halves is not None
+    tensors = dict(program.tensors)
+    waited: list[Arg | Scalar | StateArg] = []
+    for arg in call.args:
+        if not isinstance(arg, Arg):
+            waited.append(arg)
+            continue
+        tensor = tensors[arg.tensor]
+        if tensor.role is Role.SCRATCH:
+            tensors[arg.tensor] = replace(tensor, role=Role.TEMP)
+        if tensors[program.base(arg.tensor)[0]].role is not Role.CONST:
+            read = arg.access is Access.READ
+            waited.append(replace(arg, access=Access.READ if read else Access.READ_WRITE))
+    begin, end = call.halves
+    params = call.params and replace(call.params, ctype=f"{begin}_params")
+    start = replace(call, kernel=begin, params=params, inplace=(), halves=None)
+    wait = replace(
+        call,
+        kernel=end,
+        args=tuple(waited),
+        params=None,
+        origin=replace(call.origin, comment="awaited"),
+        instance=(),
+        inplace=(),
+        region=WAITS + call.region,
+        macs=0,
+        halves=None,
+    )
+    return tensors, start, wait
