@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from aot.memory.plan import Plan
     from aot.options import Options
     from aot.partition.select import Partition
+    from aot.program import Body
     from aot.target import Target
 
 #: major.minor: keys may be added in a minor version, removal is a major one.
@@ -79,7 +80,7 @@ def manifest_of(
         },
         "macs": sum(c.macs for c in program.calls),
         "nodes": nodes,
-        "regions": _regions(program, twins),
+        "regions": [*_regions(program, twins), *_inner_regions(program, twins)],
         "refusals": _refusals(partition, names),
         "libraries": [],
         "sources": [],
@@ -157,6 +158,8 @@ def _node(
     last: Mapping[str, int],
     fresh: set[str],
 ) -> dict[str, Any]:
+    bodies = [_body(b, names, fresh) for b in call.bodies]
+    inner = sum(n["constant_bytes"] for b in bodies for n in b["nodes"])
     return {
         "call": index,
         "nodes": [names.get(n, n) for n in call.origin.nodes],
@@ -166,7 +169,8 @@ def _node(
         "kernel": call.kernel,
         "instance": dict(call.instance),
         "macs": call.macs,
-        "constant_bytes": _constant_bytes(program, call, fresh),
+        "constant_bytes": inner + _constant_bytes(program, call, fresh),
+        **({"bodies": bodies} if bodies else {}),
         "offsets": _offsets(program, plan, call),
         "writes": [
             {
@@ -183,6 +187,15 @@ def _node(
             for _, t in writes(program, call)
         ],
     }
+
+
+def _body(body: Body, names: Mapping[str, str], fresh: set[str]) -> dict[str, Any]:
+    """A body: its calls like those around it, offsets from the start of its own arena."""
+    program, plan = body.program, body.plan
+    assert plan is not None
+    last = last_writers(program)
+    calls = [_node(program, plan, i, c, names, last, fresh) for i, c in enumerate(program.calls)]
+    return {"name": program.name, "arena_bytes": plan.arena_bytes, "nodes": calls}
 
 
 def _constant_bytes(program: Program, call: Call, counted: set[str]) -> int:
@@ -223,6 +236,21 @@ def _regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
     return [regions[r] for r in sorted(regions)]
 
 
+def _inner_regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
+    """The regions in bodies: what leaves the call that has the body is all that is seen of them."""
+    own = {t.region: t for t in twins}
+    found: dict[int, dict[str, Any]] = {}
+    for index, around in enumerate(program.calls):
+        leaves = [t.name for _, t in writes(program, around)]
+        for part in (p for body in around.bodies for p in body.program.tree()):
+            for call in part.calls:
+                if call.region >= 0:
+                    first = {"region": call.region, "backend": call.backend, "calls": [index]}
+                    seen = {**_twin(own.get(call.region)), "leaves": leaves, "body": part.name}
+                    found.setdefault(call.region, {**first, **seen})
+    return [found[r] for r in sorted(found)]
+
+
 def _twin(twin: Twin | None) -> dict[str, Any]:
     """Whether portable C can stand in for the region, and the tensors that leave it."""
     if twin is None:
@@ -241,7 +269,8 @@ def _refusals(partition: Partition | None, names: Mapping[str, str]) -> list[dic
             "pattern": r.pattern,
             "reason": r.reason,
         }
-        for r in partition.refusals
+        for p in partition.tree()
+        for r in p.refusals
     ]
 
 
@@ -249,4 +278,5 @@ def _onnx_names(partition: Partition | None) -> dict[str, str]:
     """Identifier of each node → its name in the model."""
     if partition is None:
         return {}
-    return {n.name: n.onnx_name or n.name for s in partition.items for n in s.match.nodes}
+    items = [s for p in partition.tree() for s in p.items]
+    return {n.name: n.onnx_name or n.name for s in items for n in s.match.nodes}
