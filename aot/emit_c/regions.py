@@ -48,7 +48,7 @@ class VendorParts:
 
     `blobs` are (prefix of the weights' symbol, bytes) of what replaces it; `own` is that prefix of
     the constants that only the vendor reads, "" if there are none. `reason` says why there is no
-    replacement.
+    replacement, `first` is the first node that the vendor computes.
     """
 
     vendor: str
@@ -57,6 +57,7 @@ class VendorParts:
     blobs: tuple[tuple[str, int], ...]
     reason: str = ""
     own: str = ""
+    first: str = ""
 
 
 def regions_by_vendor(program: Program) -> dict[str, list[int]]:
@@ -320,13 +321,15 @@ def region_files(
         prefix = weights_of(name, vendor) if blob is not None else ""
         if blob is not None:
             files.update(_weights(prefix, name, blob, target))
+        nodes = next(c.origin.nodes for c in program.calls if c.region == regions[0])
+        first = nodes[0] if nodes else ""
         own = [t for t in twins if t.region in regions]
         waits = [r for r in regions if r >= WAITS]
         reason = next((t.reason for t in own if t.program is None), "")
         if len(own) + len(waits) != len(regions) and not reason:
             raise InternalError(f"{len(regions)} regions of {vendor} have {len(own)} twins")
         if reason:
-            parts.append(VendorParts(vendor, source, (), (), reason, prefix))
+            parts.append(VendorParts(vendor, source, (), (), reason, prefix, first))
             continue
         stand_in = f"src/{name}_{ctext.ident(vendor)}_portable.c"
         files[stand_in] = spell_portable(program, plan, vendor, own, waits).encode("ascii")
@@ -337,7 +340,8 @@ def region_files(
             sources.append(f"src/{twin.name}_run.c")
             if nbytes:
                 blobs.append((twin.name, nbytes))
-        parts.append(VendorParts(vendor, source, tuple(sources), tuple(blobs), own=prefix))
+        made = VendorParts(vendor, source, tuple(sources), tuple(blobs), own=prefix, first=first)
+        parts.append(made)
     return files, parts
 
 

@@ -228,8 +228,11 @@ def _find(v: Vendor) -> str:
     included = f'  include("${{CMAKE_CURRENT_LIST_DIR}}/{v.find}")\n'
     if not v.link:
         return included
+    first = re.sub(r"[^A-Za-z0-9_./ +-]", "_", v.parts.first)
     return f"""\
+  set(aot_vendor_why "its library was not found.")
 {included}  if(NOT TARGET {v.link})
-    message(FATAL_ERROR "vendor {vendor}: its library was not found. {advice}{instead}")
+    message(FATAL_ERROR "vendor {vendor}: ${{aot_vendor_why}} It computes node {first} and maybe "
+      "others. {advice}{instead}")
   endif()
 """

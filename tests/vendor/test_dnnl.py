@@ -248,6 +248,29 @@ def test_missing_library_is_named(compiled: Path, tmp_path: Path) -> None:
     message = " ".join(done.stderr.split())
     assert done.returncode != 0
     assert "vendor dnnl: its library was not found" in message and "set dnnl_ROOT" in message
+    assert "It computes node Conv_0" in message and "-DAOT_DNNL=OFF: portable C" in message
+
+
+@pytest.mark.parametrize("version, fits", [("1.7", False), ("2.6", True), ("4.0", False)])
+def test_a_library_of_another_age_is_named(
+    compiled: Path, tmp_path: Path, version: str, fits: bool
+) -> None:
+    out, prefix = tmp_path / "out", tmp_path / "prefix"
+    shutil.copytree(compiled, out)
+    for folder in ("include/oneapi/dnnl", "lib"):
+        (prefix / folder).mkdir(parents=True)
+    major, minor = version.split(".")
+    lines = f"#define DNNL_VERSION_MAJOR {major}\n#define DNNL_VERSION_MINOR {minor}\n"
+    (prefix / "include/oneapi/dnnl/dnnl_version.h").write_text(lines)
+    (prefix / "include/dnnl.h").write_text("")
+    (prefix / "lib/libdnnl.so").write_text("")
+    command = ["cmake", "-S", out / "bundle", "-B", out, f"-Ddnnl_ROOT={prefix}"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    message = " ".join(done.stderr.split())
+    assert (done.returncode == 0) == fits, message
+    if not fits:
+        assert f"vendor dnnl: the oneDNN {version} in" in message and "does not fit" in message
+        assert "-DAOT_DNNL=OFF" in message
 
 
 def test_refusals_have_reasons(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

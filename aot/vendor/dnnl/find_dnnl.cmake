@@ -11,7 +11,24 @@ if(NOT TARGET DNNL::dnnl)
     "lib/${CMAKE_LIBRARY_ARCHITECTURE}" NO_DEFAULT_PATH)
   find_library(DNNL_LIBRARY dnnl)
   mark_as_advanced(DNNL_INCLUDE_DIR DNNL_LIBRARY)
-  if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY)
+  # 2.6 to 3.x; a library whose version is not told is taken.
+  set(dnnl_fits ON)
+  foreach(dnnl_header "oneapi/dnnl/dnnl_version.h" "dnnl_version.h")
+    if(DNNL_INCLUDE_DIR AND EXISTS "${DNNL_INCLUDE_DIR}/${dnnl_header}")
+      file(STRINGS "${DNNL_INCLUDE_DIR}/${dnnl_header}" dnnl_lines
+        REGEX "define DNNL_VERSION_(MAJOR|MINOR) +[0-9]+")
+      string(REGEX REPLACE "[^0-9;]" "" dnnl_version "${dnnl_lines}")
+      string(REPLACE ";" "." dnnl_version "${dnnl_version}")
+      if(dnnl_version MATCHES "^[0-9]+[.][0-9]+$" AND
+          (dnnl_version VERSION_LESS 2.6 OR NOT dnnl_version VERSION_LESS 4))
+        set(dnnl_fits OFF)
+        set(aot_vendor_why
+          "the oneDNN ${dnnl_version} in ${dnnl_prefix} does not fit (needs 2.6 or newer, below 4).")
+      endif()
+      break()
+    endif()
+  endforeach()
+  if(DNNL_INCLUDE_DIR AND DNNL_LIBRARY AND dnnl_fits)
     add_library(DNNL::dnnl UNKNOWN IMPORTED)
     set_target_properties(DNNL::dnnl PROPERTIES IMPORTED_LOCATION "${DNNL_LIBRARY}"
       INTERFACE_INCLUDE_DIRECTORIES "${DNNL_INCLUDE_DIR}")
