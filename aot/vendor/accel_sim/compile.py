@@ -41,6 +41,8 @@ from aot.vendor.accel_sim.verify import verify
 __all__ = ["compile_network", "fits", "layer_cycles"]
 
 DEFAULTS = AccelOptions()
+#: Programs of more items are merged in one way only.
+MANY = 3000
 POLICIES = (Policy(), Policy(2000), Policy(6000), Policy(1 << 30, 6))
 
 
@@ -154,7 +156,8 @@ class _Trials:
     def finish(self, layout: Layout) -> _Trial:
         """The best program of a layout."""
         blob, loads, regions, lists = self._begin(layout)
-        merged = [merge(self.config, True, *lists, policy) for policy in POLICIES]
+        tried = POLICIES if len(lists[0]) < MANY else POLICIES[:1]
+        merged = [merge(self.config, True, *lists, policy) for policy in tried]
         best: _Trial | None = None
         for nodes, _ in sorted(merged, key=lambda m: m[1])[:2]:
             stream = stream_of(written(nodes))

@@ -17,6 +17,8 @@ from aot.vendor.accel_sim.places import Plan
 
 #: Items of all programs that are tried; (bytes, groups) of LDLs to try.
 BUDGET = 3000
+#: Networks of more layers are not searched.
+LAYERS = 100
 LOADS = ((1024, 4), (2048, 2), (2048, 4), (4096, 2), (8192, 1), (14336, 1))
 #: Cuts of a layer that are tried, if they take no more than so much longer on their own.
 CUTS, LONGER = 4, 1.25
@@ -30,6 +32,8 @@ def search(
     cycles: Callable[[Layout], tuple[int, int]],
 ) -> Layout:
     """A layout at least as fast as `layout`; `cycles` gives (cycles, items) of one."""
+    if not BUDGET or len(plan.layers) > LAYERS:
+        return layout
     best, (least, items) = layout, cycles(layout)
     left = BUDGET // items if items else 0
     for trial in _trials(plan, c, options, layout):

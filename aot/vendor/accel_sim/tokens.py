@@ -43,11 +43,14 @@ def tokens(order: Sequence[Node]) -> list[tuple[int, int]]:
     """(wait, signal) of every node."""
     needs = _unit_needs(order)
     for _ in range(ROUNDS):
-        masks, late = _walk(order, needs)
-        if late is None:
-            return masks
-        position, unit, number = late
-        needs[position][unit] = max(needs[position][unit], number)
+        walk = _Walk(order)
+        for at, own in enumerate(needs):
+            walk.step(at, own)
+        late = walk.overflow()
+        if not late:
+            return list(zip(walk.waits, walk.signals, strict=True))
+        for position, unit, number in late:
+            needs[position][unit] = max(needs[position][unit], number)
     raise InternalError("accel_sim: no order of tokens that fits the counters")
 
 
@@ -84,8 +87,9 @@ class _Walk:
         self.clocks[unit].append(after)
         self.position[unit].append(at)
 
-    def overflow(self) -> tuple[int, int, int] | None:
-        """(position of a node, unit, number it must know there), if a counter may overflow."""
+    def overflow(self) -> list[tuple[int, int, int]]:
+        """(position of a node, unit, number it must know there) where a counter may overflow."""
+        late: list[tuple[int, int, int]] = []
         for (giver, taker), pairs in self.taken.items():
             for old, (number, _) in enumerate(pairs[MAX_TOKENS:]):
                 by = pairs[old][1]
@@ -94,16 +98,7 @@ class _Walk:
                     taking = self.position[taker][by]
                     if taking > where:
                         # The giver cannot wait for it; it takes the next token at once instead.
-                        return taking, giver, pairs[old + 1][0]
-                    return where, taker, by
-        return None
-
-
-def _walk(
-    order: Sequence[Node], needs: Sequence[Counts]
-) -> tuple[list[tuple[int, int]], tuple[int, int, int] | None]:
-    walk = _Walk(order)
-    for at in range(len(order)):
-        walk.step(at, needs[at])
-    late = walk.overflow()
-    return list(zip(walk.waits, walk.signals, strict=True)), late
+                        late.append((taking, giver, pairs[old + 1][0]))
+                        break
+                    late.append((where, taker, by))
+        return late
