@@ -108,6 +108,26 @@ def _steps(node: ir.Node, facts: Facts) -> str:
     return "step 0" if known is not None and 0 in known.items() else ""
 
 
+def _window(node: ir.Node, facts: Facts) -> str:
+    """A window lies within the padded input: the number of its places is not rounded up from 0."""
+    kernel = attribute(node, "kernel_shape") or _shape(node, 1)[2:]
+    extents, rank = _shape(node, 0)[2:], len(kernel)
+    same = str(attribute(node, "auto_pad", "NOTSET")).startswith("SAME")
+    if same or attribute(node, "ceil_mode", 0) or len(extents) != rank:
+        return ""
+    pads = attribute(node, "pads") or [0] * (2 * rank)
+    steps = attribute(node, "dilations") or [1] * rank
+    for i, (extent, taps) in enumerate(zip(extents, kernel, strict=True)):
+        reach, room = (taps - 1) * steps[i] + 1, extent + pads[i] + pads[i + rank]
+        if extent and reach > room:
+            return f"a window of {reach} does not fit {room} elements on axis {i + 2}"
+    return ""
+
+
+def _convolution(node: ir.Node, facts: Facts) -> str:
+    return _group(node, facts) or _window(node, facts)
+
+
 def _group(node: ir.Node, facts: Facts) -> str:
     x, w = _shape(node, 0), _shape(node, 1)
     group = int(attribute(node, "group", 1))
@@ -115,6 +135,24 @@ def _group(node: ir.Node, facts: Facts) -> str:
         return f"group {group} does not fit {x[1]} input channels and weights {list(w)}"
     if len(node.inputs) > 2 and node.inputs[2] is not None and _shape(node, 2) != (w[0],):
         return f"bias {list(_shape(node, 2))} does not fit {w[0]} output channels"
+    return ""
+
+
+def _pool(node: ir.Node, facts: Facts) -> str:
+    return _window(node, facts) or _padding(node)
+
+
+def _padding(node: ir.Node) -> str:
+    """A window has at least one element."""
+    kernel = [int(k) for k in attribute(node, "kernel_shape", None) or ()]
+    pads = [int(p) for p in attribute(node, "pads", None) or ()]
+    dilations = [int(d) for d in attribute(node, "dilations", None) or [1] * len(kernel)]
+    if len(pads) != 2 * len(kernel) or len(dilations) != len(kernel):
+        return ""
+    for i, pad in enumerate(pads):
+        axis = i % len(kernel)
+        if pad > (kernel[axis] - 1) * dilations[axis]:
+            return f"pads of {pad} and a kernel of {kernel[axis]}: windows of padding only"
     return ""
 
 
@@ -142,5 +180,8 @@ CHECKS: dict[str, Check] = {
     "Pad": _repeats,
     "Expand": _broadcast,
     "Slice": _steps,
-    "Conv": _group,
+    "Conv": _convolution,
+    "MaxPool": _pool,
+    "AveragePool": _pool,
+    "LpPool": _pool,
 }

@@ -7,7 +7,7 @@ import shutil
 import traceback
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,9 @@ WRONG, CRASH, BUILD, TRACEBACK, REJECTED = "wrong", "crash", "build", "traceback
 DEFECTS = (WRONG, CRASH, BUILD, TRACEBACK, REJECTED)
 
 
+SCALAR = str(Path(__file__).with_name("scalar.toml"))
+
+
 @dataclass(frozen=True)
 class Config:
     """How models are compiled: a target by name or vector length, options."""
@@ -39,7 +42,7 @@ class Config:
         """The compiler's options."""
         return Options(
             name="m",
-            target="x86-64-v3" if self.target == "scalar" else self.target,
+            target=SCALAR if self.target == "scalar" else self.target,
             accuracy=self.accuracy,  # type: ignore[arg-type]
             objective=self.objective,  # type: ignore[arg-type]
             partition=self.partition,
@@ -48,9 +51,7 @@ class Config:
 
     def chip(self) -> Target:
         """The target."""
-        if self.target == "scalar":
-            return replace(load_target("x86-64"), vlen=1)
-        return load_target(self.target)
+        return load_target(SCALAR if self.target == "scalar" else self.target)
 
 
 CONFIGS = {
@@ -97,24 +98,12 @@ class Outcome:
 
 def compile_run(outcome: Outcome) -> None:
     """Compile the model of an outcome to a Run, or say why not."""
-    from aot.check import check_program
-    from aot.lower import lower
-    from aot.memory.check import check_plan
-    from aot.memory.plan import plan_memory
-    from aot.pipeline import partition_model
-    from aot.schedule import schedule
+    from aot.pipeline import compile_model
 
     config, model = outcome.config, outcome.model
-    options = config.options()
     try:
-        normal, partition = partition_model(model.proto, options)
-        outcome.reached |= reached(partition)
-        program = lower("m", normal.graph, partition, config.chip(), options)
-        check_program(program)
-        program = schedule(program)
-        check_program(program)
-        plan = plan_memory(program, config.chip(), effort=options.plan_effort)
-        check_plan(program, plan)
+        made = compile_model(model.proto, config.options())
+        outcome.reached |= reached(made.partition)
     except (ModelError, BackendError, InternalError) as error:
         outcome.result = REJECTED if isinstance(error, ModelError) else TRACEBACK
         outcome.message = f"{type(error).__name__}: {error}"
@@ -128,10 +117,10 @@ def compile_run(outcome: Outcome) -> None:
         outcome.message = f"{type(error).__name__}: {error}\n{frames}"
         return
     fed = [strings_as_bytes(model.feeds[i.name]) for i in model.proto.graph.input]
-    if len(fed) != len(program.inputs):
-        outcome.result, outcome.message = TRACEBACK, f"inputs {program.inputs}"
+    if len(fed) != len(made.program.inputs):
+        outcome.result, outcome.message = TRACEBACK, f"inputs {made.program.inputs}"
         return
-    outcome.run = Run(program, plan, config.chip(), fed, config.accuracy == "strict")
+    outcome.run = Run(made.program, made.plan, made.target, fed, config.accuracy == "strict")
 
 
 def strings_as_bytes(array: Array) -> Array:

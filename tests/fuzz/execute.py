@@ -122,13 +122,15 @@ def stored(program: Program) -> tuple[dict[str, int], Ranges, bytes]:
     offsets: dict[str, int] = {}
     gaps: Ranges = []
     blob = bytearray()
-    for name, t in program.tensors.items():
-        if t.role is Role.CONST and t.view is None and name in program.consts:
+    tensors = ((part, n, t) for part in program.tree() for n, t in part.tensors.items())
+    for part, name, t in tensors:
+        known = name in part.consts and name not in offsets
+        if t.role is Role.CONST and t.view is None and known:
             start = -(-len(blob) // 64) * 64 + 64
             gaps.append((len(blob), start - len(blob)))
             blob += bytes(start - len(blob))
             offsets[name] = start
-            blob += np.ascontiguousarray(program.consts[name]).tobytes()
+            blob += np.ascontiguousarray(part.consts[name]).tobytes()
     tail = -(-len(blob) // 64) * 64 + 64 - len(blob)
     gaps.append((len(blob), tail))
     return offsets, gaps, bytes(blob + bytes(tail))
@@ -139,8 +141,9 @@ def spelled(run: Run, name: str, apart: bool) -> Spelled:
     program = replace(run.program, name=name)
     plan, gaps = spread(program, run.plan) if apart else (run.plan, [])
     offsets, holes, blob = stored(program)
-    constants = Constants((), offsets, {n: n for n in program.consts}, None)
-    headers = {c.kernel: c.header or f"{c.kernel}.h" for c in program.calls}
+    constants = Constants((), offsets, {n: n for n in offsets}, None)
+    calls = [c for c in program.every_call() if not c.bodies]
+    headers = {c.kernel: c.header or f"{c.kernel}.h" for c in calls}
     known = kernels.collect(headers.values())
     text = run_order.spell_run(program, plan, run.target, constants, known, "none")
     found: dict[str, Kernel] = {}
