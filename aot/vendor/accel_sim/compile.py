@@ -23,6 +23,7 @@ from aot.vendor.accel_sim.finish import reports, stream_of, written
 from aot.vendor.accel_sim.fitting import planned
 from aot.vendor.accel_sim.items import Item, Load
 from aot.vendor.accel_sim.layers import Tiling
+from aot.vendor.accel_sim.loops import roll
 from aot.vendor.accel_sim.merge import Policy, merge
 from aot.vendor.accel_sim.network import (
     FIRST_IO,
@@ -41,6 +42,8 @@ from aot.vendor.accel_sim.verify import verify
 __all__ = ["compile_network", "fits", "layer_cycles"]
 
 DEFAULTS = AccelOptions()
+#: A shorter stream may take one cycle in so many more.
+LOOPS = 500
 #: Programs of more items are merged in one way only.
 MANY = 3000
 POLICIES = (Policy(), Policy(2000), Policy(6000), Policy(1 << 30, 6))
@@ -160,13 +163,23 @@ class _Trials:
         merged = [merge(self.config, True, *lists, policy) for policy in tried]
         best: _Trial | None = None
         for nodes, _ in sorted(merged, key=lambda m: m[1])[:2]:
-            stream = stream_of(written(nodes))
-            regions[0] = Region(len(stream), flash=True)
-            timeline = estimate(stream, self.config, regions, [stream, blob.data])
-            if best is None or timeline.total < best.timeline.total:
-                best = _Trial(stream, blob, timeline, nodes, loads, layout, list(regions))
+            code = written(nodes)
+            for shape in (code, roll(code)):
+                stream = stream_of(shape)
+                regions[0] = Region(len(stream), flash=True)
+                timeline = estimate(stream, self.config, regions, [stream, blob.data])
+                found = _Trial(stream, blob, timeline, nodes, loads, layout, list(regions))
+                if best is None or self._better(found, best):
+                    best = found
         assert best is not None
         return best
+
+    def _better(self, a: _Trial, b: _Trial) -> bool:
+        """Whether a program is to be preferred: loops may cost a little time."""
+        longer = a.timeline.total - b.timeline.total
+        if len(a.stream) < len(b.stream):
+            return self.options.objective == "flash" or longer * LOOPS <= b.timeline.total
+        return longer < 0 and self.options.objective != "flash"
 
 
 def _nodes(
