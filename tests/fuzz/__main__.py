@@ -73,12 +73,13 @@ def main() -> int:
                 print(f"    {save(small, found)}: {small.text}", flush=True)
             elif args.v and o.result in ("refused", "none"):
                 print(o.text, flush=True)
+        if args.coverage:
+            pairs = remember(Path(args.coverage), pairs)
         rate = sum(counts.values()) / (time.monotonic() - begin)
         print(f"{seeds.stop - args.seed} {dict(counts)} {rate:.1f}/s", flush=True)
     if args.coverage:
-        known = remember(Path(args.coverage), pairs)
-        print(report(known))
-        if missing(known):
+        print(report(pairs))
+        if missing(pairs):
             return 1
     return 1 if any(counts[d] for d in DEFECTS) else 0
 

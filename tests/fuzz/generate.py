@@ -153,10 +153,16 @@ def kind_of(array: Array) -> int:
 
 
 def directed(d: Draft, number: int) -> list[str]:
-    """Start with a declared case, in the oldest opset that has it; perhaps a node or two more."""
+    """A declared case, in the oldest opset that has it, perhaps a node or two more; or a family."""
     from fuzz.special import adopt_case, declared, opset_of
 
-    pattern, one = declared()[number % len(declared())]
+    families = load()
+    index = number % (len(declared()) + 3 * len(families))
+    if index >= len(declared()):
+        name = list(families)[(index - len(declared())) % len(families)]
+        d.wild, d.opset = False, d.one(21, 24)
+        return grow(d, 1, (name,))
+    pattern, one = declared()[index]
     d.opset, d.wild = opset_of(pattern, one), False
     d.feeds.clear()
     d.values.clear()

@@ -25,7 +25,8 @@ def declared() -> list[tuple[Pattern, Case]]:
         if pattern.name.startswith(("aot.", "Random", "Bernoulli", "Multinomial")):
             continue
         for one in pattern.all_cases():
-            if not one.expected and not isinstance(one.inputs, dict):
+            told = one.expected and not pattern.name.startswith("com.microsoft.")
+            if not told and not isinstance(one.inputs, dict):
                 found.append((pattern, one))
     return found
 
