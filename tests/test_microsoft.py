@@ -128,6 +128,41 @@ def test_residuals_are_normalised(skip, bias):
     check("SkipSimplifiedLayerNormalization", outputs, inputs=inputs, epsilon=1e-5)
 
 
+def test_the_operator_that_onnxruntime_puts_in_the_domain_of_onnx():
+    x, scale = f32(2, 5, 12), f32(12)
+    node = helper.make_node("SimplifiedLayerNormalization", ["x", "s"], ["y", "r"], epsilon=1e-3)
+    infos = [helper.make_tensor_value_info(n, 1, a.shape) for n, a in (("x", x), ("s", scale))]
+    ends = [helper.make_tensor_value_info(n, 1, None) for n in ("y", "r")]
+    graph = helper.make_graph([node], "g", infos, ends)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    wanted = session.run(None, {"x": x, "s": scale})
+    options = _load_options(Options(), [load_all()])
+    result = normalise(load(model, options), options)
+    found = ReferenceEvaluator(ir.to_proto(result)).run(
+        None, dict(zip([str(v.name) for v in result.graph.inputs], (x, scale), strict=True))
+    )
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("columns", [1, 24])
+def test_attention_on_codes(masked, columns):
+    rng = np.random.default_rng(3)
+    inputs = {
+        "x": rng.integers(0, 256, (2, 5, 8)).astype(np.uint8),
+        "w": rng.integers(-128, 128, (8, 24)).astype(np.int8),
+        "b": f32(24),
+        "xs": np.array(0.02, np.float32),
+        "ws": rng.uniform(0.005, 0.02, columns).astype(np.float32).reshape(columns),
+        "mask": np.array([3, 5], np.int32) if masked else None,
+        "xz": np.array(120, np.uint8),
+        "wz": np.zeros(columns, np.int8),
+    }
+    check("QAttention", const=("w", "ws", "wz"), inputs=inputs, num_heads=2)
+
+
 @pytest.mark.parametrize("kind", ["all", "no segments", "positions"])
 def test_embeddings_are_normalised(kind):
     rng = np.random.default_rng(0)

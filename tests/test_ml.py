@@ -75,6 +75,18 @@ def cases() -> Iterator[tuple[str, np.ndarray, dict[str, Any], int]]:
     for kernel in ("LINEAR", "RBF", "SIGMOID", "POLY"):
         tuned = {"kernel_type": kernel, "kernel_params": [0.3, 0.1, 2.0], "rho": [0.4]}
         yield "SVMRegressor", X, {**vectors, **tuned}, 1
+    for classes in (2, 3, 4):
+        pairs, vectors = classes * (classes - 1) // 2, 2 * classes
+        machine = {
+            "classlabels_ints": [7 + k for k in range(classes)],
+            "vectors_per_class": [1, 3, 2, 2][:classes],
+            "coefficients": [float(v) for v in RNG.standard_normal((classes - 1) * vectors)],
+            "support_vectors": [float(v) for v in RNG.standard_normal(vectors * 5)],
+            "rho": [float(v) for v in RNG.standard_normal(pairs)],
+        }
+        for kernel, post in (("RBF", "NONE"), ("POLY", "LOGISTIC"), ("LINEAR", "NONE")):
+            tuned = {"kernel_type": kernel, "kernel_params": [0.3, 0.1, 2.0]}
+            yield "SVMClassifier", X, {**machine, **tuned, "post_transform": post}, 2
     for aggregate in ("SUM", "AVERAGE", "MIN", "MAX"):
         trees = forest("target", 2, 4)
         more = {"n_targets": 2, "aggregate_function": aggregate, "base_values": [0.5, -0.5]}

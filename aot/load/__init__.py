@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError, UsageError
 from aot.load.check import all_graphs, check_details, check_structure
-from aot.load.containers import open_inputs
+from aot.load.containers import open_inputs, refuse_maps
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
 from aot.load.functions import check_functions, inline_functions
 from aot.load.options import LoadOptions
@@ -21,6 +21,7 @@ from aot.load.outputs import separate_outputs
 from aot.load.pin import OpenAxis, pin, unpinned
 from aot.load.source import read_model
 from aot.load.text import model_text
+from aot.shapes.microsoft import ADOPTED
 
 if TYPE_CHECKING:
     import onnx
@@ -80,11 +81,14 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     check_structure(proto, options.claimed)
     check_functions(proto, options)
     light, big = weights.split(proto, folder)
+    refuse_maps(light.graph)
     options = open_inputs(light.graph, options)
+    pinned = bool(options.dims or options.input_shapes or options.bindings)
     dimensions = pin(light.graph, options)
     hints = _forget_shapes(light)
     weights.stand_in(light.graph, big)
     light.ir_version = max(light.ir_version, MIN_IR_VERSION)
+    _name_domains(light)
     check_details(light)
     _say_onesided(light)
     _open_outputs(light)
@@ -95,7 +99,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     for graph in graphs(model):
         hoist_constants(graph)
         separate_outputs(graph)
-    infer(model, hints, options.rules, options.max_string, dimensions)
+    infer(model, hints, options.rules, options.max_string, dimensions, pinned)
     open_strings(model, options.max_string)
     names.name_everything(model)
     return model
@@ -133,6 +137,20 @@ def _say_onesided(light: onnx.ModelProto) -> None:
         for node in graph.node:
             if node.op_type == "STFT" and not any(a.name == "onesided" for a in node.attribute):
                 node.attribute.add(name="onesided", type=2, i=1)
+
+
+def _name_domains(light: onnx.ModelProto) -> None:
+    """Put operators of onnxruntime in its domain."""
+    from onnx import helper
+
+    found = False
+    for graph in (*all_graphs(light.graph), *light.functions):
+        for node in graph.node:
+            if node.domain in ("", "ai.onnx") and node.op_type in ADOPTED:
+                node.domain = "com.microsoft"
+                found = True
+    if found and all(o.domain != "com.microsoft" for o in light.opset_import):
+        light.opset_import.append(helper.make_opsetid("com.microsoft", 1))
 
 
 def _open_outputs(light: onnx.ModelProto) -> None:

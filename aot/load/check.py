@@ -15,6 +15,7 @@ from aot.load.external import is_external
 from aot.load.strings import check_strings
 from aot.load.tensors import check_tensor, element_count
 from aot.shapes.contrib import CONTRIB
+from aot.shapes.microsoft import ADOPTED
 
 if TYPE_CHECKING:
     import onnx
@@ -238,6 +239,8 @@ def _unknown_operator(claimed: Collection[str]) -> Callable[[str, str, dict[str,
 
     def reason(domain: str, op_type: str, versions: dict[str, int]) -> str:
         if f"{domain}::{op_type}" in claimed or (domain and (domain, op_type) in CONTRIB):
+            return ""
+        if not domain and op_type in ADOPTED:
             return ""
         if domain not in versions:
             return f'the model imports no opset for the domain "{domain}"'

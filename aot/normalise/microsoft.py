@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.normalise.body import INT32, INT64, Body
+from aot.normalise.body import FLOAT, INT32, INT64, Body
 from aot.shapes.microsoft import grouped_keys, turned
 from aot.shapes.nodes import array, attribute
 
@@ -148,6 +148,21 @@ def _skip_rms(b: Body) -> bool:
     return _skip(b, rms=True)
 
 
+def _simplified_norm(b: Body) -> bool:
+    """RMSNormalization; the other result is what it multiplies by."""
+    axis = int(attribute(b.node, "axis", -1))
+    epsilon = float(attribute(b.node, "epsilon", 1e-5))
+    b.add("RMSNormalization", "i0", "i1", out="o0", axis=axis, epsilon=epsilon)
+    if _wanted(b, 1):
+        rank = len(b.shape(0))
+        wide = b.add("Cast", "i0", to=FLOAT)
+        axes = b.ints(*range(axis % rank, rank))
+        square = b.add("ReduceMean", b.add("Mul", wide, wide), axes, keepdims=1)
+        root = b.add("Sqrt", b.add("Add", square, b.constant(FLOAT, (), [epsilon])))
+        b.add("Reciprocal", root, out="o1")
+    return True
+
+
 def _embed_norm(b: Body) -> bool:
     batch, length = b.shape(0)
     total = b.add("Gather", "i2", "i0", axis=0)
@@ -239,6 +254,28 @@ def _attention(b: Body) -> bool:
     y = _attended(b, parts, masks, scale=_scale(b, sizes[0] // heads), **counts)
     b.add("Identity", y, out="o0")
     return True
+
+
+def _quantised_attention(b: Body) -> bool:
+    """QAttention: the same on what its codes stand for; no past."""
+    if b.has(8) or _wanted(b, 1):
+        return False
+    codes = [b.add("DequantizeLinear", *_codes(b, 0, 3, 6))]
+    codes.append(b.add("DequantizeLinear", *_codes(b, 1, 4, 7), axis=1))
+    mask = ["i5"] if b.has(5) else []
+    attrs = {n: a.value for n, a in b.node.attributes.items()}
+    b.add("Attention", *codes, "i2", *mask, out="o0", domain="com.microsoft", **attrs)
+    return True
+
+
+def _codes(b: Body, codes: int, scale: int, zero: int) -> list[str]:
+    """Inputs of a DequantizeLinear; a scale of one element is a scalar."""
+    found = [f"i{codes}"]
+    for index in (scale, zero):
+        if b.has(index):
+            one = b.shape(index) == (1,)
+            found.append(b.add("Reshape", f"i{index}", b.ints()) if one else f"i{index}")
+    return found
 
 
 def _wanted(b: Body, *outputs: int) -> bool:
@@ -449,8 +486,10 @@ BODIES: dict[str, Callable[[Body], bool]] = {
     "GroupQueryAttention": _grouped,
     "MatMulNBits": _nbits,
     "MultiHeadAttention": _multi_head,
+    "QAttention": _quantised_attention,
     "QuickGelu": _quick_gelu,
     "RotaryEmbedding": _rotary,
     "SkipLayerNormalization": _skip_norm,
+    "SimplifiedLayerNormalization": _simplified_norm,
     "SkipSimplifiedLayerNormalization": _skip_rms,
 }

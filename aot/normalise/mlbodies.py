@@ -226,6 +226,43 @@ def _kernel(b: Body, x: str, vectors: np.ndarray[Any, Any]) -> str:
     return b.add("Pow", moved, b.constant(FLOAT, (), [degree]))
 
 
+def _svm_classifier(b: Body) -> bool:
+    """Every pair of classes has a score, and votes for one; the class with most votes is it.
+
+    Refused: probabilities (`prob_a`), which are found by iteration; strings as labels.
+    """
+    labels = attribute(b.node, "classlabels_ints", None)
+    counts = [int(v) for v in attribute(b.node, "vectors_per_class", None) or ()]
+    classes = len(counts)
+    kind = attribute(b.node, "post_transform", "NONE")
+    if not labels or classes < 2 or len(labels) != classes or _floats(b, "prob_a").size:
+        return False
+    if kind not in ("NONE", "LOGISTIC", *(("SOFTMAX",) if classes > 2 else ())):
+        return False
+    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
+    given = _floats(b, "coefficients").reshape(classes - 1, sum(counts))
+    starts = np.cumsum([0, *counts])
+    weights = np.zeros((sum(counts), len(pairs)), np.float32)
+    votes = np.zeros((2, len(pairs), classes), np.float32)
+    for k, (i, j) in enumerate(pairs):
+        for own, row in ((i, j - 1), (j, i)):
+            part = slice(starts[own], starts[own + 1])
+            weights[part, k] = given[row, part]
+        votes[0, k, j] = votes[1, k, i] = 1
+    vectors = _floats(b, "support_vectors").reshape(sum(counts), -1)
+    scores = b.add("MatMul", _kernel(b, _rows(b, _wide(b)), vectors), b.data(weights))
+    scores = b.add("Add", scores, b.data(_floats(b, "rho")))
+    won = b.add("Cast", b.add("Greater", scores, b.constant(FLOAT, (), [0.0])), to=FLOAT)
+    # A vote is one for j, or one for i instead.
+    total = b.add("MatMul", won, b.data(votes[1] - votes[0]))
+    total = b.add("Add", total, b.data(votes[0].sum(axis=0)))
+    best = b.add("ArgMax", total, axis=-1, keepdims=0)
+    b.add("Gather", b.data(np.array(labels, np.int64)), best, out="o0")
+    if classes == 2:
+        scores = b.add("Concat", b.add("Neg", scores), scores, axis=1)
+    return transformed(b, scores, "o1")
+
+
 def _tree_classifier(b: Body) -> bool:
     """Scores of a regressor; one score for two classes is read as onnxruntime does."""
     labels = attribute(b.node, "classlabels_int64s", None)
@@ -376,6 +413,7 @@ ML_BODIES: dict[tuple[str, str], Callable[[Body], bool]] = {
     (_ML, "LinearRegressor"): _linear_regressor,
     (_ML, "Normalizer"): _normalizer,
     (_ML, "OneHotEncoder"): _one_hot_encoder,
+    (_ML, "SVMClassifier"): _svm_classifier,
     (_ML, "SVMRegressor"): _svm_regressor,
     (_ML, "Scaler"): _scaler,
     (_ML, "TreeEnsembleClassifier"): _tree_classifier,

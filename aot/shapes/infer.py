@@ -8,7 +8,7 @@ value and dimension; what is inconsistent or absurdly large is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aot.edit import inline_branch
@@ -61,12 +61,13 @@ def infer(
     rules: Mapping[tuple[str, str], Rule] | None = None,
     max_string: int = 0,
     dimensions: Sequence[Dimension] = (),
+    pinned: bool = True,
 ) -> None:
     """Type every value of `model` in place; raise all errors found.
 
     `hints` are the types the file declares for the outputs, compared with what is inferred;
     `rules` infers operators onnx does not know; strings have at most `max_string` bytes; every run
-    says how long the `dimensions` are.
+    says how long the `dimensions` are. `pinned` tells that the user said something about sizes.
     An If of known condition is replaced by its branch: the other one may not even fit.
     Postcondition: every value has a dtype and a static shape.
     """
@@ -80,8 +81,10 @@ def infer(
         for index, own in axes:  # an output of the If has become one of the branch
             sweep.extents.set(model.graph.outputs[index], own)
     sweep.containers.finish(model.graph)
+    axes_of = {i: set(sweep.extents.of(v)) for i, v in enumerate(model.graph.outputs)}
+    errors = _contradictions(model.graph, hints or {}, axes_of, pinned)
+    raise_all(errors)
     sweep.extents.finish(model.graph)
-    raise_all(_contradictions(model.graph, hints or {}))
     assert_typed(model)
 
 
@@ -261,10 +264,19 @@ def _value_text(value: ir.Value) -> str:
     return f'"{original_name(value)}" [{dims}]'
 
 
-def _contradictions(graph: ir.Graph, hints: Mapping[str, onnx.TypeProto]) -> list[AotError]:
-    """Outputs whose declared element type or rank is not what the graph computes."""
+def _contradictions(
+    graph: ir.Graph,
+    hints: Mapping[str, onnx.TypeProto],
+    dynamic: Mapping[int, Collection[int]],
+    pinned: bool,
+) -> list[AotError]:
+    """Outputs whose declared type is not what the graph computes.
+
+    `dynamic` are axes by output that a run says. Where inputs were `pinned` sizes are not compared:
+    files with open dimensions are careless about those of their outputs.
+    """
     errors: list[AotError] = []
-    for value in graph.outputs:
+    for index, value in enumerate(graph.outputs):
         hint = hints.get(original_name(value)) or hints.get(str(value.name))
         if hint is None or not hint.HasField("tensor_type") or value.dtype is None:
             continue
@@ -275,4 +287,14 @@ def _contradictions(graph: ir.Graph, hints: Mapping[str, onnx.TypeProto]) -> lis
             said, found = ir.DataType(tensor.elem_type).name, value.dtype.name
             what = f'graph output "{name}" is declared {said.lower()} but computed {found.lower()}'
             errors.append(ModelError(what))
+        elif tensor.HasField("shape") and not pinned:
+            dims = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
+            shape, own = shape_of(value), dynamic.get(index, ())
+            if len(dims) != len(shape) or any(
+                d >= 0 and d != n and axis not in own
+                for axis, (d, n) in enumerate(zip(dims, shape, strict=True))
+            ):
+                text = ["?" if d < 0 else str(d) for d in dims]
+                what = f'graph output "{name}" is declared [{",".join(text)}] but computed '
+                errors.append(ModelError(f"{what}{list(shape)}"))
     return errors

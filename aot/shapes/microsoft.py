@@ -96,6 +96,18 @@ def _attention(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(dtype, (*x[:2], width)), (dtype, present)]
 
 
+def _quantised_attention(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    _, x = need(types, 0)
+    _, w = need(types, 1)
+    return [(need(types, 2)[0], (*x[:2], w[1] // 3))]
+
+
+def _simplified_norm(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, x = need(types, 0)
+    axis = int(attribute(node, "axis", -1)) % max(1, len(x))
+    return [(dtype, x), (FLOAT, (*x[:axis], *[1] * (len(x) - axis)))]
+
+
 def _multi_head(node: ir.Node, types: list[Type | None]) -> list[Type]:
     dtype, q = need(types, 0)
     heads = int(attribute(node, "num_heads", 1))
@@ -130,6 +142,9 @@ def _grouped(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(dtype, q), present, present]
 
 
+ADOPTED = ("SimplifiedLayerNormalization",)
+"""Operators that onnxruntime's own files put in ONNX's domain."""
+
 MICROSOFT: dict[tuple[str, str], Rule] = {
     ("com.microsoft", name): rule
     for name, rule in {
@@ -140,7 +155,9 @@ MICROSOFT: dict[tuple[str, str], Rule] = {
         "GroupQueryAttention": _grouped,
         "MatMulNBits": _nbits,
         "MultiHeadAttention": _multi_head,
+        "QAttention": _quantised_attention,
         "RotaryEmbedding": _first,
+        "SimplifiedLayerNormalization": _simplified_norm,
         "SkipLayerNormalization": _skip_norm,
         "SkipSimplifiedLayerNormalization": _skip_norm,
     }.items()

@@ -87,6 +87,18 @@ def _classify(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, classes))]
 
 
+def _vote(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """A score for every pair of classes; of two classes for both."""
+    words = attribute(node, "classlabels_strings", None)
+    classes = len(attribute(node, "vectors_per_class", None) or ())
+    if classes < 2 or attribute(node, "prob_a", None):
+        scores = max(2, len(words or attribute(node, "classlabels_ints", None) or ()))
+    else:
+        scores = max(2, classes * (classes - 1) // 2)
+    rows = _rows(types)
+    return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, scores))]
+
+
 _ML = "ai.onnx.ml"
 ML = {
     (_ML, "Scaler"): to_float,
@@ -99,6 +111,7 @@ ML = {
     (_ML, "OneHotEncoder"): _one_hot,
     (_ML, "LinearRegressor"): _regress,
     (_ML, "LinearClassifier"): _classify,
+    (_ML, "SVMClassifier"): _vote,
     (_ML, "SVMRegressor"): _one_score,
     (_ML, "TreeEnsemble"): _regress,
     (_ML, "TreeEnsembleRegressor"): _regress,
