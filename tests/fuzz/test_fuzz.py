@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +21,7 @@ from fuzz.minimise import minimise, snippet
 from fuzz.oracles import difference
 
 SEEDS = range(40)
+FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is not set")
 
 
 @pytest.fixture(scope="module")
@@ -104,3 +108,33 @@ def test_every_bug_to_plant_has_its_place() -> None:
     assert len(mutants.MUTANTS) == 50
     for m in mutants.MUTANTS:
         assert m.old in (ROOT / m.file).read_text(), m
+
+
+def run(*words: str) -> str:
+    """Run a command of this folder; all that it says."""
+    command = [sys.executable, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    return done.stdout
+
+
+@FULL
+def test_every_planted_bug_is_found() -> None:
+    assert "50 of 50 planted bugs found" in run("tests/fuzz/planted.py")
+
+
+@FULL
+def test_every_operator_and_type_is_reached(tmp_path: Path) -> None:
+    cover = str(tmp_path / "reached")
+    run("tests/fuzz", "--directed", "-n", "1640", "--configs", "base", "--coverage", cover)
+
+
+@FULL
+@pytest.mark.parametrize("variant", ["all", "arena", "ram", "cblas", "dnnl", "dnnl_cost"])
+def test_real_bundles_agree(variant: str) -> None:
+    run("tests/fuzz/bundles.py", "--variant", variant, "-n", "100")
+
+
+@FULL
+def test_twenty_thousand_models_agree() -> None:
+    run("tests/fuzz", "-n", "20000")
