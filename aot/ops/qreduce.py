@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ReduceMean and ReduceSum of codes over neighbouring axes: exact sums, requantised.
+
+[before, reduced, after] in memory is what the kernels of averages take as channels last, `after`
+being the channels, so these are averages of one window.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from aot.dtypes import S8, U8
+from aot.layout import PLAIN, Layout
+from aot.lower_context import LowerContext
+from aot.ops.qcases import codes_of, scale, zero
+from aot.ops.qcommon import (
+    CODE_TYPES,
+    OP,
+    activated,
+    bounds,
+    codes,
+    constant_bounds,
+    dequantised,
+    finish,
+    known,
+    quantised,
+    signed_input,
+    signed_output,
+)
+from aot.ops.qpool import MOST_POSITIONS
+from aot.ops.registry import Case, case, i64
+from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
+from aot.partition.match import Match
+from aot.partition.pattern import Var
+from aot.vendor.backend import Pattern
+
+
+def _declare(name: str, op_type: str) -> Pattern:
+    inner = OP.any_of(op_type)(dequantised("x"), Var("axes"), _optional=1, _outputs=["op"])
+    return quantised(name, activated(inner), priority=-1)
+
+
+mean, total = _declare("qmean", "ReduceMean"), _declare("qsum", "ReduceSum")
+
+
+def _axes(m: Match) -> range | None:
+    """The reduced axes, if they are neighbours; None if not, or not known."""
+    given = m.values.get("axes")
+    if given is not None and not given.is_const:
+        return None
+    listed = [] if given is None else np.ravel(np.asarray(given.data)).tolist()
+    axes = sorted({int(a) % m.x.rank for a in listed}) or list(range(m.x.rank))
+    found = range(axes[0], axes[-1] + 1)
+    return found if len(found) == len(axes) else None
+
+
+def _factor(m: Match) -> np.float32:
+    """What a sum of codes is multiplied with."""
+    axes = _axes(m)
+    assert axes is not None
+    count = math.prod(m.x.shape[a] for a in axes)
+    return np.float32(1.0 / count if m.op.op_type == "ReduceMean" else 1.0)
+
+
+@mean.check
+@total.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    asked = list(known(m, "x", "y"))
+    yield from asked
+    yield from constant_bounds(m)
+    empty = m.x.rank == 0 or 0 in m.x.shape
+    yield not empty, f"a tensor {list(m.x.shape)}"
+    if empty:
+        return
+    kept = m.values.get("axes") is None and bool(m.op.attr("noop_with_empty_axes", 0))
+    yield not kept, "no axes, and noop_with_empty_axes"
+    axes = _axes(m)
+    yield axes is not None, "axes that are no neighbours, or not constant"
+    if axes is None or not all(ok for ok, _ in asked):
+        return
+    count, most = math.prod(m.x.shape[a] for a in axes), MOST_POSITIONS[m.x.dtype]
+    yield count < most, f"a sum of {count} codes (needs less than {most})"
+    reason = refusal(float(codes(m, "x").s), np.array([_factor(m)]), float(codes(m, "y").s))
+    yield not reason, reason
+
+
+@mean.layouts
+@total.layouts
+def plain(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    return {"x": PLAIN, "y": PLAIN}
+
+
+@mean.lower
+@total.lower
+def to_kernel(c: LowerContext, m: Match) -> None:
+    x, y = codes(m, "x").signed(), codes(m, "y").signed()
+    axes, rq = _axes(m), rq_of(c)
+    assert axes is not None
+    shape, one, none = m.x.shape, (1, 1, 1), (0, 0, 0)
+    extents = (1, 1, math.prod(shape[a] for a in axes))
+    low, high = bounds(m, codes(m, "y"))
+    offset = codes(m, "y").z - y.z
+    params = c.params(
+        n=math.prod(shape[: axes.start]),
+        c=math.prod(shape[axes.stop :]),
+        **{"in": extents},
+        out=one,
+        k=extents,
+        s=one,
+        d=one,
+        before=none,
+        after=none,
+        x_zero=x.z,
+        y_zero=y.z,
+        lo=low - offset,
+        hi=high - offset,
+    )
+    instance = {"RQ": rq, "VARY": 0, "PADDED": 0}
+    mult: Any = None
+    shift: Any = None
+    if rq == TFLITE and x.s == y.s and x.z == y.z and m.op.op_type == "ReduceMean":
+        instance["RQ"] = 3
+    else:
+        found = multipliers(float(x.s), np.array([_factor(m)]), float(y.s), rq)
+        mult = c.const(found[0], "mult")
+        shift = None if found[1] is None else c.const(found[1], "shift")
+    kernel, types = "aot_qavgpool_s8", {}
+    if not {codes(m, k).dtype for k in "xy"} <= {S8, U8}:
+        kernel, types = "aot_qpool_ref", {"MAX": 0}
+        types |= {"XT": CODE_TYPES.index(x.dtype), "YT": CODE_TYPES.index(y.dtype)}
+    made = signed_output(c, m.y)
+    c.call(kernel, made, signed_input(c, m.x), mult, shift, params, instance=instance | types)
+    finish(c, m.y, made)
+
+
+def _cases(up: float) -> Iterator[Case]:
+    for shape, axes, dtype in (
+        ((3, 17), (1,), "int8"),
+        ((2, 9, 5), (1,), "uint8"),
+        ((2, 3, 4, 5), (1, 2), "int16"),
+        ((4, 3, 5), (0,), "int8"),
+    ):
+        count = math.prod(shape[a] for a in axes)
+        operands = (scale(0.0311), zero(7, dtype), i64(*axes))
+        result = (scale(0.0221 * up * count**0.5), zero(11, dtype))
+        yield case(codes_of(*shape, dtype=dtype), *operands, *result, const=(1, 2, 3, 4, 5))
+
+
+@mean.cases
+def mean_cases() -> Iterator[Case]:
+    yield from _cases(0.4)
+
+
+@total.cases
+def total_cases() -> Iterator[Case]:
+    yield from _cases(1.3)
