@@ -186,16 +186,22 @@ def test_options_are_checked() -> None:
             backends_for(names, options=Options(backends=names, backend_options=given))
 
 
-@pytest.mark.parametrize(("target", "machine"), [("cortex-m4", "256"), ("rv32imac", "64")])
-def test_boards_sleep_until_the_interrupt(target: str, machine: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("target", "machine", "weights"), [("cortex-m4", "256", "flash"), ("rv32imac", "64", "sram")]
+)
+def test_boards_sleep_until_the_interrupt(
+    target: str, machine: str, weights: str, tmp_path: Path
+) -> None:
     chip = load_target(target)
     need(chip.compiler)
     need(chip.emulator[0])
     proto = residual()
     want, _ = outputs(proto, tmp_path / "c")
     backends = (f"accel_sim:{machine}",)
+    told = {"accel_sim.weights": weights}
     out = tmp_path / "out"
-    aot.compile(proto, out, name="net", target=target, backends=backends).build()
+    options = Options(name="net", target=target, backends=backends, backend_options=told)
+    aot.compile(proto, out, options=options).build()
     for seed in range(2):
         np.savez(tmp_path / "in.npz", **feeds_of(proto, seed))
         where = str(tmp_path / "out.npz")

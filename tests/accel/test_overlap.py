@@ -81,6 +81,24 @@ def test_boards_compute_while_it_works(tmp_path: Path) -> None:
     np.testing.assert_allclose(made["w"], want[1], rtol=1e-5, atol=1e-6)
 
 
+MAIN = r"""
+#include <stdio.h>
+#include "aot_ax1.h"
+#include "tvmgen_net.h"
+int main(void) {
+    static int8_t x[5 * 11 * 9], y[24 * 11 * 9];
+    static float z[300], w[324];
+    struct tvmgen_net_inputs ins = {x, z};
+    struct tvmgen_net_outputs outs = {y, w};
+    uint32_t pc, address;
+    const int32_t status = tvmgen_net_run(&ins, &outs);
+    printf("%s: command ", ax1v1_256_aot_fault(&pc, &address));
+    printf("%u, address %u, %s\n", pc / 16, address, aot_status_text((aot_status)status));
+    return status != AOT_VENDOR;
+}
+"""
+
+
 def test_a_fault_ends_the_run(tmp_path: Path) -> None:
     """A region that is smaller than the compiler said: the machine stops at its border."""
     out = tmp_path / "out"
@@ -92,6 +110,15 @@ def test_a_fault_ends_the_run(tmp_path: Path) -> None:
     library = bundle.build().load()
     with pytest.raises(VerifyError, match="run returned status"):
         library(*feeds_of(beside()).values())
+    main_c = tmp_path / "main.c"
+    main_c.write_text(MAIN)
+    flags = [f"-I{out}/bundle/include", f"-I{out}/bundle/src/vendor/accel_sim"]
+    libraries = [f"{out}/lib/lib{n}.a" for n in ("net", "net_vendors")]
+    program = str(tmp_path / "main")
+    line = ["cc", *flags, str(main_c), *libraries, "-lm", "-o", program]
+    subprocess.run(line, check=True)
+    text = subprocess.run([program], check=True, capture_output=True, text=True).stdout
+    assert text.startswith("a byte outside its region: command ")
 
 
 # -- the order, on programs -----------------------------------------------------------------------

@@ -137,3 +137,11 @@ aot_status AX1_NAME(aot_wait)(void **slot, const void *scratch, const void *r3, 
     AOT_UNLOCK(&aot_ax1_lock);
     return aot_ax1_result(slot);
 }
+
+const char *AX1_NAME(aot_fault)(uint32_t *pc, uint32_t *address) {
+    ax1_report report;
+    AX1_NAME(driver_report)(&report);
+    *pc = report.pc;
+    *address = report.address;
+    return AX1_NAME(driver_text)(report.fault);
+}

@@ -46,10 +46,12 @@ typedef ax1v1_64_aot_run_params ax1v1_512_aot_start_params;
 /* open: the machine is there, commands and constants are what the compiler wrote; close: nothing.
  *
  * run: starts the program, waits for its end. AOT_VENDOR if it stopped with a fault or nobody
- * answers: ax1v1_<MAC/cycle>_driver_report then tells the fault, the command and the address.
+ * answers.
  * start, wait: the same in two steps, other calls in between; the memory of the regions belongs to
  * the machine until then. One program at a time has the machine: another start waits for its end.
  * `weights` and `scratch` may be NULL where their sizes are 0; regions past `count` are NULL. */
+/* fault: what stopped the last program ("no fault"), the byte of its commands, and the byte of
+ * memory that does not exist (0: none). */
 #define AOT_AX1_DECLARE(macs)                                                                      \
     aot_status ax1v1_##macs##_aot_open(void **slot, const void *commands, const void *weights,     \
                                        const ax1v1_##macs##_aot_open_params *p);                   \
@@ -64,7 +66,8 @@ typedef ax1v1_64_aot_run_params ax1v1_512_aot_start_params;
                                         const ax1v1_##macs##_aot_run_params *p);                   \
     aot_status ax1v1_##macs##_aot_wait(void **slot, const void *scratch, const void *r3,           \
                                        const void *r4, const void *r5, const void *r6,             \
-                                       const void *r7);
+                                       const void *r7);                                            \
+    const char *ax1v1_##macs##_aot_fault(uint32_t *pc, uint32_t *address);
 
 AOT_AX1_DECLARE(64)
 AOT_AX1_DECLARE(256)

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from aot.vendor.backend import Pattern, RegionView
 
 FLASH, WRITABLE = 1, 2
+#: Constants in this section of a board's image are copied to RAM at start-up.
+RAM = ".data.ax1_weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,8 @@ class Lowering:
         stream = c.const(np.frombuffer(compiled.stream, np.uint8), "commands")
         weights = stream  # of which no byte is read if there are none
         if compiled.weights:
-            weights = c.const(np.frombuffer(compiled.weights, np.uint8), "tiles")
+            ram = RAM if self.options.weights == "sram" and c.target.board else ""
+            weights = c.const(np.frombuffer(compiled.weights, np.uint8), "tiles", section=ram)
         prefix = f"ax1v{VERSION}_{self.config.macs}_aot"
         crc = {
             "commands": len(compiled.stream),
