@@ -26,7 +26,7 @@ LEVEL = "-O2"
 WEIGHTS_ALIGN = 16
 #: Where the built-in arena goes unless the memory it is placed in names a section.
 ARENA = ".bss.aot_arena"
-_SHARED = ("board.h", "measure.h", "runner.c", "semihost.c", "trace.h")
+_SHARED = ("board.h", "measure.h", "runner.c", "self_test.h", "semihost.c", "trace.h")
 
 
 def needs_of(program: Program, arena_bytes: int, constants_bytes: int) -> Needs:
