@@ -257,8 +257,9 @@ def _elementwise(layer: Layer, values: list[Array]) -> Array:
         return layer.table[a + 128]
     if kind == "softmax":
         assert layer.table is not None and r is not None
+        last = r.za - (256 if r.za > 127 else 0)
         s = VSet(instr("VSET0", {
-            "slot": 0, "mult": int(r.mult[0]), "shift": int(r.shift[0]), "za": r.za - (256 if r.za > 127 else 0),
+            "slot": 0, "mult": int(r.mult[0]), "shift": int(r.shift[0]), "za": last,
             "zero": r.zero, "rq": int(r.rq),
         }))  # fmt: skip
         rows = [arith.softmax(row, layer.table, s) for row in a.reshape(-1, a.shape[2])]

@@ -66,6 +66,6 @@ def _better(
 ) -> bool:
     if small >= size or small > 65535:
         return False
-    if options.compress == "on" or options.objective == "flash":
+    if options.compress == "on" or options.objective in ("flash", "energy"):
         return True
     return linear_cycles(c, flash, size, small, zeros) < linear_cycles(c, flash, size)

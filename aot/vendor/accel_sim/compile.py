@@ -18,6 +18,7 @@ from aot.vendor.accel_sim.blob import Blob, pack_loads
 from aot.vendor.accel_sim.checks import fits, layer_cycles, limits, refuse
 from aot.vendor.accel_sim.compose import Composer, Layout
 from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.energy import traffic
 from aot.vendor.accel_sim.estimate import Timeline, estimate
 from aot.vendor.accel_sim.finish import reports, stream_of, written
 from aot.vendor.accel_sim.fitting import planned
@@ -152,9 +153,13 @@ class _Trials:
         return blob, b.loads, regions, _nodes(c, regions, b.items, b.loads)
 
     def quick(self, layout: Layout) -> tuple[int, int]:
-        """(cycles without what tokens add, items), to compare layouts by."""
-        _, _, _, lists = self._begin(layout)
-        return merge(self.config, True, *lists, POLICIES[0])[1], len(lists[0])
+        """(cycles without what tokens add or picojoules, items), to compare layouts by."""
+        _, _, regions, lists = self._begin(layout)
+        total = merge(self.config, True, *lists, POLICIES[0])[1]
+        if self.options.objective == "energy":
+            steps = (node.item.stepped() for nodes in lists for node in nodes)
+            total = int(traffic(steps, self.config, regions).energy())
+        return total, len(lists[0])
 
     def finish(self, layout: Layout) -> _Trial:
         """The best program of a layout."""

@@ -91,12 +91,14 @@ class Fitter:
         """A layout with what is streamed now, or None after something else was."""
         rooms = self.rooms()
         if rooms and min(rooms) < 0:
-            return self._evict(rooms.index(min(rooms)))
+            self._evict(rooms.index(min(rooms)))
+            return None
         tilings, single = [], set()
         for number, room in enumerate(rooms):
             found = self.cut(number, room)
             if found is None:
-                return self._evict(number)
+                self._evict(number)
+                return None
             tilings.append(found[0])
             single |= {number} if found[1] else set()
         layout = Layout(tilings, set(self.streamed), single)
@@ -107,7 +109,8 @@ class Fitter:
             self.slack += 1024
             return None
         self.slack = 0
-        return self._evict(rooms.index(min(rooms)))
+        self._evict(rooms.index(min(rooms)))
+        return None
 
     def _evict(self, group: int) -> None:
         """Stream the largest root that is there in a group."""

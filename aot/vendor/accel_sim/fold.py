@@ -32,8 +32,8 @@ def fold(network: Network, c: Config) -> Network:
 
     def turned(index: int) -> int:
         t = tensors[index]
-        shape = {"height": t.height * t.width, "width": 1}
-        tensors.append(replace(t, **shape, where="inner", strides=None, data=None))
+        tall = replace(t, height=t.height * t.width, width=1)
+        tensors.append(replace(tall, where="inner", strides=None, data=None))
         return len(tensors) - 1
 
     for layer in network.layers:

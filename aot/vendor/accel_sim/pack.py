@@ -27,11 +27,11 @@ Array = np.ndarray[Any, Any]
 
 def _blocks_of(weights: bytes) -> tuple[Array, Array, Array]:
     """(codes folded to numbers from 0, which are there, kind of every block), blocks by row."""
-    codes = np.frombuffer(weights, np.int8).astype(np.int64)
+    codes: Array = np.frombuffer(weights, np.int8).astype(np.int64)
     count = -(-len(codes) // BLOCK)
-    folded = np.zeros(count * BLOCK, np.int64)
+    folded: Array = np.zeros(count * BLOCK, np.int64)
     folded[: len(codes)] = np.where(codes >= 0, 2 * codes, -2 * codes - 1)
-    there = np.arange(count * BLOCK) < len(codes)
+    there: Array = np.arange(count * BLOCK) < len(codes)
     folded, there = folded.reshape(-1, BLOCK), there.reshape(-1, BLOCK)
     lengths = there.sum(axis=1)
     sizes = [(folded >> k).sum(axis=1) + lengths * (k + 1) for k in range(RAW)]

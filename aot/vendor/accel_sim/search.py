@@ -20,8 +20,9 @@ BUDGET = 3000
 #: Networks of more layers are not searched.
 LAYERS = 100
 LOADS = ((1024, 4), (2048, 2), (2048, 4), (4096, 2), (8192, 1), (14336, 1))
-#: Cuts of a layer that are tried, if they take no more than so much longer on their own.
-CUTS, LONGER = 4, 1.25
+#: Cuts of a layer that are tried, if they take no more than so much longer on their own (SAVING:
+#: where energy counts).
+CUTS, LONGER, SAVING = 4, 1.25, 2.0
 
 
 def search(
@@ -66,8 +67,9 @@ def _trials(
         if layer.kind not in ("conv", "dw") or fitter.passing(n):
             continue
         scored = fitter.scored(n)
+        longer = LONGER if options.objective != "energy" else SAVING
         for rank, (cost, _) in enumerate(scored[1 : 1 + CUTS], 1):
-            if cost.alone <= LONGER * scored[0][0].alone:
+            if cost.alone <= longer * scored[0][0].alone:
                 ranked.append((rank, -scored[0][0].alone, n))
     for rank, _, n in sorted(ranked):
         t = fitter.scored(n)[rank][1]
