@@ -153,8 +153,11 @@ def test_the_stream_of_a_network_is_short_and_busy():
 def test_the_objective_energy_saves_energy(monkeypatch):
     monkeypatch.setattr("aot.vendor.accel_sim.search.BUDGET", 4000)
     found = {}
+    n = Net(5)
+    x = n.conv(n.input(24, 24, 16), 16, 3, 3)
+    network = n.network(n.conv(x, 32, 3, 3))
     for objective in ("latency", "energy"):
-        c = compile_network(kws(), config(256), AccelOptions(objective=objective))
+        c = compile_network(network, config(256), AccelOptions(objective=objective))
         found[objective] = traffic(expand(c.stream), config(256), c.regions).energy(), c
     assert found["energy"][0] < found["latency"][0]
     tilings = [[x.tiling for x in c.layers] for _, c in found.values()]
