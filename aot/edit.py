@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 Shape = Sequence[int]
 FRESH = " "
 """In names this module makes up, until `name_everything` runs."""
+WIDE = 64
+"""Inputs beyond which a node is taken apart by hand."""
 
 
 def graphs(model: ir.Model) -> Iterator[ir.Graph]:
@@ -139,6 +141,8 @@ class Editor:
     def remove(self, *nodes: ir.Node) -> None:
         """Take nodes nobody reads any more out of the graph."""
         for node in nodes:
+            if len(node.inputs) > WIDE:
+                _detach(node)
             self.graph.remove(node, safe=True)
         self.changed = True
 
@@ -171,6 +175,14 @@ class Editor:
         return f"{hint.split(FRESH)[0]}{FRESH}{count}"
 
 
+def _detach(node: ir.Node) -> None:
+    """Let a node read nothing: onnx_ir copies all inputs once for each that it takes away."""
+    for index, value in enumerate(node.inputs):
+        if value is not None:
+            value._remove_usage(node, index)
+    node._inputs = ()
+
+
 def _is_fresh(value: ir.Value) -> bool:
     """Whether the value has no name of the user's, and may take one."""
     return FRESH in str(value.name) and value.producer() is not None
@@ -200,6 +212,8 @@ def attribute_of(name: str, value: Any) -> ir.Attr:
         return ir.AttrFloat32(name, value)
     if isinstance(value, str):
         return ir.AttrString(name, value)
+    if any(isinstance(v, str) for v in value):
+        return ir.AttrStrings(name, list(value))
     return ir.AttrInt64s(name, [int(v) for v in value])
 
 

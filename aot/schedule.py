@@ -18,13 +18,18 @@ import heapq
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from aot.errors import UnsupportedError
 from aot.memory.alias import decide
 from aot.memory.frame import framed, is_framed, unframed
-from aot.memory.live import Use, Uses, segments, uses_of
+from aot.memory.live import Use, Uses, segments, total_life, uses_of
 from aot.program import Program, Role, Tensor
 
 #: Evaluations of (state, ready call) spent at most, by the exact search and by the beam each.
 EFFORT = 50_000
+#: Calls beyond which the program's own order is kept: sets of calls are bit sets of that length.
+MOST_CALLS = 4096
+#: Steps that all values may live together (MobileNetV2: 300; a chain of n calls: 2 n).
+MOST_LIFE = 10_000_000
 #: Ready calls that the beam looks at from either end once its effort is used up.
 FEW = 40
 
@@ -34,10 +39,16 @@ Path = tuple[int, "Path | None"] | None
 
 def schedule(program: Program, effort: int = EFFORT) -> Program:
     """`program` with its calls in the best order found; `schedule_optimal` if that is proven."""
+    life = total_life(program)
+    if life > MOST_LIFE:
+        what = f"the values of {len(program.calls)} calls live {life} steps in all"
+        raise UnsupportedError(f"{what} (limit {MOST_LIFE}): too much to plan")
     return unframed(_schedule(framed(program, cyclic=False), effort))
 
 
 def _schedule(program: Program, effort: int) -> Program:
+    if len(program.calls) > MOST_CALLS:
+        return replace(program, schedule_optimal=_is_forced(program))
     graph = _graph(program)
     peak, bound = graph.peak(range(len(program.calls))), graph.bound()
     if peak <= bound:
@@ -50,6 +61,12 @@ def _schedule(program: Program, effort: int) -> Program:
         return _finish(program, program, graph, -1)
     other = replace(program, calls=tuple(program.calls[v] for v in order))
     return _finish(program, other, graph, graph.peak(order) if found.proven else -1)
+
+
+def _is_forced(program: Program) -> bool:
+    """Whether every call reads what the one before it wrote: there is one order only."""
+    pairs = zip(program.calls, program.calls[1:], strict=False)
+    return all(not set(a.writes()).isdisjoint(b.reads()) for a, b in pairs)
 
 
 def _finish(program: Program, other: Program, graph: _Graph, proven: int) -> Program:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import sys
 import time
@@ -26,6 +27,7 @@ def run(a: argparse.Namespace) -> int:
 
     options = options_of(a)
     out = Path(a.output)
+    gc.set_threshold(200_000, 20, 100)  # a graph lives until the end: looking for garbage is a loss
     began = time.process_time()
     with Staged(a.verbose, a.quiet) as progress:
         compiled = compile_to(Path(a.model), out, options, progress, not a.no_configure)

@@ -80,7 +80,7 @@ def string(text: str) -> str:
 def plain(text: str) -> str:
     """`text` on one line of harmless ASCII, all else percent-encoded, cut to a readable length."""
     pieces = []
-    for c in text:
+    for c in text[: MAX_COMMENT + 1]:
         if c in _PLAIN:
             pieces.append(c)
         else:

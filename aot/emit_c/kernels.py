@@ -41,7 +41,7 @@ def collect(headers: Iterable[str]) -> Headers:
     found: dict[str, Path] = {}
     contents: dict[str, bytes] = {}
     queue: list[tuple[Path, str]] = []
-    for header in headers:
+    for header in dict.fromkeys(headers):
         path = Path(header)
         path = path if path.is_absolute() else runtime_c() / "kernels" / header
         direct.setdefault(ctext.header_name(path.name))

@@ -88,8 +88,16 @@ def manifest_of(
 
 
 def dump(manifest: Mapping[str, Any]) -> bytes:
-    """The manifest as text, one key or list item a line."""
-    return (json.dumps(manifest, indent=1, ensure_ascii=True) + "\n").encode("ascii")
+    """The manifest as text: a line for each key, and for each item of a list."""
+    lines = [f" {json.dumps(k)}: {_lines(v)}" for k, v in manifest.items()]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("ascii")
+
+
+def _lines(value: Any) -> str:
+    """JSON of `value`; a line for each record of a list (Python's own indenting is slow)."""
+    if not isinstance(value, list | tuple) or not value:
+        return json.dumps(value, ensure_ascii=True)
+    return "[\n  " + ",\n  ".join(json.dumps(v, ensure_ascii=True) for v in value) + "\n ]"
 
 
 def sources_of(files: Mapping[str, File]) -> list[dict[str, Any]]:

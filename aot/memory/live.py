@@ -123,12 +123,19 @@ def segments(uses: Sequence[Use], nbytes: int) -> list[tuple[int, int, int, int]
     if all(u.begin == 0 and u.end == nbytes for u in uses):
         return [(0, nbytes, uses[0].call, uses[-1].call)]
     cuts = sorted({u.begin for u in uses} | {u.end for u in uses})
-    found = []
-    for begin, end in pairwise(cuts):
-        calls = [u.call for u in uses if u.meets(begin, end)]
-        if calls:
-            found.append((begin, end, calls[0], calls[-1]))
-    return found
+    place = {cut: i for i, cut in enumerate(cuts)}
+    span: dict[int, tuple[int, int]] = {}
+    for use in uses:
+        for i in range(place[use.begin], place[use.end]):
+            span[i] = (span[i][0] if i in span else use.call, use.call)
+    return [(cuts[i], cuts[i + 1], *span[i]) for i in sorted(span)]
+
+
+def total_life(program: Program) -> int:
+    """Steps that the arena's tensors live, added up: what planning takes time and memory for."""
+    uses = uses_of(program).by_root
+    kept = [found for root, found in uses.items() if program.tensors[root].role in ARENA_ROLES]
+    return sum(found[-1].call - found[0].call + 1 for found in kept)
 
 
 def heights(uses: Sequence[Use], nbytes: int) -> list[int]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 
@@ -50,7 +51,7 @@ def concat_to_kernel(c: LowerContext, m: Match) -> None:
     if not parts:
         move(c, m.y, m.xs[0], [Axis(0, 1, 1)])
         return
-    starts = [sum(p.shape[axis] for p in parts[:i]) for i in range(len(parts))]
+    starts = [0, *itertools.accumulate(p.shape[axis] for p in parts)][:-1]
     block = m.y.layout.block if axis == 1 and m.y.layout.blocked else 0
     if block and is_channels_last(m.y, m.y.layout):
         axis, block = m.y.rank, 0

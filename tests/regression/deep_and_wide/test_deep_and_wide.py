@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Graphs of many nodes: time grew with the square of their number, in six places.
+
+`benchmarks`-sized ones (a hundred thousand nodes) are in tests/hostile; these are as small as shows
+the square: processor time per node may not grow.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import onnx
+import pytest
+
+from aot.errors import UnsupportedError
+from aot.memory.live import total_life
+from aot.options import Options
+from aot.pipeline import compile_model
+from graphs import model
+
+
+def chain(count: int) -> onnx.ModelProto:
+    ops = ("Exp", "Tanh", "Neg")
+    rows = [(ops[i % 3], f"v{i}", f"v{i + 1}") for i in range(count)]
+    return model(rows, {"v0": [2]}, {f"v{count}": [2]})
+
+
+def tree(count: int) -> onnx.ModelProto:
+    rows = [("Exp", "x", f"e{i}") for i in range(count)]
+    rows.append(("Sum", " ".join(f"e{i}" for i in range(count)), "y"))
+    return model(rows, {"x": [2]}, {"y": [2]})
+
+
+def split(count: int) -> onnx.ModelProto:
+    parts = " ".join(f"p{i}" for i in range(count))
+    rows = [
+        ("Split", "x", parts, {"axis": 0, "num_outputs": count}),
+        ("Concat", parts, "y", {"axis": 0}),
+    ]
+    return model(rows, {"x": [count]}, {"y": [count]})
+
+
+def seconds(proto: onnx.ModelProto) -> float:
+    start = time.process_time()
+    compile_model(proto, Options(name="net"))
+    return time.process_time() - start
+
+
+@pytest.mark.parametrize("build", [chain, tree, split])
+def test_time_grows_with_the_nodes(build: Callable[[int], onnx.ModelProto]) -> None:
+    seconds(build(20))  # imports
+    few = min(seconds(build(300)) for _ in range(2))
+    many = seconds(build(1200))
+    assert many < 10 * few + 0.5, (few, many)
+
+
+def test_a_long_program_keeps_its_order() -> None:
+    compiled = compile_model(chain(4200), Options(name="net"))
+    assert compiled.program.schedule_optimal
+    assert compiled.plan.arena_bytes == compiled.plan.alignment
+
+
+def test_values_that_all_live_long_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [("Add", f"v{i} v{i // 2}", f"v{i + 1}") for i in range(60)]
+    proto = model(rows, {"v0": [2]}, {"v60": [2]})
+    compiled = compile_model(proto, Options(name="net"))
+    life = total_life(compiled.program)
+    assert 60 * 5 < life < 60 * 60
+    monkeypatch.setattr("aot.schedule.MOST_LIFE", life - 1)
+    with pytest.raises(UnsupportedError, match=f"live {life} steps"):
+        compile_model(proto, Options(name="net"))
