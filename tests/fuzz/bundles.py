@@ -51,6 +51,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "dnnl_cost": {"backends": ("dnnl",), "partition": "cost"},
     "both": {"backends": ("dnnl", "cblas")},
     "cblas_cost": {"backends": ("cblas",), "partition": "cost"},
+    "accel_sim": {"backends": ("accel_sim",)},
+    "accel_sim_64": {"backends": ("accel_sim:64",), "objective": "ram"},
 }
 SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
 
