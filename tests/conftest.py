@@ -22,6 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default="",
         help="the vendor that tests/vendor/test_backend.py examines (the one of the examples)",
     )
+    parser.addoption("--backend-target", default="host", help="the target it is examined on (host)")
 
 
 @pytest.fixture(scope="session")

@@ -122,10 +122,13 @@ def build(out: Path, environment: dict[str, str]) -> None:
         assert done.returncode == 0, done.stderr[-3000:]
 
 
-def compile_parts(parts: list[Part], vendor: str, out: Path) -> list[np.ndarray]:
+def compile_parts(
+    parts: list[Part], vendor: str, out: Path, target: str = "host"
+) -> list[np.ndarray]:
     """Write the bundle of all parts; the arrays to run it on."""
     model, arrays = merge(parts)
-    compile_to(model, out, Options(name="net", backends=(vendor,)), configure=False)
+    options = Options(name="net", backends=(vendor,), target=target)
+    compile_to(model, out, options, configure=False)
     return arrays
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The conformance kit of vendors: pytest tests/vendor/test_backend.py --backend NAME.
+"""The conformance kit of vendors: pytest tests/vendor/test_backend.py --backend NAME, on this
+machine or on the target of --backend-target NAME.
 
 Every case of every operator and random networks go to the vendor. What it takes must be right, in
 one bundle with everything else; what it refuses, though it has a pattern for that operator, must
@@ -131,11 +132,16 @@ def test_checks_do_not_depend_on_the_order_of_questions(
 
 @pytest.mark.parametrize("switch", ["ON", "OFF"])
 def test_what_is_taken_is_right_with_the_vendor_and_without(
-    vendor: Backend, examined: tuple[list[merged.Part], list[str]], tmp_path: Path, switch: str
+    vendor: Backend,
+    examined: tuple[list[merged.Part], list[str]],
+    tmp_path: Path,
+    switch: str,
+    request: pytest.FixtureRequest,
 ) -> None:
     parts = [p for p in examined[0] if not _has_nan(p)]
     out = tmp_path / "out"
-    arrays = merged.compile_parts(parts, vendor.name, out)
+    target = request.config.getoption("--backend-target")
+    arrays = merged.compile_parts(parts, vendor.name, out, target)
     option = f"-DAOT_{vendor.name.upper()}={switch}"
     bundle = str(out / "bundle")
     for command in (
