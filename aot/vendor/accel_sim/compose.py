@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aot.vendor.accel_sim.builder import Buffer, Builder, System
+from aot.vendor.accel_sim.cascade import Turns, rings, rows_needed
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.kinds import DType
 from aot.vendor.accel_sim.layers import (
@@ -14,9 +15,6 @@ from aot.vendor.accel_sim.layers import (
     RowStep,
     Tiling,
     Vectors,
-    first_row,
-    rows_read,
-    windowed,
 )
 from aot.vendor.accel_sim.network import Layer, Tensor
 from aot.vendor.accel_sim.nodes import SPILL
@@ -33,7 +31,8 @@ class Layout:
 
     `single`: groups whose rings hold one step, not two. `bases` are bytes of SPM by (root,) or, for
     tensors of streamed roots, (tensor, group), `rings` rows by (tensor, group), `spills` bytes in
-    region 2 by root. `chunk`, `groups`: see Builder.
+    region 2 by root. `chunk`, `groups`: see Builder. `cascades`: (first, last) of layers that take
+    turns; tensors in `passed` are seen by them alone and have a ring.
     """
 
     tilings: list[Tiling]
@@ -47,6 +46,21 @@ class Layout:
     top: int = 0
     chunk: int = 1024
     groups: int = 2
+    cascades: tuple[tuple[int, int], ...] = ()
+    passed: frozenset[int] = frozenset()
+
+    def span(self, layer: int) -> tuple[int, int]:
+        """The first and the last of the layers that take turns with one."""
+        return next((s for s in self.cascades if s[0] <= layer <= s[1]), (layer, layer))
+
+    def spans(self, count: int) -> list[tuple[int, int]]:
+        """All of them, in order."""
+        return list(dict.fromkeys(self.span(n) for n in range(count)))
+
+    def windowed(self, plan: Plan, index: int) -> bool:
+        """Whether a tensor is not in SPM as a whole."""
+        root = plan.places[index].root
+        return root in self.streamed or root in self.passed
 
 
 def stepped(b: Builder, number: int, layer: Layer, tiling: Tiling) -> list[RowStep]:
@@ -55,28 +69,18 @@ def stepped(b: Builder, number: int, layer: Layer, tiling: Tiling) -> list[RowSt
     return kind(b, number, layer, tiling).steps()
 
 
-def ring_rows(plan: Plan, layer: Layer, tiling: Tiling, index: int, single: bool) -> int:
+def ring_rows(
+    plan: Plan, layer: int, tilings: Mapping[int, Tiling], index: int, single: bool
+) -> int:
     """Rows of a streamed tensor that a layer needs in SPM: of two steps, or of one (`single`)."""
-    t, y = plan.tensors[index], plan.tensors[layer.output]
-    rows = tiling.step(y.height)
-    steps = [(at, min(at + rows, y.height)) for at in range(0, y.height, rows)]
-    most = rows if index == layer.output else 0
-    for first, last in steps:
-        low, high = rows_needed(plan, layer, index, first, last)
-        most = max(most, high - low)
-    stride = layer.window.sh if windowed(layer, index) else 1
-    return min(t.height, most + (0 if single else rows * stride))
+    return rings(plan, (layer,), tilings, (index,), single)[index]
 
 
-def rows_needed(plan: Plan, layer: Layer, index: int, first: int, last: int) -> tuple[int, int]:
-    """(first, end) of the rows of a tensor that some rows of the output read, by every operand."""
-    t = plan.tensors[index]
-    windows = [n for n, other in enumerate(layer.inputs) if other == index]
-    low, high = t.height, 0
-    for n in windows:
-        low = min(low, first_row(layer, n, t, first))
-        high = max(high, rows_read(layer, n, t, last))
-    return min(low, high), high
+def passing(plan: Plan, layout: Layout, span: tuple[int, int]) -> list[int]:
+    """The tensors of some layers that have windows."""
+    layers = plan.layers[span[0] : span[1] + 1]
+    used = {n for layer in layers for n in (*layer.inputs, layer.output)}
+    return sorted(n for n in used if layout.windowed(plan, n))
 
 
 def uses(plan: Plan) -> dict[int, list[int]]:
@@ -90,10 +94,13 @@ def uses(plan: Plan) -> dict[int, list[int]]:
     return found
 
 
-def joined(plan: Plan, streamed: set[int]) -> dict[int, int]:
+def joined(plan: Plan, layout: Layout) -> dict[int, int]:
     """Roots that can take the place of an operand that ends there: result -> operand."""
     touched, found = uses(plan), dict[int, int]()
+    kept_out = layout.streamed | layout.passed
     for g, layer in enumerate(plan.layers):
+        if layout.span(g) != (g, g):
+            continue
         if layer.kind in ("conv", "dw"):
             candidates = layer.inputs[1:]
         elif layer.kind in ("max", "average", "softmax"):
@@ -107,7 +114,7 @@ def joined(plan: Plan, streamed: set[int]) -> dict[int, int]:
             same = plan.tensors[index].shape == plan.tensors[y].shape
             alone = plan.whole(index) and plan.whole(y)
             ends = touched[plan.places[index].root][-1] == g and touched[y][0] == g if alone else 0
-            if same and alone and ends and not {index, y} & streamed:
+            if same and alone and ends and not {index, y} & kept_out:
                 found[y] = index
                 break
     return found
@@ -115,22 +122,22 @@ def joined(plan: Plan, streamed: set[int]) -> dict[int, int]:
 
 def requests(plan: Plan, layout: Layout) -> list[Request]:
     """What has to be in SPM, and when; sets `rings` and `merged`."""
-    layout.merged = joined(plan, layout.streamed)
+    layout.merged = joined(plan, layout)
     layout.rings = {}
     found: list[Request] = []
-    for g, layer in enumerate(plan.layers):
-        for index in sorted({*layer.inputs, layer.output}):
-            if plan.places[index].root not in layout.streamed:
-                continue
+    for span in layout.spans(len(plan.layers)):
+        members = range(span[0], span[1] + 1)
+        own = passing(plan, layout, span)
+        single = any(m in layout.single for m in members)
+        for index, rows in rings(plan, members, layout.tilings, own, single).items():
             t = plan.tensors[index]
-            rows = ring_rows(plan, layer, layout.tilings[g], index, g in layout.single)
-            layout.rings[index, g] = rows
+            layout.rings[index, span[0]] = rows
             size = rows * t.width * t.channels * t.itemsize
-            found.append(Request((index, g), g, g, size))
+            found.append(Request((index, span[0]), *span, size))
     spans = {
-        root: [groups[0], groups[-1]]
-        for root, groups in uses(plan).items()
-        if groups and root not in layout.streamed
+        root: [layout.span(layers[0])[0], layout.span(layers[-1])[1]]
+        for root, layers in uses(plan).items()
+        if layers and not layout.windowed(plan, root)
     }
     for result in sorted(layout.merged, reverse=True):
         base = _base(layout, result)
@@ -210,46 +217,61 @@ class Composer:
             region, offset = SPILL, self.layout.spills[base]
         return System(region, offset + further, (row, pixel, channel), dtype)
 
-    def streamed(self, index: int) -> bool:
-        """Whether a tensor stays in the system and passes through a window of SPM."""
-        return self.plan.places[index].root in self.layout.streamed
-
     def run(self) -> Builder:
         """Everything."""
-        for g, layer in enumerate(self.plan.layers):
-            self._buffers(g, layer)
-            done = 0
-            for step in stepped(self.b, g, layer, self.layout.tilings[g]):
-                for index in dict.fromkeys(layer.inputs):
-                    self._feed(g, layer, index, step)
-                step.emit()
-                done = self._store(g, layer.output, done, step.last)
-            self.b.forget(g)
-            self._finish(g)
+        for span in self.layout.spans(len(self.plan.layers)):
+            self._group(span)
         return self.b
 
-    def _buffers(self, g: int, layer: Layer) -> None:
-        self.b.windows = {}
-        for index in (*layer.inputs, layer.output):
-            root = self.plan.places[index].root
-            if root not in self.layout.streamed:
-                self.b.buffers[root] = Buffer(self.layout.bases[root,])
-                continue
-            ring, height = self.layout.rings[index, g], self.plan.tensors[index].height
-            at = self.layout.bases[index, g]
-            self.b.windows[index] = Buffer(at, 0 if ring == height else ring)
-            self.feeds.pop(index, None)
+    def _group(self, span: tuple[int, int]) -> None:
+        """Layers that take turns, mostly one."""
+        members = range(span[0], span[1] + 1)
+        self._buffers(span)
+        turns = Turns(self.plan, members, self.layout.tilings)
+        layers = self.plan.layers
+        steps = {m: stepped(self.b, m, layers[m], self.layout.tilings[m]) for m in members}
+        done = dict.fromkeys(members, 0)
+        for m, number in turns.order():
+            step = steps[m][number]
+            for index in dict.fromkeys(layers[m].inputs):
+                self._feed(m, index, step, turns)
+            step.emit()
+            done[m] = self._store(m, layers[m].output, done[m], step.last)
+        for m in members:
+            self.b.forget(m)
+            self._finish(m)
 
-    def _feed(self, g: int, layer: Layer, index: int, step: RowStep) -> None:
+    def _buffers(self, span: tuple[int, int]) -> None:
+        """Where everything that some layers touch lies."""
+        self.b.windows = {}
+        for layer in self.plan.layers[span[0] : span[1] + 1]:
+            for index in (*layer.inputs, layer.output):
+                if not self.layout.windowed(self.plan, index):
+                    root = self.plan.places[index].root
+                    self.b.buffers[root] = Buffer(self.layout.bases[root,])
+                    continue
+                ring = self.layout.rings[index, span[0]]
+                at = self.layout.bases[index, span[0]]
+                height = self.plan.tensors[index].height
+                self.b.windows[index] = Buffer(at, 0 if ring == height else ring)
+                self.feeds.pop(index, None)
+
+    def _feed(self, g: int, index: int, step: RowStep, turns: Turns) -> None:
         """Load what a step reads and is not there."""
-        t = self.plan.tensors[index]
-        low, high = rows_needed(self.plan, layer, index, step.first, step.last)
-        if self.streamed(index):
-            self._from(index).ensure(g, low, high, self.layout.rings[index, g])
+        t, layer = self.plan.tensors[index], self.plan.layers[g]
+        root = self.plan.places[index].root
+        high = rows_needed(self.plan, layer, index, step.first, step.last)[1]
+        if root in self.layout.passed or (
+            turns.maker(index) is not None and root in self.layout.streamed
+        ):
+            return
+        if root in self.layout.streamed:
+            ring = self.layout.rings[index, turns.members[0]]
+            self._from(index).ensure(g, turns.low(index), high, ring)
         elif _outside(t):
-            self._from(index).ensure(g, low, high, t.height)
+            self._from(index).ensure(g, 0, high, t.height)
         else:
-            self._inputs(g, self.plan.places[index].root)
+            self._inputs(g, root)
 
     def _from(self, index: int) -> _Feed:
         return self.feeds.setdefault(index, _Feed(self, index))
@@ -264,8 +286,10 @@ class Composer:
     def _store(self, g: int, index: int, done: int, rows: int) -> int:
         """Store rows of a result that are complete; the rows that are stored."""
         t = self.plan.tensors[index]
-        streamed = self.streamed(index)
-        if not streamed and not (t.where == "output" and self.plan.whole(index)):
+        root = self.plan.places[index].root
+        streamed = root in self.layout.streamed
+        whole = t.where == "output" and self.plan.whole(index)
+        if root in self.layout.passed or not (streamed or whole):
             return rows
         row = t.width * t.channels * t.itemsize
         if not streamed and (rows - done) * row < MIN_PIECE and rows < t.height:
@@ -292,7 +316,7 @@ class Composer:
     def _whole(self, g: int, index: int) -> None:
         """Store a result whose root is complete (streamed ones are there already)."""
         self.stored.add(index)
-        if self.streamed(index):
+        if self.plan.places[index].root in self.layout.streamed:
             return
         self._inputs(g, self.plan.places[index].root)
         self.b.move("ST", g, index, self.home(index), 0, self.plan.tensors[index].height)

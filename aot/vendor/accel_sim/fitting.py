@@ -55,23 +55,23 @@ class Fitter:
         used = sorted({*layer.inputs, layer.output})
         return [n for n in used if self.plan.places[n].root in self.streamed]
 
-    def ring_bytes(self, layer: Layer, t: Tiling, single: bool, tensors: list[int]) -> int:
+    def ring_bytes(self, number: int, t: Tiling, single: bool, tensors: list[int]) -> int:
         """Bytes of the rings of a layer."""
         total = 0
         for n in tensors:
             x = self.plan.tensors[n]
-            rows = ring_rows(self.plan, layer, t, n, single)
+            rows = ring_rows(self.plan, number, {number: t}, n, single)
             total += -(-rows * x.width * x.channels * x.itemsize // 16) * 16
         return total
 
     def cut(self, number: int, room: int) -> tuple[Tiling, bool] | None:
         """(tiling, whether rings hold one step) in `room` bytes; the cheapest, two steps first."""
-        layer, tensors = self.plan.layers[number], self.passing(number)
+        tensors = self.passing(number)
         if not tensors:
             return self.choices(number)[0], False
         for single in (False, True):
             for t in self.choices(number):
-                if self.ring_bytes(layer, t, single, tensors) <= room:
+                if self.ring_bytes(number, t, single, tensors) <= room:
                     return t, single
         return None
 

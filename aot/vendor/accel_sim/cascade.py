@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Row cascades: layers that take turns, so that what passes between them needs few rows at a time.
+
+The steps of the last layer are asked for one after another; each first asks for the steps of the
+members before it that make the rows it reads. The order alone says how many rows of a tensor must
+be there at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aot.vendor.accel_sim.layers import Tiling, first_row, rows_read, windowed
+from aot.vendor.accel_sim.network import Layer
+from aot.vendor.accel_sim.places import Plan
+
+Rows = tuple[int, int]
+#: By number of the layer.
+Tilings = Sequence[Tiling] | Mapping[int, Tiling]
+
+
+def rows_needed(plan: Plan, layer: Layer, index: int, first: int, last: int) -> Rows:
+    """(first, end) of the rows of a tensor that some rows of the output read, by every operand."""
+    t = plan.tensors[index]
+    operands = [n for n, other in enumerate(layer.inputs) if other == index]
+    low, high = t.height, 0
+    for n in operands:
+        low = min(low, first_row(layer, n, t, first))
+        high = max(high, rows_read(layer, n, t, last))
+    return min(low, high), high
+
+
+def steps_of(height: int, tiling: Tiling) -> list[Rows]:
+    """(first, end) of the rows of every step."""
+    size = tiling.step(height)
+    return [(at, min(at + size, height)) for at in range(0, height, size)]
+
+
+@dataclass(slots=True)
+class Turns:
+    """Whose turn it is in a group of layers (`members` are their numbers, in order)."""
+
+    plan: Plan
+    members: Sequence[int]
+    tilings: Tilings
+    at: dict[int, int] = field(default_factory=dict)
+
+    def layer(self, member: int) -> Layer:
+        """A member."""
+        return self.plan.layers[member]
+
+    def steps(self, member: int) -> list[Rows]:
+        """Its steps."""
+        y = self.plan.tensors[self.layer(member).output]
+        return steps_of(y.height, self.tilings[member])
+
+    def maker(self, index: int) -> int | None:
+        """The member that makes a tensor."""
+        return next((m for m in self.members if self.layer(m).output == index), None)
+
+    def made(self, member: int) -> int:
+        """Rows that a member has made."""
+        done = self.at.get(member, 0)
+        return self.steps(member)[done - 1][1] if done else 0
+
+    def low(self, index: int) -> int:
+        """The first row of a tensor that a member still reads (its height: none)."""
+        found = self.plan.tensors[index].height
+        for m in self.members:
+            layer, done = self.layer(m), self.at.get(m, 0)
+            steps = self.steps(m)
+            if index in layer.inputs and done < len(steps):
+                found = min(found, rows_needed(self.plan, layer, index, *steps[done])[0])
+        return found
+
+    def order(self) -> Iterator[tuple[int, int]]:
+        """(member, number of its step) in the order of the program."""
+        last = self.members[-1]
+        for _ in self.steps(last):
+            yield from self._ask(last)
+        for m in self.members[:-1]:
+            inside = all(
+                n in self.members
+                for n, other in enumerate(self.plan.layers)
+                if self.layer(m).output in other.inputs
+            )
+            while not inside and self.at.get(m, 0) < len(self.steps(m)):
+                yield from self._ask(m)
+
+    def _ask(self, member: int) -> Iterator[tuple[int, int]]:
+        layer, number = self.layer(member), self.at.get(member, 0)
+        step = self.steps(member)[number]
+        for index in dict.fromkeys(layer.inputs):
+            maker = self.maker(index)
+            high = rows_needed(self.plan, layer, index, *step)[1]
+            while maker is not None and self.made(maker) < high:
+                yield from self._ask(maker)
+        yield member, number
+        self.at[member] = number + 1
+
+
+def rings(
+    plan: Plan, members: Sequence[int], tilings: Tilings, passing: Sequence[int], single: bool
+) -> dict[int, int]:
+    """Rows that each tensor of `passing` needs in SPM while the members take turns.
+
+    Tensors from and to the system get room for another step unless `single`.
+    """
+    turns = Turns(plan, members, tilings)
+    found = dict.fromkeys(passing, 1)
+    for member, number in turns.order():
+        layer = turns.layer(member)
+        first, last = turns.steps(member)[number]
+        for index in passing:
+            if index in layer.inputs and turns.maker(index) is None:
+                high = rows_needed(plan, layer, index, first, last)[1]
+                found[index] = max(found[index], high - turns.low(index))
+            elif index == layer.output:
+                low = turns.low(index)
+                read = low if any(index in turns.layer(m).inputs for m in members) else first
+                found[index] = max(found[index], last - min(read, first))
+    for index in passing:
+        extra = 0
+        for m in members:
+            layer = turns.layer(m)
+            rows = tilings[m].step(plan.tensors[layer.output].height)
+            if index in layer.inputs and turns.maker(index) is None:
+                extra = max(extra, rows * (layer.window.sh if windowed(layer, index) else 1))
+            elif index == layer.output and len(members) == 1:
+                extra = rows
+        found[index] = min(plan.tensors[index].height, found[index] + (0 if single else extra))
+    return found
