@@ -24,8 +24,8 @@ from aot.layout import PLAIN, Layout
 Array = np.ndarray[Any, Any]
 #: Types of codes.
 CODES = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
-#: Codes that several layers make may be so far off on average.
-DRIFT = 0.5
+#: Codes that several layers make may be so far off on average, or else correlate so well.
+DRIFT, CORRELATION = 0.5, 0.98
 Key = tuple[int, int]  # call, written argument
 
 
@@ -194,15 +194,26 @@ def not_gated(difference: Difference) -> Difference:
 
 
 def chained(difference: Difference, ours: Array, theirs: Array) -> Difference:
-    """The gate of codes that several layers make: their mean distance.
+    """The gate of codes that several layers make: their mean distance, or their correlation.
 
-    A code that rounds the other way moves some of those behind it by a few, here up and there down;
-    a layer that computes something else moves them all.
+    A code that rounds the other way moves those behind it, the more the deeper the network; a layer
+    that computes something else changes what they say.
     """
     if math.isnan(difference.max_abs) or not difference.reason:
         return difference
-    mean = float(np.abs(ours.astype(np.float64) - theirs.astype(np.float64)).mean())
-    if mean <= DRIFT:
+    a, b = (x.astype(np.float64).ravel() for x in (ours, theirs))
+    mean, alike = float(np.abs(a - b).mean()), _correlation(a, b)
+    if mean <= DRIFT or alike >= CORRELATION:
         return not_gated(difference)
-    reason = f"{mean:.2f} codes off on average (at most {DRIFT}); {difference.reason}"
+    reason = (
+        f"{mean:.2f} codes off on average (at most {DRIFT}) and correlation {alike:.3f} "
+        f"(at least {CORRELATION}); {difference.reason}"
+    )
     return replace(difference, reason=reason)
+
+
+def _correlation(a: Array, b: Array) -> float:
+    """Pearson's; 0 if either is constant."""
+    x, y = a - a.mean(), b - b.mean()
+    size = float(np.sqrt((x @ x) * (y @ y)))
+    return float(x @ y) / size if size else 0.0

@@ -84,7 +84,7 @@ def compare_regions(
     """What leaves each region, computed by the vendor and by portable C.
 
     Codes that a chain of layers makes may be some steps apart, for one that rounds the other way
-    moves those behind it: unless `--max-lsb` says how many, their mean distance is the gate.
+    moves those behind it: unless `--max-lsb` says how many, `chained` is the gate.
     """
     from aot.verify import plain
 

@@ -121,7 +121,7 @@ def test_a_layer_that_is_wrong_is_found_and_named(tmp_path: Path) -> None:
     assert "1 of 2 values agree, 29 of 30 codes" in bad.stdout and "c: max abs 3" in bad.stdout
 
 
-def test_codes_of_several_layers_are_gated_by_their_mean_distance() -> None:
+def test_codes_of_several_layers_are_gated_by_distance_or_correlation() -> None:
     theirs = np.arange(-20, 20, dtype=S8)
     few, all_of_them = theirs.copy(), (theirs + 1).astype(S8)
     few[[3, 17]] += np.array([3, -4], S8)
@@ -129,6 +129,13 @@ def test_codes_of_several_layers_are_gated_by_their_mean_distance() -> None:
     assert scattered.passed and "2 of 40 differ" in scattered.text()
     within = compare("y", all_of_them, theirs, "int8", Tolerance(lsb=1))
     assert chained(within, all_of_them, theirs) == within  # one step each is what one layer may do
-    shifted = (theirs + 2).astype(S8)
-    moved = chained(compare("y", shifted, theirs, "int8", Tolerance(lsb=1)), shifted, theirs)
-    assert not moved.passed and "2.00 codes off on average (at most 0.5)" in moved.text()
+    noise = (theirs + np.tile(np.array([2, -2], S8), 20)).astype(S8)
+    noisy = chained(compare("y", noise, theirs, "int8", Tolerance(lsb=1)), noise, theirs)
+    assert noisy.passed and "40 of 40 differ" in noisy.text()
+    other = theirs[::-1].copy()
+    wrong = chained(compare("y", other, theirs, "int8", Tolerance(lsb=1)), other, theirs)
+    assert not wrong.passed
+    assert "20.00 codes off on average (at most 0.5) and correlation -1.000" in wrong.text()
+    flat = np.full(40, 7, S8)
+    none = chained(compare("y", flat, theirs, "int8", Tolerance(lsb=1)), flat, theirs)
+    assert not none.passed and "correlation 0.000 (at least 0.98)" in none.text()
