@@ -35,7 +35,8 @@ class Written:
 
     Its codes are those of the model less `code_offset`, of `channels` alone if there are any. They
     may differ by `lsb`: one, or three where the call computes codes from codes that it never
-    stores, each of which may differ by one. `region` is the vendor's that computes it, or -1.
+    stores, each of which may differ by one. `region` is the vendor's that computes it, or -1;
+    `chain` tells that the call computes several layers in a row.
     """
 
     value: str
@@ -46,6 +47,7 @@ class Written:
     channels: tuple[int, ...] = ()
     lsb: int = 1
     region: int = -1
+    chain: bool = False
 
     def part(self, theirs: Array) -> Array:
         """What is kept of the model's array."""
@@ -116,6 +118,7 @@ def written(manifest: Mapping[str, Any]) -> dict[Key, Written]:
             tuple(w.get("channels", ())),
             3 if node["op"].split(" + ").count("QuantizeLinear") > 1 else 1,
             int(node.get("region", -1)),
+            node["op"].split(" + ").count("QuantizeLinear") > 2,
         )
         for i, node in enumerate(manifest["nodes"])
         for k, w in enumerate(node.get("writes", ()))
@@ -184,7 +187,8 @@ def differences(
         codes += ours.size
         equal += int((ours == expected).sum())
         one = compare(w.value, ours, expected, str(expected.dtype), Tolerance(lsb=w.lsb))
-        found.append(chained(one, ours, expected) if w.region in wholes else one)
+        several = w.chain or w.region in wholes
+        found.append(chained(one, ours, expected) if several else one)
     return Layers(tuple(found), codes, equal)
 
 
