@@ -140,15 +140,23 @@ def run(parts: list[Part], arrays: list[np.ndarray], out: Path) -> list[str]:
     for part in parts:
         for i, want in enumerate(part.want):
             array = next(got)
-            if why := difference(array, want, part.case):
+            if why := difference(array, want, part.case, _is_quantised(part)):
                 wrong.append(f"{part.label} output {i} by {part.taken}: {why}")
     return wrong
 
 
-def difference(got: np.ndarray, want: np.ndarray, case: Case) -> str:
-    """Empty if equal within the case's tolerance."""
+def _is_quantised(part: Part) -> bool:
+    return any(n.op_type == "QuantizeLinear" for n in part.model.graph.node)
+
+
+def difference(got: np.ndarray, want: np.ndarray, case: Case, codes: bool = False) -> str:
+    """Empty if equal within the case's tolerance; `codes` may differ by one step, few of them."""
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
+    if codes and got.dtype == want.dtype and got.dtype.itemsize == 1:
+        apart = np.abs(got.astype(np.int16) - want.astype(np.int16))
+        if apart.max(initial=0) <= 1 and np.count_nonzero(apart) <= max(1, apart.size // 100):
+            return ""
     size = float(np.abs(want[np.isfinite(want)]).max(initial=0.0))
     atol = max(case.atol, 4e-6 * size)  # of a sum of terms about as large as the largest result
     close = np.isclose(got, want, rtol=case.rtol, atol=atol, equal_nan=True)
