@@ -120,7 +120,7 @@ def kernels(quick: bool) -> str:
 
 def partition(quick: bool) -> str:
     """Random and large graphs."""
-    return fenced(script("partition.py", 50 if quick else 10_000))
+    return fenced(script("partition.py", 50 if quick else 100_000))
 
 
 def packing(_quick: bool) -> str:
