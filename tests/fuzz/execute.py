@@ -362,7 +362,9 @@ def _build(
     plain.remove("-pedantic")
     compile_ = [store.compiler, *plain, *("-O0", "-w"), *INCLUDE, "-c", f"{stem}.c", "-o"]
     failed = command([*compile_, f"{stem}.o"])
-    link = [store.compiler, *SANITIZE, f"{stem}.o", *objects, "-o", str(stem), "-lm"]
+    # Two processes may have compiled one function at a time, each in a group of its own.
+    link = [store.compiler, *SANITIZE, "-Wl,--allow-multiple-definition", f"{stem}.o", *objects]
+    link += ["-o", str(stem), "-lm"]
     failed = failed or command(link)
     first = 0
     if failed and len(parts) > 2:
