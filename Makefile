@@ -42,6 +42,7 @@ test: $(VENV)/.test ## install what the tests need and run them
 
 full: $(VENV)/.test ## every figure, by hand before a release
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS) -q
+	$(PY) -m pytest -q tests/vendor/test_backend.py --backend accel_sim
 	$(PY) benchmarks/all.py
 
 check: ## ruff, mypy --strict, formatting of the C files
