@@ -340,8 +340,8 @@ def region_files(
             sources.append(f"src/{twin.name}_run.c")
             if nbytes:
                 blobs.append((twin.name, nbytes))
-        made = VendorParts(vendor, source, tuple(sources), tuple(blobs), own=prefix, first=first)
-        parts.append(made)
+        part = VendorParts(vendor, source, tuple(sources), tuple(blobs), own=prefix, first=first)
+        parts.append(part)
     return files, parts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.errors import one_line
+from aot.errors import AotError, one_line
 from aot.partition.match import NodeRef, ValueRef
 from aot.vendor.backend import Pattern
 
@@ -25,14 +25,18 @@ def rule_of(pattern: Pattern) -> Rule:
         assert pattern.inference is not None
         try:
             found = list(pattern.inference(NodeRef(node), inputs))
-            types = [(d.onnx, tuple(int(n) for n in s)) for s, d in found]
+            given = [(d.onnx, tuple(int(n) for n in s)) for s, d in found]
+        except AotError:
+            raise
         except Exception as error:
+            if pattern.backend == "c":
+                raise  # of the model, not of a vendor
             why = f"{type(error).__name__}: {one_line(str(error))}"
             raise ValueError(f"{name}: its shape rule raised {why}") from error
-        wrong = next((s for _, s in types if min(s, default=0) < 0), None)
-        if wrong is not None or len(types) < sum(bool(v.name) for v in node.outputs):
-            what = f"the shape {list(wrong)}" if wrong is not None else f"{len(types)} types"
+        wrong = next((s for _, s in given if min(s, default=0) < 0), None)
+        if wrong is not None or len(given) < sum(bool(v.name) for v in node.outputs):
+            what = f"the shape {list(wrong)}" if wrong is not None else f"{len(given)} types"
             raise ValueError(f"{name}: its shape rule gives {what}")
-        return types
+        return given
 
     return rule
