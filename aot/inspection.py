@@ -124,19 +124,28 @@ def _quoted(options: list[str]) -> list[str]:
 
 
 def _typed(info: onnx.ValueInfoProto) -> tuple[str, str, tuple[str, ...] | None]:
+    dtype, dims = _kind(info.type)
+    return info.name, dtype, dims
+
+
+def _kind(kind: onnx.TypeProto) -> tuple[str, tuple[str, ...] | None]:
+    """The element type, with what holds the tensors before it, and the dimensions."""
     import onnx
 
-    kind = info.type.WhichOneof("value") or "value"
-    if kind != "tensor_type":
-        return info.name, kind.replace("_type", "").replace("_", " "), None
-    tensor = info.type.tensor_type
+    which = kind.WhichOneof("value") or "value"
+    if which in ("sequence_type", "optional_type"):
+        dtype, dims = _kind(getattr(kind, which).elem_type)
+        return f"{which.removesuffix('_type')} of {dtype}", dims
+    if which != "tensor_type":
+        return which.replace("_type", "").replace("_", " "), None
+    tensor = kind.tensor_type
     names = onnx.TensorProto.DataType
     known = tensor.elem_type in names.values()
     dtype = names.Name(tensor.elem_type).lower() if known else f"type {tensor.elem_type}"
     dtype = {"float": "float32", "double": "float64"}.get(dtype, dtype)
     if not tensor.HasField("shape"):
-        return info.name, dtype, None
-    return info.name, dtype, tuple(_dim(d) for d in tensor.shape.dim)
+        return dtype, None
+    return dtype, tuple(_dim(d) for d in tensor.shape.dim)
 
 
 def _dim(dim: Any) -> str:

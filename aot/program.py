@@ -293,7 +293,8 @@ class State:
 class RunTimeShape:
     """Output number `output` is as long on `axes` as a run says: its tensor's shape is the bound.
 
-    `tensor`, int64 [rank] in the arena, holds the true shape until the next run.
+    `tensor`, int64 [rank] in the arena, holds the true shape until the next run. With `output` -1
+    it is the result of a comparison that every run makes.
     """
 
     output: int
@@ -323,6 +324,7 @@ class Program:
     temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
     those of outputs that depend on the data, `extents` the dimensions of inputs that a run says.
     `attached` are files that vendors add to the bundle, (path, content), for people and tools.
+    `weights` says where constants are: "embedded", "blob" or "section=NAME".
     """
 
     name: str
@@ -339,6 +341,7 @@ class Program:
     shapes: tuple[RunTimeShape, ...] = ()
     extents: tuple[RunTimeExtent, ...] = ()
     attached: tuple[tuple[str, bytes], ...] = ()
+    weights: str = "embedded"
 
     @property
     def kept(self) -> tuple[str, ...]:

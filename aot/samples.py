@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import AotError
+from aot.interchange import COUNT, random_texts, text_inputs
 from aot.npz import read_npz
 from aot.run import Built, Spec, at_bound, conform, read_inputs
 
@@ -121,13 +122,20 @@ def random_sample(
     They are at their bounds but for `dimensions`, entries of the manifest with the key "size".
     """
     limits = index_limits(graph) if graph is not None else {}
+    texts = text_inputs(graph, [s.name for s in inputs]) if graph is not None else set()
     sizes = {tuple(place): d["size"] for d in dimensions for place in d["axes"]}
     arrays = []
     for i, spec in enumerate(inputs):
         rng = np.random.default_rng([seed, i])
         shape = tuple(sizes.get((i, axis), n) for axis, n in enumerate(spec.shape))
         sized = replace(spec, shape=shape)
-        arrays.append(_random(rng, sized, limits.get(spec.name, 2)))
+        if spec.name in texts:
+            arrays.append(random_texts(rng, shape))
+        elif spec.name.endswith(COUNT):
+            parts = sum(s.name.startswith(spec.name[: -len("count")]) for s in inputs) - 1
+            arrays.append(np.full(shape, rng.integers(0, parts, endpoint=True), np.int64))
+        else:
+            arrays.append(_random(rng, sized, limits.get(spec.name, 2)))
     return Sample(label, tuple(arrays))
 
 

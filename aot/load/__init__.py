@@ -99,7 +99,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     for graph in graphs(model):
         hoist_constants(graph)
         separate_outputs(graph)
-    infer(model, hints, options.rules, options.max_string, dimensions, pinned)
+    infer(model, hints, options.rules, options.max_string, dimensions, pinned, options.counts)
     open_strings(model, options.max_string)
     names.name_everything(model)
     return model

@@ -36,6 +36,7 @@ class _Opening:
     nodes: list[onnx.NodeProto] = field(default_factory=list)
     shapes: dict[str, tuple[Size, ...]] = field(default_factory=dict)
     bindings: dict[str, Any] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
 
 
 def is_container(info: onnx.ValueInfoProto) -> bool:
@@ -76,7 +77,7 @@ def open_inputs(graph: onnx.GraphProto, options: LoadOptions) -> LoadOptions:
     nodes = [*state.nodes, *graph.node]
     del graph.node[:]
     graph.node.extend(nodes)
-    return replace(options, input_shapes=state.shapes, bindings=state.bindings)
+    return replace(options, input_shapes=state.shapes, bindings=state.bindings, counts=state.counts)
 
 
 def _check_names(graph: onnx.GraphProto, state: _Opening) -> None:
@@ -132,6 +133,7 @@ def _sequence(state: _Opening, name: str, element: onnx.TypeProto, result: str) 
         state.inputs.append(part)
     if not fixed:
         state.inputs.append(_scalar(name + COUNT, INT64))
+        state.counts[name + COUNT] = count
     parts = [f"{name}/{i}" for i in range(count)]
     if parts:
         state.nodes.append(helper.make_node("SequenceConstruct", parts, [result]))

@@ -57,6 +57,7 @@ class LoadOptions:
     `function_nodes` how many nodes inlining may produce. `packed_from` is how many elements weights
     of 4 bits need to stay packed for a float operator (fewer are folded to float32).
     `max_sequence` bounds the elements of a sequence, `max_string` the bytes of a string.
+    `counts` are inputs that say how many elements a sequence has, and the most it can have.
     """
 
     dims: Mapping[str, Size] = field(default_factory=dict)
@@ -72,4 +73,5 @@ class LoadOptions:
     function_nodes: int = 200_000
     packed_from: int = PACKED_LATENCY
     max_sequence: int = 32
+    counts: Mapping[str, int] = field(default_factory=dict)
     max_string: int = 64

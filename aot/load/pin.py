@@ -72,7 +72,21 @@ def unpinned(model: onnx.ModelProto) -> tuple[OpenAxis, ...]:
 
     An input without any shape is one entry with axis -1.
     """
-    return tuple(o for info in user_inputs(model.graph) for o in _open(info.name, declared(info)))
+    return tuple(
+        o for info in user_inputs(model.graph) for o in _open(info.name, declared(_element(info)))
+    )
+
+
+def _element(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
+    """The input, or what it holds if it is a sequence or an optional."""
+    import onnx
+
+    found = info
+    while (kind := found.type.WhichOneof("value")) in ("sequence_type", "optional_type"):
+        held = onnx.ValueInfoProto(name=info.name)
+        held.type.CopyFrom(getattr(found.type, kind).elem_type)
+        found = held
+    return found
 
 
 def _open(name: str, dims: list[Dim] | None) -> Iterator[OpenAxis]:

@@ -27,6 +27,7 @@ tail = op("Tail", "x n fill", domain=DYNAMIC, axis=0)
 compact = op("Compact", "x shape", domain=DYNAMIC)
 spread = op("Spread", "x shape", domain=DYNAMIC)
 agree = op("Agree", "a b", domain=DYNAMIC)
+inside = op("Within", "x", domain=DYNAMIC, most=0)
 join = op("Join", "xs*", domain=DYNAMIC, axis=0)
 cut = op("Cut", "x shape starts ends steps", "y out", domain=DYNAMIC, axes=())
 unique = op("Unique", "x m", "y first inverse counts n", domain=DYNAMIC, axis=0, sorted=1)
@@ -113,6 +114,12 @@ def spread_to_kernel(c: LowerContext, m: Match) -> None:
 @agree.lower
 def agree_to_kernel(c: LowerContext, m: Match) -> None:
     c.call("aot_agree", m.y, m.a, m.b, header=HEADER, status=True)
+
+
+@inside.lower
+def inside_to_kernel(c: LowerContext, m: Match) -> None:
+    params = c.params(most=int(m.most))
+    c.call("aot_within", m.y, m.x, params, inplace=[(m.y, m.x)], header=HEADER, status=True)
 
 
 @join.lower

@@ -10,7 +10,7 @@ them. From there on N is an extent like any other (`aot.shapes.extents`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
@@ -59,6 +59,21 @@ def open_dimensions(extents: Extents, graph: ir.Graph, dimensions: Sequence[Dime
         if axes:
             _spread(extents, first, value, axes)
     graph.meta[DIMENSIONS] = tuple(dimensions)
+
+
+def check_counts(extents: Extents, graph: ir.Graph, counts: Mapping[str, int]) -> None:
+    """Let every run compare the inputs called so with the most they can be."""
+    first = next(iter(graph), None)
+    for value in graph.inputs:
+        most = counts.get(str(value.name))
+        if most is None or first is None:
+            continue
+        uses = list(value.uses())
+        kind = [(INT64, shape_of(value))]
+        checked = extents.node(first, "Within", [value], kind, DYNAMIC, most=most)[0]
+        for node, index in uses:
+            node.replace_input_with(index, checked)
+        extents.checks.append(extents.new(checked, most))
 
 
 def _extent(extents: Extents, graph: ir.Graph, dimension: Dimension) -> ir.Value:

@@ -18,12 +18,13 @@ from aot.shapes.closed import bodies, is_closed
 from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
-from aot.shapes.dims import Dimension, open_dimensions
+from aot.shapes.dims import Dimension, check_counts, open_dimensions
 from aot.shapes.evaluate import Invalid, Unknown, evaluate
 from aot.shapes.extents import Extents, refused
 from aot.shapes.flow import flows
 from aot.shapes.known import Facts, Known, lookup, propagate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
+from aot.shapes.ml import as_encoder
 from aot.shapes.nodes import (
     Array,
     array,
@@ -62,17 +63,20 @@ def infer(
     max_string: int = 0,
     dimensions: Sequence[Dimension] = (),
     pinned: bool = True,
+    counts: Mapping[str, int] | None = None,
 ) -> None:
     """Type every value of `model` in place; raise all errors found.
 
     `hints` are the types the file declares for the outputs, compared with what is inferred;
     `rules` infers operators onnx does not know; strings have at most `max_string` bytes; every run
-    says how long the `dimensions` are. `pinned` tells that the user said something about sizes.
+    says how long the `dimensions` are. `pinned` tells that the user said something about sizes;
+    `counts` are inputs that every run compares with the most they can be.
     An If of known condition is replaced by its branch: the other one may not even fit.
     Postcondition: every value has a dtype and a static shape.
     """
     sweep = Sweep(model, rules or {}, max_string)
     open_dimensions(sweep.extents, model.graph, dimensions)
+    check_counts(sweep.extents, model.graph, counts or {})
     sweep.run(model.graph)
     raise_all(sweep.errors)
     for node, branch in sweep.control.taken:
@@ -139,6 +143,11 @@ class Sweep:
                 raise refused(node, "holds a tensor whose shape is known at run time only")
             self.containers.visit(node)
             return
+        if (node.domain, node.op_type) == ("ai.onnx.ml", "CategoryMapper"):
+            try:
+                as_encoder(node)
+            except ValueError as e:
+                raise Invalid(str(e)) from None
         reason = type_problem(node, self.model.opset_imports.get(node.domain, 0))
         if reason:
             raise Invalid(reason)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from aot.shapes.nodes import attribute
 
@@ -61,6 +61,31 @@ def _encode(node: ir.Node, types: list[Type | None]) -> list[Type]:
         if attribute(node, name, None):
             return [(kind, shape)]
     return [(STRING, shape)]
+
+
+def as_encoder(node: ir.Node) -> None:
+    """Make a CategoryMapper the LabelEncoder it is: strings to integers, or back.
+
+    Raises ValueError if its attributes do not fit.
+    """
+    from aot.edit import attribute_of
+
+    source = node.inputs[0]
+    kind = STRING if source is not None and int(source.dtype or 0) == STRING else INT64
+    words, numbers = attribute(node, "cats_strings", None), attribute(node, "cats_int64s", None)
+    if not words or not numbers or len(words) != len(numbers):
+        raise ValueError("there must be as many strings as integers")
+    default_text = attribute(node, "default_string", "_Unused")
+    default = int(attribute(node, "default_int64", -1))
+    there, back = ("strings", words), ("int64s", numbers)
+    made: dict[str, Any] = {"default_int64": default}
+    if kind != STRING:
+        there, back, made = back, there, {"default_string": default_text}
+    made |= {f"keys_{there[0]}": list(there[1]), f"values_{back[0]}": list(back[1])}
+    node.op_type = "LabelEncoder"
+    node.attributes.clear()
+    for name, value in made.items():
+        node.attributes.add(attribute_of(name, value))
 
 
 def _one_hot(node: ir.Node, types: list[Type | None]) -> list[Type]:

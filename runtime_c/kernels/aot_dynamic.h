@@ -148,6 +148,17 @@ AOT_INLINE aot_status aot_agree(int64_t *y, const int64_t *a, const int64_t *b) 
     return equal ? AOT_OK : AOT_BAD_SHAPE;
 }
 
+typedef struct aot_within_params {
+    int64_t most;
+} aot_within_params;
+
+/* y [1] = x [1], which must be from 0 to `most`: AOT_BAD_SHAPE if not. In place allowed. */
+AOT_INLINE aot_status aot_within(int64_t *y, const int64_t *x, const aot_within_params *p) {
+    const int fits = *x >= 0 && *x <= p->most;
+    *y = *x;
+    return fits ? AOT_OK : AOT_BAD_SHAPE;
+}
+
 typedef struct aot_join_params {
     int64_t outer; /* product of the axes before */
     int64_t to;    /* bound of the axis in y */
