@@ -129,6 +129,61 @@ UNEVEN = text(
     }"""
 )
 
+#: Bodies that read values of dynamic shape; a Scan along such an axis, both ways.
+CHOSEN = text(
+    """agraph (float[7, 3] x, bool[7] k, bool c, int64 m)
+        => (float[3] s, float[n, 3] y, float[3] a, float[p, 3] o, float[3, p] q) {
+        d = Compress<axis = 0>(x, k)
+        z = Constant<value = float[3] {0.0, 0.5, 1.0}>()
+        yes = Constant<value = bool {1}>()
+        ax = Constant<value = int64[1] {0}>()
+        s = Loop (m, yes, z) <body = b (int64 i, bool g, float[3] t) => (bool g2, float[3] t2) {
+          g2 = Identity(g)
+          r = ReduceSum<keepdims = 0>(d, ax)
+          t2 = Add(t, r)
+        }>
+        y = If (c) <then_branch = t1 () => (float[n, 3] u) { u = Relu(d) },
+                    else_branch = e1 () => (float[7, 3] v) { v = Neg(x) }>
+        a, o, q = Scan <num_scan_inputs = 2, scan_input_directions = [0, 1],
+            scan_output_axes = [0, 1], scan_output_directions = [0, 1],
+            body = h (float[3] a1, float[3] e, float[3] f)
+                => (float[3] a2, float[3] o1, float[3] q1) {
+          w = Add(a1, e)
+          a2 = Tanh(w)
+          o1 = Sub(a2, f)
+          q1 = Mul(a2, f)
+        }> (z, d, d)
+    }"""
+)
+
+#: Every step slices as much as its number says.
+GROWING = text(
+    """g (float[300, 3] x) => (float[300, 3] y) {
+        n = Constant<value = int64 {300}>()
+        yes = Constant<value = bool {1}>()
+        ax = Constant<value = int64[1] {0}>()
+        one = Constant<value = int64[1] {1}>()
+        y = Loop (n, yes) <body = b (int64 i, bool g) => (bool g2, float[3] o) {
+          g2 = Identity(g)
+          at = Unsqueeze(i, ax)
+          end = Add(at, one)
+          part = Slice(x, ax, end, ax)
+          o = ReduceMax<keepdims = 0>(part, ax)
+        }>
+    }"""
+)
+
+#: A Scan along an axis that every run says.
+RANGED = text(
+    """g (float[N, 3] x, float[3] s0) => (float[3] s, float[N, 3] y) {
+        s, y = Scan <num_scan_inputs = 1, body = b (float[3] a, float[3] e)
+            => (float[3] a2, float[3] o) {
+          a2 = Add(a, e)
+          o = Exp(e)
+        }> (s0, x)
+    }"""
+)
+
 
 def scan(steps: int) -> onnx.ModelProto:
     """Scanned along other axes, from the end, stacked along other axes and from the end."""
@@ -183,6 +238,15 @@ CASES: dict[str, tuple[onnx.ModelProto, list[Feed]]] = {
     ),
     "uneven": (UNEVEN, [{"c": truth(c), "a": f32(3, 4), "b": f32(5, 4)} for c in (True, False)]),
     "scan": (scan(90), [scanned(90)]),
+    "chosen": (
+        CHOSEN,
+        [
+            {"x": f32(7, 3), "k": RNG.uniform(size=7) < share, "c": truth(c), "m": number(m)}
+            for share, c, m in ((0.5, True, 3), (2.0, False, 0))
+        ],
+    ),
+    "growing": (GROWING, [{"x": f32(300, 3)}]),
+    "ranged": (RANGED, [{"x": f32(n, 3), "s0": f32(3)} for n in (1, 5, 64)]),
     "unrolled": (scan(3), [scanned(3)]),
 }
 
@@ -200,7 +264,8 @@ def compiled(model: onnx.ModelProto, **options: object) -> Compiled:
 def test_bundles_with_sanitizers(name: str, tmp_path: Path) -> None:
     model, feeds = CASES[name]
     out = tmp_path / "out"
-    aot.compile(model, out, name="net", target="x86-64")
+    dims = {"N": (1, 64)} if name == "ranged" else {}
+    aot.compile(model, out, name="net", target="x86-64", dims=dims)
     target = load_target("x86-64")
     tools = find_tools(target.packages, target.compiler)
     configure(out, tools, None, out / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZE}"])

@@ -34,6 +34,7 @@ EXECUTED = (
     "docs/new-target.md",
     "docs/quantised.md",
     "docs/dynamic.md",
+    "docs/control-flow.md",
 )
 # Programs a page runs beyond what every test has.
 NEEDS = {"docs/new-target.md": ("arm-none-eabi-gcc", "qemu-system-arm")}

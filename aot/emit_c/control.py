@@ -15,11 +15,11 @@ static aot_status net_loop_n(unsigned char *arena, …) {
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aot.emit_c import ctext
 from aot.emit_c.run_order import (
     Spelling,
-    at,
     part_head,
     pointer,
     region,
@@ -83,12 +83,12 @@ def _body(s: Spelling, body: Body, specialise: str) -> str:
     return name
 
 
-def _place(s: Spelling, call: Call, index: int) -> str:
-    """The address of an argument, as bytes."""
+def _place(s: Spelling, call: Call, index: int, offset: int = 0) -> str:
+    """The address of a byte of an argument."""
     arg = call.args[index]
     if not isinstance(arg, Arg):
         raise InternalError(f"argument {index} of {call.kernel} is no tensor")
-    text = pointer(s, arg)
+    text = pointer(s, replace(arg, offset=arg.offset + offset))
     base = s.program.tensors[s.program.base(arg.tensor)[0]]
     return f"(const unsigned char *){text}" if base.role is Role.CONST else text
 
@@ -186,7 +186,7 @@ def _copies(s: Spelling, call: Call, body: Body, first: bool) -> list[str]:
     for name, (before, after) in zip(body.program.carried, body.carried, strict=True):
         nbytes = body.program.tensors[name].nbytes
         offset = body.plan.placements[name].offset if nbytes else 0
-        own = at(_place(s, call, body.arena), offset)
+        own = _place(s, call, body.arena, offset)
         outer = _place(s, call, before if first else after)
         ends = (own, outer) if first else (outer, own)
         if nbytes:

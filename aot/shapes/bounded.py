@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from aot.edit import Editor
 from aot.errors import UnsupportedError
-from aot.shapes.closed import MOST
+from aot.shapes.closed import MOST, close_scan
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import INT64, Axes, Extents, no_bound
 from aot.shapes.known import lookup
@@ -207,3 +207,32 @@ def _counting(x: Extents, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value
         edit.replace(old, new)
     graph.remove(node, safe=True)
     return made, count
+
+
+def steps_of_scan(
+    x: Extents, node: ir.Node, sequences: Sequence[ir.Value | None], axes: Sequence[int]
+) -> ir.Value | None:
+    """How many steps a Scan makes where the data decide that, None where it is known."""
+    found: list[ir.Value | None] = []
+    for value, axis in zip(sequences, axes, strict=True):
+        assert value is not None
+        own = x.of(value)
+        found.append(own.get(axis + len(shape_of(value)) if axis < 0 else axis))
+    first = found[0] if found else None
+    if first is None and not any(found):
+        return None
+    if first is None or any(n is None or not x.same(first, n) for n in found):
+        what = "scans what may be of different lengths"
+        raise UnsupportedError(f"{title(node)} {what}", hint="pin the dimension: --dim, --bind")
+    return first
+
+
+def scan_bounded(x: Extents, node: ir.Node, states: int, steps: ir.Value) -> None:
+    """Close a typed Scan that makes `steps` steps; what it stacks is as long."""
+    places = [int(a) for a in attribute(node, "scan_output_axes") or []]
+    results = close_scan(node)
+    node.replace_input_with(0, x.scalar(node, steps))
+    for index, value in enumerate(results[states:]):
+        axis = places[index] if places else 0
+        if value.name:
+            x.set(value, {axis + len(shape_of(value)) if axis < 0 else axis: steps})

@@ -94,9 +94,7 @@ def close(graph: ir.Graph) -> bool:
     """Bring all control flow of a typed graph and those within to this form; whether any was."""
     changed = False
     for node in list(graph):
-        for held in node.attributes.values():
-            if held.type.name == "GRAPH":
-                changed = close(held.as_graph()) or changed
+        changed = _close_inside(node) or changed
         if node.op_type in ("If", "Loop", "Scan") and not node.domain:
             if node.op_type == "If":
                 node.domain = CONTROL
@@ -137,6 +135,27 @@ def _close_loop(node: ir.Node) -> None:
     }
     node.op_type, node.domain = "Loop", CONTROL
     _set(node, {"body": node.attributes["body"], **parts})
+
+
+def close_scan(node: ir.Node) -> list[ir.Value]:
+    """Bring a typed Scan to this form; the values that its results have become."""
+    _close_inside(node)
+    before = list(node.outputs)
+    _close_loop(node)
+    _capture(node)
+    turned = {id(u.node.inputs[0]): u.node for v in before for u in v.uses()}
+    return [
+        made.outputs[0]
+        if (made := turned.get(id(v))) is not None and made.name == f"{node.name}_turned"
+        else v
+        for v in before
+    ]
+
+
+def _close_inside(node: ir.Node) -> bool:
+    """Close what is within the bodies of a node; whether anything was."""
+    held = [a for a in node.attributes.values() if a.type.name == "GRAPH"]
+    return any([close(a.as_graph()) for a in held])
 
 
 def _set(node: ir.Node, attributes: dict[str, Any]) -> None:

@@ -7,12 +7,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from aot.errors import UnsupportedError
-from aot.shapes.bounded import merge_branches, stack_bounded
+from aot.shapes.bounded import (
+    merge_branches,
+    most_steps,
+    scan_bounded,
+    stack_bounded,
+    steps_of_scan,
+)
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import refused
 from aot.shapes.known import lookup
 from aot.shapes.nodes import attribute, is_typed, set_type, shape_of, title, words
-from aot.shapes.steps import forget
+from aot.shapes.steps import MOST, forget
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -41,14 +47,13 @@ class Control:
 
     def visit(self, node: ir.Node) -> bool:
         """Type the outputs of a control-flow node; whether other nodes have taken its place."""
-        if self._sweep.extents.concern(node):
-            raise refused(node, "takes a tensor whose shape is known at run time only")
-        if node.op_type == "Loop":
-            return self._loop(node)
         if node.op_type == "If":
             return self._if(node)
-        self._scan(node)
-        return False
+        x = self._sweep.extents
+        scanned = int(attribute(node, "num_scan_inputs", 0))
+        if any(x.of(v) for v in node.inputs[: len(node.inputs) - scanned]):
+            raise refused(node, "takes a tensor whose shape is known at run time only")
+        return self._loop(node) if node.op_type == "Loop" else self._scan(node)
 
     def _if(self, node: ir.Node) -> bool:
         branches = [attribute(node, "then_branch"), attribute(node, "else_branch")]
@@ -91,17 +96,33 @@ class Control:
         if any(s in held for s in states if s is not None):
             self._unroll(node)
             return True
-        body = attribute(node, "body").clone(allow_outer_scope_values=True)  # as nobody rewrote it
+        import onnx_ir as ir
+
+        first: ir.Graph = attribute(node, "body")
+        body = first.clone(allow_outer_scope_values=True)  # as nobody rewrote it
         try:
             return self._alike(node)
         except UnsupportedError as error:
             try:
-                self._unroll(node, body)
+                if self._is_short(node, body):
+                    self._unroll(node, body)
+                    return True
+                forget(first)
+                node.attributes["body"] = ir.AttrGraph("body", body)
+                return self._alike(node, thawed=True)
             except UnsupportedError:
                 raise error from None
-            return True
         finally:
-            forget(body)
+            if attribute(node, "body") is not body:
+                forget(body)
+
+    def _is_short(self, node: ir.Node, body: ir.Graph) -> bool:
+        """Whether unrolling is worth an attempt."""
+        trips = node.inputs[0]
+        known = lookup(trips, self._sweep.facts) if trips is not None else None
+        if trips is None or known is None or not known.full:
+            return trips is None
+        return int(known.data.ravel()[0]) * (len(list(body)) + 1) <= MOST
 
     def _unroll(self, node: ir.Node, body: ir.Graph | None = None) -> None:
         containers = self._sweep.containers
@@ -115,14 +136,20 @@ class Control:
             if node.outputs[index].name:
                 containers.give(node, containers.steps.stack(parts, 0, node), index)
 
-    def _alike(self, node: ir.Node) -> bool:
-        """Type a loop whose steps are alike; whether another has taken its place."""
+    def _alike(self, node: ir.Node, thawed: bool = False) -> bool:
+        """Type a loop whose steps are alike; whether another has taken its place.
+
+        `thawed`: what depends on the data within the body is computed anew in every step.
+        """
         body = attribute(node, "body")
         states = list(node.inputs[2:])
         set_type(body.inputs[0], 7, ())
         set_type(body.inputs[1], 9, ())
         _copy_types(body.inputs[2:], states)
-        self._body(node, body, steps=True)
+        most = most_steps(self._sweep.extents, node)
+        if most:
+            self._sweep.extents.new(body.inputs[0], most - 1)
+        self._body(node, body, steps=not thawed)
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
         if any(o.name for o in node.outputs[len(states) :]):
@@ -131,7 +158,8 @@ class Control:
             return made is not node
         return False
 
-    def _scan(self, node: ir.Node) -> None:
+    def _scan(self, node: ir.Node) -> bool:
+        x = self._sweep.extents
         body = attribute(node, "body")
         scanned = int(attribute(node, "num_scan_inputs"))
         count = len(node.inputs) - scanned
@@ -142,9 +170,12 @@ class Control:
         for inner, outer, axis in zip(body.inputs[count:], sequences, axes, strict=True):
             assert outer is not None and outer.dtype is not None
             shape = list(shape_of(outer))
+            axis += len(shape) if axis < 0 else 0
             length = shape.pop(axis)
             set_type(inner, int(outer.dtype), tuple(shape))
-        self._body(node, body, steps=True)
+            x.set(inner, {a - (a > axis): n for a, n in x.of(outer).items() if a != axis})
+        thawed = any(x.of(v) for v in body.inputs)
+        self._body(node, body, steps=not thawed)
         self._same_states(node, states, body.outputs[:count])
         _copy_types(node.outputs[:count], states)
         results = body.outputs[count:]
@@ -154,6 +185,11 @@ class Control:
             shape = list(shape_of(step))
             shape.insert(axis if axis >= 0 else axis + len(shape) + 1, length)
             set_type(value, int(step.dtype), tuple(shape))
+        steps = steps_of_scan(x, node, sequences, axes)
+        if steps is None:
+            return False
+        scan_bounded(x, node, count, steps)
+        return True
 
     def modifiers(self, node: ir.Node) -> None:
         """Type what a FlexAttention does to scores and chances: [batch, heads, rows, columns]."""
@@ -177,6 +213,7 @@ class Control:
         """
         before = len(self._sweep.errors)
         extents = self._sweep.extents
+        checks = len(extents.checks)
         extents.frozen += steps
         try:
             self._sweep.run(graph)
@@ -184,6 +221,8 @@ class Control:
             extents.frozen -= steps
         if len(self._sweep.errors) > before:
             raise self._sweep.errors.pop()
+        if len(extents.checks) > checks:
+            raise refused(node, "compares extents in its body")
         for value in graph.outputs:
             if not bounded and self._sweep.extents.of(value):
                 raise refused(node, "gives a tensor whose shape is known at run time only")
