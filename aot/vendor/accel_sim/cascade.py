@@ -45,6 +45,7 @@ class Turns:
     members: Sequence[int]
     tilings: Tilings
     at: dict[int, int] = field(default_factory=dict)
+    known: dict[int, list[Rows]] = field(default_factory=dict)
 
     def layer(self, member: int) -> Layer:
         """A member."""
@@ -52,8 +53,10 @@ class Turns:
 
     def steps(self, member: int) -> list[Rows]:
         """Its steps."""
-        y = self.plan.tensors[self.layer(member).output]
-        return steps_of(y.height, self.tilings[member])
+        if member not in self.known:
+            y = self.plan.tensors[self.layer(member).output]
+            self.known[member] = steps_of(y.height, self.tilings[member])
+        return self.known[member]
 
     def maker(self, index: int) -> int | None:
         """The member that makes a tensor."""

@@ -34,8 +34,9 @@ from aot.vendor.accel_sim.network import (
     Network,
 )
 from aot.vendor.accel_sim.nodes import Node, Tracker, ldl
+from aot.vendor.accel_sim.pick import Picker
 from aot.vendor.accel_sim.places import Plan
-from aot.vendor.accel_sim.rings import assign, order
+from aot.vendor.accel_sim.rings import DoesNotFit, assign, order
 from aot.vendor.accel_sim.search import search
 from aot.vendor.accel_sim.timing import Region
 from aot.vendor.accel_sim.verify import verify
@@ -75,6 +76,8 @@ def compile_network(network: Network, config: Config, options: AccelOptions = DE
     refuse(network)
     plan, layout = planned(network, config, options)
     trials = _Trials(network, plan, config, options)
+    if layout.streamed:
+        layout = trials.turns(layout)
     layout = search(plan, config, options, layout, trials.quick)
     return _compiled(network, plan, config, trials.finish(layout))
 
@@ -151,6 +154,15 @@ class _Trials:
         pack_loads(c, self.options, b.loads, blob)
         regions = _regions(self.network, self.options, layout, blob)
         return blob, b.loads, regions, _nodes(c, regions, b.items, b.loads)
+
+    def turns(self, layout: Layout) -> Layout:
+        """The layout, with layers that take turns where that is better."""
+        other = Picker(self.plan, self.config, self.options).better(layout)
+        try:
+            ram = self.options.objective == "ram" and other.spill < layout.spill
+            return other if ram or self.quick(other) < self.quick(layout) else layout
+        except DoesNotFit:
+            return layout
 
     def quick(self, layout: Layout) -> tuple[int, int]:
         """(cycles without what tokens add or picojoules, items), to compare layouts by."""

@@ -29,7 +29,7 @@ class Tiling:
 
     Rows come in bands of `band` (0: `rows`). `outer`: in a band, all pixels of a group of tiles
     come before the next group; otherwise all tiles of some pixels. `keep`: the weights stay for all
-    bands.
+    bands; `renew`: but parameters are loaded for every block.
     """
 
     rows: int
@@ -38,6 +38,7 @@ class Tiling:
     outer: bool = False
     keep: bool = True
     band: int = 0
+    renew: bool = False
 
     def step(self, height: int) -> int:
         """Rows of a step."""
@@ -116,7 +117,7 @@ class Products:
         """Constants that cannot stay are loaded again."""
         if not self.tiling.keep:
             self.b.forget(self.number)
-        elif self.y.channels > self.b.c.prm_channels:
+        elif self.tiling.renew or self.y.channels > self.b.c.prm_channels:
             self.b.forget(self.number, Mem.PRM)
 
     def _outer(self, first: int, last: int) -> None:

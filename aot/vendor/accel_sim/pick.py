@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which layers take turns: those between which large tensors would go to the system and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from aot.vendor.accel_sim.compose import Layout, settle, uses
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.fitting import Fitter
+from aot.vendor.accel_sim.layers import Tiling
+from aot.vendor.accel_sim.network import AccelOptions
+from aot.vendor.accel_sim.places import Plan
+from aot.vendor.accel_sim.rings import TABLES
+from aot.vendor.accel_sim.weights import depth_parts
+
+#: Layers of a cascade; rows of a step that are tried (0: any).
+LONGEST = 8
+ROWS = (0, 4, 2, 1)
+
+Span = tuple[int, int]
+
+
+class Picker:
+    """Cascades for one layout."""
+
+    def __init__(self, plan: Plan, c: Config, options: AccelOptions) -> None:
+        self.plan, self.c, self.options = plan, c, options
+        self.fitter = Fitter(plan, c, options)
+        self.touched = uses(plan)
+        self.flash = options.weights == "flash"
+
+    def better(self, layout: Layout) -> Layout:
+        """The layout with cascades that save time (or, for `ram`, memory)."""
+        streamed = [r for r in layout.streamed if self._inside(r)]
+        for root in sorted(streamed, key=lambda r: (-self.plan.sizes[r], r)):
+            if root in layout.passed:
+                continue
+            layers = self.touched[root]
+            for span in self._spans(layout, (layers[0], layers[-1])):
+                found = self._try(layout, span)
+                if found is not None:
+                    layout = found
+                    break
+        return layout
+
+    def _inside(self, root: int) -> bool:
+        """Whether a root is one tensor that no one outside sees."""
+        return self.plan.tensors[root].where == "inner" and self.plan.whole(root)
+
+    def _spans(self, layout: Layout, span: Span) -> Iterator[Span]:
+        """Spans around one: with the cascades that it meets, and one layer more on a side."""
+        first = min(layout.span(n)[0] for n in range(span[0], span[1] + 1))
+        last = max(layout.span(n)[1] for n in range(span[0], span[1] + 1))
+        yield first, last
+
+    def _try(self, layout: Layout, span: Span) -> Layout | None:
+        if span[1] - span[0] >= LONGEST or span[0] == span[1]:
+            return None
+        members = range(span[0], span[1] + 1)
+        passed = {
+            r
+            for r, layers in self.touched.items()
+            if layers and self._inside(r) and all(n in members for n in layers)
+        }
+        cascades = [s for s in layout.cascades if s[1] < span[0] or s[0] > span[1]]
+        base = replace(
+            layout,
+            streamed=layout.streamed - passed,
+            single=layout.single - set(members),
+            passed=layout.passed | passed,
+            cascades=tuple(sorted([*cascades, span])),
+        )
+        for limit in ROWS:
+            cut = self._tilings(members, limit)
+            if cut is None:
+                return None
+            tilings = [cut.get(n, t) for n, t in enumerate(layout.tilings)]
+            if not self._pays(layout, tilings, members, passed):
+                continue
+            for single in (set[int](), set(members)):
+                found = replace(base, tilings=tilings, single=base.single | single)
+                settle(self.plan, found)
+                if found.top <= self.c.spm:
+                    return found
+        return None
+
+    def _tilings(self, members: range, limit: int) -> dict[int, Tiling] | None:
+        """Cuts with all weights of the members in WGT at once."""
+        rows = channels = tables = 0
+        found: dict[int, Tiling] = {}
+        for n in members:
+            layer = self.plan.layers[n]
+            tables += TABLES if layer.kind == "softmax" else layer.table is not None
+            fit = [t for t in self.fitter.choices(n) if not limit or t.rows <= limit]
+            if layer.kind in ("conv", "dw"):
+                fit = [t for t in fit if t.keep and not t.outer]
+                x, y = self.plan.tensors[layer.inputs[0]], self.plan.tensors[layer.output]
+                rows += self._rows(n, x.itemsize)
+                channels += y.channels
+            if not fit:
+                return None
+            found[n] = fit[0]
+        if rows > self.c.wgt_rows or tables > TABLES:
+            return None
+        if channels > self.c.prm_channels:
+            found = {n: replace(t, renew=True) for n, t in found.items()}
+        return found
+
+    def _rows(self, n: int, size: int) -> int:
+        """Rows of WGT of a layer."""
+        layer = self.plan.layers[n]
+        assert layer.weights is not None
+        tiles = -(-layer.weights.shape[0] // self.c.lanes(size))
+        parts = depth_parts(layer, self.c, size) if layer.kind == "conv" else []
+        if len(parts) > 1:
+            return self.c.wgt_rows + 1
+        return tiles * int(layer.weights[0].size)
+
+    def _pays(
+        self, layout: Layout, tilings: list[Tiling], members: range, passed: set[int]
+    ) -> bool:
+        """Whether what is not moved is more than what is computed and loaded besides."""
+        if self.options.objective == "ram":
+            return True
+        moved = sum(2 * self.plan.sizes[r] for r in passed & layout.streamed) // self.c.sram_rate
+        more = 0
+        for n in members:
+            layer, t = self.plan.layers[n], tilings[n]
+            y = self.plan.tensors[layer.output]
+            if layer.kind not in ("conv", "dw"):
+                continue
+            costs = {x: cost.alone for cost, x in self.fitter.scored(n)}
+            more += costs[replace(t, renew=False)] - costs.get(layout.tilings[n], 0)
+            if t.renew:
+                calls = -(-y.height // t.rows) * -(-y.width // t.cols)
+                own = 9 * y.channels // self.c.rate(self.flash) + self.c.latency(self.flash)
+                more += calls * own
+        return moved > more
