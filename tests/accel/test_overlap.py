@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import subprocess
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +66,26 @@ def test_results_are_the_same(switch: str, tmp_path: Path) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     if switch == "ON":
         assert main(["verify", str(out)]) == 0
+        in_two_threads(bundle, want)
+
+
+def in_two_threads(bundle: aot.Bundle, want: list[np.ndarray]) -> None:
+    """Two contexts of one library share one machine."""
+    wrong: list[int] = []
+
+    def work(seed: int) -> None:
+        library, feeds = bundle.load(), feeds_of(beside(), seed).values()
+        for _ in range(20):
+            made = [np.array(a) for a in library(*feeds)]
+            if not np.array_equal(made[0], want[2 * seed]):
+                wrong.append(seed)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(2)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
 
 
 def test_boards_compute_while_it_works(tmp_path: Path) -> None:
