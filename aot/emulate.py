@@ -23,6 +23,15 @@ TIMEOUT = 240.0
 _BOARD = ("-icount", "shift=0", "-nographic", "-monitor", "none", "-serial", "none")
 
 
+def patience() -> float:
+    """Seconds to wait for a board: more where other programs keep this machine's CPUs busy."""
+    try:
+        busy = os.getloadavg()[0] / (os.cpu_count() or 1)
+    except OSError:
+        busy = 1.0
+    return TIMEOUT * max(1.0, busy)
+
+
 def is_board(target: Mapping[str, Any]) -> bool:
     """Whether the program is an image without operating system, `bin/NAME.elf`."""
     return target.get("system") == "none"

@@ -168,6 +168,7 @@ def start(
     """
     program = built.program(suffix)
     command = emulate.command(built.name, built.target, program, arguments)
+    limit = emulate.patience() if built.board else None
     try:
         done = subprocess.run(
             command,
@@ -176,13 +177,13 @@ def start(
             errors="replace",
             check=False,
             cwd=folder,
-            timeout=emulate.TIMEOUT if built.board else None,
+            timeout=limit,
             stdin=subprocess.DEVNULL,
         )
     except OSError as error:
         raise BuildError(f"cannot start {command[0]}: {error.strerror}") from error
     except subprocess.TimeoutExpired as error:
-        raise AotError(f"{program} was stopped after {emulate.TIMEOUT:.0f} seconds") from error
+        raise AotError(f"{program} was stopped after {limit or 0:.0f} seconds") from error
     if done.returncode != 0:
         text = failure(program, done.returncode, done.stderr)
         if built.board:

@@ -154,7 +154,7 @@ def test_a_stack_too_small(name: str, tmp_path: Path, capsys: pytest.CaptureFixt
 def test_a_hang_is_stopped(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = broken(name, LOOP[name], tmp_path)
     monkeypatch.setattr(emulate, "TIMEOUT", 1.0)
-    with pytest.raises(AotError, match="was stopped after 1 seconds"):
+    with pytest.raises(AotError, match=r"was stopped after \d+ seconds"):
         _call("bench", out)
 
 
