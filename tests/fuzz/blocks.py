@@ -126,7 +126,9 @@ def affine_chain(d: Draft) -> None:
     y = d.add("Conv", [x, d.const(small(d, [d.one(c, 4), c] + [1] * (d.values[x].ndim - 2)))])[0]
     shape = [d.shape(y)[1]] + [1] * (d.values[x].ndim - 2)
     for _ in range(d.upto(1, 3)):
-        y = d.add(d.word("Mul Add Sub Div"), [y, d.const(safe(d, shape))])[0]
+        pair = [y, d.const(safe(d, shape))]
+        op = d.word("Mul Add Sub Div")
+        y = d.add(op, pair if op == "Div" or d.chance(0.7) else pair[::-1])[0]
     if d.chance(0.4):
         d.add("Relu", [y])
 

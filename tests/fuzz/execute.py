@@ -382,7 +382,8 @@ def _build(
 
 def _text(parts: list[Part], known: dict[str, Kernel]) -> str:
     """The batch's C."""
-    headers = sorted({k.header for k in known.values()})
+    own = {c.header for r, _ in parts for c in r.program.every_call() if c.bodies}
+    headers = sorted({k.header for k in known.values()} | (own - {""}))
     lines = [TYPES, *(f'#include "{h}"' for h in headers)]
     lines += [k.prototype(n) for n, k in known.items()]
     for _, one in parts:

@@ -121,7 +121,7 @@ MUTANTS = (
         "at / p->stride[axis] > p->in[axis]",
         "conv_transpose",
     ),
-    kernel("where", "(c)[k_ * IC]", "(c)[k_ * IB]", "compare"),
+    kernel("where", "(c)[k_ * IC]", "(c)[k_ * (IC & IB)]", "compare"),
     kernel(
         "resize",
         "sum += x[a[t] * inner + i] * f[t];",

@@ -33,18 +33,14 @@ def copy(to: Path) -> None:
         shutil.copytree(ROOT / part, to / part, ignore=leave, dirs_exist_ok=True)
 
 
-def plant(mutant: Mutant, root: Path) -> None:
-    """Put the bug in. Raises ValueError if the file does not have the text."""
+def plant(mutant: Mutant, root: Path) -> str:
+    """Put the bug in; the text without. Raises ValueError if the file does not have its place."""
     path = root / mutant.file
     text = path.read_text()
     if mutant.old not in text:
         raise ValueError(f"{mutant.file} does not have {mutant.old!r}")
     path.write_text(text.replace(mutant.old, mutant.new, 1))
-
-
-def heal(mutant: Mutant, root: Path) -> None:
-    """Take the bug out again."""
-    shutil.copyfile(ROOT / mutant.file, root / mutant.file)
+    return text
 
 
 def found(mutant: Mutant, root: Path, budget: int, cache: Path) -> str:
@@ -73,9 +69,9 @@ def main() -> int:
         copy(root)
         for k in chosen:
             begin = time.monotonic()
-            plant(MUTANTS[k], root)
+            healthy = plant(MUTANTS[k], root)
             text = found(MUTANTS[k], root, args.budget, Path(args.cache))
-            heal(MUTANTS[k], root)
+            (root / MUTANTS[k].file).write_text(healthy)
             missed += [] if text else [k]
             taken = time.monotonic() - begin
             print(f"{k} {MUTANTS[k].file} {text or 'MISSED'} ({taken:.0f} s)", flush=True)
