@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import aot
 from aot.cli import main
-from aot.errors import UsageError, VerifyError
+from aot.errors import UnsupportedError, UsageError, VerifyError
 from aot.options import Options
 from aot.target import load_target
 from needs import need
@@ -237,3 +237,31 @@ def test_hardware_by_a_switch(tmp_path: Path) -> None:
     assert "ax1v1_256_mmio_read" in found[""]
     assert "ax1v1_256_driver_start" in found["0x40010000"]
     assert "ax1v1_256_mmio_read" not in found["0x40010000"]
+
+
+def refused() -> onnx.ModelProto:
+    """Layers that the machine lacks between some that it has."""
+    net = Net(x=(S8, [1, 6, 5, 4]))
+    a = conv(net, "x", 12, 6)
+    b = conv(net, a, 4200, 12, 1)  # more channels than a field holds
+    c = conv(net, b, 12, 350, 1, group=12)  # many groups
+    d = net.add("Conv", net.dq(c, SX, S8(-3)), weights(net, 12, 1, 3, 3), group=12, pads=[1] * 4)
+    e = net.q(d, SX, S8(-3))
+    f = net.add("AveragePool", net.dq(e, SX, S8(-3)), kernel_shape=[3, 3], pads=[1] * 4)
+    net.q(f, SX, S8(-3), out="y")
+    return net.model(y=S8)
+
+
+def test_what_is_refused_has_a_reason_and_is_computed(tmp_path: Path) -> None:
+    made, manifest = outputs(refused(), tmp_path / "accel", backends=("accel_sim",))
+    want, _ = outputs(refused(), tmp_path / "c")
+    for a, b in zip(made, want, strict=True):
+        np.testing.assert_array_equal(a, b)
+    reasons = " ".join(r["reason"] for r in manifest["refusals"] if r["backend"] == "accel_sim")
+    for what in ("4200 channels", "12 groups", "windows at the border"):
+        assert what in reasons
+    taken = [n["op"] for n in manifest["nodes"] if n["backend"] == "accel_sim"]
+    assert len(taken) == 2
+    with pytest.raises(UnsupportedError, match="--require-backend"):
+        options = {"backends": ("accel_sim",), "require_backend": True}
+        aot.compile(refused(), tmp_path / "out", name="net", configure=False, **options)

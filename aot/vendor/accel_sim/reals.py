@@ -23,6 +23,7 @@ from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, LayerKind, Window
 from aot.vendor.accel_sim.specs import Checks, Spec
 from aot.vendor.accel_sim.vectors import images, operand, operands_fit, pool_fits, window_of
+from aot.vendor.between import outside_of_codes
 
 Array = np.ndarray[Any, Any]
 
@@ -33,9 +34,7 @@ def _floats(m: Match) -> Checks:
         if v is not None and name not in ("axes", "shape"):
             yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
             yield 0 not in v.shape, f"an empty tensor {list(v.shape)}"
-    makers = [v.ir.producer() for _, v in m.inputs() if not v.is_const]
-    codes = any(n is not None and n.op_type == "DequantizeLinear" for n in makers)
-    yield not codes, "between codes (left to kernels on integers)"
+    yield from outside_of_codes(m)
     yield from constant_bounds(m)
 
 
