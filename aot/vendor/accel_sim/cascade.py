@@ -39,11 +39,15 @@ def steps_of(height: int, tiling: Tiling) -> list[Rows]:
 
 @dataclass(slots=True)
 class Turns:
-    """Whose turn it is in a group of layers (`members` are their numbers, in order)."""
+    """Whose turn it is in a group of layers (`members` are their numbers, in order).
+
+    `ahead`: everyone is a step ahead of what is read, so that nobody waits for the last results.
+    """
 
     plan: Plan
     members: Sequence[int]
     tilings: Tilings
+    ahead: bool = False
     at: dict[int, int] = field(default_factory=dict)
     known: dict[int, list[Rows]] = field(default_factory=dict)
 
@@ -97,6 +101,8 @@ class Turns:
         for index in dict.fromkeys(layer.inputs):
             maker = self.maker(index)
             high = rows_needed(self.plan, layer, index, *step)[1]
+            if maker is not None and self.ahead:
+                high = min(high + self.steps(maker)[0][1], self.steps(maker)[-1][1])
             while maker is not None and self.made(maker) < high:
                 yield from self._ask(maker)
         yield member, number
@@ -104,13 +110,18 @@ class Turns:
 
 
 def rings(
-    plan: Plan, members: Sequence[int], tilings: Tilings, passing: Sequence[int], single: bool
+    plan: Plan,
+    members: Sequence[int],
+    tilings: Tilings,
+    passing: Sequence[int],
+    single: bool,
+    ahead: bool = False,
 ) -> dict[int, int]:
     """Rows that each tensor of `passing` needs in SPM while the members take turns.
 
     Tensors from and to the system get room for another step unless `single`.
     """
-    turns = Turns(plan, members, tilings)
+    turns = Turns(plan, members, tilings, ahead)
     found = dict.fromkeys(passing, 1)
     for member, number in turns.order():
         layer = turns.layer(member)

@@ -32,7 +32,8 @@ class Layout:
     `single`: groups whose rings hold one step, not two. `bases` are bytes of SPM by (root,) or, for
     tensors of streamed roots, (tensor, group), `rings` rows by (tensor, group), `spills` bytes in
     region 2 by root. `chunk`, `groups`: see Builder. `cascades`: (first, last) of layers that take
-    turns; tensors in `passed` are seen by them alone and have a ring.
+    turns; tensors in `passed` are seen by them alone and have a ring; `ahead` are the first layers
+    of cascades whose members work a step ahead.
     """
 
     tilings: list[Tiling]
@@ -48,6 +49,7 @@ class Layout:
     groups: int = 2
     cascades: tuple[tuple[int, int], ...] = ()
     passed: frozenset[int] = frozenset()
+    ahead: frozenset[int] = frozenset()
 
     def span(self, layer: int) -> tuple[int, int]:
         """The first and the last of the layers that take turns with one."""
@@ -128,8 +130,8 @@ def requests(plan: Plan, layout: Layout) -> list[Request]:
     for span in layout.spans(len(plan.layers)):
         members = range(span[0], span[1] + 1)
         own = passing(plan, layout, span)
-        single = any(m in layout.single for m in members)
-        for index, rows in rings(plan, members, layout.tilings, own, single).items():
+        single, ahead = any(m in layout.single for m in members), span[0] in layout.ahead
+        for index, rows in rings(plan, members, layout.tilings, own, single, ahead).items():
             t = plan.tensors[index]
             layout.rings[index, span[0]] = rows
             size = rows * t.width * t.channels * t.itemsize
@@ -227,7 +229,7 @@ class Composer:
         """Layers that take turns, mostly one."""
         members = range(span[0], span[1] + 1)
         self._buffers(span)
-        turns = Turns(self.plan, members, self.layout.tilings)
+        turns = Turns(self.plan, members, self.layout.tilings, span[0] in self.layout.ahead)
         layers = self.plan.layers
         steps = {m: stepped(self.b, m, layers[m], self.layout.tilings[m]) for m in members}
         done = dict.fromkeys(members, 0)

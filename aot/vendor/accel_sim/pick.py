@@ -79,8 +79,13 @@ class Picker:
             tilings = [cut.get(n, t) for n, t in enumerate(layout.tilings)]
             if not self._pays(layout, tilings, members, passed):
                 continue
-            for single in (set[int](), set(members)):
-                found = replace(base, tilings=tilings, single=base.single | single)
+            for ahead, single in ((True, False), (False, False), (False, True)):
+                found = replace(
+                    base,
+                    tilings=tilings,
+                    single=base.single | (set(members) if single else set()),
+                    ahead=base.ahead - set(members) | ({span[0]} if ahead else set()),
+                )
                 settle(self.plan, found)
                 if found.top <= self.c.spm:
                     return found

@@ -155,6 +155,8 @@ def resolve(network: Network, apart: bool = False) -> Plan:
             kept.append(replace(copy, inputs=(fresh,), output=layer.output))
             kept.append(replace(layer, output=fresh))
         else:
+            if layer.kind == "reshape":
+                _backward(plan, layer)
             kept.append(layer)
     for layer in reversed(kept):
         for index in layer.inputs:
@@ -169,9 +171,21 @@ def resolve(network: Network, apart: bool = False) -> Plan:
     return plan
 
 
+def _backward(plan: Plan, layer: Layer) -> None:
+    """reshape of an inner tensor to a result: the inner tensor lies in the result."""
+    source, t = layer.inputs[0], plan.tensors[layer.inputs[0]]
+    inner = t.where == "inner" and plan.tensors[layer.output].where == "output"
+    if inner and source not in plan.places and t.bytes == plan.tensors[layer.output].bytes:
+        _root(plan, layer.output)
+        pixel = t.channels * t.itemsize
+        plan.places[source] = Place(layer.output, 0, pixel, t.width * pixel)
+
+
 def _forward(plan: Plan, layer: Layer, apart: bool) -> None:
     """slice and reshape: the result lies in the input."""
     source = layer.inputs[0]
+    if layer.output in plan.places:
+        return
     outside = plan.tensors[plan.places[source].root].where in ("input", "const")
     if (apart or outside) and plan.tensors[layer.output].where == "output":
         fresh, copy = _copy_of(plan, layer.output, layer.name)
