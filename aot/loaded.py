@@ -57,6 +57,21 @@ def _arena_bytes(memory: Mapping[str, Any]) -> int:
     return int(max(memory["arena_bytes"], memory.get("portable_arena_bytes", 0)))
 
 
+def _weights(bundle: Path, manifest: Mapping[str, Any]) -> Array | None:
+    """The file of the constants where the bundle has one, aligned as the library wants it."""
+    described = manifest.get("weights")
+    if described is None:
+        return None
+    path = bundle / str(described["file"])
+    try:
+        content = np.fromfile(path, np.uint8)
+    except OSError as error:
+        raise BuildError(f"the weights cannot be read: {error.strerror}", str(path)) from None
+    placed = aligned(content.nbytes, int(described["alignment"]))
+    placed[:] = content
+    return placed
+
+
 class Library:
     """`net(x)` or `net(name=x)` returns the output, or a tuple of them.
 
@@ -82,6 +97,7 @@ class Library:
         memory = manifest["memory"]
         self._arena = aligned(_arena_bytes(memory), int(memory.get("alignment", 64)))
         self._context = aligned(_CONTEXT_BYTES, 64)
+        self._weights = _weights(out / "bundle", manifest)
         self._run = self._function("run")
         self._start()
 
@@ -105,6 +121,12 @@ class Library:
         status = self._function("init")(context, arena, ctypes.c_size_t(self._arena.nbytes))
         if status != 0:
             raise VerifyError(f"{self.name}_init returned status {status}")
+        if self._weights is not None:
+            given = ctypes.c_void_p(self._weights.ctypes.data)
+            size = ctypes.c_size_t(self._weights.nbytes)
+            status = self._function("set_weights")(context, given, size)
+            if status != 0:
+                raise VerifyError(f"{self.name}_set_weights returned status {status}")
 
     def __call__(
         self, *arrays: Any, out: Array | tuple[Array, ...] | None = None, **named: Any

@@ -47,7 +47,7 @@ def lower(
     c.reserve(str(v) for g in (graph, *graph.subgraphs()) for v in g.initializers)
     states = pairs(graph, options.states)
     program = _program(c, name, graph, partition, states)
-    return settle(program, target, options)
+    return settle(replace(program, weights=options.weights), target, options)
 
 
 def lower_body(around: LowerContext, name: str, part: BodyPart, states: Sequence[Pair]) -> Program:

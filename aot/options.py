@@ -8,6 +8,7 @@ capabilities have no field: the command line refuses them by name (aot/cli/later
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from numbers import Integral
@@ -26,6 +27,8 @@ STAGES = ("load", "normalise", "partition", "lower", "schedule", "plan")
 
 #: Backends that know what computing and moving bytes takes.
 ENERGY = ("accel_sim",)
+#: What `--weights` may say.
+_WEIGHTS = re.compile(r"embedded|blob|section=[A-Za-z_.][A-Za-z0-9_.]{0,63}")
 #: Default search steps of the memory planner.
 PLAN_EFFORT = 200_000
 MAX_STRING, MAX_SEQUENCE, MAX_BOUND = 64, 32, 65_536
@@ -116,13 +119,12 @@ class Options:
             raise UsageError(f"--tune {self.tune}: only --partition cost reads costs")
         if self.dump_after:
             _one_of("--dump-after", self.dump_after, STAGES)
-        for option, value, available in (
-            ("--threads", str(self.threads), "1"),
-            ("--weights", self.weights, "embedded"),
-        ):
-            if value != available:
-                what = f"{option} {value} is not available in this version of aotc"
-                raise UnsupportedError(what, hint=f"available: {available}")
+        if self.threads != 1:
+            what = f"--threads {self.threads} is not available in this version of aotc"
+            raise UnsupportedError(what, hint="available: 1")
+        if not _WEIGHTS.fullmatch(self.weights):
+            known = "embedded, blob, section=NAME (letters, digits, _ and .)"
+            raise UsageError(f"--weights {self.weights}: not one of {known}")
         if self.objective == "energy" and not any(
             b.partition(":")[0] in ENERGY for b in self.backends
         ):

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT-0
 # cmake -DNAME=net -DOWNER=net -DINPUT=net_weights.bin -DOUTPUT=net_weights.c -P bin2c.cmake
-# Writes the bytes of INPUT as the C array NAME_weights: for toolchains without .incbin.
+# Writes the bytes of INPUT as the C array NAME_weights, in the linker section SECTION if it is given: for toolchains without .incbin.
 file(SIZE "${INPUT}" size)
+set(placed)
+if(SECTION)
+  set(placed "AOT_SECTION(\"${SECTION}\") ")
+endif()
 file(WRITE "${OUTPUT}.tmp" "/* SPDX-License-Identifier: MIT-0 */
 #include \"${OWNER}_internal.h\"
-AOT_ALIGNED(64) const unsigned char ${NAME}_weights[${size}] = {
+${placed}AOT_ALIGNED(64) const unsigned char ${NAME}_weights[${size}] = {
 ")
 set(chunk 65536)
 set(at 0)

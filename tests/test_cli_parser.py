@@ -85,9 +85,7 @@ def later_command_lines() -> list[list[str]]:
     options = [[name, "VALUE"] for name in LATER_OPTIONS]
     options += [
         ["--threads", "2"],
-        ["--weights", "blob"],
     ]
-    options += [["--weights", "section=.w"]]
     options += [["--backend", "cmsis_nn"]]
     lines = [["m.onnx", "-o", "out", *o] for o in options]
     lines += [[name, "x"] for name in LATER_COMMANDS]

@@ -78,6 +78,7 @@ def options_of(a: argparse.Namespace) -> Options:
         stack=given.get("stack"),
         accuracy=given.get("accuracy", "normal"),
         io=given.get("io", ""),
+        weights=given.get("weights", "embedded"),
         requant=given.get("requant", "onnx"),
         specialise=given.get("specialise", "hot"),
         max_string=given.get("max_string", Options().max_string),

@@ -241,9 +241,9 @@ def _quality(p: Parser) -> None:
     p.add_argument(
         "--weights",
         metavar="embedded|blob|section=NAME",
-        type=_only("--weights", "embedded", "blob", "section="),
         default="embedded",
-        help="where constants live (embedded); others are not available in this version",
+        help="where constants live: in the object, in a file that you pass with NAME_set_weights, "
+        "or in a linker section of that name (embedded)",
     )
     p.add_argument(
         "--max-string",

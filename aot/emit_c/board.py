@@ -188,7 +188,7 @@ def _argument(flag: str) -> str:
 _IMAGE = """\
 # Images with start-up code; the second one also reports every intermediate result.
 if(AOT_BUILD_RUNNER AND AOT_STATIC_ARENA)
-  set(board board/runner.c board/semihost.c board/startup.c)
+  set(board board/runner.c board/semihost.c board/startup.c ${{runner_weights}})
   add_executable({name}-runner ${{board}})
   target_link_libraries({name}-runner PRIVATE {name})
   add_executable({name}-trace EXCLUDE_FROM_ALL ${{board}} ${{sources}})

@@ -26,7 +26,7 @@ class Constants:
 
     `same` maps each constant to the one with equal bytes that is stored, `tensors` to its tensor.
     Constants that only one vendor reads are in a blob of its own (`parts`; `owners` says whose they
-    are), so that a bundle without the vendor does not have them.
+    are), so that a bundle without the vendor does not have them. With `passed` the caller has them.
     """
 
     tables: tuple[tuple[str, np.ndarray[Any, Any]], ...]
@@ -36,6 +36,7 @@ class Constants:
     parts: Mapping[str, Blob] = field(default_factory=dict)
     owners: Mapping[str, str] = field(default_factory=dict)
     tensors: Mapping[str, Tensor] = field(default_factory=dict)
+    passed: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -60,8 +61,9 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
     same = _duplicates(arrays, {n: tensors[n].section for n in used})
     owners = _owners(used, same)
     unique = [n for n in arrays if same[n] == n]
-    small = {n for n in unique if arrays[n].nbytes <= TABLE_BYTES or tensors[n].section}
-    if sum(arrays[n].nbytes for n in unique if n not in small) <= FILE_BYTES:
+    least = TABLE_BYTES if program.weights == "embedded" else -1
+    small = {n for n in unique if arrays[n].nbytes <= least or tensors[n].section}
+    if least > 0 and sum(arrays[n].nbytes for n in unique if n not in small) <= FILE_BYTES:
         small = set(unique)
     offsets: dict[str, int] = {}
     pieces: dict[str, list[tuple[int, np.ndarray[Any, Any]]]] = {}
@@ -75,7 +77,8 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
     tables = tuple((n, arrays[n]) for n in unique if n in small)
     blobs = {owner: Blob(tuple(made), ends[owner]) for owner, made in pieces.items()}
     shared = blobs.pop("", None)
-    return Constants(tables, offsets, same, shared, blobs, owners, tensors)
+    passed = program.weights == "blob"
+    return Constants(tables, offsets, same, shared, blobs, owners, tensors, passed)
 
 
 def _owners(used: Mapping[str, set[str]], same: Mapping[str, str]) -> dict[str, str]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from aot.emit_c import board, ctext, interface, kernels
+from aot.emit_c import board, ctext, interface, kernels, weights
 from aot.emit_c import manifest as manifests
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.regions import declarations, headers_of, region_files
@@ -69,6 +69,7 @@ def emit_c(
     name = ctext.ident(program.name)
     if manifest is None:
         manifest = manifests.manifest_of(program, plan, target, None, options)
+    weights.check_apart(program)
     constants = place_constants(program, target.byte_order)
     called = [*(s.create for s in program.states), *program.every_call()]
     called += [c for t in twins if t.program is not None for c in t.program.every_call()]
@@ -95,9 +96,12 @@ def emit_c(
         **vendors.files,
         **dict(program.attached),
     }
-    if constants.blob is not None:
+    if constants.passed:
+        files.update(_passed(program, constants, values))
+        manifest["weights"] = _described(name, values)
+    elif constants.blob is not None:
         files[f"src/{name}_weights.bin"] = constants.blob
-    if constants.blob is not None or any(p.blobs or p.own for p in parts):
+    if constants.blob is not None or constants.passed or any(p.blobs or p.own for p in parts):
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
     files = {path: files[path] for path in sorted(files)}
     manifest["libraries"] = list(vendors.links)
@@ -123,7 +127,7 @@ def _rendered(name: str, constants: Constants) -> dict[str, str]:
         f"src/{name}_ffi.c": "ffi.c",
         "host/model.h": "runner_model.h",
     }
-    if constants.blob is not None:
+    if constants.blob is not None and not constants.passed:
         paths[f"src/{name}_weights.c"] = "weights.c"
     return paths
 
@@ -144,6 +148,37 @@ def _copied(target: Target) -> dict[str, File]:
         "LICENSE": (root / "LICENSE").read_bytes(),
         "cmake/toolchain.cmake": _toolchain(target),
     }
+
+
+def _passed(
+    program: Program, constants: Constants, values: Mapping[str, object]
+) -> dict[str, File]:
+    """The file that the caller passes, and what makes it a part of the runners."""
+    prefix = weights.file_prefix(program.name)
+    file = weights.weights_file(constants, weights.identity(program, constants), ABI)
+    own = {**values, "name": prefix, "owner": program.name, "bytes": file.nbytes}
+    own["section"] = f".rodata.{prefix}_weights"
+    header = (runtime_c() / "src" / "aot_weights.h").read_bytes()
+    return {
+        f"src/{prefix}_weights.bin": file,
+        f"src/{prefix}_weights.c": render("weights.c", own),
+        "src/aot_weights.h": header,
+    }
+
+
+def _described(name: str, values: Mapping[str, object]) -> dict[str, object]:
+    """What the manifest says of the file."""
+    path = f"src/{weights.file_prefix(name)}_weights.bin"
+    return {"file": path, "bytes": values["weights_bytes"], "alignment": values["weights_align"]}
+
+
+def _weights_cmake(program: Program, constants: Constants) -> str:
+    """CMake that adds the constants to the library, or to the runners."""
+    name = program.name
+    if constants.passed:
+        return cmake_weights(name, weights.file_prefix(name), sources="runner_weights")
+    section = weights.section_of(program)
+    return cmake_weights(name, name, section) if constants.blob else ""
 
 
 def _runner(
@@ -245,7 +280,11 @@ def _values(
         "level_text": f"{board.LEVEL} " if target.board else "",
         "frame_check": _frame_check(options.stack),
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
-        "weights": cmake_weights(name, name) if constants.blob else "",
+        "weights": _weights_cmake(program, constants),
+        "apart": constants.passed,
+        "section": weights.section_of(program) or f".rodata.{name}_weights",
+        "weights_bytes": weights.payload(constants).nbytes + weights.HEADER,
+        "identity": f"0x{weights.identity(program, constants):08x}U",
         "libm": "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>" if math else "",
         "vendors": spell_cmake(name, vendors),
         "slots": state_slots(program),

@@ -370,6 +370,7 @@ def _weights(name: str, owner: str, blob: Blob, target: Target) -> dict[str, Fil
         "owner": owner,
         "bytes": blob.nbytes,
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
+        "section": f".rodata.{name}_weights",
     }
     return {
         f"src/{name}_weights.bin": blob,

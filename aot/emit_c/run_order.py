@@ -160,7 +160,8 @@ def region(s: Spelling, call: Call) -> str:
 def region_arguments(root: Program, program: Program) -> list[str]:
     """What a function that computes a part of `program` is given."""
     ends = [] if program.io == "arena" else ["in", "out"]
-    return ["arena", *ends, *(["state"] if root.states else [])]
+    passed = ["weights"] if root.weights == "blob" else []
+    return ["arena", *ends, *(["state"] if root.states else []), *passed]
 
 
 def region_head(root: Program, program: Program, region: int, tail: str, before: str = "") -> str:
@@ -179,6 +180,7 @@ _PARAMETERS = {
     "in": "const unsigned char *const *in",
     "out": "unsigned char *const *out",
     "state": "void **state",
+    "weights": "const unsigned char *weights",
 }
 
 
@@ -298,6 +300,9 @@ def _execute(program: Program, steps: list[str]) -> str:
         unused += ["in", "out"]
     if program.states:
         declared.append("void **state")
+    if program.weights == "blob":
+        declared.append(_PARAMETERS["weights"])
+        unused.append("weights")
     return "\n".join(
         [
             ctext.call(head, declared, indent="", tail=" {"),
@@ -407,6 +412,8 @@ def _constant(s: Spelling, name: str, offset: int) -> str:
     stored = s.constants.same[name]
     if stored in s.constants.offsets:
         blob = weights_of(s.root.name, s.constants.owners.get(stored, ""))
+        if s.constants.passed:
+            return at("weights", s.constants.offsets[stored] + offset)
         return at(f"{blob}_weights", s.constants.offsets[stored] + offset)
     table = f"{s.root.name}_c_{stored}"
     return f"(const unsigned char *){table} + {offset}" if offset else table

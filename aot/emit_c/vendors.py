@@ -162,19 +162,20 @@ def _stand_in(name: str, parts: VendorParts) -> str:
     return text
 
 
-def cmake_weights(owner: str, blob: str) -> str:
+def cmake_weights(owner: str, blob: str, section: str = "", sources: str = "sources") -> str:
     """CMake that adds the constants called `blob`_weights to `sources`."""
+    placed = f' "-DSECTION={section}"' if section else ""
     return f"""\
 if(AOT_WEIGHTS_C)
   set(weights_c "${{CMAKE_CURRENT_BINARY_DIR}}/{blob}_weights_array.c")
   set(weights_bin "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{blob}_weights.bin")
   add_custom_command(OUTPUT "${{weights_c}}"
-    COMMAND "${{CMAKE_COMMAND}}" -DNAME={blob} -DOWNER={owner} "-DINPUT=${{weights_bin}}"
+    COMMAND "${{CMAKE_COMMAND}}" -DNAME={blob} -DOWNER={owner} "-DINPUT=${{weights_bin}}"{placed}
       "-DOUTPUT=${{weights_c}}" -P "${{CMAKE_CURRENT_SOURCE_DIR}}/cmake/bin2c.cmake"
     DEPENDS "${{weights_bin}}" cmake/bin2c.cmake VERBATIM)
-  list(APPEND sources "${{weights_c}}")
+  list(APPEND {sources} "${{weights_c}}")
 else()
-  list(APPEND sources src/{blob}_weights.c)
+  list(APPEND {sources} src/{blob}_weights.c)
   set_source_files_properties(src/{blob}_weights.c PROPERTIES
     OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{blob}_weights.bin")
 endif()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--weights blob|section=NAME`: constants in a file that the caller passes, or in a section."""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import replace
+
+import numpy as np
+
+from aot.emit_c.constants import Constants
+from aot.emit_c.write import Blob
+from aot.errors import UnsupportedError
+from aot.program import Program
+
+HEADER = 64
+"""Bytes before the constants (runtime_c/src/aot_weights.h draws them)."""
+SECTION = "section="
+
+
+def section_of(program: Program) -> str:
+    """The linker section that was asked for, "" if none."""
+    return program.weights.removeprefix(SECTION) if program.weights.startswith(SECTION) else ""
+
+
+def is_apart(program: Program) -> bool:
+    """Whether the caller passes the constants."""
+    return program.weights == "blob"
+
+
+def file_prefix(name: str) -> str:
+    """Prefix of the symbol by which runners hold the file they pass."""
+    return f"{name}_blob"
+
+
+def check_apart(program: Program) -> None:
+    """UnsupportedError for vendors: their objects want constants when NAME_init makes them."""
+    vendors = sorted({c.backend for c in program.every_call()} - {"c"})
+    if is_apart(program) and vendors:
+        what = f"--weights blob with --backend {','.join(vendors)}"
+        why = "vendors read constants before NAME_set_weights can give them"
+        raise UnsupportedError(f"{what}: {why}", hint="--weights embedded, or portable C alone")
+
+
+def identity(program: Program, constants: Constants) -> int:
+    """A number that two programs share only if one's constants fit the other."""
+    lines = [f"{program.name} {program.vlen}"]
+    for name, offset in constants.offsets.items():
+        tensor = program_tensor(constants, name)
+        lines.append(f"{name} {offset} {tensor}")
+    return zlib.crc32("\n".join(lines).encode("utf-8", "surrogatepass")) or 1
+
+
+def program_tensor(constants: Constants, name: str) -> str:
+    """Type and layout of a stored constant as text."""
+    tensor = constants.tensors[name]
+    return f"{tensor.dtype} {list(tensor.shape)} {tensor.layout} {tensor.nbytes}"
+
+
+def payload(constants: Constants) -> Blob:
+    """The constants, in whole."""
+    return constants.blob or Blob((), 0)
+
+
+def weights_file(constants: Constants, number: int, abi: int) -> Blob:
+    """Header and constants; `number` is the program's `identity`."""
+    body = payload(constants)
+    head = b"AOTW" + abi.to_bytes(4, "little") + number.to_bytes(4, "little")
+    size = body.nbytes.to_bytes(8, "little")
+    crc = zlib.crc32(size, zlib.crc32(head))
+    for chunk in body.chunks():
+        crc = zlib.crc32(chunk, crc)
+    header = (head + crc.to_bytes(4, "little") + size).ljust(HEADER, b"\0")
+    parts = [(0, np.frombuffer(header, np.uint8))]
+    parts += [(offset + HEADER, data) for offset, data in body.parts]
+    return replace(body, parts=tuple(parts), nbytes=body.nbytes + HEADER)
