@@ -163,8 +163,9 @@ def compare(d: Draft) -> None:
     if d.chance(0.3):
         c = d.add("Not", [c])[0]
     if d.chance(0.4):
-        z = d.like(x)
-        d.add("Where", [c, z, d.const(np.zeros((), a.dtype)) if d.chance(0.5) else d.like(x)])
+        other = d.const(np.zeros((), a.dtype)) if d.chance(0.5) else d.like(x)
+        pair = [d.like(x), other]
+        d.add("Where", [c, *(pair if d.chance(0.5) else pair[::-1])])
 
 
 @family(0.7)
