@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
 from aot.emit_c.constants import Constants
+from aot.emit_c.demands import demands
 from aot.emit_c.kernels import Headers
 from aot.emit_c.macros import trace_macros
 from aot.emit_c.trace import arena_offset
@@ -128,7 +129,7 @@ def spell_file(
         "",
         f'#include "{owner or name}_internal.h"',
         "",
-        *_demands(name, target),
+        *demands(name, target),
         *includes,
         "",
         trace_macros("" if owner else name, -1 in regions, s.failed),
@@ -208,22 +209,6 @@ def _fixed(program: Program, specialise: str) -> frozenset[int]:
 
 def _section(title: str, items: list[str]) -> list[str]:
     return [f"/* -- {title} {'-' * (90 - len(title))} */", "", *items, ""] if items else []
-
-
-def _demands(name: str, target: Target) -> list[str]:
-    """Stops a compiler that was not told of the instructions the layouts were chosen for."""
-    tests = []
-    if target.arch == "x86_64":
-        tests.append("!defined(__x86_64__)")
-        if target.vlen >= 16:
-            tests.append("!defined(__AVX512F__)")
-        elif target.vlen == 8:
-            tests.append("!defined(__AVX2__) || !defined(__FMA__)")
-    if not tests:
-        return []
-    flags = " ".join(target.cflags)
-    text = ctext.plain(f"{name} was generated for {target.cpu}: compile it with {flags}".strip())
-    return [f"#if {' || '.join(tests)}", f"#error {ctext.string(text)}", "#endif", ""]
 
 
 def state_slots(program: Program) -> int:

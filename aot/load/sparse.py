@@ -49,7 +49,7 @@ def _places(indices: onnx.TensorProto, values: Array, shape: tuple[int, ...], wh
 
     if indices.data_type != INT64:
         raise ModelError(f"the places have element type {indices.data_type}, not int64", where)
-    places = numpy_helper.to_array(indices)
+    places: Array = np.asarray(numpy_helper.to_array(indices))
     if values.ndim != 1 or places.shape not in ((values.size,), (values.size, len(shape))):
         what = f"places of shape {list(places.shape)} for values of shape {list(values.shape)}"
         raise ModelError(what, where)
@@ -58,7 +58,7 @@ def _places(indices: onnx.TensorProto, values: Array, shape: tuple[int, ...], wh
     if wrong.any():
         raise ModelError(f"the place {int(places[wrong][0])} is outside", where)
     if places.ndim == 2:
-        places = np.ravel_multi_index(tuple(places.T), shape)
+        places = np.asarray(np.ravel_multi_index(tuple(places.T), shape))
     if (np.diff(places) <= 0).any():
         raise ModelError("its places do not ascend", where)
     return places
