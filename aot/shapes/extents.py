@@ -169,7 +169,27 @@ class Extents:
     ) -> ir.Value:
         """The int64 result of an elementwise operator on int64 vectors of one length (or 1)."""
         length = max(shape_of(i)[0] for i in inputs)
+        if len(inputs) == 2 and (plain := self._plain(op_type, *inputs)) is not None:
+            return plain
         return self.node(before, op_type, inputs, [(INT64, (length,))], **attributes)[0]
+
+    def _plain(self, op_type: str, a: ir.Value, b: ir.Value) -> ir.Value | None:
+        """The operand that a result is anyway, if there is one."""
+        if shape_of(a) != shape_of(b):
+            return None
+        left, right = self.interval(a), self.interval(b)
+        if left is None or right is None:
+            return None
+        if op_type == "Max" or op_type == "Min":
+            less, more = (a, b) if op_type == "Min" else (b, a)
+            if (left.high <= right.low).all():
+                return less
+            return more if (right.high <= left.low).all() else None
+        neutral = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}.get(op_type)
+        same = (
+            neutral is not None and (right.low == neutral).all() and (right.high == neutral).all()
+        )
+        return a if same else None
 
     def at(self, before: ir.Node, vector: ir.Value, index: int) -> ir.Value:
         """Element `index` of an int64 vector, as a vector of one."""
@@ -235,6 +255,8 @@ class Extents:
         """
         assert value.dtype is not None
         own = self.of(value)
+        if isinstance(fill, int) and fill == 0 and (codes := self._codes(before, value, axes)):
+            return codes
         for axis, n in own.items():
             if axes and axis not in axes:
                 continue
@@ -245,6 +267,29 @@ class Extents:
             value = self.node(before, "Tail", [value, n, kept], kind, DYNAMIC, axis=axis)[0]
         self.set(value, own)
         return value
+
+    def _codes(self, before: ir.Node, value: ir.Value, axes: Sequence[int]) -> ir.Value | None:
+        """What a DequantizeLinear of one scale gives, of codes whose tails stand for zero.
+
+        It stays next to its reader, which computes with the codes.
+        """
+        maker = value.producer()
+        if maker is None or maker.op_type != "DequantizeLinear" or maker.domain:
+            return None
+        codes, scale, *zero = maker.inputs
+        if codes is None or scale is None or shape_of(scale) or not self.of(codes):
+            return None
+        assert codes.dtype is not None
+        point: Any = 0
+        if zero and zero[0] is not None:
+            where = self.ints(before, [1])
+            point = self.node(before, "Reshape", [zero[0], where], [(int(codes.dtype), (1,))])[0]
+        codes = self.neutral(before, codes, point, axes)
+        kind = [(int(value.dtype or 0), shape_of(value))]
+        how = {k: v.value for k, v in maker.attributes.items()}
+        made = self.node(before, "DequantizeLinear", [codes, scale, *zero], kind, **how)[0]
+        self.set(made, self.of(value))
+        return made
 
     def flat(self, before: ir.Node, value: ir.Value) -> ir.Value:
         """The elements of `value` one after the other: a vector of as many as the bound has."""

@@ -402,9 +402,14 @@ def rowwise(x: Extents, node: ir.Node) -> None:
     """Operators of other domains that compute every row (last axis) of their inputs alone."""
     data = needed(node, 0)
     own, rank = x.of(data), len(shape_of(data))
-    if rank - 1 in own and rank > 1:
+    if rank - 1 in own:
         raise refused(node, "mixes along a dimension known at run time only")
     for value in node.inputs[1:]:
+        shape = () if value is None else shape_of(value)
+        for axis in own:
+            there = axis - (rank - len(shape))
+            if there >= 0 and there not in x.of(value) and shape[there] != 1:
+                raise refused(node, f"has {shape[there]} elements along dimension {axis}")
         for axis, n in x.of(value).items():
             ours = own.get(axis) if value is not None and len(shape_of(value)) == rank else None
             if ours is None:
@@ -474,13 +479,18 @@ RULES: dict[str, Rule] = {
 
 ROWWISE = {
     "com.microsoft": """
-        BiasGelu FastGelu Gelu QuickGelu SkipLayerNormalization SkipSimplifiedLayerNormalization
+        BiasGelu FastGelu SimplifiedLayerNormalization SkipLayerNormalization
+        SkipSimplifiedLayerNormalization
     """,
     "ai.onnx.ml": """
-        Binarizer Imputer LabelEncoder LinearClassifier LinearRegressor Normalizer SVMClassifier
-        SVMRegressor Scaler TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
+        Imputer LinearClassifier LinearRegressor Normalizer SVMClassifier SVMRegressor Scaler
+        TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
     """,
 }
 OTHER_DOMAINS: dict[tuple[str, str], Rule] = {
-    (domain, name): rowwise for domain, names in ROWWISE.items() for name in sorted(words(names))
+    **{(d, name): rowwise for d, names in ROWWISE.items() for name in sorted(words(names))},
+    ("com.microsoft", "Gelu"): every_axis,
+    ("com.microsoft", "QuickGelu"): every_axis,
+    ("ai.onnx.ml", "Binarizer"): every_axis,
+    ("ai.onnx.ml", "LabelEncoder"): every_axis,
 }

@@ -231,8 +231,9 @@ def attention(x: Extents, node: ir.Node) -> None:
         n = agreed(x, node, n, m, "has other numbers of keys and of values")
         node.replace_input_with(1, x.neutral(node, k, 0, [rows]))
         node.replace_input_with(2, x.neutral(node, v, 0, [rows]))
-        fit_inputs(x, node, {1: {rows: 0}, 2: {rows: 0}})
-    _mask(x, node, n, x.of(q).get(rows), batch, shape_of(needed(node, 1))[rows])
+    least = min(shape_of(needed(node, i))[rows] for i in (1, 2))
+    _mask(x, node, n, x.of(q).get(rows), batch, least)
+    _fit(x, node, rows)
     x.sweep.type_outputs(node)
     own: Axes = {} if batch is None else {0: batch}
     queries = x.of(q).get(rows)
@@ -281,7 +282,20 @@ def _mask(
         raise refused(node, "has a mask that is the same for all keys")
     fill = False if mask.dtype.numpy().kind == "b" else -np.inf
     node.replace_input_with(3, x.neutral(node, mask, fill, [last]))
-    fit_inputs(x, node, {3: {last: 0}, 1: {}, 2: {}})
+
+
+def _fit(x: Extents, node: ir.Node, rows: int) -> None:
+    """Give queries, keys, values and mask of an Attention the same bounds."""
+    batch, queries, keys = range(3)
+    places = {0: {0: batch, rows: queries}, 1: {0: batch, rows: keys}, 2: {0: batch, rows: keys}}
+    mask = given(node, 3)
+    if mask is not None:
+        last = len(shape_of(mask)) - 1
+        places[3] = {last: keys, last - 1: queries, last - 3: batch}
+    dynamic = {
+        i: {a: p for a, p in own.items() if a in x.of(node.inputs[i])} for i, own in places.items()
+    }
+    fit_inputs(x, node, dynamic)
 
 
 def along_last(x: Extents, node: ir.Node, vector: ir.Value) -> ir.Value:

@@ -22,7 +22,7 @@ from aot.shapes.terms import multiply, number
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-DOUBLE = 11
+FLOAT, DOUBLE = 1, 11
 PLAIN_COORDINATES = ("half_pixel", "asymmetric", "pytorch_half_pixel")
 """Coordinates that do not depend on how long the axis is, unless the result has one row."""
 
@@ -73,11 +73,13 @@ def _length(x: Extents, node: ir.Node, data: ir.Value, axis: int, scale: float |
         by = round(1 / scale)
         return x.new(x.vector(node, "Div", n, x.ints(node, [by])), size // by)
     if scale is not None:
-        factor = x.const(node, np.full(1, np.float32(scale), np.float64), _double(x, node, n))
-        product = x.node(node, "Mul", [_double(x, node, n), factor], [(DOUBLE, (1,))])[0]
-        whole = x.node(node, "Floor", [product], [(DOUBLE, (1,))])[0]
+        # In float32, as onnx and onnxruntime do.
+        single = x.node(node, "Cast", [n], [(FLOAT, (1,))], to=FLOAT)[0]
+        factor = x.const(node, np.full(1, scale, np.float32), single)
+        product = x.node(node, "Mul", [single, factor], [(FLOAT, (1,))])[0]
+        whole = x.node(node, "Floor", [product], [(FLOAT, (1,))])[0]
         made = x.node(node, "Cast", [whole], [(INT64, (1,))], to=INT64)[0]
-        return x.new(made, int(np.floor(size * float(np.float32(scale)))))
+        return x.new(made, int(np.floor(np.float32(size) * np.float32(scale))))
     sizes = needed(node, 3)
     rank = len(shape_of(data))
     axes = [int(a) % rank for a in attribute(node, "axes", None) or range(rank)]
@@ -131,7 +133,7 @@ def _by_scale(
 def _float(x: Extents, node: ir.Node) -> ir.Value:
     """A value of type float32."""
     one = x.ints(node, [1])
-    return x.node(node, "Cast", [one], [(1, (1,))], to=1)[0]
+    return x.node(node, "Cast", [one], [(FLOAT, (1,))], to=FLOAT)[0]
 
 
 def _axes(x: Extents, own: Axes, lengths: dict[int, ir.Value]) -> Axes:

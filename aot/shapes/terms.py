@@ -28,7 +28,7 @@ Poly = tuple[tuple[Monomial, int], ...]
 """Sorted pairs (sorted numbers of atoms, coefficient that is not 0)."""
 
 MOST_ELEMENTS = 64
-DEEPEST = 200
+DEEPEST = 80
 EXACT = 2**24
 """Integers below this are exact in float32."""
 

@@ -78,14 +78,17 @@ def windows(fill: Fill, weights: int | None, channels: bool) -> Callable[[Extent
         data = only_first(x, node)
         if 1 in x.of(data) and not channels:
             raise refused(node, "has channels whose number is known at run time only")
-        if node.op_type == "MaxPool" and len(node.outputs) > 1 and node.outputs[1].name:
+        indices = node.op_type == "MaxPool" and len(node.outputs) > 1 and node.outputs[1].name
+        if indices and set(x.of(data)) - {0}:
             raise refused(node, "gives indices along a dimension known at run time only")
         kernel = _kernel(node, None if weights is None else given(node, weights))
         axes = _windowed(x, node, kernel, fill)
         x.sweep.type_outputs(node)
         for axis, n in axes.items():
             x.new(n, shape_of(node.outputs[0])[axis])
-        x.set(node.outputs[0], axes)
+        for value in node.outputs:
+            if value.name:
+                x.set(value, axes)
 
     return rule
 
