@@ -187,3 +187,26 @@ def constant_math(d: Draft) -> None:
     c = d.add(d.word("Add Mul Sub"), [d.const(d.array([n])), d.const(d.array([n]))])[0]
     c = d.add(d.word("Relu Neg Exp"), [c])[0]
     d.add("Add", [x, c])
+
+
+@family(1)
+def turned(d: Draft) -> None:
+    """A Transpose that can sink through what reads it alone."""
+    x = d.pick(lambda a: a.ndim >= 3 and a.size > 0 and a.dtype == d.dtype)
+    rank = d.values[x].ndim
+    perm = d.rng.permutation(rank).tolist()
+    y = d.add("Transpose", [x], perm=perm)[0]
+    if d.chance(0.3):
+        y = d.add(d.word("Relu Neg Sigmoid"), [y])[0]
+    op = d.word("ReduceSum ReduceMax ReduceMean Softmax Slice Pad Concat")
+    axis = d.upto(0, rank - 1)
+    if op.startswith("Reduce"):
+        d.add(op, [y, d.ints(axis)], keepdims=int(d.chance(0.3)))
+    elif op == "Softmax":
+        d.add(op, [y], axis=axis)
+    elif op == "Slice":
+        d.add(op, [y, d.ints(0), d.ints(max(1, d.shape(y)[axis] - 1)), d.ints(axis)])
+    elif op == "Pad":
+        d.add(op, [y, d.ints(*[d.upto(0, 2) for _ in range(2 * rank)])])
+    else:
+        d.add(op, [y, d.add("Transpose", [d.like(x)], perm=perm)[0]], axis=axis)

@@ -138,9 +138,9 @@ MUTANTS = (
         "transposes",
         '{"axis": perm[int(attribute(node, "axis"))]}',
         '{"axis": int(attribute(node, "axis"))}',
-        "transpose,concat,twice",
+        "turned",
     ),
-    rewrite("transposes", "np.argsort(np.argsort(left))", "np.argsort(left)", "transpose,reduce"),
+    rewrite("transposes", "np.argsort(np.argsort(left))", "np.argsort(left)", "turned"),
     rewrite(
         "transposes", "padded.transpose(inverse)", "padded.transpose(perm)", "transpose,broadcast"
     ),
