@@ -115,8 +115,9 @@ def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> 
 def code_estimate(program: Program, target: Target) -> int:
     """Bytes of code, about: entries, a function per kernel and its variants, calls."""
     entry, wrapper, call = _BOARD if target.board else _HOST
-    wrappers = {(c.kernel, c.instance) for c in program.calls}
-    return entry + wrapper * len(wrappers) + call * len(program.calls)
+    calls = list(program.every_call())
+    wrappers = {(c.kernel, c.instance) for c in calls}
+    return entry + wrapper * len(wrappers) + call * len(calls)
 
 
 def _sections(archive: Path) -> Iterator[tuple[int, int, int]]:

@@ -17,10 +17,13 @@ import aot
 from aot.build import build, configure, find_tools
 from aot.check import check_program
 from aot.errors import InternalError, UnsupportedError
+from aot.explain import explain
 from aot.memory.check import check_plan
 from aot.options import Options
-from aot.pipeline import Compiled, compile_model
+from aot.partition.serialise import serialise
+from aot.pipeline import Compiled, compile_model, partition_model
 from aot.program import Access, Arg, Wire
+from aot.regionwise import build_portable
 from aot.run import open_out, stream
 from aot.target import load_target
 from needs import need, need_module
@@ -413,3 +416,48 @@ def test_on_a_board(target: str, tmp_path: Path) -> None:
     for feed, results in zip(feeds, found, strict=True):
         for ours, theirs in zip(results, expected(model, feed), strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_regions_in_bodies(tmp_path: Path) -> None:
+    """A vendor's regions in bodies, their twins, what explains them, the file that keeps them."""
+    model, feeds = CASES["nested"]
+    out = tmp_path / "out"
+    bundle = aot.compile(model, out, name="net", target="x86-64", backends=("accel_sim",))
+    bundle.build()
+    built = open_out(out)
+    inner = [r for r in built.manifest["regions"] if "body" in r]
+    assert {r["body"] for r in inner} >= {"then_If_6", "body_Loop_2"}
+    portable = build_portable(built, "x86-64")
+    for feed in feeds[1:3]:
+        arrays = list(feed.values())
+        (ours,), (theirs,) = stream(built, [arrays]), stream(portable, [arrays], tmp_path)
+        for a, b, want in zip(ours, theirs, expected(model, feed), strict=True):
+            np.testing.assert_allclose(a, want, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(b, want, rtol=1e-4, atol=1e-4)
+
+
+def test_what_partition_writes(tmp_path: Path) -> None:
+    options = Options(name="net", target="x86-64", backends=("accel_sim",))
+    first = compile_model(NESTED, options)
+    shown = explain(first.partition).text()
+    assert "body of Loop_2:" in shown and "then_branch of If_6:" in shown
+    written = serialise(*partition_model(NESTED, options))
+    onnx.checker.check_model(written)
+    feed = CASES["nested"][1][-1]
+    for ours, theirs in zip(expected(written, feed), expected(NESTED, feed), strict=True):
+        assert np.array_equal(ours, theirs)
+    again = compile_model(written, Options(name="net", target="x86-64"))
+    assert again.plan.arena_bytes == first.plan.arena_bytes
+    regions = [
+        [(s.backend, s.pattern.name, s.region) for s in p.items if s.region >= 0]
+        for made in (first, again)
+        for p in made.partition.tree()
+    ]
+    half = len(regions) // 2
+    assert regions[:half] == regions[half:] and sum(map(len, regions[:half])) > 4
+    for steady in (STEADY, SWAPPED):
+        written = serialise(*partition_model(steady, Options(name="net", target="x86-64")))
+        onnx.checker.check_model(written)
+        feed = {"s0": f32(3), "x": f32(90, 3)} if steady is STEADY else CASES["swapped"][1][0]
+        for ours, theirs in zip(expected(written, feed), expected(steady, feed), strict=True):
+            assert np.array_equal(ours, theirs)

@@ -321,7 +321,7 @@ def region_files(
         prefix = weights_of(name, vendor) if blob is not None else ""
         if blob is not None:
             files.update(_weights(prefix, name, blob, target))
-        nodes = next(c.origin.nodes for c in program.calls if c.region == regions[0])
+        nodes = next(c.origin.nodes for c in program.every_call() if c.region == regions[0])
         first = nodes[0] if nodes else ""
         own = [t for t in twins if t.region in regions]
         waits = [r for r in regions if r >= WAITS]

@@ -78,7 +78,7 @@ def used_backends(program: Program, options: Options) -> dict[str, Backend]:
 def _kernels_exist(program: Program) -> None:
     """BackendError, naming vendor and node, for a call of what neither the vendor nor aot has."""
     kernels = runtime_c() / "kernels"
-    for call in (*(s.create for s in program.states), *program.calls):
+    for call in (*(s.create for s in program.states), *program.every_call()):
         header = call.header or f"{call.kernel}.h"
         if call.backend == "c" or Path(header).is_absolute() or (kernels / header).is_file():
             continue

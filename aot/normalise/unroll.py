@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 MOST = 256
 """Nodes that unrolling a loop may make: more stay a loop, which is smaller and hardly slower."""
-MOST_NEEDED = 4096
-"""The same where the loop cannot stay: elements that share bytes have no address."""
 INT64 = 7
 
 
@@ -30,17 +28,14 @@ def is_unrollable(node: ir.Node) -> bool:
         return False
     loop = Loop(node)
     steps = loop.length
-    if not steps:
+    if not steps or any(_is_packed(v) for v in (*loop.outer(), *loop.results())):
         return False
-    limit = MOST_NEEDED if _has_packed_slices(loop) else MOST
-    return steps * (sum(1 for _ in loop.body.all_nodes()) + 2) <= limit
+    return steps * (sum(1 for _ in loop.body.all_nodes()) + 2) <= MOST
 
 
-def _has_packed_slices(loop: Loop) -> bool:
-    """Whether a slice that is scanned or stacked may begin within a byte."""
-    first = loop.states
-    slices = [*loop.outer()[first : first + loop.scanned], *loop.results()[first:]]
-    return any(v.dtype is not None and v.dtype.bitwidth < 8 for v in slices)
+def _is_packed(value: ir.Value) -> bool:
+    """Whether elements share bytes: no Gather picks them."""
+    return value.dtype is not None and value.dtype.bitwidth < 8
 
 
 def captured(node: ir.Node) -> dict[str, ir.Value]:

@@ -12,14 +12,13 @@ A loop runs at most `most` times (-1: no bound); what is scanned or stacked has 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.edit import Editor, attribute_of
-from aot.errors import UnsupportedError
-from aot.shapes.nodes import CONTROL, array, attribute, constant, set_type, shape_of, title
+from aot.shapes.nodes import CONTROL, array, attribute, constant, is_typed, set_type, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -390,19 +389,23 @@ def _through(value: ir.Value) -> Any:
     return array(value)
 
 
-def check_bounds(node: ir.Node) -> None:
-    """UnsupportedError if a loop stacks results and nothing says how many at most."""
+def type_results(node: ir.Node) -> None:
+    """Type the results of a closed node that have no type yet (a copy's), from its typed bodies."""
+    if node.op_type == "If":
+        for value, inner in zip(node.outputs, bodies(node)[0].outputs, strict=True):
+            _type(value, inner, ())
+        return
     loop = Loop(node)
-    if loop.most < 0 and len(loop.results()) > loop.states:
-        what = "stacks results, and nothing says how often it runs at most"
-        raise UnsupportedError(f"{title(node)} {what}", hint="bind the trip count: --bind NAME=N")
+    for index, (value, inner) in enumerate(zip(node.outputs, loop.results(), strict=True)):
+        _type(value, inner, () if index < loop.states else (loop.most,))
+
+
+def _type(value: ir.Value, inner: ir.Value, rows: tuple[int, ...]) -> None:
+    if value.name and not is_typed(value) and is_typed(inner):
+        assert inner.dtype is not None
+        set_type(value, int(inner.dtype), (*rows, *shape_of(inner)))
 
 
 def closed_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     """The control flow of a graph, that within bodies not."""
     return (n for n in graph if is_closed(n))
-
-
-def opened(nodes: Sequence[ir.Node]) -> bool:
-    """Whether any of `nodes` is closed control flow."""
-    return any(is_closed(n) for n in nodes)

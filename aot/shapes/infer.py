@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aot.edit import inline_branch
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
 from aot.shapes.checks import problem
-from aot.shapes.closed import bodies, is_closed
+from aot.shapes.closed import bodies, is_closed, type_results
 from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
@@ -137,6 +137,7 @@ class Sweep:
         if is_closed(node):
             for body in bodies(node):
                 self.run(body)
+            type_results(node)
             return
         if node.op_type not in Control.OPERATORS and self.containers.concerns(node):
             if self.extents.concern(node):
