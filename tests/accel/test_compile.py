@@ -59,7 +59,7 @@ def values_of(network: Network, seed: int = 3):
     ]
 
 
-def check(network: Network, macs: int, options: AccelOptions | None = None, seeds=(0, 5)):
+def check(network: Network, macs: int, options: AccelOptions | None = None, varied=True):
     """Compile, run in time and in some other order, compare every output with the layers."""
     compiled = compile_network(network, config(macs), options or AccelOptions())
     inputs = values_of(network)
@@ -68,7 +68,7 @@ def check(network: Network, macs: int, options: AccelOptions | None = None, seed
     regions += [put(network.tensors[n], v) for n, v in zip(compiled.inputs, inputs, strict=True)]
     regions += [bytes(network.tensors[n].extent) for n in compiled.outputs]
     simulator = Simulator(macs)
-    for seed in seeds:
+    for seed in (0, 5):
         found = simulator.run(regions, compiled.regions, seed)
         assert found.fault == 0, (Fault(found.fault), hex(found.pc))
         if seed == 0:
@@ -77,7 +77,7 @@ def check(network: Network, macs: int, options: AccelOptions | None = None, seed
             data = found.regions[FIRST_IO + len(inputs) + n]
             t = network.tensors[index]
             assert (got(t, data) == wanted[index]).all(), (t.name, seed)
-            assert wanted[index].size < 9 or len(np.unique(wanted[index])) > 1
+            assert not varied or wanted[index].size < 9 or len(np.unique(wanted[index])) > 1
     return compiled
 
 
@@ -143,12 +143,22 @@ def random_network(seed: int, wide: int = 40) -> Network:
             y = n.alu(str(rng.choice(["clip", "copy", "lut"] if dtype == "i8" else ["clip"])), x)
         made.append(y)
     outputs = {made[-1]} | ({made[2]} if rng.random() < 0.3 else set())
-    return n.network(*sorted(outputs))
+    network = n.network(*sorted(outputs))
+    tensors = [turned(t, rng) if t.where != "inner" else t for t in network.tensors]
+    return replace(network, tensors=tuple(tensors))
+
+
+def turned(t: Tensor, rng) -> Tensor:
+    """The same tensor, channels first or unsigned in the system, or both."""
+    if t.dtype == "i8" and rng.random() < 0.3:
+        t = replace(t, dtype="u8")
+    first = (t.width, 1, t.height * t.width)
+    return replace(t, strides=first) if rng.random() < 0.4 else t
 
 
 @pytest.mark.parametrize("seed", range(12))
 def test_random_networks(seed):
-    check(random_network(seed), EVERY[seed % 3])
+    check(random_network(seed), EVERY[seed % 3], varied=False)
 
 
 @pytest.mark.parametrize("make, macs", [(resnet8, 256), (kws, 64), (autoencoder, 512), (vww, 256)])

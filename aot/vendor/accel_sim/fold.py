@@ -13,16 +13,24 @@ ROWS = 2047
 
 
 def _long(layer: Layer, tensors: list[Tensor], c: Config) -> bool:
-    """Whether a few rows of a layer fill the scratchpad, and all its operands have one shape."""
+    """Whether the rows of a layer fill the scratchpad, and all its operands have one shape.
+
+    Where pixels are not in the order of the rows in the system, only a single row can be turned.
+    """
     y = tensors[layer.output]
     same = all(tensors[n].shape == y.shape for n in layer.inputs)
+    dense = all(
+        tensors[n].strides in (None, (y.width * y.channels, y.channels, 1))
+        for n in (*layer.inputs, layer.output)
+    )
     row = y.width * y.channels * y.itemsize
     return (
         layer.kind in KINDS
         and same
         and y.width > 1
         and y.height * y.width <= ROWS
-        and row * (1 + len(layer.inputs)) * 2 > c.spm // 2
+        and (dense or y.height == 1)
+        and row * (1 + len(layer.inputs)) > c.spm // 2
     )
 
 
