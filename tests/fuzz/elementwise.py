@@ -188,7 +188,9 @@ def special_values(d: Draft) -> None:
 def clip(d: Draft) -> None:
     x = d.pick(lambda a: is_float(a) or is_int(a))
     kind = d.values[x].dtype
-    low, high = d.one((0, 6), (1, 4), (2, 2)) if kind.kind == "u" else d.one((0, 6), (-1, 1))
+    low, high = d.one((0, 6), (1, 4), (2, 2), (5, 6))
+    if kind.kind != "u":
+        low, high = d.one((0, 6), (-1, 1), (-2, -1), (1, 3), (low, high))
     inputs = [x, d.const(np.array(low).astype(kind)), d.const(np.array(high).astype(kind))]
     if d.chance(0.2):
         inputs = inputs[:2]
