@@ -100,6 +100,17 @@ def lines() -> onnx.ModelProto:
     return net.model(y=S8)
 
 
+def flattened() -> onnx.ModelProto:
+    """Rows, columns, channels in the order of the weights behind them, as TFLite has it."""
+    net = Net(x=(S8, [1, 3, 6, 7]))
+    turned = net.add("Transpose", conv(net, "x", 16, 3), perm=[0, 2, 3, 1])
+    flat = net.add("Reshape", turned, np.array([1, 672]))
+    w = np.random.default_rng(2).integers(-127, 128, (672, 20)).astype(S8)
+    dot = net.add("MatMul", net.dq(flat, SX, S8(-3)), net.dq(w, 0.01, S8(0)))
+    net.q(dot, 0.3, S8(3), out="y")
+    return net.model(y=S8)
+
+
 def floats() -> onnx.ModelProto:
     rng = np.random.default_rng(0)
     make = helper.make_node
@@ -116,7 +127,8 @@ def floats() -> onnx.ModelProto:
         make("Relu", ["a"], ["b"]),
         make("Conv", ["b", "w2"], ["c"], pads=[1] * 4, group=10),
         make("Add", ["c", "b"], ["d"]),
-        make("Mul", ["d", "k"], ["e"]),
+        make("LeakyRelu", ["d"], ["d1"], alpha=0.2),
+        make("Mul", ["d1", "k"], ["e"]),
         make("MaxPool", ["e"], ["f"], kernel_shape=[3, 3], strides=[2, 2], pads=[1] * 4),
         make("GlobalAveragePool", ["f"], ["g"]),
         make("Flatten", ["g"], ["h"]),
@@ -133,7 +145,7 @@ def floats() -> onnx.ModelProto:
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
-MODELS = {"residual": residual, "branches": branches, "lines": lines, "floats": floats}
+MODELS = {f.__name__: f for f in (residual, branches, lines, flattened, floats)}
 
 
 def outputs(proto: onnx.ModelProto, out: Path, **options: object) -> tuple[list, dict]:
@@ -155,6 +167,7 @@ def outputs(proto: onnx.ModelProto, out: Path, **options: object) -> tuple[list,
         ("branches", "256", "onnx"),
         ("branches", "512", "tflite"),
         ("lines", "64", "onnx"),
+        ("flattened", "64", "onnx"),
         ("floats", "256", "onnx"),
     ],
 )

@@ -233,6 +233,9 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
     yield from known(m, "x", "y", types=EIGHT)
     why = refusal(m.x.shape)
     yield not why, why
+    maker = m.x.ir.producer()
+    turned = maker is not None and maker.op_type == "Transpose"
+    yield not turned, "behind a Transpose (which a Reshape undoes)"
     shape = _rows(m)
     yield len(shape) == 2 and shape[0] == 1, f"rows of shape {list(shape)} (needs 1)"
     ready = all(ok for ok, _ in known(m, "x", "y")) and m.w.rank == 2

@@ -18,11 +18,18 @@ from aot.ops.qcommon import OP, activated, constant_bounds
 from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match
 from aot.partition.pattern import Pat, Var, either
-from aot.vendor.accel_sim.images import Images
+from aot.vendor.accel_sim.images import Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, LayerKind, Window
 from aot.vendor.accel_sim.specs import Checks, Spec
-from aot.vendor.accel_sim.vectors import images, operand, operands_fit, pool_fits, window_of
+from aot.vendor.accel_sim.vectors import (
+    aligned,
+    images,
+    operand,
+    operands_fit,
+    pool_fits,
+    window_of,
+)
 from aot.vendor.between import outside_of_codes
 
 Array = np.ndarray[Any, Any]
@@ -196,6 +203,38 @@ def build_clip(b: Images, m: Match) -> None:
     b.layer(Layer("clip", m.act.name, (source,), target, limits=limits_of(m)))
 
 
+def _slope(m: Match) -> Array:
+    """What negative values are multiplied by: one number, or one per channel."""
+    if m.root.op_type == "LeakyRelu":
+        return np.array(np.float32(m.root.attr("alpha", 0.01)))
+    return np.asarray(m.slope.data, np.float32)
+
+
+def leaky_supported(m: Match, rq: Rq) -> Checks:
+    yield from _floats(m)
+    yield from images(m.x)
+    constant = m.slope is None or m.slope.is_const
+    yield constant, "slopes that are computed at run time"
+    if not constant or refusal(m.x.shape):
+        return
+    slope = _slope(m)
+    yield bool(np.all((slope >= 0) & (slope <= 1))), "slopes outside of 0 to 1"
+    shape = aligned(slope.shape, m.x.rank)
+    single = not refusal(shape) and image(shape) in ((1, 1, 1), (1, 1, image(m.x.shape)[2]))
+    yield single, f"slopes of shape {list(slope.shape)}"
+
+
+def build_leaky(b: Images, m: Match) -> None:
+    """The larger of x and its product with the slope."""
+    source = b.read(m.x)
+    h, w, c = b.tensors[source].shape
+    slope = _slope(m).reshape(aligned(_slope(m).shape, m.x.rank))
+    factor = b.constant(slope, m.y, c)
+    product = b.inner(source, (h, w, c), f"{m.root.name}_product")
+    b.layer(Layer("mul", m.root.name, (source, factor), product))
+    b.layer(Layer("maximum", m.root.name, (source, product), b.write(m.y)))
+
+
 # -- patterns -----------------------------------------------------------------------------------
 
 
@@ -231,6 +270,10 @@ def _cases() -> Iterator[Case]:
         yield case(f32(*shape), f32(*kernel), f32(kernel[0]), const=(1, 2), **more)
 
 
+def _leaky_cases() -> Iterator[Case]:
+    yield case(f32(1, 5, 6, 7), alpha=0.3)
+
+
 SPECS = (
     Spec(
         "conv_sum",
@@ -253,4 +296,11 @@ SPECS = (
         build_pair,
     ),
     Spec("clip", _clamp(), clip_supported, build_clip),
+    Spec(
+        "leaky",
+        either(OP.LeakyRelu(Var("x")), OP.PRelu(Var("x"), Var("slope"))),
+        leaky_supported,
+        build_leaky,
+        cases=_leaky_cases,
+    ),
 )

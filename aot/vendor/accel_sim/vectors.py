@@ -34,7 +34,7 @@ def images(*values: ValueRef | None) -> Checks:
 # -- two operands -------------------------------------------------------------------------------
 
 
-def _aligned(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
+def aligned(shape: tuple[int, ...], rank: int) -> tuple[int, ...]:
     """A shape that is broadcast, with all axes of the result."""
     return (1,) * (rank - len(shape)) + tuple(shape)
 
@@ -47,7 +47,7 @@ def operands_fit(m: Match) -> Checks:
         assert v is not None
         if refusal(m.y.shape) or not all(v.shape):
             return
-        shape = _aligned(v.shape, m.y.rank)
+        shape = aligned(v.shape, m.y.rank)
         whole = v.is_const or v.rank == m.y.rank
         yield whole, f"an operand {list(v.shape)} beside {list(m.y.shape)}"
         (h, w, c), (yh, yw, yc) = image(shape), image(m.y.shape)
@@ -59,7 +59,7 @@ def operand(b: Images, v: ValueRef, like: ValueRef, zero: int | None = None) -> 
     """The tensor of an operand of an elementwise operator whose result is `like`."""
     if not v.is_const:
         return b.read(v, zero)
-    data = np.asarray(v.data).reshape(_aligned(v.shape, like.rank))
+    data = np.asarray(v.data).reshape(aligned(v.shape, like.rank))
     return b.constant(data, v, image(like.shape)[2])
 
 

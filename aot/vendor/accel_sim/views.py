@@ -72,7 +72,11 @@ def _at_border(m: Match) -> bool:
 
 
 def _perm(m: Match) -> list[int]:
-    return [int(p) for p in m.root.attr("perm") or range(m.x.rank)[::-1]]
+    return _perm_of(m.root, m.x.rank)
+
+
+def _perm_of(node: Any, rank: int) -> list[int]:
+    return [int(p) for p in node.attr("perm") or range(rank)[::-1]]
 
 
 def _free(x: Sequence[int], perm: Sequence[int]) -> bool:
@@ -100,6 +104,29 @@ def build_transpose(b: Images, m: Match) -> None:
         b.turned(m.y, m.x, _perm(m))
     else:
         b.alias(m.y, m.x)
+
+
+def turned_supported(m: Match, rq: Rq) -> Checks:
+    yield from _element(m.x)
+    yield from images(m.x, m.y)
+    yield from beside_work(m, m.x)
+    yield not m.x.is_const, "a constant"
+    if not refusal(m.x.shape) and not refusal(m.y.shape):
+        yield stays(m.x.shape, _perm_of(m.turn, m.x.rank), m.y.shape), "elements move"
+
+
+def stays(x: Sequence[int], perm: Sequence[int], y: Sequence[int]) -> bool:
+    """Whether a Transpose of x, then a Reshape to y, move nothing where channels are last.
+
+    So it is with images that are flattened by rows, as frameworks with channels last do.
+    """
+    flat = np.transpose(np.arange(int(np.prod(x))).reshape(tuple(x) or (1,)), perm).reshape(-1)
+    return np.array_equal(flat[order(y)], order(x))
+
+
+def build_turned(b: Images, m: Match) -> None:
+    """The same elements."""
+    b.alias(m.y, m.x)
 
 
 # -- parts --------------------------------------------------------------------------------------
@@ -188,6 +215,13 @@ def _view(op_type: str, optional: bool) -> Spec:
 
 
 SPECS = (
+    Spec(
+        "turned",
+        pattern(lambda op, x, how: op.Reshape(op.Transpose(x, _outputs=["turn"]), how), "x", "how"),
+        turned_supported,
+        build_turned,
+        True,
+    ),
     _view("Reshape", False),
     _view("Squeeze", True),
     _view("Unsqueeze", False),
