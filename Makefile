@@ -78,5 +78,10 @@ bench: $(VENV)/.test ## measure again and rewrite the tables of benchmarks/READM
 hostile: $(VENV)/.test ## compile every hostile model of tests/hostile (about half an hour)
 	$(PY) tests/hostile/run.py --jobs $(JOBS)
 
+SECONDS ?= 600
+fuzz-loader: $(VENV)/.test ## coverage-guided fuzzing of the loader; SECONDS=N, findings in build/fuzz
+	$(PY) -m pip install -q -e '.[fuzz]'
+	$(PY) tests/hostile/fuzz_loader.py -max_total_time=$(SECONDS)
+
 clean: ## remove what the build made
 	rm -rf $(VENV) build dist *.egg-info out

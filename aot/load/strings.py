@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def check_strings(model: onnx.ModelProto) -> None:
-    """ModelError if a name, domain or text attribute is not valid UTF-8."""
+    """ModelError if a name, domain, note or text attribute is not valid UTF-8."""
     try:
         for text in _model(model):
             if isinstance(text, bytes):
@@ -25,14 +25,13 @@ def check_strings(model: onnx.ModelProto) -> None:
 
 
 def _model(model: onnx.ModelProto) -> Iterator[Any]:
-    yield model.domain
-    yield model.producer_name
+    yield from (model.domain, model.producer_name, model.producer_version, model.doc_string)
     for opset in model.opset_import:
         yield opset.domain
     yield from _pairs(model.metadata_props)
     yield from _graph(model.graph)
     for function in model.functions:
-        yield from (function.name, function.domain, function.overload)
+        yield from (function.name, function.domain, function.overload, function.doc_string)
         yield from (*function.input, *function.output, *function.attribute)
         for opset in function.opset_import:
             yield opset.domain
@@ -47,7 +46,7 @@ def _pairs(entries: Iterable[onnx.StringStringEntryProto]) -> Iterator[Any]:
 
 
 def _graph(graph: onnx.GraphProto) -> Iterator[Any]:
-    yield graph.name
+    yield from (graph.name, graph.doc_string)
     for tensor in graph.initializer:
         yield from _tensor(tensor)
     for sparse in graph.sparse_initializer:
@@ -55,7 +54,7 @@ def _graph(graph: onnx.GraphProto) -> Iterator[Any]:
         yield from _tensor(sparse.indices)
     for infos in (graph.input, graph.output, graph.value_info):
         for info in infos:
-            yield info.name
+            yield from (info.name, info.doc_string)
             for dim in info.type.tensor_type.shape.dim:
                 yield dim.dim_param
                 yield dim.denotation
@@ -66,21 +65,20 @@ def _graph(graph: onnx.GraphProto) -> Iterator[Any]:
 
 
 def _tensor(tensor: onnx.TensorProto) -> Iterator[Any]:
-    yield tensor.name
+    yield from (tensor.name, tensor.doc_string)
     if tensor.external_data:
         yield from _pairs(tensor.external_data)
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[Any]:
     for node in nodes:
-        yield from (node.name, node.op_type, node.domain, node.overload)
+        yield from (node.name, node.op_type, node.domain, node.overload, node.doc_string)
         yield from node.input
         yield from node.output
         if node.metadata_props:
             yield from _pairs(node.metadata_props)
         for attribute in node.attribute:
-            yield attribute.name
-            yield attribute.ref_attr_name
+            yield from (attribute.name, attribute.ref_attr_name, attribute.doc_string)
             yield attribute.s
             yield from attribute.strings
             if attribute.HasField("t"):

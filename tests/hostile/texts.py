@@ -242,7 +242,16 @@ def cases() -> Iterator[Case]:
         ("surrogate", b"a\xed\xa0\x80b"),
         ("cut", b"a\xe3\x81"),
     ):
-        for place in ("model doc", "node name", "inner name", "input name", "metadata value"):
+        for place in (
+            "model doc",
+            "node doc",
+            "input doc",
+            "constant doc",
+            "node name",
+            "inner name",
+            "input name",
+            "metadata value",
+        ):
             yield Case("names", f"{what} (not UTF-8) as {place}", _raw(PLACES[place], raw))
     for what, text in (WORDS | PAYLOADS).items():
         plain = "".join(c for c in text if c not in "/\0")[:60]

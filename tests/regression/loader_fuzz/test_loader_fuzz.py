@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `make fuzz-loader` found, each as the smallest model that shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import onnx
+import pytest
+
+from aot.errors import ModelError
+from aot.load import load
+from aot.normalise import normalise
+from graphs import model
+
+HOLDERS: dict[str, Callable[[onnx.ModelProto], object]] = {
+    "node": lambda m: m.graph.node[0],
+    "attribute": lambda m: m.graph.node[0].attribute[0],
+    "graph": lambda m: m.graph,
+    "input": lambda m: m.graph.input[0],
+    "constant": lambda m: m.graph.initializer[0],
+    "model": lambda m: m,
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_note_that_is_not_utf8(holder: str) -> None:
+    """onnx_ir met it when shapes were inferred."""
+    rows = [("Softmax", "x", "a", {"axis": 0}), ("Add", "a c", "y")]
+    proto = model(rows, {"x": [2, 3]}, {"y": [2, 3]}, {"c": np.ones(3, np.float32)})
+    HOLDERS[holder](proto).doc_string = "QQQQ"  # type: ignore[attr-defined]
+    data = proto.SerializeToString()
+    assert load(data)
+    with pytest.raises(ModelError, match="not valid UTF-8"):
+        normalise(load(data.replace(b"QQQQ", b"\xc31\xff1")))
