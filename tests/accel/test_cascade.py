@@ -87,3 +87,11 @@ def test_a_column_of_rows_is_read_in_rings():
     y = flat.alu("clip", flat.input(1, 900, 60))
     check(flat.network(y), 64)
     assert np.prod(flat.tensors[y].shape) > config(64).spm
+
+
+@pytest.mark.parametrize("strides", [None, (13, 1, 13 * 14)])
+def test_pooling_over_all_rows_comes_in_slabs_of_channels(strides):
+    n = Net(7)
+    x = n.input(14, 13, 400, strides=strides)
+    compiled = check(n.network(n.conv(n.pool("average", x, 14, 13), 7)), 64)
+    assert [layer.kind for layer in compiled.layers] == ["average", "conv"]

@@ -67,7 +67,7 @@ def reports(
             layer.name, layer.kind, start[n], end[n], (b[0], b[1], b[2], b[3]),
             needed_macs(plan, layer), moved[n], tilings[n],
         )  # fmt: skip
-        if found and layer.weights is not None and found[-1].name == layer.name:
+        if found and (found[-1].name, found[-1].kind) == (layer.name, layer.kind):
             own = _joined(found.pop(), own)
         found.append(own)
     return tuple(found)

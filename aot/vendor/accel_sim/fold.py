@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Elementwise layers of long rows: their pixels become rows, which can be moved one by one."""
+"""Layers that would need too much of the scratchpad at once, in another shape.
+
+Elementwise layers of long rows: their pixels become rows, which can be moved one by one. Pooling
+over many rows: in slabs of channels.
+"""
 
 from __future__ import annotations
 
@@ -34,8 +38,36 @@ def _long(layer: Layer, tensors: list[Tensor], c: Config) -> bool:
     )
 
 
+def _slab(layer: Layer, tensors: list[Tensor], c: Config) -> int:
+    """Channels of pooling at a time, if the rows of its windows are too many for all; or 0."""
+    x, y = tensors[layer.inputs[0]], tensors[layer.output]
+    if layer.kind not in ("max", "average"):
+        return 0
+    high = min(x.height, (layer.window.kh - 1) * layer.window.dh + 1)
+    size = high * x.width * x.itemsize + y.width * y.itemsize
+    if size * x.channels <= c.spm // 2:
+        return 0
+    unit = c.lanes(x.itemsize)
+    return min(x.channels, max(1, c.spm // 2 // size // unit) * unit) % x.channels
+
+
+def _pools(layer: Layer, tensors: list[Tensor], channels: int) -> list[Layer]:
+    """Pooling in slabs of channels, which are parts of the result by address."""
+    total, layers, parts = tensors[layer.output].channels, list[Layer](), []
+    for first in range(0, total, channels):
+        count = min(channels, total - first)
+        for index in (layer.inputs[0], layer.output):
+            own = replace(tensors[index], channels=count, where="inner", strides=None, data=None)
+            tensors.append(own)
+        x, y = len(tensors) - 2, len(tensors) - 1
+        layers.append(Layer("slice", layer.name, layer.inputs, x, start=(0, 0, first)))
+        layers.append(replace(layer, inputs=(x,), output=y))
+        parts.append(y)
+    return [*layers, Layer("concat", layer.name, tuple(parts), layer.output, axis="c")]
+
+
 def fold(network: Network, c: Config) -> Network:
-    """The network with such layers between reshapes, which cost nothing."""
+    """The network with such layers between reshapes, slices and concats, which cost nothing."""
     tensors, layers = list(network.tensors), list[Layer]()
 
     def turned(index: int) -> int:
@@ -45,6 +77,10 @@ def fold(network: Network, c: Config) -> Network:
         return len(tensors) - 1
 
     for layer in network.layers:
+        channels = _slab(layer, tensors, c)
+        if channels:
+            layers += _pools(layer, tensors, channels)
+            continue
         if not _long(layer, tensors, c):
             layers.append(layer)
             continue

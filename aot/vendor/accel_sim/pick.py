@@ -121,8 +121,7 @@ class Picker:
         parts = depth_parts(layer, self.c, size) if layer.kind == "conv" else []
         if len(parts) > 1:
             return self.c.wgt_rows + 1
-        deep: int = layer.weights[0].size
-        return tiles * deep
+        return int(tiles * layer.weights[0].size)
 
     def _pays(
         self, layout: Layout, tilings: list[Tiling], members: range, passed: set[int]
