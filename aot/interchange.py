@@ -64,7 +64,7 @@ class Converted:
                 return None
             return self._value(kind.optional_type.elem_type, name, known)
         if which == "sequence_type":
-            parts = []
+            parts: list[Any] = []
             while f"{name}/{len(parts)}" in known:
                 element = kind.sequence_type.elem_type
                 parts.append(self._value(element, f"{name}/{len(parts)}", known))

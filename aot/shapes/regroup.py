@@ -53,9 +53,9 @@ def regrouped(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero:
         return False
     shape, result, found = shape_of(data), [0] * len(after.dims), {}
     for left, right in groups:
-        for b in right:
-            if b not in after.dynamic:
-                result[b] = constant(after.dims[b]) or 0
+        for axis in right:
+            if axis not in after.dynamic:
+                result[axis] = constant(after.dims[axis]) or 0
         if not any(a in before.dynamic for a in left) and not any(
             b in after.dynamic for b in right
         ):
