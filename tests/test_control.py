@@ -461,3 +461,33 @@ def test_what_partition_writes(tmp_path: Path) -> None:
         feed = {"s0": f32(3), "x": f32(90, 3)} if steady is STEADY else CASES["swapped"][1][0]
         for ours, theirs in zip(expected(written, feed), expected(steady, feed), strict=True):
             assert np.array_equal(ours, theirs)
+
+
+def test_a_scan_with_a_batch_axis(tmp_path: Path) -> None:
+    """Opset 8: batches, and no lengths of their sequences."""
+    kinds = [onnx.helper.make_tensor_value_info(n, 1, [3]) for n in ("a", "e", "a2", "o")]
+    nodes = [
+        onnx.helper.make_node("Add", ["a", "e"], ["a2"]),
+        onnx.helper.make_node("Neg", ["a2"], ["o"]),
+    ]
+    body = onnx.helper.make_graph(nodes, "step", kinds[:2], kinds[2:])
+
+    def scans(lengths: str) -> onnx.ModelProto:
+        node = onnx.helper.make_node(
+            "Scan", [lengths, "s0", "x"], ["s", "y"], num_scan_inputs=1, body=body, directions=[1]
+        )
+        shapes = {"s0": [2, 3], "x": [2, 5, 3], "s": [2, 3], "y": [2, 5, 3]}
+        ends = [onnx.helper.make_tensor_value_info(n, 1, s) for n, s in shapes.items()]
+        more = [onnx.helper.make_tensor_value_info(lengths, 7, [2])] if lengths else []
+        graph = onnx.helper.make_graph([node], "g", [*ends[:2], *more], ends[2:])
+        return onnx.helper.make_model(
+            graph, opset_imports=[onnx.helper.make_opsetid("", 8)], ir_version=8
+        )
+
+    s0, x = f32(2, 3), f32(2, 5, 3)
+    s, y = aot.compile(scans(""), tmp_path / "out", name="net").load()(s0, x)
+    sums = s0[:, None] + np.cumsum(x[:, ::-1], axis=1)
+    np.testing.assert_allclose(np.asarray(s), sums[:, -1], atol=1e-5)
+    np.testing.assert_allclose(np.asarray(y), -sums, atol=1e-5)
+    with pytest.raises(UnsupportedError, match="lengths of its sequences"):
+        compiled(scans("l"))

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from aot.errors import ModelError, UnsupportedError
+from aot.errors import ModelError
+from aot.load.batchscan import name_scans, spell_batch_scans
 from aot.load.check import all_graphs
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ OLD_RESIZE = {"coordinate_transformation_mode": b"asymmetric", "nearest_mode": b
 
 # Before opset 7 the slopes of PRelu belong to axis 1, since then to the last one.
 SLOPES_CHANGE = 7
-# Up to opset 8 Scan has a batch axis; onnx's converter leaves the node as it is.
+# Up to opset 8 Scan has a batch axis.
 SCAN_CHANGE = 9
 
 
@@ -49,9 +50,6 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
         model.opset_import.append(helper.make_opsetid("", target))
         return model
     model.ir_version = max(model.ir_version, MIN_IR_VERSION)
-    if version < SCAN_CHANGE and any(n.op_type == "Scan" for n in _every_node(model)):
-        what = f"Scan of opset {version} (its sequences have a batch axis)"
-        raise UnsupportedError(what, hint=f"export the model with opset {SCAN_CHANGE} or newer")
     if version == target:
         return model
     metadata = _node_metadata(model)
@@ -60,7 +58,10 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
         _keep_old_resize(model)
     if version < SLOPES_CHANGE:
         _spread_slopes(model)
+    scans = version < SCAN_CHANGE and spell_batch_scans(model)
     model = _convert(model, target)
+    if scans:
+        name_scans(model)
     _restore_metadata(model, metadata)
     return model
 

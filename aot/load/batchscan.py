@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scan of opset 8, whose states and sequences have a batch axis, as two Scans of today.
+
+Before: s, y = Scan("", s0, x, body)        s0: [batch, …], x: [batch, steps, …]
+After: s, y = Scan(s0, x, body={s1, x1 -> Scan(s1, x1, body)})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from aot.errors import UnsupportedError
+from aot.load.check import all_graphs
+
+if TYPE_CHECKING:
+    import onnx
+
+DIRECTIONS = "directions"
+
+
+LATER = "aot.later"
+"""The domain of the Scans until the model has its opset: onnx's converter would drop an axis."""
+
+
+def spell_batch_scans(model: onnx.ModelProto) -> bool:
+    """Rewrite every Scan of `model`, all of which are of opset 8; whether there are any.
+
+    They have the domain `LATER`, until `name_scans` is called.
+    UnsupportedError for sequences that have lengths of their own.
+    """
+    from onnx import helper
+
+    nodes = [n for g in all_graphs(model.graph) for n in g.node]
+    scans = [n for n in nodes if n.op_type == "Scan" and not n.domain]
+    for node in reversed(scans):  # what is within others first
+        _spell(node)
+    if scans:
+        model.opset_import.append(helper.make_opsetid(LATER, 1))
+    return bool(scans)
+
+
+def name_scans(model: onnx.ModelProto) -> None:
+    """Give the Scans their own domain back."""
+    for graph in all_graphs(model.graph):
+        for node in graph.node:
+            if node.domain == LATER:
+                node.domain = ""
+    kept = [o for o in model.opset_import if o.domain != LATER]
+    del model.opset_import[:]
+    model.opset_import.extend(kept)
+
+
+def _spell(node: onnx.NodeProto) -> None:
+    from onnx import helper
+
+    held = {a.name: a for a in node.attribute}
+    body, scanned = held["body"].g, held["num_scan_inputs"].i
+    stem = node.output[0] or node.name
+    outside = [n for n in node.input if n]
+    if len(outside) != len(body.input):
+        what = f"Scan of opset 8 with lengths of its sequences ({outside[0]!r})"
+        raise UnsupportedError(what, hint="export the model with opset 9 or newer")
+    ins = [f"{stem} one {k}" for k in range(len(outside))]
+    outs = [f"{stem} of one {k}" for k in range(len(body.output))]
+    inner = helper.make_node(
+        "Scan", ins, outs, name=node.name, domain=LATER, num_scan_inputs=scanned
+    )
+    inner.attribute.add(name="body", type=5).g.CopyFrom(body)
+    if DIRECTIONS in held:
+        inner.attribute.add(name="scan_input_directions", type=7).ints.extend(held[DIRECTIONS].ints)
+    one = helper.make_graph(
+        [inner], f"{stem} one", _infos(ins, body.input), _infos(outs, body.output)
+    )
+    node.domain = LATER
+    del node.input[:], node.attribute[:]
+    node.input.extend(outside)
+    node.attribute.add(name="num_scan_inputs", type=2, i=len(outside))
+    node.attribute.add(name="body", type=5).g.CopyFrom(one)
+
+
+def _infos(names: Sequence[str], like: Sequence[onnx.ValueInfoProto]) -> list[onnx.ValueInfoProto]:
+    """Values of the element types of `like`, of any shape."""
+    from onnx import helper
+
+    kinds = [v.type.tensor_type.elem_type for v in like]
+    return [helper.make_tensor_value_info(n, k, None) for n, k in zip(names, kinds, strict=True)]
