@@ -110,6 +110,7 @@ def table(rows: list[Row], old: str) -> str:
         "- pass to rounding: outside that tolerance by no more than rounding does to the expected",
         "  values: two steps of float16 and bfloat16, four of float32's largest element.",
         "- refused: the compiler says what it does not take; nothing is built.",
+        "  [refused.md](refused.md) lists all reasons.",
         "- rejected (a valid model called invalid), wrong, crash, C error, traceback: defects.",
         "",
         f"| suite | tests | {' | '.join(suite.RESULTS)} |",
