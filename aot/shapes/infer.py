@@ -101,6 +101,10 @@ def assert_typed(model: ir.Model) -> None:
                     raise _open_value(node, value)
 
 
+#: What a rule raises on a node that onnx's checker should not have let pass.
+BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+
+
 class Sweep:
     """State of one inference: what is known, what went wrong."""
 
@@ -131,6 +135,10 @@ class Sweep:
             self.errors.append(ModelError(f"{title(node)}: {e}", _inputs_text(node)))
         except AotError as e:
             self.errors.append(e)
+        except BROKEN as e:
+            what = f"{title(node)}: its inputs and attributes fit no rule ({type(e).__name__}: {e})"
+            hint = "the file may be damaged; if it runs elsewhere, please report it"
+            self.errors.append(ModelError(what, _inputs_text(node), hint))
 
     def visit(self, node: ir.Node) -> None:
         """Infer, check and evaluate one node whose inputs are typed."""

@@ -38,6 +38,9 @@ def sliced(x: Extents, node: ir.Node) -> None:
     axes = list(range(count)) if numbers[2] is None else constant_ints(x, numbers[2])
     if axes is None:
         raise UnsupportedError(f"{refused(node, 'gets its axes at run time').what}")
+    far = [a for a in axes if not -rank <= a < rank]
+    if far or len(axes) != count:
+        raise Invalid(f"axes {axes[:8]} of a tensor of {rank} axes, {count} starts")
     axes = [a + rank if a < 0 else a for a in axes]
     steps = numbers[3] or x.ints(node, [1] * count)
     vectors = [_long(x, node, v) for v in (numbers[0], numbers[1], steps)]

@@ -34,3 +34,25 @@ def test_a_note_that_is_not_utf8(holder: str) -> None:
     assert load(data)
     with pytest.raises(ModelError, match="not valid UTF-8"):
         normalise(load(data.replace(b"QQQQ", b"\xc31\xff1")))
+
+
+@pytest.mark.parametrize("axis", [1 << 40, 2, -3, -(1 << 63)])
+def test_a_far_axis_of_a_slice_of_unknown_extent(axis: int) -> None:
+    """An index past the end of a tuple, where extents depend on the data."""
+    rows = [("NonZero", "x", "n"), ("Slice", "n st en ax", "y")]
+    consts = {"st": np.array([0]), "en": np.array([9]), "ax": np.array([axis])}
+    proto = model(rows, {"x": [2, 3]}, {"y": None}, consts, {"y": onnx.TensorProto.INT64})
+    with pytest.raises(ModelError, match="Slice"):
+        normalise(load(proto))
+
+
+def test_a_rule_that_breaks_names_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    from aot.shapes.infer import Sweep
+
+    def visit(_self: object, _node: object) -> None:
+        raise IndexError("no such thing")
+
+    monkeypatch.setattr(Sweep, "visit", visit)
+    with pytest.raises(ModelError, match=r"n0_Relu \(Relu\): .*IndexError") as caught:
+        load(model([("Relu", "x", "y")], {"x": [2]}, {"y": [2]}))
+    assert "hint" in str(caught.value)
