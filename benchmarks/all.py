@@ -3,9 +3,9 @@
 
     python benchmarks/all.py [--quick] [TABLE …]
 
-TABLE: speed, memory, embedded, everywhere, compile, kernels, partition, packing (all). A table
-whose data is not on this machine keeps its old text. --quick takes few models and rounds and prints
-instead of writing. Exits 1 if a benchmark found a figure outside its bound.
+TABLE: speed, memory, embedded, everywhere, compile, kernels, accel, partition, packing (all). A
+table whose data is not on this machine keeps its old text. --quick takes few models and rounds and
+prints instead of writing. Exits 1 if a benchmark found a figure outside its bound.
 """
 
 from __future__ import annotations
@@ -123,6 +123,13 @@ def partition(quick: bool) -> str:
     return fenced(script("partition.py", 50 if quick else 100_000))
 
 
+def accel(quick: bool) -> str:
+    """AX1 beside Ethos-U55."""
+    if not os.environ.get("AOT_TEST_MODELS"):
+        raise Skipped("AOT_TEST_MODELS does not name a folder of models")
+    return script("accel.py", *(["kws"] if quick else []))
+
+
 def packing(_quick: bool) -> str:
     """Packing instances of others."""
     folder = os.environ.get("AOT_PACKING", "")
@@ -139,6 +146,7 @@ TABLES: dict[str, Callable[[bool], str]] = {
     "everywhere": everywhere,
     "compile": compiling,
     "kernels": kernels,
+    "accel": accel,
     "partition": partition,
     "packing": packing,
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.cli.compile import Staged, options_of
-from aot.errors import one_line
+from aot.errors import UsageError, one_line
 
 if TYPE_CHECKING:
     from aot.run import Built
@@ -74,9 +74,15 @@ def _bench(a: argparse.Namespace) -> int:
     from aot.bench import NodeCost, bench, bench_nodes, nodes_text
     from aot.npz import write_bytes
     from aot.run import open_out
+    from aot.vendor.accel_sim.facts import programs, summary, trace
 
     built = open_out(Path(a.out))
     built.program()
+    accelerator = programs(built.out / "bundle")
+    if a.trace:
+        if not accelerator:
+            raise UsageError("--trace: no accelerator works in this bundle")
+        write_bytes(Path(a.trace), trace(accelerator).encode())
     with Staged(a.verbose, a.quiet) as progress:
         progress("bench")
         timing = bench(built, a.repeat)
@@ -89,9 +95,13 @@ def _bench(a: argparse.Namespace) -> int:
         record = {"name": built.name, "target": built.manifest.get("target"), **timing.record()}
         if nodes:
             record["nodes"] = [n.record() for n in nodes]
+        if accelerator:
+            record["accelerator"] = [{k: f[k] for k in f if k != "spans"} for f in accelerator]
         write_bytes(Path(a.json_file), (json.dumps(record, indent=1) + "\n").encode())
     if not a.quiet:
         print(f"{built.name}: {timing.text()}")
+        for facts in accelerator:
+            print(summary(facts, a.per_node))
         if nodes:
             print(nodes_text(nodes, built.board))
     return 0
@@ -227,8 +237,10 @@ def _report(a: argparse.Namespace) -> int:
     from aot.npz import write_bytes
     from aot.report import page
     from aot.run import open_out
+    from aot.vendor.accel_sim.facts import programs
 
-    text = page(open_out(Path(a.out)).manifest)
+    out = Path(a.out)
+    text = page({**open_out(out).manifest, "accelerator": programs(out / "bundle")})
     write_bytes(Path(a.output), text.encode("utf-8", "replace"))
     _show(a, {"file": a.output, "bytes": len(text)}, a.output)
     return 0

@@ -326,6 +326,9 @@ def _bench(p: Parser) -> None:
     p.add_argument("--json", metavar="F", dest="json_file", help="write the numbers to a file")
     p.add_argument("--repeat", metavar="N", type=count, default=0, help="runs (about a second)")
     p.add_argument("--per-node", action="store_true", help="what every call takes, too")
+    p.add_argument(
+        "--trace", metavar="F", help="write when an accelerator's units work: a file for Perfetto"
+    )
 
 
 def _explain(p: Parser) -> None:

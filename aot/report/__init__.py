@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`aotc report OUT -o R.html`: what a bundle holds, as one page that needs no other file.
 
-A section is a function of the manifest; `SECTIONS` lists them in order. Every name of the model is
-escaped: the page runs no script and loads nothing.
+A section is a function of the manifest, to which "accelerator" adds what `facts.programs` of
+accel_sim reads from the bundle; `SECTIONS` lists them in order. Every name of the model is escaped:
+the page runs no script and loads nothing.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from aot.report.accelerator import accelerator
 from aot.report.calls import calls
 from aot.report.html import STYLE, escape
 from aot.report.memory import memory
@@ -23,6 +25,7 @@ SECTIONS: tuple[tuple[str, Callable[[Manifest], str]], ...] = (
     ("Summary", summary),
     ("Regions", regions),
     ("Memory", memory),
+    ("Accelerator", accelerator),
     ("Calls", calls),
     ("Refusals", refusals),
 )

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from aot.lower_context import Handle, LowerContext, Operand
 from aot.partition.match import Match, ValueRef
 from aot.vendor.accel_sim.compile import compile_network
 from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.facts import report
 from aot.vendor.accel_sim.images import Images
 from aot.vendor.accel_sim.isa import VERSION
 from aot.vendor.accel_sim.kinds import Rq
@@ -165,35 +165,3 @@ def _crc(data: bytes) -> int:
     """CRC-32 as an int32, which is what parameters hold."""
     crc = zlib.crc32(data)
     return crc - (1 << 32) if crc >> 31 else crc
-
-
-def report(compiled: Compiled, config: Config) -> bytes:
-    """What the compiler knows of a program, for reports: JSON."""
-    layers = [
-        {
-            "name": layer.name,
-            "kind": layer.kind,
-            "start": layer.start,
-            "end": layer.end,
-            "busy": list(layer.busy),
-            "macs": layer.macs,
-            "weights": layer.weights,
-            "tiling": layer.tiling,
-        }
-        for layer in compiled.layers
-    ]
-    found = {
-        "macs_per_cycle": config.macs,
-        "cycles": compiled.cycles,
-        "executed": compiled.executed,
-        "commands_bytes": len(compiled.stream),
-        "weights_bytes": len(compiled.weights),
-        "spill_bytes": compiled.spill,
-        "scratchpad_bytes": compiled.spm,
-        "regions": [
-            {"bytes": r.size, "flash": r.flash, "writable": r.writable} for r in compiled.regions
-        ],
-        "layers": layers,
-        "notes": list(compiled.notes),
-    }
-    return (json.dumps(found, indent=1) + "\n").encode("ascii")

@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of AX1: when its units work and what they wait for, the roofline, bytes, layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import log10
+from typing import Any
+
+from aot.report.html import escape, table
+
+Facts = Mapping[str, Any]
+UNITS = ("LD", "EX", "VX", "ST")
+WIDTH, ROW, LEFT = 900, 22, 30
+#: Pixels wide; bars closer than that of the same kind become one, so that a page stays small.
+MERGED = 0.5
+COLOURS = ("#6baed6", "#74c476", "#fd8d3c", "#9e9ac8")
+WAITS = "#e8e8e8"
+SIDE, TOP = 420, 260
+MEMORIES = (
+    ("flash", "flash"),
+    ("sram", "SRAM"),
+    ("spm", "scratchpad"),
+    ("wgt", "weights"),
+    ("acc", "sums"),
+    ("prm", "parameters and tables"),
+)
+
+
+def accelerator(manifest: Mapping[str, Any]) -> str:
+    """A part per program; "" if there is none."""
+    return "\n".join(_program(facts) for facts in manifest.get("accelerator", ()))
+
+
+def _program(facts: Facts) -> str:
+    cycles = int(facts["cycles"])
+    macs = _macs(facts)
+    rows = [
+        ("multiplications per cycle", int(facts["macs_per_cycle"])),
+        ("cycles", cycles),
+        ("products of the array that are needed, %", 100 * macs / (_peak(facts) * cycles)),
+        ("busiest unit, % of the cycles", 100 * max(facts["busy"]) / cycles),
+        ("commands, bytes", int(facts["commands_bytes"])),
+        ("constants, bytes", int(facts["weights_bytes"])),
+        ("scratchpad, bytes", int(facts["scratchpad_bytes"])),
+        ("scratch in SRAM, bytes", int(facts["spill_bytes"])),
+        ("energy, microjoules", int(facts["picojoules"]) / 1e6),
+    ]
+    parts = [
+        f"<h3>{escape(facts['name'])}</h3>",
+        table(("", ""), rows),
+        _timeline(facts),
+        _units(facts),
+        _roofline(facts),
+        _memories(facts),
+        _layers(facts),
+    ]
+    return "\n".join(parts)
+
+
+def _macs(facts: Facts) -> int:
+    return sum(int(layer["macs"]) for layer in facts["layers"])
+
+
+def _peak(facts: Facts) -> int:
+    return int(facts["macs_per_cycle"])
+
+
+# -- time -----------------------------------------------------------------------------------------
+
+
+def _timeline(facts: Facts) -> str:
+    """A row per unit: coloured where it works, grey where it waits for tokens; layers below."""
+    total, height = int(facts["cycles"]), 6 * ROW
+    parts = [
+        f'<svg role="img" aria-label="the units over time" width="{LEFT + WIDTH}" '
+        f'height="{height}" viewBox="0 0 {LEFT + WIDTH} {height}">'
+    ]
+    for unit, name in enumerate(UNITS):
+        y = unit * ROW
+        parts.append(f'<text x="0" y="{y + ROW - 8}">{name}</text>')
+        for begin, end, waits, text in _bars(facts["spans"], unit, total):
+            colour = WAITS if waits else COLOURS[unit]
+            parts.append(_bar(begin, end, y, colour, text, total))
+    for n, layer in enumerate(facts["layers"]):
+        text = f"{layer['name']}: {layer['kind']}, cycles {layer['start']} to {layer['end']}"
+        colour = "#bdbdbd" if n % 2 else "#969696"
+        y = (4 + n % 2) * ROW
+        parts.append(_bar(layer["start"], layer["end"], y, colour, text, total))
+    words = "Coloured: the unit works. Light grey: it waits for a token. Below: the layers."
+    return "\n".join([*parts, "</svg>", f"<p>{words}</p>"])
+
+
+def _bars(
+    spans: Sequence[Sequence[Any]], unit: int, total: int
+) -> list[tuple[int, int, bool, str]]:
+    """(start, end, waiting, text) of a unit; those that nobody could tell apart are one."""
+    found: list[tuple[int, int, bool, str]] = []
+    for name, pc, of, _, start, end, waited, on in spans:
+        if of != unit:
+            continue
+        if waited:
+            found.append((start - waited, start, True, f"waits for {UNITS[on]}"))
+        found.append((start, end, False, f"{name} at {pc // 16}"))
+    merged: list[tuple[int, int, bool, str]] = []
+    for begin, end, waits, text in found:
+        close = merged and (begin - merged[-1][1]) * WIDTH < MERGED * total
+        if close and merged[-1][2] == waits:
+            first, _, _, old = merged.pop()
+            merged.append((first, end, waits, old if old.endswith(" …") else f"{old} …"))
+        else:
+            merged.append((begin, end, waits, text))
+    return merged
+
+
+def _bar(begin: int, end: int, y: int, colour: str, text: str, total: int) -> str:
+    x, width = LEFT + WIDTH * begin / total, max(0.3, WIDTH * (end - begin) / total)
+    return (
+        f'<rect x="{x:.1f}" y="{y + 2}" width="{width:.1f}" height="{ROW - 4}" fill="{colour}">'
+        f"<title>{escape(text)}: {end - begin} cycles from {begin}</title></rect>"
+    )
+
+
+def _units(facts: Facts) -> str:
+    """Busy, waiting for each of the others, neither."""
+    total = int(facts["cycles"])
+    rows = []
+    for unit, name in enumerate(UNITS):
+        waits = [0] * 4
+        for _, _, of, _, _, _, waited, on in facts["spans"]:
+            if of == unit and waited:
+                waits[on] += waited
+        busy = int(facts["busy"][unit])
+        rest = total - busy - sum(waits)
+        rows.append((name, busy, 100 * busy / total, *waits, rest))
+    return table(("unit", "busy", "%", *(f"waits for {n}" for n in UNITS), "nothing to do"), rows)
+
+
+# -- the roofline ---------------------------------------------------------------------------------
+
+
+def _roofline(facts: Facts) -> str:
+    """Products per cycle over products per byte loaded for a layer, with the machine's limits."""
+    peak = _peak(facts)
+    flash = facts["regions"][1]["flash"]
+    rate = int(facts["bytes_per_cycle"]["flash" if flash else "sram"])
+    points = [p for p in map(_point, facts["layers"]) if p]
+    if not points:
+        return ""
+    low, high = min(0.1, *(x for x, _, _ in points)), max(1e4, *(x for x, _, _ in points))
+    floor = min(0.1, *(y for _, y, _ in points))
+
+    def at(x: float, y: float) -> str:
+        px = SIDE * (log10(x) - log10(low)) / (log10(high) - log10(low))
+        py = TOP * (1 - (log10(y) - log10(floor)) / (log10(2 * peak) - log10(floor)))
+        return f"{px:.1f},{py:.1f}"
+
+    knee = peak / rate
+    left = max(low, floor / rate)
+    corners = [at(left, max(floor, left * rate)), at(max(low, knee), peak), at(high, peak)]
+    parts = [
+        f'<svg role="img" aria-label="roofline" width="{SIDE}" height="{TOP}" '
+        f'viewBox="0 0 {SIDE} {TOP}">',
+        f'<rect width="{SIDE}" height="{TOP}" fill="#f6f6f6"/>',
+        f'<polyline points="{" ".join(corners)}" fill="none" stroke="#666"/>',
+    ]
+    for x, y, name in points:
+        cx, cy = at(x, y).split(",")
+        text = f"{name}: {y:.1f} products per cycle, {x:.1f} per byte of constants"
+        parts.append(
+            f'<circle cx="{cx}" cy="{cy}" r="4" fill="{COLOURS[1]}" stroke="#333">'
+            f"<title>{escape(text)}</title></circle>"
+        )
+    words = (
+        f"Upwards: products per cycle (the line is level at {peak}); to the right: products per "
+        f"byte of constants, which come at {rate} bytes per cycle. A layer can be above the slope "
+        "if its constants came while others worked. Both axes are logarithmic."
+    )
+    return "\n".join([*parts, "</svg>", f"<p>{words}</p>"])
+
+
+def _point(layer: Mapping[str, Any]) -> tuple[float, float, str] | None:
+    took = int(layer["end"]) - int(layer["start"])
+    if not layer["macs"] or not layer["weights"] or took <= 0:
+        return None
+    return layer["macs"] / layer["weights"], layer["macs"] / took, str(layer["name"])
+
+
+# -- tables ---------------------------------------------------------------------------------------
+
+
+def _memories(facts: Facts) -> str:
+    moved = facts["moved"]
+    return table(
+        ("memory", "bytes read and written"), [(name, int(moved[key])) for key, name in MEMORIES]
+    )
+
+
+def _layers(facts: Facts) -> str:
+    head = (
+        "layer", "kind", "start", "cycles", *UNITS, "products", "used %", "constants", "tiling"
+    )  # fmt: skip
+    rows = []
+    for layer in facts["layers"]:
+        took = int(layer["end"]) - int(layer["start"])
+        share = 100 * int(layer["macs"]) / (_peak(facts) * took) if took > 0 else 0.0
+        times = (int(layer["start"]), took, *(int(b) for b in layer["busy"]))
+        rows.append(
+            (layer["name"], layer["kind"], *times, int(layer["macs"]), share,
+             int(layer["weights"]), layer["tiling"])
+        )  # fmt: skip
+    return table(head, rows)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the compiler knows of a program, as JSON beside its commands: cycles, bytes, energy, layers,
+and when every instruction runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from aot.errors import BackendError, one_line
+from aot.vendor.accel_sim.config import Config
+from aot.vendor.accel_sim.energy import traffic
+from aot.vendor.accel_sim.estimate import UNITS, Span, Timeline
+from aot.vendor.accel_sim.frontend import expand
+from aot.vendor.accel_sim.kinds import Unit
+from aot.vendor.accel_sim.network import Compiled
+from aot.vendor.accel_sim.trace import perfetto
+
+#: Where they are in a bundle.
+FOLDER = "accel"
+#: Lines of the list of layers are cut here.
+_TITLE = 60
+Facts = Mapping[str, Any]
+
+
+def report(compiled: Compiled, config: Config) -> bytes:
+    """The JSON of one program.
+
+    `spans` are [name, byte of the stream, unit, handed out, start, end, cycles it waited for
+    tokens, unit whose token came last or -1], in the order of the program.
+    """
+    moved = traffic(expand(compiled.stream), config, compiled.regions)
+    t = compiled.timeline
+    found = {
+        "macs_per_cycle": config.macs,
+        "bytes_per_cycle": {"sram": config.sram_rate, "flash": config.flash_rate},
+        "cycles": compiled.cycles,
+        "executed": compiled.executed,
+        "commands_bytes": len(compiled.stream),
+        "weights_bytes": len(compiled.weights),
+        "spill_bytes": compiled.spill,
+        "scratchpad_bytes": compiled.spm,
+        "regions": [
+            {"bytes": r.size, "flash": r.flash, "writable": r.writable} for r in compiled.regions
+        ],
+        "busy": list(t.busy),
+        "waits": list(t.stalled),
+        "moved": asdict(moved),
+        "picojoules": round(moved.energy()),
+        "layers": [_layer(compiled, n) for n in range(len(compiled.layers))],
+        "notes": list(compiled.notes),
+    }
+    spans = [
+        [s.name, s.pc, int(s.unit), s.dispatched, s.start, s.end, s.waited, s.on] for s in t.spans
+    ]
+    lines = ",\n".join("  " + json.dumps(s, separators=(",", ":")) for s in spans)
+    head = json.dumps(found, indent=1)[:-2]  # without the last brace and the line before it
+    return f'{head},\n "spans": [\n{lines}\n ]\n}}\n'.encode("ascii")
+
+
+def _layer(compiled: Compiled, number: int) -> dict[str, Any]:
+    layer = compiled.layers[number]
+    return {
+        "name": layer.name,
+        "kind": layer.kind,
+        "start": layer.start,
+        "end": layer.end,
+        "busy": list(layer.busy),
+        "macs": layer.macs,
+        "weights": layer.weights,
+        "tiling": layer.tiling,
+    }
+
+
+def programs(bundle: Path) -> list[dict[str, Any]]:
+    """The facts of every program of a bundle, with "name"; none if it has no accelerator.
+
+    Raises BackendError for a file that does not hold them.
+    """
+    found = []
+    for file in sorted((bundle / FOLDER).glob("*.json"), key=lambda f: (len(f.name), f.name)):
+        try:
+            facts = json.loads(file.read_bytes())
+            timeline(facts)
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise BackendError(f"{one_line(str(error))}: not what aotc wrote", str(file)) from error
+        found.append({"name": file.stem, **facts})
+    return found
+
+
+def timeline(facts: Facts) -> Timeline:
+    """When everything runs."""
+    spans = [
+        Span(pc, Unit(unit), str(name), at, start, end, waited, on)
+        for name, pc, unit, at, start, end, waited, on in facts["spans"]
+    ]
+    macs = sum(int(layer["macs"]) for layer in facts["layers"])
+    return Timeline(int(facts["cycles"]), macs, list(facts["busy"]), list(facts["waits"]), spans)
+
+
+def used(facts: Facts, macs: int, cycles: int) -> float:
+    """Percent of the array's products in some cycles that are needed."""
+    return 100.0 * macs / (int(facts["macs_per_cycle"]) * cycles) if cycles else 0.0
+
+
+def summary(facts: Facts, per_layer: bool = False) -> str:
+    """For `aotc bench`: cycles, busy units, bytes, energy; a line per layer if asked."""
+    cycles, macs = int(facts["cycles"]), sum(int(layer["macs"]) for layer in facts["layers"])
+    busy = ", ".join(
+        f"{u.name} {100 * b / cycles:.1f} %" for u, b in zip(UNITS, facts["busy"], strict=True)
+    )
+    moved = facts["moved"]
+    lines = [
+        f"{facts['name']}: {cycles} cycles of AX1-{facts['macs_per_cycle']}, "
+        f"{used(facts, macs, cycles):.1f} % of its products; busy {busy}",
+        f"  {moved['flash']} bytes from flash, {moved['sram']} of SRAM, scratchpad "
+        f"{facts['scratchpad_bytes']}, scratch in SRAM {facts['spill_bytes']}; "
+        f"{int(facts['picojoules']) / 1e6:.2f} uJ",
+    ]
+    if per_layer:
+        lines.append(f"{'start':>10} {'cycles':>9} {'LD':>8} {'EX':>8} {'VX':>8} {'ST':>8}  used")
+        lines += [_line(facts, layer) for layer in facts["layers"]]
+    return "\n".join(lines)
+
+
+def _line(facts: Facts, layer: Mapping[str, Any]) -> str:
+    took = int(layer["end"]) - int(layer["start"])
+    busy = " ".join(f"{b:>8}" for b in layer["busy"])
+    share = used(facts, int(layer["macs"]), took)
+    name = str(layer["name"])
+    title = name if len(name) <= _TITLE else f"…{name[-_TITLE:]}"
+    return one_line(
+        f"{layer['start']:>10} {took:>9} {busy} {share:5.1f}%  {layer['kind']}: {title}"
+    )
+
+
+def trace(found: list[dict[str, Any]]) -> str:
+    """The Perfetto file of all programs of a bundle, each a process of its own."""
+    events: list[dict[str, Any]] = []
+    for number, facts in enumerate(found):
+        made = json.loads(perfetto(timeline(facts), f"{facts['name']} on AX1"))
+        events += [{**event, "pid": number + 1} for event in made["traceEvents"]]
+    return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=0) + "\n"
