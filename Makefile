@@ -10,7 +10,8 @@ APT_RUN  := gcc libc6-dev make cmake python3-venv \
 APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
   qemu-system-misc qemu-user \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
-  gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+  gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross \
+  gcc-i686-linux-gnu libc6-dev-i386-cross
 JOBS   ?= 2
 
 .PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean fuzz

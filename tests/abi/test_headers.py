@@ -17,7 +17,8 @@ BARE = ["-ffreestanding", "-nostdlibinc"]
 ABIS: dict[str, tuple[list[str], int]] = {
     "x86-64": (["gcc"], 8),
     "x86-64 clang": (["clang"], 8),
-    "i386": (["clang", "--target=i386-linux-gnu", *BARE], 4),
+    "i386": (["i686-linux-gnu-gcc"], 4),
+    "i386 clang": (["clang", "--target=i386-linux-gnu", *BARE], 4),
     "i386 packing doubles": (["clang", "--target=i386-linux-gnu", "-malign-double", *BARE], 4),
     "aarch64": (["aarch64-linux-gnu-gcc"], 8),
     "aarch64 clang": (["clang", "--target=aarch64-none-elf", *BARE], 8),
