@@ -163,7 +163,10 @@ def settle(plan: Plan, layout: Layout) -> None:
         layout.bases[root,] = layout.bases[_base(layout, root),]
     touched = uses(plan)
     inner = [r for r in sorted(layout.streamed) if plan.tensors[r].where == "inner"]
-    wanted = [Request((r,), touched[r][0], touched[r][-1], plan.sizes[r]) for r in inner]
+    wanted = [
+        Request((r,), layout.span(touched[r][0])[0], layout.span(touched[r][-1])[1], plan.sizes[r])
+        for r in inner
+    ]
     places, layout.spill = allocate(wanted)
     layout.spills = {key[0]: at for key, at in places.items()}
 
