@@ -156,6 +156,35 @@ def _padding(node: ir.Node) -> str:
     return ""
 
 
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def _recurrent(node: ir.Node, facts: Facts) -> str:
+    """Weights, biases, lengths and states belong to the sequence and to each other."""
+    x, w, r = _shape(node, 0), _shape(node, 1), _shape(node, 2)
+    if len(x) != 3 or len(w) != 3 or len(r) != 3:
+        return f"operands {list(x)}, {list(w)}, {list(r)}: each needs three axes"
+    first = bool(attribute(node, "layout", 0))
+    batch, gates, hidden = x[0 if first else 1], GATES[node.op_type], r[2]
+    both = str(attribute(node, "direction", "forward")) == "bidirectional"
+    dirs = 2 if both else 1
+    state = (batch, dirs, hidden) if first else (dirs, batch, hidden)
+    wanted = {
+        1: (dirs, gates * hidden, x[2]),
+        2: (dirs, gates * hidden, hidden),
+        3: (dirs, 2 * gates * hidden),
+        4: (batch,),
+        5: state,
+        6: state,
+        7: (dirs, 3 * hidden),
+    }
+    for index, shape in wanted.items():
+        given = index < len(node.inputs) and node.inputs[index] is not None
+        if given and _shape(node, index) != shape:
+            return f"input {index} {list(_shape(node, index))} should be {list(shape)}"
+    return ""
+
+
 def _shape(node: ir.Node, index: int) -> tuple[int, ...]:
     value = node.inputs[index]
     assert value is not None
@@ -181,6 +210,9 @@ CHECKS: dict[str, Check] = {
     "Expand": _broadcast,
     "Slice": _steps,
     "Conv": _convolution,
+    "RNN": _recurrent,
+    "GRU": _recurrent,
+    "LSTM": _recurrent,
     "MaxPool": _pool,
     "AveragePool": _pool,
     "LpPool": _pool,

@@ -98,10 +98,12 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
 def untrusted(node: onnx.NodeProto) -> bool:
     """Whether onnx.reference is known to be wrong on this.
 
-    It joins what a Loop scans instead of stacking it, takes no activations of an RNN, sums the
-    wrong channels in LRN, and sorts what Unique leaves in order.
+    It joins what a Loop scans instead of stacking it, takes no activations and no lengths of an
+    RNN, sums the wrong channels in LRN, and sorts what Unique leaves in order.
     """
     if node.op_type in ("RNN", "GRU", "LSTM"):
+        if len(node.input) > 4 and node.input[4]:
+            return True
         return any(a.name in ("activations", "clip") for a in node.attribute)
     if node.op_type == "Unique":
         return any(a.name == "sorted" and not a.i for a in node.attribute)

@@ -160,7 +160,7 @@ MUTANTS = (
         "clips",
         "return min(max(first[0], low), high), min(max(first[1], low), high)",
         "return max(first[0], low), min(first[1], high)",
-        "clip,unary",
+        "clip",
     ),
     rewrite("gemm", "new = weights.T if turned else weights", "new = weights", "gemm"),
     rewrite(
