@@ -11,9 +11,11 @@ from test_compile import check
 from aot.vendor.accel_sim.cascade import Turns, rings, rows_needed
 from aot.vendor.accel_sim.compile import compile_network
 from aot.vendor.accel_sim.config import config
+from aot.vendor.accel_sim.fitting import planned
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.layers import Tiling
 from aot.vendor.accel_sim.network import AccelOptions
+from aot.vendor.accel_sim.pick import Picker
 from aot.vendor.accel_sim.places import resolve
 
 
@@ -95,3 +97,17 @@ def test_pooling_over_all_rows_comes_in_slabs_of_channels(strides):
     x = n.input(14, 13, 400, strides=strides)
     compiled = check(n.network(n.conv(n.pool("average", x, 14, 13), 7)), 64)
     assert [layer.kind for layer in compiled.layers] == ["average", "conv"]
+
+
+def test_cascades_behind_each_other_share_no_scratch():
+    """What one reads until its end and what it writes from its beginning are there together."""
+    n = Net(9, dtype="f32")
+    x = n.dw(n.input(60, 80, 32), 3, 3, 2)
+    for _ in range(2):
+        x = n.dw(n.conv(x, 64), 3, 3)
+    network = n.network(n.conv(x, 64))
+    options = AccelOptions()
+    plan, layout = planned(network, config(256), options)
+    layout = Picker(plan, config(256), options).better(layout)
+    assert len(layout.cascades) > 1 and len(layout.spills) > 1
+    check(network, 256)
