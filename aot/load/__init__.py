@@ -93,7 +93,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     _say_onesided(light)
     _open_outputs(light)
     light = to_canonical(inline_functions(light, options))
-    model = _to_ir(_with_shapes(light))
+    model = _to_ir(_without_shapes(light) if dimensions else _with_shapes(light))
     weights.attach(model.graph, big)
     names.remember_names(model)
     for graph in graphs(model):
@@ -165,6 +165,17 @@ def _open_outputs(light: onnx.ModelProto) -> None:
             info.type.CopyFrom(known[info.name])
         elif info.type.HasField("tensor_type"):
             info.type.tensor_type.ClearField("shape")
+
+
+def _without_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with types of inputs only: onnx takes bounds for what every run has."""
+    inputs = {i.name for i in light.graph.input}
+    for graph in all_graphs(light.graph):
+        del graph.value_info[:]
+        for info in graph.output:
+            if info.name not in inputs and info.type.HasField("tensor_type"):
+                info.type.tensor_type.ClearField("shape")
+    return light
 
 
 def _with_shapes(light: onnx.ModelProto) -> onnx.ModelProto:

@@ -195,6 +195,20 @@ def moves() -> Iterator[Family]:
         {"c": ints(2, 3), "flat": ints(-1, 3)},
     )
     yield Family(
+        "Reshape there and back",
+        [
+            ("Reshape", "x flat", "f"),
+            ("Shape", "x", "s"),
+            ("Relu", "f", "g"),
+            ("Reshape", "g s", "y"),
+        ],
+        {"x": ("N", 3, "H", "W")},
+        {"f": None, "y": None},
+        {"N": (1, 2), **IMAGES},
+        [{"N": 1, "H": 5, "W": 5}, {"N": 2, "H": 10, "W": 12}],
+        {"flat": ints(0, 0, -1)},
+    )
+    yield Family(
         "Add of parts that must agree",
         [
             ("Resize", "x none two", "big", {"mode": "nearest"}),
