@@ -35,9 +35,13 @@ EXECUTED = (
     "docs/quantised.md",
     "docs/dynamic.md",
     "docs/control-flow.md",
+    "docs/accel.md",
 )
 # Programs a page runs beyond what every test has.
-NEEDS = {"docs/new-target.md": ("arm-none-eabi-gcc", "qemu-system-arm")}
+NEEDS = {
+    page: ("arm-none-eabi-gcc", "qemu-system-arm")
+    for page in ("docs/new-target.md", "docs/accel.md")
+}
 PAGES = sorted(
     p.relative_to(ROOT).as_posix()
     for p in (*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("*/README.md"))

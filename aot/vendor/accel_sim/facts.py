@@ -118,7 +118,7 @@ def summary(facts: Facts, per_layer: bool = False) -> str:
         f"{used(facts, macs, cycles):.1f} % of its products; busy {busy}",
         f"  {moved['flash']} bytes from flash, {moved['sram']} of SRAM, scratchpad "
         f"{facts['scratchpad_bytes']}, scratch in SRAM {facts['spill_bytes']}; "
-        f"{int(facts['picojoules']) / 1e6:.2f} uJ",
+        f"{int(facts['picojoules']) / 1e6:.3f} uJ",
     ]
     if per_layer:
         lines.append(f"{'start':>10} {'cycles':>9} {'LD':>8} {'EX':>8} {'VX':>8} {'ST':>8}  used")
