@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     import onnx
 
 MAX_DEPTH = 24
+MAX_LOOPS = 4
+"""Loops in loops: steps multiply, and so do the ways to unroll them."""
+MAX_GRAPHS = 2000
 STANDARD_DOMAINS = ("", "ai.onnx")
 
 
@@ -37,6 +40,10 @@ def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
     """Raise the errors of the graph's structure, all of a kind at once."""
     graph = model.graph
     raise_all(_depth_errors(graph, 0))
+    raise_all(_loop_errors(graph, 0))
+    count = sum(1 for _ in all_graphs(graph))
+    if count > MAX_GRAPHS:
+        raise ModelError(f"the graph holds {count - 1} subgraphs (limit {MAX_GRAPHS})")
     check_strings(model)
     if not graph.node:
         raise ModelError("the graph is empty (0 nodes)", f'graph "{graph.name}"')
@@ -66,6 +73,17 @@ def _depth_errors(graph: onnx.GraphProto, depth: int) -> Iterator[AotError]:
     for node in graph.node:
         for inner in subgraphs(node):
             yield from _depth_errors(inner, depth + 1)
+
+
+def _loop_errors(graph: onnx.GraphProto, depth: int) -> Iterator[AotError]:
+    for index, node in enumerate(graph.node):
+        inside = depth + (node.op_type in ("Loop", "Scan"))
+        if inside > MAX_LOOPS:
+            title = node_title(node, index)
+            yield UnsupportedError(f"{title}: loops are nested more than {MAX_LOOPS} deep")
+            return
+        for inner in subgraphs(node):
+            yield from _loop_errors(inner, inside)
 
 
 def all_graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:

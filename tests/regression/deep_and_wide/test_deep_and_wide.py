@@ -7,13 +7,15 @@ the square: processor time per node may not grow.
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import onnx
 import pytest
 
-from aot.errors import UnsupportedError
+from aot.errors import AotError, UnsupportedError
 from aot.memory.live import total_life
 from aot.options import Options
 from aot.pipeline import compile_model
@@ -70,3 +72,19 @@ def test_values_that_all_live_long_are_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("aot.schedule.MOST_LIFE", life - 1)
     with pytest.raises(UnsupportedError, match=f"live {life} steps"):
         compile_model(proto, Options(name="net"))
+
+
+def test_loops_in_loops_and_graphs_in_graphs_are_bounded() -> None:
+    """Ten steps in six loops, and two branches in eleven Ifs: small files, a million bodies."""
+    from hostile.structure import cases
+
+    wanted = {
+        "Loop of 10, 6 deep": "nested more than 4",
+        "If in both branches, 11 deep": "subgraphs",
+    }
+    found = {c.name: c for c in cases() if c.name in wanted}
+    for name, part in wanted.items():
+        with tempfile.TemporaryDirectory() as folder:
+            path = found[name].make(Path(folder))
+            with pytest.raises(AotError, match=part):
+                compile_model(Path(path), Options(name="net"))
