@@ -22,11 +22,12 @@
 #define AOT_SCATTER_S32 3
 #define AOT_SCATTER_S64 4
 
+/* Of floats; the extreme of a NaN is NaN. */
 #define AOT_SCATTER_COMBINE(a, b, R)                                                               \
     ((R) == AOT_SCATTER_ADD   ? (a) + (b)                                                          \
      : (R) == AOT_SCATTER_MUL ? (a) * (b)                                                          \
-     : (R) == AOT_SCATTER_MAX ? ((b) > (a) ? (b) : (a))                                            \
-                              : ((b) < (a) ? (b) : (a)))
+     : (R) == AOT_SCATTER_MAX ? ((b) > (a) || (b) != (b) ? (b) : (a))                              \
+                              : ((b) < (a) || (b) != (b) ? (b) : (a)))
 
 AOT_INLINE int32_t aot_scatter_s32(int32_t a, int32_t b, int R) {
     if (R == AOT_SCATTER_ADD)

@@ -99,12 +99,17 @@ def untrusted(node: onnx.NodeProto) -> bool:
     """Whether onnx.reference is known to be wrong on this.
 
     It joins what a Loop scans instead of stacking it, takes no activations and no lengths of an
-    RNN, sums the wrong channels in LRN, and sorts what Unique leaves in order.
+    RNN, sums the wrong channels in LRN, sorts what Unique leaves in order, forgets the
+    dilations of AveragePool and the sign of LpNormalization.
     """
     if node.op_type in ("RNN", "GRU", "LSTM"):
         if len(node.input) > 4 and node.input[4]:
             return True
         return any(a.name in ("activations", "clip") for a in node.attribute)
+    if node.op_type == "LpNormalization":
+        return any(a.name == "p" and a.i == 1 for a in node.attribute)
+    if node.op_type == "AveragePool":
+        return any(a.name == "dilations" and set(a.ints) != {1} for a in node.attribute)
     if node.op_type == "Unique":
         return any(a.name == "sorted" and not a.i for a in node.attribute)
     return node.op_type in ("Loop", "LRN") or node.domain == "com.microsoft"

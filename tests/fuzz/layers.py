@@ -14,7 +14,8 @@ from fuzz.families import family
 def small(d: Draft, shape: list[int]) -> np.ndarray:
     """Weights whose products stay small."""
     fan = max(1, int(np.prod(shape[1:])))
-    return (d.array(shape, np.float32) * np.float32(1.2 / fan**0.5)).astype(d.dtype)
+    drawn = d.rng.standard_normal(shape)  # finite: pads times infinity are nothing or NaN
+    return np.asarray(drawn * (1.2 / fan**0.5)).astype(d.dtype)
 
 
 def tame(d: Draft) -> None:

@@ -193,8 +193,8 @@ MUTANTS = (
     ),
     Mutant(
         "aot/ops/concat.py",
-        "starts = [sum(p.shape[axis] for p in parts[:i])",
-        "starts = [sum(p.shape[axis] for p in parts[1:i + 1])",
+        "starts = [0, *itertools.accumulate(p.shape[axis] for p in parts)][:-1]",
+        "starts = [0, *itertools.accumulate(p.shape[axis] for p in parts[1:])]",
         "concat",
     ),
 )

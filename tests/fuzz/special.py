@@ -25,8 +25,9 @@ def declared() -> list[tuple[Pattern, Case]]:
         if pattern.name.startswith(("aot.", "Random", "Bernoulli", "Multinomial")):
             continue
         for one in pattern.all_cases():
-            told = one.expected and not pattern.name.startswith("com.microsoft.")
-            if not told and not isinstance(one.inputs, dict):
+            # The twins of short floats expect what float32 gives, which is asked again.
+            again = pattern.name.endswith(".half") or pattern.name.startswith("com.microsoft.")
+            if again or not one.expected:
                 found.append((pattern, one))
     return found
 
