@@ -237,3 +237,22 @@ def test_a_survey_names_what_nobody_takes() -> None:
     assert "n0_Conv (Conv): no backend\n  c.conv refused: 16 output channels" in text
     assert "n1_Relu (Relu): c.relu" in text
     assert text.endswith("5 nodes: c 4, none 1")
+
+
+def test_a_survey_says_which_vendor_has_no_pattern() -> None:
+    from aot.explain import explain
+
+    vendor = Backend("acme")
+
+    @vendor.pattern
+    def sigmoid_relu(op, x):
+        return op.Relu(op.Sigmoid(x))
+
+    portable = small_backend()
+    lines = {n.node: n for n in explain(select(conv_net(), [vendor, portable], survey=True)).lines}
+    assert lines["n0_Conv"].refusals == ("acme refused: it has no pattern with Conv",)
+    assert lines["n1_Relu"].refusals == (
+        "acme refused: no pattern fits here (with Relu: sigmoid_relu)",
+    )
+    compiled = select(conv_net(), [vendor, portable])
+    assert not compiled.refusals

@@ -26,13 +26,18 @@ MOST_TRIED = 16
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why `backend` does not compute a node."""
+    """Why `backend` does not compute a node; `pattern` is empty if none of its patterns fits."""
 
     node: str
     op_type: str
     backend: str
     pattern: str
     reason: str
+
+    @property
+    def who(self) -> str:
+        """Backend and pattern."""
+        return f"{self.backend}.{self.pattern}" if self.pattern else self.backend
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from aot.partition.match import Match, NodeRef
 from aot.partition.pattern import OpPat, Var
 from aot.partition.priced import Layouts, Pricing, cheapest
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
+from aot.partition.unfit import unfit
 from aot.vendor.backend import Backend, Pattern
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ class Partition:
             nodes = " + ".join(n.name for n in reversed(s.match.nodes))
             region = f" region {s.region}" if s.region >= 0 else ""
             lines.append(f"{nodes}: {s.backend}.{s.pattern.name}{region}")
-        lines += [f"{r.node}: {r.backend}.{r.pattern} refused: {r.reason}" for r in self.refusals]
+        lines += [f"{r.node}: {r.who} refused: {r.reason}" for r in self.refusals]
         if self.certificate.count:
             kept = len(self.regions)
             limited = f", the first {kept} offloaded" if kept < self.certificate.count else ""
@@ -147,6 +148,8 @@ def select(
     cover = Cover(graph)
     _check_asked(cover)
     for backend in backends:
+        if survey and backend is backends[-1]:
+            cover.remember(unfit(cover, backends[:-1], marked_only))
         cover.take(backend, backend.name in marked_only)
     complete = not cover.missing()
     if survey:
