@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.build import build, configure, find_tools
+from aot.build import build, cache_value, configure, find_tools
 from aot.compare import Difference, Tolerance, compare
 from aot.errors import UnsupportedError
 from aot.layerwise import CODES, chained
@@ -28,10 +28,14 @@ Key = tuple[int, int]  # call, written argument
 FOLDER = "portable"
 #: Values inside a network are compared at this many times the tolerance of its outputs.
 INSIDE = 10.0
+#: What CMake takes for false, besides an empty value.
+_FALSE = ("OFF", "0", "NO", "FALSE", "N", "IGNORE", "NOTFOUND")
 
 
 def check_regions(built: Built) -> None:
-    """Raise UnsupportedError unless there are regions and portable C can stand in for all."""
+    """Raise UnsupportedError unless there are regions, which OUT builds with the vendors' code and
+    portable C can stand in for.
+    """
     regions = built.manifest.get("regions", [])
     if not regions:
         raise UnsupportedError(f"{built.name} has no regions", hint="aotc MODEL --backend …")
@@ -39,6 +43,12 @@ def check_regions(built: Built) -> None:
         if not region.get("portable"):
             why = region.get("why_not") or "this bundle has no twin of it"
             raise UnsupportedError(f"region {region['region']} ({region['backend']}): {why}")
+        option = f"AOT_{region['backend'].upper()}"
+        if cache_value(built.out, option).upper() in _FALSE:
+            raise UnsupportedError(
+                f"{built.out} is built without {region['backend']} (-D{option}=OFF)",
+                hint=f"cmake -D{option}=ON {built.out}, and build it again",
+            )
 
 
 def build_portable(built: Built, target_file: str) -> Built:

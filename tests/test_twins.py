@@ -185,6 +185,11 @@ def test_a_vendor_that_computes_something_wrong_is_found(
     text = capsys.readouterr().out
     assert "region 0 (acme): b" in text
     assert "MISMATCH" in text
+    subprocess.run(["cmake", "-DAOT_ACME=OFF", str(out)], check=True, capture_output=True)
+    assert main(["verify", str(out), "--per-region"]) == 1, "portable C agrees with itself"
+    told = capsys.readouterr()
+    assert f"{out} is built without acme (-DAOT_ACME=OFF)" in told.err
+    assert "agree" not in told.out
 
 
 def test_what_shares_memory_with_an_input_is_made_aside(tmp_path: Path, vendor) -> None:
