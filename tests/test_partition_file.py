@@ -195,3 +195,20 @@ def test_copies_that_normalise_makes_keep_the_users_word(tmp_path: Path) -> None
     calls = [[(c.kernel, c.backend, c.region) for c in m.program.calls] for m in (first, again)]
     assert calls[0] == calls[1]
     assert {b for _, b, _ in calls[0]} == {"c", "dnnl"}
+
+
+def test_what_cannot_be_written_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [("Relu", "x", "a"), ("Tanh", "a", "y")]
+    source = tmp_path / "net.onnx"
+    onnx.save(model(rows, {"x": ["N", 4]}, {"y": None}), source)
+    before = source.read_bytes()
+    assert main(["partition", str(source), "-o", str(source), "--dim", "N=2"]) == 2
+    assert "is the model itself" in capsys.readouterr().err
+    assert source.read_bytes() == before
+    assert main(["partition", str(source), "-o", str(tmp_path / "p"), "--dim", "N=1..8"]) == 1
+    told = capsys.readouterr().err
+    assert "shapes that a run decides cannot be written as ONNX" in told
+    assert "--dim NAME=V instead of a range" in told
+    assert not (tmp_path / "p").exists()

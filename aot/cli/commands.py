@@ -136,7 +136,9 @@ def _partition(a: argparse.Namespace) -> int:
     from aot.partition.serialise import save, serialise
     from aot.pipeline import partition_model
 
-    options = options_of(a)
+    options, output = options_of(a), Path(a.output)
+    if output.exists() and Path(a.model).exists() and output.samefile(a.model):
+        raise UsageError(f"-o {output} is the model itself", hint="give the new file another name")
     with Staged(a.verbose, a.quiet) as progress:
         # onnxruntime computes an Attention only where its mask has a row for every query.
         model, partition = partition_model(Path(a.model), options, progress, keeps=("MatMul",))
@@ -144,7 +146,7 @@ def _partition(a: argparse.Namespace) -> int:
             check_backends(partition)
         progress("write")
         made = serialise(model, partition, a.opset)
-        save(made, Path(a.output))
+        save(made, output)
     opset = next(o.version for o in made.opset_import if not o.domain)
     regions = [
         {"region": f.name, "backend": r.backend, "nodes": len(f.node)}
@@ -152,7 +154,11 @@ def _partition(a: argparse.Namespace) -> int:
     ]
     lines = [f"{r['region']}: {r['backend']}, {r['nodes']} nodes" for r in regions]
     rest = sum(1 for n in made.graph.node if not n.domain.startswith("aot."))
-    lines.append(f"{a.output}: opset {opset}, {len(regions)} regions, {rest} nodes in portable C")
+    inner = sum(len(p.regions) for p in partition.tree()) - len(regions)
+    bodies = f" and {inner} in bodies" if inner else ""
+    lines.append(
+        f"{a.output}: opset {opset}, {len(regions)} regions{bodies}, {rest} nodes in portable C"
+    )
     _show(a, {"file": a.output, "opset": opset, "regions": regions}, "\n".join(lines))
     return 0
 

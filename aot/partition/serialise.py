@@ -77,8 +77,8 @@ def _check_static(graph: ir.Graph) -> None:
     for node in graph.all_nodes():
         if node.domain == DYNAMIC:
             raise UnsupportedError(
-                f"{title(node)}: shapes that depend on the data cannot be written as ONNX",
-                hint="leave the nodes that make them out of the model",
+                f"{title(node)}: shapes that a run decides cannot be written as ONNX",
+                hint="--dim NAME=V instead of a range; leave out nodes that make such shapes",
             )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import keyword
 import re
+import sys
 from pathlib import Path
 
 from aot.errors import AotError, UsageError
@@ -13,6 +14,8 @@ from aot.vendor.find import available
 TEMPLATE = Path(__file__).parent / "template"
 #: The name in the template's files and paths.
 PLACEHOLDER = "acme"
+#: Packages that the backend's own would hide, and `none` of aotc's messages.
+TAKEN = ("aot", "none", "onnx", "numpy", "test")
 
 
 def scaffold(name: str, folder: Path) -> list[Path]:
@@ -26,8 +29,9 @@ def scaffold(name: str, folder: Path) -> list[Path]:
     if not usable:
         hint = "lower-case letters, digits and _, a letter first: it names a Python package and C"
         raise UsageError(f"{name!r} is no name for a backend", hint=hint)
-    if name in known or name in ("aot", "none", "onnx", "numpy", "test"):
-        raise UsageError(f"the name {name} is taken", hint=f"backends here: {', '.join(known)}")
+    if name in known or name in TAKEN or name in sys.stdlib_module_names:
+        hint = f"backends here: {', '.join(known)}; nor may it be a module of Python's library"
+        raise UsageError(f"the name {name} is taken", hint=hint)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} exists and is not an empty folder", hint="-o names another")
     made = []

@@ -44,6 +44,7 @@ def test_the_new_backend_passes_its_own_tests(tmp_path: Path) -> None:
         ("class", "no name for a backend"),
         ("dnnl", "the name dnnl is taken"),
         ("c", "the name c is taken"),
+        ("json", "the name json is taken"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused(
