@@ -86,7 +86,8 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
     rank = len(kernel)
     pads, steps = attrs.get("pads", [0] * (2 * rank)), attrs.get("dilations", [1] * rank)
     if attrs.get("auto_pad", b"").startswith(b"SAME"):
-        return True
+        strides = attrs.get("strides", [1] * rank)  # no longer than the window, else pads < 0
+        return all(s <= (k - 1) * t + 1 for k, s, t in zip(kernel, strides, steps, strict=True))
     return all(
         (k - 1) * step + 1 <= extent + before + behind
         for k, step, extent, before, behind in zip(

@@ -115,6 +115,8 @@ def deform_conv(d: Draft) -> None:
 @family(3)
 def pool(d: Draft) -> None:
     op = d.word("MaxPool AveragePool MaxPool AveragePool LpPool")
+    if op == "AveragePool":
+        tame(d)
     codes = op == "MaxPool"
     x = d.pick(
         lambda a: (
