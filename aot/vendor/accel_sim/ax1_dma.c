@@ -116,8 +116,24 @@ static uint32_t ax1_bit(ax1_bits *b) {
     return at < b->end ? (uint32_t)(b->from[at >> 3] >> (at & 7U)) & 1U : 0U;
 }
 
+#define AX1_PEEK 25U /* bits that four bytes have at least */
+
+/* Whether four bytes are left, and what they hold from the next bit on. */
+static int ax1_peek(const ax1_bits *b, uint32_t *bits) {
+    const uint32_t at = b->at;
+    if (at + 32U > b->end) {
+        return 0;
+    }
+    *bits = (uint32_t)ax1_word(b->from + (at >> 3)) >> (at & 7U);
+    return 1;
+}
+
 static uint32_t ax1_take(ax1_bits *b, uint32_t count) {
-    uint32_t v = 0, n;
+    uint32_t v = 0, n, bits;
+    if (ax1_peek(b, &bits)) {
+        b->at += count;
+        return bits & ((1U << count) - 1U);
+    }
     for (n = 0; n < count; ++n) {
         v |= ax1_bit(b) << n;
     }
@@ -126,10 +142,21 @@ static uint32_t ax1_take(ax1_bits *b, uint32_t count) {
 
 /* One code of a block of this kind; more than 255 is none. */
 static uint32_t ax1_code(ax1_bits *b, uint32_t kind) {
-    uint32_t ones = 0;
+    uint32_t ones = 0, bits;
     if (kind == 7U) {
         const uint32_t raw = ax1_take(b, 8);
         return raw < 128U ? 2U * raw : 2U * (256U - raw) - 1U;
+    }
+    if (ax1_peek(b, &bits)) {
+        while ((bits & 1U) != 0U) {
+            bits >>= 1;
+            ++ones;
+        }
+        if (ones + 1U + kind <= AX1_PEEK) {
+            b->at += ones + 1U + kind;
+            return ones << kind | (bits >> 1 & ((1U << kind) - 1U));
+        }
+        ones = 0;
     }
     while (ax1_bit(b) != 0U) {
         if (++ones > 255U) {

@@ -39,11 +39,34 @@ static void ax1_job_of(ax1_job *j, ax1_machine *m, const ax1_entry *e) {
     j->pad_ok = 1;
 }
 
-/* `bytes` bytes of tap `tap` of the window of pixel p from its byte `at` on. NULL: outside the view
- * (pad_ok stays 1) or outside SPM (pad_ok becomes 0). */
-static const uint8_t *ax1_tap(ax1_job *j, int32_t p, int32_t tap, int32_t at, int32_t bytes) {
-    const int32_t y = j->y + p / j->cols * j->k.sh + tap / j->k.kw * j->k.dh;
-    const int32_t x = j->x + p % j->cols * j->k.sw + tap % j->k.kw * j->k.dw;
+/* A tap of the window of a pixel: its place in the window, and in the view. */
+typedef struct ax1_place {
+    int32_t kx, y, x, left;
+} ax1_place;
+
+static ax1_place ax1_place_of(const ax1_job *j, int32_t p, int32_t tap) {
+    const int32_t ky = tap / j->k.kw;
+    ax1_place t;
+    t.kx = tap % j->k.kw;
+    t.left = j->x + p % j->cols * j->k.sw;
+    t.y = j->y + p / j->cols * j->k.sh + ky * j->k.dh;
+    t.x = t.left + t.kx * j->k.dw;
+    return t;
+}
+
+static void ax1_next(const ax1_job *j, ax1_place *t) {
+    t->x += j->k.dw;
+    if (++t->kx == j->k.kw) {
+        t->kx = 0;
+        t->x = t->left;
+        t->y += j->k.dh;
+    }
+}
+
+/* `bytes` bytes of a tap from its byte `at` on. NULL: outside the view (pad_ok stays 1) or outside
+ * SPM (pad_ok becomes 0). */
+static const uint8_t *ax1_tap(ax1_job *j, const ax1_place *t, int32_t at, int32_t bytes) {
+    const int32_t y = t->y, x = t->x;
     const uint8_t *found;
     if (!ax1_inside(&j->v, y, x)) {
         return NULL;
@@ -55,11 +78,11 @@ static const uint8_t *ax1_tap(ax1_job *j, int32_t p, int32_t tap, int32_t at, in
 
 /* Elements first .. first + n - 1 of the window of pixel p. */
 static void ax1_gather(ax1_job *j, int16_t *to, int32_t p, int32_t first, int32_t n) {
-    int32_t e = 0, i;
+    int32_t e = 0, c = first % j->k.ci, i;
+    ax1_place place = ax1_place_of(j, p, first / j->k.ci);
     while (e < n) {
-        const int32_t tap = (first + e) / j->k.ci, c = (first + e) % j->k.ci;
         const int32_t left = j->k.ci - c, run = left < n - e ? left : n - e;
-        const int8_t *from = (const int8_t *)ax1_tap(j, p, tap, c, run);
+        const int8_t *from = (const int8_t *)ax1_tap(j, &place, c, run);
         const int16_t pad = (int16_t)j->v.pad;
         if (from == NULL) {
             for (i = 0; i < run; ++i) {
@@ -71,6 +94,8 @@ static void ax1_gather(ax1_job *j, int16_t *to, int32_t p, int32_t first, int32_
             }
         }
         e += run;
+        c = 0;
+        ax1_next(j, &place);
     }
 }
 
@@ -150,16 +175,17 @@ static void ax1_float_pixel(ax1_job *j, int32_t p, int32_t row, int32_t sum_row,
     const int32_t taps = j->k.kh * j->k.kw, dw = tile_at >= 0, lanes = AX1_M / 4;
     int32_t *bits = j->m->acc[sum_row % AX1_ACC_ROWS];
     float sums[AX1_M / 4], w[AX1_M / 4], x[AX1_M / 4];
+    ax1_place place = ax1_place_of(j, p, 0);
     int32_t tap, c;
     memset(sums, 0, sizeof sums);
     if (j->add) {
         memcpy(sums, bits, sizeof sums);
     }
-    for (tap = 0; tap < taps; ++tap) {
+    for (tap = 0; tap < taps; ++tap, ax1_next(j, &place)) {
         const int32_t count = dw ? (j->k.ci - tile_at < lanes ? j->k.ci - tile_at : lanes) : 1;
         for (c = 0; c < (dw ? 1 : j->k.ci); ++c) {
             const uint8_t *from =
-                count > 0 ? ax1_tap(j, p, tap, 4 * (dw ? tile_at - j->at / 4 : c), 4 * count)
+                count > 0 ? ax1_tap(j, &place, 4 * (dw ? tile_at - j->at / 4 : c), 4 * count)
                           : NULL;
             memset(x, 0, sizeof x);
             if (from != NULL) {
@@ -212,11 +238,12 @@ static void ax1_depth_pixel(ax1_job *j, int32_t p, int32_t row, int32_t sum_row,
     int32_t tap, c, taps = j->k.kh * j->k.kw;
     int32_t total[AX1_M];
     int16_t x[AX1_M];
+    ax1_place place = ax1_place_of(j, p, 0);
     memset(total, 0, sizeof total);
     memset(x, 0, sizeof x);
-    for (tap = 0; tap < taps; ++tap) {
+    for (tap = 0; tap < taps; ++tap, ax1_next(j, &place)) {
         const int8_t *w = j->m->wgt + (size_t)((row + tap) % AX1_WGT_ROWS) * AX1_M;
-        const int8_t *in = (const int8_t *)ax1_tap(j, p, tap, from, count);
+        const int8_t *in = (const int8_t *)ax1_tap(j, &place, from, count);
         if (in != NULL && count == AX1_M) {
             for (c = 0; c < AX1_M; ++c) {
                 total[c] += (int16_t)in[c] * (int16_t)w[c];

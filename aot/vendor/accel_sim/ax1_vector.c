@@ -43,6 +43,49 @@ static float ax1_drain_float(const ax1_vector *v, int32_t acc, const ax1_prm *p,
     return ax1_limited(value, v);
 }
 
+/* Parameters of the channels of a DRAIN in a row; one machine, one thread. */
+typedef struct ax1_scales {
+    int32_t bias[AX1_PRM_CHANNELS], mult[AX1_PRM_CHANNELS];
+} ax1_scales;
+
+static ax1_scales ax1_row;
+
+static void ax1_scales_of(const ax1_machine *m, int32_t prm, int32_t ch) {
+    int32_t c;
+    for (c = 0; c < ch; ++c) {
+        const ax1_prm *p = &m->prm[(prm + c) % AX1_PRM_CHANNELS];
+        ax1_row.bias[c] = p->bias;
+        ax1_row.mult[c] = p->mult;
+    }
+}
+
+/* The codes of a tile of one pixel by RQ 0: what ax1_drain_code computes without residual and
+ * table, for AX1_M channels from the first on. */
+static void ax1_codes(int8_t *to, const int32_t *sums, const int32_t *bias, const int32_t *mult,
+                      const ax1_vector *v) {
+    const int32_t lo = v->lo - v->zero, hi = v->hi - v->zero, zero = v->zero;
+    int32_t c;
+    for (c = 0; c < AX1_M; ++c) {
+        const int32_t sum = (int32_t)((uint32_t)sums[c] + (uint32_t)bias[c]);
+        to[c] = (int8_t)(ax1_clamp(ax1_scaled(sum, mult[c]), lo, hi) + zero);
+    }
+}
+
+/* All channels of pixel p of `pixels`; channels beyond the last are computed and dropped. */
+static void ax1_drain_pixel(const ax1_machine *m, const ax1_vector *v, uint8_t *to, int32_t row,
+                            int32_t pixels, int32_t ch, int32_t lut) {
+    int8_t codes[AX1_M];
+    int32_t first, c;
+    for (first = 0; first < ch; first += AX1_M, row += pixels) {
+        const int32_t n = ch - first < AX1_M ? ch - first : AX1_M;
+        ax1_codes(codes, m->acc[row % AX1_ACC_ROWS], ax1_row.bias + first, ax1_row.mult + first, v);
+        for (c = 0; lut > 0 && c < n; ++c) {
+            codes[c] = (int8_t)ax1_table(m, lut - 1, codes[c]);
+        }
+        memcpy(to + first, codes, (size_t)n);
+    }
+}
+
 uint32_t AX1_NAME(exec_drain)(ax1_machine *m, const ax1_entry *e) {
     const ax1_view view = ax1_view_of(e->view), second = ax1_view_of(e->other);
     const ax1_vector v = ax1_vector_of(e);
@@ -50,8 +93,12 @@ uint32_t AX1_NAME(exec_drain)(ax1_machine *m, const ax1_entry *e) {
     const int32_t ch = AX1_DRAIN_CH(e->w), at = AX1_DRAIN_AT(e->w), prm = AX1_DRAIN_PRM(e->w);
     const int32_t size = ax1_size(e), lanes = AX1_M / size, lut = AX1_DRAIN_LUT(e->w);
     int32_t p, c;
+    const int plain = size == 1 && !AX1_DRAIN_RES(e->w) && v.rq != AX1_RQ_TFLITE;
     if (ax1_up(ch, lanes) > AX1_ACC_ROWS / (rows * cols) || ch > AX1_PRM_CHANNELS) {
         return AX1_FAULT_LOCAL;
+    }
+    if (plain) {
+        ax1_scales_of(m, prm, ch);
     }
     for (p = 0; p < rows * cols; ++p) {
         const int32_t y = AX1_DRAIN_Y(e->w) + p / cols, x = AX1_DRAIN_X(e->w) + p % cols;
@@ -61,6 +108,10 @@ uint32_t AX1_NAME(exec_drain)(ax1_machine *m, const ax1_entry *e) {
         }
         if (to == NULL || (other == NULL && AX1_DRAIN_RES(e->w))) {
             return AX1_FAULT_LOCAL;
+        }
+        if (plain) {
+            ax1_drain_pixel(m, &v, to, AX1_DRAIN_ACC(e->w) + p, rows * cols, ch, lut);
+            continue;
         }
         for (c = 0; c < ch; ++c) {
             const int32_t row = AX1_DRAIN_ACC(e->w) + c / lanes * rows * cols + p;
