@@ -35,6 +35,10 @@ if TYPE_CHECKING:
 __all__ = ["LowerContext", "lower", "lower_body", "lower_part"]
 
 
+#: Calls of a program: more are not planned and written within half a minute.
+MOST_ITEMS = 50_000
+
+
 def lower(
     name: str, graph: ir.Graph, partition: Partition, target: Target, options: Options
 ) -> Program:
@@ -42,6 +46,9 @@ def lower(
 
     Raises BackendError, naming the vendor and the node, when a lowering breaks its contract.
     """
+    if len(partition.items) > MOST_ITEMS:
+        what = f"the model needs {len(partition.items)} calls (limit {MOST_ITEMS})"
+        raise UnsupportedError(what, hint="loops of the same nodes can be an ONNX Loop or Scan")
     c = LowerContext(target, options)
     c.reserve(str(v.name) for g in (graph, *graph.subgraphs()) for n in g for v in n.outputs)
     c.reserve(str(v) for g in (graph, *graph.subgraphs()) for v in g.initializers)

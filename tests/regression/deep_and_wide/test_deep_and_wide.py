@@ -88,3 +88,10 @@ def test_loops_in_loops_and_graphs_in_graphs_are_bounded() -> None:
             path = found[name].make(Path(folder))
             with pytest.raises(AotError, match=part):
                 compile_model(Path(path), Options(name="net"))
+
+
+def test_a_program_of_too_many_calls_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aot.lower.MOST_ITEMS", 19)
+    compile_model(chain(19), Options(name="net"))
+    with pytest.raises(UnsupportedError, match=r"needs 20 calls \(limit 19\)"):
+        compile_model(chain(20), Options(name="net"))
