@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: MIT-0 */
 /* What the executables of the tests need of an operating system, by semihosting on a Cortex-M board.
  * Included before everything else (-include). */
 #ifndef CONFORMANCE_BOARD_H

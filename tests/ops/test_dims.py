@@ -268,6 +268,10 @@ def mixes() -> Iterator[Family]:
         {**ranges, "M": (2, 3)},
         [{"N": 1, "M": 2}, {"N": 5, "M": 3}],
     )
+
+
+def recurrent() -> Iterator[Family]:
+    ranges, sizes = {"N": (1, 6)}, [{"N": 1}, {"N": 4}, {"N": 6}]
     for op, gates in (("LSTM", 4), ("GRU", 3), ("RNN", 1)):
         for way, count in (("forward", 1), ("bidirectional", 2), ("reverse", 1)):
             outs = "y h c" if op == "LSTM" else "y h"
@@ -295,6 +299,9 @@ def mixes() -> Iterator[Family]:
         [{"N": 3, "M": 1}, {"N": 5, "M": 3}],
         consts,
     )
+
+
+def attention() -> Iterator[Family]:
     heads = {"q": (1, 2, "N", 4), "k": (1, 2, "M", 4), "v": (1, 2, "M", 4)}
     both = {"N": (1, 5), "M": (2, 6)}
     pairs = [{"N": 1, "M": 2}, {"N": 5, "M": 6}, {"N": 4, "M": 3}]
@@ -326,7 +333,7 @@ def mixes() -> Iterator[Family]:
     )
 
 
-FAMILIES = [*convolutions(), *pools(), *resizes(), *moves(), *mixes()]
+FAMILIES = [*convolutions(), *pools(), *resizes(), *moves(), *mixes(), *recurrent(), *attention()]
 
 
 def jobs_of(family: Family) -> list[harness.Job]:
