@@ -119,6 +119,7 @@ def product_tiling(
     """Tilings of conv and dw, the cheapest first; weights come from flash or SRAM."""
     found = []
     assert layer.weights is not None
+    cut = layer.kind == "conv" and len(depth_parts(layer, c, x.itemsize)) > 1
     costs: dict[tuple[int, int, int], Cost] = {}
     lanes = c.lanes(x.itemsize)
     size = _up(y.channels, lanes) * lanes * int(layer.weights[0].size) * x.itemsize
@@ -128,6 +129,8 @@ def product_tiling(
             costs[key] = product_cost(c, layer, x, y, t)
         cost = costs[key]
         times = 1 if t.keep else _up(y.height, t.step(y.height))
+        if cut:  # parts of the window follow each other in every block
+            times = _up(y.height, t.rows) * _up(y.width, t.cols)
         again = (times - 1) * size // c.rate(flash)
         alone = max(cost.alone, again)
         found.append((alone, cost.instructions, not t.outer, -t.step(y.height), cost, t))
