@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -138,7 +139,9 @@ def lower_part(
     wanted = {}
     for v in outputs:
         made = layouts.produced[v.name]
-        wanted[v.name] = made if same_bytes(v.shape, made, v.layout) else v.layout
+        size, asked = (math.prod(at.physical(v.shape)) for at in (made, v.layout))
+        fits = size == asked and same_bytes(v.shape, made, v.layout)
+        wanted[v.name] = made if fits else v.layout  # lanes past the last channel are bytes too
     for placed in layouts.items:
         _lower_match(c, placed, wanted)
     names = [_deliver(c, v) for v in outputs]
@@ -159,8 +162,8 @@ def _deliver(c: LowerContext, value: ValueRef) -> str:
     )
     made = ValueRef(value.ir, own.layout)
     to, source = c.write(Handle(name)), c.read(made)
-    if same_bytes(value.shape, own.layout, value.layout):
-        c.copy(to, source, min(own.nbytes, c.tensors[name].nbytes))
+    if same_bytes(value.shape, own.layout, value.layout) and c.tensors[name].nbytes <= own.nbytes:
+        c.copy(to, source, c.tensors[name].nbytes)
     elif own.layout.blocked and value.layout.blocked:
         between = c.temp(value.shape, value.dtype, name="plain")
         _reorder(c, value, (c.write(between), PLAIN), (source, own.layout))

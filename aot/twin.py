@@ -148,6 +148,7 @@ def _twin(
     check_plan(made, own)
     ins = tuple(_tensor(program, v) for v in inputs)
     outs = tuple(_tensor(program, v) for v in outputs)
+    _check_sizes(program, (*ins, *outs), made)
     base = _base(program, plan, region.index)
     if around.behind is not None:
         base = around.behind - around.start
@@ -158,6 +159,14 @@ def _twin(
             end += -(-program.tensors[name].nbytes // plan.alignment) * plan.alignment
     end += around.start
     return Twin(region.index, region.backend, made, own, ins, outs, base, tuple(moved), end)
+
+
+def _check_sizes(program: Program, around: Sequence[str], made: Program) -> None:
+    """InternalError unless the twin's inputs and outputs are as large as what they stand for."""
+    for outer, inner in zip(around, (*made.inputs, *made.outputs), strict=True):
+        there, here = program.tensors[outer].nbytes, made.tensors[inner].nbytes
+        if there != here:
+            raise InternalError(f"{made.name}: {inner} has {here} bytes, {outer} {there}")
 
 
 def _border(

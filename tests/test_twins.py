@@ -267,3 +267,16 @@ def test_outputs_hold_with_and_without(tmp_path: Path, vendor) -> None:
     second = aot.api.Bundle(tmp_path / "copy").load()(x)
     for a, b in zip(first, second, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_an_output_of_a_twin_is_as_large_as_the_caller_s(tmp_path: Path) -> None:
+    """Portable C pools in blocks of 8 channels; of five, three would lie behind the output."""
+    rows = [("Conv", "x w", "c"), ("GlobalMaxPool", "x", "y")]
+    weights = {"w": np.ones((3, 5, 2, 2), np.float32)}
+    source, out = tmp_path / "net.onnx", tmp_path / "out"
+    onnx.save(model(rows, {"x": [1, 5, 6, 4]}, {"c": None, "y": None}, weights), str(source))
+    options = ["--backend", "dnnl", "--target", "x86-64-v3", "--no-configure", "-q"]
+    assert main([str(source), "-o", str(out), *options]) == 0
+    twin = (out / "bundle" / "src" / "net_twin_0_run.c").read_text()
+    pool = next(s for s in twin.splitlines() if "STEP(" in s and "globalpool_f32_blocked(" in s)
+    assert "out[" not in pool, "a block of 8 channels in an output of 5"
