@@ -16,6 +16,7 @@ from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.containers import open_inputs, refuse_maps
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
 from aot.load.functions import check_functions, inline_functions
+from aot.load.gradient import spell_gradients
 from aot.load.options import LoadOptions
 from aot.load.outputs import separate_outputs
 from aot.load.pin import OpenAxis, pin, unpinned
@@ -92,7 +93,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     check_details(light)
     _say_onesided(light)
     _open_outputs(light)
-    light = to_canonical(inline_functions(light, options))
+    light = spell_gradients(to_canonical(inline_functions(light, options)))
     model = _to_ir(_without_shapes(light) if dimensions else _with_shapes(light))
     weights.attach(model.graph, big)
     names.remember_names(model)

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gradient of ai.onnx.preview.training, by reverse-mode differentiation of what makes y.
+
+Before: c = Mul(a, b); da = Gradient<xs=["a"], zs=["b"], y="c">(a, b)
+After: c = Mul(a, b); da = Mul(ones, b)
+
+The function from xs to y is evaluated again where the node's inputs are other values than those the
+attributes name. A y of several elements counts as their sum, so every gradient has its x's shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from aot.errors import ModelError, UnsupportedError
+
+if TYPE_CHECKING:
+    import onnx
+
+DOMAIN = "ai.onnx.preview.training"
+Shape = tuple[int, ...]
+#: (tape, node, gradient of the node's output) -> gradient of each input, None where it has none.
+Rule = Callable[["_Tape", "onnx.NodeProto", str], Sequence[str | None]]
+
+
+def spell_gradients(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Replace the Gradients of the main graph; ModelError for attributes that name nothing,
+    UnsupportedError for operators without a rule here and for values without a static shape."""
+    graph = model.graph
+    if not any(n.domain == DOMAIN and n.op_type == "Gradient" for n in graph.node):
+        return model
+    shapes, types = _shapes(model)
+    out: list[onnx.NodeProto] = []
+    for node in graph.node:
+        if node.domain == DOMAIN and node.op_type == "Gradient":
+            out += _Tape(shapes, types, node.name or node.output[0]).replace(node, out)
+        else:
+            out.append(node)
+    del graph.node[:]
+    graph.node.extend(out)
+    return model
+
+
+def _shapes(model: onnx.ModelProto) -> tuple[dict[str, Shape], dict[str, int]]:
+    """Static shapes and element types, as far as onnx infers them."""
+    from onnx import shape_inference
+
+    graph = shape_inference.infer_shapes(model).graph
+    shapes = {t.name: tuple(t.dims) for t in graph.initializer}
+    types = {t.name: t.data_type for t in graph.initializer}
+    for info in (*graph.input, *graph.value_info, *graph.output):
+        tensor = info.type.tensor_type
+        types[info.name] = tensor.elem_type
+        if tensor.HasField("shape") and all(d.HasField("dim_value") for d in tensor.shape.dim):
+            shapes[info.name] = tuple(d.dim_value for d in tensor.shape.dim)
+    return shapes, types
+
+
+@dataclass(slots=True)
+class _Tape:
+    """The nodes written in place of one Gradient, called `where`."""
+
+    shapes: dict[str, Shape]
+    types: dict[str, int]
+    where: str
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+
+    def replace(
+        self, node: onnx.NodeProto, before: Sequence[onnx.NodeProto]
+    ) -> list[onnx.NodeProto]:
+        """The nodes that compute what `node` asks for; `before` are those in front of it."""
+        held = {a.name: a for a in node.attribute}
+        xs = [s.decode() for s in held["xs"].strings]
+        fixed = [s.decode() for s in held["zs"].strings] if "zs" in held else []
+        y = held["y"].s.decode()
+        if len(node.input) != len(xs) + len(fixed) or len(node.output) > len(xs):
+            counts = f"{len(node.input)} inputs for {len(xs)} xs and {len(fixed)} zs"
+            raise ModelError(f"Gradient has {counts}", self.where)
+        given = dict(zip((*xs, *fixed), node.input, strict=True))
+        path = self._path(y, given, before)
+        renamed = self._again(path, given)
+        gradients = self._backwards(path, renamed, renamed.get(y, y), given)
+        for x, name in zip(xs, node.output, strict=False):
+            if name:
+                source = gradients.get(given[x]) or self.filled(0.0, given[x])
+                self._write("Identity", [source], name)
+        return self.nodes
+
+    def _path(
+        self, y: str, given: dict[str, str], before: Sequence[onnx.NodeProto]
+    ) -> list[onnx.NodeProto]:
+        """The nodes between the named values and y, in order."""
+        wanted, path = {y}, []
+        for node in reversed(before):
+            made = wanted.intersection(node.output) - given.keys()
+            if made:
+                path.append(node)
+                wanted |= {n for n in node.input if n}
+        if not path and y not in given:
+            raise ModelError(f"Gradient: no node in front of it makes y = {y!r}", self.where)
+        moved, kept = set(given), []
+        for node in reversed(path):
+            if moved.intersection(node.input):
+                moved.update(node.output)
+                kept.append(node)
+        return kept
+
+    def _again(self, path: Sequence[onnx.NodeProto], given: dict[str, str]) -> dict[str, str]:
+        """Evaluate the path at the node's inputs; new names by old, none if they are the same."""
+        if all(old == new for old, new in given.items()):
+            return {}
+        for old, new in given.items():
+            if self.shape(old) != self.shape(new):
+                what = f"{new!r} has shape {self.shape(new)}, {old!r} {self.shape(old)}"
+                raise ModelError(f"Gradient: {what}", self.where)
+        renamed = dict(given)
+        for node in path:
+            for name in node.output:
+                renamed[name] = self._name(self.shapes.get(name), self.types.get(name, 0))
+            copy = type(node)()
+            copy.CopyFrom(node)
+            del copy.input[:], copy.output[:]
+            copy.input.extend(renamed.get(n, n) for n in node.input)
+            copy.output.extend(renamed[n] for n in node.output)
+            self.nodes.append(copy)
+        return renamed
+
+    def _backwards(
+        self,
+        path: Sequence[onnx.NodeProto],
+        renamed: dict[str, str],
+        y: str,
+        given: dict[str, str],
+    ) -> dict[str, str]:
+        """The gradient of y by value."""
+        sums = {y: self.filled(1.0, y)}
+        moved = set(given.values())
+        forward = list(self.nodes) if renamed else list(path)
+        forward = [n for n in forward if n.op_type != "ConstantOfShape" and n.op_type != "Constant"]
+        for node in forward:
+            if moved.intersection(node.input):
+                moved.update(node.output)
+        for node in reversed(forward):
+            gradient = sums.get(node.output[0]) if node.output else None
+            if gradient is None or not moved.intersection(node.input):
+                continue
+            rule = RULES.get(node.op_type) if not node.domain else None
+            if rule is None or any(sums.get(o) for o in node.output[1:]):
+                what = f"Gradient through {node.op_type}"
+                hint = f"these have one: {', '.join(sorted(RULES))}"
+                raise UnsupportedError(what, node.name or node.output[0], hint=hint)
+            for name, part in zip(node.input, rule(self, node, gradient), strict=False):
+                if part is not None and name in moved:
+                    part = self.folded(part, name)
+                    sums[name] = self.op("Add", sums[name], part) if name in sums else part
+        return sums
+
+    def _name(self, shape: Shape | None, dtype: int) -> str:
+        name = f"{self.where} gradient {len(self.shapes)}"
+        while name in self.types:
+            name += "_"
+        self.types[name] = dtype
+        if shape is not None:
+            self.shapes[name] = shape
+        else:
+            self.shapes.setdefault(name, ())
+        return name
+
+    def shape(self, name: str) -> Shape:
+        """The static shape of a value."""
+        if name not in self.shapes:
+            raise UnsupportedError(f"Gradient: the shape of {name!r} is not static", self.where)
+        return self.shapes[name]
+
+    def _write(self, op: str, inputs: Sequence[str], output: str, **attributes: object) -> None:
+        from onnx import helper
+
+        self.nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
+
+    def op(self, op: str, *inputs: str, shape: Shape | None = None, **attributes: object) -> str:
+        """A node of `inputs`; its shape is that of all of them together, or `shape`."""
+        import numpy as np
+
+        if shape is None:
+            shape = np.broadcast_shapes(*(self.shape(i) for i in inputs if i))
+        name = self._name(shape, self.types[inputs[0]])
+        self._write(op, inputs, name, **attributes)
+        return name
+
+    def numbers(self, values: Sequence[int]) -> str:
+        """A constant vector of int64."""
+        from onnx import TensorProto, helper
+
+        name = self._name((len(values),), TensorProto.INT64)
+        tensor = helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
+        self._write("Constant", [], name, value=tensor)
+        return name
+
+    def filled(self, value: float, like: str) -> str:
+        """A tensor of the shape and type of `like`, all `value`."""
+        return self.op("Expand", self.scalar(value, like), self.numbers(self.shape(like)),
+                       shape=self.shape(like))  # fmt: skip
+
+    def scalar(self, value: float, like: str) -> str:
+        """A constant of the type of `like`."""
+        from onnx import helper
+
+        name = self._name((), self.types[like])
+        tensor = helper.make_tensor(name, self.types[like], [], [value])
+        self._write("Constant", [], name, value=tensor)
+        return name
+
+    def folded(self, gradient: str, like: str) -> str:
+        """Sums of what was broadcast: a gradient of the shape of `like`."""
+        have, want = self.shape(gradient), self.shape(like)
+        if have == want:
+            return gradient
+        ahead = len(have) - len(want)
+        axes = [k for k, n in enumerate(have) if k < ahead or want[k - ahead] != n]
+        if axes:
+            kept = tuple(1 if k in axes else n for k, n in enumerate(have))
+            gradient = self.op("ReduceSum", gradient, self.numbers(axes), shape=kept, keepdims=1)
+        return self.op("Reshape", gradient, self.numbers(want), shape=want)
+
+
+def _product(t: _Tape, a: str, b: str) -> str:
+    """The matrix product of two values of rank 2 and more."""
+    import numpy as np
+
+    x, y = t.shape(a), t.shape(b)
+    return t.op("MatMul", a, b, shape=(*np.broadcast_shapes(x[:-2], y[:-2]), x[-2], y[-1]))
+
+
+def _turned(t: _Tape, a: str) -> str:
+    shape = t.shape(a)
+    perm = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+    return t.op("Transpose", a, shape=tuple(shape[k] for k in perm), perm=perm)
+
+
+def _matmul(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
+    a, b = n.input
+    if min(len(t.shape(a)), len(t.shape(b))) < 2:
+        raise UnsupportedError("Gradient through MatMul of a vector", n.name or n.output[0])
+    return _product(t, g, _turned(t, b)), _product(t, _turned(t, a), g)
+
+
+def _reduced(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
+    """ReduceSum and ReduceMean: the gradient goes to every element."""
+    whole, few = t.shape(n.input[0]), t.shape(n.output[0])
+    kept = few
+    if len(few) != len(whole):
+        axes = _axes(t, n, len(whole))
+        kept = tuple(1 if k in axes else d for k, d in enumerate(whole))
+    g = t.op("Reshape", g, t.numbers(kept), shape=kept)
+    g = t.op("Expand", g, t.numbers(whole), shape=whole)
+    if n.op_type == "ReduceMean":
+        count = 1
+        for k, d in enumerate(whole):
+            count *= d // kept[k] if kept[k] else 1
+        g = t.op("Div", g, t.scalar(float(count), g))
+    return (g,)
+
+
+def _axes(t: _Tape, n: onnx.NodeProto, rank: int) -> set[int]:
+    """The axes that vanish: told from the shapes where that is possible."""
+    whole, few = t.shape(n.input[0]), t.shape(n.output[0])
+    found: list[set[int]] = []
+
+    def search(k: int, j: int, gone: set[int]) -> None:
+        if k == rank:
+            if j == len(few) and gone not in found:
+                found.append(gone)
+            return
+        if j < len(few) and few[j] == whole[k]:
+            search(k + 1, j + 1, gone)
+        if len(gone) < rank - len(few):
+            search(k + 1, j, gone | {k})
+
+    search(0, 0, set())
+    if len(found) != 1:
+        raise UnsupportedError(
+            f"Gradient through {n.op_type} of equal axes without keepdims", n.name or n.output[0]
+        )
+    return found[0]
+
+
+def _reshaped(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
+    shape = t.shape(n.input[0])
+    return (t.op("Reshape", g, t.numbers(shape), shape=shape),)
+
+
+def _transposed(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
+    shape = t.shape(n.input[0])
+    perm = next((list(a.ints) for a in n.attribute if a.name == "perm"), None)
+    perm = list(range(len(shape)))[::-1] if perm is None else perm
+    back = [perm.index(k) for k in range(len(perm))]
+    return (t.op("Transpose", g, shape=shape, perm=back),)
+
+
+def _square(t: _Tape, a: str) -> str:
+    return t.op("Mul", a, a)
+
+
+def _power(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
+    a, b = n.input
+    if t.types[a] != t.types[b]:
+        b = t.op("Cast", b, to=t.types[a])
+        t.types[b] = t.types[a]
+    less = t.op("Pow", a, t.op("Sub", b, t.scalar(1.0, a)))
+    slope = t.op("Mul", t.op("Mul", g, b), less)
+    return slope, t.op("Mul", g, t.op("Mul", n.output[0], t.op("Log", a)))
+
+
+def _quotient(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
+    a, b = n.input
+    return t.op("Div", g, b), t.op("Neg", t.op("Div", t.op("Mul", g, a), _square(t, b)))
+
+
+def _relu(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
+    x = n.input[0]
+    positive = t.op("Greater", x, t.scalar(0.0, x))
+    zero = t.scalar(0.0, x)
+    return (t.op("Where", positive, g, zero, shape=t.shape(x)),)
+
+
+def _one_less(t: _Tape, a: str) -> str:
+    return t.op("Sub", t.scalar(1.0, a), a)
+
+
+RULES: dict[str, Rule] = {
+    "Identity": lambda t, n, g: (g,),
+    "Add": lambda t, n, g: (g, g),
+    "Sub": lambda t, n, g: (g, t.op("Neg", g)),
+    "Mul": lambda t, n, g: (t.op("Mul", g, n.input[1]), t.op("Mul", g, n.input[0])),
+    "Div": _quotient,
+    "Pow": _power,
+    "Neg": lambda t, n, g: (t.op("Neg", g),),
+    "Abs": lambda t, n, g: (t.op("Mul", g, t.op("Sign", n.input[0])),),
+    "Exp": lambda t, n, g: (t.op("Mul", g, n.output[0]),),
+    "Log": lambda t, n, g: (t.op("Div", g, n.input[0]),),
+    "Sqrt": lambda t, n, g: (t.op("Div", g, t.op("Add", n.output[0], n.output[0])),),
+    "Sin": lambda t, n, g: (t.op("Mul", g, t.op("Cos", n.input[0])),),
+    "Cos": lambda t, n, g: (t.op("Neg", t.op("Mul", g, t.op("Sin", n.input[0]))),),
+    "Tanh": lambda t, n, g: (t.op("Mul", g, _one_less(t, _square(t, n.output[0]))),),
+    "Sigmoid": lambda t, n, g: (
+        t.op("Mul", g, t.op("Mul", n.output[0], _one_less(t, n.output[0]))),
+    ),
+    "Relu": _relu,
+    "MatMul": _matmul,
+    "ReduceSum": _reduced,
+    "ReduceMean": _reduced,
+    "Reshape": _reshaped,
+    "Flatten": _reshaped,
+    "Squeeze": _reshaped,
+    "Unsqueeze": _reshaped,
+    "Transpose": _transposed,
+}
