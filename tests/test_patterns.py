@@ -13,7 +13,7 @@ from onnx import helper
 
 from aot.errors import BackendError
 from aot.options import Options
-from aot.partition.pattern import either, match_at, repeat, trace
+from aot.partition.pattern import either, match_at, repeat, trace, typed
 from aot.partition.select import select
 from aot.pipeline import partition_model
 from aot.vendor.backend import Backend
@@ -285,6 +285,8 @@ def test_three_commuting_inputs_match_in_every_order() -> None:
         (lambda op, x, z: (op.Relu(x), op.Relu(z)), "shares nothing"),
         (lambda op, x: repeat(lambda v, i: op.Neg(v), op.Relu(x), 3, 2), "needs 0 <= low"),
         (lambda op, x: ghost, "ghost"),  # noqa: F821
+        (lambda op, x: op.Relu(x, _output=["r"]), "_output is neither"),
+        (lambda op, x: op.Relu(typed(x, dtype="fp32")), "no dtype is called fp32"),
     ],
 )
 def test_patterns_that_cannot_be_meant_name_the_vendor(function, problem) -> None:

@@ -17,6 +17,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from aot.dtypes import ALL
 from aot.partition.matcher import Binding, attribute, match_at, matches_at
 from aot.partition.terms import (
     COMMUTATIVE,
@@ -92,6 +93,8 @@ class Builder:
             _domain: str | None = None,
             **attrs: Any,
         ) -> OpPat:
+            if odd := next((a for a in attrs if a.startswith("_")), ""):
+                raise ValueError(f"{odd} is neither _outputs, _optional nor _domain")
             domain = self._domain if _domain is None else _domain
             named = tuple(_outputs or ())
             wanted = tuple(attrs.items())
@@ -163,12 +166,15 @@ def typed(
     shape: Sequence[int | None] | None = None,
 ) -> Where:
     """A value of this dtype ("float32" or a DType), rank and shape (None: any size)."""
+    wanted = "" if dtype is None else str(dtype)
+    if wanted not in ("", *(str(d) for d in ALL)):
+        raise ValueError(f"typed: no dtype is called {wanted}")
 
     def holds(v: ir.Value) -> bool:
         from aot.partition.match import ValueRef
 
         ref = ValueRef(v)
-        if dtype is not None and str(ref.dtype) != str(dtype):
+        if wanted and str(ref.dtype) != wanted:
             return False
         if rank is not None and ref.rank != rank:
             return False
