@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 import pytest
+from onnx import AttributeProto, helper
 from onnx import TensorProto as T
-from onnx import helper
 
 from aot.errors import AotError
 from aot.load import LoadOptions, load, model_text, unpinned
@@ -191,6 +191,21 @@ def test_functions_are_inlined():
     outer = function("Outer", [node("Inner", ["x"], ["t"], domain="my"), node("Exp", ["t"], ["y"])])
     loaded = load(with_functions([inner, outer], [node("Outer", ["x"], ["y"], domain="my")]))
     assert [n.op_type for n in loaded.graph] == ["Relu", "Exp"]
+
+
+def test_attributes_that_calls_leave_out_have_the_default_of_the_function():
+    slope = node("LeakyRelu", ["x"], ["y"])
+    slope.attribute.add(name="alpha", ref_attr_name="a", type=AttributeProto.FLOAT)
+    inner = function("Inner", [slope])
+    inner.attribute_proto.append(helper.make_attribute("a", 0.25))
+    outer = function("Outer", [node("Inner", ["x"], ["y"], domain="my")])
+    calls = [
+        node("Outer", ["x"], ["t"], domain="my"),
+        node("Inner", ["t"], ["u"], domain="my"),
+        node("Inner", ["u"], ["y"], domain="my", a=0.75),
+    ]
+    loaded = load(with_functions([inner, outer], calls))
+    assert [n.attributes["alpha"].as_float() for n in loaded.graph] == [0.25, 0.25, 0.75]
 
 
 def test_claimed_functions_stay():

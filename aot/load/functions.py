@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
-from aot.load.check import STANDARD_DOMAINS, subgraphs
+from aot.load.check import STANDARD_DOMAINS, all_graphs, subgraphs
 from aot.load.marks import push_marks
 from aot.load.options import LoadOptions
 from aot.load.splice import splice
@@ -27,7 +27,25 @@ def inline_functions(model: onnx.ModelProto, options: LoadOptions) -> onnx.Model
     kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
     if not model.functions:
         return model
+    _say_defaults(model)
     return _inline(model, kept)
+
+
+def _say_defaults(model: onnx.ModelProto) -> None:
+    """Calls of functions get the attributes they leave out: onnx's inliner knows no defaults.
+
+    Before: y = own.F(x), where F <a: float = 0.5> (x)      After: y = own.F <a = 0.5> (x)
+    """
+    defaults = {(f.domain, f.name): f.attribute_proto for f in model.functions}
+    bodies = [g.node for g in all_graphs(model.graph)]
+    for function in model.functions:
+        bodies.append(function.node)
+        inner = [g for n in function.node for g in subgraphs(n)]
+        bodies += [g.node for graph in inner for g in all_graphs(graph)]
+    for node in (n for nodes in bodies for n in nodes):
+        said = {a.name for a in node.attribute}
+        missing = defaults.get((node.domain, node.op_type), ())
+        node.attribute.extend(a for a in missing if a.name not in said)
 
 
 def check_functions(model: onnx.ModelProto, options: LoadOptions) -> None:

@@ -24,6 +24,8 @@ def separate_outputs(graph: ir.Graph) -> None:
         if id(value) in own and id(value) not in seen:
             seen.add(id(value))
             continue
+        if value.const_value is not None and value.shape is None:  # an output, unsaid
+            value.shape = ir.Shape(value.const_value.shape.numpy())
         copy = ir.Node("", "Identity", [value], num_outputs=1)
         result = copy.outputs[0]
         result.type, result.shape = value.type, value.shape

@@ -417,6 +417,14 @@ def test_a_bundle_takes_what_fits(io: str, tmp_path: Path) -> None:
     assert manifest["inputs"][0]["shape"] == [5, 2] and manifest["inputs"][0]["extents"] == [0]
 
 
+def test_constants_may_be_outputs(tmp_path: Path) -> None:
+    proto = model([("Add", "x c", "y")], {"x": ("N", 2)}, {"y": None, "c": (2,)}, {"c": floats(2)})
+    net = aot.compile(proto, tmp_path / "out", name="net", dims={"N": (1, 4)}).load()
+    y, c = net(floats(3, 2))
+    np.testing.assert_array_equal(c, floats(2))
+    np.testing.assert_array_equal(y, floats(3, 2) + floats(2))
+
+
 def test_one_name_is_one_dimension(tmp_path: Path) -> None:
     nodes = [("Concat", "x z", "y", {"axis": 1})]
     proto = model(nodes, {"x": ("N", 2), "z": ("N", 1)}, {"y": ("N", 3)})
