@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from math import log10
 from typing import Any
 
@@ -12,7 +13,8 @@ from aot.report.html import escape, table
 Facts = Mapping[str, Any]
 UNITS = ("LD", "EX", "VX", "ST")
 WIDTH, ROW, LEFT = 900, 22, 30
-#: Pixels wide; bars closer than that of the same kind become one, so that a page stays small.
+#: Bars closer than so many pixels become one if they are of a kind or that narrow together, so
+#: that a page stays small.
 MERGED = 0.5
 COLOURS = ("#6baed6", "#74c476", "#fd8d3c", "#9e9ac8")
 WAITS = "#e8e8e8"
@@ -102,14 +104,36 @@ def _bars(
         if waited:
             found.append((start - waited, start, True, f"waits for {UNITS[on]}"))
         found.append((start, end, False, f"{name} at {pc // 16}"))
-    merged: list[tuple[int, int, bool, str]] = []
+    joined = _joined(found, total / WIDTH)
+    return [(bar.begin, bar.end, bar.waited > bar.ran, bar.text) for bar in joined]
+
+
+@dataclass(slots=True)
+class _Joined:
+    """Bars that are drawn as one: what fills most of it is its colour."""
+
+    begin: int
+    end: int
+    ran: int
+    waited: int
+    text: str
+
+
+def _joined(found: Sequence[tuple[int, int, bool, str]], pixel: float) -> list[_Joined]:
+    """Bars of at least a pixel, or with a gap before them."""
+    merged: list[_Joined] = []
     for begin, end, waits, text in found:
-        close = merged and (begin - merged[-1][1]) * WIDTH < MERGED * total
-        if close and merged[-1][2] == waits:
-            first, _, _, old = merged.pop()
-            merged.append((first, end, waits, old if old.endswith(" …") else f"{old} …"))
-        else:
-            merged.append((begin, end, waits, text))
+        last = merged[-1] if merged else None
+        if last and begin - last.end < MERGED * pixel:
+            same = (last.ran == 0) if waits else (last.waited == 0)
+            if same or end - last.begin <= pixel:
+                last.end = end
+                last.ran += 0 if waits else end - begin
+                last.waited += end - begin if waits else 0
+                last.text = last.text if last.text.endswith(" …") else f"{last.text} …"
+                continue
+        ran, waited = (0, end - begin) if waits else (end - begin, 0)
+        merged.append(_Joined(begin, end, ran, waited, text))
     return merged
 
 

@@ -76,6 +76,15 @@ def test_page(tmp_path: Path) -> None:
     assert accelerator({}) == ""
 
 
+def test_long_programs_make_small_pages(tmp_path: Path) -> None:
+    _, facts = compiled(tmp_path / "out", configure=False)
+    few = accelerator({"accelerator": [facts]}).count("<rect")
+    spans = [["MM", 16, 1, 0, 10 * n + 3, 10 * n + 10, 3, 0] for n in range(50_000)]
+    many = accelerator({"accelerator": [{**facts, "cycles": 500_000, "spans": spans}]})
+    assert few < many.count("<rect") < 1200
+    assert " …: " in many
+
+
 def test_facts_that_are_none(tmp_path: Path) -> None:
     folder = tmp_path / "accel"
     folder.mkdir()
