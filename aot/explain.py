@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +11,19 @@ from aot.errors import one_line
 from aot.shapes.nodes import CONTROL, DYNAMIC
 
 if TYPE_CHECKING:
-    from aot.partition.select import Partition
+    from aot.partition.select import Partition, Selected
+
+    #: Nanoseconds that a match takes.
+    Estimate = Callable[[Selected], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One node: its ONNX name, operator, who takes it (with which others), and refusals.
 
-    `body` says in which body of control flow it is ("" for the graph itself).
+    `body` says in which body of control flow it is ("" for the graph itself); `estimate` is what
+    the match that ends with the node takes in nanoseconds, None for its other nodes; `costs` are
+    those of all backends that could have taken it, where these were compared.
     """
 
     node: str
@@ -29,6 +35,7 @@ class Line:
     costs: tuple[tuple[str, float], ...] = ()
     measured: bool = False
     body: str = ""
+    estimate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +56,7 @@ class Explanation:
                 "with": n.root,
                 "refusals": list(n.refusals),
                 **({"body": n.body} if n.body else {}),
+                **({} if n.estimate is None else {"estimate_ns": n.estimate}),
                 **({"costs_ns": dict(n.costs), "measured": n.measured} if n.costs else {}),
             }
             for n in self.lines
@@ -65,7 +73,8 @@ class Explanation:
                 body = n.body
             joined = f" (in {n.root})" if n.root != n.node else ""
             taken = "no backend" if n.backend == "none" else f"{n.backend}.{n.pattern}{joined}"
-            out.append(one_line(f"{n.node} ({n.op_type}): {taken}"))
+            time = "" if n.estimate is None else f", {n.estimate / 1e3:.3g} us"
+            out.append(one_line(f"{n.node} ({n.op_type}): {taken}{time}"))
             out += [one_line(f"  {r}") for r in n.refusals]
             if len(n.costs) > 1:
                 shown = ", ".join(f"{name} {ns / 1e3:.1f} us" for name, ns in n.costs)
@@ -76,17 +85,20 @@ class Explanation:
         return "\n".join([*out, f"{len(self.lines)} nodes: {total}", *rest])
 
 
-def explain(partition: Partition, verbose: bool = False) -> Explanation:
+def explain(
+    partition: Partition, verbose: bool = False, estimate: Estimate | None = None
+) -> Explanation:
     """The explanation of `partition`; portable C's own refusals only if `verbose`.
 
-    The nodes of bodies follow those of the graph around them.
+    `estimate` gives the nanoseconds of a match (`aot.pipeline.estimates`). The nodes of bodies
+    follow those of the graph around them.
     """
-    own = _lines(partition, "", verbose)
+    own = _lines(partition, "", verbose, estimate)
     total = partition.pricing.text() if partition.pricing.prices else ""
     return Explanation(tuple(own), total)
 
 
-def _lines(partition: Partition, body: str, verbose: bool) -> list[Line]:
+def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | None) -> list[Line]:
     """The nodes of a graph, called `body` if it is one, then those of its bodies."""
     nobody = {n.name for s in partition.items if s.backend == "none" for n in s.match.nodes}
     refused: dict[str, list[str]] = {}
@@ -97,6 +109,7 @@ def _lines(partition: Partition, body: str, verbose: bool) -> list[Line]:
     lines = []
     prices = {p.nodes[0]: p for p in partition.pricing.prices}
     for s in partition.items:
+        known = estimate(s) if estimate and s.backend != "none" else None
         for node in reversed(s.match.nodes):
             price = prices.get(node.name)  # with the first node of what is given away as a whole
             reasons = refused.get(node.name, refused.get(node.onnx_name, []))
@@ -111,10 +124,11 @@ def _lines(partition: Partition, body: str, verbose: bool) -> list[Line]:
                     price.costs if price else (),
                     bool(price and price.measured),
                     body,
+                    known if node.name == s.name else None,
                 )
             )
     for inner in partition.bodies:
-        lines += _lines(inner.partition, f"{inner.label} of {inner.node}", verbose)
+        lines += _lines(inner.partition, f"{inner.label} of {inner.node}", verbose, estimate)
     return lines
 
 

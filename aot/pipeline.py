@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from aot.load import LoadOptions, Opened
     from aot.memory.plan import Plan
     from aot.partition.cost import Costs
-    from aot.partition.select import Partition
+    from aot.partition.select import Partition, Selected
     from aot.program import Program
     from aot.samples import Sample
     from aot.target import Target
@@ -110,6 +110,20 @@ def partition_model(
     other = _partitioned(source, options, progress, watch, survey, keeps, kept=False)
     better = other[1].pricing.prices and other[1].pricing.total < partition.pricing.total
     return other if better else (model, partition)
+
+
+def estimates(options: Options) -> Callable[[Selected], float]:
+    """Nanoseconds of a match, measured if `--tune` has it."""
+    from aot.vendor.find import backends_for, find_backend
+
+    costs = _costs(options)
+    known = {b.name: b for b in backends_for(options.backends, options=options)}
+
+    def of(s: Selected) -> float:
+        backend = known.get(s.backend) or known.setdefault(s.backend, find_backend(s.backend))
+        return costs.of(backend, s.pattern, s.match)[0]
+
+    return of
 
 
 def _backends(source: Path | Any, options: Options) -> tuple[list[Backend], list[str], Opened]:

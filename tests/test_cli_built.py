@@ -221,7 +221,9 @@ def test_size(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_explain_and_inspect(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = str(folder / "net.onnx")
     assert main(["explain", path, "--json"]) == 0
-    assert {n["op"] for n in json.loads(capsys.readouterr().out)} >= {"Exp", "Tanh"}
+    nodes = json.loads(capsys.readouterr().out)
+    assert {n["op"] for n in nodes} >= {"Exp", "Tanh"}
+    assert all(n["estimate_ns"] > 0 for n in nodes if n["with"] == n["node"])
     assert main(["inspect", path, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["inputs"] == [{"name": "x", "dtype": "float32", "shape": list(SHAPE)}]

@@ -109,11 +109,12 @@ def _bench(a: argparse.Namespace) -> int:
 
 def _explain(a: argparse.Namespace) -> int:
     from aot.explain import explain
-    from aot.pipeline import partition_model
+    from aot.pipeline import estimates, partition_model
 
+    options = options_of(a)
     with Staged(a.verbose, a.quiet) as progress:
-        _, partition = partition_model(Path(a.model), options_of(a), progress, survey=True)
-    report = explain(partition, verbose=a.verbose)
+        _, partition = partition_model(Path(a.model), options, progress, survey=True)
+    report = explain(partition, a.verbose, estimates(options))
     _show(a, report.record(), report.text())
     return 0
 
