@@ -176,12 +176,14 @@ def _moved(
 
 
 def _reflected(x: Extents, node: ir.Node, at: ir.Value, n: ir.Value, mode: str) -> ir.Value:
-    """Which row the padding at `at` repeats."""
+    """Which row the padding at `at` repeats; pads longer than the axis go to and fro."""
     if mode in ("constant", "edge"):
         return at
     if mode == "reflect":
         last = x.vector(node, "Sub", n, x.ints(node, [1]))
-        back = x.vector(node, "Sub", last, x.vector(node, "Abs", at))
+        there = x.vector(node, "Add", last, last)
+        turn = x.vector(node, "Mod", at, x.vector(node, "Max", there, x.ints(node, [1])))
+        back = x.vector(node, "Sub", last, turn)
         return x.vector(node, "Sub", last, x.vector(node, "Abs", back))
     if mode == "wrap":
         return x.vector(node, "Mod", at, x.vector(node, "Max", n, x.ints(node, [1])))
