@@ -151,12 +151,13 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
         progress("compare" + (f" {sample.label}" if sample.label else ""))
         known = {**bound, **handed}
         one = _Comparison(built, sample, options, request.tolerance, reference, known)
-        outputs += one.outputs(ours[k] if handed else execute(built, sample.inputs))
         # A traced run starts with states of zero; codes are compared layer by layer.
-        if request.per_node and not coded and not (handed and k):
-            nodes += one.nodes(values)
         if layers is not None and not (handed and k):
             layers += one.layers()
+        one.inside = layers is not None and bool(layers.differences)
+        outputs += one.outputs(ours[k] if handed else execute(built, sample.inputs))
+        if request.per_node and not coded and not (handed and k):
+            nodes += one.nodes(values)
         if twins is not None and not (handed and k):
             inputs, tolerance = sample.inputs, request.tolerance
             regions += compare_regions(built, twins, inputs, tolerance, options.accuracy)
@@ -238,6 +239,7 @@ class _Comparison:
         self.tolerance, self.reference = tolerance, reference
         self.bound = bound
         self.prefix = f"{sample.label}/" if sample.label else ""
+        self.inside = False  # whether values inside the network are compared, and gate
 
     def _references(self, names: Sequence[str]) -> dict[str, Array]:
         feeds = {s.name: a for s, a in zip(self.built.inputs, self.sample.inputs, strict=True)}
@@ -280,9 +282,9 @@ class _Comparison:
         return found
 
     def _end_to_end(self, spec: Spec, ours: Array, expected: Array, note: str = "") -> Difference:
-        """An output of the whole network; that of a quantised one gates only with --max-lsb."""
+        """An output of the whole network; where layers gate, it does only with --max-lsb."""
         asked = (self.tolerance.lsb, self.tolerance.rtol, self.tolerance.of_max)
-        if not is_quantised(self.built.manifest) or any(v is not None for v in asked):
+        if not self.inside or any(v is not None for v in asked):
             return self._difference(spec, ours, expected, note)
         return not_gated(self._difference(spec, ours, expected, f"{note} (end to end, no gate)"))
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from aot.normalise.body import FLOAT, INT32, INT64, Body
+from aot.normalise.microsoft_lstm import dynamic_lstm
 from aot.shapes.microsoft import grouped_keys, turned
 from aot.shapes.nodes import array, attribute
 
@@ -477,6 +478,7 @@ def _unpacked(data: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
 BODIES: dict[str, Callable[[Body], bool]] = {
     "Attention": _attention,
     "BiasGelu": _bias_gelu,
+    "DynamicQuantizeLSTM": dynamic_lstm,
     "EmbedLayerNormalization": _embed_norm,
     "FastGelu": _fast_gelu,
     "FusedConv": _fused_conv,

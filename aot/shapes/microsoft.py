@@ -142,6 +142,31 @@ def _grouped(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(dtype, q), present, present]
 
 
+def _dynamic_lstm(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, x = need(types, 0)
+    _, r = need(types, 2)
+    if len(x) != 3 or len(r) != 3:
+        raise ValueError(f"an input of rank {len(x)}, weights of rank {len(r)} instead of 3")
+    ways, hidden = r[:2]
+    state = (ways, x[1], hidden)
+    scales = ((ways,), (ways, 4 * hidden))
+    fitting = {
+        1: ((ways, x[2], 4 * hidden),),
+        2: ((ways, hidden, 4 * hidden),),
+        3: ((ways, 8 * hidden),),
+        4: ((x[1],),),
+        5: (state,),
+        6: (state,),
+        7: ((ways, 3 * hidden),),
+        **dict.fromkeys(range(8, 12), scales),
+    }
+    for index, shapes in fitting.items():
+        found = _given(types, index) if 2 < index < 8 else need(types, index)
+        if found is not None and tuple(found[1]) not in shapes:
+            raise ValueError(f"input {index} is {list(found[1])} (needs {list(shapes[0])})")
+    return [(dtype, (x[0], *state)), (dtype, state), (dtype, state)]
+
+
 ADOPTED = ("SimplifiedLayerNormalization",)
 """Operators that onnxruntime's own files put in ONNX's domain."""
 
@@ -149,6 +174,7 @@ MICROSOFT: dict[tuple[str, str], Rule] = {
     ("com.microsoft", name): rule
     for name, rule in {
         "Attention": _attention,
+        "DynamicQuantizeLSTM": _dynamic_lstm,
         "EmbedLayerNormalization": _embed_norm,
         "FusedGemm": _fused_gemm,
         "FusedMatMul": _fused_matmul,

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The body of onnxruntime's LSTM whose input and state are quantised while it runs.
+
+Before: y = com.microsoft.DynamicQuantizeLSTM(x, W, R, B, …, sW, zW, sR, zR)
+After:  q, s, z = DynamicQuantizeLinear(x); g = MatMulInteger(q, W, z, zW) · s · sW
+        y = Scan(0, 0, g, body={q, s, z = DynamicQuantizeLinear(h)
+                                g' = g + MatMulInteger(q, R, z, zR) · s · sR + B
+                                h', c' = the gates of g'})
+
+The input has one scale over all steps and samples, the state one per step over all samples, as
+onnxruntime computes them in one thread (in several it quantises the samples of each by themselves).
+Samples that have ended count as zeros, and so do steps in which all have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.normalise.body import FLOAT, INT64, Body
+from aot.shapes.nodes import array, attribute
+
+if TYPE_CHECKING:
+    import onnx
+
+BIAS, LENGTHS, STATE, CELL, PEEPHOLES = 3, 4, 5, 6, 7
+Add = Callable[..., str]
+FUNCTIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
+USUAL = ("Sigmoid", "Tanh", "Tanh")
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What the node says: extents, functions of the gates, cell and state of each direction."""
+
+    steps: int
+    batch: int
+    hidden: int
+    backward: tuple[bool, ...]
+    functions: tuple[str, ...]
+    clip: float | None
+    joined: bool  # input_forget: the forget gate is what the input gate leaves
+    lengths: bool  # samples may end early
+
+
+@dataclass(frozen=True, slots=True)
+class Direction:
+    """Names of one direction's operands; those of 8 bits wait for MatMulInteger."""
+
+    index: int
+    codes: str  # R [H, 4H]
+    scale: str
+    zero: str
+    bias: str | None  # [4H], both halves in one
+    peepholes: tuple[str, ...]  # of input, output and forget gate [H]
+
+
+@dataclass(slots=True)
+class Steps:
+    """The body of the Scan in the making."""
+
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+
+    def add(self, op_type: str, *inputs: str, out: str = "", **attrs: Any) -> str:
+        """The output of a new node; DynamicQuantizeLinear has three, named …, …_s and …_z."""
+        from onnx import helper
+
+        out = out or f"t{len(self.nodes)}"
+        outs = [out, f"{out}_s", f"{out}_z"] if op_type == "DynamicQuantizeLinear" else [out]
+        self.nodes.append(helper.make_node(op_type, list(inputs), outs, **attrs))
+        return out
+
+
+def dynamic_lstm(b: Body) -> bool:
+    """Whether the node is one that onnxruntime gives a meaning that this body has."""
+    layer = _layer(b)
+    if layer is None:
+        return False
+    x, given = "i0", ""
+    if layer.lengths:
+        given = b.add("Cast", f"i{LENGTHS}", to=INT64)
+        x = b.add("Where", _within(b, layer, given), x, b.constant(FLOAT, (), [0.0]))
+    codes = _quantised(b, x)
+    results: list[list[str]] = [[], [], []]
+    for index in range(len(layer.backward)):
+        direction = _direction(b, index)
+        part = _part(b, "i1", index), *_parameters(b, 8, index)
+        sums = _product(b.add, codes, *part)
+        for found, name in zip(results, _scanned(b, layer, direction, sums, given), strict=True):
+            found.append(b.add("Unsqueeze", name, b.ints(int(found is results[0]))))
+    for k, (parts, axis) in enumerate(zip(results, (1, 0, 0), strict=True)):
+        if k < len(b.node.outputs) and b.node.outputs[k].name:
+            b.add("Concat", *parts, out=f"o{k}", axis=axis)
+    return True
+
+
+def _layer(b: Body) -> Layer | None:
+    x, r = b.shape(0), b.shape(2)
+    value = b.node.inputs[0]
+    named = str(attribute(b.node, "direction", None) or "forward")
+    ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}.get(named)
+    names = [str(n) for n in attribute(b.node, "activations", None) or USUAL * r[0]]
+    functions = tuple(FUNCTIONS.get(n.lower(), "") for n in names)
+    clip = attribute(b.node, "clip", None)
+    if ways is None or value is None or int(value.dtype or 0) != FLOAT or len(x) != 3:
+        return None
+    if r[0] != len(ways) or not all(x):
+        return None
+    if len(functions) != 3 * len(ways) or not all(functions):
+        return None
+    if clip is not None and not clip > 0:
+        return None
+    lengths = _may_end(b, x[0])
+    if lengths and not b.node.outputs[0].name:
+        return None  # onnxruntime then quantises what is left of the samples that ended
+    joined = bool(attribute(b.node, "input_forget", 0))
+    clip = None if clip is None else float(clip)
+    return Layer(x[0], x[1], r[1], ways, functions, clip, joined, lengths)
+
+
+def _may_end(b: Body, steps: int) -> bool:
+    """Whether a sample may be shorter than the steps."""
+    if not b.has(LENGTHS):
+        return False
+    known = array(b.node.inputs[LENGTHS])
+    return known is None or not np.all(known == steps)
+
+
+def _within(b: Body, layer: Layer, lengths: str) -> str:
+    """Which steps some sample reaches, [S, 1, 1]."""
+    longest = b.add("ReduceMax", lengths, b.ints(0), keepdims=0)
+    steps = np.arange(layer.steps, dtype=np.int64).reshape(-1, 1, 1)
+    return b.add("Less", b.data(steps), longest)
+
+
+# -- operands ---------------------------------------------------------------------------------
+
+
+def _quantised(b: Body, x: str) -> tuple[str, str, str]:
+    from onnx import helper
+
+    outs = [f"q{k}" for k in range(3)]
+    b.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], outs))
+    return outs[0], outs[1], outs[2]
+
+
+def _product(add: Add, codes: Sequence[str], w: str, scale: str, zero: str) -> str:
+    """The product of dynamically quantised numbers with 8-bit weights, in float32."""
+    q, s, z = codes
+    sums = add("Cast", add("MatMulInteger", q, w, z, zero), to=FLOAT)
+    return add("Mul", sums, add("Mul", scale, s))
+
+
+def _part(b: Body, name: str, index: int) -> str:
+    return b.add("Gather", name, b.constant(INT64, (), [index]), axis=0)
+
+
+def _parameters(b: Body, first: int, index: int) -> tuple[str, str]:
+    """Scale and zero point of a direction's weights: a scalar each or one per column."""
+    return _part(b, f"i{first}", index), _part(b, f"i{first + 1}", index)
+
+
+def _direction(b: Body, index: int) -> Direction:
+    bias, peepholes = None, []
+    if b.has(BIAS):
+        whole = b.add("Reshape", _part(b, f"i{BIAS}", index), b.ints(2, -1))
+        bias = b.add("ReduceSum", whole, b.ints(0), keepdims=0)
+    if b.has(PEEPHOLES):
+        rows = b.add("Reshape", _part(b, f"i{PEEPHOLES}", index), b.ints(3, -1))
+        peepholes = [_part(b, rows, k) for k in range(3)]
+    scale, zero = _parameters(b, 10, index)
+    return Direction(index, _part(b, "i2", index), scale, zero, bias, tuple(peepholes))
+
+
+def _start(b: Body, layer: Layer, index: int, input_: int) -> str:
+    """State or cell [B, H] before the first step."""
+    if b.has(input_):
+        return _part(b, f"i{input_}", index)
+    return b.data(np.zeros((layer.batch, layer.hidden), np.float32))
+
+
+# -- the steps --------------------------------------------------------------------------------
+
+
+def _scanned(b: Body, layer: Layer, d: Direction, sums: str, lengths: str) -> tuple[str, str, str]:
+    """All states [S, B, H], the last [B, H] and the last cell of one direction."""
+    from onnx import helper
+
+    back = layer.backward[d.index]
+    if layer.lengths and back:
+        sums = b.add("ReverseSequence", sums, lengths, time_axis=0, batch_axis=1)
+    if d.bias:
+        sums = b.add("Add", sums, d.bias)
+    states = [_start(b, layer, d.index, k) for k in (STATE, CELL)]
+    scanned = [sums]
+    if layer.lengths:
+        states.append(b.data(np.zeros((layer.batch, layer.hidden), np.float32)))
+        scanned.append(b.data(np.arange(layer.steps, dtype=np.int64)[:, None]))
+    outs = [f"d{d.index}_{k}" for k in range(len(states) + 1)]
+    way = int(back and not layer.lengths)
+    b.nodes.append(
+        helper.make_node(
+            "Scan",
+            [*states, *scanned],
+            outs,
+            body=_steps(layer, d, lengths),
+            num_scan_inputs=len(scanned),
+            scan_input_directions=[way] * len(scanned),
+            scan_output_directions=[way],
+        )
+    )
+    if not layer.lengths:
+        return outs[2], outs[0], outs[1]
+    y = outs[3]
+    if back:
+        y = b.add("ReverseSequence", y, lengths, time_axis=0, batch_axis=1)
+    none = b.constant(FLOAT, (), [0.0])
+    began = b.add("Unsqueeze", b.add("Greater", lengths, b.constant(INT64, (), [0])), b.ints(1))
+    return y, outs[2], b.add("Where", began, outs[1], none)
+
+
+def _steps(layer: Layer, d: Direction, lengths: str) -> onnx.GraphProto:
+    """One step: state h, cell c (and the last state l), sums g [B, 4H] (and its number t)."""
+    from onnx import helper
+
+    s = Steps()
+    q = s.add("DynamicQuantizeLinear", "h")
+    total = s.add("Add", "g", _product(s.add, (q, f"{q}_s", f"{q}_z"), d.codes, d.scale, d.zero))
+    new_h, new_c = _gates(s, layer, d, total)
+    plain = [("h", FLOAT), ("c", FLOAT)]
+    if layer.lengths:
+        runs = s.add("Less", "t", lengths)
+        axis = s.add("Constant", value_ints=[1])
+        runs = s.add("Unsqueeze", runs, axis)
+        none = s.add("Constant", value_float=0.0)
+        s.add("Where", runs, new_h, none, out="h_next")
+        s.add("Where", runs, new_c, "c", out="c_next")
+        s.add("Where", runs, new_h, "l", out="l_next")
+        plain.append(("l", FLOAT))
+    else:
+        s.add("Identity", new_h, out="h_next")
+        s.add("Identity", new_c, out="c_next")
+    s.add("Identity", "h_next", out="y")
+    shape = [layer.batch, layer.hidden]
+    state = [helper.make_tensor_value_info(n, k, shape) for n, k in plain]
+    state.append(helper.make_tensor_value_info("g", FLOAT, [layer.batch, 4 * layer.hidden]))
+    if layer.lengths:
+        state.append(helper.make_tensor_value_info("t", INT64, [1]))
+    names = [f"{n}_next" for n, _ in plain] + ["y"]
+    results = [helper.make_tensor_value_info(n, FLOAT, shape) for n in names]
+    return helper.make_graph(s.nodes, "step", state, results)
+
+
+def _gates(s: Steps, layer: Layer, d: Direction, total: str) -> tuple[str, str]:
+    """State and cell after a step whose sums of gates i, o, f and c are `total`."""
+    from onnx import helper
+
+    gate, cell, last = layer.functions[3 * d.index : 3 * d.index + 3]
+    size = s.add("Constant", value_ints=[layer.hidden] * 4)
+    names = ["gi", "go", "gf", "gc"]
+    s.nodes.append(helper.make_node("Split", [total, size], names, axis=1))
+
+    def opened(name: str, k: int, c: str) -> str:
+        if d.peepholes:
+            name = s.add("Add", name, s.add("Mul", d.peepholes[k], c))
+        return s.add(gate, _clipped(s, layer, name))
+
+    i = opened("gi", 0, "c")
+    if layer.joined:
+        f = s.add("Sub", s.add("Constant", value_float=1.0), i)
+    else:
+        f = opened("gf", 2, "c")
+    fresh = s.add("Mul", i, s.add(cell, _clipped(s, layer, "gc")))
+    new_c = s.add("Add", s.add("Mul", f, "c"), fresh)
+    o = opened("go", 1, new_c)
+    return s.add("Mul", o, s.add(last, new_c)), new_c
+
+
+def _clipped(s: Steps, layer: Layer, x: str) -> str:
+    if layer.clip is None:
+        return x
+    ends = [s.add("Constant", value_float=v) for v in (-layer.clip, layer.clip)]
+    return s.add("Clip", x, *ends)
