@@ -61,9 +61,10 @@ BUILDS = {
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What the compiler says of one build, and seconds of CPU that it took."""
+    """What the compiler says of one build, its commands, and seconds of CPU that it took."""
 
     facts: dict[str, Any]
+    commands: bytes
     seconds: float
 
     @property
@@ -75,6 +76,25 @@ class Program:
     def sram(self) -> int:
         """Bytes of inputs, outputs and scratch in the system's memory; none share an address."""
         return sum(int(r["bytes"]) for r in self.facts["regions"][2:])
+
+    @property
+    def live(self) -> int:
+        """The most bytes of them that hold something needed at one time: inputs until they were
+        loaded, outputs from their first store, scratch always."""
+        spans: dict[int, list[int]] = {}
+        for name, pc, _, _, start, end, *_ in self.facts["spans"]:
+            if name in ("LD", "LDL", "ST"):
+                region = int.from_bytes(self.commands[pc + 4 : pc + 8], "little") >> 29
+                first = 0 if name != "ST" else start
+                begun, ended = spans.get(region, [first, end])
+                spans[region] = [min(begun, first), max(ended, end)]
+        regions = self.facts["regions"]
+        held = []
+        for index in range(2, len(regions)):
+            size, writable = int(regions[index]["bytes"]), regions[index]["writable"]
+            begun, ended = (0, self.cycles) if index == 2 else spans[index]
+            held.append((begun, self.cycles if writable else ended, size))
+        return max(sum(n for a, b, n in held if a <= at < b) for at, _, _ in held)
 
     @property
     def overlap(self) -> float:
@@ -106,7 +126,7 @@ def compiled(model: Path, out: Path, options: tuple[str, ...]) -> Program:
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = ended.ru_utime + ended.ru_stime - began.ru_utime - began.ru_stime
     (file,) = sorted((out / "bundle" / "accel").glob("*.json"))
-    return Program(json.loads(file.read_text()), seconds)
+    return Program(json.loads(file.read_text()), file.with_suffix(".ax1").read_bytes(), seconds)
 
 
 def speed(out: Path, cycles: int) -> float:
@@ -121,7 +141,7 @@ def speed(out: Path, cycles: int) -> float:
 def missed(bar: Bar, found: dict[str, Program], rate: float) -> list[str]:
     """Every bar that is missed, in words."""
     flash, resident = found["packed" if bar.packed else "raw"], found["resident"]
-    worst = max(p.sram for p in found.values())
+    worst = max(p.live for p in found.values())
     both = max(p.sram + int(p.facts["scratchpad_bytes"]) for p in found.values())
     stream = max(int(p.facts["commands_bytes"]) for p in found.values())
     overlap = min(p.overlap for p in found.values())
@@ -154,14 +174,14 @@ def cycles_row(bar: Bar, found: dict[str, Program]) -> str:
 
 def bytes_row(bar: Bar, found: dict[str, Program], rate: float) -> str:
     """A row of the second table."""
-    sram = max(p.sram for p in found.values())
+    sram, live = (max(getattr(p, key) for p in found.values()) for key in ("sram", "live"))
     spm = max(int(p.facts["scratchpad_bytes"]) for p in found.values())
     streams = "/".join(str(p.facts["commands_bytes"]) for p in found.values())
     constants = "/".join(str(found[k].facts["weights_bytes"]) for k in ("raw", "packed"))
     seconds = max(p.seconds for p in found.values())
     return (
-        f"| {bar.name} | {sram / KIB:.2f} | {bar.sram} | {bar.vela[2]} | {spm / KIB:.1f} | "
-        f"{(sram + spm) / KIB:.1f} | {bar.vela[2] + SHRAM / KIB:.1f} | {constants} | {streams} | "
+        f"| {bar.name} | {sram / KIB:.2f} | {live / KIB:.2f} | {bar.sram} | {bar.vela[2]} | "
+        f"{spm / KIB:.1f} | {(sram + spm) / KIB:.1f} | {bar.vela[2] + SHRAM / KIB:.1f} | {constants} | {streams} | "
         f"{seconds:.1f} | {rate / 1e6:.1f} |"
     )
 
@@ -169,9 +189,9 @@ def bytes_row(bar: Bar, found: dict[str, Program], rate: float) -> str:
 HEADS = (
     "| network | raw | compressed | at most | Vela | resident | at most | Vela | overlap flash | "
     "resident | used flash | resident |\n|---|---|---|---|---|---|---|---|---|---|---|---|",
-    "| network | SRAM KiB | at most | Vela | scratchpad KiB | sum | at most | "
+    "| network | SRAM KiB | live | at most | Vela | scratchpad KiB | sum | at most | "
     "constants raw/compr. | commands raw/compr./res. | compile s | M cycles/s |\n"
-    "|---|---|---|---|---|---|---|---|---|---|---|",
+    "|---|---|---|---|---|---|---|---|---|---|---|---|",
 )
 
 
