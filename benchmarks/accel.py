@@ -181,7 +181,8 @@ def bytes_row(bar: Bar, found: dict[str, Program], rate: float) -> str:
     seconds = max(p.seconds for p in found.values())
     return (
         f"| {bar.name} | {sram / KIB:.2f} | {live / KIB:.2f} | {bar.sram} | {bar.vela[2]} | "
-        f"{spm / KIB:.1f} | {(sram + spm) / KIB:.1f} | {bar.vela[2] + SHRAM / KIB:.1f} | {constants} | {streams} | "
+        f"{spm / KIB:.1f} | {(sram + spm) / KIB:.1f} | {bar.vela[2] + SHRAM / KIB:.1f} | "
+        f"{constants} | {streams} | "
         f"{seconds:.1f} | {rate / 1e6:.1f} |"
     )
 
