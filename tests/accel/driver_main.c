@@ -121,6 +121,14 @@ int main(void) {
     CHECK(AX1_NAME(driver_wait)(AX1_POLL, 0) == AX1_FAULTED);
     AX1_NAME(driver_report)(&report);
     CHECK(report.fault == AX1_FAULT_READ_ONLY);
+    /* A wrong base: results would land in what is read. */
+    regions[2].base = from + 255;
+    regions[2].bytes = 256;
+    regions[2].attr = AX1_ATTR_WRITABLE;
+    CHECK(start(regions, 0) == AX1_OK);
+    CHECK(AX1_NAME(driver_wait)(AX1_POLL, 0) == AX1_FAULTED);
+    AX1_NAME(driver_report)(&report);
+    CHECK(report.fault == AX1_FAULT_REGION && report.pc == 0 && report.address == 0);
     CHECK(AX1_NAME(driver_checksum)("123456789", 9) == 0xCBF43926U);
     CHECK(AX1_NAME(driver_text)(report.fault)[0] == 'a' && AX1_NAME(driver_text)(99)[0] == 'a');
     return 0;

@@ -142,6 +142,9 @@ static inline uint8_t *ax1_bytes(ax1_machine *m, const ax1_view *v, int32_t y, i
  * fault. */
 uint32_t AX1_NAME(decode)(const ax1_machine *m, uint32_t *w, uint32_t *unit);
 
+/* Whether a region that may be written shares bytes with another one (ax1_decode.c). */
+int AX1_NAME(shared)(const ax1_machine *m);
+
 /* Cycles of an instruction (ax1_timing.c). */
 uint64_t AX1_NAME(cost)(const ax1_machine *m, const ax1_entry *e);
 

@@ -91,3 +91,19 @@ uint32_t AX1_NAME(decode)(const ax1_machine *m, uint32_t *w, uint32_t *unit) {
     }
     return fault;
 }
+
+int AX1_NAME(shared)(const ax1_machine *m) {
+    int a, b;
+    for (a = 0; a < AX1_REGIONS; ++a) {
+        for (b = 0; b < AX1_REGIONS; ++b) {
+            const uint64_t from = (uint64_t)(uintptr_t)m->regions[a].base;
+            const uint64_t other = (uint64_t)(uintptr_t)m->regions[b].base;
+            if (a != b && (m->regions[a].attr & AX1_ATTR_WRITABLE) != 0U &&
+                m->regions[a].size != 0U && m->regions[b].size != 0U &&
+                from < other + m->regions[b].size && other < from + m->regions[a].size) {
+                return 1;
+            }
+        }
+    }
+    return 0;
+}

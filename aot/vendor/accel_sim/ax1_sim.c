@@ -317,6 +317,9 @@ static uint32_t ax1_random(ax1_machine *m) {
 
 /* Everything that happens up to `until`. */
 static void ax1_run(ax1_machine *m, uint64_t until) {
+    if (m->running && m->fault != 0U) { /* found at the start */
+        ax1_stop(m, m->fault, m->pc);
+    }
     while (m->running) {
         uint64_t times[AX1_UNITS + 1], starts[AX1_UNITS] = {0, 0, 0, 0};
         int best = -1, possible = 0, n;
@@ -364,7 +367,8 @@ static void ax1_start(ax1_machine *m) {
     m->depth = 0;
     m->pc = ax1_regs.entry;
     m->fetched = m->next = m->issued = m->now = 0;
-    m->fault = m->fault_pc = m->fault_addr = m->status = m->irq = 0;
+    m->fault_pc = m->fault_addr = m->status = m->irq = 0;
+    m->fault = AX1_NAME(shared)(m) ? AX1_FAULT_REGION : AX1_FAULT_NONE;
     m->seed = ax1_regs.seed;
     m->running = 1;
     ax1_regs.status = 1; /* there has been a program */
