@@ -52,7 +52,9 @@ def test_codes(models_folder: Path, name: str, machine: str, requant: str, tmp_p
 )
 def test_floats(models_folder: Path, name: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    bundle = aot.compile(models_folder / f"{name}.onnx", out, backends=("accel_sim",)).build()
+    one = {"dims": {"unk__314": 1}} if name == "oww_embedding" else {}
+    path = models_folder / f"{name}.onnx"
+    bundle = aot.compile(path, out, backends=("accel_sim",), **one).build()
     assert main(["verify", str(out)]) == 0
     given = [n for n in bundle.manifest["nodes"] if n["backend"] == "accel_sim"]
     assert sum(n["macs"] for n in given) > 0.9 * sum(n["macs"] for n in bundle.manifest["nodes"])
