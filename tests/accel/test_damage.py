@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_backend import lines
+from test_offload import lines
 
 import aot
 from aot.cli import main

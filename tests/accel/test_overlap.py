@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from test_backend import S8, SX, conv, outputs
+from test_offload import S8, SX, conv, outputs
 
 import aot
 from aot.cli import main

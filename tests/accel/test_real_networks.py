@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_backend import outputs
+from test_offload import outputs
 
 import aot
 from aot.cli import main

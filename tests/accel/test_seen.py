@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from test_backend import residual
+from test_offload import residual
 
 import aot
 from aot.cli import main

@@ -8,7 +8,7 @@ import harness
 import pytest
 from test_vmath import runnable
 
-from aot.shapes.nodes import DYNAMIC
+from aot.shapes.nodes import CONTROL, DYNAMIC
 from needs import need
 
 
@@ -46,8 +46,9 @@ def test_every_operator_has_cases() -> None:
     # Some float16 twins have no case of their own (their operator's first operand is not a float,
     # or its cases need a stored result): the twin's code is that of all others.
     # What inference makes of shapes that depend on the data is tested in test_dynamic.py, rows of
-    # bytes in test_strings.py, distributions in test_random.py, older trees in test_ml.py.
-    elsewhere = (f"{DYNAMIC}.", "aot.text.", "Random", "Bernoulli", "Multinomial")
+    # bytes in test_strings.py, distributions in test_random.py, older trees in test_ml.py, If and
+    # Loop in test_control.py.
+    elsewhere = (f"{DYNAMIC}.", f"{CONTROL}.", "aot.text.", "Random", "Bernoulli", "Multinomial")
     elsewhere += ("ai.onnx.ml.TreeEnsembleRegressor",)
     own = [p.name for p in patterns if not p.name.startswith(elsewhere)]
     bare = [n for n in own if n.removesuffix(".half") not in tested]
