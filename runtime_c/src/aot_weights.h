@@ -21,10 +21,10 @@
 
 /* CRC-32 of `bytes` bytes behind what `crc` is of; four bits at a time, for the table's size. */
 static inline uint32_t aot_crc32(uint32_t crc, const unsigned char *data, size_t bytes) {
-    static const uint32_t table[16] = {
-        0x00000000U, 0x1db71064U, 0x3b6e20c8U, 0x26d930acU, 0x76dc4190U, 0x6b6b51f4U,
-        0x4db26158U, 0x5005713cU, 0xedb88320U, 0xf00f9344U, 0xd6d6a3e8U, 0xcb61b38cU,
-        0x9b64c2b0U, 0x86d3d2d4U, 0xa00ae278U, 0xbdbdf21cU};
+    static const uint32_t table[16] = {0x00000000U, 0x1db71064U, 0x3b6e20c8U, 0x26d930acU,
+                                       0x76dc4190U, 0x6b6b51f4U, 0x4db26158U, 0x5005713cU,
+                                       0xedb88320U, 0xf00f9344U, 0xd6d6a3e8U, 0xcb61b38cU,
+                                       0x9b64c2b0U, 0x86d3d2d4U, 0xa00ae278U, 0xbdbdf21cU};
     size_t i;
     crc = ~crc;
     for (i = 0; i < bytes; ++i) {
