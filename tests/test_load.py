@@ -213,6 +213,23 @@ def test_damaged_constants(edit, part):
     refused(built, part, '"c"')
 
 
+@pytest.mark.parametrize(
+    ("tensor", "element"),
+    [
+        (T(data_type=T.INT8, int32_data=[300], name="z"), "300"),
+        (T(data_type=T.UINT8, int32_data=[-1], name="z"), "-1"),
+        (T(data_type=T.UINT32, uint64_data=[1 << 32], name="z"), "4294967296"),
+        (T(data_type=T.BOOL, raw_data=b"\x02", name="z"), "2"),
+    ],
+)
+def test_elements_outside_their_type(tensor, element):
+    """A zero point of 300 would be read as 44."""
+    built = model(
+        [node("Identity", ["z"], ["y"])], [], [info("y", (), tensor.data_type)], {"z": tensor}
+    )
+    refused(built, f"the element {element}, outside", '"z"')
+
+
 def test_initialisers_that_are_inputs_are_constants():
     built = model(
         [node("Add", ["x", "c"], ["y"])],

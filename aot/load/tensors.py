@@ -20,10 +20,15 @@ BITS = {1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12:
 BITS |= {14: 64, 15: 128, 16: 16, 17: 8, 18: 8, 19: 8, 20: 8, 21: 4, 22: 4, 23: 4, 24: 8}
 BITS |= {25: 2, 26: 2}
 STRING = 8
+BOOL = 9
 PACKED_BITS = {4, 2}
 # TensorProto.DataType -> (field, entries per element) where raw_data is absent.
 FIELDS = {1: "float_data", 7: "int64_data", 8: "string_data", 11: "double_data", 14: "float_data"}
 FIELDS |= {12: "uint64_data", 13: "uint64_data", 15: "double_data"}
+# TensorProto.DataType -> least and largest entry of a field that is wider than the element.
+RANGES = {2: (0, 255), 3: (-128, 127), 4: (0, 65535), 5: (-(2**15), 2**15 - 1), 9: (0, 1)}
+RANGES |= {12: (0, 2**32 - 1)} | dict.fromkeys((10, 16), (0, 65535))
+RANGES |= dict.fromkeys((17, 18, 19, 20, 24), (0, 255))
 
 
 def element_count(tensor: onnx.TensorProto) -> int:
@@ -62,6 +67,25 @@ def check_tensor(tensor: onnx.TensorProto) -> None:
         have, need, unit = len(getattr(tensor, field)), _entries(tensor.data_type, count), field
     if have != need:
         what = f"a constant of shape {list(tensor.dims)} has {have} {unit} (needs {need})"
+        raise ModelError(what, where, "the file may be damaged")
+    _check_range(tensor, where)
+
+
+def _check_range(tensor: onnx.TensorProto, where: str) -> None:
+    """ModelError for an entry that its element type does not hold: readers would cut it off."""
+    bounds = RANGES.get(tensor.data_type)
+    if bounds is None:
+        return
+    low, high = bounds
+    if not tensor.HasField("raw_data"):
+        entries = np.asarray(getattr(tensor, FIELDS.get(tensor.data_type, "int32_data")))
+    elif tensor.data_type == BOOL:
+        entries = np.frombuffer(tensor.raw_data, np.uint8)
+    else:
+        return
+    outside = entries[(entries < low) | (entries > high)]
+    if outside.size:
+        what = f"a constant has the element {outside[0]}, outside {low} to {high} of its type"
         raise ModelError(what, where, "the file may be damaged")
 
 
