@@ -159,7 +159,7 @@ AOT_INLINE void aot_lpnorm_f32(float *y, const float *x, const aot_lpnorm_f32_pa
             }
             sum = P == 1 ? sum : sqrtf(sum);
             for (i = 0; i < axis; ++i) {
-                y[i * inner + j] = sum > 0.0F ? x[i * inner + j] / sum : 0.0F;
+                y[i * inner + j] = sum <= 0.0F ? 0.0F : x[i * inner + j] / sum; /* NaN stays */
             }
         }
     }
