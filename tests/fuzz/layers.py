@@ -371,10 +371,9 @@ def affine_grid(d: Draft) -> None:
     tame(d)
     if d.opset < 20:
         raise Reject
-    theta = d.operand([2, 2, 3], constant=0.2)
-    d.add(
-        "AffineGrid", [theta, d.ints(2, 1, d.upto(1, 4), d.upto(1, 4))], align_corners=d.upto(0, 1)
-    )
+    theta, corners = d.operand([2, 2, 3], constant=0.2), d.upto(0, 1)
+    sides = [d.upto(1 + corners, 4) for _ in "hw"]  # one place has no two corners to align
+    d.add("AffineGrid", [theta, d.ints(2, 1, *sides)], align_corners=corners)
 
 
 @family(0.4)

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 import onnx
 from onnx import helper, inliner, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from fuzz.check import Config, Outcome, check
+from fuzz.corrected import evaluator
 from fuzz.draft import Array, captured, typed
 from fuzz.execute import Cache
 from fuzz.generate import Model
@@ -115,7 +115,7 @@ def _values(model: Model) -> dict[str, Array]:
     proto.graph.output.extend(onnx.ValueInfoProto(name=o) for o in made)
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = ReferenceEvaluator(proto).run(None, model.feeds)
+        found = evaluator(proto, list(model.feeds.values())).run(None, model.feeds)
     arrays = {t.name: numpy_helper.to_array(t) for t in model.proto.graph.initializer}
     arrays |= model.feeds
     arrays |= {

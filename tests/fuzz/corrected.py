@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What onnx.reference computes in another way than ONNX says, written again from its text.
+
+`OPERATORS` are classes for ReferenceEvaluator; those of short floats compute in float32 and round
+once, where its own round after every step or give another type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, inliner
+from onnx.numpy_helper import from_array, to_array
+from onnx.reference import ReferenceEvaluator
+from onnx.reference.op_run import OpRun
+
+Array = np.ndarray[Any, Any]
+SHORT = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
+
+
+def is_short(array: Any) -> bool:
+    """Whether the elements are of a float type of 16 bits."""
+    return isinstance(array, np.ndarray) and array.dtype.name in ("float16", "bfloat16")
+
+
+class Written(OpRun):
+    """An operator of ours: `compute` gets the node's attributes and the inputs."""
+
+    op_domain = ""
+
+    def _run(self, *inputs: Any, **_: Any) -> tuple[Array, ...]:
+        attrs = {a.name: helper.get_attribute_value(a) for a in self.onnx_node.attribute}
+        with np.errstate(all="ignore"):
+            return (np.asarray(self.compute(attrs, *inputs)),)
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        """The result."""
+        raise TypeError("an operator computes")
+
+
+class LRN(Written):
+    """The sum runs over `size` channels around each."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x = inputs[0].astype(np.float64)
+        size, channels = attrs["size"], x.shape[1]
+        before, after = (size - 1) // 2, size // 2
+        total = np.stack(
+            [(x[:, max(0, c - before) : c + after + 1] ** 2).sum(axis=1) for c in range(channels)],
+            axis=1,
+        )
+        base = attrs.get("bias", 1.0) + attrs.get("alpha", 1e-4) / size * total
+        return np.asarray(x / base ** attrs.get("beta", 0.75)).astype(inputs[0].dtype)
+
+
+class LpNormalization(Written):
+    """The norm is of absolute values."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x = inputs[0].astype(np.float64)
+        order, axis = attrs.get("p", 2), attrs.get("axis", -1)
+        norm = (np.abs(x) ** order).sum(axis=axis, keepdims=True) ** (1.0 / order)
+        return np.where(norm == 0, 0.0, x / norm).astype(inputs[0].dtype)
+
+
+class GlobalLpPool(Written):
+    """The norm of each channel."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x, order = inputs[0].astype(np.float64), attrs.get("p", 2)
+        total = (np.abs(x) ** order).sum(axis=tuple(range(2, x.ndim)), keepdims=True)
+        return np.asarray(total ** (1.0 / order)).astype(inputs[0].dtype)
+
+
+class AveragePool(Written):
+    """Windows with dilations; what lies beyond the pads, as `ceil_mode` has it, never counts."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x = inputs[0].astype(np.float64)
+        spots, bounds, shape = windows(attrs, x.shape[2:])
+        flags, sums = np.ones(x.shape[2:]), np.zeros((*x.shape[:2], *shape))
+        every = bool(attrs.get("count_include_pad", 0))
+        for at in np.ndindex(*shape):
+            places = [s[i] for s, i in zip(spots, at, strict=True)]
+            inside = [
+                [p for p in axis if 0 <= p < extent]
+                for axis, extent in zip(places, x.shape[2:], strict=True)
+            ]
+            count = flags[np.ix_(*inside)].sum()
+            if every:
+                within = [
+                    sum(low <= p < high for p in axis)
+                    for axis, (low, high) in zip(places, bounds, strict=True)
+                ]
+                count = math.prod(within)
+            index = np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)
+            sums[(slice(None), slice(None), *at)] = x[index].sum(
+                axis=tuple(range(2, x.ndim))
+            ) / np.float64(count)
+        return sums.astype(inputs[0].dtype)
+
+
+Windows = tuple[list[list[list[int]]], list[tuple[int, int]], list[int]]
+
+
+def windows(attrs: dict[str, Any], extents: Sequence[int]) -> Windows:
+    """Per axis the places of every window and where the pads end; the shape of the result."""
+    rank = len(extents)
+    kernel = attrs["kernel_shape"]
+    strides, steps = attrs.get("strides", [1] * rank), attrs.get("dilations", [1] * rank)
+    pads = list(attrs.get("pads", [0] * (2 * rank)))
+    auto = attrs.get("auto_pad", b"NOTSET").decode()
+    spots, bounds, shape = [], [], []
+    for a, extent in enumerate(extents):
+        reach = (kernel[a] - 1) * steps[a] + 1
+        before, behind = pads[a], pads[rank + a]
+        if auto.startswith("SAME"):
+            count = -(-extent // strides[a])
+            both = max(0, (count - 1) * strides[a] + reach - extent)
+            before = both - both // 2 if auto == "SAME_LOWER" else both // 2
+            behind = both - before
+        room = extent + before + behind - reach
+        count = room // strides[a] + 1
+        if attrs.get("ceil_mode", 0):
+            count = -(-room // strides[a]) + 1
+            if (count - 1) * strides[a] >= extent + before:  # it would begin behind the image
+                count -= 1
+        starts = range(-before, -before + count * strides[a], strides[a])
+        spots.append([[s + k * steps[a] for k in range(kernel[a])] for s in starts])
+        bounds.append((-before, extent + behind))
+        shape.append(count)
+    return spots, bounds, shape
+
+
+class MatMulNBits(Written):
+    """A product with weights of 2 to 8 bits, packed from the low bits on, a scale per block."""
+
+    op_domain = "com.microsoft"
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        a, packed, scales, zeros, order, bias = (*inputs, *[None] * (6 - len(inputs)))
+        n, k = attrs["N"], attrs["K"]
+        bits, block = attrs.get("bits", 4), attrs["block_size"]
+        if order is not None or 8 % bits:
+            raise ValueError("an order of columns, or bits across bytes")
+        blocks = -(-k // block)
+        codes = unpacked(packed.reshape(n, -1), bits)[:, : blocks * block]
+        middle = np.full((n, blocks), float(2 ** (bits - 1)))
+        if zeros is not None:
+            packed_too = zeros.dtype == np.uint8
+            middle = unpacked(zeros.reshape(n, -1), bits) if packed_too else zeros.reshape(n, -1)
+        w = codes.reshape(n, blocks, block) - middle[:, :blocks, None].astype(np.float64)
+        w = (w * scales.reshape(n, blocks, 1).astype(np.float64)).reshape(n, -1)[:, :k]
+        y = a.astype(np.float64) @ w.T
+        return np.asarray(y if bias is None else y + bias).astype(a.dtype)
+
+
+def unpacked(rows: Array, bits: int) -> Array:
+    """The numbers of `bits` bits in rows of bytes."""
+    parts = [rows >> shift & (2**bits - 1) for shift in range(0, 8, bits)]
+    return np.stack(parts, axis=-1).reshape(len(rows), -1).astype(np.float64)
+
+
+# -- short floats ----------------------------------------------------------------------------
+
+
+def widen(graph: onnx.GraphProto) -> None:
+    """Make every short float of a graph a float32."""
+    for v in (*graph.input, *graph.output, *graph.value_info):
+        if v.type.tensor_type.elem_type in SHORT:
+            v.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    for t in graph.initializer:
+        widen_tensor(t)
+    for n in graph.node:
+        widen_node(n)
+
+
+def widen_tensor(t: onnx.TensorProto) -> None:
+    """Make a tensor of short floats one of float32."""
+    if t.data_type in SHORT:
+        t.CopyFrom(from_array(to_array(t).astype(np.float32), t.name))
+
+
+def widen_node(n: onnx.NodeProto) -> None:
+    """Make every short float among a node's attributes a float32."""
+    for a in n.attribute:
+        if a.name in ("to", "dtype", "output_dtype") and a.i in SHORT:
+            a.i = onnx.TensorProto.FLOAT
+        if a.HasField("t"):
+            widen_tensor(a.t)
+        if a.HasField("g"):
+            widen(a.g)
+
+
+class Widened(OpRun):
+    """onnx.reference's own operator on float32, its results rounded once."""
+
+    op_domain = ""
+
+    def _run(self, *inputs: Any, **_: Any) -> tuple[Any, ...]:
+        node = onnx.NodeProto()
+        node.CopyFrom(self.onnx_node)
+        widen_node(node)
+        short = next((a.dtype for a in inputs if is_short(a)), None)
+        feeds = {
+            name: a.astype(np.float32) if is_short(a) else a
+            for name, a in zip(node.input, inputs, strict=True)
+            if name
+        }
+        ends = [helper.make_tensor_value_info(n, kind_of(a), a.shape) for n, a in feeds.items()]
+        outputs = [n for n in node.output if n]
+        results = [onnx.ValueInfoProto(name=n) for n in outputs]
+        graph = helper.make_graph([node], "g", ends, results)
+        opsets = [helper.make_opsetid(d, v) for d, v in self.run_params["opsets"].items()]
+        model = helper.make_model(graph, opset_imports=opsets)
+        found = iter(ReferenceEvaluator(model, new_ops=list(WRITTEN)).run(None, feeds))
+        made = [next(found) if n else None for n in node.output]
+        if short is None:
+            return tuple(made)
+        return tuple(rounded(a, short) for a in made)
+
+
+def rounded(array: Any, kind: Any) -> Any:
+    """An array of floats as one of a short type; others as they are."""
+    if not isinstance(array, np.ndarray | np.generic):
+        return array
+    with np.errstate(all="ignore"):
+        return np.asarray(array).astype(kind) if array.dtype.kind == "f" else array
+
+
+def kind_of(array: Array) -> int:
+    """ONNX's number of an array's type."""
+    return int(helper.np_dtype_to_tensor_dtype(array.dtype))
+
+
+#: Operators of several steps, whose results are rounded once.
+STEPS = (
+    "AffineGrid AveragePool BatchNormalization Celu DeformConv Det Einsum Elu GRU Gelu "
+    "GlobalAveragePool GlobalLpPool GroupNormalization HardSigmoid HardSwish "
+    "InstanceNormalization LRN LSTM LayerNormalization LogSoftmax LpNormalization LpPool Mean "
+    "MeanVarianceNormalization Mish RMSNormalization RNN ReduceL1 ReduceL2 ReduceLogSum "
+    "ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare Selu Shrink Sigmoid Softmax "
+    "Softplus Softsign Sum Swish ThresholdedRelu"
+).split()
+WRITTEN: tuple[type[OpRun], ...] = (
+    LRN,
+    LpNormalization,
+    GlobalLpPool,
+    AveragePool,
+    MatMulNBits,
+)
+WIDENED: tuple[type[OpRun], ...] = (
+    *(type(name, (Widened,), {}) for name in STEPS),
+    type("TreeEnsemble", (Widened,), {"op_domain": "ai.onnx.ml"}),
+    MatMulNBits,
+)
+
+
+def evaluator(model: onnx.ModelProto, arrays: Sequence[Any]) -> ReferenceEvaluator:
+    """onnx.reference with the operators above; `arrays` are all inputs and constants."""
+    short = any(is_short(a) for a in arrays)
+    if model.functions:  # in those the operators above would not be known
+        model = inliner.inline_local_functions(model)
+    return ReferenceEvaluator(model, new_ops=list(WIDENED if short else WRITTEN))
+
+
+__all__ = ["Widened", "Written", "evaluator", "is_short", "widen"]
