@@ -144,7 +144,7 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
     const int mixed = p->groups > 1 && spans;
     const int32_t cols = p->oc - c0 < o * AOT_VLEN ? p->oc - c0 : o * AOT_VLEN;
     const int flat = p->kh == 1 && p->kw == 1 && p->sh == 1 && p->sw == 1 && p->pt == 0 &&
-                     p->pl == 0 && p->iw == p->ow && p->x_row == p->iw * AOT_VLEN;
+                     p->pl == 0 && p->iw == p->ow && p->oh <= p->ih && p->x_row == p->iw * AOT_VLEN;
     const int32_t taps = p->kh * p->kw * j->kc;
     const int32_t end = p->y1 * p->ow;
     const int32_t base = p->y_row0 * p->ow;

@@ -118,7 +118,7 @@ AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const 
                              int PLANAR) {
     const int32_t pixels = (p->y1 - p->y0) * p->ow;
     const int pointwise = p->kh * p->kw == 1 && p->sh == 1 && p->sw == 1 && p->ow == p->iw &&
-                          p->pt == 0 && p->pl == 0;
+                          p->pt == 0 && p->pl == 0 && p->oh <= p->ih;
     const ptrdiff_t pixel = p->oc * (ptrdiff_t)AOT_REQUANT_SIZE(RQ);
     const int8_t *at[AOT_QTILE_MAX];
     int32_t image, first;
