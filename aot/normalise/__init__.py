@@ -48,6 +48,7 @@ from aot.normalise.quant_share import quant_share
 from aot.normalise.quant_signed import quant_signed
 from aot.normalise.quant_spelling import quant_spelling
 from aot.normalise.quant_weights import quant_weights
+from aot.normalise.quant_wide import quant_wide
 from aot.normalise.reshapes import reshapes
 from aot.normalise.scaling import scaling
 from aot.normalise.transposes import transposes
@@ -88,6 +89,7 @@ PASSES: tuple[Pass, ...] = (
     interface,
     quant_clips,
     quant_moves,
+    quant_wide,
     quant_last,
     quant_signed,
     quant_bias,

@@ -34,7 +34,7 @@ from aot.normalise.quant import (
     to_codes,
     to_reals,
 )
-from aot.shapes.nodes import OFFSET_KEY, array, attribute, shape_of
+from aot.shapes.nodes import OFFSET_KEY, Array, array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -143,11 +143,9 @@ def _pad_value(
     """Put the code of the constant into `inputs`; False if it is none."""
     if str(attribute(node, "mode", "constant")) != "constant":
         return True
-    given = node.inputs[2] if len(node.inputs) > 2 else None
-    data = np.zeros((), np.float32) if given is None else array(given)
-    if data is None or data.size != 1 or not p.per_tensor or codes.dtype is None:
+    number = _pad_number(node)
+    if number is None or not p.per_tensor or codes.dtype is None:
         return False
-    number = data.reshape(()).astype(np.float32)
     code = to_codes(number, p, limits(codes))
     if to_reals(code, p) != number:
         return False
@@ -173,7 +171,7 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
     if single_use(node.outputs[0]) is not quantise or not takes_codes(node, result):
         return
     sources = [node.inputs[i] for i in places]
-    if any(s is None for s in sources) or _of_equal_codes(sources):
+    if any(s is None for s in sources) or (_of_equal_codes(sources) and not _odd_pad(node)):
         return
     if node.op_type in SHRINKING and any(s and single_use(s) is not node for s in sources):
         return
@@ -204,16 +202,33 @@ def _of_equal_codes(sources: Sequence[ir.Value | None]) -> bool:
     return len(types) == 1 and all(k and kinds[0] and k.same(kinds[0]) for k in kinds)
 
 
+def _odd_pad(node: ir.Node) -> bool:
+    """Whether dequantised codes are padded with a number that none of the codes stands for."""
+    source = dequantised(node.inputs[0])
+    p, number = params_of(source), _pad_number(node)
+    if node.op_type != "Pad" or source is None or p is None or number is None or not p.per_tensor:
+        return False
+    return bool(to_reals(to_codes(number, p, limits(codes_value(source))), p) != number)
+
+
+def _pad_number(node: ir.Node) -> Array | None:
+    """The float32 constant that is padded with, a scalar; None if there is none."""
+    if str(attribute(node, "mode", "constant")) != "constant":
+        return None
+    given = node.inputs[2] if len(node.inputs) > 2 else None
+    data = np.zeros((), np.float32) if given is None else array(given)
+    return None if data is None or data.size != 1 else data.reshape(()).astype(np.float32)
+
+
 def _raised_pad(
     edit: Editor, node: ir.Node, inputs: list[ir.Value | None], p: Params, result: ir.Value
 ) -> bool:
     if str(attribute(node, "mode", "constant")) != "constant":
         return True
-    given = node.inputs[2] if len(node.inputs) > 2 else None
-    data = np.zeros((), np.float32) if given is None else array(given)
-    if data is None or data.size != 1 or result.dtype is None:
+    number = _pad_number(node)
+    if number is None or result.dtype is None:
         return False
-    code = to_codes(data.reshape(()).astype(np.float32), p, limits(result))
+    code = to_codes(number, p, limits(result))
     _set_pad(edit, node, inputs, code, result.dtype)
     return True
 

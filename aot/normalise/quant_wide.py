@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that move or pick elements stand between 16-bit codes of equal parameters.
+
+Before: y = QuantizeLinear(Max(DequantizeLinear(a, s), DequantizeLinear(b, t)), u)
+After:  y = QuantizeLinear(Max(DequantizeLinear(a', u), DequantizeLinear(b', u)), u)
+with a' the codes of a rescaled to u. No element changes: moving and choosing by order commute with
+rounding. 8-bit codes go through these operators as they are (quant_moves.py); runtimes do not have
+them for 16 bits, so here the conversions stay and patterns take all of it as moves of codes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.edit import Editor, producer, single_use
+from aot.load.options import LoadOptions
+from aot.normalise.quant import (
+    BYTES_ONLY,
+    QUANTISE,
+    SHRINKING,
+    Params,
+    add_dequantise,
+    add_quantise,
+    codes_value,
+    dequantised,
+    is_activation,
+    is_byte,
+    limits,
+    moved_inputs,
+    params_of,
+    to_codes,
+    to_reals,
+)
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+#: Their kernel rescales by itself.
+RESCALING = ("MaxPool", "GlobalMaxPool")
+
+
+def quant_wide(edit: Editor, options: LoadOptions) -> None:
+    """Surround movers of 16-bit codes with equal parameters."""
+    for node in edit.graph:
+        if _is_mover(node):
+            _after(edit, node)
+    for node in reversed(edit.graph):
+        if node.op_type == QUANTISE and not node.domain:
+            _before(edit, node)
+
+
+def _is_mover(node: ir.Node) -> bool:
+    return node.op_type in BYTES_ONLY and moved_inputs(node) is not None
+
+
+def _is_wide(value: ir.Value) -> bool:
+    return is_activation(value) and not is_byte(value)
+
+
+def _kind(value: ir.Value | None) -> tuple[Params, ir.DataType] | None:
+    """Parameters and type of the 16-bit codes that the numbers `value` were."""
+    source = dequantised(value)
+    p = params_of(source)
+    if source is None or p is None or not p.per_tensor or not _is_wide(codes_value(source)):
+        return None
+    dtype = codes_value(source).dtype
+    return None if dtype is None else (p, dtype)
+
+
+def _same(a: tuple[Params, ir.DataType] | None, b: tuple[Params, ir.DataType]) -> bool:
+    return a is not None and a[1] == b[1] and a[0].same(b[0])
+
+
+def _constants(node: ir.Node) -> list[ir.Value]:
+    """Constants among the numbers a mover may pick."""
+    places = list(moved_inputs(node) or ())
+    if node.op_type == "Pad" and str(attribute(node, "mode", "constant")) == "constant":
+        places.append(2)
+    given = [node.inputs[i] for i in places if i < len(node.inputs)]
+    return [v for v in given if v is not None and array(v) is not None]
+
+
+def _agreed(node: ir.Node) -> tuple[Params, ir.DataType] | None:
+    """Parameters and type of the codes that are all of the mover's data; None if they differ."""
+    constants = _constants(node)
+    sources = [node.inputs[i] for i in moved_inputs(node) or ()]
+    kinds = [_kind(s) for s in sources if not _is_among(s, constants)]
+    first = kinds[0] if kinds else None
+    if first is None or not all(_same(k, first) for k in kinds):
+        return None
+    source = next(dequantised(s) for s in sources if not _is_among(s, constants))
+    assert source is not None
+    ends = limits(codes_value(source))
+    for value in constants:
+        data = array(value)
+        if data is None or data.dtype != np.float32:
+            return None
+        if not np.array_equal(to_reals(to_codes(data, first[0], ends), first[0]), data):
+            return None
+    return first
+
+
+def _after(edit: Editor, node: ir.Node) -> None:
+    """What was codes before is codes of the same parameters behind."""
+    result, kind = node.outputs[0], _agreed(node)
+    if kind is None or not result.uses():
+        return
+    reader = _quantiser(result)
+    if reader is not None and (node.op_type in RESCALING or _same(_made(reader), kind)):
+        return
+    p, dtype = kind
+    shape, attributes = shape_of(result), dict(node.attributes.items())
+    made = edit.node(node.op_type, list(node.inputs), attributes, before=node, shape=shape)
+    codes = add_quantise(edit, made, p, dtype, before=node)
+    edit.replace(result, add_dequantise(edit, codes, p, before=node))
+    edit.remove(node)
+
+
+def _quantiser(value: ir.Value | None) -> ir.Node | None:
+    """The QuantizeLinear to 16-bit codes that alone reads `value`."""
+    node = None if value is None else single_use(value)
+    if node is None or node.domain or node.op_type != QUANTISE or _made(node) is None:
+        return None
+    return node
+
+
+def _made(quantise: ir.Node) -> tuple[Params, ir.DataType] | None:
+    """Parameters and type of the 16-bit codes that a QuantizeLinear makes."""
+    p, codes = params_of(quantise), quantise.outputs[0]
+    if p is None or not p.per_tensor or not _is_wide(codes) or codes.dtype is None:
+        return None
+    return p, codes.dtype
+
+
+def _before(edit: Editor, quantise: ir.Node) -> None:
+    """What becomes codes behind are codes of the same parameters before."""
+    kind, node = _made(quantise), producer(quantise.inputs[0])
+    if kind is None or node is None or _quantiser(node.outputs[0]) is not quantise:
+        return
+    if node.op_type in ("Relu", "Clip"):
+        _through(edit, node, 0, kind)
+        return
+    if not _is_mover(node) or _agreed(node) is not None:
+        return
+    constants = _constants(node)
+    places = [i for i in moved_inputs(node) or () if not _is_among(node.inputs[i], constants)]
+    sources = [node.inputs[i] for i in places]
+    if node.op_type in SHRINKING and any(s and single_use(s) is not node for s in sources):
+        return
+    for place in places:
+        _into(edit, node, place, kind)
+
+
+def _is_among(value: ir.Value | None, values: list[ir.Value]) -> bool:
+    return any(value is v for v in values)
+
+
+def _through(edit: Editor, clamp: ir.Node, place: int, kind: tuple[Params, ir.DataType]) -> None:
+    """Codes between a mover and a clamp: rounding commutes with clamping too."""
+    node = producer(clamp.inputs[0])
+    known = all(v is None or array(v) is not None for v in clamp.inputs[1:])
+    if node is None or not known or not _is_mover(node) or node.op_type in RESCALING:
+        return
+    if single_use(node.outputs[0]) is clamp and _agreed(node) is None:
+        _into(edit, clamp, place, kind)
+
+
+def _into(edit: Editor, node: ir.Node, place: int, kind: tuple[Params, ir.DataType]) -> None:
+    """Let input `place` of `node` be numbers that are codes of this kind."""
+    source = node.inputs[place]
+    if source is None or _same(_kind(source), kind):
+        return
+    if node.op_type in RESCALING and _kind(source) is not None:
+        return
+    p, dtype = kind
+    codes = add_quantise(edit, source, p, dtype, before=node)
+    edit.set_input(node, place, add_dequantise(edit, codes, p, before=node))

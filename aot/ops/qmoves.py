@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators that move or pick elements, between 16-bit codes of equal parameters: on the codes.
+
+Normalisation puts them there (aot/normalise/quant_wide.py). The lowering is that of the operator on
+integers; constants among the numbers become codes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+import aot.ops.logic
+import aot.ops.pad
+import aot.ops.reduce
+import aot.ops.resize
+import aot.ops.transpose
+import aot.ops.variadic  # noqa: F401 - the patterns used here
+from aot.dtypes import S16, U16
+from aot.layout import Layout
+from aot.lower_context import LowerContext
+from aot.ops.qcases import codes_of, scale, zero
+from aot.ops.qcommon import OP, Array, codes, dequantised, known, quantised
+from aot.ops.registry import Case, case, i64, portable
+from aot.partition.match import Match, ValueRef
+from aot.partition.pattern import Pat, Var, const, either
+from aot.vendor.backend import Pattern
+
+WIDE = (S16, U16)
+#: Inputs of the operators; codes are written in capitals.
+MOVERS = {
+    "Max": "A B",
+    "Min": "A B",
+    "Where": "cond A B",
+    "Pad": "X pads value axes",
+    "Resize": "X roi scales sizes",
+    "ReduceMax": "X axes",
+    "ReduceMin": "X axes",
+    "DepthToSpace": "X",
+    "SpaceToDepth": "X",
+}
+#: How many inputs may be absent.
+OPTIONAL = {"Pad": 2, "Resize": 3, "ReduceMax": 1, "ReduceMin": 1}
+
+
+def _is_number(name: str) -> bool:
+    return name.isupper() or name == "value"
+
+
+def _operand(name: str) -> Pat:
+    """A value of the operator: codes, or a constant that becomes codes."""
+    if not name.isupper():
+        return Var(name)
+    return either(dequantised(name.lower()), const(Var(f"{name.lower()}_numbers")))
+
+
+def _names(op_type: str) -> list[str]:
+    return MOVERS[op_type].split()
+
+
+def _sources(m: Match) -> list[str]:
+    """Names of the operands that are codes."""
+    names = [n.lower() for n in _names(m.op.op_type) if n.isupper()]
+    return [n for n in names if m.values.get(n) is not None]
+
+
+def _numbers(m: Match) -> Iterator[tuple[str, ValueRef]]:
+    """Operands that are constant numbers, by the names the operator's pattern has."""
+    for name in _names(m.op.op_type):
+        held = m.values.get(f"{name.lower()}_numbers" if name.isupper() else name)
+        if held is not None and _is_number(name):
+            yield name.lower(), held
+
+
+def _encoded(m: Match, numbers: Array) -> ValueRef:
+    """Constant numbers as constant codes, named after what they are: equal ones are stored once."""
+    import onnx_ir as ir
+
+    y = codes(m, "y")
+    scaled = np.rint(np.asarray(numbers, np.float32) / y.s)
+    whole = np.clip(scaled, -(2.0**24), 2.0**24).astype(np.int64) + y.z
+    data = np.clip(whole, *y.range).astype(y.dtype.numpy)
+    digest = hashlib.sha256(f"{data.shape} {data.dtype}".encode() + data.tobytes()).hexdigest()
+    tensor = ir.Tensor(data)
+    made = ir.Value(name=f"codes_{digest[:32]}", const_value=tensor)
+    made.shape, made.type = ir.Shape(data.shape), ir.TensorType(tensor.dtype)
+    return ValueRef(made)
+
+
+def inner(m: Match, pattern: Pattern) -> Match:
+    """The operator on codes, as its own pattern sees it."""
+    plain = [n.lower() for n in _names(m.op.op_type)]
+    values: dict[str, ValueRef | None] = {n: m.values.get(n) for n in plain}
+    values |= {name: _encoded(m, np.asarray(held.data)) for name, held in _numbers(m)}
+    if m.op.op_type == "Pad" and values["value"] is None:
+        values["value"] = _encoded(m, np.zeros((), np.float32))
+    values["y"] = m.y
+    attrs: dict[str, Any] = {k: m.op.attr(k, v) for k, v in pattern.attrs.items()}
+    if m.op.op_type in ("Max", "Min"):
+        attrs["xs"] = (values["a"], values["b"])
+    return Match((m.op.ir,), values, {}, attrs, ("y",))
+
+
+def _agree(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that all codes are of one kind."""
+    sources = _sources(m)
+    yield bool(sources), "constants only"
+    asked = list(known(m, *sources, "y", types=WIDE))
+    yield from asked
+    if not sources or not all(ok for ok, _ in asked):
+        return
+    y = codes(m, "y")
+    for name in sources:
+        own = codes(m, name)
+        same = own.dtype is y.dtype and own.s == y.s and own.z == y.z
+        yield same, f"codes of {name} have other parameters than those of the result"
+    for name, value in _numbers(m):
+        fits = value.is_const and value.dtype.is_float
+        yield fits and not np.any(np.isnan(np.asarray(value.data))), f"{name} is no known number"
+
+
+def _declare(op_type: str) -> Pattern:
+    """The pattern of one operator."""
+    own = next(p for p in portable.patterns if p.name == op_type)
+    optional = OPTIONAL.get(op_type, 0)
+    operands = [_operand(n) for n in _names(op_type)]
+    node = getattr(OP, op_type)(*operands, _optional=optional, _outputs=["op"])
+    made = quantised(f"q{op_type.lower()}16", node)
+
+    @made.check
+    def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        asked = list(_agree(m))
+        yield from asked
+        if all(ok for ok, _ in asked):
+            for reason in own.refusals(inner(m, own)):
+                yield False, reason
+
+    @made.layouts
+    def same_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+        return own.choose_layouts(inner(m, own), incoming, vlen)
+
+    @made.lower
+    def on_codes(c: LowerContext, m: Match) -> None:
+        own.record(c, inner(m, own))
+
+    return made
+
+
+PATTERNS = {op_type: _declare(op_type) for op_type in MOVERS}
+
+
+# -- cases ------------------------------------------------------------
+
+KIND = (scale(3e-4), zero(-7, "int16"))
+ODD = (scale(3e-4), zero(31000, "uint16"))
+
+
+def _x(*shape: int, seed: int = 0, dtype: str = "int16") -> tuple[Any, ...]:
+    return (codes_of(*shape, dtype=dtype, seed=seed), *(KIND if dtype == "int16" else ODD))
+
+
+def _pair_cases() -> Iterator[Case]:
+    constants = (1, 2, 4, 5, 6, 7)
+    yield case(*_x(2, 5, 3, 4), *_x(2, 5, 3, 4, seed=1), *KIND, const=constants)
+    wide = (*_x(2, 5, 6, dtype="uint16"), *_x(5, 1, seed=1, dtype="uint16"), *ODD)
+    yield case(*wide, const=constants)
+
+
+def _where_cases() -> Iterator[Case]:
+    condition = codes_of(2, 5, 3, 4) > 0
+    pair = (*_x(2, 5, 3, 4), *_x(5, 1, 1, seed=1))
+    yield case(condition, *pair, *KIND, const=(2, 3, 5, 6, 7, 8))
+
+
+def _pad_cases() -> Iterator[Case]:
+    for mode in ("constant", "edge", "reflect", "wrap"):
+        named: dict[str, Any] = {"op.mode": mode}
+        pads = i64(0, 0, 1, 2, 0, 0, 2, 1)
+        value = np.array(1.2345, np.float32) if mode == "constant" else None
+        numbers = (pads, value, None, *KIND)
+        const_at = tuple(i + 3 for i, a in enumerate(numbers) if a is not None)
+        yield case(*_x(1, 3, 4, 5), *numbers, const=(1, 2, *const_at), **named)
+
+
+def _reduce_cases() -> Iterator[Case]:
+    yield case(*_x(3, 5, 7), i64(1), *KIND, const=(1, 2, 3, 4, 5))
+
+
+def _block_cases() -> Iterator[Case]:
+    named: dict[str, Any] = {"op.blocksize": 2}
+    yield case(*_x(1, 8, 4, 6), *KIND, const=(1, 2, 3, 4), **named)
+
+
+def _resize_cases() -> Iterator[Case]:
+    scales = np.array([1, 1, 2, 2], np.float32)
+    yield case(*_x(1, 3, 4, 5), None, scales, None, *KIND, const=(1, 2, 4, 6, 7))
+
+
+for _op_type, _made in PATTERNS.items():
+    _made.cases(
+        {
+            "Where": _where_cases,
+            "Pad": _pad_cases,
+            "Resize": _resize_cases,
+            "ReduceMax": _reduce_cases,
+            "ReduceMin": _reduce_cases,
+            "DepthToSpace": _block_cases,
+            "SpaceToDepth": _block_cases,
+        }.get(_op_type, _pair_cases)
+    )
