@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import os
 import shlex
 import shutil
@@ -20,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from aot import textfile
 from aot.errors import AotError, BuildError
 
 RECORD = "aotc.json"
@@ -285,14 +285,9 @@ def _complaint(stdout: str, stderr: str) -> str:
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """A JSON object that aotc wrote earlier; AotError if it is missing or damaged."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BuildError(
-            f"no {what} here: {path}: {error.strerror}", hint="aotc MODEL -o OUT first"
-        ) from error
-    except ValueError as error:
-        raise AotError(f"{path} is damaged: {error}") from error
+    if not path.is_file():
+        raise BuildError(f"no {what} here: {path}", hint="aotc MODEL -o OUT first")
+    value = textfile.read_json(path, what)
     if not isinstance(value, dict):
         raise AotError(f"{path} is damaged: not an object")
     return value

@@ -6,37 +6,55 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aot.errors import AotError
+from aot.errors import AotError, one_line
 
 Array = np.ndarray[Any, Any]
 
 
 def read_npz(path: Path) -> dict[str, Array]:
     """Every array of an .npz by key, in the file's order; AotError if it is none."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            if not hasattr(file, "files"):
-                raise AotError(f"{path} holds one array, not an .npz", hint="X=file.npy names it")
-            return {key: file[key] for key in file.files}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
-        raise _unreadable(path, error) from error
+    with _reading(path), np.load(path, allow_pickle=False) as file:
+        if not hasattr(file, "files"):
+            raise AotError(f"{path} holds one array, not an .npz", hint="X=file.npy names it")
+        found = {key: file[key] for key in file.files}
+    for key, value in found.items():
+        if not isinstance(value, np.ndarray):
+            raise AotError(f"cannot read {path}: {one_line(key[:200])} is no array")
+    return found
 
 
 def read_npy(path: Path) -> Array:
     """The array of a .npy file."""
-    try:
+    with _reading(path):
         value = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise _unreadable(path, error) from error
     if not isinstance(value, np.ndarray):
         raise AotError(f"{path} is an .npz, not one array")
     return value
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """AotError for whatever NumPy, zipfile and the decompressors raise at bytes of any kind."""
+    try:
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise AotError(f"cannot read {path}: not a regular file")
+        yield
+    except AotError:
+        raise
+    except MemoryError as error:
+        raise AotError(f"cannot read {path}: its arrays are larger than the memory") from error
+    except Exception as error:
+        why = "it is no .npz or .npy of plain arrays"
+        if isinstance(error, OSError) and error.strerror:
+            why = error.strerror
+        raise AotError(f"cannot read {path}: {why}") from error
 
 
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
@@ -66,10 +84,3 @@ def write_bytes(path: Path, data: bytes) -> None:
     except OSError as error:
         partial.unlink(missing_ok=True)
         raise AotError(f"cannot write {path}: {error.strerror}") from error
-
-
-def _unreadable(path: Path, error: Exception) -> AotError:
-    why = "it is no .npz or .npy of plain arrays"
-    if isinstance(error, OSError) and error.strerror:
-        why = error.strerror
-    return AotError(f"cannot read {path}: {why}")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import TargetError
+from aot.textfile import read_toml
 
 FOLDER = Path(__file__).with_name("targets")
 
@@ -214,12 +215,9 @@ def _named(name: str, cpu: str) -> Target:
 
 
 def _from_file(path: Path) -> Target:
-    try:
-        table: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as e:
-        raise TargetError(f"cannot read target file {path}: {e.strerror}") from e
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise TargetError(f"target file {path} is not TOML: {e}") from e
+    table = read_toml(path, "target file", TargetError)
+    if not re.fullmatch(r"[A-Za-z0-9_.+-]+", path.stem):  # it stands in every file of the bundle
+        raise TargetError(f"target file {path}: {path.stem!r} is no name", hint=_NAMING)
     base = table.pop("base", None)
     if base is not None:
         if not isinstance(base, str) or base.endswith(".toml"):
@@ -235,6 +233,8 @@ def _build(name: str, cpu: str, table: Mapping[str, Any], where: str) -> Target:
         if key not in known | {"memory"}:
             raise TargetError(f"unknown key {key!r}", where, f"known: {', '.join(sorted(known))}")
     values = {k: _checked(k, table[k], where) for k in sorted(table) if k != "memory"}
+    if not isinstance(table.get("memory", []), list):
+        raise TargetError("memory is not a list of [[memory]] tables", where)
     _check_board(values, table, where)
     memories = tuple(_memory(m, where) for m in table.get("memory", ()))
     if "arch" not in values:
@@ -246,13 +246,34 @@ def _build(name: str, cpu: str, table: Mapping[str, Any], where: str) -> Target:
             where,
             "available: " + ", ".join(SUPPORTED_ARCHS),
         )
-    if target.simd not in SIMD:
-        raise TargetError(f"simd {target.simd!r} is not dsp or mve", where)
-    if target.vlen not in (1, 4, 8, 16):
-        raise TargetError(f"vlen {target.vlen} is not 1, 4, 8 or 16", where)
+    _check_values(target, where)
     return target
 
 
+#: What fields with a choice may hold.
+_CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "simd": SIMD,
+    "vlen": (1, 4, 8, 16),
+    "pointer_bits": (32, 64),
+    "byte_order": ("little", "big"),
+    "fpu": ("none", "single", "double"),
+}
+
+
+def _check_values(target: Target, where: str) -> None:
+    for key, choices in _CHOICES.items():
+        value = getattr(target, key)
+        if value not in choices:
+            known = ", ".join(str(c) for c in choices if c != "")
+            raise TargetError(f"{key} {str(value)[:40]} is none of {known}", where)
+    for key in ("toolchain", "port"):
+        if not re.fullmatch("[A-Za-z0-9_-]*", getattr(target, key)):
+            raise TargetError(f"{key} {getattr(target, key)!r} is no name", where)
+    if not 0 <= target.tick_hz < 1 << 63:
+        raise TargetError(f"tick_hz {str(target.tick_hz)[:40]!r} is no rate", where)
+
+
+_NAMING = "its name is the target's: letters, digits and . _ + -"
 _TUPLES = ("cflags", "requires", "packages", "emulator", "emulator_packages", "ldflags")
 _INTEGERS = ("vlen", "pointer_bits", "tick_hz")
 _SIZES = ("stack",)
@@ -302,7 +323,7 @@ def _memory(table: Any, where: str) -> Memory:
     if not re.fullmatch("[A-Za-z0-9_.$]{0,60}", section):
         raise TargetError(f"section {section!r} of memory {name} is no section name", where)
     speed = table.get("speed", 1.0)
-    if not isinstance(speed, int | float) or isinstance(speed, bool) or speed <= 0:
+    if not isinstance(speed, int | float) or isinstance(speed, bool) or not 0 < speed < 1e12:
         raise TargetError(f"speed {speed!r} of memory {name} is not positive", where)
     address = table.get("address", 0)
     if not isinstance(address, int) or isinstance(address, bool) or not 0 <= address < 1 << 63:
@@ -321,8 +342,8 @@ def _bytes(value: Any, key: str, where: str) -> int:
     """A size: an integer, or text with a suffix."""
     if isinstance(value, str):
         return parse_bytes(value, where)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-        raise TargetError(f"{key} {value!r} is not a number of bytes", where)
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
+        raise TargetError(f"{key} {str(value)[:40]!r} is not a number of bytes", where)
     return value
 
 
@@ -330,6 +351,6 @@ def parse_bytes(text: str, where: str = "") -> int:
     """A size with an optional K or M suffix (1024, 1024²) in bytes; TargetError otherwise."""
     scale = {"K": 1024, "M": 1024**2}.get(text[-1:].upper(), 1)
     digits = text[:-1] if scale > 1 else text
-    if not (digits.isascii() and digits.isdigit()):
+    if not re.fullmatch("[0-9]{1,18}", digits):
         raise TargetError(f"size {text!r} is not a number of bytes (K and M are 1024)", where)
     return int(digits) * scale

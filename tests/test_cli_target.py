@@ -56,7 +56,7 @@ def test_a_users_file(tmp_path: Path) -> None:
     "text, says",
     [
         ("", "'arch' is missing"),
-        ("arch = ", "not TOML"),
+        ("arch = ", "no TOML"),
         ('arch = "z80"', "'z80' is not available"),
         ('base = "x86-64"\nwidth = 3', "unknown key 'width'"),
         ('base = "x86-64"\nvlen = 3', "vlen 3"),

@@ -171,7 +171,7 @@ def test_explain_says_what_the_alternatives_cost() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("[", "is no table of costs"),
+        ("[", "is no JSON"),
         ('{"version": 9}', "no table of costs of this version"),
         ('{"version": 1, "cpu": "z80"}', "was measured on z80, the target is x"),
         ('{"version": 1, "cpu": "x", "matches": {"k": -1}}', "not numbers of nanoseconds"),

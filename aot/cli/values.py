@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentTypeError
+from pathlib import Path
 from typing import Any
 
-from aot.errors import TargetError
+from aot.errors import AotError, TargetError
 
 
 def _pair(text: str, what: str) -> tuple[str, str]:
@@ -94,12 +95,12 @@ def state(text: str) -> tuple[str, str]:
 
 
 def _array(path: str) -> Any:
-    import numpy as np
+    from aot.npz import read_npy
 
     try:
-        return np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
-        raise ArgumentTypeError(f"cannot read {path}: {error}") from error
+        return read_npy(Path(path))
+    except AotError as error:
+        raise ArgumentTypeError(error.what) from error
 
 
 def _number(text: str) -> int | float | bool | None:

@@ -246,8 +246,19 @@ def bind(
             continue
         dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
         given = np.asarray(bindings[info.name])
+        if not _storable(given, dtype):
+            what = f'input "{info.name}" is {dtype}, the value bound to it is {given.dtype}'
+            raise ModelError(what)
         value = given.astype(dtype)
         if value.dtype.kind in "iub" and not np.array_equal(value, given):
             what = f'input "{info.name}" is {dtype}, the value bound to it is not ({given.dtype})'
             raise ModelError(what)
         graph.initializer.append(numpy_helper.from_array(value, info.name))
+
+
+def _storable(given: Any, dtype: Any) -> bool:
+    """Whether an array is of numbers (or texts, for an input of such) that have a text form."""
+    if dtype.kind == "O":
+        return bool(given.dtype.kind in "OSU")
+    number = given.dtype.kind in "biuf" and given.itemsize <= 8
+    return bool(number or given.dtype.isbuiltin == 2)

@@ -194,16 +194,11 @@ def regions_from_toml(path: str) -> tuple[dict[str, dict[str, Any]], dict[str, s
     [keep]
     conv1 = "c"
     """
-    import tomllib
     from pathlib import Path
 
-    try:
-        with Path(path).open("rb") as file:
-            read = tomllib.load(file)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", "--regions") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is no TOML: {error}", "--regions") from error
+    from aot.textfile import read_toml
+
+    read = read_toml(Path(path), "--regions", UsageError)
     unknown = sorted(set(read) - {"regions", "keep"})
     if unknown:
         raise UsageError(f"{path}: unknown table {unknown[0]!r}", hint="known: regions, keep")

@@ -8,7 +8,6 @@ computes, so that it serves other models with the same layers.
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.errors import BackendError, UsageError, one_line
 from aot.partition.match import Match, NodeRef, ValueRef
+from aot.textfile import read_json
 from aot.vendor.backend import Backend, Pattern, Speed
 
 if TYPE_CHECKING:
@@ -140,15 +140,14 @@ def size_of(value: ValueRef) -> int:
     return (math.prod(value.shape) * value.dtype.bits + 7) // 8
 
 
+#: Nanoseconds; larger numbers are no measurement.
+_MOST_NS = 1e18
+
+
 def read_costs(path: Path, cpu: str, lanes: int) -> Costs:
     """The table that `aotc tune` wrote for `cpu`. Raises UsageError for anything else."""
     where = f"--tune {path}"
-    try:
-        read = json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", where) from error
-    except ValueError as error:
-        raise UsageError(f"{path} is no table of costs: {error}", where) from error
+    read = read_json(path, "table of costs", UsageError)
     if not isinstance(read, dict) or read.get("version") != VERSION:
         raise UsageError(f"{path} is no table of costs of this version", where, "aotc tune MODEL")
     if read.get("cpu") != cpu:
@@ -156,10 +155,10 @@ def read_costs(path: Path, cpu: str, lanes: int) -> Costs:
         raise UsageError(what, where, "aotc tune MODEL --target … measures again")
     matches = read.get("matches")
     numbers = isinstance(matches, dict) and all(
-        isinstance(v, int | float) and math.isfinite(v) and v >= 0 for v in matches.values()
+        isinstance(v, int | float) and 0 <= v < _MOST_NS for v in matches.values()
     )
     rate = read.get("reorder_bytes_per_ns", Costs().reorder_bytes_per_ns)
-    if not numbers or not isinstance(rate, int | float) or not rate > 0:
+    if not numbers or not isinstance(rate, int | float) or not 0 < rate < _MOST_NS:
         raise UsageError(f"{path}: its costs are not numbers of nanoseconds", where)
     assert isinstance(matches, dict)
     return Costs(lanes, {str(k): float(v) for k, v in matches.items()}, float(rate))

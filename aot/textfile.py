@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reading TOML and JSON files that a user names: whatever they hold, one message."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aot.errors import AotError
+
+#: Bytes; a table that somebody wrote is smaller.
+MOST_TOML = 1 << 20
+
+
+def read_toml(path: Path, what: str, kind: type[AotError] = AotError) -> dict[str, Any]:
+    """The table in a TOML file; `kind` if it cannot be read or holds none."""
+    table: dict[str, Any] = _read(path, what, "TOML", tomllib.loads, kind, MOST_TOML)
+    return table
+
+
+def read_json(path: Path, what: str, kind: type[AotError] = AotError) -> Any:
+    """What a JSON file holds; `kind` if it cannot be read or holds nothing."""
+    return _read(path, what, "JSON", json.loads, kind, 0)
+
+
+def _read(
+    path: Path,
+    what: str,
+    form: str,
+    parse: Callable[[str], Any],
+    kind: type[AotError],
+    most: int,
+) -> Any:
+    try:
+        if path.exists() and not (path.is_file() or path.is_dir()):  # it might never end
+            raise kind(f"cannot read {what} {path}: not a regular file")
+        if most and path.exists() and path.stat().st_size > most:
+            raise kind(f"{what} {path} has more than {most} bytes")
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise kind(f"cannot read {what} {path}: {error.strerror}") from error
+    except (RecursionError, MemoryError) as error:
+        raise kind(f"{what} {path} is no {form} that a program can read") from error
+    except ValueError as error:  # also of numbers with too many digits
+        raise kind(f"{what} {path} is no {form}: {str(error)[:300]}") from error
