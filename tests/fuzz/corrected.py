@@ -70,6 +70,17 @@ class LpNormalization(Written):
         return np.where(norm == 0, 0.0, x / norm).astype(inputs[0].dtype)
 
 
+class LogSoftmax(Written):
+    """The logarithm of what is too small for a float32, too."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x, axis = inputs[0].astype(np.float64), attrs.get("axis", -1)
+        moved = x - x.max(axis=axis, keepdims=True, initial=-np.inf)
+        total = np.exp(moved).sum(axis=axis, keepdims=True)
+        return np.asarray(moved - np.log(total)).astype(inputs[0].dtype)
+
+
 class GlobalLpPool(Written):
     """The norm of each channel."""
 
@@ -245,15 +256,16 @@ def kind_of(array: Array) -> int:
 
 #: Operators of several steps, whose results are rounded once.
 STEPS = (
-    "AffineGrid AveragePool BatchNormalization Celu DeformConv Det Einsum Elu GRU Gelu "
-    "GlobalAveragePool GlobalLpPool GroupNormalization HardSigmoid HardSwish "
+    "AffineGrid Attention AveragePool BatchNormalization Celu Conv ConvTranspose DeformConv Det "
+    "Einsum Elu GRU Gelu GlobalAveragePool GlobalLpPool GroupNormalization HardSigmoid HardSwish "
     "InstanceNormalization LRN LSTM LayerNormalization LogSoftmax LpNormalization LpPool Mean "
     "MeanVarianceNormalization Mish RMSNormalization RNN ReduceL1 ReduceL2 ReduceLogSum "
-    "ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare Selu Shrink Sigmoid Softmax "
-    "Softplus Softsign Sum Swish ThresholdedRelu"
+    "ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare RotaryEmbedding Selu Shrink "
+    "Sigmoid Softmax Softplus Softsign Sum Swish Tanh ThresholdedRelu"
 ).split()
 WRITTEN: tuple[type[OpRun], ...] = (
     LRN,
+    LogSoftmax,
     LpNormalization,
     GlobalLpPool,
     AveragePool,

@@ -54,17 +54,22 @@ def expected(model: Model) -> Expected:
     alone, guessed = (tainted(model.proto, rule) for rule in (untrusted, misread))
     try:
         second = session(model.proto).run(None, model.feeds)
+        wide = session(twin.proto).run(None, twin.feeds) if alone and twin else second
     except Exception as error:
         if alone:
             raise
         found.refusal = str(error).splitlines()[0][:200]
         return found
     found.both = not alone
-    for name, b in zip(model.outputs, map(np.asarray, second), strict=True):
+    for name, b, c in zip(model.outputs, map(np.asarray, second), wide, strict=True):
         a = found.values[name]
         if name in alone:
             found.values[name] = b
-            found.ambiguous += [name] if name in guessed and name not in found.ambiguous else []
+            c = np.asarray(c)
+            same = c.astype(b.dtype) if is_float(b) and c.dtype != b.dtype else c
+            unsure = difference(same, b, model.errors.get(name, 0.0), 0.3)
+            if (unsure or name in guessed) and name not in found.ambiguous:
+                found.ambiguous.append(name)
         elif difference(a, b, model.errors.get(name, 0.0), 0.3):
             found.ambiguous += [name] if name not in found.ambiguous else []
         elif is_float(a):

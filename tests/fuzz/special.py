@@ -99,7 +99,7 @@ def takes(node: onnx.NodeProto, opset: int, told: dict[str, int]) -> bool:
         return True
     schema = onnx.defs.get_schema(node.op_type, opset)
     name = onnx.TensorProto.DataType.Name(kind).lower()
-    return f"tensor({name})" in schema.inputs[0].types or kind <= onnx.TensorProto.BFLOAT16
+    return f"tensor({name})" in schema.inputs[0].types
 
 
 def available(d: Draft, node: onnx.NodeProto) -> bool:
