@@ -81,6 +81,15 @@ class LogSoftmax(Written):
         return np.asarray(moved - np.log(total)).astype(inputs[0].dtype)
 
 
+class GlobalMaxPool(Written):
+    """The largest of each channel, whatever the rank."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        del attrs
+        return np.asarray(inputs[0].max(axis=tuple(range(2, inputs[0].ndim)), keepdims=True))
+
+
 class GlobalLpPool(Written):
     """The norm of each channel."""
 
@@ -265,6 +274,7 @@ STEPS = (
 ).split()
 WRITTEN: tuple[type[OpRun], ...] = (
     LRN,
+    GlobalMaxPool,
     LogSoftmax,
     LpNormalization,
     GlobalLpPool,

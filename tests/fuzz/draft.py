@@ -77,8 +77,22 @@ WINDOWS = {
 }
 
 
+RECURRENT = ("RNN", "GRU", "LSTM")
+
+
 def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
-    """Whether a window lies within what it moves over: if not, no two agree on the shape."""
+    """Whether what a node gets is such that two agree on the result.
+
+    A window lies within what it moves over, else nobody knows the shape. A variance that may come
+    out below zero has no root. onnxruntime alone knows all of recurrent layers, but no NaN.
+    """
+    if node.op_type == "MeanVarianceNormalization":
+        axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), (0, 2, 3))
+        x = values[node.input[0]].astype(np.float64)
+        return bool((x.var(axis=axes) > 1e-3 * (x**2).mean(axis=axes)).all())
+    if node.op_type in RECURRENT and untrusted(node):
+        arrays = [values[n] for n in node.input if n]
+        return all(bool(np.isfinite(a.astype(np.float64)).all()) for a in arrays)
     if node.op_type not in WINDOWS:
         return True
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -103,7 +117,7 @@ def untrusted(node: onnx.NodeProto) -> bool:
     It joins what a Loop scans instead of stacking it, takes no activations and no lengths of an
     RNN, and sorts what Unique leaves in order. `corrected.py` has what else it is wrong on.
     """
-    if node.op_type in ("RNN", "GRU", "LSTM"):
+    if node.op_type in RECURRENT:
         if len(node.input) > 4 and node.input[4]:
             return True
         return any(a.name in ("activations", "clip") for a in node.attribute)
