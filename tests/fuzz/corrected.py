@@ -105,28 +105,39 @@ class AveragePool(Written):
 
     @staticmethod
     def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
-        x = inputs[0].astype(np.float64)
-        spots, bounds, shape = windows(attrs, x.shape[2:])
-        flags, sums = np.ones(x.shape[2:]), np.zeros((*x.shape[:2], *shape))
-        every = bool(attrs.get("count_include_pad", 0))
-        for at in np.ndindex(*shape):
-            places = [s[i] for s, i in zip(spots, at, strict=True)]
-            inside = [
-                [p for p in axis if 0 <= p < extent]
-                for axis, extent in zip(places, x.shape[2:], strict=True)
-            ]
-            count = flags[np.ix_(*inside)].sum()
-            if every:
-                within = [
-                    sum(low <= p < high for p in axis)
-                    for axis, (low, high) in zip(places, bounds, strict=True)
-                ]
-                count = math.prod(within)
-            index = np.ix_(range(x.shape[0]), range(x.shape[1]), *inside)
-            sums[(slice(None), slice(None), *at)] = x[index].sum(
-                axis=tuple(range(2, x.ndim))
-            ) / np.float64(count)
-        return sums.astype(inputs[0].dtype)
+        sums, inside, within = pooled(attrs, inputs[0].astype(np.float64))
+        counts = within if attrs.get("count_include_pad", 0) else inside
+        return np.asarray(sums / counts).astype(inputs[0].dtype)
+
+
+class LpPool(Written):
+    """A NaN is a NaN."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        order = attrs.get("p", 2)
+        sums = pooled(attrs, np.abs(inputs[0].astype(np.float64)) ** order)[0]
+        return np.asarray(sums ** (1.0 / order)).astype(inputs[0].dtype)
+
+
+def pooled(attrs: dict[str, Any], x: Array) -> tuple[Array, Array, Array]:
+    """The sum of every window, how many elements it has, and how many with the pads."""
+    spots, bounds, shape = windows(attrs, x.shape[2:])
+    sums, inside, within = np.zeros((*x.shape[:2], *shape)), np.zeros(shape), np.zeros(shape)
+    for at in np.ndindex(*shape):
+        places = [s[i] for s, i in zip(spots, at, strict=True)]
+        real = [
+            [p for p in axis if 0 <= p < extent]
+            for axis, extent in zip(places, x.shape[2:], strict=True)
+        ]
+        inside[at] = math.prod(map(len, real))
+        within[at] = math.prod(
+            sum(low <= p < high for p in axis)
+            for axis, (low, high) in zip(places, bounds, strict=True)
+        )
+        index = np.ix_(range(x.shape[0]), range(x.shape[1]), *real)
+        sums[(slice(None), slice(None), *at)] = x[index].sum(axis=tuple(range(2, x.ndim)))
+    return sums, inside, within
 
 
 Windows = tuple[list[list[list[int]]], list[tuple[int, int]], list[int]]
@@ -279,6 +290,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     LpNormalization,
     GlobalLpPool,
     AveragePool,
+    LpPool,
     MatMulNBits,
 )
 WIDENED: tuple[type[OpRun], ...] = (
