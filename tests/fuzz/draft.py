@@ -85,7 +85,11 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
 
     A window lies within what it moves over, else nobody knows the shape. A variance that may come
     out below zero has no root. onnxruntime alone knows all of recurrent layers, but no NaN.
+    The largest of a NaN and others is either.
     """
+    if node.op_type in ("MaxPool", "GlobalMaxPool") and is_float(values[node.input[0]]):
+        if np.isnan(values[node.input[0]].astype(np.float64)).any():
+            return False
     if node.op_type == "MeanVarianceNormalization":
         axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), (0, 2, 3))
         x = values[node.input[0]].astype(np.float64)
