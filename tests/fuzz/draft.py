@@ -77,6 +77,11 @@ WINDOWS = {
 }
 
 
+def has_nan(array: Array) -> bool:
+    """Whether an element is not a number."""
+    return is_float(array) and bool(np.isnan(array.astype(np.float64)).any())
+
+
 RECURRENT = ("RNN", "GRU", "LSTM")
 
 
@@ -87,9 +92,8 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
     out below zero has no root. onnxruntime alone knows all of recurrent layers, but no NaN.
     The largest of a NaN and others is either.
     """
-    if node.op_type in ("MaxPool", "GlobalMaxPool") and is_float(values[node.input[0]]):
-        if np.isnan(values[node.input[0]].astype(np.float64)).any():
-            return False
+    if node.op_type in ("MaxPool", "GlobalMaxPool") and has_nan(values[node.input[0]]):
+        return False
     if node.op_type == "MeanVarianceNormalization":
         axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), (0, 2, 3))
         x = values[node.input[0]].astype(np.float64)
