@@ -40,6 +40,7 @@ from aot.ops.requant import refusal
 from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
 from aot.partition.match import Match
 from aot.partition.pattern import Var
+from aot.vendor.backend import Pattern
 
 #: Fraction bits of a weight: AOT_QRESIZE_BITS of aot_qresize_s8.h.
 WEIGHT_BITS = 29
@@ -48,22 +49,19 @@ SUM_BITS, CODE_BITS = 22, 255
 #: The largest number of inputs of one output.
 MOST_TAPS = 1024
 
-resized = quantised(
-    "qresize",
-    activated(
-        OP.Resize(
-            dequantised("x"),
-            Var("roi"),
-            Var("scales"),
-            Var("sizes"),
-            _optional=3,
-            _outputs=["resize"],
-        )
-    ),
-)
+
+def declared(name: str) -> Pattern:
+    """The pattern of a Resize of codes `x`, with a Relu or a Clip or without."""
+    names = (Var("roi"), Var("scales"), Var("sizes"))
+    node = OP.Resize(dequantised("x"), *names, _optional=3, _outputs=["resize"])
+    return quantised(name, activated(node))
 
 
-def _spec(m: Match) -> Spec:
+resized = declared("qresize")
+
+
+def spec(m: Match) -> Spec:
+    """What the tables of weights are made from."""
     v = m.values
     return Spec(m.x, m.y, v.get("roi"), v.get("scales"), v.get("sizes"), m.resize)
 
@@ -93,7 +91,7 @@ def _at_ends(at: Array, w: Array, source: int) -> tuple[Array, Array]:
 
 def _axes(m: Match) -> tuple[range, list[tuple[Array, Array]]]:
     """The resized axes and what lies between; the tables of each."""
-    s = _spec(m)
+    s = spec(m)
     found = {p.axis: _tables(s, p) for p in plans(s)}
     span = span_of(list(found))
     full = []
@@ -110,7 +108,7 @@ def _most(tables: list[tuple[Array, Array]]) -> float:
 
 @resized.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = [*known(m, "x", "y", types=(S8, U8)), *known_form(_spec(m))]
+    asked = [*known(m, "x", "y", types=(S8, U8)), *known_form(spec(m))]
     yield from asked
     yield from constant_bounds(m)
     if not all(ok for ok, _ in asked):
@@ -119,8 +117,10 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield len(span) <= 3, f"axes {list(span)} (at most 3 in a row)"
     taps = math.prod(at.shape[1] for at, _ in tables)
     yield taps <= MOST_TAPS, f"{taps} inputs per output (at most {MOST_TAPS})"
+    largest = max((float(np.abs(w).max()) for _, w in tables), default=0.0)
+    yield largest < 4, f"a weight of {largest:g} (needs less than 4)"
     most = _most(tables)
-    yield most < 64, f"weights that add up to {most:g}"
+    yield most < 31, f"weights that add up to {most:g}"
     size = max(math.prod(m.x.shape), math.prod(m.y.shape))
     yield size < 2**31, f"a tensor of {size} codes"
     reason = refusal(float(codes(m, "x").s), np.ones(1), float(codes(m, "y").s))
@@ -130,7 +130,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 @resized.layouts
 def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Channels last while only positions are resized."""
-    if not 3 <= m.x.rank <= 5 or any(p.axis < 2 for p in plans(_spec(m))):
+    if not 3 <= m.x.rank <= 5 or any(p.axis < 2 for p in plans(spec(m))):
         return {"x": PLAIN, "y": PLAIN}
     return {"x": channels_last(m.x), "y": channels_last(m.y)}
 
@@ -148,7 +148,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
     full = [one] * missing + tables
     taps = tuple(at.shape[1] for at, _ in full)
     fixed = [np.rint(w.astype(np.float64) * 2**WEIGHT_BITS).astype(np.int32) for _, w in full]
-    outside = float(_spec(m).extrapolation_value)
+    outside = float(spec(m).extrapolation_value)
     params = c.params(
         outer=math.prod(source[: span.start]),
         **{"in": (1,) * missing + source[span.start : span.stop]},

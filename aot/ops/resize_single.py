@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Positions and weights of Resize rounded to float32 as onnxruntime rounds them, step by step.
+
+With codes of 16 bits a position that is 2^-20 off moves an output by a sixteenth of a code, so
+that integers agree with float32 only if they start from its weights.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aot.ops.resize import AxisPlan, Spec, nearest, positions
+
+Array = np.ndarray[Any, Any]
+F = np.float32
+#: A position that differs by more from the exact one does not mean the same.
+NEAR = 1e-3
+
+
+def single_positions(p: AxisPlan, transform: str) -> Array:
+    """`positions` in float32."""
+    exact = positions(p, transform)
+    found = _rounded(p, transform)
+    agree = np.abs(found - exact).max(initial=0.0) < NEAR
+    return found if agree else np.asarray(exact.astype(np.float32))
+
+
+def _rounded(p: AxisPlan, transform: str) -> Array:
+    i, scale = np.arange(p.result, dtype=np.float32), F(p.scale)
+    source, result, half = F(p.source), F(p.result), F(0.5)
+    if scale == 1:
+        return i
+    if transform == "asymmetric":
+        return np.asarray(i / scale)
+    if transform == "tf_half_pixel_for_nn":
+        return np.asarray((i + half) / scale)
+    if transform == "align_corners":
+        return np.asarray(i * (source - F(1)) / (result - F(1))) if p.result > 1 else i * F(0)
+    if transform == "tf_crop_and_resize":
+        start, end, last = F(p.start), F(p.end), source - F(1)
+        if p.result == 1:
+            return np.full(1, 0.5 * float(start + end) * float(last)).astype(np.float32)
+        return np.asarray(start * last + (i * (end - start) * last) / (result - F(1)))
+    if transform == "half_pixel_symmetric":
+        offset = source / F(2) * (F(1) - result / (scale * source))
+        wide = (i.astype(np.float64) + 0.5) / float(scale)
+        return np.asarray((float(offset) + wide - 0.5).astype(np.float32))
+    if transform == "pytorch_half_pixel" and p.result == 1:
+        return i * F(0)
+    return np.asarray((i + half) / scale - half)
+
+
+def single_weights(s: Spec, p: AxisPlan) -> tuple[Array, Array]:
+    """(indices int32, weights float32) of one axis, each [outputs, taps], in every mode.
+
+    An index -1 marks an output outside.
+    """
+    transform = s.coordinate_transformation_mode
+    if s.mode == "nearest":
+        near = nearest(p, transform, s.nearest_mode)[:, None]
+        return near, np.ones(near.shape, np.float32)
+    x = single_positions(p, transform)
+    if s.antialias:
+        at, w = _filtered(s, p, x)
+    else:
+        at, w = _cubic(s, p, x) if s.mode == "cubic" else linear(x, p.source)
+    outside = (x < 0) | (x > p.source - 1)
+    if transform == "tf_crop_and_resize":
+        at[outside] = -1
+    w[np.abs(w) < 2.0**-60] = 0  # far below the last bit of any sum, and no subnormal
+    return at, w
+
+
+def linear(x: Array, source: int) -> tuple[Array, Array]:
+    """Two neighbours, the second one at the end as well; the last input twice, one half each."""
+    x = np.clip(x, F(0), F(source - 1))
+    first = np.minimum(x.astype(np.int32), source - 1)
+    second = np.minimum(first + 1, source - 1).astype(np.int32)
+    far, near = np.abs(x - first.astype(np.float32)), np.abs(x - second.astype(np.float32))
+    w = np.stack([near, far], 1).astype(np.float32)
+    w[first == second] = 0.5
+    return np.stack([first, second], 1).astype(np.int32), w
+
+
+def _cubic(s: Spec, p: AxisPlan, x: Array) -> tuple[Array, Array]:
+    """Four neighbours, with Keys' polynomials in the order of operations of float32."""
+    a, one, whole = F(s.cubic_coeff_a), F(1), np.floor(x)
+    d = x - whole
+
+    def outer(t: Array) -> Array:
+        return np.asarray(((a * t - F(5) * a) * t + F(8) * a) * t - F(4) * a)
+
+    def inner(t: Array) -> Array:
+        return np.asarray(((a + F(2)) * t - (a + F(3))) * t * t + one)
+
+    w = np.stack([outer(d + one), inner(d), inner(one - d), outer(F(2) - d)], 1)
+    at = whole.astype(np.int32)[:, None] + np.arange(-1, 3, dtype=np.int32)
+    if s.exclude_outside:
+        w = np.where((at < 0) | (at >= p.source), F(0), w)
+        w = w / _in_order(w)[:, None]
+    return np.clip(at, 0, p.source - 1).astype(np.int32), w.astype(np.float32)
+
+
+def _in_order(w: Array) -> Array:
+    """Sums of rows from left to right."""
+    total = np.zeros(len(w), np.float32)
+    for column in w.T:
+        total = total + column
+    return total
+
+
+def _filter(s: Spec, d: Array) -> Array:
+    """The antialiasing filter at distances d."""
+    t, one = np.abs(d), F(1)
+    if s.mode == "linear":
+        return np.asarray(np.where(t < one, one - t, F(0)))
+    a = F(s.cubic_coeff_a)
+    near = ((a + F(2)) * t - (a + F(3))) * t * t + one
+    far = (((t - F(5)) * t + F(8)) * t - F(4)) * a
+    return np.asarray(np.where(t < one, near, np.where(t < F(2), far, F(0))))
+
+
+def _filtered(s: Spec, p: AxisPlan, x: Array) -> tuple[Array, Array]:
+    """Antialiased: what lies outside counts for the first and the last input, or not at all."""
+    half = F(0.5)
+    wide = F(1) / F(p.scale)
+    reach = F(1 if s.mode == "linear" else 2)
+    support = reach * wide if wide >= 1 else reach
+    shrink = F(1) / wide if wide >= 1 else F(1)
+    centre = half + x
+    first = np.floor(centre - support + half).astype(np.int64)
+    last = np.floor(centre + support + half).astype(np.int64)
+    rows = [
+        _row(s, p.source, (int(a), int(b)), c, shrink)
+        for a, b, c in zip(first, last, centre, strict=True)
+    ]
+    taps = max(len(w) for _, w in rows)
+    at, table = np.zeros((len(rows), taps), np.int32), np.zeros((len(rows), taps), np.float32)
+    for i, (start, w) in enumerate(rows):
+        at[i] = np.minimum(start + np.arange(taps), p.source - 1)
+        table[i, : len(w)] = w
+    return at, table
+
+
+def _row(
+    s: Spec, source: int, ends: tuple[int, int], centre: Any, shrink: Any
+) -> tuple[int, Array]:
+    """First input and weights of one output whose filter reaches from one end to the other."""
+    cut = np.clip(ends, 0, source)
+    low, high = cut if s.exclude_outside else ends
+    at = np.arange(low, high)
+    w = _filter(s, (at.astype(np.float32) - centre + F(0.5)) * shrink)
+    total = _in_order(w[None])[0]
+    kept = [F(0)] * int(cut[1] - cut[0])
+    for k in sorted(range(len(at)), key=lambda k: not cut[0] <= at[k] < cut[1]):
+        if kept:
+            kept[int(np.clip(at[k], cut[0], cut[1] - 1) - cut[0])] += w[k]
+    scale = F(1) if total == 0 else F(1) / total
+    return int(min(cut[0], source - 1)), np.array(kept or [F(0)], np.float32) * scale
