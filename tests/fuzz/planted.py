@@ -3,8 +3,8 @@
 
     python tests/fuzz/planted.py [--only K,K…] [--budget N]
 
-Each bug gets `--budget` models of its families, and is found when one of them shows a defect: the
-same command that finds nothing in the real one.
+Each bug gets `--budget` models of its families, and is found when one of them shows a defect that
+the compiler without the bug does not show on the same model.
 """
 
 from __future__ import annotations
@@ -43,16 +43,33 @@ def plant(mutant: Mutant, root: Path) -> str:
     return text
 
 
-def found(mutant: Mutant, root: Path, budget: int, cache: Path) -> str:
-    """The first defect that is shown, "" if none is."""
-    words = [sys.executable, "-B", str(root / "tests/fuzz"), "-n", str(budget), "--first"]
-    words += ["--families", mutant.families, "--cache", str(cache)]
-    words += ["--configs", "base"]
+def first_defect(root: Path, families: str, seeds: range, cache: Path) -> str:
+    """The first defect that the compiler in `root` shows, "" if none."""
+    words = [sys.executable, "-B", str(root / "tests/fuzz"), "--first", "--configs", "base"]
+    words += ["--seed", str(seeds.start), "-n", str(len(seeds))]
+    words += ["--families", families, "--cache", str(cache)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode not in (0, 1) or "Traceback" in done.stderr:
         raise RuntimeError(done.stderr[-2000:])
     lines = [s for s in done.stdout.splitlines() if "seed" in s]
     return lines[0][:150] if done.returncode else ""
+
+
+def found(mutant: Mutant, roots: tuple[Path, Path], budget: int, cache: Path) -> str:
+    """The first defect that only the compiler with the bug shows, "" if none does.
+
+    `roots` are the compilers with the bug and without it.
+    """
+    start = 0
+    while start < budget:
+        text = first_defect(roots[0], mutant.families, range(start, budget), cache)
+        if not text:
+            return ""
+        seed = int(text.split("seed ")[1].split()[0])
+        if not first_defect(roots[1], mutant.families, range(seed, seed + 1), cache):
+            return text
+        start = seed + 1
+    return ""
 
 
 def main() -> int:
@@ -65,12 +82,13 @@ def main() -> int:
     chosen = [int(k) for k in args.only.split(",") if k] or list(range(len(MUTANTS)))
     missed = []
     with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
+        root, sound = Path(folder) / "ill", Path(folder) / "sound"
         copy(root)
+        copy(sound)
         for k in chosen:
             begin = time.monotonic()
             healthy = plant(MUTANTS[k], root)
-            text = found(MUTANTS[k], root, args.budget, Path(args.cache))
+            text = found(MUTANTS[k], (root, sound), args.budget, Path(args.cache))
             (root / MUTANTS[k].file).write_text(healthy)
             missed += [] if text else [k]
             taken = time.monotonic() - begin
