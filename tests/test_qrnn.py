@@ -12,7 +12,7 @@ import pytest
 
 import aot
 from needs import need_module
-from quant_graphs import S8, S32, Net, scales
+from quant_graphs import S8, S32, Net, in_onnxruntime, scales
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 HIDDEN, FEATURES, STEPS = 64, 10, 49
@@ -149,3 +149,32 @@ def test_states_and_the_last_of_them(direction: str, layout: int, tmp_path: Path
 
 def bundle_shape(model: onnx.ModelProto) -> tuple[int, ...]:
     return tuple(d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim)
+
+
+@pytest.mark.parametrize(
+    ("kind", "direction", "dtype"),
+    [("LSTM", "bidirectional", np.uint8), ("GRU", "reverse", S8), ("RNN", "forward", S8)],
+)
+def test_states_and_the_last_of_them_in_other_codes(
+    kind: str, direction: str, dtype: Any, tmp_path: Path
+) -> None:
+    """Y and Y_h with parameters of their own: one layer of integers makes both."""
+    model = layer(kind, {"direction": direction}, dtype=dtype, steps=20, batch=16)
+    rnn = next(n for n in model.graph.node if n.op_type == kind)
+    rnn.output.append("h")
+    zero = onnx.numpy_helper.from_array(np.array(-70 if dtype is S8 else 90, dtype), "zh")
+    scale = onnx.numpy_helper.from_array(np.array(0.0049, np.float32), "sh")
+    model.graph.initializer.extend([scale, zero])
+    model.graph.node.append(onnx.helper.make_node("QuantizeLinear", ["h", "sh", "zh"], ["last"]))
+    kind_of_codes = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("last", kind_of_codes, None))
+    onnx.save(model, tmp_path / "m.onnx")
+    bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
+    kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
+    assert not any("f32" in k or "quantize" in k for k in kernels), kernels
+    info = np.iinfo(dtype)
+    x = np.random.default_rng(6).integers(info.min, info.max + 1, bundle_shape(model)).astype(dtype)
+    results = zip(bundle.load()(x), in_onnxruntime(model, {"x": x}), strict=True)
+    for got, want in results:
+        assert np.abs(np.asarray(got).astype(int) - want).max() <= 1
+        assert np.mean(got != want) <= 0.002 and np.unique(want).size > 60

@@ -4,7 +4,7 @@
 Before: y, h = LSTM(x, …); a = QuantizeLinear(y, s, z); b = QuantizeLinear(h, s, z)
 After:  y, _ = LSTM(x, …); a = QuantizeLinear(y, s, z); b = the last step of a
 (of a reversed direction the first one), so that one result is used, as integer kernels of recurrent
-layers need. Where s and z differ nothing is done: codes of one are not those of the other.
+layers need. Where s and z differ nothing is done: the kernel makes both.
 """
 
 from __future__ import annotations

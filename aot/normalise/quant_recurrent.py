@@ -49,7 +49,7 @@ def _is_plain(node: ir.Node) -> bool:
 
 
 def _has_codes(node: ir.Node) -> bool:
-    """Whether operands and the one result that is used are codes of 8 bits."""
+    """Whether operands and the results that are used are codes of 8 bits."""
     makers = [dequantised(v) for v in node.inputs[:3]]
     if any(m is None or not is_byte(codes_value(m)) for m in makers):
         return False
@@ -61,8 +61,13 @@ def _has_codes(node: ir.Node) -> bool:
         if p is None or np.any(p.zero) or p.axis > 1:
             return False
     used = [o for o in node.outputs if o.uses() or o.is_graph_output()]
-    if len(used) != 1 or used[0] not in list(node.outputs)[:2]:
+    known = [o for o in list(node.outputs)[:2] if _becomes_bytes(o)]
+    return bool(used) and all(any(o is k for k in known) for o in used)
+
+
+def _becomes_bytes(value: ir.Value) -> bool:
+    """Whether an 8-bit QuantizeLinear alone reads a result."""
+    after = single_use(value)
+    if after is None or after.op_type != QUANTISE or params_of(after) is None:
         return False
-    after = single_use(used[0])
-    known = after is not None and after.op_type == QUANTISE and params_of(after) is not None
-    return known and after is not None and is_byte(codes_value(after))
+    return is_byte(codes_value(after))

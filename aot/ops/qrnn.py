@@ -11,16 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
 from aot.dtypes import F32, S8, U8
 from aot.layout import PLAIN, Layout
-from aot.lower_context import LowerContext, ParamFields, Used
+from aot.lower_context import LowerContext, ParamFields
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (
     OP,
+    RANGES,
     Array,
     Codes,
     codes,
@@ -33,8 +35,8 @@ from aot.ops.qcommon import (
 )
 from aot.ops.qfixed import ratio
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match
-from aot.partition.pattern import Output, Var, either
+from aot.partition.match import Match, ValueRef
+from aot.partition.pattern import OpPat, Output, Results, Var, either
 from aot.vendor.backend import Pattern
 
 KINDS = ("LSTM", "GRU", "RNN")  # in the order of AOT_QRNN_*
@@ -51,13 +53,29 @@ _WEIGHTS = (dequantised("x"), dequantised("w"), dequantised("r"))
 _STATES = (Var("b"), Var("lens"), Var("h0"))
 
 
-def _declare(kind: str) -> Pattern:
+def _layer(kind: str) -> OpPat:
     more = (*_STATES, Var("c0"), Var("peep")) if kind == "LSTM" else _STATES
-    layer = OP.any_of(kind)(*_WEIGHTS, *more, _optional=len(more), _outputs=["layer"])
+    layer: OpPat = OP.any_of(kind)(*_WEIGHTS, *more, _optional=len(more), _outputs=["layer"])
+    return layer
+
+
+def _declare(kind: str) -> Pattern:
+    """One result: the states, or the last ones."""
+    layer = _layer(kind)
     return quantised(f"q{kind.lower()}", either(layer, Output(layer, 1)))
 
 
+def _declare_both(kind: str) -> Pattern:
+    """Two results, each with parameters of its own."""
+    layer = _layer(kind)
+    made = quantised(f"q{kind.lower()}_both", layer)
+    last = OP.QuantizeLinear(Output(layer, 1), Var("slast"), Var("zlast"), _optional=1)
+    made.graph, made.outputs = Results((cast(OpPat, made.graph), last)), ("y", "last")
+    return made
+
+
 PATTERNS = {kind: _declare(kind) for kind in KINDS}
+BOTH = {kind: _declare_both(kind) for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +192,18 @@ def _constants(m: Match) -> Iterator[tuple[bool, str]]:
     yield known_bias, "a bias that is not finite"
 
 
+def _results(m: Match) -> tuple[str, ...]:
+    """Names of what is computed."""
+    return ("y", "last") if "last" in m.values else ("y",)
+
+
 def _supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = [*known(m, "x", "y", types=(S8, U8)), *_plain(m), *_constants(m)]
+    asked = [*known(m, "x", *_results(m), types=(S8, U8)), *_plain(m), *_constants(m)]
     yield from asked
     yield m.x.rank == 3 and 0 not in m.x.shape, f"an input of shape {list(m.x.shape)}"
     if m.x.rank != 3 or 0 in m.x.shape or not all(ok for ok, _ in asked):
         return
-    scales = [float(codes(m, k).s) for k in "xy"]
+    scales = [float(codes(m, k).s) for k in ("x", *_results(m))]
     yield all(2.0**-30 < s < 2.0**20 for s in scales), f"scales {scales}"
     steps = m.x.shape[1 if m.layer.attr("layout", 0) else 0]
     if m.layer.op_type == "LSTM":
@@ -196,7 +219,7 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def _plain_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return {"x": PLAIN, "y": PLAIN}
+    return {"x": PLAIN, **dict.fromkeys(_results(m), PLAIN)}
 
 
 def tanh_table() -> Array:
@@ -205,20 +228,30 @@ def tanh_table() -> Array:
     return table
 
 
-def _is_last(m: Match) -> bool:
-    """Whether the codes are those of the final states, Y_h."""
-    return bool(m.y.rank == 3)
+def _states_and_last(m: Match) -> tuple[ValueRef | None, ValueRef | None]:
+    """The codes of all states and those of the last ones; None for what is not computed."""
+    if "last" in m.values:
+        return m.y, m.last
+    return (None, m.y) if m.y.rank == 3 else (m.y, None)
 
 
-def _params(c: LowerContext, m: Match, x: Codes, y: Codes, d: int, shift: int) -> ParamFields:
+def _requant(prefix: str, code: Codes | None) -> dict[str, int]:
+    """Fields that make codes of a state with 30 fraction bits."""
+    if code is None:
+        return {f"{prefix}_mult": 0, f"{prefix}_shift": 1, f"{prefix}_zero": 0}
+    out = ratio(1.0 / float(code.s), 30)
+    found = {"mult": out["mult"], "shift": out["shift"], "zero": code.z}
+    return {f"{prefix}_{k}": v for k, v in found.items()}
+
+
+def _params(c: LowerContext, m: Match, d: int, shift: int) -> ParamFields:
     first = not m.layer.attr("layout", 0)
     features = m.x.shape[2]
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
     directions, hidden = m.r.shape[0], m.r.shape[2]
     wide = directions * hidden
-    one = hidden if first else wide if _is_last(m) else steps * wide
-    low, high = y.range
-    out = ratio(1.0 / float(y.s), 30)
+    every, last = _kinds(m)
+    low, high = RANGES[S8]
     return c.params(
         steps=steps,
         batch=batch,
@@ -227,32 +260,41 @@ def _params(c: LowerContext, m: Match, x: Codes, y: Codes, d: int, shift: int) -
         x_time=batch * features if first else features,
         x_batch=features if first else steps * features,
         y_time=wide * batch if first else wide,
-        y_batch=one,
+        y_batch=hidden if first else steps * wide,
+        last_batch=hidden if first else wide,
         reverse=int(m.layer.attr("direction", "forward") == "reverse" or d == 1),
         shift=shift,
         cell_bits=30 - math.ceil(math.log2(steps + 1)),
-        y_mult=out["mult"],
-        y_shift=out["shift"],
-        y_zero=y.z,
+        **_requant("y", every),
+        **_requant("last", last),
         lo=low,
         hi=high,
     )
 
 
+def _kinds(m: Match) -> tuple[Codes | None, Codes | None]:
+    """Parameters of all states and of the last ones, as int8 codes."""
+    if "last" in m.values:
+        return codes(m, "y").signed(), codes(m, "last").signed()
+    one = codes(m, "y").signed()
+    return (None, one) if m.y.rank == 3 else (one, None)
+
+
 def _to_kernel(c: LowerContext, m: Match) -> None:
-    x, y = codes(m, "x").signed(), codes(m, "y").signed()
     first = not m.layer.attr("layout", 0)
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
     directions, hidden = m.r.shape[0], m.r.shape[2]
     gates = m.r.shape[1] // hidden
-    made, source = signed_output(c, m.y), signed_input(c, m.x)
+    results = _states_and_last(m)
+    made = [None if y is None else signed_output(c, y) for y in results]
+    source = signed_input(c, m.x)
     table = c.const(tanh_table(), "tanh")
     for d in range(directions):
         found = direction(m, d)
-        to: Used = c.write(made, d * hidden * (batch if first else 1))
+        at = d * hidden * (batch if first else 1)
         c.call(
             "aot_qrnn_s8",
-            to,
+            *(None if y is None else c.write(y, at) for y in made),
             source,
             c.const(np.ascontiguousarray(found.w), "w"),
             c.const(np.ascontiguousarray(found.r), "r"),
@@ -260,18 +302,21 @@ def _to_kernel(c: LowerContext, m: Match) -> None:
             c.const(found.bias, "bias"),
             table,
             c.scratch(4 * (gates + 2) * hidden + 4 * hidden),
-            _params(c, m, x, y, d, found.shift),
+            _params(c, m, d, found.shift),
             instance={
                 "KIND": KINDS.index(m.layer.op_type),
                 "LINEAR": int(_linear(m)),
-                "LAST": int(_is_last(m)),
+                "Y": int(results[0] is not None),
+                "LAST": int(results[1] is not None),
             },
             macs=steps * batch * gates * hidden * (m.x.shape[2] + hidden),
         )
-    finish(c, m.y, made)
+    for y, codes_made in zip(results, made, strict=True):
+        if y is not None and codes_made is not None:
+            finish(c, y, codes_made)
 
 
-def _cases(kind: str) -> Iterator[Case]:
+def _cases(kind: str, both: bool = False) -> Iterator[Case]:
     gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
     for directions, steps, batch, features, hidden, attrs in (
         (1, 6, 1, 9, 7, {}),
@@ -292,16 +337,19 @@ def _cases(kind: str) -> Iterator[Case]:
         named |= {"layer.hidden_size": hidden, "w_dq.axis": 1, "r_dq.axis": 1}
         missing = [None] * (4 if kind == "LSTM" else 2)
         made = [*operands, bias, *missing, scale(1 / 127), zero(3)]
+        made += [scale(1 / 100), zero(-9)] if both else []
         const = tuple(i for i, a in enumerate(made) if i and a is not None)
-        yield case(*made, const=const, **named)
+        yield case(*made, const=const, outputs=1 + both, **named)
 
 
 def _register(kind: str, pattern: Pattern) -> None:
     pattern.check(_supported)
     pattern.layouts(_plain_layouts)
     pattern.lower(_to_kernel)
-    pattern.cases(lambda: _cases(kind))
 
 
-for _kind, _pattern in PATTERNS.items():
-    _register(_kind, _pattern)
+for _kind in KINDS:
+    _register(_kind, PATTERNS[_kind])
+    _register(_kind, BOTH[_kind])
+    PATTERNS[_kind].cases(partial(_cases, _kind))
+    BOTH[_kind].cases(partial(_cases, _kind, both=True))

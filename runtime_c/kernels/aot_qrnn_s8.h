@@ -30,13 +30,20 @@
 typedef struct aot_qrnn_s8_params {
     int32_t steps, batch;
     int32_t input, hidden; /* features of x and of the state */
-    int32_t x_time, x_batch, y_time, y_batch;
+    int32_t x_time, x_batch, y_time, y_batch, last_batch;
     int32_t reverse;   /* 1: from the last step to the first */
     int32_t shift;     /* fraction bits of multiplied sums beyond 24, at least 1 */
     int32_t cell_bits; /* fraction bits of the cell, at most 30 */
     int32_t y_mult;    /* y - y_zero = h * y_mult / 2^y_shift for h with 30 fraction bits */
-    int32_t y_shift, y_zero, lo, hi;
+    int32_t y_shift, y_zero;
+    int32_t last_mult, last_shift, last_zero; /* the same of the last state */
+    int32_t lo, hi;
 } aot_qrnn_s8_params;
+
+/* Where codes of a step go; NULL where they are not wanted. */
+typedef struct aot_qrnn_out {
+    int8_t *y, *last;
+} aot_qrnn_out;
 
 /* Where the scratch memory's parts begin. */
 typedef struct aot_qrnn_memory {
@@ -142,16 +149,24 @@ AOT_INLINE void aot_qrnn_rows(int32_t *gates, const int8_t *x, const int16_t *h,
     }
 }
 
-/* The new state of unit i: what is multiplied next, and the code of y where that is wanted. */
-AOT_INLINE void aot_qrnn_store(int8_t *y, int16_t *to, int32_t h, const aot_qrnn_s8_params *p) {
-    *to = (int16_t)aot_qrnn_limit(aot_qrnn_round(h, 15), INT16_MAX);
-    if (y) {
-        const int64_t q = aot_qrnn_round((int64_t)h * p->y_mult, p->y_shift) + p->y_zero;
-        *y = (int8_t)(q < p->lo ? p->lo : q > p->hi ? p->hi : q);
-    }
+/* The code of a state with 30 fraction bits. */
+AOT_INLINE int8_t aot_qrnn_code(int32_t h, int32_t mult, int32_t shift, int32_t zero,
+                                const aot_qrnn_s8_params *p) {
+    const int64_t q = aot_qrnn_round((int64_t)h * mult, shift) + zero;
+    return (int8_t)(q < p->lo ? p->lo : q > p->hi ? p->hi : q);
 }
 
-AOT_INLINE void aot_qrnn_lstm_step(int8_t *y, const aot_qrnn_memory *m, const int32_t *table,
+/* The new state of unit i: what is multiplied next, and its codes where they are wanted. */
+AOT_INLINE void aot_qrnn_store(aot_qrnn_out out, int32_t i, int16_t *to, int32_t h,
+                               const aot_qrnn_s8_params *p) {
+    to[i] = (int16_t)aot_qrnn_limit(aot_qrnn_round(h, 15), INT16_MAX);
+    if (out.y)
+        out.y[i] = aot_qrnn_code(h, p->y_mult, p->y_shift, p->y_zero, p);
+    if (out.last)
+        out.last[i] = aot_qrnn_code(h, p->last_mult, p->last_shift, p->last_zero, p);
+}
+
+AOT_INLINE void aot_qrnn_lstm_step(aot_qrnn_out to, const aot_qrnn_memory *m, const int32_t *table,
                                    const aot_qrnn_s8_params *p) {
     const int32_t n = p->hidden, bits = p->cell_bits;
     for (int32_t i = 0; i < n; ++i) {
@@ -163,13 +178,12 @@ AOT_INLINE void aot_qrnn_lstm_step(int8_t *y, const aot_qrnn_memory *m, const in
         const int64_t cell = aot_qrnn_round(forget * m->state[i] + fresh, 30);
         const int64_t argument = bits < 24 ? cell * (1 << (24 - bits)) : cell >> (bits - 24);
         m->state[i] = (int32_t)cell;
-        aot_qrnn_store(y ? y + i : NULL, m->h + i,
-                       aot_qrnn_times(out, aot_qrnn_tanh(argument, table, 24)), p);
+        aot_qrnn_store(to, i, m->h, aot_qrnn_times(out, aot_qrnn_tanh(argument, table, 24)), p);
     }
 }
 
 /* LINEAR: the candidate's argument is gates + more * reset; else gates hold all of it. */
-AOT_INLINE void aot_qrnn_gru_step(int8_t *y, const aot_qrnn_memory *m, const int32_t *table,
+AOT_INLINE void aot_qrnn_gru_step(aot_qrnn_out to, const aot_qrnn_memory *m, const int32_t *table,
                                   const aot_qrnn_s8_params *p, int LINEAR) {
     const int32_t n = p->hidden;
     for (int32_t i = 0; i < n; ++i) {
@@ -181,7 +195,7 @@ AOT_INLINE void aot_qrnn_gru_step(int8_t *y, const aot_qrnn_memory *m, const int
         const int32_t fresh = aot_qrnn_tanh(argument, table, 24);
         const int32_t h = fresh + aot_qrnn_times(update, m->state[i] - fresh);
         m->state[i] = h;
-        aot_qrnn_store(y ? y + i : NULL, m->h + i, h, p);
+        aot_qrnn_store(to, i, m->h, h, p);
     }
 }
 
@@ -216,16 +230,28 @@ AOT_INLINE aot_qrnn_memory aot_qrnn_parts(void *scratch, int32_t n, int32_t gate
     return m;
 }
 
-/* y codes of all steps by strides (LAST: of the last one only), x [steps][batch][input] by strides;
-   w [gates*hidden][input], r [gates*hidden][hidden]; mult int32: of the sums over x, then of those
-   over the state; bias int64 with 24 + shift fraction bits, the zero point of x in it, for a GRU
-   with LINEAR (the reset gate scales the candidate's recurrent sum) followed by the candidate's
-   recurrent bias [hidden]. Sums of codes are below 2^31, multiplied ones below 2^61. States begin
-   with zero. Scratch: int32 (gates + 2) * hidden, int16 2 * hidden. Not in place. */
-AOT_INLINE void aot_qrnn_s8(int8_t *y, const int8_t *x, const int8_t *w, const int8_t *r,
-                            const int32_t *mult, const int64_t *bias, const int32_t *table,
-                            void *scratch, const aot_qrnn_s8_params *p, int KIND, int LINEAR,
-                            int LAST) {
+/* Where the codes of step t of batch b go, the s-th step computed. */
+AOT_INLINE aot_qrnn_out aot_qrnn_target(int8_t *y, int8_t *last, int32_t b, int32_t s, int32_t t,
+                                        const aot_qrnn_s8_params *p) {
+    aot_qrnn_out out = {NULL, NULL};
+    if (y)
+        out.y = y + (ptrdiff_t)b * p->y_batch + (ptrdiff_t)t * p->y_time;
+    if (last && s + 1 == p->steps)
+        out.last = last + (ptrdiff_t)b * p->last_batch;
+    return out;
+}
+
+/* y codes of all steps and last those of the last one computed, by strides; one of them may be NULL
+   (Y, LAST: which are not). x [steps][batch][input] by strides; w [gates*hidden][input], r
+   [gates*hidden][hidden]; mult int32: of the sums over x, then of those over the state; bias int64
+   with 24 + shift fraction bits, the zero point of x in it, for a GRU with LINEAR (the reset gate
+   scales the candidate's recurrent sum) followed by the candidate's recurrent bias [hidden]. Sums
+   of codes are below 2^31, multiplied ones below 2^61. States begin with zero. Scratch: int32
+   (gates + 2) * hidden, int16 2 * hidden. Not in place. */
+AOT_INLINE void aot_qrnn_s8(int8_t *y, int8_t *last, const int8_t *x, const int8_t *w,
+                            const int8_t *r, const int32_t *mult, const int64_t *bias,
+                            const int32_t *table, void *scratch, const aot_qrnn_s8_params *p,
+                            int KIND, int LINEAR, int Y, int LAST) {
     const int32_t n = p->hidden;
     const int32_t gates = KIND == AOT_QRNN_LSTM ? 4 : KIND == AOT_QRNN_GRU ? 3 : 1;
     const aot_qrnn_memory m = aot_qrnn_parts(scratch, n, gates);
@@ -235,11 +261,7 @@ AOT_INLINE void aot_qrnn_s8(int8_t *y, const int8_t *x, const int8_t *w, const i
         for (int32_t s = 0; s < p->steps; ++s) {
             const int32_t t = p->reverse ? p->steps - 1 - s : s;
             const int8_t *from = x + (ptrdiff_t)t * p->x_time + (ptrdiff_t)b * p->x_batch;
-            int8_t *to = y + (ptrdiff_t)b * p->y_batch;
-            if (!LAST)
-                to += (ptrdiff_t)t * p->y_time;
-            else if (s + 1 < p->steps)
-                to = NULL;
+            const aot_qrnn_out to = aot_qrnn_target(Y ? y : NULL, LAST ? last : NULL, b, s, t, p);
             if (KIND == AOT_QRNN_GRU) {
                 aot_qrnn_gru_sums(from, w, r, mult, bias, &m, table, p, LINEAR);
                 aot_qrnn_gru_step(to, &m, table, p, LINEAR);
@@ -251,8 +273,7 @@ AOT_INLINE void aot_qrnn_s8(int8_t *y, const int8_t *x, const int8_t *w, const i
                 continue;
             }
             for (int32_t i = 0; i < n; ++i)
-                aot_qrnn_store(to ? to + i : NULL, m.h + i, aot_qrnn_tanh(m.gates[i], table, 24),
-                               p);
+                aot_qrnn_store(to, i, m.h, aot_qrnn_tanh(m.gates[i], table, 24), p);
         }
     }
 }

@@ -36,7 +36,7 @@ from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import Case, load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.partition.bodies import select_all  # noqa: E402
-from aot.partition.pattern import Either, OpPat, Pat, Var  # noqa: E402
+from aot.partition.pattern import Either, Graph, OpPat, Output, Pat, Results, Var  # noqa: E402
 from aot.partition.select import Selected  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.program import Program, Role  # noqa: E402
@@ -68,7 +68,7 @@ def has_floats(job: Job) -> bool:
     return any(a.dtype == np.float32 for a in [*given, *job.want])
 
 
-def single(graph: Pat) -> bool:
+def single(graph: Graph) -> bool:
     """Whether a pattern is one operator."""
     return isinstance(graph, OpPat) and not any(isinstance(i, OpPat | Either) for i in graph.inputs)
 
@@ -104,6 +104,11 @@ class NodeMaker:
         """The name of the value a sub-pattern stands for."""
         if isinstance(pat, Either):
             return self.value(pat.options[0])
+        if isinstance(pat, Output):
+            first = self.value(pat.op)
+            made = next(n for n in self.nodes if n.output[0] == first)
+            made.output.extend(f"{first}_{k}" for k in range(len(made.output), pat.index + 1))
+            return made.output[pat.index]
         if isinstance(pat, OpPat):
             own = f"{pat.names[0]}." if pat.names else None
             attrs = {k[len(own) :]: v for k, v in self.case.attrs.items() if own and own in k}
@@ -130,12 +135,15 @@ class NodeMaker:
         return outputs[0]
 
 
-def model_of(graph: Pat, case: Case) -> onnx.ModelProto:
+def model_of(graph: Graph, case: Case) -> onnx.ModelProto:
     """A model of a pattern: inputs x0, x1 … (constants as initialisers), outputs y0 …"""
-    root = graph.options[0] if isinstance(graph, Either) else graph
     outputs = [f"y{i}" for i in range(case.outputs)]
-    maker = NodeMaker(case)
-    maker.node(root, {k: v for k, v in case.attrs.items() if "." not in k}, outputs)
+    maker, attrs = NodeMaker(case), {k: v for k, v in case.attrs.items() if "." not in k}
+    if isinstance(graph, Results):
+        for root, name in zip(graph.roots, outputs, strict=True):
+            maker.node(root, attrs, [name])
+    else:
+        maker.node(graph.options[0] if isinstance(graph, Either) else graph, attrs, outputs)
     arrays = [(i, a) for i, a in enumerate(case.inputs) if a is not None]
     fed = [info(f"x{i}", a) for i, a in arrays if i not in case.const]
     consts = [numpy_helper.from_array(a, f"x{i}") for i, a in arrays if i in case.const]
