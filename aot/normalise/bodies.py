@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bodies of operators that ONNX defines in words: integer products, Dropout at inference, EyeLike,
-BatchNormalization with statistics of the run.
+BatchNormalization with statistics of the run, MeanVarianceNormalization of short floats.
 
 Before: y = MatMulInteger(a, b, az, bz)
 After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>(bz))
@@ -192,6 +192,20 @@ def _batch_norm(b: Body) -> bool:
     return True
 
 
+def _mean_variance(b: Body) -> bool:
+    """Of short floats, in float32: ONNX's own body adds a float32 to them."""
+    value = b.node.inputs[0]
+    if value is None or value.dtype is None or int(value.dtype) not in SHORT:
+        return False
+    axes = b.ints(*attribute(b.node, "axes", (0, 2, 3)))
+    x = b.add("Cast", "i0", to=FLOAT)
+    off = b.add("Sub", x, b.add("ReduceMean", x, axes))
+    root = b.add("Sqrt", b.add("ReduceMean", b.add("Mul", off, off), axes))
+    spread = b.add("Add", root, b.constant(FLOAT, (), [1e-9]))
+    b.add("Cast", b.add("Div", off, spread), to=int(value.dtype), out="o0")
+    return True
+
+
 def is_runtime(node: ir.Node) -> bool:
     """Whether a node whose operator has kernels for constants only needs its body instead."""
     if node.domain or node.op_type != "BatchNormalization":
@@ -200,6 +214,7 @@ def is_runtime(node: ir.Node) -> bool:
     return training or any(array(v) is None for v in node.inputs[1:])
 
 
+SHORT = (10, 16)  # float16, bfloat16
 MICROSOFT = "com.microsoft"
 BODIES: dict[str, Callable[[Body], bool]] = {
     "BatchNormalization": _batch_norm,
@@ -210,6 +225,7 @@ BODIES: dict[str, Callable[[Body], bool]] = {
     "Dropout": _dropout,
     "EyeLike": _eye_like,
     "MatMulInteger": _matmul_integer,
+    "MeanVarianceNormalization": _mean_variance,
     "Multinomial": _multinomial,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,

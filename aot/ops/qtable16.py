@@ -73,7 +73,9 @@ def fitted(real: Array, want: Array, bits: int) -> tuple[Array, Array]:
 def pieces_of(real: Array, want: Array, bits: int, dtype: Any) -> Pieces:
     """The table with pieces of 2^bits codes; those whose codes would be wrong are listed."""
     numbers, found = fitted(real, want, bits)
-    off = np.abs(found - want).reshape(-1, 1 << bits)
+    ends = np.iinfo(dtype)  # beside its last code is none: there the sum would wrap around
+    fits = (found >= ends.min) & (found <= ends.max)
+    off = np.where(fits, np.abs(found - want), 2).reshape(-1, 1 << bits)
     wrong = (off > 0).sum(1)
     budget = want.size // SHARE
     order = np.argsort(wrong, kind="stable")

@@ -139,6 +139,12 @@ def well_typed(proto: onnx.ModelProto, d: Draft) -> bool:
     # What ONNX defines it by mixes types when its own are short.
     strict = "MeanVarianceNormalization" not in {n.op_type for n in d.nodes}
     try:
+        context = onnx.checker.C.CheckerContext()
+        context.ir_version = proto.ir_version
+        context.opset_imports = {o.domain: o.version for o in proto.opset_import}
+        for n in d.nodes:
+            if n.domain != "local" and not captured(n):
+                onnx.checker.check_node(n, context)
         known = onnx.shape_inference.infer_shapes(proto, check_type=True, strict_mode=strict)
     except Exception:
         return False
