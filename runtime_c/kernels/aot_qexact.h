@@ -16,21 +16,37 @@ typedef struct aot_qexact {
     int32_t exp;
 } aot_qexact;
 
+/* How many bits v has below and with its highest 1. */
+AOT_INLINE int32_t aot_qexact_length(uint64_t v) {
+    uint32_t part = (uint32_t)(v >> 32);
+    int32_t n = 32;
+    if (part == 0U) {
+        part = (uint32_t)v;
+        n = 0;
+    }
+    for (int32_t step = 16; step > 0; step >>= 1) {
+        if ((part >> step) != 0U) {
+            part >>= step;
+            n += step;
+        }
+    }
+    return n + (int32_t)part;
+}
+
 /* v * 2^exp. */
 static AOT_NOINLINE AOT_UNUSED aot_qexact aot_qexact_of(uint64_t v, int32_t exp) {
+    const int32_t above = aot_qexact_length(v) - 24;
     aot_qexact r = {0, 0};
-    v = aot_requant_single(v);
     if (v == 0) {
         return r;
     }
-    for (; v >= (uint64_t)1 << 24; v >>= 1) {
-        ++exp;
-    }
-    for (; v < (uint64_t)1 << 23; v <<= 1) {
-        --exp;
-    }
+    v = above > 0 ? aot_requant_drop(v, above) : v << -above;
     r.sig = (uint32_t)v;
-    r.exp = exp;
+    r.exp = exp + above;
+    if (r.sig == UINT32_C(1) << 24) { /* rounded up to one bit more */
+        r.sig >>= 1;
+        ++r.exp;
+    }
     return r;
 }
 

@@ -26,15 +26,10 @@ typedef struct aot_qsoftmax16_params {
     int32_t x_zero, y_zero, lo, hi;
 } aot_qsoftmax16_params;
 
-/* v below 2^48, rounded to the 24 significant bits of a float. */
+/* v rounded to the 24 significant bits of a float. */
 AOT_INLINE uint64_t aot_qsoftmax16_single(uint64_t v) {
-    uint32_t high = (uint32_t)(v >> 24);
-    int32_t n = 0;
-    for (; high != 0U; high >>= 1) {
-        ++n;
-    }
-    v = aot_requant_drop(v, n);
-    return v << n;
+    const int32_t n = aot_qexact_length(v) - 24;
+    return n > 0 ? aot_requant_drop(v, n) << n : v;
 }
 
 /* The value of a code in units of 2^exp of the scale of x. */
