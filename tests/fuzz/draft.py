@@ -82,6 +82,8 @@ def has_nan(array: Array) -> bool:
     return is_float(array) and bool(np.isnan(array.astype(np.float64)).any())
 
 
+#: Operators that ask which of their elements is the largest.
+SORTING = ("ArgMax", "ArgMin", "GlobalMaxPool", "Hardmax", "MaxPool", "TopK")
 RECURRENT = ("RNN", "GRU", "LSTM")
 
 
@@ -90,9 +92,9 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
 
     A window lies within what it moves over, else nobody knows the shape. A variance that may come
     out below zero has no root. onnxruntime alone knows all of recurrent layers, but no NaN.
-    The largest of a NaN and others is either.
+    Where a NaN stands among others that are sorted, nobody says.
     """
-    if node.op_type in ("MaxPool", "GlobalMaxPool") and has_nan(values[node.input[0]]):
+    if node.op_type in SORTING and has_nan(values[node.input[0]]):
         return False
     if node.op_type == "MeanVarianceNormalization":
         axes = next((tuple(a.ints) for a in node.attribute if a.name == "axes"), (0, 2, 3))
