@@ -56,20 +56,28 @@ def every_kind(dtype: type, folder: Path) -> Path:
     total = again(net.add("Add", again(net.add("Relu", made)), x))
     gated = again(net.add("Mul", total, again(net.add("Sigmoid", made), fine)))
     ratio = again(net.add("Div", gated, made))
-    largest = again(net.add("MaxPool", ratio, kernel_shape=[2, 2], strides=[2, 2]))
+    up, down = (np.array([1, 6, k, k], np.int64) for k in (11, 8))
+    larger = again(net.add("Resize", ratio, "", "", up, mode="linear"))
+    same = again(net.add("Resize", larger, "", "", down, mode="cubic"))
+    shares = again(net.add("Softmax", same, axis=1), fine)  # of int16 TFLite's, and another
+    same = again(net.add("Softmax", shares, axis=3), fine * 1.5)
+    largest = again(net.add("MaxPool", same, kernel_shape=[2, 2], strides=[2, 2]))
     mean = again(net.add("AveragePool", largest, kernel_shape=[2, 2], strides=[2, 2]))
     flat = again(net.add("Flatten", net.add("GlobalAveragePool", mean)))
     square = net.dq(np.arange(36, dtype=np.int8).reshape(6, 6), 0.01, np.int8(0))
     dense = net.dq(np.arange(30, dtype=np.int8).reshape(6, 5), 0.01, np.int8(0))
     if dtype is np.int8:  # no codes between a product and the sum
         flat = again(net.add("Add", net.add("MatMul", flat, square), flat))
-    net.q(net.add("HardSwish", again(net.add("MatMul", flat, dense))), step, dtype(0), out="y")
+    flat = again(net.add("HardSwish", again(net.add("MatMul", flat, dense))))
+    net.q(net.add("LogSoftmax", flat), step, dtype(0), out="y")
     onnx.save(net.model(y=dtype), folder / "m.onnx")
     return folder / "m.onnx"
 
 
 @pytest.mark.parametrize("target", sorted(NM))
-@pytest.mark.parametrize(("dtype", "requant"), [(np.int8, "onnx"), (np.int16, "tflite")])
+@pytest.mark.parametrize(
+    ("dtype", "requant"), [(np.int8, "onnx"), (np.int16, "onnx"), (np.int16, "tflite")]
+)
 def test_every_kind_of_layer(target: str, dtype: type, requant: str, tmp_path: Path) -> None:
     need_tools(target)
     names = called(every_kind(dtype, tmp_path), target, requant, tmp_path / "out")
