@@ -14,7 +14,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE.parent / "ops")]
 
-BATCH = 250
+BATCH = 500
 
 
 def parser() -> argparse.ArgumentParser:
