@@ -36,7 +36,7 @@ from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import Case, load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.partition.bodies import select_all  # noqa: E402
-from aot.partition.pattern import Either, Graph, OpPat, Output, Pat, Results, Var  # noqa: E402
+from aot.partition.pattern import Either, Graph, OpPat, Output, Pat, Results, Var, Where  # noqa: E402
 from aot.partition.select import Selected  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.program import Program, Role  # noqa: E402
@@ -104,6 +104,8 @@ class NodeMaker:
         """The name of the value a sub-pattern stands for."""
         if isinstance(pat, Either):
             return self.value(pat.options[0])
+        if isinstance(pat, Where):
+            return self.value(pat.pattern)
         if isinstance(pat, Output):
             first = self.value(pat.op)
             made = next(n for n in self.nodes if n.output[0] == first)
