@@ -15,6 +15,7 @@ from aot.image import Image, measure_image
 from aot.linkmap import flash_parts
 from aot.run import Built, profiled, timed
 from aot.samples import random_sample
+from aot.stack.built import stack_of
 
 #: Characters of a node's name in the list of all calls; its end tells most.
 _TITLE = 80
@@ -63,7 +64,9 @@ class Timing:
 class Board:
     """What a board's image costs: instructions of one run (of each of `runs`), and memory.
 
-    `parts` are the bytes of flash by origin: library, startup, runner, toolchain, padding.
+    `stack` is what was used, by the program around the library too; `stack_bound` what the
+    library's entries use at most, 0 where no compiler said it. `parts` are the bytes of flash by
+    origin: library, startup, runner, toolchain, padding.
     """
 
     instructions: tuple[int, ...]
@@ -71,6 +74,7 @@ class Board:
     image: Image
     arena: int
     stack: int
+    stack_bound: int
     parts: dict[str, int]
 
     @property
@@ -108,6 +112,7 @@ class Board:
             "flash_parts": self.parts,
             "ram": self.ram,
             "stack": self.stack,
+            "stack_bound": self.stack_bound,
             **self.image.record(),
         }
 
@@ -127,6 +132,7 @@ def _board(built: Built, repeat: int) -> Board:
         measure_image(built.program()),
         int(built.manifest["memory"]["arena_bytes"]),
         int(measured["stack"], 16),
+        stack_of(built).bytes,
         flash_parts(built.out / f"{built.name}-runner.map"),
     )
 

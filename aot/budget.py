@@ -32,6 +32,7 @@ def check_budgets(compiled: Compiled, options: Options) -> None:
     _check_board(compiled, options)
     _check_addresses(compiled)
     _check_flash(compiled, options)
+    _check_stack(compiled, options)
     arena = compiled.plan.arena_bytes
     if options.ram is None or arena <= options.ram:
         return
@@ -110,6 +111,17 @@ def _check_flash(compiled: Compiled, options: Options) -> None:
         + (f", code about {code}" if code else ""),
         f"nodes with the most bytes: {', '.join(largest)}",
         "a quantised model has a quarter of a float32 model's constants",
+    )
+
+
+def _check_stack(compiled: Compiled, options: Options) -> None:
+    memory = compiled.manifest["memory"]
+    if options.stack is None or memory["stack_bytes"] <= options.stack:
+        return
+    raise TargetError(
+        f"--stack {options.stack}: the entries may take {memory['stack_bytes']} bytes",
+        f"most of it at {memory['stack_node']} ({memory['stack_kernel']})",
+        "the bound holds for any gcc that optimises; `aotc size OUT` computes that of a build",
     )
 
 

@@ -13,6 +13,7 @@ from aot.errors import BuildError
 from aot.image import measure_image
 from aot.options import Options
 from aot.run import Built
+from aot.stack.built import Stack, stack_of
 
 if TYPE_CHECKING:
     from aot.program import Program
@@ -26,7 +27,8 @@ _HOST, _BOARD = (6000, 1800, 90), (4000, 900, 60)
 @dataclass(frozen=True, slots=True)
 class Size:
     """Bytes. `arena` intermediates and scratch, `io` inputs and outputs, `static` other writable
-    data; `constants` weights, `code` instructions and tables; `macs` of one run."""
+    data; `constants` weights, `code` instructions and tables; `stack` of the entries; `macs` of one
+    run."""
 
     name: str
     arena: int
@@ -36,17 +38,19 @@ class Size:
     code: int
     macs: int
     estimated: bool
+    stack: Stack
 
     def record(self) -> dict[str, Any]:
         """For --json."""
         return {
             **asdict(self),
+            "stack": self.stack.record(),
             "ram": self.arena + self.static,
             "flash": self.constants + self.code,
         }
 
     def text(self) -> str:
-        """Three lines."""
+        """Four lines."""
         about = " (code estimated)" if self.estimated else ""
         return "\n".join(
             (
@@ -55,6 +59,7 @@ class Size:
                 f"{self.static}; inputs and outputs {self.io} apart",
                 f"flash  {self.constants + self.code} bytes: constants {self.constants}, "
                 f"code and tables {self.code}{about}",
+                self.stack.text(),
                 f"MACs   {self.macs}",
             )
         )
@@ -69,7 +74,8 @@ def measure(built: Built) -> Size:
         static = image.data + image.bss + max(0, image.arena - arena)
         code = max(0, image.flash - constants)
         io_bytes = int(memory["io_bytes"])
-        return Size(built.name, arena, io_bytes, static, constants, code, macs, False)
+        stack = stack_of(built)
+        return Size(built.name, arena, io_bytes, static, constants, code, macs, False, stack)
     archive = built.out / "lib" / f"lib{built.name}.a"
     if not archive.is_file():
         raise BuildError(f"{built.out} is not built", hint=f"cmake --build {built.out}")
@@ -85,6 +91,7 @@ def measure(built: Built) -> Size:
         max(0, text + data - constants),
         macs,
         False,
+        stack_of(built),
     )
 
 
@@ -109,6 +116,7 @@ def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> 
         code_estimate(compiled.program, compiled.target),
         sum(c.macs for c in calls),
         True,
+        Stack(0, int(memory["stack_bytes"])),
     )
 
 

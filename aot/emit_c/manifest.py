@@ -12,6 +12,7 @@ from aot.emit_c.constants import place_constants
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
 from aot.program import WAITS, Call, Program, Role, Tensor
+from aot.stack import declare
 from aot.twin import Twin, portable_bytes
 from aot.version import __version__
 
@@ -77,6 +78,7 @@ def manifest_of(
         "memory": {
             **_memory(program, plan, target),
             "portable_arena_bytes": portable_bytes(plan, twins),
+            **declare.record(declare.declared(program, target)),
         },
         "macs": sum(c.macs for c in program.calls),
         "nodes": nodes,

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stack that a bundle declares: a bound known without a compiler, from what kernels took.
+
+`frames.json` holds, for every kernel and family of machines, the most bytes that a function of that
+kernel took, callees included (`python benchmarks/stack.py` measures it again).
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aot.stack.outside import ASSEMBLY, RED_ZONE
+
+if TYPE_CHECKING:
+    from aot.program import Call, Program
+    from aot.target import Target
+
+TABLE = Path(__file__).with_name("frames.json")
+#: Compilers differ: one byte in so many is added to what gcc 12 took.
+MARGIN = 8
+#: Cores without the whole of Thumb-2.
+_THUMB1 = ("cortex-m0", "cortex-m1", "cortex-m23", "armv6-m", "armv6s-m", "armv8-m.base")
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """Bytes of stack that no entry exceeds when gcc optimises; 0 where no table tells.
+
+    `kernel` takes most of it, in the node `node`. `unmeasured` kernels are not in the table: they
+    count as the largest one there, and what they call in a vendor's library does not count.
+    """
+
+    bytes: int
+    kernel: str
+    node: str
+    unmeasured: tuple[str, ...]
+
+
+def family(target: Target) -> str:
+    """The column of the table that is the target's."""
+    if target.arch != "arm":
+        return target.arch
+    if not target.board:
+        return "arm"
+    if target.simd == "mve":
+        return "helium"
+    cpus = [f.partition("=")[2] for f in target.cflags if f.startswith(("-mcpu=", "-march="))]
+    small = any(c.partition("+")[0] in (*_THUMB1, "cortex-m0plus") for c in cpus)
+    return "thumb1" if small else "thumb2"
+
+
+@cache
+def table() -> dict[str, dict[str, int]]:
+    """Family → kernel → bytes."""
+    text = json.loads(TABLE.read_text(encoding="ascii"))
+    found: dict[str, dict[str, int]] = {f: {} for f in text["families"]}
+    for kernel, row in text["kernels"].items():
+        for name, taken in zip(text["families"], row, strict=True):
+            if taken is not None:
+                found[name][kernel] = int(taken)
+    return found
+
+
+def declared(program: Program, target: Target) -> Declared:
+    """The bound of the program's entries on the target."""
+    column = table()[family(target)]
+    if not column:
+        return Declared(0, "", "", ())
+    unmeasured: dict[str, None] = {}
+    word = target.pointer_bits // 8
+    below, call = _below(program, column, word, unmeasured)
+    for state in program.states:
+        unmeasured[state.create.kernel] = None
+    taken = _entries(program, word) + below
+    taken += {"arm": ASSEMBLY, "x86_64": RED_ZONE}.get(target.arch, 0)
+    taken = -(-(taken + taken // MARGIN) // 16) * 16
+    kernel = call.kernel if call else ""
+    node = (call.origin.nodes or (call.kernel,))[-1] if call else ""
+    return Declared(taken, kernel, node, tuple(sorted(unmeasured)))
+
+
+def _entries(program: Program, word: int) -> int:
+    """Bytes of the entries above NAME_execute: they hold pointers to inputs and outputs twice."""
+    ends = max(1, len(program.inputs)) + max(1, len(program.outputs))
+    return 24 * word + 3 * word * ends + 16 * len(program.extents)
+
+
+def _below(
+    program: Program, column: dict[str, int], word: int, unmeasured: dict[str, None]
+) -> tuple[int, Call | None]:
+    """Bytes of the function that makes the calls and of the deepest call, and that call."""
+    most, deepest = 0, None
+    arguments = max((len(c.args) for c in program.calls), default=0)
+    for call in program.calls:
+        inner: Call | None = call
+        if call.bodies:
+            below = [_below(b.program, column, word, unmeasured) for b in call.bodies]
+            taken, inner = max(below, key=lambda b: b[0])
+            taken += 16 * word + 2 * word * (len(call.args) + 1)
+        else:
+            taken = _kernel(call, column, unmeasured)
+        if taken >= most:
+            most, deepest = taken, inner or call
+    return most + 12 * word + word * arguments, deepest
+
+
+def _kernel(call: Call, column: dict[str, int], unmeasured: dict[str, None]) -> int:
+    if call.kernel not in column:
+        unmeasured[call.kernel] = None
+        return max(column.values(), default=0)
+    return column[call.kernel]
+
+
+def record(found: Declared) -> dict[str, Any]:
+    """Keys of the manifest's `memory`."""
+    return {
+        "stack_bytes": found.bytes,
+        "stack_kernel": found.kernel,
+        "stack_node": found.node,
+        "stack_unmeasured": list(found.unmeasured),
+    }

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every kernel takes of the stack, on every family of machines: aot/stack/frames.json.
+
+    python benchmarks/stack.py [--check] [--update] [TARGET …]
+
+Compiles every call of the operators' declared cases, under the options that choose other kernels,
+and of ONNX's node tests, with the optimisation a bundle has. Without a target: all, as many
+compilers as there are. `--update` raises rows and adds new ones, the default writes the table anew;
+`--check` writes nothing and exits 1 if a call takes more than the table says, or has no row.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "conformance")]
+
+import stack_calls  # noqa: E402
+from aot.errors import AotError  # noqa: E402
+from aot.options import Options  # noqa: E402
+from aot.pipeline import partition_model  # noqa: E402
+from aot.program import Call  # noqa: E402
+from aot.stack.declare import TABLE, family, table  # noqa: E402
+from aot.target import Target, load_target  # noqa: E402
+
+#: Targets of each family whose code differs most.
+TARGETS = (
+    *("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac", "rv32imafc", "rv64gc"),
+    *("x86-64", "x86-64-v3", "x86-64-v4", "aarch64-linux", "armv7-linux", "riscv64-linux"),
+)
+Rows = dict[str, dict[str, int]]
+
+
+def node_tests(options: Options) -> Iterator[stack_calls.Lowerable]:
+    """ONNX's node tests that compile: strings, sequences, control flow, data-dependent shapes."""
+    import suite
+
+    for test in (t for t in suite.collect() if t.suite == "node"):
+        with suppress(AotError):
+            model, partition = partition_model(test.model, options)
+            yield stack_calls.Lowerable(test.name, model.graph, partition)
+
+
+def sources() -> Iterator[tuple[Options, list[stack_calls.Lowerable]]]:
+    """Everything there is to lower, by options."""
+    jobs = [j for j in stack_calls.harness.collect() if j.model is not None]
+    for given in stack_calls.OPTIONS:
+        options = Options(**given)
+        cases = stack_calls.lowerable(jobs, options)
+        yield options, cases if given else [*cases, *node_tests(options)]
+
+
+def calls(target: Target, given: Sequence[tuple[Options, Any]]) -> dict[Any, tuple[Target, Call]]:
+    """The distinct calls of a target; strict accuracy means code without vectors."""
+    found: dict[Any, tuple[Target, Call]] = {}
+    for options, cases in given:
+        chip = replace(target, vlen=1) if options.accuracy == "strict" else target
+        own = replace(options, target=target.name)
+        for key, call in stack_calls.distinct(stack_calls.calls_of(cases, chip, own)).items():
+            found.setdefault((chip.vlen, key), (chip, call))
+    return found
+
+
+def measure(target: Target, given: Sequence[tuple[Options, Any]], folder: Path) -> dict[str, int]:
+    """Kernel → bytes, of one target."""
+    found: dict[str, int] = {}
+    every = calls(target, given)
+    for width in sorted({chip.vlen for chip, _ in every.values()}):
+        part = [call for chip, call in every.values() if chip.vlen == width]
+        chip = replace(target, vlen=width)
+        level = "-O2" if target.board else "-O3"
+        for kernel, taken in stack_calls.depths(part, chip, level, folder).items():
+            found[kernel] = max(taken, found.get(kernel, 0))
+    print(f"{target.name}: {len(every)} calls, {len(found)} kernels", flush=True)
+    return found
+
+
+def write(rows: Rows) -> None:
+    """The table, a line per kernel."""
+    families = list(dict.fromkeys(family(load_target(t)) for t in TARGETS))
+    kernels = sorted({k for column in rows.values() for k in column})
+    lines = [
+        f" {json.dumps(k)}: {json.dumps([rows.get(f, {}).get(k) for f in families])}"
+        for k in kernels
+    ]
+    text = f'{{"families": {json.dumps(families)},\n"kernels": {{\n' + ",\n".join(lines) + "\n}}\n"
+    TABLE.write_text(text, encoding="ascii")
+
+
+def faults(rows: Rows, known: Rows) -> list[str]:
+    """What the table does not hold."""
+    found = []
+    for name, column in rows.items():
+        for kernel, taken in sorted(column.items()):
+            row = known.get(name, {}).get(kernel)
+            if row is None or taken > row:
+                found.append(f"{kernel} on {name}: {taken} bytes, the table says {row}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="the stack that kernels take")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--update", action="store_true")
+    parser.add_argument("targets", nargs="*", metavar="TARGET")
+    args = parser.parse_args()
+    given = list(sources())
+    rows: Rows = {f: dict(c) for f, c in table().items()} if args.update else {}
+    for name in args.targets or TARGETS:
+        target = load_target(name)
+        if shutil.which(stack_calls.compiler_of(target)) is None:
+            print(f"{name}: no {stack_calls.compiler_of(target)}")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            column = rows.setdefault(family(target), {})
+            for kernel, taken in measure(target, given, Path(folder)).items():
+                column[kernel] = max(taken, column.get(kernel, 0))
+        if not args.check:
+            write(rows)
+    if not args.check:
+        return 0
+    found = faults(rows, table())
+    print("\n".join(found) or "the table holds")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What kernels take of the stack: every call that a declared case makes, compiled for a target.
+
+Each kernel with its instance constants becomes a function, as in a bundle, and gcc says what it
+takes (see aot/stack/graph.py). Where a bundle's function knows its parameters it takes less, or
+hardly more.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ops")]
+
+import harness  # noqa: E402
+
+from aot import lower as lowering  # noqa: E402
+from aot.emit_c.kernels import collect as headers_of  # noqa: E402
+from aot.emit_c.project import CFLAGS  # noqa: E402
+from aot.errors import AotError  # noqa: E402
+from aot.load import load  # noqa: E402
+from aot.normalise import normalise  # noqa: E402
+from aot.ops.registry import load_all  # noqa: E402
+from aot.options import Options  # noqa: E402
+from aot.partition.bodies import select_all  # noqa: E402
+from aot.pipeline import _load_options as load_options  # noqa: E402
+from aot.program import Arg, Call, Scalar, StateArg  # noqa: E402
+from aot.stack import outside  # noqa: E402
+from aot.stack.graph import CallGraph, deepest, read_graph, short  # noqa: E402
+from aot.target import Target  # noqa: E402
+
+#: Wrappers of one C file.
+BATCH = 60
+#: Options under which other kernels are chosen.
+OPTIONS: tuple[dict[str, Any], ...] = (
+    {},
+    {"objective": "ram"},
+    {"accuracy": "strict"},
+    {"accuracy": "fast"},
+    {"requant": "tflite"},
+)
+
+
+@dataclass(frozen=True)
+class Lowerable:
+    """A case as far as it is the same for every target."""
+
+    label: str
+    graph: Any
+    partition: Any
+
+
+def lowerable(jobs: Sequence[harness.Job], options: Options) -> list[Lowerable]:
+    """The cases, loaded and partitioned."""
+    found = []
+    for job in jobs:
+        backends = [load_all()]
+        model = normalise(load(job.model, load_options(options, backends)))
+        partition = select_all(model.graph, backends)
+        found.append(Lowerable(job.label, model.graph, partition))
+    return found
+
+
+@contextmanager
+def layouts(blocked: bool) -> Iterator[None]:
+    """Lowering in which inputs of the graph arrive with blocked channels, if asked for."""
+    saved = lowering.assign_layouts
+    lowering.assign_layouts = harness._seeded if blocked else saved
+    try:
+        yield
+    finally:
+        lowering.assign_layouts = saved
+
+
+def calls_of(cases: Sequence[Lowerable], target: Target, options: Options) -> Iterator[Call]:
+    """Every call that the cases make on the target, some of them more than once."""
+    for blocked in (False, True) if target.vlen > 1 else (False,):
+        with layouts(blocked):
+            for case in cases:
+                with suppress(AotError):  # what strict accuracy rules out
+                    made = lowering.lower("t", case.graph, case.partition, target, options)
+                    yield from [c for c in made.every_call() if not c.bodies]
+
+
+Key = tuple[object, ...]
+
+
+def distinct(calls: Iterator[Call]) -> dict[Key, Call]:
+    """One call of each signature."""
+    found: dict[Key, Call] = {}
+    for call in calls:
+        kinds = tuple(kind(a) for a in call.args)
+        own = call.params and call.params.ctype
+        found.setdefault((call.kernel, call.header, call.instance, kinds, own), call)
+    return found
+
+
+def kind(arg: Arg | Scalar | StateArg) -> str:
+    """The C type of an argument of the wrapper."""
+    if isinstance(arg, Scalar):
+        return "" if arg.ctype.replace(" ", "") == "void*" else arg.ctype
+    return "const void *" if isinstance(arg, Arg) and arg.access.value == "read" else "void *"
+
+
+def text(calls: Sequence[Call]) -> str:
+    """A C file with a function w<i> per call."""
+    names = headers_of(c.header or f"{c.kernel}.h" for c in calls).direct
+    lines = ["#include <math.h>", "#include <stddef.h>", "#include <stdint.h>"]
+    lines += [f'#include "{n}"' for n in names]
+    for i, call in enumerate(calls):
+        declared, passed = [], []
+        for j, arg in enumerate(call.args):
+            own = kind(arg)
+            passed.append(f"a{j}" if own else "NULL")
+            declared += [f"{own} a{j}"] if own else []
+        if call.params:
+            declared.append(f"const {call.params.ctype} *p")
+            passed.append("p")
+        passed += [str(v) for _, v in call.instance]
+        result = "aot_status" if call.status else "void"
+        lines.append(f"AOT_NOINLINE {result} w{i}({', '.join(declared) or 'void'});")
+        lines.append(f"AOT_NOINLINE {result} w{i}({', '.join(declared) or 'void'}) {{")
+        returned = "return " if call.status else ""
+        lines.append(f"    {returned}{call.kernel}({', '.join(passed)});\n}}")
+    return "\n".join(lines) + "\n"
+
+
+def compile_graph(source: str, target: Target, level: str, folder: Path, cc: str = "") -> CallGraph:
+    """The call graph of a C file, compiled as a bundle is."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "calls.c"
+    file.write_text(source)
+    includes = [f"-I{ROOT}/runtime_c/include", f"-I{ROOT}/runtime_c/kernels"]
+    includes.append(f"-I{ROOT}/runtime_c/src")
+    command = [cc or compiler_of(target), "-std=c99", "-w", level, "-ffp-contract=fast", *CFLAGS]
+    command += [*target.cflags, f"-DAOT_VLEN={target.vlen}", *includes]
+    command += ["-fPIC"] if not target.board else []
+    command += ["-fcallgraph-info=su", "-c", "-o", str(folder / "calls.o"), str(file)]
+    subprocess.run(command, check=True)
+    return read_graph([folder / "calls.ci"])
+
+
+def compiler_of(target: Target) -> str:
+    """The gcc that builds for the target."""
+    return target.compiler or "gcc"
+
+
+def depths(calls: Sequence[Call], target: Target, level: str, folder: Path) -> dict[str, int]:
+    """Kernel → the most bytes that one of its functions takes, callees included.
+
+    Functions that aot/stack/outside.py does not know fail a KeyError.
+    """
+    found: dict[str, int] = {}
+    for first in range(0, len(calls), BATCH):
+        part = calls[first : first + BATCH]
+        graph = compile_graph(text(part), target, level, folder)
+        for i, call in enumerate(part):
+            taken = deepest(graph, f"w{i}", assumed(call.kernel)).bytes
+            found[call.kernel] = max(taken, found.get(call.kernel, 0))
+    return found
+
+
+def assumed(kernel: str) -> Callable[[str], int]:
+    """What a function outside takes; unknown ones are an error."""
+
+    def of(name: str) -> int:
+        taken = outside.of(short(name))
+        if taken < 0:
+            raise KeyError(f"{kernel} calls {name}: aot/stack/outside.py does not know it")
+        return taken
+
+    return of
