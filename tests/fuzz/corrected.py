@@ -140,6 +140,20 @@ def pooled(attrs: dict[str, Any], x: Array) -> tuple[Array, Array, Array]:
     return sums, inside, within
 
 
+class StringNormalizer(Written):
+    """Stop words are whole strings; an empty string stays."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        plain = {b"LOWER": str.lower, b"UPPER": str.upper}
+        change = plain.get(attrs.get("case_change_action", b"NONE"), str)
+        same = str if attrs.get("is_case_sensitive", 0) else str.lower
+        stops = {same(w.decode()) for w in attrs.get("stopwords", [])}
+        words = [str(w) for w in inputs[0].reshape(-1)]
+        kept = [change(w) for w in words if same(w) not in stops] or [""]
+        return np.array(kept, object).reshape([1, -1] if inputs[0].ndim == 2 else [-1])
+
+
 Windows = tuple[list[list[list[int]]], list[tuple[int, int]], list[int]]
 
 
@@ -292,6 +306,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     AveragePool,
     LpPool,
     MatMulNBits,
+    StringNormalizer,
 )
 WIDENED: tuple[type[OpRun], ...] = (
     *(type(name, (Widened,), {}) for name in STEPS),
