@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot import build as tree
-from aot.errors import TargetError, UsageError
+from aot.errors import AotError, TargetError, UsageError
 from aot.options import Options
 from aot.target import Target, load_target
 from aot.version import __version__
@@ -109,12 +109,15 @@ def compile_to(
     """
     from aot.budget import check_budgets
     from aot.emit_c.write import write_bundle
+    from aot.npz import write_bytes
     from aot.pipeline import compile_model
 
     target = load_target(options.target)
     tools = tree.find_tools(target.packages, target.compiler) if configure else None
     change = tree.Tree(out)
     change.check()
+    if isinstance(source, Path) and (out / "bundle").resolve() in source.resolve().parents:
+        raise UsageError(f"{source} lies in {out}/bundle, which is replaced", hint="move the model")
 
     def watch(stage: str, text: Callable[[], str]) -> None:
         if stage == options.dump_after:
@@ -126,14 +129,29 @@ def compile_to(
     with change:
         old = _old_manifest(out)
         write_bundle(compiled.files, out)
-        record = json.dumps(record_of(source, options), indent=1, sort_keys=True) + "\n"
-        (out / tree.RECORD).write_text(record, encoding="utf-8")
+        kept = {**record_of(source, options), "manifest": file_digest(out / _MANIFEST)}
+        record = json.dumps(kept, indent=1, sort_keys=True) + "\n"
+        write_bytes(out / tree.RECORD, record.encode())  # not through a link
         if tools is not None:
             progress("configure")
             tree.configure(out, tools, _toolchain(out, target))
         change.keep()
     tree.drop_products(out, old)
     return compiled
+
+
+_MANIFEST = "bundle/manifest.json"
+
+
+def changed(out: Path) -> str:
+    """Which of the files that aotc wrote to `out` for itself is another now, "" if none is."""
+    try:
+        record = tree.read_json(out / tree.RECORD, "record of a compilation")
+        options_of(record)
+        same = record.get("manifest") in (None, file_digest(out / _MANIFEST))
+    except (AotError, OSError, TypeError, ValueError):
+        return tree.RECORD
+    return "" if same else _MANIFEST
 
 
 def _old_manifest(out: Path) -> Mapping[str, Any]:
@@ -179,14 +197,27 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def _alike(value: Any, default: Any) -> bool:
+    """Whether a stored option has the type of its default (a budget's is None)."""
+    if default is None:
+        return value is None or type(value) is int
+    return type(value) is type(default)
+
+
 def _size(stored: Any) -> Any:
     return tuple(stored) if isinstance(stored, list) else stored
 
 
 def options_of(record: Mapping[str, Any]) -> Options:
     """The Options that OUT/aotc.json remembers."""
-    stored = dict(record.get("options", {}))
-    known = {k: v for k, v in stored.items() if k in Options.__slots__}
+    stored = record.get("options", {})
+    defaults = {k: _plain(v) for k, v in _fields(Options()).items()}
+    if not isinstance(stored, dict):
+        raise AotError(f"{tree.RECORD} is damaged: options is no object")
+    known = {k: v for k, v in stored.items() if k in defaults}
+    for key, value in known.items():
+        if not _alike(value, defaults[key]):
+            raise AotError(f"{tree.RECORD} is damaged: options.{key} is {str(value)[:40]!r}")
     known["backends"] = tuple(known.get("backends", ()))
     shapes = known.get("input_shapes", {})
     known["input_shapes"] = {k: tuple(_size(d) for d in v) for k, v in shapes.items()}

@@ -2,7 +2,8 @@
 """OUT as CMake's build tree: finding the tools, configuring, building.
 
 `Tree` changes an OUT as a transaction: the bundle, CMake's cache and OUT/aotc.json are replaced
-together, and on failure a new OUT disappears and an old one is as it was.
+together, and on failure a new OUT disappears and an old one is as it was. What a run that was
+killed left set aside is put back by the next one.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import os
+import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,8 +25,13 @@ from typing import Any
 from aot import textfile
 from aot.errors import AotError, BuildError
 
+if sys.platform != "win32":
+    import fcntl
+
 RECORD = "aotc.json"
 _PREVIOUS = ".aotc-previous"
+_PARTLY = ".aotc-partly"
+_DONE = ".aotc-done"
 #: What CMake, the makefiles it writes, or a list of its own take for something else.
 _NO_FOLDERS = (";", ":", '"', "\\", "\t", "\n", "\r", "$<", "$(")
 _CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", "Makefile", "build.ninja", "cmake_install.cmake")
@@ -96,12 +104,19 @@ class Tree:
         self._made: list[Path] = []
         self._kept = False
         self._previous = out / _PREVIOUS
+        self._lock = -1
 
     def __enter__(self) -> Tree:
         """Create OUT if need be, check that it is ours to write, and set the old state aside."""
         try:
             self.check()
             self._create()
+            self._take()
+        except OSError as error:
+            self._discard()
+            raise _unwritable(self.out, error) from error
+        try:
+            self._recover()
             self._set_aside()
         except OSError as error:
             self._undo()
@@ -113,9 +128,12 @@ class Tree:
 
     def __exit__(self, *_error: object) -> None:
         if self._kept:
-            shutil.rmtree(self._previous, ignore_errors=True)
+            done = self.out / _DONE
+            os.rename(self._previous, done)  # in one step: half a folder would be put back
+            shutil.rmtree(done, ignore_errors=True)
         else:
             self._undo()
+        self._release()
 
     def check(self) -> None:
         """Fail early, before anything is compiled or touched, if OUT cannot be ours."""
@@ -150,32 +168,87 @@ class Tree:
                 "choose another -o OUT",
             )
 
+    def _take(self) -> None:
+        """One compilation at a time. The lock is the folder itself; it goes with the process."""
+        if sys.platform == "win32":
+            return
+        self._lock = os.open(self.out, os.O_RDONLY)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._release()
+            self._made.clear()  # the other's by now
+            raise BuildError(f"another aotc is writing to {self.out}") from None
+        except OSError:  # a file system without locks
+            self._release()
+
+    def _release(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+        self._lock = -1
+
+    def _recover(self) -> None:
+        """Undo what this run, or one that was killed, has done, and remove what it left."""
+        self._restore()
+        for entry in sorted(self.out.iterdir()):
+            if entry.name == _DONE or entry.name.startswith(".bundle-"):
+                _remove(entry)
+
     def _set_aside(self) -> None:
-        """Move CMake's state away; copy the bundle by hard links (it is replaced atomically)."""
-        shutil.rmtree(self._previous, ignore_errors=True)
-        self._previous.mkdir()
+        """Move CMake's state away; copy the bundle by hard links (it is replaced atomically).
+
+        A run that is killed is undone from what lies here, so every entry is whole, and the folder
+        gets its name when all are there.
+        """
+        partly = self.out / _PARTLY
+        partly.mkdir()
         for name in _CMAKE_STATE:
-            if (self.out / name).exists():
-                os.rename(self.out / name, self._previous / name)
+            if os.path.lexists(self.out / name):
+                os.rename(self.out / name, partly / name)
+        whole = self.out / _DONE
         if (self.out / "bundle").exists():
-            shutil.copytree(
-                self.out / "bundle", self._previous / "bundle", copy_function=_link_or_copy
-            )
+            shutil.copytree(self.out / "bundle", whole, copy_function=_link_or_copy)
+            os.rename(whole, partly / "bundle")
         if (self.out / RECORD).exists():
-            shutil.copy2(self.out / RECORD, self._previous / RECORD)
+            shutil.copy2(self.out / RECORD, whole)
+            os.rename(whole, partly / RECORD)
+        os.rename(partly, self._previous)
+
+    def _discard(self) -> None:
+        """Remove the folders that this run made."""
+        if self._made:
+            shutil.rmtree(self._made[0], ignore_errors=True)
 
     def _undo(self) -> None:
         if self._made:
-            shutil.rmtree(self._made[0], ignore_errors=True)
-            return
-        if not self._previous.is_dir():
-            return
-        with contextlib.suppress(OSError):
+            self._discard()
+        else:
+            with contextlib.suppress(OSError):
+                self._recover()
+        self._release()
+
+    def _restore(self) -> None:
+        """Put back what is set aside; what was not there before goes. May be killed at any moment:
+        doing it again goes on."""
+        if self._previous.is_dir():
             for name in (*_CMAKE_STATE, "bundle", RECORD):
-                _remove(self.out / name)
-            for entry in sorted(self._previous.iterdir()):
+                if not os.path.lexists(self._previous / name):
+                    self._drop(name)
+            os.rename(self._previous, self.out / _PARTLY)
+        partly = self.out / _PARTLY
+        if partly.is_dir():
+            for entry in sorted(partly.iterdir()):
+                self._drop(entry.name)
                 os.rename(entry, self.out / entry.name)
-            self._previous.rmdir()
+            partly.rmdir()
+
+    def _drop(self, name: str) -> None:
+        """Remove an entry of OUT; there is never a part of it under its name."""
+        done = self.out / _DONE
+        _remove(done)
+        if os.path.lexists(self.out / name):
+            os.rename(self.out / name, done)
+            _remove(done)
 
 
 def _link_or_copy(source: str, target: str) -> None:
@@ -212,7 +285,7 @@ def cache_value(out: Path, key: str) -> str:
 def drop_products(out: Path, manifest: Mapping[str, Any]) -> None:
     """Remove what an earlier bundle was built to: a stale program must not be run as the new."""
     name = str(manifest.get("name", ""))
-    if not name:
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name):  # a path would leave OUT
         return
     programs = [f"bin/{name}{kind}{suffix}" for kind in ("", "-trace") for suffix in ("", ".elf")]
     for product in (*programs, f"lib/lib{name}.a", f"lib/lib{name}.so"):
@@ -263,14 +336,23 @@ def build(out: Path, target: str = "", jobs: int = 0) -> None:
 
 
 def _checked(command: list[str], what: str) -> None:
+    pipe = subprocess.PIPE
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, errors="replace", check=False
+        # A group of its own: when aotc is ended, nothing may go on writing to OUT.
+        started = subprocess.Popen(
+            command, stdout=pipe, stderr=pipe, text=True, errors="replace", process_group=0
         )
     except OSError as error:
         raise BuildError(f"{what}: {error.strerror}", command[0]) from error
-    if done.returncode != 0:
-        raise BuildError(what + "\n" + _complaint(done.stdout, done.stderr))
+    try:
+        with started:
+            stdout, stderr = started.communicate()
+    except BaseException:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(started.pid, signal.SIGKILL)
+        raise
+    if started.returncode != 0:
+        raise BuildError(what + "\n" + _complaint(stdout, stderr))
 
 
 def _complaint(stdout: str, stderr: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -156,7 +157,11 @@ class Built:
 
 def open_out(out: Path) -> Built:
     """The bundle in `out`; AotError if aotc wrote none there."""
-    return Built(out, read_json(out / "bundle" / "manifest.json", "bundle"))
+    path = out / "bundle" / "manifest.json"
+    manifest = read_json(path, "bundle")
+    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", str(manifest.get("name"))):
+        raise AotError(f"{path} is not as aotc wrote it", "its name", "compile again")
+    return Built(out, manifest)
 
 
 def start(

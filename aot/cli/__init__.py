@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
@@ -23,6 +24,8 @@ _GLOBAL_FLAGS = ("-v", "--verbose", "-q", "--quiet", "--json")
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 1 (something is at fault) or 2 (usage)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if argv is None:
+        _end_tidily()
     defer_symbolic()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name must not fail for want of a character
@@ -41,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if error.errno in (errno.EPIPE, errno.ENOSPC):
             return _unwritable(error)
         return _unexpected(f"internal error: {type(error).__name__}: {error}", error)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt:  # also by SIGTERM and SIGHUP
         return _fail("interrupted", 1)
     except RecursionError as error:
         return _unexpected("the model nests too deeply", error)
@@ -49,6 +52,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _unexpected("out of memory", error)
     except Exception as error:  # a bug of ours must still end in one short message
         return _unexpected(f"internal error: {type(error).__name__}: {error}", error)
+
+
+def _end_tidily() -> None:
+    """Let the signals that end a program undo what it has begun, once: undoing is not disturbed."""
+    signals = [
+        number
+        for name in ("SIGINT", "SIGTERM", "SIGHUP")
+        if (number := getattr(signal, name, None)) is not None
+        and signal.getsignal(number) is not signal.SIG_IGN  # nohup
+    ]
+
+    def end(_number: int, _frame: object) -> None:
+        for number in signals:
+            signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    for number in signals:
+        signal.signal(number, end)
 
 
 def _flushed(code: int) -> int:

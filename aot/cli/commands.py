@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.cli.compile import Staged, options_of
-from aot.errors import UsageError, one_line
+from aot.errors import AotError, UsageError, one_line
 
 if TYPE_CHECKING:
     from aot.run import Built
@@ -18,8 +18,21 @@ if TYPE_CHECKING:
 
 
 def run_command(name: str, a: argparse.Namespace) -> int:
-    """Dispatch a subcommand."""
-    return _COMMANDS[name](a)
+    """Dispatch a subcommand; what it cannot read of an OUT that was changed is no fault of ours."""
+    try:
+        return _COMMANDS[name](a)
+    except (AotError, OSError):
+        raise
+    except Exception as error:
+        out = Path(getattr(a, "out", "") or getattr(a, "subject", "") or ".")
+        if not (name in _OF_BUNDLES and out.is_dir()):
+            raise
+        from aot.api import changed
+
+        file = changed(out)
+        if not file:
+            raise
+        raise AotError(f"{out / file} is not as aotc wrote it", hint="compile again") from error
 
 
 def _show(a: argparse.Namespace, record: Any, text: str) -> None:
@@ -289,6 +302,7 @@ def _operator(row: dict[str, Any]) -> str:
     return f"{' '.join(row['dtypes'])} {attributes}".strip()
 
 
+_OF_BUNDLES = ("run", "verify", "bench", "size", "report", "disasm")
 _COMMANDS = {
     "run": _run,
     "verify": _verify,

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OUT when aotc is ended in the middle, or finds what it did not write."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from onnx import TensorProto, helper
+
+from aot.build import Tree
+from aot.emit_c.write import write_bundle
+from aot.errors import BuildError
+
+_CHANGES = ("os.", "shutil.", "open")
+
+
+def change(out: Path, text: str, fails: bool = False) -> None:
+    """What a compilation does with OUT; `text` is in every file."""
+    with Tree(out) as tree:
+        write_bundle({"manifest.json": text.encode(), f"src/{text}.c": text.encode()}, out)
+        (out / "aotc.json").write_text(text)
+        (out / "CMakeCache.txt").write_text(text)
+        (out / "CMakeFiles").mkdir()
+        (out / "CMakeFiles" / text).write_text(text)
+        if fails:
+            raise BuildError("no")
+        tree.keep()
+
+
+def state(out: Path) -> dict[str, str]:
+    return {str(p.relative_to(out)): p.read_text() for p in sorted(out.rglob("*")) if p.is_file()}
+
+
+def killed(body: Callable[[], None], step: int) -> bool:
+    """Run `body` in a process that ends without a word at its change number `step`."""
+    pid = os.fork()
+    if pid == 0:
+        count = 0
+
+        def hook(event: str, args: tuple[object, ...]) -> None:
+            nonlocal count
+            if event.startswith(_CHANGES) and event not in ("os.scandir", "os.listdir"):
+                count += 1
+                if count > step:
+                    os._exit(7)
+
+        sys.addaudithook(hook)
+        body()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_killed_at_every_step(tmp_path: Path, fails: bool) -> None:
+    """The bundle is whole at any moment, and the next run goes on from there or undoes it."""
+    change(tmp_path / "a", "old")
+    change(tmp_path / "b", "new")
+    old, new = state(tmp_path / "a"), state(tmp_path / "b")
+    steps = 0
+    while True:
+        out = tmp_path / f"out{steps}"
+        change(out, "old")
+
+        def body(out: Path = out) -> None:
+            try:
+                change(out, "new", fails)
+            except BuildError:
+                os._exit(0)
+
+        if not killed(body, steps):
+            break
+        if (out / "bundle").exists():
+            whole = {k: v for k, v in state(out).items() if k.startswith("bundle")}
+            assert whole in [{k: v for k, v in s.items() if k in whole} for s in (old, new)]
+            assert len(whole) == 2
+        with pytest.raises(BuildError, match="no"):
+            change(out, "third", fails=True)
+        assert state(out) in (old, new), steps
+        steps += 1
+    assert steps > 30
+
+
+def test_killed_while_new(tmp_path: Path) -> None:
+    """A new OUT that somebody's kill left: the next run fills it."""
+    steps = 0
+    out = tmp_path / "out0"
+    while killed(partial(change, out, "new"), steps):
+        change(out, "third")
+        assert set(state(out).values()) == {"third"}
+        assert not [p for p in out.iterdir() if p.name.startswith(".")]
+        steps += 1
+        out = tmp_path / f"out{steps}"
+    assert steps > 10
+
+
+def test_two_at_once(tmp_path: Path) -> None:
+    change(tmp_path, "old")
+    with (
+        pytest.raises(BuildError, match="another aotc is writing"),
+        Tree(tmp_path),
+        Tree(tmp_path),
+    ):
+        pass
+    change(tmp_path, "new")
+    assert set(state(tmp_path).values()) == {"new"}
+
+
+def test_a_bundle_of_another_name_removes_nothing_outside(tmp_path: Path) -> None:
+    """The old manifest says which programs are stale; it might be anybody's."""
+    from aot.build import drop_products
+
+    out = tmp_path / "out"
+    (out / "bin").mkdir(parents=True)
+    (tmp_path / "victim").write_text("x")
+    (out / "bin" / "net").write_text("x")
+    drop_products(out, {"name": "../../victim"})
+    drop_products(out, {"name": "net"})
+    assert (tmp_path / "victim").exists() and not (out / "bin" / "net").exists()
+
+
+def model(path: Path) -> Path:
+    ends = [helper.make_tensor_value_info(n, TensorProto.FLOAT, [2]) for n in "xy"]
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", ends[:1], ends[1:])
+    imports = [helper.make_opsetid("", 21)]
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=imports, ir_version=10).SerializeToString()
+    )
+    return path
+
+
+def test_signals_while_cmake_runs(tmp_path: Path) -> None:
+    """SIGTERM and SIGHUP undo as Ctrl-C does, in a new OUT and in an old one."""
+    source = model(tmp_path / "net.onnx")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    slow = tools / "cmake"
+    slow.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nsleep 100\n")
+    slow.chmod(0o755)
+    old = tmp_path / "old"
+    change(old, json.dumps({"name": "net"}).replace(" ", ""))
+    before = state(old)
+    places = os.environ | {"PATH": f"{tools}:{os.environ['PATH']}"}
+    for number, out in ((signal.SIGTERM, tmp_path / "new" / "out"), (signal.SIGHUP, old)):
+        (tmp_path / "started").unlink(missing_ok=True)
+        words = [sys.executable, "-m", "aot", str(source), "-o", str(out)]
+        running = subprocess.Popen(words, env=places, stderr=subprocess.PIPE, text=True)
+        while not (tmp_path / "started").exists() and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(number)
+        _, said = running.communicate()
+        assert (running.returncode, said) == (1, "aotc: interrupted\n")
+    assert not (tmp_path / "new").exists()
+    assert state(old) == before
+
+
+def test_record_is_not_written_through_a_link(tmp_path: Path) -> None:
+    from aot.cli import main
+
+    source = model(tmp_path / "net.onnx")
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "aotc.json").symlink_to(victim)
+    assert main([str(source), "-o", str(tmp_path / "out"), "--no-configure", "-q"]) == 0
+    assert victim.read_text() == "mine"
+    assert json.loads((tmp_path / "out" / "aotc.json").read_text())["model"] == str(source)
+
+
+def test_model_in_the_folder_that_is_replaced(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from aot.cli import main
+
+    change(tmp_path / "out", "old")
+    source = model(tmp_path / "out" / "bundle" / "net.onnx")
+    assert main([str(source), "-o", str(tmp_path / "out"), "--no-configure"]) == 2
+    assert "is replaced" in capsys.readouterr().err and source.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("bundle/manifest.json", ["run", "--inputs", "in.npz"]),
+        ("bundle/manifest.json", ["report", "-o", "r.html"]),
+        ("bundle/manifest.json", ["size"]),
+        ("bundle/manifest.json", ["verify"]),
+        ("aotc.json", ["verify"]),
+    ],
+)
+@pytest.mark.parametrize("content", ["{}", '{"name": 5, "inputs": 7, "options": []}', "[" * 9999])
+def test_files_of_a_bundle_that_were_changed(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    file: str,
+    words: list[str],
+    content: str,
+) -> None:
+    from aot.cli import main
+
+    monkeypatch.chdir(tmp_path)
+    assert main([str(model(tmp_path / "net.onnx")), "-o", "out", "--no-configure", "-q"]) == 0
+    (tmp_path / "out" / "bin").mkdir()
+    (tmp_path / "out" / "bin" / "net").write_text("")
+    (tmp_path / "out" / file).write_text(content)
+    assert main([words[0], "out", *words[1:]]) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("aotc: ") and "internal error" not in said
+    assert content == "{}" or file.split("/")[-1] in said
