@@ -140,6 +140,56 @@ def pooled(attrs: dict[str, Any], x: Array) -> tuple[Array, Array, Array]:
     return sums, inside, within
 
 
+class ConvTranspose(Written):
+    """Groups of several channels, and a bias for all of them."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x, w = (a.astype(np.float64) for a in inputs[:2])
+        rank, groups = x.ndim - 2, attrs.get("group", 1)
+        one = [1] * rank
+        strides, steps = attrs.get("strides", one), attrs.get("dilations", one)
+        count, each = x.shape[1] // groups, w.shape[1]
+        full = [
+            (x.shape[2 + a] - 1) * strides[a] + (w.shape[2 + a] - 1) * steps[a] + 1
+            for a in range(rank)
+        ]
+        begin, out = uncovered(attrs, x.shape[2:], full)
+        room = [max(f, b + o) for f, b, o in zip(full, begin, out, strict=True)]
+        y = np.zeros([len(x), groups * each, *room])
+        for tap in np.ndindex(*w.shape[2:]):
+            spots = [
+                slice(t * d, t * d + (e - 1) * s + 1, s)
+                for t, d, e, s in zip(tap, steps, x.shape[2:], strides, strict=True)
+            ]
+            for g in range(groups):
+                own = slice(g * count, (g + 1) * count)
+                part = np.einsum("ni...,io->no...", x[:, own], w[(own, slice(None), *tap)])
+                y[(slice(None), slice(g * each, (g + 1) * each), *spots)] += part
+        cut = (slice(b, b + o) for b, o in zip(begin, out, strict=True))
+        y = y[(slice(None), slice(None), *cut)]
+        if len(inputs) > 2 and inputs[2] is not None:
+            y = y + inputs[2].astype(np.float64).reshape(-1, *one)
+        return np.asarray(y).astype(inputs[0].dtype)
+
+
+def uncovered(
+    attrs: dict[str, Any], extents: Sequence[int], full: Sequence[int]
+) -> tuple[list[int], list[int]]:
+    """Where the result of a ConvTranspose begins within all it reaches, and its extents."""
+    rank, auto = len(extents), attrs.get("auto_pad", b"NOTSET").decode()
+    more = attrs.get("output_padding", [0] * rank)
+    out = attrs.get("output_shape")
+    if auto.startswith("SAME") and out is None:
+        out = [e * s for e, s in zip(extents, attrs.get("strides", [1] * rank), strict=True)]
+    if out is None:
+        pads = attrs.get("pads", [0] * (2 * rank))
+        out = [full[a] + more[a] - pads[a] - pads[rank + a] for a in range(rank)]
+        return list(pads[:rank]), out
+    both = [max(0, full[a] + more[a] - out[a]) for a in range(rank)]
+    return [t // 2 if auto == "SAME_UPPER" else t - t // 2 for t in both], list(out)
+
+
 class StringNormalizer(Written):
     """Stop words are whole strings; an empty string stays."""
 
@@ -304,6 +354,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     LpNormalization,
     GlobalLpPool,
     AveragePool,
+    ConvTranspose,
     LpPool,
     MatMulNBits,
     StringNormalizer,
