@@ -4,7 +4,8 @@
 Before: m = ReduceMean(x, [-1]); d = Sub(x, m); v = ReduceMean(Mul(d, d), [-1]);
         y = Add(Mul(Div(d, Sqrt(Add(v, eps))), gamma), beta)
 After:  y = LayerNormalization(x, gamma, beta)
-Without a mean and a beta it is RMSNormalization. The axes must be the last ones.
+Without a mean and a beta it is RMSNormalization. The axes must be the last ones. Both compute in
+float32: a chain on float64 stays as it is.
 Before: e = Exp(Sub(x, ReduceMax(x, [-1]))); y = Div(e, ReduceSum(e, [-1]))      After: Softmax(x)
 """
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 MAX_EPSILON = 0.1
+DOUBLE = 11
 
 
 def norms(edit: Editor, options: LoadOptions) -> None:
@@ -30,7 +32,7 @@ def norms(edit: Editor, options: LoadOptions) -> None:
     for node in edit.graph:
         if node.domain or node.op_type not in ("Div", "Mul") or len(node.inputs) != 2:
             continue
-        if not _softmax(edit, node):
+        if not _softmax(edit, node) and node.outputs[0].dtype != DOUBLE:
             _normalisation(edit, node)
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fuzz.draft import Draft, Reject
@@ -159,6 +161,26 @@ def twice(d: Draft) -> None:
     x = d.floats()
     op = d.word("Sigmoid Exp Relu Tanh Neg")
     d.add(d.word("Add Mul Max"), [d.add(op, [x])[0], d.add(op, [x])[0]])
+
+
+#: Operators, and attributes of which each makes another result.
+ALIKE: tuple[tuple[str, tuple[dict[str, Any], ...]], ...] = (
+    ("LeakyRelu", ({"alpha": 0.1}, {"alpha": 0.4})),
+    ("Elu", ({"alpha": 1.0}, {"alpha": 0.3})),
+    ("Softmax", ({"axis": -1}, {"axis": 0})),
+    ("LogSoftmax", ({"axis": -1}, {"axis": 0})),
+    ("ReduceMax", ({"keepdims": 1}, {"keepdims": 0})),
+    ("Cast", ({"to": 1}, {"to": 11})),
+)
+
+
+@family(0.6)
+def alike(d: Draft) -> None:
+    """An operator twice on one value, with other attributes."""
+    x = d.pick(lambda a: a.dtype == d.dtype and a.ndim > 0 and a.size > 0)
+    op, choices = d.one(*ALIKE)
+    for k in d.rng.permutation(len(choices)):
+        d.add(op, [x], **choices[k])
 
 
 @family(0.6)

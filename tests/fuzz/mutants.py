@@ -154,7 +154,7 @@ MUTANTS = (
         "cse",
         "return node.op_type, len(node.outputs), inputs, attributes, marks",
         "return node.op_type, len(node.outputs), inputs, marks",
-        "several,reduce,softmax",
+        "several,reduce,softmax,alike",
     ),
     rewrite(
         "clips",
