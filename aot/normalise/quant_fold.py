@@ -93,8 +93,7 @@ def _takes_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node]
 
 
 def _is_integer(reader: ir.Node, index: int) -> bool:
-    grouped = reader.op_type == "ConvTranspose" and int(attribute(reader, "group", 1)) != 1
-    if reader.domain or grouped:
+    if reader.domain:
         return False
     if is_recurrent_weight(reader, index):
         return True

@@ -92,8 +92,19 @@ def weights_of(m: Match, axis: int) -> Weights:
     w = codes(m, "w")
     assert m.w.data is not None
     data = np.moveaxis(np.asarray(m.w.data).astype(np.int64), axis, 0)
-    shape = (-1, *[1] * (data.ndim - 1))
-    return Weights(data - w.zero.reshape(shape), w.scale.reshape(-1).astype(np.float32))
+    data = data - w.zero.reshape((-1, *[1] * (data.ndim - 1)))
+    scale, groups = w.scale.reshape(-1).astype(np.float32), groups_of_transposed(m)
+    if groups == 1:
+        return Weights(data, scale)
+    parts = data.reshape(len(data), groups, -1, *data.shape[2:]).swapaxes(0, 1)
+    whole = np.ascontiguousarray(parts).reshape(-1, *parts.shape[2:])
+    return Weights(whole, np.tile(scale, groups) if scale.size > 1 else scale)
+
+
+def groups_of_transposed(m: Match) -> int:
+    """Groups of a ConvTranspose, whose weights have the output channels of one only; else 1."""
+    nodes = (n for n in m.nodes if n.op_type == "ConvTranspose")
+    return next((int(n.attr("group", 1)) for n in nodes), 1)
 
 
 def weights_known(m: Match, axes: tuple[int, ...]) -> Iterator[tuple[bool, str]]:

@@ -14,7 +14,14 @@ from aot.lower_context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.qcases import codes_of, product
 from aot.ops.qcommon import OP, activated, constant_bounds, dequantised, known, quantised
-from aot.ops.qconv import Weights, product_fits, product_of, record_general, weights_known
+from aot.ops.qconv import (
+    Weights,
+    groups_of_transposed,
+    product_fits,
+    product_of,
+    record_general,
+    weights_known,
+)
 from aot.ops.registry import Case
 from aot.ops.requant import rq_of
 from aot.partition.match import Match
@@ -35,15 +42,13 @@ transposed = quantised(
 @transposed.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
-    groups = int(m.conv.attr("group", 1))
-    yield groups == 1, f"group {groups} (needs 1)"
     pad = m.conv.attr("auto_pad", "NOTSET")
     yield pad == "NOTSET", f"auto_pad {pad!r} (needs explicit pads)"
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     yield from constant_bounds(m)
     asked = [*known(m, "x", "y"), *weights_known(m, (1,))]
     yield from asked
-    if groups == 1 and m.w.is_const and all(ok for ok, _ in asked):
+    if m.w.is_const and all(ok for ok, _ in asked):
         yield from product_fits(m, 1)
 
 
@@ -68,7 +73,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
     before = [d * (k - 1) - p for d, k, p in zip(dilations, kernel, pads[:rank], strict=True)]
     strides = [int(s) for s in m.conv.attr("strides", [1] * rank)]
     sizes = {"k": kernel, "s": [1] * rank, "d": dilations, "pad": before, "up": strides}
-    record_general(c, m, turned(found.w), found.bias, 1, sizes)
+    record_general(c, m, turned(found.w), found.bias, groups_of_transposed(m), sizes)
 
 
 @transposed.cases

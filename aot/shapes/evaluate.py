@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -321,7 +322,19 @@ def _identity(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [_need(inputs, 0)]
 
 
+def _gelu(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """Computed in float64; the reference implementation knows it as a function only."""
+    x = _need(inputs, 0)
+    wide = x.astype(np.float64)
+    if str(attribute(node, "approximate", "none")) == "tanh":
+        share = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
+    else:
+        share = np.vectorize(math.erf, otypes=[np.float64])(wide / math.sqrt(2))
+    return [(0.5 * wide * (1 + share)).astype(x.dtype)]
+
+
 RULES: dict[str, Rule] = {
+    "Gelu": _gelu,
     "Add": _binary(np.add),
     "Sub": _binary(np.subtract),
     "Mul": _binary(np.multiply),
