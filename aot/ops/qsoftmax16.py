@@ -121,7 +121,8 @@ def _to_tflite(c: LowerContext, m: Match) -> None:
         m.x,
         c.const(tflite_table(np.exp, -TFLITE_RANGE, 0), "exps"),
         c.const(tflite_table(lambda v: 1 / (1 + v), 0, 1), "overs"),
-        c.params(outer=outer, axis=extent, inner=inner, mult=mult, shift=shift),
+        c.params(outer=outer, inner=inner, mult=mult, shift=shift),
+        instance={"AXIS": extent},
         inplace=[(m.y, m.x)],
     )
 
