@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -14,7 +15,9 @@ import pytest
 import aot
 from quant_graphs import Net
 from targets.images import ROOT, need_tools
+from targets.quant_kinds import KINDS, kernels, network, still_float
 
+FULL = bool(os.environ.get("AOT_FULL"))
 DIGITS = ROOT / "examples" / "digits"
 ARM = "arm-none-eabi-nm"
 NM = {"cortex-m0": ARM, "cortex-m3": ARM, "rv32imac": "riscv64-unknown-elf-nm"}
@@ -81,6 +84,36 @@ def every_kind(dtype: type, folder: Path) -> Path:
 def test_every_kind_of_layer(target: str, dtype: type, requant: str, tmp_path: Path) -> None:
     need_tools(target)
     names = called(every_kind(dtype, tmp_path), target, requant, tmp_path / "out")
+    assert not [n for n in names if ROUTINE.search(n)], names
+
+
+def is_float(kernel: str) -> bool:
+    return "f32" in kernel or "quantize" in kernel
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.uint16])
+def test_every_operator_on_codes(dtype: type) -> None:
+    if dtype is np.uint16 and not FULL:
+        pytest.skip("AOT_FULL=1 compiles these too")
+    wanted = [k for k in KINDS if k not in still_float(dtype)]
+    assert not [k for k in kernels(network(wanted, dtype)) if is_float(k)]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_those_that_are_float_are_named(dtype: type) -> None:
+    for kind in still_float(dtype):
+        assert any(is_float(k) for k in kernels(network([kind], dtype))), kind
+
+
+@pytest.mark.parametrize("target", sorted(NM))
+@pytest.mark.parametrize("dtype", [np.int8, np.int16])
+def test_no_operator_calls_a_routine(target: str, dtype: type, tmp_path: Path) -> None:
+    if (target, dtype) != ("cortex-m3", np.int16) and not FULL:
+        pytest.skip("AOT_FULL=1 links all of them")
+    need_tools(target)
+    wanted = [k for k in KINDS if k not in still_float(dtype)]
+    onnx.save(network(wanted, dtype), tmp_path / "m.onnx")
+    names = called(tmp_path / "m.onnx", target, "onnx", tmp_path / "out")
     assert not [n for n in names if ROUTINE.search(n)], names
 
 

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ArgMax and ArgMin of 16-bit codes: codes have the order of the numbers they stand for.
+
+Normalisation takes the conversion away before 8-bit codes only (runtimes lack the operators for 16
+bits), here the pattern takes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+import aot.ops.reduce  # noqa: F401 - the patterns used here
+from aot.dtypes import S16, U16
+from aot.lower_context import LowerContext
+from aot.ops.qcases import codes_of, scale, zero
+from aot.ops.qcommon import OP, codes, dequantised, known
+from aot.ops.registry import Case, case, portable
+from aot.partition.match import Match
+from aot.vendor.backend import Pattern
+
+
+def _declare(op_type: str) -> Pattern:
+    """The pattern of ArgMax or ArgMin."""
+    own = next(p for p in portable.patterns if p.name == op_type)
+    graph = getattr(OP, op_type)(dequantised("x"), _outputs=["op"])
+    name = f"q{op_type.lower()}16"
+    made = Pattern(name, graph, "c", attrs=dict(own.attrs), folder=Path(__file__).parent)
+    portable.patterns.append(made)
+
+    def inner(m: Match) -> Match:
+        return Match((m.op.ir,), {"x": m.x, "y": m.y}, {}, m.attrs, ("y",))
+
+    @made.check
+    def supported(m: Match) -> Iterator[tuple[bool, str]]:
+        asked = list(known(m, "x", types=(S16, U16)))
+        yield from asked
+        if all(ok for ok, _ in asked):
+            tiny = codes(m, "x").s < np.finfo(np.float32).tiny
+            yield not tiny, "a scale so small that different codes are one number"
+            for reason in own.refusals(inner(m)):
+                yield False, reason
+
+    @made.lower
+    def on_codes(c: LowerContext, m: Match) -> None:
+        own.record(c, inner(m))
+
+    @made.cases
+    def cases() -> Iterator[Case]:
+        for dtype in ("int16", "uint16"):
+            x, kind = codes_of(3, 9, 4, dtype=dtype), (scale(3e-4), zero(7, dtype))
+            yield case(x, *kind, const=(1, 2), axis=1)
+            yield case(x // 9000, *kind, const=(1, 2), axis=1, keepdims=0, select_last_index=1)
+
+    return made
+
+
+PATTERNS = {op_type: _declare(op_type) for op_type in ("ArgMax", "ArgMin")}
