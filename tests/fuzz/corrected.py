@@ -81,6 +81,16 @@ class LogSoftmax(Written):
         return np.asarray(moved - np.log(total)).astype(inputs[0].dtype)
 
 
+class Erf(Written):
+    """All digits of a float64."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        del attrs
+        x = inputs[0].astype(np.float64)
+        return np.array([math.erf(v) for v in x.ravel()]).reshape(x.shape).astype(inputs[0].dtype)
+
+
 class GlobalMaxPool(Written):
     """The largest of each channel, whatever the rank."""
 
@@ -349,6 +359,7 @@ STEPS = (
 ).split()
 WRITTEN: tuple[type[OpRun], ...] = (
     LRN,
+    Erf,
     GlobalMaxPool,
     LogSoftmax,
     LpNormalization,
@@ -362,7 +373,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
 WIDENED: tuple[type[OpRun], ...] = (
     *(type(name, (Widened,), {}) for name in STEPS),
     type("TreeEnsemble", (Widened,), {"op_domain": "ai.onnx.ml"}),
-    MatMulNBits,
+    *(c for c in WRITTEN if c.__name__ not in STEPS),
 )
 
 

@@ -292,3 +292,24 @@ def on_codes(d: Draft) -> None:
         d.errors[y] = max(d.errors.get(y, 0.0), 1.0)
     else:
         d.add(op, [x, w, az, bz] if d.chance(0.7) else [x, w], **attrs)
+
+
+@family(0.5)
+def fine_bias(d: Draft) -> None:
+    """A product whose codes are its sums: a bias that is one off shows, though floats say less."""
+    if d.wild or d.float_ != "float32" or d.opset < 19:
+        raise Reject
+    k, n, rows = d.upto(2, 9), d.one(1, 3, 8, 17), d.upto(1, 4)
+    x_step, w_step = (np.float32(2.0 ** -d.upto(2, 7)) for _ in "xw")
+    zero = d.const(np.array(0, np.int8))
+    x = d.feed((d.rng.integers(-9, 10, [rows, k]) * x_step).astype(np.float32))
+    scale = d.const(x_step)
+    real = d.add("DequantizeLinear", [*d.add("QuantizeLinear", [x, scale, zero]), scale, zero])[0]
+    codes = d.rng.integers(-3, 4, [n, k]).astype(np.int8)
+    w = d.add("DequantizeLinear", [d.const(codes), d.const(w_step), zero])[0]
+    whole = d.rng.integers(-40, 41, n) * (x_step * w_step)
+    bias = np.nextafter(whole.astype(np.float32), np.float32(d.one(0, 1)), dtype=np.float32)
+    y = d.add("Gemm", [real, w, d.const(bias)], transB=1)[0]
+    unit = d.const(np.float32(x_step * w_step * d.one(1, 1, 2)))
+    ends = [unit, d.const(np.array(0, d.one(np.int8, np.int8, np.uint8)))]
+    d.add("DequantizeLinear", [*d.add("QuantizeLinear", [y, *ends]), *ends])
