@@ -60,10 +60,10 @@ WIDE: list[tuple[type, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 
 def test_16_bit_codes_are_those_of_float32(tmp_path: Path) -> None:
     """Random codes of the whole range and of its ends, factors that no float32 holds."""
-    net, feeds = Net(), {}
+    net, feeds, rng = Net(), {}, np.random.default_rng(16)
     for k, (dtype, shape, size, attrs) in enumerate(WIDE):
         info, zero = np.iinfo(dtype), dtype(5 if dtype is np.int16 else 30000)
-        x = RNG.integers(info.min, info.max, shape, endpoint=True)
+        x = rng.integers(info.min, info.max, shape, endpoint=True)
         x[:, 0], x[:, 1, :4] = np.where(x[:, 0] % 2, info.max, info.min), info.max
         feeds[f"x{k}"] = x.astype(dtype)
         net.inputs[f"x{k}"] = (np.dtype(dtype), shape)
