@@ -183,7 +183,12 @@ MUTANTS = (
         "power",
     ),
     rewrite("unroll", "range(steps)", "range(max(1, steps - 1))", "loop,scan"),
-    rewrite("quant_bias", "codes = np.rint(steps)", "codes = np.floor(steps)", "qdq,fine_bias"),
+    rewrite(
+        "quant_bias",
+        "if np.any(np.abs(steps - codes) > CLOSE) or np.any(",
+        "if np.any(",
+        "qdq,fine_bias",
+    ),
     rewrite("quant_signed", "OFFSET = 128", "OFFSET = 127", "qdq"),
     Mutant(
         "aot/ops/slice.py",
