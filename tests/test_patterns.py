@@ -13,7 +13,7 @@ from onnx import helper
 
 from aot.errors import BackendError
 from aot.options import Options
-from aot.partition.pattern import either, match_at, repeat, trace, typed
+from aot.partition.pattern import const, either, match_at, repeat, trace, typed
 from aot.partition.select import select
 from aot.pipeline import partition_model
 from aot.vendor.backend import Backend
@@ -287,12 +287,28 @@ def test_three_commuting_inputs_match_in_every_order() -> None:
         (lambda op, x: ghost, "ghost"),  # noqa: F821
         (lambda op, x: op.Relu(x, _output=["r"]), "_output is neither"),
         (lambda op, x: op.Relu(typed(x, dtype="fp32")), "no dtype is called fp32"),
+        (
+            lambda op, x: op.Relu(typed(x, rank=2, shape=[1, 2, 3])),
+            "rank 2 and 3 axes",
+        ),
+        (lambda op, x: op.Relu(typed(x, rank=-1)), "no value has rank -1"),
+        (lambda op, x: op.Relu(typed(x, shape=[2, -1])), "no value has the shape [2, -1]"),
+        (lambda op, x: op.Relu(either()), "either() of nothing"),
+        (lambda op, x: op.Relu(const(x, "abc")), "'abc' is no number"),
+        (lambda op, x: op.Conv(x, _optional=2), "_optional=2 of 1 inputs"),
     ],
 )
 def test_patterns_that_cannot_be_meant_name_the_vendor(function, problem) -> None:
     function.__name__ = "strange"
     with pytest.raises(BackendError, match=rf"^acme\.strange: .*{re.escape(problem)}"):
         Backend("acme").pattern(function)
+
+
+def test_backends_that_cannot_be_meant(tmp_path: Path) -> None:
+    with pytest.raises(BackendError, match="cannot be called 'Bad Name'"):
+        Backend("Bad Name")
+    with pytest.raises(BackendError, match=f"acme: no acme.c in {tmp_path}"):
+        Backend("acme", sources=("acme.c",), folder=tmp_path)
 
 
 def test_a_pattern_function_that_raises_at_a_node_names_it() -> None:

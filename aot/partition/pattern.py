@@ -95,6 +95,8 @@ class Builder:
         ) -> OpPat:
             if odd := next((a for a in attrs if a.startswith("_")), ""):
                 raise ValueError(f"{odd} is neither _outputs, _optional nor _domain")
+            if not -1 <= _optional <= len(inputs):
+                raise ValueError(f"_optional={_optional} of {len(inputs)} inputs")
             domain = self._domain if _domain is None else _domain
             named = tuple(_outputs or ())
             wanted = tuple(attrs.items())
@@ -109,6 +111,8 @@ class Builder:
 
 def either(*options: Pat) -> Either:
     """A pattern that matches the first fitting of `options`."""
+    if not options:
+        raise ValueError("either() of nothing matches nothing")
     return Either(options)
 
 
@@ -142,6 +146,8 @@ def const(pattern: Pat, value: Any = None, rtol: float = 0.0) -> Where:
     """
     if value is None:
         return Where(pattern, lambda v: v.const_value is not None, "constant")
+    if not callable(value) and _kind(value) not in "biufV":
+        raise ValueError(f"const: {value!r} is no number and no function")
 
     def holds(v: ir.Value) -> bool:
         import numpy as np
@@ -151,12 +157,21 @@ def const(pattern: Pat, value: Any = None, rtol: float = 0.0) -> Where:
         data = v.const_value.numpy()
         if callable(value):
             return bool(value(data))
+        if data.dtype.kind in "OSU":  # texts
+            return False
         wanted = np.asarray(value).astype(data.dtype)
         if not rtol:
             return bool(np.all(data == wanted))
         return bool(np.all(np.isclose(data, wanted, rtol=rtol, atol=0.0)))
 
     return Where(pattern, holds, "constant with a given value")
+
+
+def _kind(value: Any) -> str:
+    """NumPy's letter for the type of a value."""
+    import numpy as np
+
+    return str(np.asarray(value).dtype.kind)
 
 
 def typed(
@@ -169,6 +184,11 @@ def typed(
     wanted = "" if dtype is None else str(dtype)
     if wanted not in ("", *(str(d) for d in ALL)):
         raise ValueError(f"typed: no dtype is called {wanted}")
+    if rank is not None and (rank < 0 or (shape is not None and len(shape) != rank)):
+        of = "" if shape is None else f" and {len(shape)} axes"
+        raise ValueError(f"typed: no value has rank {rank}{of}")
+    if any(size is not None and size < 0 for size in shape or ()):
+        raise ValueError(f"typed: no value has the shape {list(shape or ())}")
 
     def holds(v: ir.Value) -> bool:
         from aot.partition.match import ValueRef

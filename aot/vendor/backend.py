@@ -21,6 +21,7 @@ that returns call records, and optionally a layout rule, a cost and test cases:
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -238,9 +239,18 @@ class Backend:
     _region: RegionLowering | None = None
 
     def __post_init__(self) -> None:
-        """The folder is where the backend was written, unless it says otherwise."""
+        """The folder is where the backend was written, unless it says otherwise.
+
+        Raises BackendError for a name that the command line and C cannot have, and for a source
+        that is not there.
+        """
+        if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", self.name):
+            raise BackendError(f"a backend cannot be called {self.name!r}: no identifier")
         if self.folder is None:
             self.folder = Path(sys._getframe(2).f_code.co_filename).parent
+        for source in self.sources:
+            if not (self.folder / source).is_file():
+                raise BackendError(f"backend {self.name}: no {source} in {self.folder}")
 
     def pattern(self, function: Callable[..., Any]) -> Pattern:
         """Decorator: adds the pattern a function describes; its name is the function's."""
