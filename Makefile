@@ -14,7 +14,8 @@ APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev libop
   gcc-i686-linux-gnu libc6-dev-i386-cross
 JOBS   ?= 2
 
-.PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean fuzz
+.PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean fuzz \
+  coverage stack
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -78,6 +79,12 @@ bench: $(VENV)/.test ## measure again and rewrite the tables of benchmarks/READM
 
 hostile: $(VENV)/.test ## compile every hostile model of tests/hostile (about half an hour)
 	$(PY) tests/hostile/run.py --jobs $(JOBS)
+
+coverage: $(VENV)/.test ## branch coverage of runtime_c by the tests that run here; 95 % or it fails
+	$(PY) tests/branches.py
+
+stack: $(VENV)/.test ## measure what kernels take of the stack again: aot/stack/frames.json (an hour)
+	$(PY) benchmarks/stack.py
 
 SECONDS ?= 600
 fuzz-loader: $(VENV)/.test ## coverage-guided fuzzing of the loader; SECONDS=N, findings in build/fuzz

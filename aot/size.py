@@ -13,7 +13,7 @@ from aot.errors import BuildError
 from aot.image import measure_image
 from aot.options import Options
 from aot.run import Built
-from aot.stack.built import Stack, stack_of
+from aot.stack.built import Stack, checked, stack_of
 
 if TYPE_CHECKING:
     from aot.program import Program
@@ -74,7 +74,7 @@ def measure(built: Built) -> Size:
         static = image.data + image.bss + max(0, image.arena - arena)
         code = max(0, image.flash - constants)
         io_bytes = int(memory["io_bytes"])
-        stack = stack_of(built)
+        stack = checked(stack_of(built), built)
         return Size(built.name, arena, io_bytes, static, constants, code, macs, False, stack)
     archive = built.out / "lib" / f"lib{built.name}.a"
     if not archive.is_file():
@@ -91,7 +91,7 @@ def measure(built: Built) -> Size:
         max(0, text + data - constants),
         macs,
         False,
-        stack_of(built),
+        checked(stack_of(built), built),
     )
 
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every kernel takes of the stack, on every family of machines: aot/stack/frames.json.
 
-    python benchmarks/stack.py [--check] [--update] [TARGET …]
+    python benchmarks/stack.py [--check|--update|--missing] [TARGET …]
 
 Compiles every call of the operators' declared cases, under the options that choose other kernels,
 and of ONNX's node tests, with the optimisation a bundle has. Without a target: all, as many
-compilers as there are. `--update` raises rows and adds new ones, the default writes the table anew;
-`--check` writes nothing and exits 1 if a call takes more than the table says, or has no row.
+compilers as there are. `--update` raises rows and adds new ones, `--missing` only looks at kernels
+that have no row, the default writes the table anew; `--check` writes nothing and exits 1 if a call
+takes more than the table says, or has no row.
 """
 
 from __future__ import annotations
@@ -42,13 +43,15 @@ Rows = dict[str, dict[str, int]]
 
 
 def node_tests(options: Options) -> Iterator[stack_calls.Lowerable]:
-    """ONNX's node tests that compile: strings, sequences, control flow, data-dependent shapes."""
+    """Models, and ONNX's node tests that compile: strings, control flow, extents of the data."""
     import suite
 
-    for test in (t for t in suite.collect() if t.suite == "node"):
+    from stack_models import models
+
+    for proto in (*models(), *(t.model for t in suite.collect() if t.suite == "node")):
         with suppress(AotError):
-            model, partition = partition_model(test.model, options)
-            yield stack_calls.Lowerable(test.name, model.graph, partition)
+            model, partition = partition_model(proto, options)
+            yield stack_calls.Lowerable(proto.graph.name, model.graph, partition)
 
 
 def sources() -> Iterator[tuple[Options, list[stack_calls.Lowerable]]]:
@@ -71,10 +74,12 @@ def calls(target: Target, given: Sequence[tuple[Options, Any]]) -> dict[Any, tup
     return found
 
 
-def measure(target: Target, given: Sequence[tuple[Options, Any]], folder: Path) -> dict[str, int]:
-    """Kernel → bytes, of one target."""
+def measure(
+    target: Target, given: Sequence[tuple[Options, Any]], folder: Path, known: dict[str, int]
+) -> dict[str, int]:
+    """Kernel → bytes, of one target; not of those `known`."""
     found: dict[str, int] = {}
-    every = calls(target, given)
+    every = {k: c for k, c in calls(target, given).items() if c[1].kernel not in known}
     for width in sorted({chip.vlen for chip, _ in every.values()}):
         part = [call for chip, call in every.values() if chip.vlen == width]
         chip = replace(target, vlen=width)
@@ -112,10 +117,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="the stack that kernels take")
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--update", action="store_true")
+    parser.add_argument("--missing", action="store_true")
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     args = parser.parse_args()
     given = list(sources())
-    rows: Rows = {f: dict(c) for f, c in table().items()} if args.update else {}
+    kept = args.update or args.missing
+    rows: Rows = {f: dict(c) for f, c in table().items()} if kept else {}
     for name in args.targets or TARGETS:
         target = load_target(name)
         if shutil.which(stack_calls.compiler_of(target)) is None:
@@ -123,7 +130,8 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             column = rows.setdefault(family(target), {})
-            for kernel, taken in measure(target, given, Path(folder)).items():
+            known = dict(column) if args.missing else {}
+            for kernel, taken in measure(target, given, Path(folder), known).items():
                 column[kernel] = max(taken, column.get(kernel, 0))
         if not args.check:
             write(rows)

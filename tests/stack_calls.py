@@ -163,8 +163,15 @@ def depths(calls: Sequence[Call], target: Target, level: str, folder: Path) -> d
         graph = compile_graph(text(part), target, level, folder)
         for i, call in enumerate(part):
             taken = deepest(graph, f"w{i}", assumed(call.kernel)).bytes
+            taken += pushed(call) if target.arch == "arm" else 0
             found[call.kernel] = max(taken, found.get(call.kernel, 0))
     return found
+
+
+def pushed(call: Call) -> int:
+    """Bytes that assembly of the call's headers may push."""
+    files = headers_of([call.header or f"{call.kernel}.h"]).files.values()
+    return outside.ASSEMBLY if any(b'"push {' in text for text in files) else 0
 
 
 def assumed(kernel: str) -> Callable[[str], int]:

@@ -109,21 +109,26 @@ class Stack:
 def stack_of(built: Built) -> Stack:
     """The stack of a build. Without call graphs what the manifest declares.
 
-    Raises BuildError if there is no bound, or the build was optimised and takes more than declared.
+    Raises BuildError if there is no bound.
     """
     declared = int(built.manifest["memory"].get("stack_bytes", 0))
     if not graphs(built):
         return Stack(0, declared)
-    worst = bounds(built)[0]
-    if worst.bytes > declared > 0 and optimised(built):
-        taken = f"{worst.bytes} bytes of stack"
-        raise BuildError(
-            f"{worst.entry} may take {taken}, the manifest declares {declared}",
-            " -> ".join(worst.functions[-4:]),
-            "the declared bound is of gcc 12 with -O2 or -O3",
-        )
-    unknown = tuple(dict.fromkeys(n for b in bounds(built) for n in b.unknown))
+    found = bounds(built)
+    worst = found[0]
+    unknown = tuple(dict.fromkeys(n for b in found for n in b.unknown))
     return Stack(worst.bytes, declared, worst.entry, worst.functions, unknown)
+
+
+def checked(stack: Stack, built: Built) -> Stack:
+    """`stack`; BuildError if the build was optimised and takes more than its manifest declares."""
+    if stack.bytes > stack.declared > 0 and optimised(built):
+        raise BuildError(
+            f"{stack.entry} may take {stack.bytes} bytes of stack, declared are {stack.declared}",
+            " -> ".join(stack.chain[-4:]),
+            "the manifest's bound is of gcc 12 with -O2 or -O3",
+        )
+    return stack
 
 
 def optimised(built: Built) -> bool:

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aot.stack.outside import ASSEMBLY, RED_ZONE
+from aot.stack.outside import RED_ZONE
 
 if TYPE_CHECKING:
     from aot.program import Call, Program
@@ -76,7 +76,7 @@ def declared(program: Program, target: Target) -> Declared:
     for state in program.states:
         unmeasured[state.create.kernel] = None
     taken = _entries(program, word) + below
-    taken += {"arm": ASSEMBLY, "x86_64": RED_ZONE}.get(target.arch, 0)
+    taken += RED_ZONE if target.arch == "x86_64" else 0
     taken = -(-(taken + taken // MARGIN) // 16) * 16
     kernel = call.kernel if call else ""
     node = (call.origin.nodes or (call.kernel,))[-1] if call else ""

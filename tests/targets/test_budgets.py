@@ -54,14 +54,16 @@ def test_a_stack_that_is_enough_and_ones_that_are_not(
     need_tools("cortex-m4")
     assert main(compile_words(tmp_path / "o", "--stack", "100", "--no-configure")) == 1
     assert "--stack 100: the entries and a kernel need 192 bytes" in capsys.readouterr().err
-    bundle = aot.compile(DIGITS, tmp_path / "o", target="cortex-m4", stack=1024).build()
-    assert "aot_stack_top - 1024" in (bundle.out / "bundle/board/link.ld").read_text()
+    assert main(compile_words(tmp_path / "o", "--stack", "1000", "--no-configure")) == 1
+    error = capsys.readouterr().err
+    assert "--stack 1000: the entries may take 1" in error
+    assert "most of it at fc (aot_gemm_f32)" in error and "`aotc size OUT`" in error
+    bundle = aot.compile(DIGITS, tmp_path / "o", target="cortex-m4", stack=1536).build()
+    assert "aot_stack_top - 1536" in (bundle.out / "bundle/board/link.ld").read_text()
     assert main(["bench", str(bundle.out), "--json", str(tmp_path / "b.json")]) == 0
-    assert json.loads((tmp_path / "b.json").read_text())["stack"] < 1024
-    aot.compile(DIGITS, tmp_path / "o", target="cortex-m4", stack=200)
-    command = ["cmake", "--build", str(tmp_path / "o")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode != 0 and "frame" in done.stdout + done.stderr
+    record = json.loads((tmp_path / "b.json").read_text())
+    assert record["stack"] < record["stack_bound"] + 256 < 1024
+    assert "frame-larger-than=1280" in (bundle.out / "bundle/CMakeLists.txt").read_text()
 
 
 @pytest.mark.parametrize("option", ["flash", "stack", "ram"])
