@@ -4,12 +4,12 @@
 static aot_status net_loop_n(unsigned char *arena, …) {
     const unsigned char *from[2];                 what the body reads: its inputs
     unsigned char *to[1];                         where it writes: its outputs
-    memcpy(arena + 64, in[0], 16);                the first value of a state
+    (void)memcpy(arena + 64, in[0], 16);                the first value of a state
     for (i = 0; i < steps && go != 0; ++i) {
         from[1] = in[1] + (size_t)i * 12;         what is scanned moves on
         REGION(net_body_n(arena + 64, from, to));
     }
-    memcpy(out[0], arena + 64, 16);               its last value
+    (void)memcpy(out[0], arena + 64, 16);               its last value
 """
 
 from __future__ import annotations
@@ -190,5 +190,5 @@ def _copies(s: Spelling, call: Call, body: Body, first: bool) -> list[str]:
         outer = _place(s, call, before if first else after)
         ends = (own, outer) if first else (outer, own)
         if nbytes:
-            lines.append(f"    memcpy({', '.join(ends)}, {nbytes});")
+            lines.append(f"    (void)memcpy({', '.join(ends)}, {nbytes});")
     return lines

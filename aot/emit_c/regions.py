@@ -258,7 +258,7 @@ def _call_twin(
     for i, place in enumerate(places):
         if i in moved:
             size = program.tensors[twin.outputs[i]].nbytes
-            lines.append(f"    memcpy({place}, to[{i}], {size});")
+            lines.append(f"    (void)memcpy({place}, to[{i}], {size});")
     for index in _border_calls(program, twin) if program is root else ():
         lines.append(f"    STEP({index}, (void)0); /* for the trace build */")
     return lines, declared

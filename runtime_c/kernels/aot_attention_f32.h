@@ -86,9 +86,9 @@ AOT_INLINE void aot_attention_f32_pack_v(float *w, const float *v, int32_t b, in
                                          int32_t width, const aot_attention_f32_params *p) {
     int32_t t;
     for (t = 0; t < p->skv; ++t, w += width) {
-        memcpy(w, v + t * p->v_step[2] + b * AOT_VLEN, (size_t)cols * sizeof(float));
+        (void)memcpy(w, v + t * p->v_step[2] + b * AOT_VLEN, (size_t)cols * sizeof(float));
         if (cols < width) {
-            memset(w + cols, 0, (size_t)(width - cols) * sizeof(float));
+            (void)memset(w + cols, 0, (size_t)(width - cols) * sizeof(float));
         }
     }
 }
@@ -138,7 +138,7 @@ AOT_INLINE void aot_attention_f32_show(const aot_attention_f32_head *h, const fl
                                        const aot_attention_f32_params *p, int32_t i, int QK,
                                        int now) {
     if (QK == now) {
-        memcpy(h->qk + (ptrdiff_t)i * p->skv, s, (size_t)p->skv * sizeof(float));
+        (void)memcpy(h->qk + (ptrdiff_t)i * p->skv, s, (size_t)p->skv * sizeof(float));
     }
 }
 
@@ -175,7 +175,7 @@ AOT_INLINE float aot_attention_f32_weigh(float *s, const aot_attention_f32_head 
     }
     peak = aot_vhmax(most);
     if (ZERO != 0 && peak <= -(float)INFINITY) {
-        memset(s + first, 0, (size_t)(end - first) * sizeof(float));
+        (void)memset(s + first, 0, (size_t)(end - first) * sizeof(float));
         aot_attention_f32_show(h, s, p, i, QK, 4);
         return 0.0F;
     }
@@ -235,11 +235,11 @@ AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *
     aot_attention_f32_span(p, h, i, n, QK, &first, &end);
     if (first >= end) {
         for (t = 0; t < n; ++t) {
-            memset(y + t * y_row, 0, (size_t)p->dv * sizeof(float));
+            (void)memset(y + t * y_row, 0, (size_t)p->dv * sizeof(float));
         }
         return;
     }
-    memset(&g, 0, sizeof g);
+    (void)memset(&g, 0, sizeof g);
     aot_gemm_f32_job(&j, p->d, AOT_ACT_NONE, 0.0F, 0.0F);
     j.x = h->q + i * (ptrdiff_t)p->q_step[2];
     j.bias = zeros;
@@ -350,7 +350,7 @@ AOT_INLINE void aot_attention_f32_query(const aot_attention_f32_head *h, float *
     float inverse;
     aot_attention_f32_span(p, h, i, 1, QK, &first, &end);
     if (first >= end) {
-        memset(y, 0, (size_t)p->dv * sizeof(float));
+        (void)memset(y, 0, (size_t)p->dv * sizeof(float));
         return;
     }
     all = end < p->skv ? end : p->skv;

@@ -29,16 +29,19 @@ AOT_INLINE void aot_blocked_channels(void *y, const void *x, const aot_blocked_c
             const int32_t cy = p->y0 + c, cx = p->x0 + c;
             const int32_t ly = cy % V, lx = cx % V;
             int32_t run = V - (ly > lx ? ly : lx);
-            if (run > p->count - c)
+            if (run > p->count - c) {
                 run = p->count - c;
+            }
             const int64_t ty = n * p->y_step + (cy - ly) * s + ly;
             const int64_t tx = n * p->x_step + (cx - lx) * s + lx;
             if (run == V) {
-                memcpy(aot_move_at(y, ty * E), aot_move_from(x, tx * E), (size_t)(s * V * E));
+                (void)memcpy(aot_move_at(y, ty * E), aot_move_from(x, tx * E), (size_t)(s * V * E));
             } else {
-                for (int64_t i = 0; i < s; ++i)
-                    for (int32_t l = 0; l < run; ++l)
+                for (int64_t i = 0; i < s; ++i) {
+                    for (int32_t l = 0; l < run; ++l) {
                         aot_move1(y, ty + i * V + l, x, tx + i * V + l, E);
+                    }
+                }
             }
             c += run;
         }

@@ -21,12 +21,12 @@ typedef struct aot_cast_params {
 
 AOT_INLINE uint32_t aot_cast_bits(float x) {
     uint32_t u;
-    memcpy(&u, &x, sizeof u);
+    (void)memcpy(&u, &x, sizeof u);
     return u;
 }
 AOT_INLINE float aot_cast_float(uint32_t u) {
     float x;
-    memcpy(&x, &u, sizeof x);
+    (void)memcpy(&x, &u, sizeof x);
     return x;
 }
 

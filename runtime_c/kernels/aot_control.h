@@ -14,9 +14,10 @@ static inline int aot_is_true(const unsigned char *c) {
 /* m: one int64, the steps asked for, of which `most` are taken (-1: all). 0 if negative. */
 static inline int64_t aot_steps(const unsigned char *m, int64_t most) {
     int64_t steps;
-    memcpy(&steps, m, sizeof steps);
-    if (most >= 0 && steps > most)
+    (void)memcpy(&steps, m, sizeof steps);
+    if (most >= 0 && steps > most) {
         return most;
+    }
     return steps > 0 ? steps : 0;
 }
 

@@ -208,7 +208,7 @@ AOT_INLINE void aot_conv_f32_blocked(float *y, const float *x, const float *w, c
     const int32_t vecs = (p->oc + AOT_VLEN - 1) / AOT_VLEN;
     aot_tile_f32_job j;
     int32_t image, b, o;
-    memset(&j, 0, sizeof j);
+    (void)memset(&j, 0, sizeof j);
     j.rows = p->ih;
     j.cols = p->iw;
     j.da = p->dh;

@@ -112,7 +112,7 @@ AOT_INLINE void aot_conv_f32_plain(float *y, const float *x, const float *w, con
                                    int YV, int ACT) {
     aot_tile_f32_job j;
     int32_t image, oy, ox;
-    memset(&j, 0, sizeof j);
+    (void)memset(&j, 0, sizeof j);
     j.na = p->ic;
     j.nb = p->kh;
     j.kc = p->kw;

@@ -14,8 +14,9 @@ typedef struct aot_copy_params {
 /* y and x: p->bytes bytes of any type. They may be the same address (nothing is done then) but
    must not overlap otherwise. No scratch. */
 static inline void aot_copy(void *y, const void *x, const aot_copy_params *p) {
-    if (y != x && p->bytes > 0)
-        memcpy(y, x, (size_t)p->bytes);
+    if (y != x && p->bytes > 0) {
+        (void)memcpy(y, x, (size_t)p->bytes);
+    }
 }
 
 #endif

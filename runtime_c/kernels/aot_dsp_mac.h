@@ -55,7 +55,7 @@
 AOT_INLINE uint32_t aot_dsp_load(const int8_t *x) {
 #if AOT_DSP
     uint32_t v;
-    memcpy(&v, x, sizeof v);
+    (void)memcpy(&v, x, sizeof v);
     return v;
 #else
     return (uint32_t)(uint8_t)x[0] | (uint32_t)(uint8_t)x[1] << 8 | (uint32_t)(uint8_t)x[2] << 16 |
@@ -257,15 +257,15 @@ AOT_INLINE void aot_dsp_split(int32_t *sum, uint32_t *acc, int32_t n, int WIDE) 
     for (i = 0; i < n; i += 2) {
         acc[i + 1] -= WIDE ? 0U : acc[i];
     }
-    memcpy(sum, acc, (size_t)n * sizeof *acc);
+    (void)memcpy(sum, acc, (size_t)n * sizeof *acc);
 }
 
 AOT_INLINE void aot_dsp_block(int32_t *sum, const uint32_t *x, const int8_t *w, const int32_t *bias,
                               const uint32_t *end, int ROW, int WIDE) {
     uint32_t acc[8];
     int32_t tap = 0, pixel;
-    memcpy(acc, bias, 16);
-    memcpy(acc + 4, bias, 16);
+    (void)memcpy(acc, bias, 16);
+    (void)memcpy(acc + 4, bias, 16);
     while (x < end) {
         for (pixel = 0; pixel < 2; ++pixel) {
             aot_dsp_add(acc + 4 * pixel, x[pixel], aot_dsp_load(w), WIDE);
@@ -282,7 +282,7 @@ AOT_INLINE void aot_dsp_codes_block(int32_t *sum, const int8_t *x, const int8_t 
                                     const int32_t *bias, int WIDE) {
     uint32_t acc[4];
     int32_t i;
-    memcpy(acc, bias, sizeof acc);
+    (void)memcpy(acc, bias, sizeof acc);
     for (i = 0; i < 2 * eights; ++i, x += 4, w += 16) {
         const uint32_t codes = aot_dsp_load(x);
         aot_dsp_add(acc, aot_dsp_even(codes), aot_dsp_load(w), WIDE);

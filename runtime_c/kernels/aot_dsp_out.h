@@ -26,7 +26,7 @@ AOT_INLINE aot_dsp_factor aot_dsp_factor_of(const aot_dsp_out *o, int32_t channe
     aot_dsp_factor f = {0, 0.0F, 0, 0};
     f.mult = o->mult[PC ? channel : 0];
     if (RQ == 0) {
-        memcpy(&f.scale, &f.mult, sizeof f.scale);
+        (void)memcpy(&f.scale, &f.mult, sizeof f.scale);
     } else if (RQ == 2) {
         f.right = -o->shift[PC ? channel : 0];
         f.half = (int32_t)((uint32_t)(2 * o->zero + 1) << ((f.right - 1) & 31));
@@ -67,7 +67,7 @@ AOT_INLINE int32_t aot_dsp_float(int32_t sum, float scale, int32_t zero) {
     float v = (float)sum * scale;
     int32_t r;
     __asm__("vcvtr.s32.f32 %0,%0" : "+t"(v));
-    memcpy(&r, &v, sizeof r);
+    (void)memcpy(&r, &v, sizeof r);
     __asm__("qadd %0,%0,%1" : "+r"(r) : "r"(zero));
     return r;
 #else

@@ -25,12 +25,14 @@ typedef struct aot_nonzero_params {
    order; n [1] = how many there are. The tails of y are 0. Not in place. */
 AOT_INLINE void aot_nonzero(int64_t *y, int64_t *n, const uint8_t *x, const aot_nonzero_params *p) {
     int64_t found = 0;
-    if (p->count > 0)
-        memset(y, 0, (size_t)p->rank * (size_t)p->count * sizeof *y);
+    if (p->count > 0) {
+        (void)memset(y, 0, (size_t)p->rank * (size_t)p->count * sizeof *y);
+    }
     for (int64_t i = 0; i < p->count; ++i) {
         int64_t rest = i;
-        if (x[i] == 0)
+        if (x[i] == 0) {
             continue;
+        }
         for (int32_t a = p->rank - 1; a >= 0; --a) {
             y[(int64_t)a * p->count + found] = rest % p->dims[a];
             rest /= p->dims[a];
@@ -54,10 +56,12 @@ AOT_INLINE void aot_tail(void *y, const void *x, const int64_t *n, const void *f
     unsigned char *to = (unsigned char *)y;
     const unsigned char *from = (const unsigned char *)x;
     for (int64_t o = 0; o < p->outer; ++o) {
-        if (y != x && kept > 0)
-            memcpy(to, from, (size_t)(kept * E));
-        for (int64_t i = kept; i < row; ++i)
-            memcpy(to + i * E, fill, (size_t)E);
+        if (y != x && kept > 0) {
+            (void)memcpy(to, from, (size_t)(kept * E));
+        }
+        for (int64_t i = kept; i < row; ++i) {
+            (void)memcpy(to + i * E, fill, (size_t)E);
+        }
         to += row * E;
         from += row * E;
     }
@@ -90,27 +94,33 @@ AOT_INLINE int64_t aot_repack(unsigned char *y, const unsigned char *x, const in
     int64_t at[8] = {0}, run, step;
     const int32_t axes = aot_repack_run(shape, p, &run, &step);
     int64_t compact = 0;
-    for (int32_t a = 0; a < axes; ++a)
-        if (shape[a] <= 0)
+    for (int32_t a = 0; a < axes; ++a) {
+        if (shape[a] <= 0) {
             return 0;
-    if (run <= 0)
+        }
+    }
+    if (run <= 0) {
         return 0;
+    }
     for (;;) {
         int64_t padded = 0;
         int32_t a = axes;
-        for (int32_t i = 0; i < axes; ++i)
+        for (int32_t i = 0; i < axes; ++i) {
             padded = padded * p->dims[i] + at[i];
+        }
         padded *= step;
-        memmove(y + (spread ? padded : compact) * E, x + (spread ? compact : padded) * E,
-                (size_t)(run * E));
+        (void)memmove(y + (spread ? padded : compact) * E, x + (spread ? compact : padded) * E,
+                      (size_t)(run * E));
         compact += run;
         while (a > 0) {
-            if (++at[a - 1] < aot_extent(shape[a - 1], 0, p->dims[a - 1]))
+            if (++at[a - 1] < aot_extent(shape[a - 1], 0, p->dims[a - 1])) {
                 break;
+            }
             at[--a] = 0;
         }
-        if (a == 0)
+        if (a == 0) {
             return compact;
+        }
     }
 }
 
@@ -124,20 +134,24 @@ AOT_INLINE void aot_compact(void *y, const void *x, const int64_t *shape,
     unsigned char *to = (unsigned char *)y;
     const int64_t count = aot_repack(to, (const unsigned char *)x, shape, p, E, 0);
     int64_t total = 1;
-    for (int32_t a = 0; a < p->rank; ++a)
+    for (int32_t a = 0; a < p->rank; ++a) {
         total *= p->dims[a];
-    if (total > count)
-        memset(to + count * E, 0, (size_t)((total - count) * E));
+    }
+    if (total > count) {
+        (void)memset(to + count * E, 0, (size_t)((total - count) * E));
+    }
 }
 
 /* The reverse: y, stored at its bound, from elements of x without gaps. Tails are 0. */
 AOT_INLINE void aot_spread(void *y, const void *x, const int64_t *shape, const aot_spread_params *p,
                            int E) {
     int64_t bytes = E;
-    for (int32_t a = 0; a < p->rank; ++a)
+    for (int32_t a = 0; a < p->rank; ++a) {
         bytes *= p->dims[a];
-    if (bytes > 0)
-        memset(y, 0, (size_t)bytes);
+    }
+    if (bytes > 0) {
+        (void)memset(y, 0, (size_t)bytes);
+    }
     (void)aot_repack((unsigned char *)y, (const unsigned char *)x, shape, p, E, 1);
 }
 
@@ -176,16 +190,20 @@ AOT_INLINE void aot_join(void *y, const void *x, const int64_t *n, const aot_joi
     const unsigned char *from = (const unsigned char *)x;
     const int64_t rows = aot_extent(n[p->index], 0, p->part);
     int64_t start = 0;
-    for (int32_t i = 0; i < p->index; ++i)
+    for (int32_t i = 0; i < p->index; ++i) {
         start += n[i];
+    }
     start = aot_extent(start, 0, p->to - rows);
-    if (p->index == 0 && p->outer * p->to * p->inner > 0)
-        memset(y, 0, (size_t)(p->outer * p->to * p->inner * E));
-    if (rows * p->inner <= 0)
+    if (p->index == 0 && p->outer * p->to * p->inner > 0) {
+        (void)memset(y, 0, (size_t)(p->outer * p->to * p->inner * E));
+    }
+    if (rows * p->inner <= 0) {
         return;
-    for (int64_t o = 0; o < p->outer; ++o)
-        memcpy(to + (o * p->to + start) * p->inner * E, from + o * p->part * p->inner * E,
-               (size_t)(rows * p->inner * E));
+    }
+    for (int64_t o = 0; o < p->outer; ++o) {
+        (void)memcpy(to + (o * p->to + start) * p->inner * E, from + o * p->part * p->inner * E,
+                     (size_t)(rows * p->inner * E));
+    }
 }
 
 typedef struct aot_cut_params {
@@ -219,28 +237,32 @@ AOT_INLINE void aot_cut(void *y, int64_t *out, const void *x, const int64_t *sha
         const int64_t stop = ends[i] < -size ? -1 : (ends[i] < 0 ? ends[i] + size : ends[i]);
         const int64_t e = aot_extent(stop, s > 0 ? 0 : -1, last);
         int64_t n = 0;
-        if (s > 0 && e > b)
+        if (s > 0 && e > b) {
             n = (e - b - 1) / s + 1;
-        else if (s < 0 && b > e && size > 0)
+        } else if (s < 0 && b > e && size > 0) {
             n = s < -size ? 1 : (b - e - 1) / -s + 1;
+        }
         first[a] = b;
         step[a] = n > 1 ? s : 0;
         out[a] = aot_extent(n, 0, p->dims[a]);
     }
-    for (int32_t a = 0; a < p->rank; ++a)
+    for (int32_t a = 0; a < p->rank; ++a) {
         count *= out[a];
-    if (total > 0)
-        memset(y, 0, (size_t)(total * E));
+    }
+    if (total > 0) {
+        (void)memset(y, 0, (size_t)(total * E));
+    }
     for (int64_t i = 0; i < count; ++i) {
         int64_t source = 0, target = 0;
         for (int32_t a = 0; a < p->rank; ++a) {
             source = source * p->bounds[a] + first[a] + at[a] * step[a];
             target = target * p->dims[a] + at[a];
         }
-        memcpy(to + target * E, from + source * E, (size_t)E);
+        (void)memcpy(to + target * E, from + source * E, (size_t)E);
         for (int32_t a = p->rank - 1; a >= 0; --a) {
-            if (++at[a] < out[a])
+            if (++at[a] < out[a]) {
                 break;
+            }
             at[a] = 0;
         }
     }

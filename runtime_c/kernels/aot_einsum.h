@@ -28,8 +28,9 @@ AOT_INLINE int aot_einsum_next(int32_t *at, const int32_t *dims, int axes, int64
         off[0] += sa[k];
         off[1] += sb[k];
         off[2] += sc[k];
-        if (++at[k] < dims[k])
+        if (++at[k] < dims[k]) {
             return 1;
+        }
         off[0] -= (int64_t)sa[k] * dims[k];
         off[1] -= (int64_t)sb[k] * dims[k];
         off[2] -= (int64_t)sc[k] * dims[k];
@@ -53,10 +54,12 @@ AOT_INLINE int aot_einsum_next(int32_t *at, const int32_t *dims, int axes, int64
             do {                                                                                   \
                 for (int64_t i = 0; i < n; ++i) {                                                  \
                     type v = a[o[0] + i * p->a_i[7]];                                              \
-                    if (OPS > 1)                                                                   \
+                    if (OPS > 1) {                                                                 \
                         v *= b[o[1] + i * p->b_i[7]];                                              \
-                    if (OPS > 2)                                                                   \
+                    }                                                                              \
+                    if (OPS > 2) {                                                                 \
                         v *= c[o[2] + i * p->c_i[7]];                                              \
+                    }                                                                              \
                     sum += v;                                                                      \
                 }                                                                                  \
             } while (aot_einsum_next(in, p->inner, 7, o, p->a_i, p->b_i, p->c_i));                 \

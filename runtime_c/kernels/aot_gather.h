@@ -70,8 +70,9 @@ AOT_INLINE void aot_gather_nd(void *y, const void *x, const void *idx,
     for (int64_t n = 0; n < p->batch; ++n) {
         for (int64_t i = 0; i < p->count; ++i) {
             int64_t from = 0;
-            for (int32_t d = 0; d < p->depth; ++d, ++at)
+            for (int32_t d = 0; d < p->depth; ++d, ++at) {
                 from += aot_index_clamp(aot_index_at(idx, at, 8), p->extent[d]) * p->stride[d];
+            }
             aot_move_run(y, 1, aot_move_from(x, from * E), 1, inner, E);
             y = aot_move_at(y, inner * E);
         }

@@ -36,7 +36,7 @@ AOT_INLINE void aot_gemm_f32_copy(float *d, ptrdiff_t d_row, const float *s, ptr
                                   int32_t rows, int32_t cols) {
     int32_t i;
     for (i = 0; i < rows; ++i) {
-        memcpy(d + i * d_row, s + i * s_row, (size_t)cols * sizeof(float));
+        (void)memcpy(d + i * d_row, s + i * s_row, (size_t)cols * sizeof(float));
     }
 }
 
@@ -88,7 +88,7 @@ AOT_INLINE void aot_gemm_f32_group(aot_tile_f32_job *j, const aot_gemm_f32_group
         j->next = next != NULL && ahead < (ptrdiff_t)j->kc * o * AOT_VLEN ? next + ahead : NULL;
         ahead += (ptrdiff_t)j->kc * 8;
         if (!full && r != NULL) {
-            memset(edge, 0, sizeof edge);
+            (void)memset(edge, 0, sizeof edge);
             aot_gemm_f32_copy(edge, j->y_pixel, r, g->y_row, n, g->cols);
         }
         aot_gemm_f32_runs(j, o, P, O);
@@ -210,12 +210,12 @@ AOT_INLINE void aot_gemv_f32_group(const aot_tile_f32_job *j, const aot_gemm_f32
             }
         }
     }
-    memcpy(g->y, sum, (size_t)g->cols * sizeof(float));
+    (void)memcpy(g->y, sum, (size_t)g->cols * sizeof(float));
 }
 
 /* The part of a job that is the same for every group of a matrix product. */
 AOT_INLINE void aot_gemm_f32_job(aot_tile_f32_job *j, int32_t k, int32_t act, float lo, float hi) {
-    memset(j, 0, sizeof *j);
+    (void)memset(j, 0, sizeof *j);
     j->na = 1;
     j->nb = 1;
     j->kc = k;

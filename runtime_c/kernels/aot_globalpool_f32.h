@@ -34,8 +34,9 @@ AOT_INLINE aot_vf aot_globalpool_vectors(const float *x, int64_t count, int KIND
         c = aot_globalpool_fold(c, aot_vload(q + 2 * AOT_VLEN), KIND);
         d = aot_globalpool_fold(d, aot_vload(q + 3 * AOT_VLEN), KIND);
     }
-    for (int64_t i = whole; i < count; ++i)
+    for (int64_t i = whole; i < count; ++i) {
         a = aot_globalpool_fold(a, aot_vload(x + i * AOT_VLEN), KIND);
+    }
     return aot_globalpool_fold(aot_globalpool_fold(a, b, KIND), aot_globalpool_fold(c, d, KIND),
                                KIND);
 }
@@ -44,9 +45,10 @@ AOT_INLINE aot_vf aot_globalpool_vectors(const float *x, int64_t count, int KIND
 AOT_INLINE void aot_globalpool_f32_blocked(float *y, const float *x,
                                            const aot_globalpool_f32_blocked_params *p, int KIND) {
     const float scale = KIND == AOT_GLOBALPOOL_MAX ? 1.0F : 1.0F / (float)p->size;
-    for (int64_t n = 0; n < p->planes; ++n)
+    for (int64_t n = 0; n < p->planes; ++n) {
         aot_vstore(y + n * AOT_VLEN,
                    aot_globalpool_vectors(x + n * p->size * AOT_VLEN, p->size, KIND) * scale);
+    }
 }
 
 /* y [planes], x [planes][size]. Not in place. */
@@ -56,8 +58,9 @@ AOT_INLINE void aot_globalpool_f32(float *y, const float *x, const aot_globalpoo
     for (int64_t n = 0; n < p->planes; ++n, x += size) {
         const aot_vf v = aot_globalpool_vectors(x, vectors, KIND);
         float all = KIND == AOT_GLOBALPOOL_MAX ? aot_vhmax(v) : aot_vsum(v);
-        for (int64_t i = vectors * AOT_VLEN; i < size; ++i)
+        for (int64_t i = vectors * AOT_VLEN; i < size; ++i) {
             all = KIND == AOT_GLOBALPOOL_MAX ? (x[i] > all ? x[i] : all) : all + x[i];
+        }
         y[n] = KIND == AOT_GLOBALPOOL_MAX ? all : all / (float)size;
     }
 }

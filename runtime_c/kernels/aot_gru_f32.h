@@ -54,28 +54,31 @@ AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w,
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 float *state = h + b * hp;
                 if (s >= length) {
-                    if (y)
-                        memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
-                               (size_t)p->hidden * sizeof(float));
+                    if (y) {
+                        (void)memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
+                                     (size_t)p->hidden * sizeof(float));
+                    }
                     continue;
                 }
                 const int32_t t = aot_rnn_time(p, s, length);
                 float *g = gates + ((int64_t)(t - first) * p->batch + b) * row;
                 float *z = g, *reset = g + hp, *candidate = g + 2 * hp;
                 aot_gru_gates(z, reset, rh, state, p, hp);
-                memcpy(n, rbias, (size_t)one * sizeof(float));
+                (void)memcpy(n, rbias, (size_t)one * sizeof(float));
                 aot_rnn_product(n, one, p->coupled ? state : rh, hp, r_candidate, 1, p->hidden,
                                 one);
                 for (int64_t i = 0; i < hp; i += AOT_VLEN) {
                     aot_vf v = aot_vload(n + i);
-                    if (p->coupled)
+                    if (p->coupled) {
                         v = v * aot_vload(reset + i);
+                    }
                     aot_vstore(candidate + i, aot_vload(candidate + i) + v);
                 }
                 aot_gru_cell(state, z, candidate, p, hp);
-                if (y)
-                    memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, state,
-                           (size_t)p->hidden * sizeof(float));
+                if (y) {
+                    (void)memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, state,
+                                 (size_t)p->hidden * sizeof(float));
+                }
             }
         }
     }
@@ -103,18 +106,21 @@ AOT_INLINE void aot_simple_rnn_f32(float *y, float *yh, const float *x, const fl
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 float *state = h + b * hp;
                 if (s >= length) {
-                    if (y)
-                        memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
-                               (size_t)p->hidden * sizeof(float));
+                    if (y) {
+                        (void)memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
+                                     (size_t)p->hidden * sizeof(float));
+                    }
                     continue;
                 }
                 const int32_t t = aot_rnn_time(p, s, length);
                 const float *g = gates + ((int64_t)(t - first) * p->batch + b) * row;
-                for (int64_t i = 0; i < hp; i += AOT_VLEN)
+                for (int64_t i = 0; i < hp; i += AOT_VLEN) {
                     aot_vstore(state + i, aot_rnn_gate(aot_vload(g + i), p, 0));
-                if (y)
-                    memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, state,
-                           (size_t)p->hidden * sizeof(float));
+                }
+                if (y) {
+                    (void)memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, state,
+                                 (size_t)p->hidden * sizeof(float));
+                }
             }
         }
     }

@@ -11,26 +11,28 @@
 AOT_INLINE int64_t aot_index_at(const void *idx, int64_t i, int I) {
     if (I == 4) {
         int32_t v;
-        memcpy(&v, (const unsigned char *)idx + i * 4, 4);
+        (void)memcpy(&v, (const unsigned char *)idx + i * 4, 4);
         return v;
     } else {
         int64_t v;
-        memcpy(&v, (const unsigned char *)idx + i * 8, 8);
+        (void)memcpy(&v, (const unsigned char *)idx + i * 8, 8);
         return v;
     }
 }
 
 /* Index wrapped and clamped into 0..n-1 (n > 0): ONNX forbids others, memory must be safe. */
 AOT_INLINE int64_t aot_index_clamp(int64_t v, int64_t n) {
-    if (v < 0)
+    if (v < 0) {
         v = v < -n ? 0 : v + n;
+    }
     return v < n ? v : n - 1;
 }
 
 /* Index wrapped into 0..n-1, or -1 when it lies outside. */
 AOT_INLINE int64_t aot_index_checked(int64_t v, int64_t n) {
-    if (v < -n || v >= n)
+    if (v < -n || v >= n) {
         return -1;
+    }
     return v < 0 ? v + n : v;
 }
 

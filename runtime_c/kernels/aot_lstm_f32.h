@@ -23,8 +23,9 @@ AOT_INLINE void aot_lstm_cell(float *h, float *c, const float *gates, const floa
         forget = p->coupled ? 1.0F - in : aot_rnn_gate(forget, p, 0);
         const aot_vf cell = aot_rnn_gate(aot_vload(gates + 3 * hp + i), p, 1);
         const aot_vf next = forget * old + in * cell;
-        if (peep)
+        if (peep) {
             out = aot_vfma(aot_vload(peep + hp + i), next, out);
+        }
         out = aot_rnn_gate(out, p, 0);
         aot_vstore(c + i, next);
         aot_vstore(h + i, out * aot_rnn_act(next, p->act[2], p->alpha[2], p->beta[2]));
@@ -53,17 +54,19 @@ AOT_INLINE void aot_lstm_f32(float *y, float *yh, float *yc, const float *x, con
             for (int32_t b = 0; b < p->batch; ++b) {
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 if (s >= length) {
-                    if (y)
-                        memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
-                               (size_t)p->hidden * sizeof(float));
+                    if (y) {
+                        (void)memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
+                                     (size_t)p->hidden * sizeof(float));
+                    }
                     continue;
                 }
                 const int32_t t = aot_rnn_time(p, s, length);
                 float *g = gates + ((int64_t)(t - first) * p->batch + b) * row;
                 aot_lstm_cell(h + b * hp, c + b * hp, g, peep, p, hp);
-                if (y)
-                    memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, h + b * hp,
-                           (size_t)p->hidden * sizeof(float));
+                if (y) {
+                    (void)memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, h + b * hp,
+                                 (size_t)p->hidden * sizeof(float));
+                }
             }
         }
     }

@@ -25,7 +25,7 @@ AOT_INLINE void aot_matmul_f32_pack(float *d, const float *b, int32_t k, int32_t
                                     int32_t width, ptrdiff_t row, ptrdiff_t col, float scale) {
     int32_t t, c;
     if (cols < width) {
-        memset(d, 0, (size_t)k * (size_t)width * sizeof(float));
+        (void)memset(d, 0, (size_t)k * (size_t)width * sizeof(float));
     }
     if (col == 1) {
         for (t = 0; t < k; ++t) {
@@ -51,7 +51,7 @@ AOT_INLINE void aot_matmul_f32_one(float *y, const float *a, const float *b, flo
     aot_tile_f32_job j;
     int32_t i, o;
     aot_gemm_f32_job(&j, p->k, AOT_ACT_NONE, 0.0F, 0.0F);
-    memset(&g, 0, sizeof g);
+    (void)memset(&g, 0, sizeof g);
     j.x = a;
     j.w = panel;
     j.bias = zeros;

@@ -45,7 +45,7 @@ AOT_INLINE void aot_matmul_f32_q4(float *y, const float *x, const uint8_t *codes
     aot_gemm_f32_group_args g;
     aot_tile_f32_job j;
     int32_t b, o, t;
-    memset(&g, 0, sizeof g);
+    (void)memset(&g, 0, sizeof g);
     g.x_row = p->k;
     g.y_row = p->n;
     g.m = p->m;

@@ -62,14 +62,16 @@ AOT_INLINE void aot_move_run(void *y, int64_t ys, const void *x, int64_t xs, int
                              int elem) {
     if (ys == 1 && xs == 1) {
         if (count * elem >= 32) {
-            memcpy(y, x, (size_t)(count * elem));
+            (void)memcpy(y, x, (size_t)(count * elem));
         } else {
-            for (int64_t i = 0; i < count; ++i)
+            for (int64_t i = 0; i < count; ++i) {
                 aot_move1(y, i, x, i, elem);
+            }
         }
     } else {
-        for (int64_t i = 0; i < count; ++i)
+        for (int64_t i = 0; i < count; ++i) {
             aot_move1(y, i * ys, x, i * xs, elem);
+        }
     }
 }
 

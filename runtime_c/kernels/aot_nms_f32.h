@@ -42,35 +42,42 @@ AOT_INLINE int aot_nms_overlap(const float *a, const float *b, float iou, int ce
     x0 = p[1] > q[1] ? p[1] : q[1];
     y1 = p[2] < q[2] ? p[2] : q[2];
     x1 = p[3] < q[3] ? p[3] : q[3];
-    if (!(y1 > y0) || !(x1 > x0))
+    if (!(y1 > y0) || !(x1 > x0)) {
         return 0;
+    }
     both = (y1 - y0) * (x1 - x0);
     one = (p[2] - p[0]) * (p[3] - p[1]);
     other = (q[2] - q[0]) * (q[3] - q[1]);
     all = one + other - both;
-    if (!(one > 0.0f) || !(other > 0.0f) || !(all > 0.0f))
+    if (!(one > 0.0f) || !(other > 0.0f) || !(all > 0.0f)) {
         return 0;
+    }
     return both / all > iou;
 }
 
 /* Whether box i is chosen before box j: the higher score, then the lower index; NaN is lowest. */
 AOT_INLINE int aot_nms_before(const float *s, int64_t i, int64_t j) {
-    if (s[i] > s[j] || s[i] < s[j])
+    if (s[i] > s[j] || s[i] < s[j]) {
         return s[i] > s[j];
-    if ((s[i] != s[i]) != (s[j] != s[j]))
+    }
+    if ((s[i] != s[i]) != (s[j] != s[j])) {
         return s[i] == s[i];
+    }
     return i < j;
 }
 
 AOT_INLINE void aot_nms_sink(int64_t *v, int64_t root, int64_t n, const float *s) {
     for (;;) {
         int64_t child = 2 * root + 1, t;
-        if (child >= n)
+        if (child >= n) {
             return;
-        if (child + 1 < n && aot_nms_before(s, v[child + 1], v[child]))
+        }
+        if (child + 1 < n && aot_nms_before(s, v[child + 1], v[child])) {
             ++child;
-        if (!aot_nms_before(s, v[child], v[root]))
+        }
+        if (!aot_nms_before(s, v[child], v[root])) {
             return;
+        }
         t = v[root];
         v[root] = v[child];
         v[child] = t;
@@ -84,18 +91,22 @@ AOT_INLINE int64_t aot_nms_class(int64_t *y, const float *boxes, const float *sc
                                  int64_t which, int64_t most, float iou, const float *threshold,
                                  int64_t *heap, const aot_nms_f32_params *p) {
     int64_t n = 0, taken = 0;
-    for (int64_t i = 0; i < p->boxes; ++i)
-        if (threshold == NULL || scores[i] > *threshold)
+    for (int64_t i = 0; i < p->boxes; ++i) {
+        if (threshold == NULL || scores[i] > *threshold) {
             heap[n++] = i;
-    for (int64_t i = n / 2 - 1; i >= 0; --i)
+        }
+    }
+    for (int64_t i = n / 2 - 1; i >= 0; --i) {
         aot_nms_sink(heap, i, n, scores);
+    }
     while (n > 0 && taken < most) {
         const int64_t box = heap[0];
         int good = 1;
         heap[0] = heap[--n];
         aot_nms_sink(heap, 0, n, scores);
-        for (int64_t k = 0; k < taken && good; ++k)
+        for (int64_t k = 0; k < taken && good; ++k) {
             good = !aot_nms_overlap(boxes + 4 * box, boxes + 4 * y[3 * k + 2], iou, p->center);
+        }
         if (good) {
             y[3 * taken] = image;
             y[3 * taken + 1] = which;
@@ -118,13 +129,16 @@ AOT_INLINE void aot_nms_f32(int64_t *y, int64_t *n, const float *boxes, const fl
     const int64_t limit = wanted < 0 ? 0 : (wanted < p->limit ? wanted : p->limit);
     const int64_t room = (int64_t)p->batch * p->classes * p->limit;
     int64_t total = 0;
-    if (room > 0)
-        memset(y, 0, (size_t)room * 3 * sizeof *y);
-    for (int64_t b = 0; b < p->batch; ++b)
-        for (int64_t c = 0; c < p->classes; ++c)
+    if (room > 0) {
+        (void)memset(y, 0, (size_t)room * 3 * sizeof *y);
+    }
+    for (int64_t b = 0; b < p->batch; ++b) {
+        for (int64_t c = 0; c < p->classes; ++c) {
             total += aot_nms_class(y + 3 * total, boxes + b * p->boxes * 4,
                                    scores + (b * p->classes + c) * p->boxes, b, c, limit,
                                    iou ? *iou : 0.0f, threshold, heap, p);
+        }
+    }
     *n = total;
 }
 

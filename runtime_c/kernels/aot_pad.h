@@ -23,8 +23,9 @@ typedef struct aot_pad_params {
 
 /* Where index i of a padded axis of extent n comes from, or -1 for the constant. */
 AOT_INLINE int32_t aot_pad_source(int32_t i, int32_t n, int MODE) {
-    if (i >= 0 && i < n)
+    if (i >= 0 && i < n) {
         return i;
+    }
     switch (MODE) {
     case AOT_PAD_EDGE:
         return i < 0 ? 0 : n - 1;
@@ -85,8 +86,9 @@ AOT_INLINE void aot_pad(void *y, const void *x, const void *value, const aot_pad
         if (inside) {
             aot_pad_row(aot_move_at(y, w.y * E), aot_move_from(x, from * E), value, p, E, MODE);
         } else {
-            for (int32_t i = 0; i < p->dims[7]; ++i)
+            for (int32_t i = 0; i < p->dims[7]; ++i) {
                 aot_move1(y, w.y + i, value, 0, E);
+            }
         }
     } while (aot_walk_next(&w, p->dims, p->ys, zero, 7));
 }

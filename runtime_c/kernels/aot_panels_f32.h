@@ -25,7 +25,7 @@ AOT_INLINE void aot_panels_f32(float *y, const float *x, const float *plus,
                                const aot_panels_f32_params *p, int PANEL) {
     const ptrdiff_t size = (ptrdiff_t)p->outer * p->inner * PANEL;
     int32_t s, i, a, b;
-    memset(y, 0, (size_t)(p->panels * size) * sizeof *y);
+    (void)memset(y, 0, (size_t)(p->panels * size) * sizeof *y);
     for (s = 0; s < p->sections; ++s) {
         for (i = 0; i < p->columns; ++i) {
             const int32_t column = s * p->padded + i;

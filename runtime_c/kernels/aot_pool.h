@@ -38,10 +38,12 @@ AOT_INLINE aot_pool_span aot_pool_taps(const aot_pool_params *p, int axis, int32
         r.first = r.at < 0 ? (d - 1 - r.at) / d : 0;
         r.end = r.at >= n ? 0 : (n - 1 - r.at) / d + 1;
     }
-    if (r.end > p->k[axis])
+    if (r.end > p->k[axis]) {
         r.end = p->k[axis];
-    if (r.first > r.end)
+    }
+    if (r.first > r.end) {
         r.first = r.end;
+    }
     return r;
 }
 

@@ -48,10 +48,11 @@ AOT_INLINE aot_vf aot_pool_vector(const float *plane, const aot_pool_params *p, 
     aot_vf acc = aot_vset1(KIND == AOT_POOL_MAX ? -INFINITY : 0.0F);
     for (int32_t i = d.first; i < d.end; ++i) {
         const float *x = plane + (int64_t)(d.at + i * p->d[0]) * slice + corner;
-        if (KW > 0 && kw == KW)
+        if (KW > 0 && kw == KW) {
             acc = aot_pool_window(acc, x, kh, kw, row_step, tap_step, KIND, KW);
-        else
+        } else {
             acc = aot_pool_window(acc, x, kh, kw, row_step, tap_step, KIND, 0);
+        }
     }
     return acc;
 }
@@ -61,7 +62,7 @@ AOT_INLINE aot_vf aot_pool_vector(const float *plane, const aot_pool_params *p, 
 AOT_INLINE void aot_maxpool_f32_blocked(float *y, const float *x,
                                         const aot_maxpool_f32_blocked_params *p, int KW) {
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2] * AOT_VLEN;
-    for (int32_t n = 0; n < p->planes; ++n, x += plane)
+    for (int32_t n = 0; n < p->planes; ++n, x += plane) {
         for (int32_t od = 0; od < p->out[0]; ++od) {
             const aot_pool_span d = aot_pool_taps(p, 0, od);
             float *to =
@@ -74,6 +75,7 @@ AOT_INLINE void aot_maxpool_f32_blocked(float *y, const float *x,
                 }
             }
         }
+    }
 }
 
 /* The same shapes. The sum is divided by the taps inside the input, or (PADDED) inside the padded
@@ -82,7 +84,7 @@ AOT_INLINE void aot_avgpool_f32_blocked(float *y, const float *x,
                                         const aot_avgpool_f32_blocked_params *p, int KW,
                                         int PADDED) {
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2] * AOT_VLEN;
-    for (int32_t n = 0; n < p->planes; ++n, x += plane)
+    for (int32_t n = 0; n < p->planes; ++n, x += plane) {
         for (int32_t od = 0; od < p->out[0]; ++od) {
             const aot_pool_span d = aot_pool_taps(p, 0, od);
             const int32_t cd = PADDED ? aot_pool_padded(p, 0, od) : d.end - d.first;
@@ -100,6 +102,7 @@ AOT_INLINE void aot_avgpool_f32_blocked(float *y, const float *x,
                 }
             }
         }
+    }
 }
 
 #endif

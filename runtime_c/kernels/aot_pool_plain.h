@@ -22,7 +22,7 @@ AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t 
                                aot_pool_span h, aot_pool_span w, int32_t *at) {                    \
         type best = lowest;                                                                        \
         int first = 1;                                                                             \
-        for (int32_t i = d.first; i < d.end; ++i)                                                  \
+        for (int32_t i = d.first; i < d.end; ++i) {                                                \
             for (int32_t j = h.first; j < h.end; ++j) {                                            \
                 const int32_t z = d.at + i * p->d[0], r = h.at + j * p->d[1];                      \
                 const type *row = x + aot_pool_offset(p, z, r, 0);                                 \
@@ -37,26 +37,31 @@ AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t 
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \
+        }                                                                                          \
         return best;                                                                               \
     }                                                                                              \
     AOT_INLINE void name(type *y, int64_t *idx, const type *x, const name##_params *p,             \
                          int COLUMN) {                                                             \
         const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2];                             \
-        for (int64_t n = 0; n < p->planes; ++n)                                                    \
-            for (int32_t od = 0; od < p->out[0]; ++od)                                             \
-                for (int32_t oh = p->row0; oh < p->row1; ++oh)                                     \
+        for (int64_t n = 0; n < p->planes; ++n) {                                                  \
+            for (int32_t od = 0; od < p->out[0]; ++od) {                                           \
+                for (int32_t oh = p->row0; oh < p->row1; ++oh) {                                   \
                     for (int32_t ow = 0; ow < p->out[2]; ++ow) {                                   \
                         const int64_t to =                                                         \
                             ((n * p->out[0] + od) * p->out[1] + oh) * p->out[2] + ow;              \
                         int32_t at[3] = {0, 0, 0};                                                 \
                         y[to] = name##_one(x + n * plane, p, aot_pool_taps(p, 0, od),              \
                                            aot_pool_taps(p, 1, oh), aot_pool_taps(p, 2, ow), at);  \
-                        if (idx)                                                                   \
+                        if (idx) {                                                                 \
                             idx[to] =                                                              \
                                 n * plane +                                                        \
                                 (COLUMN ? ((int64_t)at[2] * p->in[1] + at[1]) * p->in[0] + at[0]   \
                                         : aot_pool_offset(p, at[0], at[1], at[2]));                \
+                        }                                                                          \
                     }                                                                              \
+                }                                                                                  \
+            }                                                                                      \
+        }                                                                                          \
     }
 
 AOT_MAXPOOL(aot_maxpool_f32, float, -INFINITY)
@@ -71,13 +76,15 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN)
     AOT_INLINE type name##_sum(const type *x, const aot_pool_params *p, aot_pool_span d,           \
                                aot_pool_span h, aot_pool_span w) {                                 \
         type sum = 0;                                                                              \
-        for (int32_t i = d.first; i < d.end; ++i)                                                  \
+        for (int32_t i = d.first; i < d.end; ++i) {                                                \
             for (int32_t j = h.first; j < h.end; ++j) {                                            \
                 const type *row =                                                                  \
                     x + aot_pool_offset(p, d.at + i * p->d[0], h.at + j * p->d[1], 0);             \
-                for (int32_t k = w.first; k < w.end; ++k)                                          \
+                for (int32_t k = w.first; k < w.end; ++k) {                                        \
                     sum += row[w.at + k * p->d[2]];                                                \
+                }                                                                                  \
             }                                                                                      \
+        }                                                                                          \
         return sum;                                                                                \
     }                                                                                              \
     AOT_INLINE int32_t name##_taps(const aot_pool_params *p, int axis, int32_t o, aot_pool_span s, \
@@ -86,7 +93,7 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN)
     }                                                                                              \
     AOT_INLINE void name(type *y, const type *x, const name##_params *p, int PADDED) {             \
         const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2];                             \
-        for (int64_t n = 0; n < p->planes; ++n)                                                    \
+        for (int64_t n = 0; n < p->planes; ++n) {                                                  \
             for (int32_t od = 0; od < p->out[0]; ++od) {                                           \
                 const aot_pool_span d = aot_pool_taps(p, 0, od);                                   \
                 const int32_t cd = name##_taps(p, 0, od, d, PADDED);                               \
@@ -102,6 +109,7 @@ AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN)
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \
+        }                                                                                          \
     }
 
 AOT_AVGPOOL(aot_avgpool_f32, float)
@@ -118,25 +126,31 @@ AOT_INLINE float aot_lppool_term(float v, int32_t order) {
 /* y [planes][out] = (sum of |x|^order over the window's taps inside x)^(1/order). Needs libm. */
 AOT_INLINE void aot_lppool_f32(float *y, const float *x, const aot_lppool_f32_params *p) {
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2];
-    for (int64_t n = 0; n < p->planes; ++n, x += plane)
-        for (int32_t od = 0; od < p->out[0]; ++od)
-            for (int32_t oh = p->row0; oh < p->row1; ++oh)
+    for (int64_t n = 0; n < p->planes; ++n, x += plane) {
+        for (int32_t od = 0; od < p->out[0]; ++od) {
+            for (int32_t oh = p->row0; oh < p->row1; ++oh) {
                 for (int32_t ow = 0; ow < p->out[2]; ++ow) {
                     const aot_pool_span d = aot_pool_taps(p, 0, od), h = aot_pool_taps(p, 1, oh),
                                         w = aot_pool_taps(p, 2, ow);
                     float sum = 0.0F;
-                    for (int32_t i = d.first; i < d.end; ++i)
-                        for (int32_t j = h.first; j < h.end; ++j)
-                            for (int32_t k = w.first; k < w.end; ++k)
+                    for (int32_t i = d.first; i < d.end; ++i) {
+                        for (int32_t j = h.first; j < h.end; ++j) {
+                            for (int32_t k = w.first; k < w.end; ++k) {
                                 sum += aot_lppool_term(
                                     x[aot_pool_offset(p, d.at + i * p->d[0], h.at + j * p->d[1],
                                                       w.at + k * p->d[2])],
                                     p->order);
+                            }
+                        }
+                    }
                     y[((n * p->out[0] + od) * p->out[1] + oh) * p->out[2] + ow] =
                         p->order == 1   ? sum
                         : p->order == 2 ? sqrtf(sum)
                                         : powf(sum, 1.0F / (float)p->order);
                 }
+            }
+        }
+    }
 }
 
 #endif

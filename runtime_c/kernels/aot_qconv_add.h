@@ -22,7 +22,7 @@ typedef struct aot_qconv_add_params {
 } aot_qconv_add_params;
 
 AOT_INLINE void aot_qconv_add_sum(aot_qbinary_params *q, const aot_qconv_add_params *p) {
-    memset(q, 0, sizeof *q);
+    (void)memset(q, 0, sizeof *q);
     q->a_mult = p->a_mult;
     q->b_mult = p->b_mult;
     q->y_mult = p->y_mult;
@@ -39,7 +39,7 @@ AOT_INLINE void aot_qconv_add_sum(aot_qbinary_params *q, const aot_qconv_add_par
 
 /* The convolution of one image, without place. */
 AOT_INLINE void aot_qconv_add_part(aot_qconv_s8_params *q, const aot_qconv_add_params *p) {
-    memset(q, 0, sizeof *q);
+    (void)memset(q, 0, sizeof *q);
     q->n = 1;
     q->ic = p->ic;
     q->ih = p->ih;

@@ -30,9 +30,9 @@ AOT_INLINE void aot_qconv_s8_window(int8_t *d, const int8_t *x, const aot_qconv_
         for (b = 0; b < width; ++b, d += pixel) {
             const int32_t col = ix + b * p->dw;
             if (inside && col >= 0 && col < p->iw) {
-                memcpy(d, x + ((ptrdiff_t)(row - p->x_row0) * p->iw + col) * p->ic, pixel);
+                (void)memcpy(d, x + ((ptrdiff_t)(row - p->x_row0) * p->iw + col) * p->ic, pixel);
             } else {
-                memset(d, p->x_zero, pixel);
+                (void)memset(d, p->x_zero, pixel);
             }
         }
     }

@@ -55,11 +55,11 @@ AOT_INLINE void aot_qconv_dsp_widen(uint32_t *d, const int8_t *x0, const int8_t 
 static AOT_NOINLINE AOT_UNUSED int8_t *aot_qconv_dsp_put(int8_t *d, const int8_t *s, int32_t n,
                                                          int32_t zero) {
     if (s == NULL) {
-        memset(d, zero, (size_t)n);
+        (void)memset(d, zero, (size_t)n);
         return d + n;
     }
     for (; n >= 4; n -= 4, d += 4, s += 4) {
-        memcpy(d, s, 4);
+        (void)memcpy(d, s, 4);
     }
     for (; n > 0; --n) {
         *d++ = *s++;
@@ -81,7 +81,7 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t
         for (ky = p->kh; ky > 0; --ky, s += p->dh * iw * ic, d += size) {
             int32_t i = 0;
             do {
-                memcpy(d + i, s + i, 4);
+                (void)memcpy(d + i, s + i, 4);
                 i += 4;
             } while (i < size);
         }
@@ -151,7 +151,7 @@ AOT_INLINE void aot_qconv_dsp_columns(uint32_t *d, const int8_t *x, const aot_qc
     const int32_t ic = p->ic, row = p->iw * ic;
     int8_t pad[4];
     int32_t ky, kx;
-    memset(pad, p->x_zero, sizeof pad);
+    (void)memset(pad, p->x_zero, sizeof pad);
     for (ky = 0; ky < p->kh; ++ky, iy += p->dh) {
         const int inside = iy >= 0 && iy < p->ih;
         const int8_t *s = x + ((iy - p->x_row0) * row + ix * ic);
@@ -204,7 +204,7 @@ AOT_DSP_SMALL void aot_qconv_dsp_windows(int8_t *y, const int8_t *x, const aot_q
     int32_t left = (p->y1 - p->y0) * p->ow, oy = p->y0, ox = 0, i;
     int32_t safe = (p->y1 - 1) * p->sh - p->pt + (p->kh - 1) * p->dh;
     safe = safe < p->ih - 1 ? safe : p->ih - 1;
-    memset(stage, 0, 2 * (size_t)s->depth); /* what pads a window */
+    (void)memset(stage, 0, 2 * (size_t)s->depth); /* what pads a window */
     for (; left > 0; left -= 2, y += 2 * p->oc) {
         for (i = 0; i < 2 && i < left; ++i) {
             aot_qconv_dsp_window(stage + i * s->depth, x, p, oy * p->sh - p->pt, ox * p->sw - p->pl,
@@ -262,7 +262,7 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
     s.oc = p->oc;
     s.depth = depth;
     if (KIND == 1 && depth != p->ic) {
-        memset(s.wide + p->ic, 0, (size_t)(depth - p->ic) * sizeof *s.wide);
+        (void)memset(s.wide + p->ic, 0, (size_t)(depth - p->ic) * sizeof *s.wide);
     }
     s.job.x = s.wide;
     s.job.end = s.wide + words;

@@ -27,7 +27,7 @@ AOT_INLINE void aot_qdwconv_s8_copy(int8_t *d, const int8_t *s, int CB) {
     int i;
 #if defined(__GNUC__)
     if ((((uintptr_t)d | (uintptr_t)s) & 3U) == 0) {
-        memcpy(__builtin_assume_aligned(d, 4), __builtin_assume_aligned(s, 4), (size_t)CB);
+        (void)memcpy(__builtin_assume_aligned(d, 4), __builtin_assume_aligned(s, 4), (size_t)CB);
         return;
     }
 #endif
@@ -45,7 +45,7 @@ AOT_INLINE void aot_qdwconv_s8_row(int8_t *d, const int8_t *x, const aot_qdwconv
     int i;
     for (col = -p->pl; col < width - p->pl; ++col, d += CB, s += p->ic) {
         if (!inside || col < 0 || col >= p->iw) {
-            memset(d, p->x_zero, (size_t)CB);
+            (void)memset(d, p->x_zero, (size_t)CB);
         } else if (n == CB) {
             aot_qdwconv_s8_copy(d, s, CB);
         } else {
@@ -141,7 +141,7 @@ AOT_INLINE void aot_qdwconv_s8(int8_t *y, const int8_t *x, const int8_t *w, cons
     const int32_t width = (p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1;
     aot_qdw_job j;
     int32_t image, c0, oy;
-    memset(&j, 0, sizeof j);
+    (void)memset(&j, 0, sizeof j);
     j.rows = (int8_t *)scratch;
     j.pitch = width * CB;
     j.ring = ring;

@@ -166,7 +166,7 @@ AOT_INLINE void aot_qdw_dsp_pairs(uint32_t *d, const int8_t *r0, const int8_t *r
     const uint32_t *const end = d + 2 * cols;
     const uint32_t *last = d + 2 * (p->iw - ix);
     int8_t pad[4];
-    memset(pad, p->x_zero, sizeof pad);
+    (void)memset(pad, p->x_zero, sizeof pad);
     r0 = r0 != NULL ? r0 + (ix > 0 ? ix : 0) * s0 : pad;
     r1 = r1 != NULL ? r1 + (ix > 0 ? ix : 0) * s1 : pad;
     last = last < end ? last : end;
@@ -287,7 +287,7 @@ AOT_DSP_SMALL void aot_qdw_dsp_any(int8_t *y, const int8_t *x, const int8_t *w, 
     const int8_t **const places = (const int8_t **)scratch;
     int8_t *const pad = (int8_t *)(places + taps);
     int32_t sum[4], oy, ox, c;
-    memset(pad, p->x_zero, (size_t)p->ic);
+    (void)memset(pad, p->x_zero, (size_t)p->ic);
     for (oy = p->y0; oy < p->y1; ++oy) {
         for (ox = 0; ox < p->ow; ++ox) {
             aot_qdw_dsp_places(places, x, pad, p, oy * p->sh - p->pt, ox * p->sw - p->pl);

@@ -448,8 +448,8 @@ AOT_INLINE void aot_qdwconv_s8__mve(int8_t *y, const int8_t *x, const int8_t *w,
     int32_t image, oy, i;
     aot_qdwconv_s8__mve_prepare(&t, w, bias, mult, shift, scratch, p, RQ, PC, NEG);
     j.count = p->kh * p->kw;
-    memset(j.lo, p->lo, sizeof j.lo);
-    memset(j.hi, p->hi, sizeof j.hi);
+    (void)memset(j.lo, p->lo, sizeof j.lo);
+    (void)memset(j.hi, p->hi, sizeof j.hi);
     for (i = 0; i < 8; ++i) {
         j.zero[i] = (int16_t)p->y_zero;
     }

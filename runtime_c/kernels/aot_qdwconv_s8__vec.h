@@ -32,7 +32,7 @@ AOT_INLINE void aot_qdwconv_vec_sums(aot_vi *s, const int8_t *x, const int8_t *w
                     v = aot_qvec_widen(at + j * AOT_VLEN);
                 } else if (inside) {
                     int8_t lanes[AOT_VLEN] = {0};
-                    memcpy(lanes, at + j * AOT_VLEN, (size_t)tail);
+                    (void)memcpy(lanes, at + j * AOT_VLEN, (size_t)tail);
                     v = aot_qvec_widen(lanes);
                 }
                 s[j] += v * aot_qvec_widen(w + j * AOT_VLEN);

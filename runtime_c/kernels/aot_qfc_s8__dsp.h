@@ -25,8 +25,8 @@ AOT_INLINE void aot_qfc_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, con
     for (row = 0; row < p->m; ++row, x += p->k) {
         const int8_t *codes = x;
         if (scratch != NULL && depth != p->k) {
-            memcpy(scratch, x, (size_t)p->k);
-            memset((int8_t *)scratch + p->k, 0, (size_t)(depth - p->k));
+            (void)memcpy(scratch, x, (size_t)p->k);
+            (void)memset((int8_t *)scratch + p->k, 0, (size_t)(depth - p->k));
             codes = (const int8_t *)scratch;
         }
         for (c = 0; c < p->n; c += 4) {

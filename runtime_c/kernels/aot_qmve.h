@@ -354,19 +354,19 @@ AOT_INLINE int32_t aot_qmve_most(const int8_t *s, int32_t n) {
 }
 
 AOT_INLINE void aot_qmve_copy(int8_t *d, const int8_t *s, int32_t n) {
-    memmove(d, s, (size_t)n);
+    (void)memmove(d, s, (size_t)n);
 }
 
 AOT_INLINE void aot_qmve_copy_rows(int8_t *d, const int8_t *s, int32_t n, int32_t step,
                                    int32_t rows, int32_t threes) {
     (void)threes;
     for (; rows > 0; --rows, d += n, s += step) {
-        memcpy(d, s, (size_t)n);
+        (void)memcpy(d, s, (size_t)n);
     }
 }
 
 AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
-    memset(d, value, (size_t)n);
+    (void)memset(d, value, (size_t)n);
 }
 
 #endif /* AOT_QMVE */

@@ -60,12 +60,14 @@ AOT_INLINE int8_t aot_qresize_code(const aot_qresize_tap *tap, int32_t n, const 
                                    int32_t base, const aot_qresize_s8_params *p) {
     const int64_t half = (int64_t)1 << (p->shift - 1);
     int32_t sum = base;
-    for (int32_t t = 0; t < n; ++t)
+    for (int32_t t = 0; t < n; ++t) {
         sum += tap[t].weight * x[tap[t].at];
+    }
     const int64_t total = (int64_t)sum * p->mult + half;
     int64_t q = total >> p->shift;
-    if ((total & (2 * half - 1)) == 0)
+    if ((total & (2 * half - 1)) == 0) {
         q = aot_qresize_half(tap, n, x, p);
+    }
     q += p->y_zero;
     return (int8_t)(q < p->lo ? p->lo : q > p->hi ? p->hi : q);
 }
@@ -80,9 +82,10 @@ AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int32_t *at, c
     const int32_t *ib = at + second + b * p->taps[1], *wb = w + second + b * p->taps[1];
     const int32_t *ic = at + third + c * p->taps[2], *wc = w + third + c * p->taps[2];
     int32_t n = 0;
-    if (ia[0] < 0 || ib[0] < 0 || ic[0] < 0)
+    if (ia[0] < 0 || ib[0] < 0 || ic[0] < 0) {
         return -1;
-    for (int32_t i = 0; i < p->taps[0]; ++i)
+    }
+    for (int32_t i = 0; i < p->taps[0]; ++i) {
         for (int32_t j = 0; j < p->taps[1]; ++j) {
             const int64_t pair = aot_qresize_drop((int64_t)wa[i] * wb[j], AOT_QRESIZE_BITS);
             const int32_t row = (ia[i] * p->in[1] + ib[j]) * p->in[2];
@@ -95,6 +98,7 @@ AOT_INLINE int32_t aot_qresize_gather(aot_qresize_tap *tap, const int32_t *at, c
                 }
             }
         }
+    }
     return n;
 }
 
@@ -104,18 +108,23 @@ AOT_INLINE void aot_qresize_s8(int8_t *y, const int8_t *x, const int32_t *at, co
                                void *scratch, const aot_qresize_s8_params *p) {
     aot_qresize_tap *tap = (aot_qresize_tap *)scratch;
     const int32_t plane = p->in[0] * p->in[1] * p->in[2] * p->inner;
-    for (int32_t o = 0; o < p->outer; ++o, x += plane)
-        for (int32_t a = 0; a < p->out[0]; ++a)
-            for (int32_t b = 0; b < p->out[1]; ++b)
+    for (int32_t o = 0; o < p->outer; ++o, x += plane) {
+        for (int32_t a = 0; a < p->out[0]; ++a) {
+            for (int32_t b = 0; b < p->out[1]; ++b) {
                 for (int32_t c = 0; c < p->out[2]; ++c, y += p->inner) {
                     const int32_t n = aot_qresize_gather(tap, at, w, a, b, c, p);
                     int32_t base = 0;
-                    for (int32_t t = 0; t < n; ++t)
+                    for (int32_t t = 0; t < n; ++t) {
                         base -= tap[t].weight * p->x_zero;
-                    for (int32_t i = 0; i < p->inner; ++i)
+                    }
+                    for (int32_t i = 0; i < p->inner; ++i) {
                         y[i] =
                             n < 0 ? (int8_t)p->outside : aot_qresize_code(tap, n, x + i, base, p);
+                    }
                 }
+            }
+        }
+    }
 }
 
 #endif

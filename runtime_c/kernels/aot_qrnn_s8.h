@@ -117,19 +117,23 @@ AOT_INLINE int32_t aot_qrnn_four16(int32_t sum, const int16_t *a, const int8_t *
 
 AOT_INLINE int32_t aot_qrnn_dot8(const int8_t *a, const int8_t *w, int32_t n) {
     int32_t sum = 0, k = 0;
-    for (; AOT_QRNN_STEP == 4 && k + 4 <= n; k += 4)
+    for (; AOT_QRNN_STEP == 4 && k + 4 <= n; k += 4) {
         sum = aot_qrnn_four8(sum, a + k, w + k);
-    for (; k < n; ++k)
+    }
+    for (; k < n; ++k) {
         sum += a[k] * w[k];
+    }
     return sum;
 }
 
 AOT_INLINE int32_t aot_qrnn_dot16(const int16_t *a, const int8_t *w, int32_t n) {
     int32_t sum = 0, k = 0;
-    for (; AOT_QRNN_STEP == 4 && k + 4 <= n; k += 4)
+    for (; AOT_QRNN_STEP == 4 && k + 4 <= n; k += 4) {
         sum = aot_qrnn_four16(sum, a + k, w + k);
-    for (; k < n; ++k)
+    }
+    for (; k < n; ++k) {
         sum += a[k] * w[k];
+    }
     return sum;
 }
 
@@ -140,11 +144,13 @@ AOT_INLINE void aot_qrnn_rows(int32_t *gates, const int8_t *x, const int16_t *h,
                               int32_t rows, int32_t all, const aot_qrnn_s8_params *p) {
     for (int32_t i = 0; i < rows; ++i) {
         int64_t sum = bias[i];
-        if (x)
+        if (x) {
             sum += (int64_t)aot_qrnn_dot8(x, w + (ptrdiff_t)i * p->input, p->input) * mult[i];
-        if (h)
+        }
+        if (h) {
             sum +=
                 (int64_t)aot_qrnn_dot16(h, r + (ptrdiff_t)i * p->hidden, p->hidden) * mult[all + i];
+        }
         gates[i] = aot_qrnn_limit(aot_qrnn_round(sum, p->shift), INT32_MAX);
     }
 }
@@ -160,10 +166,12 @@ AOT_INLINE int8_t aot_qrnn_code(int32_t h, int32_t mult, int32_t shift, int32_t 
 AOT_INLINE void aot_qrnn_store(aot_qrnn_out out, int32_t i, int16_t *to, int32_t h,
                                const aot_qrnn_s8_params *p) {
     to[i] = (int16_t)aot_qrnn_limit(aot_qrnn_round(h, 15), INT16_MAX);
-    if (out.y)
+    if (out.y) {
         out.y[i] = aot_qrnn_code(h, p->y_mult, p->y_shift, p->y_zero, p);
-    if (out.last)
+    }
+    if (out.last) {
         out.last[i] = aot_qrnn_code(h, p->last_mult, p->last_shift, p->last_zero, p);
+    }
 }
 
 AOT_INLINE void aot_qrnn_lstm_step(aot_qrnn_out to, const aot_qrnn_memory *m, const int32_t *table,
@@ -190,8 +198,9 @@ AOT_INLINE void aot_qrnn_gru_step(aot_qrnn_out to, const aot_qrnn_memory *m, con
         const int32_t *g = m->gates + i;
         const int32_t update = aot_qrnn_logistic(g[0], table);
         int64_t argument = g[2 * n];
-        if (LINEAR)
+        if (LINEAR) {
             argument += aot_qrnn_times(aot_qrnn_logistic(g[n], table), m->more[i]);
+        }
         const int32_t fresh = aot_qrnn_tanh(argument, table, 24);
         const int32_t h = fresh + aot_qrnn_times(update, m->state[i] - fresh);
         m->state[i] = h;
@@ -234,10 +243,12 @@ AOT_INLINE aot_qrnn_memory aot_qrnn_parts(void *scratch, int32_t n, int32_t gate
 AOT_INLINE aot_qrnn_out aot_qrnn_target(int8_t *y, int8_t *last, int32_t b, int32_t s, int32_t t,
                                         const aot_qrnn_s8_params *p) {
     aot_qrnn_out out = {NULL, NULL};
-    if (y)
+    if (y) {
         out.y = y + (ptrdiff_t)b * p->y_batch + (ptrdiff_t)t * p->y_time;
-    if (last && s + 1 == p->steps)
+    }
+    if (last && s + 1 == p->steps) {
         out.last = last + (ptrdiff_t)b * p->last_batch;
+    }
     return out;
 }
 
@@ -256,8 +267,8 @@ AOT_INLINE void aot_qrnn_s8(int8_t *y, int8_t *last, const int8_t *x, const int8
     const int32_t gates = KIND == AOT_QRNN_LSTM ? 4 : KIND == AOT_QRNN_GRU ? 3 : 1;
     const aot_qrnn_memory m = aot_qrnn_parts(scratch, n, gates);
     for (int32_t b = 0; b < p->batch; ++b) {
-        memset(m.state, 0, (size_t)n * sizeof(int32_t));
-        memset(m.h, 0, (size_t)n * sizeof(int16_t));
+        (void)memset(m.state, 0, (size_t)n * sizeof(int32_t));
+        (void)memset(m.h, 0, (size_t)n * sizeof(int16_t));
         for (int32_t s = 0; s < p->steps; ++s) {
             const int32_t t = p->reverse ? p->steps - 1 - s : s;
             const int8_t *from = x + (ptrdiff_t)t * p->x_time + (ptrdiff_t)b * p->x_batch;
@@ -272,8 +283,9 @@ AOT_INLINE void aot_qrnn_s8(int8_t *y, int8_t *last, const int8_t *x, const int8
                 aot_qrnn_lstm_step(to, &m, table, p);
                 continue;
             }
-            for (int32_t i = 0; i < n; ++i)
+            for (int32_t i = 0; i < n; ++i) {
                 aot_qrnn_store(to, i, m.h, aot_qrnn_tanh(m.gates[i], table, 24), p);
+            }
         }
     }
 }

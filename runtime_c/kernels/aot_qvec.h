@@ -32,7 +32,7 @@
 AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
     int32_t four;
     __m128i v;
-    memcpy(&four, p, sizeof four);
+    (void)memcpy(&four, p, sizeof four);
     v = _mm_cvtsi32_si128(four);
     v = _mm_unpacklo_epi8(v, v);
     return (aot_vi)_mm_srai_epi32(_mm_unpacklo_epi16(v, v), 24);
@@ -40,7 +40,7 @@ AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
 AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
     const __m128i pairs = _mm_packs_epi32((__m128i)v, (__m128i)v);
     const int32_t four = _mm_cvtsi128_si32(_mm_packs_epi16(pairs, pairs));
-    memcpy(p, &four, sizeof four);
+    (void)memcpy(p, &four, sizeof four);
 }
 #elif AOT_VLEN == 8 && defined(__AVX2__)
 AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
@@ -61,14 +61,14 @@ AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
 #elif AOT_VLEN == 4 && defined(__ARM_NEON)
 AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
     int32_t four;
-    memcpy(&four, p, sizeof four);
+    (void)memcpy(&four, p, sizeof four);
     return (aot_vi)vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_s32(vdup_n_s32(four)))));
 }
 AOT_INLINE void aot_qvec_narrow(int8_t *p, aot_vi v) {
     const int16x4_t pairs = vmovn_s32((int32x4_t)v);
     const int8x8_t bytes = vmovn_s16(vcombine_s16(pairs, pairs));
     const int32_t four = vget_lane_s32(vreinterpret_s32_s8(bytes), 0);
-    memcpy(p, &four, sizeof four);
+    (void)memcpy(p, &four, sizeof four);
 }
 #else
 AOT_INLINE aot_vi aot_qvec_widen(const int8_t *p) {
@@ -93,7 +93,7 @@ typedef __m128i aot_qvec_pairs;
 AOT_INLINE aot_qvec_pairs aot_qvec_pairs_at(const int8_t *w) {
     int64_t eight;
     __m128i v;
-    memcpy(&eight, w, sizeof eight);
+    (void)memcpy(&eight, w, sizeof eight);
     v = _mm_cvtsi64_si128(eight);
     return _mm_srai_epi16(_mm_unpacklo_epi8(v, v), 8);
 }
@@ -131,7 +131,7 @@ AOT_INLINE aot_qvec_pairs aot_qvec_pairs_at(const int8_t *w) {
 }
 AOT_INLINE aot_vi aot_qvec_madd(aot_vi acc, aot_qvec_pairs w, int32_t x) {
     int16_t pair[2];
-    memcpy(pair, &x, sizeof pair);
+    (void)memcpy(pair, &x, sizeof pair);
     return acc + w.even * pair[0] + w.odd * pair[1];
 }
 #endif
@@ -153,7 +153,7 @@ AOT_INLINE void aot_qvec_tile(aot_vi *s, const int16_t *x, ptrdiff_t pitch, int3
             }
             AOT_UNROLL(16) for (i = 0; i < P; ++i) {
                 int32_t pair;
-                memcpy(&pair, x + i * pitch, sizeof pair);
+                (void)memcpy(&pair, x + i * pitch, sizeof pair);
                 AOT_UNROLL(16) for (j = 0; j < O; ++j) {
                     s[i * O + j] = aot_qvec_madd(s[i * O + j], v[j], pair);
                 }
@@ -187,7 +187,7 @@ AOT_INLINE void aot_qvec_store(int8_t *y, aot_vi sum, const aot_qvec_out *o, int
     if (RQ == AOT_REQUANT_NONE) {
         int32_t lanes[AOT_VLEN];
         aot_vistore(lanes, sum);
-        memcpy(y, lanes, (size_t)n * sizeof *lanes);
+        (void)memcpy(y, lanes, (size_t)n * sizeof *lanes);
     } else if (RQ == 0 && n == AOT_VLEN) {
         const aot_vi bits = PC ? aot_viload(o->mult + c) : aot_viset1(o->mult[0]);
         const aot_vf low = aot_vset1((float)(o->lo - o->zero));

@@ -25,22 +25,22 @@ typedef struct aot_rare_params {
 
 AOT_INLINE uint64_t aot_rare_bits(double x) {
     uint64_t u;
-    memcpy(&u, &x, sizeof u);
+    (void)memcpy(&u, &x, sizeof u);
     return u;
 }
 AOT_INLINE double aot_rare_double(uint64_t u) {
     double x;
-    memcpy(&x, &u, sizeof x);
+    (void)memcpy(&x, &u, sizeof x);
     return x;
 }
 AOT_INLINE float aot_rare_float(uint32_t u) {
     float x;
-    memcpy(&x, &u, sizeof x);
+    (void)memcpy(&x, &u, sizeof x);
     return x;
 }
 AOT_INLINE uint32_t aot_rare_float_bits(float x) {
     uint32_t u;
-    memcpy(&u, &x, sizeof u);
+    (void)memcpy(&u, &x, sizeof u);
     return u;
 }
 

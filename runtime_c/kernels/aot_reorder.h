@@ -19,16 +19,20 @@ typedef aot_to_blocked_params aot_from_blocked_params;
 /* One channel block: y [s][V] from x [lanes][s]; lanes past `lanes` become zero. */
 AOT_INLINE void aot_to_blocked_one(void *y, const void *x, int32_t s, int lanes, int elem, int V) {
     if (lanes == V) {
-        for (int32_t i = 0; i < s; ++i)
-            for (int v = 0; v < V; ++v)
+        for (int32_t i = 0; i < s; ++i) {
+            for (int v = 0; v < V; ++v) {
                 aot_move1(y, (int64_t)i * V + v, x, (int64_t)v * s + i, elem);
+            }
+        }
         return;
     }
     for (int32_t i = 0; i < s; ++i) {
-        for (int v = 0; v < lanes; ++v)
+        for (int v = 0; v < lanes; ++v) {
             aot_move1(y, (int64_t)i * V + v, x, (int64_t)v * s + i, elem);
-        for (int v = lanes; v < V; ++v)
+        }
+        for (int v = lanes; v < V; ++v) {
             aot_move_zero(y, (int64_t)i * V + v, elem);
+        }
     }
 }
 
@@ -37,37 +41,44 @@ AOT_INLINE void aot_from_blocked_one(void *y, const void *x, int32_t s, int lane
                                      int V) {
     const int32_t whole = s - s % 16;
     /* Squares of 16 x V elements stay in the nearest cache while they are turned. */
-    for (int32_t i = 0; i < whole; i += 16)
-        for (int v = 0; v < lanes; ++v)
-            for (int32_t j = i; j < i + 16; ++j)
+    for (int32_t i = 0; i < whole; i += 16) {
+        for (int v = 0; v < lanes; ++v) {
+            for (int32_t j = i; j < i + 16; ++j) {
                 aot_move1(y, (int64_t)v * s + j, x, (int64_t)j * V + v, elem);
-    for (int32_t i = whole; i < s; ++i)
-        for (int v = 0; v < lanes; ++v)
+            }
+        }
+    }
+    for (int32_t i = whole; i < s; ++i) {
+        for (int v = 0; v < lanes; ++v) {
             aot_move1(y, (int64_t)v * s + i, x, (int64_t)i * V + v, elem);
+        }
+    }
 }
 
 AOT_INLINE void aot_to_blocked_any(void *y, const void *x, const aot_to_blocked_params *p, int elem,
                                    int V) {
     const int64_t s = p->s;
-    for (int32_t n = 0; n < p->n; ++n)
+    for (int32_t n = 0; n < p->n; ++n) {
         for (int32_t c = 0; c < p->c; c += V) {
             const int lanes = p->c - c < V ? (int)(p->c - c) : V;
             aot_to_blocked_one(y, x, p->s, lanes, elem, V);
             y = aot_move_at(y, s * V * elem);
             x = aot_move_from(x, s * lanes * elem);
         }
+    }
 }
 
 AOT_INLINE void aot_from_blocked_any(void *y, const void *x, const aot_from_blocked_params *p,
                                      int elem, int V) {
     const int64_t s = p->s;
-    for (int32_t n = 0; n < p->n; ++n)
+    for (int32_t n = 0; n < p->n; ++n) {
         for (int32_t c = 0; c < p->c; c += V) {
             const int lanes = p->c - c < V ? (int)(p->c - c) : V;
             aot_from_blocked_one(y, x, p->s, lanes, elem, V);
             y = aot_move_at(y, s * lanes * elem);
             x = aot_move_from(x, s * V * elem);
         }
+    }
 }
 
 /* y: [n][ceil(c/V)][s][V], pad lanes written as zero; x: [n][c][s]. Not in place. No scratch. */

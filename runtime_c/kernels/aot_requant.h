@@ -47,14 +47,14 @@ AOT_INLINE int32_t aot_requant_rint(float v) {
     const float limited = v < -top ? -top : v > top ? top : v;
     const float shifted = limited + 12582912.0F; /* 1.5 * 2^23: what follows is an integer */
     int32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
+    (void)memcpy(&bits, &shifted, sizeof bits);
     return bits - 0x4B400000;
 #endif
 }
 
 AOT_INLINE int32_t aot_requant_float(int32_t acc, int32_t mult) {
     float scale;
-    memcpy(&scale, &mult, sizeof scale);
+    (void)memcpy(&scale, &mult, sizeof scale);
     return aot_requant_rint((float)acc * scale);
 }
 

@@ -23,16 +23,17 @@ AOT_INLINE void aot_resize_nearest(void *y, const void *x, const int32_t *idx, c
     const int64_t inner = p->inner;
     const int32_t *ia = idx, *ib = idx + p->out[0], *ic = ib + p->out[1];
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2] * inner;
-    for (int64_t o = 0; o < p->outer; ++o, x = aot_move_from(x, plane * E))
-        for (int32_t a = 0; a < p->out[0]; ++a)
+    for (int64_t o = 0; o < p->outer; ++o, x = aot_move_from(x, plane * E)) {
+        for (int32_t a = 0; a < p->out[0]; ++a) {
             for (int32_t b = 0; b < p->out[1]; ++b) {
                 const int outside = ia[a] < 0 || ib[b] < 0;
                 const int64_t row =
                     outside ? 0 : ((int64_t)ia[a] * p->in[1] + ib[b]) * p->in[2] * inner;
                 for (int32_t c = 0; c < p->out[2]; ++c) {
                     if (outside || ic[c] < 0) {
-                        for (int64_t i = 0; i < inner; ++i)
+                        for (int64_t i = 0; i < inner; ++i) {
                             aot_move1(y, i, value, 0, E);
+                        }
                     } else {
                         aot_move_run(y, 1, aot_move_from(x, (row + ic[c] * inner) * E), 1, inner,
                                      E);
@@ -40,6 +41,8 @@ AOT_INLINE void aot_resize_nearest(void *y, const void *x, const int32_t *idx, c
                     y = aot_move_at(y, inner * E);
                 }
             }
+        }
+    }
 }
 
 typedef struct aot_resize_axis_f32_params {
@@ -56,29 +59,33 @@ typedef struct aot_resize_axis_f32_params {
 AOT_INLINE void aot_resize_axis_f32(float *y, const float *x, const int32_t *at, const float *w,
                                     const aot_resize_axis_f32_params *p) {
     const int64_t inner = p->inner, taps = p->taps;
-    for (int64_t n = 0; n < p->outer; ++n, x += p->in * inner)
+    for (int64_t n = 0; n < p->outer; ++n, x += p->in * inner) {
         for (int64_t o = 0; o < p->out; ++o, y += inner) {
             const int32_t *a = at + o * taps;
             const float *f = w + o * taps;
             const int64_t whole = inner - inner % AOT_VLEN;
             if (a[0] < 0) {
-                for (int64_t i = 0; i < inner; ++i)
+                for (int64_t i = 0; i < inner; ++i) {
                     y[i] = p->outside;
+                }
                 continue;
             }
             for (int64_t i = 0; i < whole; i += AOT_VLEN) {
                 aot_vf sum = aot_vload(x + a[0] * inner + i) * f[0];
-                for (int64_t t = 1; t < taps; ++t)
+                for (int64_t t = 1; t < taps; ++t) {
                     sum = aot_vfma(aot_vload(x + a[t] * inner + i), aot_vset1(f[t]), sum);
+                }
                 aot_vstore(y + i, sum);
             }
             for (int64_t i = whole; i < inner; ++i) {
                 float sum = x[a[0] * inner + i] * f[0];
-                for (int64_t t = 1; t < taps; ++t)
+                for (int64_t t = 1; t < taps; ++t) {
                     sum += x[a[t] * inner + i] * f[t];
+                }
                 y[i] = sum;
             }
         }
+    }
 }
 
 #endif

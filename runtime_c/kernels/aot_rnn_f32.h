@@ -133,11 +133,13 @@ AOT_NOINLINE AOT_UNUSED static void aot_rnn_product(float *g, int64_t g_row, con
                                                     int64_t depth, int64_t columns) {
     for (int64_t n = 0; n < columns; n += AOT_RNN_PANEL, w += depth * AOT_RNN_PANEL) {
         int64_t r = 0;
-        for (; r + 2 <= rows; r += 2)
+        for (; r + 2 <= rows; r += 2) {
             aot_rnn_panel_2(g + r * g_row + n, g + (r + 1) * g_row + n, x + r * x_row,
                             x + (r + 1) * x_row, w, depth);
-        for (; r < rows; ++r)
+        }
+        for (; r < rows; ++r) {
             aot_rnn_panel_1(g + r * g_row + n, x + r * x_row, w, depth);
+        }
     }
 }
 
@@ -145,38 +147,43 @@ AOT_NOINLINE AOT_UNUSED static void aot_rnn_product(float *g, int64_t g_row, con
 AOT_INLINE void aot_rnn_inputs(float *gates, const float *x, const float *w, const float *bias,
                                const aot_rnn_f32_params *p, int32_t first, int32_t count) {
     const int64_t row = p->row;
-    for (int64_t r = 0; r < (int64_t)count * p->batch; ++r)
-        memcpy(gates + r * row, bias, (size_t)row * sizeof(float));
+    for (int64_t r = 0; r < (int64_t)count * p->batch; ++r) {
+        (void)memcpy(gates + r * row, bias, (size_t)row * sizeof(float));
+    }
     x += (int64_t)first * p->x_time;
     if (p->x_batch == p->input && p->x_time == p->batch * p->input) {
         aot_rnn_product(gates, row, x, p->input, w, (int64_t)count * p->batch, p->input, row);
     } else {
-        for (int32_t b = 0; b < p->batch; ++b)
+        for (int32_t b = 0; b < p->batch; ++b) {
             aot_rnn_product(gates + b * row, row * p->batch, x + (int64_t)b * p->x_batch, p->x_time,
                             w, count, p->input, row);
+        }
     }
 }
 
 /* Steps that batch b takes: lens[b] limited to 0..steps, all of them if lens is NULL. */
 AOT_INLINE int32_t aot_rnn_length(const int32_t *lens, int32_t b, int32_t steps) {
-    if (!lens)
+    if (!lens) {
         return steps;
+    }
     return lens[b] < 0 ? 0 : lens[b] > steps ? steps : lens[b];
 }
 
 /* state [batch][Hp] from the caller's initial states, or zero. */
 AOT_INLINE void aot_rnn_begin(float *state, const float *initial, const aot_rnn_f32_params *p,
                               int64_t hp) {
-    memset(state, 0, (size_t)(p->batch * hp) * sizeof(float));
-    for (int64_t b = 0; initial && b < p->batch; ++b)
-        memcpy(state + b * hp, initial + b * p->state, (size_t)p->hidden * sizeof(float));
+    (void)memset(state, 0, (size_t)(p->batch * hp) * sizeof(float));
+    for (int64_t b = 0; initial && b < p->batch; ++b) {
+        (void)memcpy(state + b * hp, initial + b * p->state, (size_t)p->hidden * sizeof(float));
+    }
 }
 
 /* The caller's final states, if wanted. */
 AOT_INLINE void aot_rnn_end(float *final, const float *state, const aot_rnn_f32_params *p,
                             int64_t hp) {
-    for (int64_t b = 0; final && b < p->batch; ++b)
-        memcpy(final + b * p->state, state + b * hp, (size_t)p->hidden * sizeof(float));
+    for (int64_t b = 0; final && b < p->batch; ++b) {
+        (void)memcpy(final + b * p->state, state + b * hp, (size_t)p->hidden * sizeof(float));
+    }
 }
 
 /* The first of the steps t..t+chunk-1 of the walk, as an index of time. */
@@ -202,9 +209,10 @@ AOT_INLINE void aot_rnn_recur(float *gates, const float *h, int64_t hp, const fl
     for (int32_t b = 0; b < p->batch; ++b) {
         const int32_t length = aot_rnn_length(lens, b, p->steps);
         const int64_t at = aot_rnn_time(p, s, length) - first;
-        if (s < length)
+        if (s < length) {
             aot_rnn_product(gates + (at * p->batch + b) * row, row, h + b * hp, hp, r, 1, p->hidden,
                             columns);
+        }
     }
 }
 

@@ -58,8 +58,8 @@ AOT_INLINE void aot_rotary_f32(float *y, const float *x, const float *cosine, co
                 aot_rotary_f32_head(y + at, x + at, cosine + angle, sine + angle, p->half,
                                     INTERLEAVED);
                 if (rest > 0 && y != x) {
-                    memcpy(y + at + 2 * p->half, x + at + 2 * p->half,
-                           (size_t)rest * sizeof(float));
+                    (void)memcpy(y + at + 2 * p->half, x + at + 2 * p->half,
+                                 (size_t)rest * sizeof(float));
                 }
             }
         }

@@ -30,18 +30,22 @@
                               : ((b) < (a) || (b) != (b) ? (b) : (a)))
 
 AOT_INLINE int32_t aot_scatter_s32(int32_t a, int32_t b, int R) {
-    if (R == AOT_SCATTER_ADD)
+    if (R == AOT_SCATTER_ADD) {
         return (int32_t)((uint32_t)a + (uint32_t)b);
-    if (R == AOT_SCATTER_MUL)
+    }
+    if (R == AOT_SCATTER_MUL) {
         return (int32_t)((uint32_t)a * (uint32_t)b);
+    }
     return R == AOT_SCATTER_MAX ? (b > a ? b : a) : (b < a ? b : a);
 }
 
 AOT_INLINE int64_t aot_scatter_s64(int64_t a, int64_t b, int R) {
-    if (R == AOT_SCATTER_ADD)
+    if (R == AOT_SCATTER_ADD) {
         return (int64_t)((uint64_t)a + (uint64_t)b);
-    if (R == AOT_SCATTER_MUL)
+    }
+    if (R == AOT_SCATTER_MUL) {
         return (int64_t)((uint64_t)a * (uint64_t)b);
+    }
     return R == AOT_SCATTER_MAX ? (b > a ? b : a) : (b < a ? b : a);
 }
 
@@ -83,13 +87,15 @@ AOT_INLINE void aot_scatter_elements(void *y, const void *x, const void *idx, co
                                      const aot_scatter_elements_params *p, int E, int I, int R,
                                      int T) {
     aot_walk w;
-    if (y != x)
-        memcpy(y, x, (size_t)p->bytes);
+    if (y != x) {
+        (void)memcpy(y, x, (size_t)p->bytes);
+    }
     aot_walk_start(&w, 0, 0);
     do {
         const int64_t j = aot_index_checked(aot_index_at(idx, w.x, I), p->axis);
-        if (j >= 0)
+        if (j >= 0) {
             aot_scatter_one(y, w.y + j * p->step, u, w.x, E, R, T);
+        }
     } while (aot_walk_next(&w, p->dims, p->ys, p->us, 8));
 }
 
@@ -106,8 +112,9 @@ typedef struct aot_scatter_nd_params {
    A tuple with an index out of range writes nothing. Elements of E bytes. y may be x. */
 AOT_INLINE void aot_scatter_nd(void *y, const void *x, const void *idx, const void *u,
                                const aot_scatter_nd_params *p, int E, int R, int T) {
-    if (y != x)
-        memcpy(y, x, (size_t)p->bytes);
+    if (y != x) {
+        (void)memcpy(y, x, (size_t)p->bytes);
+    }
     for (int64_t i = 0; i < p->count; ++i) {
         int64_t to = 0;
         int inside = 1;
@@ -117,10 +124,12 @@ AOT_INLINE void aot_scatter_nd(void *y, const void *x, const void *idx, const vo
             inside &= j >= 0;
             to += j * p->stride[d];
         }
-        if (!inside)
+        if (!inside) {
             continue;
-        for (int64_t j = 0; j < p->inner; ++j)
+        }
+        for (int64_t j = 0; j < p->inner; ++j) {
             aot_scatter_one(y, to + j, u, i * p->inner + j, E, R, T);
+        }
     }
 }
 

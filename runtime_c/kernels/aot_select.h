@@ -20,7 +20,7 @@ typedef struct aot_trilu_params {
 AOT_INLINE void aot_trilu(void *y, const void *x, const void *k, const aot_trilu_params *p, int E) {
     const int64_t diagonal = aot_index_at(k, 0, 8);
     int64_t at = 0;
-    for (int64_t n = 0; n < p->batch; ++n)
+    for (int64_t n = 0; n < p->batch; ++n) {
         for (int64_t r = 0; r < p->rows; ++r) {
             /* Written so that no diagonal, however far, overflows. */
             const int64_t edge = diagonal > p->cols    ? p->cols
@@ -28,12 +28,14 @@ AOT_INLINE void aot_trilu(void *y, const void *x, const void *k, const aot_trilu
                                                        : diagonal;
             for (int64_t c = 0; c < p->cols; ++c, ++at) {
                 const int keep = p->upper ? c - r >= edge : c - r <= edge;
-                if (keep)
+                if (keep) {
                     aot_move1(y, at, x, at, E);
-                else
+                } else {
                     aot_move_zero(y, at, E);
+                }
             }
         }
+    }
 }
 
 typedef struct aot_reverse_sequence_params {
@@ -72,8 +74,8 @@ typedef struct aot_one_hot_params {
 AOT_INLINE void aot_one_hot(void *y, const void *idx, const void *values,
                             const aot_one_hot_params *p, int E, int I) {
     int64_t at = 0;
-    for (int64_t o = 0; o < p->outer; ++o)
-        for (int64_t d = 0; d < p->depth; ++d)
+    for (int64_t o = 0; o < p->outer; ++o) {
+        for (int64_t d = 0; d < p->depth; ++d) {
             for (int64_t i = 0; i < p->inner; ++i, ++at) {
                 int64_t v;
                 if (I == AOT_ONE_HOT_FLOAT) {
@@ -84,6 +86,8 @@ AOT_INLINE void aot_one_hot(void *y, const void *idx, const void *values,
                 }
                 aot_move1(y, at, values, aot_index_checked(v, p->depth) == d ? 1 : 0, E);
             }
+        }
+    }
 }
 
 typedef struct aot_fill_params {
@@ -92,8 +96,9 @@ typedef struct aot_fill_params {
 
 /* y[i] = *value for every element; elements of E bytes. */
 AOT_INLINE void aot_fill(void *y, const void *value, const aot_fill_params *p, int E) {
-    for (int64_t i = 0; i < p->count; ++i)
+    for (int64_t i = 0; i < p->count; ++i) {
         aot_move1(y, i, value, 0, E);
+    }
 }
 
 #endif

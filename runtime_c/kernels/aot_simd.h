@@ -159,12 +159,12 @@ AOT_INLINE aot_vi aot_visgt(aot_vi a, aot_vi b) {
 }
 AOT_INLINE aot_vi aot_vbits(aot_vf v) {
     aot_vi r;
-    memcpy(&r, &v, sizeof r);
+    (void)memcpy(&r, &v, sizeof r);
     return r;
 }
 AOT_INLINE aot_vf aot_vfrombits(aot_vi v) {
     aot_vf r;
-    memcpy(&r, &v, sizeof r);
+    (void)memcpy(&r, &v, sizeof r);
     return r;
 }
 AOT_INLINE aot_vf aot_vi2f(aot_vi v) {
@@ -238,7 +238,7 @@ AOT_INLINE aot_vf aot_vload_n(const float *p, int n, float fill) {
 AOT_INLINE void aot_vstore_n(float *p, aot_vf v, int n) {
     float lane[AOT_VLEN];
     aot_vstore(lane, v);
-    memcpy(p, lane, (size_t)n * sizeof(float));
+    (void)memcpy(p, lane, (size_t)n * sizeof(float));
 }
 
 /* Sum and maximum of all lanes, in halves (the same order at every optimisation level). */

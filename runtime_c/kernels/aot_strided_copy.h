@@ -26,13 +26,15 @@ AOT_INLINE void aot_strided_copy(void *y, const void *x, const aot_strided_copy_
         } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7));
     } else if (ys == 1 && xs == 0) {
         do {
-            for (int64_t i = 0; i < count; ++i)
+            for (int64_t i = 0; i < count; ++i) {
                 aot_move1(y, w.y + i, x, w.x, E);
+            }
         } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7));
     } else {
         do {
-            for (int64_t i = 0; i < count; ++i)
+            for (int64_t i = 0; i < count; ++i) {
                 aot_move1(y, w.y + i * ys, x, w.x + i * xs, E);
+            }
         } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7));
     }
 }

@@ -27,7 +27,7 @@ AOT_INLINE void aot_tensor_scatter(void *y, const void *past, const void *update
     unsigned char *d = (unsigned char *)y;
     int32_t b, o, i;
     if (y != past) {
-        memcpy(y, past, (size_t)p->batch * (size_t)p->outer * (size_t)p->extent * row);
+        (void)memcpy(y, past, (size_t)p->batch * (size_t)p->outer * (size_t)p->extent * row);
     }
     for (b = 0; b < p->batch && p->extent > 0; ++b) {
         const int64_t last = p->extent - p->count;
@@ -41,7 +41,7 @@ AOT_INLINE void aot_tensor_scatter(void *y, const void *past, const void *update
         for (o = 0; o < p->outer; ++o, d += (size_t)p->extent * row) {
             for (i = 0; i < p->count; ++i, s += row) {
                 const int64_t at = first + i < p->extent ? first + i : first + i - p->extent;
-                memcpy(d + (size_t)at * row, s, row);
+                (void)memcpy(d + (size_t)at * row, s, row);
             }
         }
     }

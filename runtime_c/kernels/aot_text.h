@@ -31,9 +31,9 @@ AOT_INLINE aot_status aot_text_join(void *y, const void *a, const void *b,
         if (first + second > (size_t)W) {
             return AOT_TOO_LONG;
         }
-        memcpy(to, left, first);
-        memcpy(to + first, right, second);
-        memset(to + first + second, 0, (size_t)W - first - second);
+        (void)memcpy(to, left, first);
+        (void)memcpy(to + first, right, second);
+        (void)memset(to + first + second, 0, (size_t)W - first - second);
         left += p->a != 0 ? W : 0;
         right += p->b != 0 ? W : 0;
     }
@@ -148,10 +148,10 @@ static inline aot_status aot_text_recased(unsigned char *to, const unsigned char
         if (end + size > (size_t)W) {
             return AOT_TOO_LONG;
         }
-        memcpy(to + end, bytes, size);
+        (void)memcpy(to + end, bytes, size);
         end += size;
     }
-    memset(to + end, 0, (size_t)W - end);
+    (void)memset(to + end, 0, (size_t)W - end);
     return AOT_OK;
 }
 
@@ -211,7 +211,7 @@ AOT_INLINE aot_status aot_text_keep(void *y, int64_t *kept, const void *x, const
             ++count;
         }
     }
-    memset(to + (size_t)count * (size_t)W, 0, ((size_t)p->most - (size_t)count) * (size_t)W);
+    (void)memset(to + (size_t)count * (size_t)W, 0, ((size_t)p->most - (size_t)count) * (size_t)W);
     kept[0] = count > 0 ? count : 1;
     return AOT_OK;
 }
@@ -252,7 +252,7 @@ static inline int64_t aot_text_cut(unsigned char *y, const unsigned char *s,
             }
             ++end;
         }
-        memcpy(y + (size_t)count * (size_t)W, s + at, end - at);
+        (void)memcpy(y + (size_t)count * (size_t)W, s + at, end - at);
         ++count;
         if (end >= length) {
             return count;
@@ -270,7 +270,7 @@ AOT_INLINE void aot_text_split(void *y, int64_t *counts, int64_t *longest, const
     const size_t row = (size_t)p->most * (size_t)W;
     longest[0] = 0;
     for (int64_t i = 0; i < p->n; ++i, s += W, to += row) {
-        memset(to, 0, row);
+        (void)memset(to, 0, row);
         counts[i] = aot_text_cut(to, s, (const unsigned char *)mark, p, W);
         longest[0] = counts[i] > longest[0] ? counts[i] : longest[0];
     }

@@ -189,7 +189,7 @@ AOT_INLINE void aot_tile_f32_scatter(float *y, ptrdiff_t plane, const float *til
 AOT_INLINE void aot_tile_f32_gather(float *tile, const float *r, ptrdiff_t plane, int32_t n,
                                     int32_t cols, int P) {
     int32_t c, i;
-    memset(tile, 0, AOT_TILE_EDGE * sizeof(float));
+    (void)memset(tile, 0, AOT_TILE_EDGE * sizeof(float));
     for (c = 0; c < cols; ++c) {
         float *d = tile + (ptrdiff_t)(c / AOT_VLEN) * P * AOT_VLEN + c % AOT_VLEN;
         for (i = 0; i < n; ++i) {

@@ -66,8 +66,8 @@
 #define AOT_T_RUN_OVER                                                                             \
     if (since + n > j->run && since > 0) {                                                         \
         if (!flushed) {                                                                            \
-            memset(sum, 0, sizeof sum);                                                            \
-            memset(lost, 0, sizeof lost);                                                          \
+            (void)memset(sum, 0, sizeof sum);                                                      \
+            (void)memset(lost, 0, sizeof lost);                                                    \
             flushed = 1;                                                                           \
         }                                                                                          \
         AOT_T_EACH_P(AOT_T_FLUSHES)                                                                \

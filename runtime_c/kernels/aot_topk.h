@@ -32,7 +32,7 @@ typedef aot_topk_params aot_topk_s8_params;
 #define AOT_TOPK(name, type)                                                                       \
     AOT_INLINE void name(type *y, int64_t *idx, const type *x, const name##_params *p) {           \
         const int64_t inner = p->inner;                                                            \
-        for (int64_t o = 0; o < p->outer; ++o)                                                     \
+        for (int64_t o = 0; o < p->outer; ++o) {                                                   \
             for (int64_t i = 0; i < inner; ++i) {                                                  \
                 const type *from = x + o * p->axis * inner + i;                                    \
                 type *to = y + o * p->k * inner + i;                                               \
@@ -46,18 +46,21 @@ typedef aot_topk_params aot_topk_s8_params;
                         --s;                                                                       \
                         if (s + 1 < p->k) {                                                        \
                             to[(s + 1) * inner] = to[s * inner];                                   \
-                            if (at)                                                                \
+                            if (at) {                                                              \
                                 at[(s + 1) * inner] = at[s * inner];                               \
+                            }                                                                      \
                         }                                                                          \
                     }                                                                              \
                     if (s < p->k) {                                                                \
                         to[s * inner] = v;                                                         \
-                        if (at)                                                                    \
+                        if (at) {                                                                  \
                             at[s * inner] = j;                                                     \
+                        }                                                                          \
                         filled += filled < p->k;                                                   \
                     }                                                                              \
                 }                                                                                  \
             }                                                                                      \
+        }                                                                                          \
     }
 
 AOT_TOPK(aot_topk_f32, float)

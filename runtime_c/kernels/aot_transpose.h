@@ -23,17 +23,24 @@ AOT_INLINE void aot_transpose_2d(void *y, const void *x, int64_t a, int64_t b, i
                                  int64_t xb, int E) {
     const int64_t rows = a - a % 16, columns = b - b % 16; /* in whole squares */
     for (int64_t i = 0; i < rows; i += 16) {
-        for (int64_t j = 0; j < columns; j += 16)
-            for (int64_t k = i; k < i + 16; ++k)
-                for (int64_t l = j; l < j + 16; ++l)
+        for (int64_t j = 0; j < columns; j += 16) {
+            for (int64_t k = i; k < i + 16; ++k) {
+                for (int64_t l = j; l < j + 16; ++l) {
                     aot_move1(y, k * ya + l, x, l * xb + k, E);
-        for (int64_t j = columns; j < b; ++j)
-            for (int64_t k = i; k < i + 16; ++k)
+                }
+            }
+        }
+        for (int64_t j = columns; j < b; ++j) {
+            for (int64_t k = i; k < i + 16; ++k) {
                 aot_move1(y, k * ya + j, x, j * xb + k, E);
+            }
+        }
     }
-    for (int64_t i = rows; i < a; ++i)
-        for (int64_t j = 0; j < b; ++j)
+    for (int64_t i = rows; i < a; ++i) {
+        for (int64_t j = 0; j < b; ++j) {
             aot_move1(y, i * ya + j, x, j * xb + i, E);
+        }
+    }
 }
 
 /* For every index of dims: the 2-D transposition of axes a and b; elements of E bytes, any type.

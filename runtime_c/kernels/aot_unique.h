@@ -20,14 +20,14 @@ typedef struct aot_unique_params {
 AOT_INLINE int aot_unique_order(const unsigned char *a, const unsigned char *b, int E, int K) {
     if (K == 2 && E == 4) {
         float x, y;
-        memcpy(&x, a, 4);
-        memcpy(&y, b, 4);
+        (void)memcpy(&x, a, 4);
+        (void)memcpy(&y, b, 4);
         return x < y ? -1 : (x > y ? 1 : (x != x) - (y != y));
     }
     if (K == 2) {
         double x, y;
-        memcpy(&x, a, 8);
-        memcpy(&y, b, 8);
+        (void)memcpy(&x, a, 8);
+        (void)memcpy(&y, b, 8);
         return x < y ? -1 : (x > y ? 1 : (x != x) - (y != y));
     }
     if (E == 1) {
@@ -36,37 +36,37 @@ AOT_INLINE int aot_unique_order(const unsigned char *a, const unsigned char *b, 
     }
     if (E == 2 && K) {
         int16_t x, y;
-        memcpy(&x, a, 2);
-        memcpy(&y, b, 2);
+        (void)memcpy(&x, a, 2);
+        (void)memcpy(&y, b, 2);
         return (x > y) - (x < y);
     }
     if (E == 2) {
         uint16_t x, y;
-        memcpy(&x, a, 2);
-        memcpy(&y, b, 2);
+        (void)memcpy(&x, a, 2);
+        (void)memcpy(&y, b, 2);
         return (x > y) - (x < y);
     }
     if (E == 4 && K) {
         int32_t x, y;
-        memcpy(&x, a, 4);
-        memcpy(&y, b, 4);
+        (void)memcpy(&x, a, 4);
+        (void)memcpy(&y, b, 4);
         return (x > y) - (x < y);
     }
     if (E == 4) {
         uint32_t x, y;
-        memcpy(&x, a, 4);
-        memcpy(&y, b, 4);
+        (void)memcpy(&x, a, 4);
+        (void)memcpy(&y, b, 4);
         return (x > y) - (x < y);
     }
     if (K) {
         int64_t x, y;
-        memcpy(&x, a, 8);
-        memcpy(&y, b, 8);
+        (void)memcpy(&x, a, 8);
+        (void)memcpy(&y, b, 8);
         return (x > y) - (x < y);
     } else {
         uint64_t x, y;
-        memcpy(&x, a, 8);
-        memcpy(&y, b, 8);
+        (void)memcpy(&x, a, 8);
+        (void)memcpy(&y, b, 8);
         return (x > y) - (x < y);
     }
 }
@@ -74,13 +74,15 @@ AOT_INLINE int aot_unique_order(const unsigned char *a, const unsigned char *b, 
 /* Order of the slices i and j of x. */
 AOT_INLINE int aot_unique_slices(const unsigned char *x, int64_t i, int64_t j,
                                  const aot_unique_params *p, int E, int K) {
-    for (int64_t o = 0; o < p->outer; ++o)
+    for (int64_t o = 0; o < p->outer; ++o) {
         for (int64_t k = 0; k < p->inner; ++k) {
             const int c = aot_unique_order(x + ((o * p->axis + i) * p->inner + k) * E,
                                            x + ((o * p->axis + j) * p->inner + k) * E, E, K);
-            if (c != 0)
+            if (c != 0) {
                 return c;
+            }
         }
+    }
     return 0;
 }
 
@@ -96,12 +98,15 @@ AOT_INLINE void aot_unique_sink(int64_t *v, int64_t root, int64_t n, const unsig
                                 const aot_unique_params *p, int E, int K) {
     for (;;) {
         int64_t child = 2 * root + 1, t;
-        if (child >= n)
+        if (child >= n) {
             return;
-        if (child + 1 < n && aot_unique_before(x, v[child], v[child + 1], p, E, K))
+        }
+        if (child + 1 < n && aot_unique_before(x, v[child], v[child + 1], p, E, K)) {
             ++child;
-        if (!aot_unique_before(x, v[root], v[child], p, E, K))
+        }
+        if (!aot_unique_before(x, v[root], v[child], p, E, K)) {
             return;
+        }
         t = v[root];
         v[root] = v[child];
         v[child] = t;
@@ -111,8 +116,9 @@ AOT_INLINE void aot_unique_sink(int64_t *v, int64_t root, int64_t n, const unsig
 
 AOT_INLINE void aot_unique_sort(int64_t *v, int64_t n, const unsigned char *x,
                                 const aot_unique_params *p, int E, int K) {
-    for (int64_t i = n / 2 - 1; i >= 0; --i)
+    for (int64_t i = n / 2 - 1; i >= 0; --i) {
         aot_unique_sink(v, i, n, x, p, E, K);
+    }
     for (int64_t i = n - 1; i > 0; --i) {
         const int64_t t = v[0];
         v[0] = v[i];
@@ -134,36 +140,45 @@ AOT_INLINE void aot_unique(void *y, int64_t *first, int64_t *inverse, int64_t *c
     const int64_t size = *m < 0 ? 0 : (*m > p->axis ? p->axis : *m);
     int64_t found = 0;
     *n = 0;
-    if (p->axis <= 0)
+    if (p->axis <= 0) {
         return;
-    memset(first, 0, bytes);
-    memset(inverse, 0, bytes);
-    memset(counts, 0, bytes);
-    if (p->outer * p->inner > 0)
-        memset(y, 0, (size_t)(p->outer * p->axis * p->inner * E));
-    for (int64_t i = 0; i < size; ++i)
+    }
+    (void)memset(first, 0, bytes);
+    (void)memset(inverse, 0, bytes);
+    (void)memset(counts, 0, bytes);
+    if (p->outer * p->inner > 0) {
+        (void)memset(y, 0, (size_t)(p->outer * p->axis * p->inner * E));
+    }
+    for (int64_t i = 0; i < size; ++i) {
         order[i] = i;
+    }
     aot_unique_sort(order, size, x, p, E, K);
     /* group [i] = the first slice equal to slice i. */
     for (int64_t i = 0; i < size; ++i) {
         const int same = i > 0 && aot_unique_slices(x, order[i - 1], order[i], p, E, K) == 0;
         group[order[i]] = same ? group[order[i - 1]] : order[i];
-        if (!same)
+        if (!same) {
             first[found++] = order[i];
+        }
     }
-    if (!p->sorted)
+    if (!p->sorted) {
         aot_unique_sort(first, found, 0, p, E, K);
-    for (int64_t k = 0; k < found; ++k)
+    }
+    for (int64_t k = 0; k < found; ++k) {
         order[first[k]] = k;
+    }
     for (int64_t i = 0; i < size; ++i) {
         inverse[i] = order[group[i]];
         ++counts[inverse[i]];
     }
-    for (int64_t o = 0; o < p->outer; ++o)
-        for (int64_t k = 0; k < found; ++k)
-            if (p->inner > 0)
-                memcpy(to + (o * p->axis + k) * p->inner * E,
-                       x + (o * p->axis + first[k]) * p->inner * E, (size_t)(p->inner * E));
+    for (int64_t o = 0; o < p->outer; ++o) {
+        for (int64_t k = 0; k < found; ++k) {
+            if (p->inner > 0) {
+                (void)memcpy(to + (o * p->axis + k) * p->inner * E,
+                             x + (o * p->axis + first[k]) * p->inner * E, (size_t)(p->inner * E));
+            }
+        }
+    }
     *n = found;
 }
 

@@ -26,7 +26,7 @@ AOT_INLINE void aot_unpool(void *y, const void *x, const int64_t *index, const a
     unsigned char *out = (unsigned char *)y;
     const unsigned char *in = (const unsigned char *)x;
     int64_t i;
-    memset(out, 0, (size_t)(p->planes * wide) * (size_t)E);
+    (void)memset(out, 0, (size_t)(p->planes * wide) * (size_t)E);
     for (i = 0; i < p->count; ++i) {
         const int64_t k = index[i];
         int64_t rest, a, b, c;
@@ -39,7 +39,7 @@ AOT_INLINE void aot_unpool(void *y, const void *x, const int64_t *index, const a
         a = rest / p->from[2] / p->from[1];
         if (a < p->to[0] && b < p->to[1] && c < p->to[2]) {
             const int64_t to = k / plane * wide + (a * p->to[1] + b) * p->to[2] + c;
-            memcpy(out + to * E, in + i * E, (size_t)E);
+            (void)memcpy(out + to * E, in + i * E, (size_t)E);
         }
     }
 }

@@ -48,12 +48,12 @@ AOT_INLINE float aot_sselect(int32_t mask, float a, float b) {
 }
 AOT_INLINE int32_t aot_sbits(float v) {
     int32_t r;
-    memcpy(&r, &v, sizeof r);
+    (void)memcpy(&r, &v, sizeof r);
     return r;
 }
 AOT_INLINE float aot_sfrombits(int32_t v) {
     float r;
-    memcpy(&r, &v, sizeof r);
+    (void)memcpy(&r, &v, sizeof r);
     return r;
 }
 AOT_INLINE float aot_sabs(float v) {

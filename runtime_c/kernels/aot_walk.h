@@ -16,8 +16,9 @@ typedef struct aot_walk {
 } aot_walk;
 
 AOT_INLINE void aot_walk_start(aot_walk *w, int64_t y, int64_t x) {
-    for (int k = 0; k < AOT_WALK_AXES; ++k)
+    for (int k = 0; k < AOT_WALK_AXES; ++k) {
         w->at[k] = 0;
+    }
     w->y = y;
     w->x = x;
 }
@@ -28,8 +29,9 @@ AOT_INLINE int aot_walk_next(aot_walk *w, const int32_t *dims, const int32_t *ys
     for (int k = axes - 1; k >= 0; --k) {
         w->y += ys[k];
         w->x += xs[k];
-        if (++w->at[k] < dims[k])
+        if (++w->at[k] < dims[k]) {
             return 1;
+        }
         w->y -= (int64_t)ys[k] * dims[k];
         w->x -= (int64_t)xs[k] * dims[k];
         w->at[k] = 0;

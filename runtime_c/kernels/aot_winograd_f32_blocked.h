@@ -251,7 +251,7 @@ AOT_INLINE void aot_winograd_f32_blocked(float *y, const float *x, const float *
     float *m = v + (ptrdiff_t)T * T * planes * p->tiles * AOT_VLEN;
     aot_tile_f32_job j;
     int32_t image, first, b, o;
-    memset(&j, 0, sizeof j);
+    (void)memset(&j, 0, sizeof j);
     j.na = 1;
     j.nb = 1;
     j.kc = p->ic;

@@ -15,19 +15,19 @@ static double selftest_number(const unsigned char *p, const aot_spec *spec) {
     uint16_t half;
     if (spec->bits == 64) {
         double v;
-        memcpy(&v, p, sizeof v);
+        (void)memcpy(&v, p, sizeof v);
         return v;
     }
     if (spec->bits == 32) {
         float v;
-        memcpy(&v, p, sizeof v);
+        (void)memcpy(&v, p, sizeof v);
         return (double)v;
     }
-    memcpy(&half, p, sizeof half);
+    (void)memcpy(&half, p, sizeof half);
     if (spec->code == kDLBfloat) {
         const uint32_t bits = (uint32_t)half << 16;
         float v;
-        memcpy(&v, &bits, sizeof v);
+        (void)memcpy(&v, &bits, sizeof v);
         return (double)v;
     } else {
         const uint32_t exponent = half >> 10 & 31U, mantissa = half & 1023U;
@@ -38,7 +38,7 @@ static double selftest_number(const unsigned char *p, const aot_spec *spec) {
             v = (float)mantissa / 16777216.0F;
             return sign != 0 ? -(double)v : (double)v;
         }
-        memcpy(&v, &bits, sizeof v);
+        (void)memcpy(&v, &bits, sizeof v);
         return (double)v;
     }
 }
@@ -60,17 +60,21 @@ static int32_t selftest_differs(const unsigned char *got, const unsigned char *w
     }
     for (i = 0; i + element <= spec->bytes; i += element) {
         double a, b, most;
-        if (memcmp(got + i, want + i, element) == 0)
+        if (memcmp(got + i, want + i, element) == 0) {
             continue;
-        if (!real)
+        }
+        if (!real) {
             return (int32_t)(i / element);
+        }
         a = selftest_number(got + i, spec);
         b = selftest_number(want + i, spec);
         most = tolerance[0] * selftest_size(b) + tolerance[1] * largest + tolerance[2];
-        if (a != a && b != b)
+        if (a != a && b != b) {
             continue; /* both are not numbers */
-        if (a != b && !(selftest_size(a - b) <= most && selftest_size(b) < 1e300))
+        }
+        if (a != b && !(selftest_size(a - b) <= most && selftest_size(b) < 1e300)) {
             return (int32_t)(i / element);
+        }
     }
     return -1;
 }

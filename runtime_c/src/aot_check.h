@@ -24,13 +24,16 @@ typedef struct aot_spec {
 static inline int aot_is_compact(const DLTensor *t) {
     int64_t expected = 1;
     int32_t i;
-    if (t->strides == NULL)
+    if (t->strides == NULL) {
         return 1;
+    }
     for (i = t->ndim - 1; i >= 0; --i) {
-        if (t->shape[i] == 1)
+        if (t->shape[i] == 1) {
             continue;
-        if (t->strides[i] != expected)
+        }
+        if (t->strides[i] != expected) {
             return 0;
+        }
         expected *= t->shape[i];
     }
     return 1;
@@ -38,26 +41,33 @@ static inline int aot_is_compact(const DLTensor *t) {
 
 /* Whether the caller's tensor has the axes that `spec` says, and an array of their extents. */
 static inline aot_status aot_check_axes(const DLTensor *t, const aot_spec *spec) {
-    if (t == NULL)
+    if (t == NULL) {
         return AOT_NULL;
-    if (t->ndim != spec->ndim)
+    }
+    if (t->ndim != spec->ndim) {
         return AOT_BAD_NDIM;
+    }
     return t->ndim > 0 && t->shape == NULL ? AOT_NULL : AOT_OK;
 }
 
 /* Everything but the shape. */
 static inline aot_status aot_check_rest(const DLTensor *t, const aot_spec *spec) {
-    if (t->dtype.code != spec->code || t->dtype.bits != spec->bits || t->dtype.lanes != 1)
+    if (t->dtype.code != spec->code || t->dtype.bits != spec->bits || t->dtype.lanes != 1) {
         return AOT_BAD_DTYPE;
-    if ((int)t->device.device_type != (int)kDLCPU || t->device.device_id != 0)
+    }
+    if ((int)t->device.device_type != (int)kDLCPU || t->device.device_id != 0) {
         return AOT_BAD_DEVICE;
+    }
     if (spec->bytes > 0) {
-        if (!aot_is_compact(t))
+        if (!aot_is_compact(t)) {
             return AOT_BAD_STRIDES;
-        if (t->data == NULL)
+        }
+        if (t->data == NULL) {
             return AOT_NULL;
-        if (t->byte_offset > (uint64_t)(UINTPTR_MAX - (uintptr_t)t->data))
+        }
+        if (t->byte_offset > (uint64_t)(UINTPTR_MAX - (uintptr_t)t->data)) {
             return AOT_BAD_ALIGN;
+        }
     }
     return AOT_OK;
 }
@@ -67,11 +77,14 @@ static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spe
                                           const int64_t *extents) {
     const aot_status status = aot_check_axes(t, spec);
     int32_t i;
-    if (status != AOT_OK)
+    if (status != AOT_OK) {
         return status;
-    for (i = 0; i < t->ndim; ++i)
-        if (t->shape[i] != extents[spec->extents + i])
+    }
+    for (i = 0; i < t->ndim; ++i) {
+        if (t->shape[i] != extents[spec->extents + i]) {
             return AOT_BAD_SHAPE;
+        }
+    }
     return aot_check_rest(t, spec);
 }
 
@@ -83,10 +96,12 @@ static inline aot_status aot_check_tensor(const DLTensor *t, const aot_spec *spe
 static inline int aot_extent_fits(int64_t extent, int32_t at, const int64_t *extents,
                                   const uint8_t *dynamic, const int64_t *least, int64_t *said) {
     const int k = (int)dynamic[at] - 1;
-    if (k < 0)
+    if (k < 0) {
         return extent == extents[at];
-    if (extent < least[k] || extent > extents[at] || (said[k] >= 0 && said[k] != extent))
+    }
+    if (extent < least[k] || extent > extents[at] || (said[k] >= 0 && said[k] != extent)) {
         return 0;
+    }
     said[k] = extent;
     return 1;
 }
@@ -97,11 +112,14 @@ static inline aot_status aot_check_dynamic(const DLTensor *t, const aot_spec *sp
                                            const int64_t *least, int64_t *said) {
     const aot_status status = aot_check_axes(t, spec);
     int32_t i;
-    if (status != AOT_OK)
+    if (status != AOT_OK) {
         return status;
-    for (i = 0; i < t->ndim; ++i)
-        if (!aot_extent_fits(t->shape[i], spec->extents + i, extents, dynamic, least, said))
+    }
+    for (i = 0; i < t->ndim; ++i) {
+        if (!aot_extent_fits(t->shape[i], spec->extents + i, extents, dynamic, least, said)) {
             return AOT_BAD_SHAPE;
+        }
+    }
     return aot_check_rest(t, spec);
 }
 
@@ -114,8 +132,9 @@ static inline size_t aot_dynamic_bytes(const aot_spec *spec, const int64_t *exte
     for (i = 0; said != NULL && i < spec->ndim; ++i) {
         const int32_t at = spec->extents + i;
         const int k = (int)dynamic[at] - 1;
-        if (k >= 0 && said[k] >= 0 && extents[at] > 0)
+        if (k >= 0 && said[k] >= 0 && extents[at] > 0) {
             bytes = bytes / (size_t)extents[at] * (size_t)said[k];
+        }
     }
     return bytes;
 }
@@ -127,10 +146,12 @@ static inline void *aot_tensor_data(const DLTensor *t, const aot_spec *spec) {
 
 /* Whether the elements at `p` can be accessed. */
 static inline aot_status aot_check_pointer(const void *p, const aot_spec *spec) {
-    if (spec->bytes == 0)
+    if (spec->bytes == 0) {
         return AOT_OK;
-    if (p == NULL)
+    }
+    if (p == NULL) {
         return AOT_NULL;
+    }
     return (uintptr_t)p % spec->align == 0 ? AOT_OK : AOT_BAD_ALIGN;
 }
 

@@ -49,12 +49,15 @@ enum { AOT_FFI_DLTENSOR = 7, AOT_FFI_TENSOR = 70, AOT_FFI_OBJECT_HEADER = 24 };
 
 /* The tensor of a tagged argument, NULL if it is none. */
 static inline DLTensor *aot_ffi_tensor(const aot_ffi_any *any) {
-    if (any->value.v_ptr == NULL)
+    if (any->value.v_ptr == NULL) {
         return NULL;
-    if (any->type_index == AOT_FFI_DLTENSOR)
+    }
+    if (any->type_index == AOT_FFI_DLTENSOR) {
         return (DLTensor *)any->value.v_ptr;
-    if (any->type_index == AOT_FFI_TENSOR)
+    }
+    if (any->type_index == AOT_FFI_TENSOR) {
         return (DLTensor *)(void *)((char *)any->value.v_ptr + AOT_FFI_OBJECT_HEADER);
+    }
     return NULL;
 }
 
@@ -67,7 +70,7 @@ typedef struct aot_text {
 static inline void aot_text_add(aot_text *text, const char *more) {
     const size_t room = sizeof text->data - 1 - text->size, wanted = strlen(more);
     const size_t size = wanted < room ? wanted : room;
-    memcpy(text->data + text->size, more, size);
+    (void)memcpy(text->data + text->size, more, size);
     text->size += size;
     text->data[text->size] = '\0';
 }
@@ -81,8 +84,9 @@ static inline void aot_text_add_int(aot_text *text, int64_t value) {
         digits[--at] = (char)('0' + (int)(rest % 10));
         rest /= 10;
     } while (rest > 0);
-    if (value < 0)
+    if (value < 0) {
         digits[--at] = '-';
+    }
     aot_text_add(text, digits + at);
 }
 

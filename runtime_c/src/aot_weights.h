@@ -43,12 +43,15 @@ static inline uint32_t aot_le32(const unsigned char *p) {
 static inline aot_status aot_check_weights(const unsigned char *file, size_t bytes,
                                            uint32_t identity, size_t payload) {
     uint32_t crc;
-    if (bytes != AOT_WEIGHTS_HEADER + payload)
+    if (bytes != AOT_WEIGHTS_HEADER + payload) {
         return AOT_BAD_WEIGHTS;
-    if (file[0] != 'A' || file[1] != 'O' || file[2] != 'T' || file[3] != 'W')
+    }
+    if (file[0] != 'A' || file[1] != 'O' || file[2] != 'T' || file[3] != 'W') {
         return AOT_BAD_WEIGHTS;
-    if (aot_le32(file + 4) != AOT_ABI_VERSION || aot_le32(file + 8) != identity)
+    }
+    if (aot_le32(file + 4) != AOT_ABI_VERSION || aot_le32(file + 8) != identity) {
         return AOT_BAD_WEIGHTS;
+    }
     crc = aot_crc32(0, file, 12);
     crc = aot_crc32(crc, file + 16, 8);
     crc = aot_crc32(crc, file + AOT_WEIGHTS_HEADER, payload);

@@ -7,16 +7,18 @@
 ALONE static void paint(void) {
     volatile uint32_t *p = (volatile uint32_t *)(void *)aot_stack_limit;
     const volatile uint32_t *const end = (const volatile uint32_t *)__builtin_frame_address(0) - 8;
-    for (; p < end; ++p)
+    for (; p < end; ++p) {
         *p = PAINT;
+    }
 }
 
 /* Bytes of the stack that were used since. */
 static uintptr_t stack_used(void) {
     const uint32_t *p = (const uint32_t *)(const void *)aot_stack_limit;
     const uint32_t *const end = (const uint32_t *)(const void *)aot_stack_top;
-    while (p < end && *p == PAINT)
+    while (p < end && *p == PAINT) {
         ++p;
+    }
     return (uintptr_t)end - (uintptr_t)p;
 }
 
@@ -55,8 +57,9 @@ ALONE static void measure(uint32_t repeat, uint32_t warmup) {
         ticks = aot_count();
         used = stack_used();
         most = used > most ? used : most;
-        if (i <= repeat)
+        if (i <= repeat) {
             value(file, "\",\"", ticks);
+        }
     }
     value(file, "\"],\"stack\":\"", most);
     finish(file);

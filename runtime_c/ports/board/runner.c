@@ -59,14 +59,16 @@ static void die(int code, const char *what, const char *which) {
 /* Like strlen and strcmp, whose fast versions are larger than all of this. */
 static size_t length(const char *text) {
     const char *end = text;
-    while (*end != '\0')
+    while (*end != '\0') {
         ++end;
+    }
     return (size_t)(end - text);
 }
 
 static int same(const char *a, const char *b) {
-    for (; *a != '\0' && *a == *b; ++a)
+    for (; *a != '\0' && *a == *b; ++a) {
         ++b;
+    }
     return *a == *b;
 }
 
@@ -84,30 +86,35 @@ static intptr_t ask(intptr_t operation, intptr_t file, const void *data, size_t 
 static intptr_t open_file(const char *path, intptr_t mode) {
     const intptr_t arguments[3] = {(intptr_t)path, mode, (intptr_t)length(path)};
     const intptr_t file = aot_semihost(OPEN, arguments);
-    if (file < 0)
+    if (file < 0) {
         die(1, "cannot open ", path);
+    }
     return file;
 }
 
 /* Part number `step` of `steps` of a file. */
 static void read_file(const char *path, void *data, size_t bytes, uint32_t step, uint32_t steps) {
     const intptr_t file = open_file(path, READ_BINARY);
-    if (ask(LENGTH, file, NULL, 0) != (intptr_t)(bytes * steps))
+    if (ask(LENGTH, file, NULL, 0) != (intptr_t)(bytes * steps)) {
         die(1, "wrong size: ", path);
+    }
     if (bytes > 0) {
         (void)ask(SEEK, file, (const void *)(uintptr_t)(bytes * step), 0);
-        if (ask(READ, file, data, bytes) != 0)
+        if (ask(READ, file, data, bytes) != 0) {
             die(1, "cannot read ", path);
+        }
     }
     (void)ask(CLOSE, file, NULL, 0);
 }
 
 static void write_file(const char *path, const void *data, size_t bytes, uint32_t step) {
     const intptr_t file = open_file(path, step > 0 ? UPDATE_BINARY : WRITE_BINARY);
-    if (step > 0)
+    if (step > 0) {
         (void)ask(SEEK, file, (const void *)(uintptr_t)(bytes * step), 0);
-    if (bytes > 0 && ask(WRITE, file, data, bytes) != 0)
+    }
+    if (bytes > 0 && ask(WRITE, file, data, bytes) != 0) {
         die(1, "cannot write ", path);
+    }
     (void)ask(CLOSE, file, NULL, 0);
 }
 
@@ -143,8 +150,9 @@ static int32_t number(const char *text, const char **end) {
     int32_t value = 0;
     const char *c = text;
     for (; *c >= '0' && *c <= '9'; ++c) {
-        if (value > 99999999)
+        if (value > 99999999) {
             return -1;
+        }
         value = 10 * value + (*c - '0');
     }
     *end = c;
@@ -168,9 +176,11 @@ static const char known[] = "--input\0ti--output\0to--steps\0ns--repeat\0nn--war
 
 static const char *kind_of(const char *name) {
     const char *at = known;
-    for (; *at != '\0'; at += length(at) + 3)
-        if (same(at, name))
+    for (; *at != '\0'; at += length(at) + 3) {
+        if (same(at, name)) {
             return at + length(at) + 1;
+        }
+    }
     die(2, "unknown option ", name);
     return NULL;
 }
@@ -180,27 +190,33 @@ static void option(const char *name, const char *text, request *r) {
     const char kind = how[0];
     const char *end;
     const int32_t value = number(text, &end);
-    if (kind == 'n' && (value < 0 || *end != '\0'))
+    if (kind == 'n' && (value < 0 || *end != '\0')) {
         die(2, "not a number: ", text);
-    if (kind == 't') {
-        if (value < 0 || *end != '=' || end[1] == '\0')
-            die(2, "write I=FILE: ", text);
-        if (value >= (how[1] == 'i' || how[1] == 'e' ? AOT_MODEL_INPUTS : AOT_MODEL_OUTPUTS))
-            die(2, "no such tensor: ", text);
     }
-    if (r->letter != how[1] || (kind == 't' && value != r->index))
-        return;
     if (kind == 't') {
-        if (how[1] == 'i' || how[1] == 'e')
+        if (value < 0 || *end != '=' || end[1] == '\0') {
+            die(2, "write I=FILE: ", text);
+        }
+        if (value >= (how[1] == 'i' || how[1] == 'e' ? AOT_MODEL_INPUTS : AOT_MODEL_OUTPUTS)) {
+            die(2, "no such tensor: ", text);
+        }
+    }
+    if (r->letter != how[1] || (kind == 't' && value != r->index)) {
+        return;
+    }
+    if (kind == 't') {
+        if (how[1] == 'i' || how[1] == 'e') {
             read_file(end + 1, r->data, r->bytes, r->step, r->steps);
-        else
+        } else {
             write_file(end + 1, r->data, r->bytes, r->step);
+        }
     } else if (kind == 'f') {
         r->value = (uint32_t)open_file(text, WRITE_BINARY);
 #ifdef AOT_TRACE
     } else if (kind == 'w') {
-        if (length(text) >= r->bytes)
+        if (length(text) >= r->bytes) {
             die(2, "path too long: ", text);
+        }
         strcpy((char *)r->data, text);
 #endif
     } else {
@@ -215,25 +231,30 @@ ALONE static int look(request *r) {
     char *c = line, *name = NULL;
     int count = 0;
     const intptr_t arguments[2] = {(intptr_t)line, LINE};
-    if (aot_semihost(COMMAND_LINE, arguments) != 0)
+    if (aot_semihost(COMMAND_LINE, arguments) != 0) {
         return 0; /* nobody listens */
+    }
     while (*c != '\0') {
         char *const word = c;
         int last;
-        while (*c != ' ' && *c != '\0')
+        while (*c != ' ' && *c != '\0') {
             ++c;
+        }
         last = *c == '\0';
         *c = '\0';
         c += !last;
-        if (*word == '\0')
+        if (*word == '\0') {
             continue;
-        if (count++ % 2 != 0)
+        }
+        if (count++ % 2 != 0) {
             name = word;
-        else if (name != NULL)
+        } else if (name != NULL) {
             option(name, word, r);
+        }
     }
-    if (count > 1 && count % 2 == 0)
+    if (count > 1 && count % 2 == 0) {
         die(2, "needs a value: ", name);
+    }
     return count > 1;
 }
 
@@ -273,8 +294,9 @@ static void fill(unsigned char *data, const aot_spec *spec) {
 /* The texts of all statuses would be a large part of the image: `aotc run` adds them. */
 static void check(aot_status status, const char *what) {
     char digits[20];
-    if (status != AOT_OK)
+    if (status != AOT_OK) {
         die(1, what, aot_hex(digits + sizeof digits, (uint64_t)status));
+    }
 }
 
 ALONE static void prepare(void) {
@@ -293,10 +315,11 @@ ALONE static void prepare(void) {
         t->dtype.lanes = 1;
         t->shape = (int64_t *)(uintptr_t)(aot_model_extents + spec->extents); /* only read */
         at += (spec->bytes + 15) / 16 * 16;
-        if (o < 0)
+        if (o < 0) {
             inputs[i] = t;
-        else
+        } else {
             outputs[o] = t;
+        }
     }
 #endif
     check(aot_model_init(&context, NULL, 0), "init: status ");
@@ -304,12 +327,13 @@ ALONE static void prepare(void) {
 
 #if AOT_MODEL_EXTENTS
 static void set_shape(int i, const aot_spec *spec, const int64_t *shape) {
-    if (spec->ndim > 8)
+    if (spec->ndim > 8) {
         return; /* it is at its bound */
+    }
 #if AOT_MODEL_IO_ARENA
     check(aot_model_set_input_shape(&context, i, shape), "shape: status ");
 #else
-    memcpy(shapes[i], shape, (size_t)spec->ndim * sizeof shape[0]);
+    (void)memcpy(shapes[i], shape, (size_t)spec->ndim * sizeof shape[0]);
     tensors[i].shape = shapes[i];
 #endif
 }
@@ -321,16 +345,18 @@ ALONE static void load_shapes(uint32_t step, uint32_t steps) {
     for (; r.index < AOT_MODEL_INPUTS; ++r.index) {
         const aot_spec *spec = &aot_model_input_specs[r.index];
         int64_t shape[8];
-        if (spec->ndim > 8)
+        if (spec->ndim > 8) {
             continue;
+        }
         r.data = shape;
         r.bytes = (size_t)spec->ndim * sizeof shape[0];
         r.step = step;
         r.steps = steps;
         r.found = 0;
         (void)look(&r);
-        if (r.found)
+        if (r.found) {
             set_shape(r.index, spec, shape);
+        }
     }
 }
 #endif
@@ -339,8 +365,9 @@ ALONE static void load_shapes(uint32_t step, uint32_t steps) {
 ALONE static void load(uint32_t step, uint32_t steps, int filled) {
     request r;
 #if AOT_MODEL_EXTENTS
-    if (!filled)
+    if (!filled) {
         load_shapes(step, steps);
+    }
 #endif
     begin(&r, 'i');
     for (; r.index < AOT_MODEL_INPUTS; ++r.index) {
@@ -351,12 +378,15 @@ ALONE static void load(uint32_t step, uint32_t steps, int filled) {
         r.step = step;
         r.steps = steps;
         r.found = 0;
-        if (!filled)
+        if (!filled) {
             (void)look(&r);
-        if (r.found)
+        }
+        if (r.found) {
             continue;
-        if (!filled && setting('f', UINT32_MAX) == UINT32_MAX)
+        }
+        if (!filled && setting('f', UINT32_MAX) == UINT32_MAX) {
             die(2, "an input is missing", "");
+        }
         fill((unsigned char *)data, spec);
     }
 }
@@ -376,8 +406,9 @@ ALONE static void store(uint32_t step) {
     for (; r.index < AOT_MODEL_OUTPUTS; ++r.index) {
         int64_t shape[8]; /* what has more axes cannot depend on the data */
         const int32_t axes = aot_model_output_specs[r.index].ndim;
-        if (axes > 8)
+        if (axes > 8) {
             continue;
+        }
         check(aot_model_output_shape(&context, r.index, shape), "shape: status ");
         r.data = shape;
         r.bytes = (size_t)axes * sizeof shape[0];
@@ -430,11 +461,12 @@ ALONE static uint32_t repeats(void) {
 int main(void) {
     const int files = asked();
     prepare();
-    if (!files)
+    if (!files) {
         self_test();
-    else if (repeats() > 0)
+    } else if (repeats() > 0) {
         measure(repeats(), setting('w', 1));
-    else
+    } else {
         run_steps();
+    }
     return 0;
 }

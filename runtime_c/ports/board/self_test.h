@@ -18,8 +18,9 @@ ALONE static void self_test(void) {
         const aot_spec *spec;
         for (i = 0; i < AOT_MODEL_INPUTS; ++i) {
             unsigned char *const data = (unsigned char *)place(i, &spec);
-            if (spec->bytes > 0)
-                memcpy(data, selftest_in[k][i], spec->bytes);
+            if (spec->bytes > 0) {
+                (void)memcpy(data, selftest_in[k][i], spec->bytes);
+            }
 #if AOT_MODEL_EXTENTS
             set_shape(i, spec, selftest_shape[k][i]);
 #endif
@@ -30,8 +31,9 @@ ALONE static void self_test(void) {
             const unsigned char *const want = selftest_out[k][i];
             const int32_t at =
                 want != NULL ? selftest_differs(data, want, spec, selftest_tolerance[i]) : -1;
-            if (at < 0)
+            if (at < 0) {
                 continue;
+            }
             aot_print(model);
             report("self-test: sample ", k);
             report(", output ", i);
@@ -57,16 +59,18 @@ static uint32_t test_run(void) {
     for (i = 0; i < AOT_MODEL_OUTPUTS; ++i) {
         const aot_spec *spec;
         const unsigned char *data = (const unsigned char *)place(AOT_MODEL_INPUTS + i, &spec);
-        for (k = 0; k < spec->bytes; ++k)
+        for (k = 0; k < spec->bytes; ++k) {
             sum = (sum ^ data[k]) * 16777619U;
+        }
     }
     return sum;
 }
 
 ALONE static void self_test(void) {
     const uint32_t first = test_run();
-    if (test_run() != first)
+    if (test_run() != first) {
         die(1, "two runs gave different outputs", "");
+    }
     aot_print(model);
     aot_print("ran twice, outputs ");
     aot_print_hex(first);

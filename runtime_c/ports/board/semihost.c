@@ -21,12 +21,15 @@ void *memset(void *data, int value, size_t bytes);
 void *memset(void *data, int value, size_t bytes) {
     const uint32_t byte = (unsigned char)value, word = byte * 0x01010101U;
     unsigned char *p = (unsigned char *)data, *const end = p + bytes;
-    while (p < end && ((uintptr_t)p & 3U) != 0)
+    while (p < end && ((uintptr_t)p & 3U) != 0) {
         *p++ = (unsigned char)byte;
-    for (; end - p >= 4; p += 4)
+    }
+    for (; end - p >= 4; p += 4) {
         *(uint32_t *)(void *)p = word;
-    while (p < end)
+    }
+    while (p < end) {
         *p++ = (unsigned char)byte;
+    }
     return data;
 }
 
@@ -72,8 +75,9 @@ __attribute__((noinline)) static void set(unsigned char *begin, const unsigned c
                                           const unsigned char *source) {
     uint32_t *to = (uint32_t *)(void *)begin;
     const uint32_t *from = (const uint32_t *)(const void *)source;
-    while (to < (const uint32_t *)(const void *)end)
+    while (to < (const uint32_t *)(const void *)end) {
         *to++ = from != NULL ? *from++ : 0;
+    }
 }
 
 void aot_start(void) {
@@ -100,15 +104,17 @@ static int is_code(uintptr_t word) {
 void aot_fault_end(const uintptr_t *stack) {
     const uintptr_t *const top = (const uintptr_t *)(const void *)aot_stack_top;
     int shown = 0;
-    if (stack < (const uintptr_t *)(const void *)aot_stack_limit)
+    if (stack < (const uintptr_t *)(const void *)aot_stack_limit) {
         aot_print(" stack overflow");
-    else
-        for (; stack < top && shown < 12; ++stack)
+    } else {
+        for (; stack < top && shown < 12; ++stack) {
             if (is_code(*stack)) {
                 aot_print(shown == 0 ? " stack " : " ");
                 aot_print_hex(*stack);
                 ++shown;
             }
+        }
+    }
     aot_print("\n");
     aot_exit(1);
 }

@@ -31,26 +31,30 @@ static void put_back(char *file, const char *end, const void *data, size_t bytes
     const size_t letters = (size_t)(end - file) + 5; /* with .bin and the end */
     intptr_t arguments[3] = {(intptr_t)path, READ_BINARY, 0}, found;
     size_t i;
-    for (i = letters; i > 0; --i)
+    for (i = letters; i > 0; --i) {
         file[i] = file[i - 1];
+    }
     file[0] = 'r';
     arguments[2] = (intptr_t)length(path);
     found = aot_semihost(OPEN, arguments);
     if (found >= 0) {
-        if (bytes > 0 && ask(READ, found, data, bytes) != 0)
+        if (bytes > 0 && ask(READ, found, data, bytes) != 0) {
             die(1, "cannot read ", path);
+        }
         (void)ask(CLOSE, found, NULL, 0);
     }
-    for (i = 0; i < letters; ++i)
+    for (i = 0; i < letters; ++i) {
         file[i] = file[i + 1];
+    }
 }
 
 static void dump(void *user, int32_t call, int32_t k, const char *name, const void *data,
                  size_t bytes) {
     char digits[12];
     char *const file = path + *(const size_t *)user, *end;
-    if (k < 0)
+    if (k < 0) {
         return;
+    }
     end = decimal(file, (uint32_t)call);
     *end++ = '_';
     end = decimal(end, (uint32_t)k);
@@ -104,11 +108,13 @@ static void traced(void) {
         stamp = aot_count();
     }
     run();
-    if (aot_model_trace_fn == tick)
+    if (aot_model_trace_fn == tick) {
         item("\"]}\n", "");
+    }
     aot_model_trace_fn = NULL;
-    if (list != 0)
+    if (list != 0) {
         (void)ask(CLOSE, list, NULL, 0);
+    }
 }
 
 #endif /* AOT_BOARD_TRACE_H */

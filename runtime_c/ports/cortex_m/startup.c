@@ -144,8 +144,9 @@ __attribute__((used)) uint64_t aot_fault(uint32_t *stack, uint32_t code) {
 #if !defined(__ARM_ARCH_6M__)
     report(" cfsr ", CFSR);
     report(" hfsr ", HFSR);
-    if ((CFSR & 0x8080U) != 0)
+    if ((CFSR & 0x8080U) != 0) {
         report(" address ", (CFSR & 0x80U) != 0 ? MMFAR : BFAR);
+    }
 #endif
     report(" pc ", stack[6]);
     report(" lr ", stack[5]);

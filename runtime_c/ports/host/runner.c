@@ -124,7 +124,7 @@ static void value_option(options *o, const char *name, const char *value) {
 
 static void parse(options *o, int argc, char **argv) {
     int i;
-    memset(o, 0, sizeof *o);
+    (void)memset(o, 0, sizeof *o);
     o->warmup = 1;
     o->steps = 1;
     for (i = 1; i < argc; ++i) {
@@ -164,7 +164,7 @@ static void *memory(size_t align, size_t bytes) {
     if (size > 2 * huge)
         (void)madvise(p, size, MADV_HUGEPAGE);
 #endif
-    memset(p, 0, size);
+    (void)memset(p, 0, size);
     return p;
 }
 
@@ -201,7 +201,7 @@ static void write_file(const char *path, const char *mode, const void *data, siz
 static void fill(unsigned char *data, const aot_spec *spec, uint64_t *state) {
     const size_t element = spec->align;
     size_t i;
-    memset(data, 0, spec->bytes);
+    (void)memset(data, 0, spec->bytes);
     for (i = 0; i + element <= spec->bytes; i += element) {
         uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
         z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -209,15 +209,15 @@ static void fill(unsigned char *data, const aot_spec *spec, uint64_t *state) {
         z ^= z >> 31;
         if (spec->code == kDLFloat && spec->bits == 32) {
             const float v = (float)((double)(z >> 11) * 0x1p-52 - 1.0);
-            memcpy(data + i, &v, sizeof v);
+            (void)memcpy(data + i, &v, sizeof v);
         } else if (spec->code == kDLFloat && spec->bits == 64) {
             const double v = (double)(z >> 11) * 0x1p-52 - 1.0;
-            memcpy(data + i, &v, sizeof v);
+            (void)memcpy(data + i, &v, sizeof v);
         } else if (spec->code == kDLFloat || spec->code == kDLBfloat) {
             /* 1.0 or 0.0 as 16 bits */
             const uint16_t one = spec->code == kDLFloat ? 0x3c00U : 0x3f80U;
             const uint16_t v = (z & 1U) != 0 ? one : 0;
-            memcpy(data + i, &v, sizeof v);
+            (void)memcpy(data + i, &v, sizeof v);
         } else {
             const uint16_t probe = 1;
             const int little = *(const unsigned char *)&probe == 1;
@@ -286,7 +286,7 @@ static DLTensor tensor(const aot_spec *spec) {
     DLTensor t;
     int64_t *extents = (int64_t *)memory(64, 2 * (size_t)spec->ndim * sizeof(int64_t));
     int32_t i;
-    memset(&t, 0, sizeof t);
+    (void)memset(&t, 0, sizeof t);
     t.data = memory(64, spec->bytes);
     t.device.device_type = kDLCPU;
     t.ndim = spec->ndim;
@@ -419,18 +419,18 @@ static void profile(state *s, const options *o) {
 static void self_test(state *s) {
     options none;
     int k, i;
-    memset(&none, 0, sizeof none);
+    (void)memset(&none, 0, sizeof none);
     none.fill = 1;
     prepare(s, &none);
     for (k = 0; k < AOT_SELFTEST_SAMPLES; ++k) {
         for (i = 0; i < AOT_MODEL_INPUTS; ++i)
             if (aot_model_input_specs[i].bytes > 0)
-                memcpy(s->in[i].data, selftest_in[k][i], aot_model_input_specs[i].bytes);
+                (void)memcpy(s->in[i].data, selftest_in[k][i], aot_model_input_specs[i].bytes);
 #if AOT_MODEL_EXTENTS
         for (i = 0; i < AOT_MODEL_INPUTS; ++i)
             if (s->in[i].ndim <= 8) {
-                memcpy(s->in[i].shape, selftest_shape[k][i],
-                       (size_t)s->in[i].ndim * sizeof s->in[i].shape[0]);
+                (void)memcpy(s->in[i].shape, selftest_shape[k][i],
+                             (size_t)s->in[i].ndim * sizeof s->in[i].shape[0]);
                 stride(&s->in[i]);
             }
 #endif

@@ -14,11 +14,13 @@ static void put_back(const dumping *d, int32_t call, int32_t k, void *data, size
     char path[4096];
     FILE *f;
     if (snprintf(path, sizeof path, "%s/r%" PRId32 "_%" PRId32 ".bin", d->folder, call, k) >=
-        (int)sizeof path)
+        (int)sizeof path) {
         die(1, "%s: path too long", d->folder);
+    }
     f = fopen(path, "rb");
-    if (f == NULL)
+    if (f == NULL) {
         return;
+    }
     (void)fclose(f);
     read_file(path, data, bytes, 0, 1);
 }
@@ -27,11 +29,13 @@ static void dump(void *user, int32_t call, int32_t k, const char *name, const vo
                  size_t bytes) {
     const dumping *d = (const dumping *)user;
     char path[4096];
-    if (k < 0)
+    if (k < 0) {
         return;
+    }
     if (snprintf(path, sizeof path, "%s/%" PRId32 "_%" PRId32 ".bin", d->folder, call, k) >=
-        (int)sizeof path)
+        (int)sizeof path) {
         die(1, "%s: path too long", d->folder);
+    }
     write_file(path, "wb", data, bytes);
     fprintf(d->index,
             "{\"call\":%" PRId32 ",\"k\":%" PRId32 ",\"tensor\":\"%s\",\"bytes\":%zu,"
@@ -44,17 +48,20 @@ static void trace(state *s, const options *o) {
     dumping d;
     char path[4096];
     d.folder = o->trace;
-    if (snprintf(path, sizeof path, "%s/index.jsonl", o->trace) >= (int)sizeof path)
+    if (snprintf(path, sizeof path, "%s/index.jsonl", o->trace) >= (int)sizeof path) {
         die(1, "%s: path too long", o->trace);
+    }
     d.index = fopen(path, "w");
-    if (d.index == NULL)
+    if (d.index == NULL) {
         die(1, "cannot write %s: %s", path, strerror(errno));
+    }
     aot_model_trace_fn = dump;
     aot_model_trace_user = &d;
     run(s);
     aot_model_trace_fn = NULL;
-    if (fclose(d.index) != 0)
+    if (fclose(d.index) != 0) {
         die(1, "cannot write %s: %s", path, strerror(errno));
+    }
 }
 
 typedef struct profiling {
@@ -70,8 +77,9 @@ static void stamp(void *user, int32_t call, int32_t k, const char *name, const v
     (void)name;
     (void)data;
     (void)bytes;
-    if (k > 0) /* once per call */
+    if (k > 0) { /* once per call */
         return;
+    }
     p->times[call * p->runs + p->at] = now(CLOCK_MONOTONIC) - p->last;
     p->last = now(CLOCK_MONOTONIC);
 }
@@ -81,8 +89,9 @@ static void profile(state *s, const options *o) {
     int i;
     p.runs = o->profile;
     p.times = (int64_t *)memory(64, (size_t)CALLS * (size_t)p.runs * sizeof(int64_t));
-    for (i = 0; i < o->warmup; ++i)
+    for (i = 0; i < o->warmup; ++i) {
         run(s);
+    }
     aot_model_trace_fn = stamp;
     aot_model_trace_user = &p;
     for (p.at = 0; p.at < p.runs; ++p.at) {
@@ -91,9 +100,10 @@ static void profile(state *s, const options *o) {
     }
     aot_model_trace_fn = NULL;
     printf("{\"name\":\"%s\",\"runs\":%ld,\"calls\":[", AOT_MODEL_NAME, p.runs);
-    for (i = 0; i < AOT_MODEL_CALLS; ++i)
+    for (i = 0; i < AOT_MODEL_CALLS; ++i) {
         printf("%s{\"call\":%d,\"wall_median_ns\":%" PRId64 "}", i > 0 ? "," : "", i,
                median(p.times + i * p.runs, (size_t)p.runs));
+    }
     printf("]}\n");
 }
 
