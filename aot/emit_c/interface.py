@@ -114,7 +114,8 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
         "symbol_places": _list(arena_offset(program, plan, e.tensor) for e in program.extents),
         "dimensions": "\n".join(_inside_comment(e) for e in program.extents),
         "clear": "\n".join(
-            f"    (void)memset(arena + {plan.placements[n].offset}, 0, {program.tensors[n].nbytes});"
+            f"    (void)memset(arena + {plan.placements[n].offset}, 0,"
+            f" {program.tensors[n].nbytes});"
             for n in program.carried
             if n in plan.placements
         ),
