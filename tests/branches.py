@@ -129,7 +129,7 @@ def add(taken: Taken, function: dict[str, Any], known: dict[str, str]) -> None:
     files = [known.get(Path(f).name) for f in function["filenames"]]
     for path in files:
         if path is not None:
-            taken[path]  # noqa: B018 - seen, though it may have no branches
+            taken.setdefault(path, {})  # seen, though it may have no branches
     for *place, true, false, file, _, _ in function["branches"]:
         path = files[file]
         if path is None:

@@ -70,6 +70,8 @@ def test_bench_counts_instructions(
         >= json.loads((out / "bundle/manifest.json").read_text())["memory"]["arena_bytes"]
     )
     assert 200 < r["stack"] < load_target(name).stack
+    # What was painted holds the frames of the program around the library too.
+    assert r["stack_bound"] > 100 and r["stack"] <= r["stack_bound"] + 256
     assert r["ram"] == r["arena"] + r["data"] + r["bss"] + r["stack"] < 16384
     assert "instructions per run" in capsys.readouterr().out
 
@@ -83,6 +85,9 @@ def test_size(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     estimated = json.loads(capsys.readouterr().out)
     assert measured["arena"] == estimated["arena"]
     assert 1000 < measured["code"] < 60_000
+    stack = measured["stack"]
+    assert 100 < stack["bytes"] <= stack["declared"] == estimated["stack"]["declared"]
+    assert stack["entry"] == "tvmgen_digits___tvm_main__" and not stack["unknown"]
 
 
 @pytest.mark.parametrize("name", BOARDS)
