@@ -5,7 +5,7 @@
 
 NNSmith's, for one, made in an environment of its own (`pip install nnsmith[onnx]`):
 
-    nnsmith.model_gen model.type=onnx mgen.max_nodes=8 mgen.seed=1 mgen.root=FOLDER/1
+    python tests/fuzz/from_nnsmith.py 0 200 FOLDER
 """
 
 from __future__ import annotations
