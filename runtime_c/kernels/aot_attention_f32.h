@@ -224,7 +224,7 @@ AOT_INLINE void aot_attention_f32_block(const aot_attention_f32_head *h, float *
                                         float *s, float *inverse, const aot_attention_f32_params *p,
                                         int32_t i, int32_t n, int P, int O, int P2, int O2, int HOW,
                                         int MASK, int ZERO, int QK) {
-    static const float zeros[4 * AOT_VLEN] = {0.0F};
+    static const float zeros[4 * AOT_VLEN] = {0};
     const int32_t sv = aot_attention_f32_round(p->skv), vecs = sv / AOT_VLEN;
     const int32_t out = (p->dv + AOT_VLEN - 1) / AOT_VLEN;
     const ptrdiff_t y_row = (ptrdiff_t)p->y_step[2];

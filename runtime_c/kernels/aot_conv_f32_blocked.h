@@ -157,7 +157,7 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
         const int32_t size = aot_tile_f32_size(P, n);
         const ptrdiff_t at = (ptrdiff_t)(q - base) * YV;
         j->n = n;
-        if (flat) {
+        if (flat != 0) {
             const ptrdiff_t x0 = ((ptrdiff_t)q - (ptrdiff_t)p->x_row0 * p->ow) * AOT_VLEN;
             int32_t i;
             for (i = 0; i < size; ++i) {
@@ -187,7 +187,7 @@ AOT_INLINE void aot_conv_f32_group(aot_tile_f32_job *j, const aot_conv_f32_block
         j->next = next != NULL && ahead < (ptrdiff_t)taps * o * AOT_VLEN ? next + ahead : NULL;
         ahead += (ptrdiff_t)taps * 8;
         aot_tile_f32_run(j, o, P, O, 0);
-        if (mixed) {
+        if (mixed != 0) {
             aot_conv_f32_isolate(j, p, x, r != NULL ? added : NULL, c0, first, q, o, P);
         }
         if (ACT != 0) {

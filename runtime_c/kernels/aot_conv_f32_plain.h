@@ -65,7 +65,7 @@ AOT_INLINE void aot_conv_f32_plain_tile(aot_tile_f32_job *j, const aot_conv_f32_
     const int inside =
         iy >= 0 && iy + (p->kh - 1) * p->dh < p->ih && ix >= 0 && ix + width <= p->iw;
     int32_t i, b, o;
-    if (inside) {
+    if (inside != 0) {
         j->x = x + ((ptrdiff_t)(iy - p->x_row0) * p->x_row + ix);
         j->xa = (ptrdiff_t)p->x_plane;
         j->xb = (ptrdiff_t)p->dh * p->x_row;

@@ -226,7 +226,7 @@ AOT_INLINE void aot_dsp_job_plain(const aot_dsp_job *job, int RQ) {
     const int8_t *w = job->w;
     int32_t sum[8], c;
     for (c = 0; c < 4 * job->blocks; c += 4, w += job->ROW ? 6 * size : 4 * size) {
-        if (job->ROW) {
+        if (job->ROW != 0) {
             aot_dsp_row_2x4(sum, job->x, w, job->bias + c, job->end, job->WIDE);
         } else {
             aot_dsp_2x4(sum, job->x, w, job->bias + c, job->end, job->WIDE);
@@ -273,14 +273,14 @@ AOT_INLINE void aot_dsp_job_init(aot_dsp_job *job, const aot_dsp_out *o, const i
     job->w = w;
     job->blocks = blocks;
     job->zero = RQ == 2 ? 2 * o->zero + 1 : o->zero;
-    if (PC) {
+    if (PC != 0) {
         job->mult = o->mult + channel;
         job->shift = RQ == 0 ? NULL : o->shift + channel;
     } else {
         job->mult = (const void *)(intptr_t)o->mult[0];
         job->shift = RQ == 0 ? NULL : (const void *)(intptr_t)(-o->shift[0] - 1);
     }
-    if (CLIP) {
+    if (CLIP != 0) {
         job->lo = ((uint32_t)o->lo & 0xFFU) * 0x01010101U;
         job->hi = ((uint32_t)o->hi & 0xFFU) * 0x01010101U;
     }

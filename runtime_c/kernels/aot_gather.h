@@ -48,7 +48,7 @@ AOT_INLINE void aot_gather_elements(void *y, const void *x, const void *idx,
     do {
         const int64_t j = aot_index_clamp(aot_index_at(idx, w.y, I), p->axis);
         aot_move1(y, w.y, x, w.x + j * p->step, E);
-    } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 8));
+    } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 8) != 0);
 }
 
 typedef struct aot_gather_nd_params {

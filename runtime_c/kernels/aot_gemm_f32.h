@@ -42,7 +42,7 @@ AOT_INLINE void aot_gemm_f32_copy(float *d, ptrdiff_t d_row, const float *s, ptr
 
 /* One tile, AOT_GEMM_RUN products of each sum at a time: y takes the sums of the earlier ones. */
 AOT_INLINE void aot_gemm_f32_runs(const aot_tile_f32_job *tile, int32_t o, int P, int O) {
-    static const float zeros[4 * AOT_VLEN] = {0.0F};
+    static const float zeros[4 * AOT_VLEN] = {0};
     aot_tile_f32_job j = *tile;
     int32_t left = tile->kc;
     while (left > AOT_GEMM_RUN) {

@@ -54,7 +54,7 @@ AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w,
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 float *state = h + b * hp;
                 if (s >= length) {
-                    if (y) {
+                    if (y != NULL) {
                         (void)memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
                                      (size_t)p->hidden * sizeof(float));
                     }
@@ -69,13 +69,13 @@ AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w,
                                 one);
                 for (int64_t i = 0; i < hp; i += AOT_VLEN) {
                     aot_vf v = aot_vload(n + i);
-                    if (p->coupled) {
+                    if (p->coupled != 0) {
                         v = v * aot_vload(reset + i);
                     }
                     aot_vstore(candidate + i, aot_vload(candidate + i) + v);
                 }
                 aot_gru_cell(state, z, candidate, p, hp);
-                if (y) {
+                if (y != NULL) {
                     (void)memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, state,
                                  (size_t)p->hidden * sizeof(float));
                 }
@@ -106,7 +106,7 @@ AOT_INLINE void aot_simple_rnn_f32(float *y, float *yh, const float *x, const fl
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 float *state = h + b * hp;
                 if (s >= length) {
-                    if (y) {
+                    if (y != NULL) {
                         (void)memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
                                      (size_t)p->hidden * sizeof(float));
                     }
@@ -117,7 +117,7 @@ AOT_INLINE void aot_simple_rnn_f32(float *y, float *yh, const float *x, const fl
                 for (int64_t i = 0; i < hp; i += AOT_VLEN) {
                     aot_vstore(state + i, aot_rnn_gate(aot_vload(g + i), p, 0));
                 }
-                if (y) {
+                if (y != NULL) {
                     (void)memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, state,
                                  (size_t)p->hidden * sizeof(float));
                 }

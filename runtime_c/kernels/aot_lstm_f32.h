@@ -15,7 +15,7 @@ AOT_INLINE void aot_lstm_cell(float *h, float *c, const float *gates, const floa
         aot_vf in = aot_vload(gates + i), out = aot_vload(gates + hp + i);
         aot_vf forget = aot_vload(gates + 2 * hp + i);
         const aot_vf old = aot_vload(c + i);
-        if (peep) {
+        if (peep != NULL) {
             in = aot_vfma(aot_vload(peep + i), old, in);
             forget = aot_vfma(aot_vload(peep + 2 * hp + i), old, forget);
         }
@@ -23,7 +23,7 @@ AOT_INLINE void aot_lstm_cell(float *h, float *c, const float *gates, const floa
         forget = p->coupled ? 1.0F - in : aot_rnn_gate(forget, p, 0);
         const aot_vf cell = aot_rnn_gate(aot_vload(gates + 3 * hp + i), p, 1);
         const aot_vf next = forget * old + in * cell;
-        if (peep) {
+        if (peep != NULL) {
             out = aot_vfma(aot_vload(peep + hp + i), next, out);
         }
         out = aot_rnn_gate(out, p, 0);
@@ -54,7 +54,7 @@ AOT_INLINE void aot_lstm_f32(float *y, float *yh, float *yc, const float *x, con
             for (int32_t b = 0; b < p->batch; ++b) {
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 if (s >= length) {
-                    if (y) {
+                    if (y != NULL) {
                         (void)memset(y + (int64_t)s * p->y_time + (int64_t)b * p->y_batch, 0,
                                      (size_t)p->hidden * sizeof(float));
                     }
@@ -63,7 +63,7 @@ AOT_INLINE void aot_lstm_f32(float *y, float *yh, float *yc, const float *x, con
                 const int32_t t = aot_rnn_time(p, s, length);
                 float *g = gates + ((int64_t)(t - first) * p->batch + b) * row;
                 aot_lstm_cell(h + b * hp, c + b * hp, g, peep, p, hp);
-                if (y) {
+                if (y != NULL) {
                     (void)memcpy(y + (int64_t)t * p->y_time + (int64_t)b * p->y_batch, h + b * hp,
                                  (size_t)p->hidden * sizeof(float));
                 }

@@ -45,7 +45,7 @@ AOT_INLINE void aot_matmul_f32_pack(float *d, const float *b, int32_t k, int32_t
 /* One matrix product of the batch. */
 AOT_INLINE void aot_matmul_f32_one(float *y, const float *a, const float *b, float *panel,
                                    const aot_matmul_f32_params *p, int P, int O) {
-    static const float zeros[4 * AOT_VLEN] = {0.0F};
+    static const float zeros[4 * AOT_VLEN] = {0};
     const int32_t vecs = (p->n + AOT_VLEN - 1) / AOT_VLEN;
     aot_gemm_f32_group_args g;
     aot_tile_f32_job j;

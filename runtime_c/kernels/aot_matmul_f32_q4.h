@@ -38,7 +38,7 @@ AOT_INLINE void aot_matmul_f32_q4_unpack(float *d, const uint8_t *codes, const f
 AOT_INLINE void aot_matmul_f32_q4(float *y, const float *x, const uint8_t *codes,
                                   const float *factors, const float *bias, void *scratch,
                                   const aot_matmul_f32_q4_params *p, int P, int O) {
-    static const float zeros[4 * AOT_VLEN] = {0.0F};
+    static const float zeros[4 * AOT_VLEN] = {0};
     const int32_t vecs = (p->n + AOT_VLEN - 1) / AOT_VLEN;
     const int32_t blocks = (p->k + p->block - 1) / p->block;
     float *panel = (float *)scratch;

@@ -18,7 +18,7 @@ typedef struct aot_nms_f32_params {
 
 /* The corners of a box: low y, low x, high y, high x. */
 AOT_INLINE void aot_nms_corners(float c[4], const float *b, int center) {
-    if (center) {
+    if (center != 0) {
         const float w = b[2] / 2.0f, h = b[3] / 2.0f;
         c[0] = b[1] - h;
         c[1] = b[0] - w;
@@ -107,7 +107,7 @@ AOT_INLINE int64_t aot_nms_class(int64_t *y, const float *boxes, const float *sc
         for (int64_t k = 0; k < taken && good; ++k) {
             good = !aot_nms_overlap(boxes + 4 * box, boxes + 4 * y[3 * k + 2], iou, p->center);
         }
-        if (good) {
+        if (good != 0) {
             y[3 * taken] = image;
             y[3 * taken + 1] = which;
             y[3 * taken + 2] = box;

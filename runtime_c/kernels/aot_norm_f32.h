@@ -81,10 +81,10 @@ AOT_INLINE void aot_layernorm_f32(float *y, float *mean, float *invstd, const fl
         const float m = RMS ? 0.0F : aot_reduce_sum_row(x, n, 0) / count;
         const float var = (RMS ? aot_reduce_sum_row(x, n, 2) : aot_norm_spread(x, n, m)) / count;
         const float inv = 1.0F / sqrtf(var + p->epsilon);
-        if (MEAN) {
+        if (MEAN != 0) {
             mean[r] = m;
         }
-        if (INVSTD) {
+        if (INVSTD != 0) {
             invstd[r] = inv;
         }
         aot_layernorm_row(y, x, scale, bias, n, m, inv, BIAS);

@@ -83,14 +83,14 @@ AOT_INLINE void aot_pad(void *y, const void *x, const void *value, const aot_pad
             inside &= s >= 0;
             from += (int64_t)s * p->xs[k];
         }
-        if (inside) {
+        if (inside != 0) {
             aot_pad_row(aot_move_at(y, w.y * E), aot_move_from(x, from * E), value, p, E, MODE);
         } else {
             for (int32_t i = 0; i < p->dims[7]; ++i) {
                 aot_move1(y, w.y + i, value, 0, E);
             }
         }
-    } while (aot_walk_next(&w, p->dims, p->ys, zero, 7));
+    } while (aot_walk_next(&w, p->dims, p->ys, zero, 7) != 0);
 }
 
 #endif

@@ -128,12 +128,12 @@ AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const 
         int8_t *yi = y + ((ptrdiff_t)image * p->oh + (p->y0 - p->y_row0)) * p->ow * pixel;
         int32_t oy = p->y0, ox = 0;
         ptrdiff_t row = 0;
-        if (pointwise) {
+        if (pointwise != 0) {
             xi += (ptrdiff_t)(p->y0 - p->x_row0) * p->iw * p->ic;
         }
         for (first = 0; first < pixels; first += P, yi += P * pixel) {
             const int n = pixels - first < P ? (int)(pixels - first) : P;
-            if (pointwise) {
+            if (pointwise != 0) {
                 for (i = 0; i < P; ++i) {
                     at[i] = xi + (i < n ? i : 0) * p->ic;
                 }

@@ -267,7 +267,7 @@ AOT_INLINE void aot_qconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w, c
     s.job.x = s.wide;
     s.job.end = s.wide + words;
     aot_dsp_job_init(&s.job, &out, w, bias, 0, blocks, RQ, PC, KIND == 2, CLIP, WIDE);
-    if (LAST) {
+    if (LAST != 0) {
         last = s.job;
         s.last = &last;
         aot_dsp_job_init(&last, &out, w + blocks * block, bias + 4 * blocks, p->oc - 4, 1, RQ, PC,

@@ -113,7 +113,7 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_s8__mve_shared(int8_t *d,
         } else {
             const ptrdiff_t at = (ptrdiff_t)(v->iy - p->x_row0) * line + (ptrdiff_t)ix * p->ic;
             int32_t a;
-            if (in_rows) {
+            if (in_rows != 0) {
                 aot_qmve_copy_rows(d, v->x + at, p->ic, v->step, p->kh, 0);
                 continue;
             }

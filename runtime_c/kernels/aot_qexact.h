@@ -66,7 +66,7 @@ static AOT_NOINLINE AOT_UNUSED aot_qexact aot_qexact_sum(aot_qexact a, aot_qexac
     uint64_t high, low;
     int32_t apart;
     *swapped = a.sig == 0 || (b.sig != 0 && (a.exp < b.exp || (a.exp == b.exp && a.sig < b.sig)));
-    if (*swapped) {
+    if (*swapped != 0) {
         const aot_qexact t = a;
         a = b;
         b = t;

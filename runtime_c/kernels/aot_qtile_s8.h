@@ -77,7 +77,7 @@ AOT_INLINE void aot_qtile_s8(aot_qtile_job *job, const int8_t *const *x, ptrdiff
     int32_t s[AOT_QTILE_MAX], k;
     ptrdiff_t at = 0;
     int i, j;
-    if (aot_qtile_s8_assembly(job, x, x_row, rows, run, w, bias, P, O, PLANAR)) {
+    if (aot_qtile_s8_assembly(job, x, x_row, rows, run, w, bias, P, O, PLANAR) != 0) {
         return;
     }
     AOT_UNROLL(16) for (j = 0; j < O; ++j) {

@@ -145,7 +145,7 @@ AOT_INLINE void aot_qvec_tile(aot_vi *s, const int16_t *x, ptrdiff_t pitch, int3
             s[i * O + j] = aot_viload(bias + j * AOT_VLEN);
         }
     }
-    if (PAIR) {
+    if (PAIR != 0) {
         for (; k > 0; k -= 2, x += 2, w += 2 * O * AOT_VLEN) {
             aot_qvec_pairs v[AOT_QVEC_MAX];
             AOT_UNROLL(16) for (j = 0; j < O; ++j) {

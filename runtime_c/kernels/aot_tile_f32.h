@@ -52,7 +52,7 @@ typedef struct {
 } aot_tile_f32_job;
 
 /* What a pixel outside the image reads: a block of channels. */
-static const float aot_tile_f32_zeros[16] = {0.0F};
+static const float aot_tile_f32_zeros[16] = {0};
 
 #define AOT_T_P1(M) M(0)
 #define AOT_T_P2(M) AOT_T_P1(M) M(1)

@@ -158,7 +158,7 @@ AOT_UNUSED AOT_NOINLINE static void AOT_T_NAME(AOT_TILE_P, AOT_TILE_O,
         }
     }
 #if AOT_TILE_RUNS
-    if (flushed) {
+    if (flushed != 0) {
         AOT_T_EACH_P(AOT_T_TOTALS)
     }
 #endif
