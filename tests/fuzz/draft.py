@@ -82,6 +82,11 @@ def has_nan(array: Array) -> bool:
     return is_float(array) and bool(np.isnan(array.astype(np.float64)).any())
 
 
+def is_finite(array: Array) -> bool:
+    """Whether all elements are."""
+    return bool(np.isfinite(array.astype(np.float64)).all())
+
+
 #: Operators that ask which of their elements is the largest.
 SORTING = ("ArgMax", "ArgMin", "GlobalMaxPool", "Hardmax", "MaxPool", "TopK")
 RECURRENT = ("RNN", "GRU", "LSTM")
@@ -92,7 +97,8 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
 
     A window lies within what it moves over, else nobody knows the shape. A variance that may come
     out below zero has no root. onnxruntime alone knows all of recurrent layers, but no NaN.
-    Where a NaN stands among others that are sorted, nobody says.
+    Where a NaN stands among others that are sorted, nobody says, nor what its code is; of
+    infinities onnx.reference takes the least code.
     """
     if node.op_type in SORTING and has_nan(values[node.input[0]]):
         return False
@@ -102,8 +108,9 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
         with np.errstate(all="ignore"):
             return bool((x.var(axis=axes) > 1e-3 * (x**2).mean(axis=axes)).all())
     if node.op_type in RECURRENT and untrusted(node):
-        arrays = [values[n] for n in node.input if n]
-        return all(bool(np.isfinite(a.astype(np.float64)).all()) for a in arrays)
+        return all(is_finite(values[n]) for n in node.input if n)
+    if node.op_type == "QuantizeLinear":
+        return is_finite(values[node.input[0]])
     if node.op_type not in WINDOWS:
         return True
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
