@@ -214,12 +214,13 @@ def kind_of(array: Array) -> int:
 
 #: Operators of several steps, whose results are rounded once.
 STEPS = (
-    "AffineGrid Attention AveragePool BatchNormalization Celu Conv ConvTranspose DeformConv Det "
-    "Einsum Elu GRU Gelu GlobalAveragePool GlobalLpPool GroupNormalization HardSigmoid HardSwish "
-    "InstanceNormalization LRN LSTM LayerNormalization LogSoftmax LpNormalization LpPool Mean "
-    "MeanVarianceNormalization Mish RMSNormalization RNN ReduceL1 ReduceL2 ReduceLogSum "
-    "ReduceLogSumExp ReduceMean ReduceProd ReduceSum ReduceSumSquare RotaryEmbedding Selu Shrink "
-    "Sigmoid Softmax Softplus Softsign Sum Swish Tanh ThresholdedRelu"
+    "AffineGrid Attention AveragePool BatchNormalization Celu Conv ConvTranspose CumProd CumSum "
+    "DeformConv Det Einsum Elu GRU Gelu GlobalAveragePool GlobalLpPool GroupNormalization "
+    "HardSigmoid HardSwish InstanceNormalization LRN LSTM LayerNormalization LeakyRelu LogSoftmax "
+    "LpNormalization LpPool Mean MeanVarianceNormalization Mish PRelu RMSNormalization RNN "
+    "ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMean ReduceProd ReduceSum "
+    "ReduceSumSquare RotaryEmbedding Selu Shrink Sigmoid Softmax Softplus Softsign Sum Swish Tanh "
+    "ThresholdedRelu"
 ).split()
 WRITTEN: tuple[type[OpRun], ...] = (
     LRN,

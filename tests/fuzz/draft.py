@@ -88,7 +88,7 @@ def is_finite(array: Array) -> bool:
 
 
 #: Operators that ask which of their elements is the largest.
-SORTING = ("ArgMax", "ArgMin", "GlobalMaxPool", "Hardmax", "MaxPool", "TopK")
+SORTING = ("GlobalMaxPool", "Hardmax", "MaxPool", "TopK")
 RECURRENT = ("RNN", "GRU", "LSTM")
 
 

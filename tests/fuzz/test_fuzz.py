@@ -126,7 +126,7 @@ def test_every_planted_bug_is_found() -> None:
 @FULL
 def test_every_operator_and_type_is_reached(tmp_path: Path) -> None:
     cover = str(tmp_path / "reached")
-    run("tests/fuzz", "--directed", "-n", "1900", "--configs", "base", "--coverage", cover)
+    run("tests/fuzz", "--directed", "-n", "5000", "--configs", "base", "--coverage", cover)
 
 
 @FULL
