@@ -148,7 +148,7 @@ def changed(out: Path) -> str:
     try:
         record = tree.read_json(out / tree.RECORD, "record of a compilation")
         options_of(record)
-        same = record.get("manifest") in (None, file_digest(out / _MANIFEST))
+        same = record.get("manifest") == file_digest(out / _MANIFEST)
     except (AotError, OSError, TypeError, ValueError):
         return tree.RECORD
     return "" if same else _MANIFEST

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from aot.errors import UnsupportedError
 from aot.options import Options
 
 if TYPE_CHECKING:
@@ -86,6 +87,10 @@ def _costs(options: Options) -> Costs:
     if options.tune:
         return read_costs(Path(options.tune), target.cpu, target.vlen)
     return Costs(target.vlen)
+
+
+#: Nodes that are matched and lowered within half a minute, with what comes before.
+MOST_NODES = 75_000
 
 
 def partition_model(
@@ -169,6 +174,9 @@ def _partitioned(
     watch("load", lambda: model_text(model))
     progress("normalise")
     model = normalise(model, load_options)
+    if (count := sum(1 for _ in model.graph.all_nodes())) > MOST_NODES:
+        what = f"the model has {count} nodes after normalising (limit {MOST_NODES})"
+        raise UnsupportedError(what, hint="loops of the same nodes can be an ONNX Loop or Scan")
     watch("normalise", lambda: model_text(model))
     progress("partition")
     costs = _costs(options) if options.partition == "cost" else None

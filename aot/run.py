@@ -159,7 +159,8 @@ def open_out(out: Path) -> Built:
     """The bundle in `out`; AotError if aotc wrote none there."""
     path = out / "bundle" / "manifest.json"
     manifest = read_json(path, "bundle")
-    if not re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", str(manifest.get("name"))):
+    name = manifest.get("name")
+    if not (isinstance(name, str) and re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name)):
         raise AotError(f"{path} is not as aotc wrote it", "its name", "compile again")
     return Built(out, manifest)
 

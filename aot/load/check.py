@@ -24,6 +24,7 @@ MAX_DEPTH = 24
 MAX_LOOPS = 4
 """Loops in loops: steps multiply, and so do the ways to unroll them."""
 MAX_GRAPHS = 2000
+MAX_NAMES = 8192
 STANDARD_DOMAINS = ("", "ai.onnx")
 
 
@@ -44,6 +45,7 @@ def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
     count = sum(1 for _ in all_graphs(graph))
     if count > MAX_GRAPHS:
         raise ModelError(f"the graph holds {count - 1} subgraphs (limit {MAX_GRAPHS})")
+    raise_all(_width_errors(model))
     check_strings(model)
     if not graph.node:
         raise ModelError("the graph is empty (0 nodes)", f'graph "{graph.name}"')
@@ -73,6 +75,17 @@ def _depth_errors(graph: onnx.GraphProto, depth: int) -> Iterator[AotError]:
     for node in graph.node:
         for inner in subgraphs(node):
             yield from _depth_errors(inner, depth + 1)
+
+
+def _width_errors(model: onnx.ModelProto) -> Iterator[AotError]:
+    """Inputs and outputs of nodes: replacing one takes as long as there are inputs."""
+    functions = [f.node for f in model.functions]
+    for nodes in (*(g.node for g in all_graphs(model.graph)), *functions):
+        for index, node in enumerate(nodes):
+            for what, names in (("inputs", node.input), ("outputs", node.output)):
+                if len(names) > MAX_NAMES:
+                    title = node_title(node, index)
+                    yield ModelError(f"{title}: {len(names)} {what} (limit {MAX_NAMES})")
 
 
 def _loop_errors(graph: onnx.GraphProto, depth: int) -> Iterator[AotError]:

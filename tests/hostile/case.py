@@ -24,6 +24,8 @@ class Case:
 
     `expect` is what the only right answer is; "either" where a correct bundle and a refusal are
     both right. `configure` runs CMake as well; `options` follow the model on the command line.
+    A bundle that is `endless` would run for years: it is built, not run. `words` is a command line
+    of its own, in which {model} stands for the path; it may end with code 2 too.
     """
 
     family: str
@@ -32,6 +34,8 @@ class Case:
     expect: Expect = "either"
     options: tuple[str, ...] = ()
     configure: bool = False
+    endless: bool = False
+    words: tuple[str, ...] = ()
 
 
 def saved(proto: onnx.ModelProto, name: str = "model.onnx") -> Make:

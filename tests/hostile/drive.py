@@ -79,20 +79,23 @@ def run_one(case: Case, folder: Path) -> Outcome:
         if made.code != 0:
             return Outcome(case, "broken", False, 0, 0, ("the case cannot be made",), made.said)
         target = (work / "report" / "path").read_text()
+        out = work / "home" / "out"
+        if case.words:
+            out.mkdir()
         before = _snapshot(work)
         ran = _forked(lambda: _compile(case, target, work), work, CLOCK, MEMORY)
-        faults = [*_process_faults(ran), *_outside(work, before)]
-        out = work / "home" / "out"
+        faults = [*_process_faults(ran, case), *_outside(work, before)]
         compared = False
         if ran.code == 0 and not faults:
-            faults += ["a bundle, where only a refusal is right"] * (case.expect == "refuse")
+            faults += ["taken, where only a refusal is right"] * (case.expect == "refuse")
+        if ran.code == 0 and not faults and not case.words:
             checked = _forked(lambda: _check(case, target, out, work), work, PATIENCE)
             faults += _check_faults(checked, work)
             compared = "compared" in _lines(work / "report" / "check")
-        elif ran.code == 1:
-            faults += _message_faults(ran.said, out)
+        elif ran.code in (1, 2):
+            faults += _message_faults(ran.said, out, not case.words)
             faults += ["refused, where a bundle is possible"] * (case.expect == "ok")
-        kind = "bundle" if ran.code == 0 else "refused" if ran.code == 1 else "died"
+        kind = {0: "bundle", 1: "refused", 2: "refused"}.get(ran.code, "died")
         peak = ran.kibibytes >> 10
         return Outcome(case, kind, compared, ran.seconds, peak, tuple(faults), ran.said)
     finally:
@@ -172,7 +175,8 @@ def _compile(case: Case, target: str, work: Path) -> int:
     active = [True]
     sys.addaudithook(lambda event, args: _audit(event, args, out, seen) if active[0] else None)
     configure = () if case.configure else ("--no-configure",)
-    code = main([target, "-o", "out", *case.options, *configure])
+    words = [w.replace("{model}", target) for w in case.words]
+    code = main(words or [target, "-o", "out", *case.options, *configure])
     active[0] = False
     (work / "report" / "seen").write_text("\n".join(map(ascii, seen)))
     return code
@@ -203,10 +207,10 @@ def _below(name: str, out: str) -> bool:
 # -- Promises -------------------------------------------------------------------------------------
 
 
-def _process_faults(ran: _Done) -> Iterator[str]:
+def _process_faults(ran: _Done, case: Case) -> Iterator[str]:
     if ran.timed_out or ran.seconds > SECONDS:
         yield f"takes longer than {SECONDS:.0f} s"
-    elif ran.code not in (0, 1):
+    elif ran.code not in ((0, 1, 2) if case.words or case.options else (0, 1)):
         yield f"ends with code {ran.code}"
     if any(not (c.isprintable() or c == "\n") for c in ran.said):
         yield "control characters on the terminal"
@@ -214,7 +218,7 @@ def _process_faults(ran: _Done) -> Iterator[str]:
         yield "a traceback"
 
 
-def _message_faults(said: str, out: Path) -> Iterator[str]:
+def _message_faults(said: str, out: Path, new: bool) -> Iterator[str]:
     if not said.startswith("aotc: "):
         yield "no message"
     if len(said.splitlines()) > 8 or len(said) > 2001:
@@ -222,7 +226,7 @@ def _message_faults(said: str, out: Path) -> Iterator[str]:
     for word in ("internal error", "please report", "out of memory"):
         if word in said:
             yield f"{word} in the message"
-    if out.exists():
+    if out.exists() and (new or any(out.iterdir())):
         yield "OUT was written to"
 
 
@@ -261,7 +265,7 @@ def _check(case: Case, target: str, out: Path, work: Path) -> int:
     library = bundle.build(out / "bundle", place)
     with report.open("a") as file:
         file.write("built\n")
-    got = bundle.run(out / "bundle", library, Path(target))
+    got = bundle.run(out / "bundle", library, Path(target)) if not case.endless else "endless"
     with report.open("a") as file:
         file.write(f"{got}\n")
     return 0

@@ -347,6 +347,7 @@ def _nesting() -> Iterator[Case]:
             "nesting",
             f"Loop of {count}, {depth} deep",
             lazily(lambda d=depth, c=count: loops(d, c)),  # type: ignore[misc]
+            endless=count > 10**9,
         )
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from aot.errors import AotError, UnsupportedError
+from aot.errors import AotError, ModelError, UnsupportedError
 from aot.memory.live import total_life
 from aot.options import Options
 from aot.pipeline import compile_model
@@ -88,6 +88,22 @@ def test_loops_in_loops_and_graphs_in_graphs_are_bounded() -> None:
             path = found[name].make(Path(folder))
             with pytest.raises(AotError, match=part):
                 compile_model(Path(path), Options(name="net"))
+
+
+def test_too_many_nodes_are_refused_before_they_are_matched(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("aot.pipeline.MOST_NODES", 19)
+    with pytest.raises(UnsupportedError, match=r"20 nodes after normalising \(limit 19\)"):
+        compile_model(chain(20), Options(name="net"))
+
+
+def test_a_node_of_too_many_inputs_or_outputs_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aot.load.check.MAX_NAMES", 19)
+    compile_model(split(19), Options(name="net"))
+    for build, message in ((split, "20 outputs"), (tree, "20 inputs")):
+        with pytest.raises(ModelError, match=message):
+            compile_model(build(20), Options(name="net"))
 
 
 def test_a_program_of_too_many_calls_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
