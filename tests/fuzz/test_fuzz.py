@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from onnx import helper
 
 from fuzz import mutants
 from fuzz.check import CONFIGS, DEFECTS, PASS, WRONG, Outcome, check, sweep
-from fuzz.draft import Draft, Reject, typed
+from fuzz.draft import Draft, Reject, evaluate, second_opinion, typed
 from fuzz.execute import ROOT, Cache
 from fuzz.generate import Model, generate
 from fuzz.minimise import minimise, snippet
@@ -104,6 +105,37 @@ def test_a_decision_that_hangs_by_a_thread_is_not_drawn() -> None:
     assert d.add("Floor", [x])
 
 
+SLIDING = (
+    ("AveragePool", {"kernel_shape": [2, 3], "dilations": [2, 1], "ceil_mode": 1}),
+    ("AveragePool", {"kernel_shape": [3, 2], "pads": [1, 0, 2, 1], "count_include_pad": 1}),
+    ("MaxPool", {"kernel_shape": [3, 2], "auto_pad": "SAME_LOWER", "storage_order": 1}),
+    ("LpPool", {"kernel_shape": [2, 2], "pads": [0, 1, 1, 0], "p": 3}),
+    ("LRN", {"size": 3, "alpha": 0.1}),
+    ("LpNormalization", {"p": 1, "axis": 1}),
+    ("GlobalLpPool", {"p": 3}),
+    ("Conv", {"group": 2, "dilations": [2, 1], "pads": [1, 0, 2, 1]}),
+    ("ConvTranspose", {"group": 2, "output_padding": [1, 0], "pads": [0, 1, 1, 0]}),
+)
+
+
+@pytest.mark.parametrize("op, attrs", SLIDING)
+def test_what_is_written_again_is_what_onnxruntime_says(op: str, attrs: dict[str, Any]) -> None:
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((2, 4, 7, 6)).astype(np.float32)}
+    if op.startswith("Conv"):
+        shape = (4, 2, 2, 3) if op == "Conv" else (4, 3, 2, 3)
+        feeds["w"] = rng.standard_normal(shape).astype(np.float32)
+        feeds["b"] = rng.standard_normal(4 if op == "Conv" else 6).astype(np.float32)
+    if op not in ("LRN", "LpNormalization", "GlobalLpPool"):
+        attrs = {"strides": [2, 1], **attrs}
+    ends = ["y", "i"] if op == "MaxPool" else ["y"]
+    opsets = [helper.make_opsetid("", 19 if op == "AveragePool" else 18)]
+    node = helper.make_node(op, list(feeds), ends, **attrs)
+    ours = evaluate([node], feeds, ends, opsets)
+    for a, b in zip(ours, second_opinion([node], feeds, ends, opsets), strict=True):
+        assert a.shape == b.shape and np.allclose(a, b, atol=1e-5)
+
+
 def test_every_bug_to_plant_has_its_place() -> None:
     assert len(mutants.MUTANTS) == 50
     for m in mutants.MUTANTS:
@@ -130,7 +162,9 @@ def test_every_operator_and_type_is_reached(tmp_path: Path) -> None:
 
 
 @FULL
-@pytest.mark.parametrize("variant", ["all", "arena", "ram", "cblas", "dnnl", "dnnl_cost"])
+@pytest.mark.parametrize(
+    "variant", ["all", "arena", "ram", "cblas", "dnnl", "dnnl_cost", "accel_sim"]
+)
 def test_real_bundles_agree(variant: str) -> None:
     run("tests/fuzz/bundles.py", "--variant", variant, "-n", "100")
 
