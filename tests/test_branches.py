@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nodes that take branches of kernels which no declared case takes: edges, tails, odd values."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+sys.path.insert(0, str(Path(__file__).parent / "ops"))
+
+import harness
+from test_vmath import runnable
+
+INF, NAN = np.inf, np.nan
+ODD = np.array(
+    [0.0, -0.0, 1.0, -1.0, 1.5, -1.5, 0.5, -0.25, INF, -INF, NAN, 1e-30, -1e-30, 1e30, -1e30]
+    + [88.9, -104.0, 200.0, -746.0, 3.0, 40000.0, 1e-42, -1e-42],
+    np.float32,
+)
+RNG = np.random.default_rng(7)
+
+
+def f32(*shape: int) -> np.ndarray:
+    return RNG.uniform(-2, 2, shape).astype(np.float32)
+
+
+def node(op: str, *inputs: Any, outputs: int = 1, const: tuple[int, ...] = (), **attrs: Any) -> Any:
+    """(operator, arrays, how many outputs, which inputs are constants, attributes)."""
+    return op, inputs, outputs, const, attrs
+
+
+def elementwise() -> list[Any]:
+    names = "Sin Cos Tan Asin Acos Atan Sinh Cosh Asinh Acosh Atanh".split()
+    found = [node(n, ODD) for n in names]
+    a, b = np.meshgrid(ODD, ODD)
+    found += [node("Pow", a, b), node("Mod", a, b, fmod=1)]
+    base, power = np.meshgrid(np.arange(-3, 4), np.arange(0, 6))
+    whole = base.ravel() % 7 - 3
+    for kind in (np.int32, np.int64):
+        found.append(node("Pow", base.astype(kind), power.astype(kind)))
+        found.append(node("Mod", whole.astype(kind), np.full(whole.shape, -3, kind)))
+        found.append(node("Mod", whole.astype(kind), np.full(whole.shape, 2, kind), fmod=1))
+    for kind in (np.float32, np.float64, np.int32):
+        found.append(node("Add", np.zeros((0, 3), kind), np.zeros((1, 3), kind)))
+        deep = RNG.integers(-4, 4, (2, 3, 2, 3, 2, 3)).astype(kind)
+        found.append(node("Sub", deep, deep[:, :1, :, :1, :, :1]))
+    found.append(node("Where", np.zeros((0, 2), bool), np.zeros(2), np.zeros((0, 2))))
+    return found
+
+
+def scattered() -> list[Any]:
+    found = []
+    for kind in (np.float32, np.float64, np.int32, np.int64):
+        data = RNG.integers(-5, 5, (4, 5)).astype(kind)
+        updates = RNG.integers(-5, 5, (3, 5)).astype(kind)
+        if kind in (np.float32, np.float64):
+            data[0, 1] = updates[1, 2] = updates[0, 3] = NAN
+        index = np.array([[0, 1, 2, 3, 0], [0, 1, 2, -1, 3], [1, 1, -2, 3, 2]], np.int64)
+        for way in ("add", "mul"):
+            found.append(node("ScatterElements", data, index, updates, axis=0, reduction=way))
+        data, updates = np.nan_to_num(data), np.nan_to_num(updates)  # the reference drops NaN
+        for way in ("max", "min"):
+            found.append(node("ScatterElements", data, index, updates, axis=0, reduction=way))
+    return found
+
+
+def casts() -> list[Any]:
+    P = onnx.TensorProto
+    exact = np.array([0.0, 1.0, -1.0, 2.5, -2.5, 127.0, 100.75], np.float32)
+    found = [node("Cast", exact, to=t) for t in (P.INT8, P.INT16, P.INT32, P.INT64, P.DOUBLE)]
+    found += [node("Cast", np.abs(exact), to=t) for t in (P.UINT8, P.UINT16, P.UINT32, P.UINT64)]
+    found += [node("Cast", ODD, to=t) for t in (P.FLOAT16, P.BOOL, P.DOUBLE)]
+    return found
+
+
+def sampled() -> list[Any]:
+    """Every way of Resize, one axis after the other."""
+    image = f32(1, 2, 5, 4)
+    found = []
+    for mode in ("nearest", "linear", "cubic"):
+        for way in ("half_pixel", "align_corners", "asymmetric", "pytorch_half_pixel"):
+            for scale in ((1.0, 1.0, 1.6, 0.5), (1.0, 1.0, 0.4, 2.0)):
+                scales = np.array(scale, np.float32)
+                more = {"mode": mode, "coordinate_transformation_mode": way}
+                found.append(node("Resize", image, None, scales, const=(2,), **more))
+    roi = np.array([0, 0, -0.2, 0.1, 1, 1, 1.1, 1.3], np.float32)
+    for mode in ("linear", "cubic"):
+        more = {"mode": mode, "coordinate_transformation_mode": "tf_crop_and_resize"}
+        sizes = np.array([1, 2, 7, 6], np.int64)
+        more["extrapolation_value"] = 3.0
+        found.append(node("Resize", image, roi, None, sizes, const=(1, 3), **more))
+    return found
+
+
+def products() -> list[Any]:
+    """Long sums, one row, columns that are no whole vector."""
+    found = []
+    for m, k, n in ((1, 1030, 5), (1, 517, 40), (3, 700, 17), (5, 1025, 3), (1, 3, 1), (19, 5, 70)):
+        found.append(node("Gemm", f32(m, k), f32(k, n), f32(n), const=(1, 2)))
+        found.append(node("MatMul", f32(m, k), f32(k, n)))
+    return found
+
+
+def windows() -> list[Any]:
+    found = []
+    for c, o, k, s, pad, group in (
+        (3, 5, 3, 2, 1, 1), (4, 4, 5, 1, 2, 4), (17, 17, 3, 1, 1, 17), (8, 8, 3, 2, 1, 8),
+        (16, 16, 7, 1, 3, 16), (16, 8, 3, 1, 1, 2), (6, 9, 3, 1, 1, 3), (20, 33, 1, 1, 0, 1),
+    ):  # fmt: skip
+        weights = f32(o, c // group, k, k)
+        for extra in ({}, {"dilations": [2, 2]}):
+            found.append(
+                node("Conv", f32(1, c, 11, 13), weights, f32(o), const=(1, 2), group=group,
+                     strides=[s, s], pads=[pad] * 4, **extra)
+            )  # fmt: skip
+    for op, more in (("MaxPool", {}), ("AveragePool", {"count_include_pad": 1}), ("LpPool", {})):
+        for s in (1, 2):
+            x, pads = f32(1, 18, 9, 10), [1, 1, 1, 1]
+            found.append(node(op, x, kernel_shape=[3, 3], strides=[s, s], pads=pads, **more))
+    return found
+
+
+GROUPS = (elementwise, scattered, casts, sampled, products, windows)
+
+
+def job(made: Any, label: str) -> harness.Job:
+    """The model of one node and what onnx.reference computes."""
+    op, inputs, outputs, const, attrs = made
+    case = harness.Case(tuple(inputs), attrs, const, outputs, 1e-3, 1e-5)
+    names = ["" if a is None else f"x{i}" for i, a in enumerate(inputs)]
+    ends = [f"y{i}" for i in range(outputs)]
+    given = [(f"x{i}", a) for i, a in enumerate(inputs) if a is not None]
+    fed = [harness.info(n, a) for n, a in given if int(n[1:]) not in const]
+    kept = [onnx.numpy_helper.from_array(a, n) for n, a in given if int(n[1:]) in const]
+    results = [onnx.ValueInfoProto(name=e) for e in ends]
+    graph = helper.make_graph([helper.make_node(op, names, ends, **attrs)], "g", fed, results, kept)
+    opset = helper.make_opsetid("", onnx.defs.onnx_opset_version())
+    model = helper.make_model(graph, opset_imports=[opset])
+    want = harness.reference(model, case)
+    for result, array in zip(model.graph.output, want, strict=True):
+        result.CopyFrom(harness.info(result.name, array))
+    return harness.Job(label, case, model, want)
+
+
+@cache
+def jobs() -> list[harness.Job]:
+    return [job(m, f"{g.__name__} {m[0]} {i}") for g in GROUPS for i, m in enumerate(g())]
+
+
+@pytest.mark.parametrize("vlen", [1, 8])
+def test_odd_branches(vlen: int, tmp_path: Path) -> None:
+    if not runnable(vlen):
+        pytest.skip(f"this CPU has no vectors of {vlen} floats")
+    failures = harness.run(jobs(), vlen, vlen > 1, tmp_path)
+    assert not failures, "\n".join(failures)
