@@ -98,8 +98,8 @@ MUTANTS = (
     ),
     kernel(
         "gru_f32",
-        "if (p->coupled)\n                        v = v",
-        "if (!p->coupled)\n                        v = v",
+        "if (p->coupled != 0) {\n                        v = v",
+        "if (p->coupled == 0) {\n                        v = v",
         "recurrent",
     ),
     kernel(
