@@ -18,6 +18,7 @@ from aot.edit import Editor, producer, single_use
 from aot.normalise.fold import Budget
 from aot.normalise.quant import (
     DEQUANTISE,
+    QUANTISE,
     codes_value,
     dequantised,
     is_byte,
@@ -36,6 +37,12 @@ if TYPE_CHECKING:
 
 PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 ELEMENTWISE = ("Add", "Mul", "Sub")
+#: What may stand between the sums of a product and their codes, and how often.
+ACTIVATIONS = frozenset(
+    "Relu Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Swish Elu Selu Celu Gelu Softplus Softsign"
+    " Mish Exp Erf Neg Abs Clip Add Mul Min Max".split()
+)
+LONGEST = 7
 
 
 def fold_weights(edit: Editor, budget: Budget, sums: bool = False) -> bool:
@@ -56,7 +63,51 @@ def _is_kept(node: ir.Node, sums: bool) -> bool:
     uses = list(node.outputs[0].uses())
     if params_of(node) is None or node.outputs[0].is_graph_output() or not uses:
         return False
-    return all(_is_integer(u.node, u.idx) or _is_added(u.node, u.idx, sums) for u in uses)
+    return all(
+        _is_integer(u.node, u.idx) or _is_added(u.node, u.idx, sums) or _is_activated(u.node, u.idx)
+        for u in uses
+    )
+
+
+def _is_activated(reader: ir.Node, index: int) -> bool:
+    """Whether a product of codes becomes codes behind a chain of elementwise operators.
+
+    `reader` is the product, or the constant Add whose bias `index` is.
+    """
+    made = producer(reader.inputs[1 - index], "MatMul") if reader.op_type == "Add" else None
+    product = made or reader
+    if product.op_type not in ("Conv", "MatMul") or product.domain:
+        return False
+    if product_scale(product) is None or (index == 2 and not _is_bias(reader.inputs[2])):
+        return False
+    last: ir.Value | None = _with_bias(product)
+    for _ in range(LONGEST):
+        node = None if last is None else single_use(last)
+        if node is None or node.domain:
+            return False
+        if node.op_type == QUANTISE:
+            three = (dequantised(product.inputs[0]), node, node)
+            return params_of(node) is not None and _takes_sums(product, three)
+        last = node.outputs[0] if _is_link(node, last) else None
+    return False
+
+
+def _with_bias(product: ir.Node) -> ir.Value:
+    """The result of a product, past the Add of a MatMul's bias."""
+    result = product.outputs[0]
+    after = single_use(result)
+    if product.op_type != "MatMul" or after is None or after.op_type != "Add":
+        return result
+    biased = any(_is_bias(v) or array(v) is not None for v in after.inputs)
+    return after.outputs[0] if biased else result
+
+
+def _is_link(node: ir.Node, value: ir.Value | None) -> bool:
+    """Whether the other operands of an elementwise operator are single constants."""
+    if node.op_type not in ACTIVATIONS:
+        return False
+    others = [v for v in node.inputs if v is not None and v is not value]
+    return all(array(v) is not None and element_total(v) == 1 for v in others)
 
 
 def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
@@ -68,11 +119,8 @@ def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
     product = made or reader
     if product.op_type not in ("Conv", "MatMul") or product.domain:
         return False
-    total, before = single_use(product.outputs[0]), product.outputs[0]
-    if product.op_type == "MatMul" and total is not None and total.op_type == "Add":
-        biased = any(_is_bias(v) or array(v) is not None for v in total.inputs)
-        before = total.outputs[0] if biased else before
-        total = single_use(before)
+    before = _with_bias(product)
+    total = single_use(before)
     if total is None or total.op_type != "Add" or total.domain or product_scale(product) is None:
         return False
     other = dequantised(total.inputs[1] if total.inputs[0] is before else total.inputs[0])

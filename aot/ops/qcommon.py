@@ -139,7 +139,7 @@ def constant_bounds(m: Match, mark: str = "") -> Iterator[tuple[bool, str]]:
 def bounds(m: Match, y: Codes, mark: str = "") -> tuple[int, int]:
     """The range of the final codes: the type's, narrowed by the activation."""
     low, high = y.range
-    act = getattr(m, f"act{mark}")
+    act = getattr(m, f"act{mark}", None)
     if act is None:
         return low, high
     if act.op_type == "Relu":

@@ -47,7 +47,7 @@ from aot.ops.qconv import (
     weights_of,
 )
 from aot.ops.qconvadd import stage_pixels
-from aot.ops.qshapes import QConv
+from aot.ops.qshapes import QCall, QConv
 from aot.ops.registry import Case, case
 from aot.ops.requant import MAX_SUM, refusal
 from aot.partition.match import Match
@@ -59,24 +59,27 @@ BITS, NONE = 24, 3
 _X, _W, _B = (dequantised(k) for k in "xwb")
 
 
-def _convolved() -> Pat:
+def convolved() -> Pat:
+    """A convolution of codes, with a bias or without."""
     return either(
         OP.Conv(_X, _W, _B, _outputs=["conv"]),
         OP.Conv(_X, _W, Var("f"), _outputs=["conv"], _optional=1),
     )
 
 
-def _multiplied() -> Pat:
+def multiplied() -> Pat:
+    """A product of codes with constant ones, with a bias or without."""
     product = OP.MatMul(_X, _W, _outputs=["dot"])
-    return either(OP.Add(product, _B), OP.Add(product, Var("f")), product)
+    biased = (OP.Add(product, b, _outputs=["biased"]) for b in (_B, Var("f")))
+    return either(*biased, product)
 
 
 def _sum(of: Pat) -> Pat:
     return activated(OP.Add(of, dequantised("r"), _outputs=["op"]))
 
 
-conv_sum = quantised("qconv_sum", _sum(_convolved()))
-dense_sum = quantised("qdense_sum", _sum(_multiplied()))
+conv_sum = quantised("qconv_sum", _sum(convolved()))
+dense_sum = quantised("qdense_sum", _sum(multiplied()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ def sums_of(m: Match, axis: int) -> Sums:
     x, y, w = codes(m, "x").signed(), codes(m, "y"), weights_of(m, axis)
     none = np.zeros(0, np.int64)
     reason = refusal(float(x.s), w.scale, float(y.s))
-    reason = reason or refusal(float(codes(m, "r").s), np.ones(1), float(y.s))
+    if "r" in m.values:
+        reason = reason or refusal(float(codes(m, "r").s), np.ones(1), float(y.s))
     if reason:
         return Sums(w, none, reason)
     bias, why = bias_of(m, x.s, w, y.s)
@@ -147,36 +151,54 @@ def plain(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]
     return {"x": PLAIN, "r": PLAIN, "y": PLAIN}
 
 
-def _multipliers(x: Codes, w: Weights, y: Codes) -> tuple[Array, Array]:
-    """mult of 31 bits and shift of every channel: mult / 2^shift has BITS fraction bits."""
+def multipliers(x: Codes, w: Weights, step: float, bits: int) -> tuple[Array, Array]:
+    """mult of 31 bits and shift of every channel: sums in steps, with so many fraction bits."""
     wide = np.broadcast_to(w.scale.astype(np.float64), (len(w.data),))
-    fraction, exponent = np.frexp(float(x.s) * wide / float(y.s))
-    shift = 31 - BITS - exponent
+    fraction, exponent = np.frexp(float(x.s) * wide / step)
+    shift = 31 - bits - exponent
     drop = np.maximum(shift - 62, 0)
     mult = np.minimum(np.rint(fraction * 2.0 ** (31 - drop)), 2**31 - 1)
     return mult.astype(np.int32), (shift - drop).astype(np.int8)
 
 
-def _record(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Array) -> None:
-    """Record the call for a convolution of these sizes with weights [oc, ic, kh, kw]."""
-    x, y, r = (codes(m, k).signed() for k in "xyr")
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A convolution whose sums are stored, and how many pixels at a time."""
+
+    shape: QConv
+    call: QCall
+    pixels: int
+
+    def fields(self) -> dict[str, Any]:
+        """Of aot_qconv_sum_params, those that are the convolution's; the others are 0."""
+        rows = ("y0", "y1", "x_row0", "y_row0")
+        names = "a_mult b_mult y_mult a_shift b_shift y_shift offset a_zero b_zero sum_zero".split()
+        own = {k: v for k, v in self.shape.fields().items() if k not in rows}
+        return {**own, "pixels": self.pixels, **dict.fromkeys(names, 0)}
+
+
+def staged(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Array) -> Staged:
+    """The convolution of these sizes with weights [oc, ic, kh, kw]."""
+    x = codes(m, "x").signed()
     fields: dict[str, Any] = {**sizes, "rq": NONE, "y_zero": 0, "lo": 0, "hi": 0}
     shape = QConv(**fields, **target_of(c))
     inner = w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
     call = qconv_portable.plan_conv(shape, w, (found.bias - x.z * inner).astype(np.int32), "")
-    pixels = stage_pixels(c, 4 * shape.oc, shape.ow, call.scratch)
+    return Staged(shape, call, stage_pixels(c, 4 * shape.oc, shape.ow, call.scratch))
+
+
+def _record(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Array) -> None:
+    """Record the call for a convolution of these sizes with weights [oc, ic, kh, kw]."""
+    x, y, r = (codes(m, k).signed() for k in "xyr")
+    made_of = staged(c, m, found, sizes, w)
+    shape, call, pixels = made_of.shape, made_of.call, made_of.pixels
     low, high = bounds(m, codes(m, "y"))
     offset = codes(m, "y").z - y.z
-    mult, shift = _multipliers(x, found.w, y)
+    mult, shift = multipliers(x, found.w, float(y.s), BITS)
     source, other, made = signed_input(c, m.x), signed_input(c, m.r), signed_output(c, m.y)
-    rows = ("y0", "y1", "x_row0", "y_row0")
-    names = "a_mult b_mult y_mult a_shift b_shift y_shift offset a_zero".split()
     params = c.params(
-        **{k: v for k, v in shape.fields().items() if k not in rows},
-        pixels=pixels,
-        **{k: 0 for k in names} | {"b_mult": round(float(r.s) / float(y.s) * 2.0**BITS)},
-        b_zero=r.z,
-        sum_zero=y.z,
+        **made_of.fields()
+        | {"b_mult": round(float(r.s) / float(y.s) * 2.0**BITS), "b_zero": r.z, "sum_zero": y.z},
         sum_lo=low - offset,
         sum_hi=high - offset,
     )
@@ -206,12 +228,16 @@ def conv_to_kernel(c: LowerContext, m: Match) -> None:
 @dense_sum.lower
 def dense_to_kernel(c: LowerContext, m: Match) -> None:
     found = sums_of(m, 1)
+    _record(c, m, found, dense_sizes(m), found.w.stored[:, :, None, None])
+
+
+def dense_sizes(m: Match) -> dict[str, int]:
+    """A product as a convolution of one row of pixels."""
     rows = math.prod(m.x.shape[:-1])
     sizes = {"n": 1, "ic": m.x.shape[-1], "ih": 1, "iw": rows, "oc": m.y.shape[-1]}
     ones, none = ("kh", "kw", "sh", "sw", "dh", "dw"), ("pt", "pl")
     sizes |= {"oh": 1, "ow": rows, **dict.fromkeys(ones, 1), **dict.fromkeys(none, 0)}
-    sizes["x_zero"] = codes(m, "x").signed().z
-    _record(c, m, found, sizes, found.w.stored[:, :, None, None])
+    return {**sizes, "x_zero": codes(m, "x").signed().z}
 
 
 @conv_sum.cases

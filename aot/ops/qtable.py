@@ -9,7 +9,7 @@ compute in float32. With `--requant tflite` a requantisation alone is computed i
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -90,8 +90,13 @@ def chain_of(m: Match) -> list[NodeRef]:
 
 def real_values(m: Match, values: Array) -> Array | None:
     """What the chain makes of these inputs; None where a node has no known value."""
-    known_values: dict[int, Array] = {id(m.x_dq.ir.outputs[0]): values}
-    for node in chain_of(m):
+    return run_chain(chain_of(m), m.x_dq, values)
+
+
+def run_chain(chain: Sequence[NodeRef], first: NodeRef, values: Array) -> Array | None:
+    """What the nodes of `chain` make of these results of `first`; None if that is not known."""
+    known_values: dict[int, Array] = {id(first.ir.outputs[0]): values}
+    for node in chain:
         inputs: list[Array | None] = []
         for value in node.ir.inputs:
             if value is None:

@@ -43,14 +43,16 @@ AOT_INLINE void aot_qconv_sum_row(int8_t *y, const int32_t *sum, const int8_t *r
 }
 
 /* The kernel of a variant is a macro, because the constants of its convolution CONV are its own. A
- * part is some columns of one row: pl moves with the first of them. */
-#define AOT_QCONV_SUM(CONV, Y, X, W, BIAS, MULT, SHIFT, SCRATCH, R, STAGE, P, ...)                 \
+ * part is some columns of one row: pl moves with the first of them. ROW(y, done, stage, R, MULT,
+ * SHIFT, n, p) makes the codes of n pixels, the first of them `done` codes behind that of Y. */
+#define AOT_QCONV_STAGED(ROW, CONV, Y, X, W, BIAS, MULT, SHIFT, SCRATCH, R, STAGE, P, ...)         \
     do {                                                                                           \
         const aot_qconv_sum_params *const all_ = (P);                                              \
         aot_qconv_s8_params part_;                                                                 \
         int8_t *y_ = (int8_t *)(Y);                                                                \
         int32_t *const stage_ = (int32_t *)(STAGE);                                                \
-        const int8_t *x_ = (const int8_t *)(X), *r_ = (const int8_t *)(R);                         \
+        const int8_t *x_ = (const int8_t *)(X);                                                    \
+        ptrdiff_t done_ = 0;                                                                       \
         int32_t image_, first_;                                                                    \
         aot_qconv_add_part(&part_, all_);                                                          \
         for (image_ = 0; image_ < all_->n; ++image_) {                                             \
@@ -59,21 +61,22 @@ AOT_INLINE void aot_qconv_sum_row(int8_t *y, const int32_t *sum, const int8_t *r
                 part_.y1 = part_.y0 + 1;                                                           \
                 for (first_ = 0; first_ < all_->ow; first_ += part_.ow) {                          \
                     const int32_t left_ = all_->ow - first_;                                       \
-                    ptrdiff_t codes_;                                                              \
                     part_.ow = left_ < all_->pixels ? left_ : all_->pixels;                        \
                     part_.pl = all_->pl - first_ * part_.sw;                                       \
                     CONV((int8_t *)(void *)stage_, x_, (const int8_t *)(W),                        \
                          (const int32_t *)(BIAS), (const int32_t *)(MULT),                         \
                          (const int8_t *)(SHIFT), (void *)(SCRATCH), &part_, __VA_ARGS__);         \
-                    aot_qconv_sum_row(y_, stage_, r_, (const int32_t *)(MULT),                     \
-                                      (const int8_t *)(SHIFT), part_.ow, all_);                    \
-                    codes_ = (ptrdiff_t)part_.ow * part_.oc;                                       \
-                    y_ += codes_;                                                                  \
-                    r_ += codes_;                                                                  \
+                    ROW(y_ + done_, done_, stage_, R, (const int32_t *)(MULT),                     \
+                        (const int8_t *)(SHIFT), part_.ow, all_);                                  \
+                    done_ += (ptrdiff_t)part_.ow * part_.oc;                                       \
                 }                                                                                  \
             }                                                                                      \
             x_ += (ptrdiff_t)part_.ih * part_.iw * part_.ic;                                       \
         }                                                                                          \
     } while (0)
+
+#define AOT_QCONV_SUM_ROW(Y, DONE, STAGE, R, MULT, SHIFT, N, P)                                    \
+    aot_qconv_sum_row(Y, STAGE, (const int8_t *)(R) + (DONE), MULT, SHIFT, N, P)
+#define AOT_QCONV_SUM(...) AOT_QCONV_STAGED(AOT_QCONV_SUM_ROW, __VA_ARGS__)
 
 #endif /* AOT_QCONV_SUM_H */

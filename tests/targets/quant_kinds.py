@@ -132,6 +132,10 @@ KINDS: dict[str, Layer] = {
     "GRU": lambda n: recurrent(n, "GRU", 3),
     "RNN": lambda n: recurrent(n, "RNN", 1),
     "Conv, Swish": lambda n: gated(n, biased(n, 0.9)),
+    "Conv, PRelu": lambda n: n.add("PRelu", biased(n, 0.8), COLUMN),
+    "Conv in groups, Tanh": lambda n: n.add(
+        "Tanh", n.add("Conv", n.x(), n.weights(4, 3, 3, 3), group=2)
+    ),
     "LayerNormalization": lambda n: n.add("LayerNormalization", n.x(), *[COLUMN[0].ravel()] * 2),
     "InstanceNormalization": lambda n: n.add(
         "InstanceNormalization", n.x(), COLUMN.ravel(), COLUMN.ravel()
@@ -162,14 +166,19 @@ for _name in (
     KINDS[_name] = _unary(_name)
 for _name in ("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin"):
     KINDS[_name] = lambda n, name=_name: n.add(name, n.x(), i64(2, 3))  # type: ignore[misc]
-for _name in ("Sigmoid", "Tanh", "HardSwish", "LeakyRelu"):
+ACTIVATIONS = ("Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Gelu")
+for _name in ACTIVATIONS:
     KINDS[f"Conv, {_name}"] = lambda n, name=_name: n.add(name, biased(n))  # type: ignore[misc]
 
 #: Computed in float32 (docs/quantised.md): of every type, and of 16-bit codes.
-ALWAYS_FLOAT = {"LayerNormalization", "InstanceNormalization"} | {
-    k for k in KINDS if k.startswith("Conv, ") and k[6:] in {*KINDS, "Swish"} - {"Relu"}
+ALWAYS_FLOAT = {
+    "LayerNormalization",
+    "InstanceNormalization",
+    "Conv, PRelu",
+    "Conv in groups, Tanh",
 }
-WIDE_FLOAT = ALWAYS_FLOAT | {"LSTM", "GRU", "RNN", "MatMul of two"}
+WIDE_FLOAT = ALWAYS_FLOAT | {"LSTM", "GRU", "RNN", "MatMul of two", "Conv, Swish"}
+WIDE_FLOAT |= {f"Conv, {k}" for k in ACTIVATIONS}
 
 
 def biased(n: Layers, factor: float = 1.0) -> Made:

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* A function of a convolution's sums: see aot_qconv_act.h and aot_qconv_s8.h. */
+#ifndef AOT_QCONV_ACT_S8_H
+#define AOT_QCONV_ACT_S8_H
+
+#include "aot_qconv_act.h"
+#include "aot_qconv_s8.h"
+
+typedef aot_qconv_sum_params aot_qconv_act_s8_params;
+
+/* aot_qconv_act_s8(y, x, w, bias, mult, shift, scratch, pieces, stage, p, constants) */
+#define aot_qconv_act_s8(...) AOT_QCONV_STAGED(AOT_QCONV_ACT_ROW, aot_qconv_s8, __VA_ARGS__)
+
+#endif /* AOT_QCONV_ACT_S8_H */
