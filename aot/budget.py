@@ -52,7 +52,24 @@ def _check_board(compiled: Compiled, options: Options) -> None:
             error.where += f"; {_peak_text(compiled.program)}"
             if _saves_scratch(compiled.program, options.objective):
                 error.hint = f"{SCRATCH}; {error.hint}"
+        if "and variables" in error.what:
+            _name_vendors(error, compiled, options)
         raise
+
+
+#: What a vendor can do with less memory of its own.
+_SMALLER = {"accel_sim": "--backend accel_sim:64 simulates the smallest machine"}
+
+
+def _name_vendors(error: TargetError, compiled: Compiled, options: Options) -> None:
+    """Say how much of what does not fit are vendors' variables, and what would need less."""
+    from aot.emit_c.vendors import used_backends
+
+    for vendor in used_backends(compiled.program, options).values():
+        if vendor.memory:
+            error.where += f"; {vendor.memory} bytes of them are variables of {vendor.name}"
+            if smaller := _SMALLER.get(vendor.name):
+                error.hint = f"{smaller}; {error.hint}"
 
 
 def _check_addresses(compiled: Compiled) -> None:

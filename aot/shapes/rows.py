@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.edit import Editor
+from aot.shapes.agree import agreed
 from aot.shapes.extents import INT64, Extents, axis_of, constant_ints, no_bound, refused
 from aot.shapes.known import lookup
 from aot.shapes.limits import MAX_ELEMENTS
@@ -260,6 +261,8 @@ def split(x: Extents, node: ir.Node) -> None:
         end = x.vector(node, "Add", start, part)
         made.append(cut_out(x, node, data, axis, start, end, bound))
         start = end
+    if sizes is not None and x.said(n) and x.said(start):
+        agreed(x, node, n, start, "has parts that may not fill the axis")
     for old, (new, axes) in zip(list(node.outputs), made, strict=True):
         x.become(old, new, axes)
     x.drop(node)

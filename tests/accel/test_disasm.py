@@ -37,6 +37,9 @@ def test_errors(stream, tmp_path, capsys):
     assert main(["disasm", str(stream)]) == 1
     err = capsys.readouterr().err
     assert "opcode 0x3f does not exist" in err and "net.ax1, the stream at 0x0" in err
+    stream.write_bytes(bytes(4))
+    assert main(["disasm", str(stream)]) == 1
+    assert f"  in {stream}\n" in capsys.readouterr().err
     stream.unlink()
     assert main(["disasm", str(tmp_path)]) == 1
     assert "no commands of an accelerator" in capsys.readouterr().err

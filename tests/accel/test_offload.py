@@ -14,7 +14,7 @@ from onnx import TensorProto, helper
 
 import aot
 from aot.cli import main
-from aot.errors import UnsupportedError, UsageError, VerifyError
+from aot.errors import TargetError, UnsupportedError, UsageError, VerifyError
 from aot.options import Options
 from aot.target import load_target
 from needs import need
@@ -278,3 +278,17 @@ def test_what_is_refused_has_a_reason_and_is_computed(tmp_path: Path) -> None:
     with pytest.raises(UnsupportedError, match="--require-backend"):
         options = {"backends": ("accel_sim",), "require_backend": True}
         aot.compile(refused(), tmp_path / "out", name="net", configure=False, **options)
+
+
+def test_a_board_without_room_for_the_simulator_names_it(tmp_path: Path) -> None:
+    with pytest.raises(TargetError) as caught:
+        aot.compile(
+            residual(),
+            tmp_path,
+            name="net",
+            target="cortex-m0",
+            backends=("accel_sim",),
+            configure=False,
+        )
+    assert "are variables of accel_sim" in caught.value.where
+    assert "accel_sim:64" in caught.value.hint

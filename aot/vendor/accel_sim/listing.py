@@ -47,4 +47,5 @@ def _listing(file: Path, name: str) -> Listing:
     except OSError as error:
         raise BackendError(f"{file} cannot be read: {error.strerror}") from error
     except StreamError as error:
-        raise BackendError(error.what, f"{file}, {error.where}") from error
+        where = f"{file}, {error.where}" if error.where else str(file)
+        raise BackendError(error.what, where) from error
