@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
+class CannotRun(AotError):
+    """The reference read the model, and computes nothing for these inputs."""
+
+
 class Reference(Protocol):
     """Computes named values of a model from its inputs by name."""
 
@@ -83,7 +87,7 @@ class RuntimeReference:
         try:
             results = self._session.run(wanted, feeds)
         except Exception as error:
-            raise AotError(f"onnxruntime cannot run the model: {_first_line(error)}") from error
+            raise CannotRun(f"onnxruntime cannot run the model: {_first_line(error)}") from error
         return dict(zip(wanted, results, strict=True))
 
 
@@ -115,7 +119,7 @@ class OnnxReference:
         try:
             results = self._evaluator.run(wanted, feeds)
         except Exception as error:
-            raise AotError(
+            raise CannotRun(
                 f"onnx.reference cannot run the model: {_first_line(error)}",
                 hint="pip install 'aotc[verify]' and --reference ort compare with onnxruntime",
             ) from error

@@ -14,7 +14,7 @@ import numpy as np
 from aot.api import file_digest, options_of
 from aot.build import RECORD, build, read_json
 from aot.compare import Difference, Tolerance, compare
-from aot.errors import AotError, ModelError
+from aot.errors import AotError, ModelError, one_line, printable
 from aot.interchange import Converted
 from aot.layerwise import (
     Layers,
@@ -28,7 +28,7 @@ from aot.layerwise import (
 )
 from aot.load.pin import user_inputs
 from aot.options import Options
-from aot.reference import Reference, open_reference
+from aot.reference import CannotRun, Reference, open_reference
 from aot.regionwise import build_portable, compare_regions
 from aot.run import Built, Spec, execute, scratch, stream
 from aot.samples import Sample, random_samples, read_samples
@@ -65,6 +65,7 @@ class Report:
     skipped: int = 0
     layers: Layers | None = None
     regions: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def passed(self) -> bool:
@@ -91,12 +92,14 @@ class Report:
             "nodes_without_reference": self.skipped,
             "layers": self.layers.record() if self.layers else None,
             "regions": [d.record() for d in self.regions],
+            "notes": list(self.notes),
         }
 
     def text(self, verbose: bool = False) -> str:
         """A line per output; per node the mismatches (all if verbose) and a count."""
         lines = [f"{self.name} against {self.reference}"]
         lines += [d.text() for d in self.outputs]
+        lines += [printable(n) for n in self.notes]
         if self.nodes:
             shown = [d for d in self.nodes if verbose or not d.passed]
             lines += [f"  {d.text()}" for d in shown]
@@ -141,6 +144,7 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
         inner = sorted({*values.values()})
         opened = open_reference(model, request.reference, inner, Path(folder))
     reference = Converted(opened, graph, options)
+    samples, notes = _runnable(samples, reference, built, bound)
     outputs: list[Difference] = []
     nodes: list[Difference] = []
     regions: list[Difference] = []
@@ -165,7 +169,34 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
     traced = 1 if built.states else max(1, len(samples))
     skipped = len(values) - len(nodes) // traced if request.per_node and not coded else 0
     found = tuple(outputs), tuple(nodes), skipped, layers, tuple(regions)
-    return Report(built.name, reference.name, *found)
+    return Report(built.name, reference.name, *found, notes)
+
+
+def _runnable(
+    samples: tuple[Sample, ...],
+    reference: Converted,
+    built: Built,
+    bound: Mapping[str, Array],
+) -> tuple[tuple[Sample, ...], tuple[str, ...]]:
+    """Made-up samples of sizes that the reference computes, and a note about each other one.
+
+    A model may not be able to compute every size that `--dim` allows.
+    """
+    if samples[0].label != "most" or built.states:
+        return samples, ()
+    names = [s.name for s in built.outputs]
+    kept, notes = [], []
+    for sample in samples:
+        feeds = {s.name: a for s, a in zip(built.inputs, sample.inputs, strict=True)}
+        try:
+            reference({**feeds, **bound}, names)
+            kept.append(sample)
+        except CannotRun as error:
+            shapes = ", ".join(f"{one_line(n)} {list(a.shape)}" for n, a in feeds.items())
+            notes.append(f"{sample.label or 'inputs'}, {shapes}: left out, {error.what}")
+            if len(notes) == len(samples):
+                raise
+    return tuple(kept), tuple(notes)
 
 
 def model_path(record: Mapping[str, Any], given: Path | None) -> Path:
