@@ -12,10 +12,13 @@ APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev libop
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross \
   gcc-i686-linux-gnu libc6-dev-i386-cross
+# What only static analysis and proofs need.
+APT_FULL := clang-tidy cppcheck
+APT_PROVE := frama-c-base
 JOBS   ?= 2
 
 .PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean fuzz \
-  coverage stack
+  coverage stack analyse prove
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -90,6 +93,14 @@ SECONDS ?= 600
 fuzz-loader: $(VENV)/.test ## coverage-guided fuzzing of the loader; SECONDS=N, findings in build/fuzz
 	$(PY) -m pip install -q -e '.[fuzz]'
 	$(PY) tests/hostile/fuzz_loader.py -max_total_time=$(SECONDS)
+
+analyse: $(VENV)/.test ## gcc -fanalyzer, clang-tidy, cppcheck with MISRA; UPDATE=1 counts sites again
+	$(call apt_install,$(APT_FULL))
+	$(PY) tests/analyse/run.py --jobs $(JOBS) $(if $(UPDATE),--update)
+
+prove: $(VENV)/.test ## Frama-C: small models have no undefined behaviour
+	$(call apt_install,$(APT_PROVE))
+	$(PY) tests/analyse/prove.py
 
 clean: ## remove what the build made
 	rm -rf $(VENV) build dist *.egg-info out
