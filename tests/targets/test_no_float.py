@@ -112,9 +112,11 @@ def test_no_operator_calls_a_routine(target: str, dtype: type, tmp_path: Path) -
         pytest.skip("AOT_FULL=1 links all of them")
     need_tools(target)
     wanted = [k for k in KINDS if k not in still_float(dtype)]
-    onnx.save(network(wanted, dtype), tmp_path / "m.onnx")
-    names = called(tmp_path / "m.onnx", target, "onnx", tmp_path / "out")
-    assert not [n for n in names if ROUTINE.search(n)], names
+    count = 8 if target == "cortex-m0" else len(wanted)  # 16 KiB of memory hold no more
+    for k in range(0, len(wanted), count):
+        onnx.save(network(wanted[k : k + count], dtype), tmp_path / "m.onnx")
+        names = called(tmp_path / "m.onnx", target, "onnx", tmp_path / "out")
+        assert not [n for n in names if ROUTINE.search(n)], names
 
 
 def test_float_networks_do_not(tmp_path: Path) -> None:
