@@ -24,15 +24,17 @@ def trace_macros(name: str, defines: bool, failed: str = "") -> str:
         aot_status status_; \\
         BEFORE(index); \\
         status_ = call; \\
-        if (status_ != AOT_OK) \\
+        if (status_ != AOT_OK) {{ \\
             return status_; \\
+        }} \\
         AFTER(index); \\
     }} while (0)
 #define REGION(call) \\
     do {{ \\
         const aot_status status_ = call; \\
-        if (status_ != AOT_OK) \\
+        if (status_ != AOT_OK) {{ \\
             return status_; \\
+        }} \\
     }} while (0)
 {saying}"""
 

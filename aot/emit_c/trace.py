@@ -69,8 +69,9 @@ void *{name}_trace_user;
 static inline void {name}_before(int32_t call, unsigned char *arena) {{
     int32_t i;
     AOT_TRACE_CLOSE(arena, {plan.arena_bytes});
-    for (i = {name}_first_part[call]; i < {name}_first_part[call + 1]; ++i)
+    for (i = {name}_first_part[call]; i < {name}_first_part[call + 1]; ++i) {{
         AOT_TRACE_OPEN(arena + {name}_parts[i].offset, {name}_parts[i].bytes);
+    }}
 }}
 
 static inline void {name}_after(int32_t call, unsigned char *arena, unsigned char *const *out) {{
@@ -82,8 +83,9 @@ static inline void {name}_after(int32_t call, unsigned char *arena, unsigned cha
             {name}_trace_fn({name}_trace_user, call, i - {name}_first_write[call], w->tensor,
                             base + w->offset, w->bytes);
         }}
-        if ({name}_first_write[call] == {name}_first_write[call + 1])
+        if ({name}_first_write[call] == {name}_first_write[call + 1]) {{
             {name}_trace_fn({name}_trace_user, call, -1, NULL, NULL, 0);
+        }}
     }}
     AOT_TRACE_OPEN(arena, {plan.arena_bytes});
 }}

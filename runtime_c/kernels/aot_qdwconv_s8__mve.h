@@ -260,7 +260,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_run(aot_qdwconv_s8__mve_job *j, int fast, in
                                         int NEG, int NINE) {
     if (!AOT_QMVE_VECTOR(RQ) || !fast) {
         aot_qdwconv_s8__mve_plain(j, RQ, PC);
-    } else if (NINE) {
+    } else if (NINE != 0) {
         AOT_QDW_RUN_ALL(AOT_QDW_NINE, RQ, PC, NEG);
     } else {
         AOT_QDW_RUN_ALL(AOT_QDW_ANY, RQ, PC, NEG);

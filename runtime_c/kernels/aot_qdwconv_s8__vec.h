@@ -30,7 +30,7 @@ AOT_INLINE void aot_qdwconv_vec_sums(aot_vi *s, const int8_t *x, const int8_t *w
                 aot_vi v = aot_viset1(p->x_zero);
                 if (inside && (tail == AOT_VLEN || j + 1 < O)) {
                     v = aot_qvec_widen(at + j * AOT_VLEN);
-                } else if (inside) {
+                } else if (inside != 0) {
                     int8_t lanes[AOT_VLEN] = {0};
                     (void)memcpy(lanes, at + j * AOT_VLEN, (size_t)tail);
                     v = aot_qvec_widen(lanes);

@@ -81,7 +81,7 @@ AOT_INLINE void aot_matmulinteger(int32_t *y, const void *a, const void *b, cons
                                   int BT) {
     int64_t at[AOT_BROADCAST_DIMS] = {0}, ao = 0, bo = 0;
     int d;
-    if (aot_broadcast_empty(p->dims)) {
+    if (aot_broadcast_empty(p->dims) != 0) {
         return;
     }
     do {

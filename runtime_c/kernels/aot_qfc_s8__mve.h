@@ -34,7 +34,7 @@ AOT_INLINE void aot_qfc_s8__mve(int8_t *y, const int8_t *x, const int8_t *w, con
         if (!DIRECT) {
             aot_qmve_copy(copy, first, p->k);
             first = copy;
-            if (pair) {
+            if (pair != 0) {
                 aot_qmve_copy(copy + t.job.chunks * 16, second, p->k);
             }
             second = pair ? copy + t.job.chunks * 16 : copy;

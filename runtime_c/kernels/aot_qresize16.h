@@ -107,18 +107,18 @@ static AOT_NOINLINE AOT_UNUSED int32_t aot_qresize16_exact(const aot_qresize16_l
                 const int64_t at = from + (int64_t)(row + l->at[2][k]) * p->inner;
                 const aot_qresize16_float v = aot_qresize16_value(x, at, p, XT);
                 aot_qresize16_float w = aot_qresize16_weight(l->w[2][k]);
-                if (NESTED) {
+                if (NESTED != 0) {
                     line = aot_qresize16_plus(line, aot_qresize16_times(w, v));
                 } else {
                     w = aot_qresize16_times(aot_qresize16_times(w, second), first);
                     sum = aot_qresize16_plus(sum, aot_qresize16_times(w, v));
                 }
             }
-            if (NESTED) {
+            if (NESTED != 0) {
                 plane = aot_qresize16_plus(plane, aot_qresize16_times(line, second));
             }
         }
-        if (NESTED) {
+        if (NESTED != 0) {
             sum = aot_qresize16_plus(sum, aot_qresize16_times(plane, first));
         }
     }

@@ -144,10 +144,10 @@ AOT_INLINE void aot_qrnn_rows(int32_t *gates, const int8_t *x, const int16_t *h,
                               int32_t rows, int32_t all, const aot_qrnn_s8_params *p) {
     for (int32_t i = 0; i < rows; ++i) {
         int64_t sum = bias[i];
-        if (x) {
+        if (x != NULL) {
             sum += (int64_t)aot_qrnn_dot8(x, w + (ptrdiff_t)i * p->input, p->input) * mult[i];
         }
-        if (h) {
+        if (h != NULL) {
             sum +=
                 (int64_t)aot_qrnn_dot16(h, r + (ptrdiff_t)i * p->hidden, p->hidden) * mult[all + i];
         }
@@ -166,10 +166,10 @@ AOT_INLINE int8_t aot_qrnn_code(int32_t h, int32_t mult, int32_t shift, int32_t 
 AOT_INLINE void aot_qrnn_store(aot_qrnn_out out, int32_t i, int16_t *to, int32_t h,
                                const aot_qrnn_s8_params *p) {
     to[i] = (int16_t)aot_qrnn_limit(aot_qrnn_round(h, 15), INT16_MAX);
-    if (out.y) {
+    if (out.y != NULL) {
         out.y[i] = aot_qrnn_code(h, p->y_mult, p->y_shift, p->y_zero, p);
     }
-    if (out.last) {
+    if (out.last != NULL) {
         out.last[i] = aot_qrnn_code(h, p->last_mult, p->last_shift, p->last_zero, p);
     }
 }
@@ -198,7 +198,7 @@ AOT_INLINE void aot_qrnn_gru_step(aot_qrnn_out to, const aot_qrnn_memory *m, con
         const int32_t *g = m->gates + i;
         const int32_t update = aot_qrnn_logistic(g[0], table);
         int64_t argument = g[2 * n];
-        if (LINEAR) {
+        if (LINEAR != 0) {
             argument += aot_qrnn_times(aot_qrnn_logistic(g[n], table), m->more[i]);
         }
         const int32_t fresh = aot_qrnn_tanh(argument, table, 24);
@@ -216,7 +216,7 @@ AOT_INLINE void aot_qrnn_gru_sums(const int8_t *x, const int8_t *w, const int8_t
     const int32_t n = p->hidden, two = 2 * n, all = 3 * n;
     const int8_t *w2 = w + (ptrdiff_t)two * p->input, *r2 = r + (ptrdiff_t)two * n;
     aot_qrnn_rows(m->gates, x, m->h, w, r, mult, bias, two, all, p);
-    if (LINEAR) {
+    if (LINEAR != 0) {
         aot_qrnn_rows(m->gates + two, x, NULL, w2, r2, mult + two, bias + two, n, all, p);
         aot_qrnn_rows(m->more, NULL, m->h, w2, r2, mult + two, bias + all, n, all, p);
         return;
@@ -243,7 +243,7 @@ AOT_INLINE aot_qrnn_memory aot_qrnn_parts(void *scratch, int32_t n, int32_t gate
 AOT_INLINE aot_qrnn_out aot_qrnn_target(int8_t *y, int8_t *last, int32_t b, int32_t s, int32_t t,
                                         const aot_qrnn_s8_params *p) {
     aot_qrnn_out out = {NULL, NULL};
-    if (y) {
+    if (y != NULL) {
         out.y = y + (ptrdiff_t)b * p->y_batch + (ptrdiff_t)t * p->y_time;
     }
     if (last && s + 1 == p->steps) {

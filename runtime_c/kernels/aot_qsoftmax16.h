@@ -161,7 +161,7 @@ AOT_INLINE void aot_qsoftmax16_row(void *y, const void *x, int64_t from, const u
             powers[k] = power;
         }
     }
-    if (LOG) {
+    if (LOG != 0) {
         const aot_qexact log = aot_qsoftmax16_log(sum);
         for (int64_t k = 0; k < p->axis; ++k) {
             const int64_t at = from + k * p->inner;

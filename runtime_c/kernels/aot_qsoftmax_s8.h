@@ -64,7 +64,7 @@ typedef struct aot_qsoftmax_scale {
 AOT_INLINE aot_qsoftmax_scale aot_qsoftmax_prepare(uint32_t sum, const aot_qsoftmax_s8_params *p,
                                                    int TFLITE) {
     aot_qsoftmax_scale s;
-    if (TFLITE) {
+    if (TFLITE != 0) {
         const int32_t lead = aot_qsoftmax_lead(sum);
         const uint32_t fraction = (sum << lead) - UINT32_C(0x80000000);
         s.scale = (uint32_t)aot_qsoftmax_reciprocal((int32_t)fraction);
@@ -79,7 +79,7 @@ AOT_INLINE aot_qsoftmax_scale aot_qsoftmax_prepare(uint32_t sum, const aot_qsoft
 AOT_INLINE int8_t aot_qsoftmax_code(int32_t entry, const aot_qsoftmax_scale *s, int32_t y_zero,
                                     int TFLITE) {
     int32_t v;
-    if (TFLITE) {
+    if (TFLITE != 0) {
         const int32_t product = aot_qsoftmax_mul((int32_t)s->scale, entry);
         v = s->shift > 31 ? 0 : aot_qsoftmax_half(product, s->shift);
     } else {

@@ -96,7 +96,7 @@ AOT_INLINE void aot_scatter_elements(void *y, const void *x, const void *idx, co
         if (j >= 0) {
             aot_scatter_one(y, w.y + j * p->step, u, w.x, E, R, T);
         }
-    } while (aot_walk_next(&w, p->dims, p->ys, p->us, 8));
+    } while (aot_walk_next(&w, p->dims, p->ys, p->us, 8) != 0);
 }
 
 typedef struct aot_scatter_nd_params {

@@ -28,7 +28,7 @@ AOT_INLINE void aot_trilu(void *y, const void *x, const void *k, const aot_trilu
                                                        : diagonal;
             for (int64_t c = 0; c < p->cols; ++c, ++at) {
                 const int keep = p->upper ? c - r >= edge : c - r <= edge;
-                if (keep) {
+                if (keep != 0) {
                     aot_move1(y, at, x, at, E);
                 } else {
                     aot_move_zero(y, at, E);

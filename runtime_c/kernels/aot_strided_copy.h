@@ -23,19 +23,19 @@ AOT_INLINE void aot_strided_copy(void *y, const void *x, const aot_strided_copy_
     if (ys == 1 && xs == 1) {
         do {
             aot_move_run(aot_move_at(y, w.y * E), 1, aot_move_from(x, w.x * E), 1, count, E);
-        } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7));
+        } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7) != 0);
     } else if (ys == 1 && xs == 0) {
         do {
             for (int64_t i = 0; i < count; ++i) {
                 aot_move1(y, w.y + i, x, w.x, E);
             }
-        } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7));
+        } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7) != 0);
     } else {
         do {
             for (int64_t i = 0; i < count; ++i) {
                 aot_move1(y, w.y + i * ys, x, w.x + i * xs, E);
             }
-        } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7));
+        } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 7) != 0);
     }
 }
 
