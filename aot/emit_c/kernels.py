@@ -15,6 +15,7 @@ from aot.resources import runtime_c
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
 _STRUCT = re.compile(r"typedef\s+struct\s*\w*\s*\{([^{}]*)\}\s*(\w+)\s*;", re.DOTALL)
 _ALIAS = re.compile(r"typedef\s+(\w+_params)\s+(\w+_params)\s*;")
+_NAMED = re.compile(r"#define (\w+_PARAMS) (\w+)$", re.MULTILINE)
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 PUBLIC = ("port.h", "aot.h", "dlpack.h")
 
@@ -76,13 +77,19 @@ def _included(path: Path, content: bytes) -> list[Path]:
 
 
 def _fields(texts: Iterable[str]) -> dict[str, dict[str, str]]:
-    """C types of struct members, as far as they are written out (macros may hide some)."""
+    """C types of struct members, as far as they are written out (macros may hide some).
+
+    A template's struct has the name that a macro is defined as before the template is included.
+    """
+    texts = tuple(texts)
     structs: dict[str, dict[str, str]] = {}
     aliases: list[tuple[str, str]] = []
     for text in texts:
         for match in _STRUCT.finditer(text):
             structs[match.group(2)] = _members(match.group(1))
         aliases += [(a, b) for a, b in _ALIAS.findall(text)]
+    for text in texts:
+        aliases += [(a, b) for a, b in _NAMED.findall(text) if a in structs]
     for known, new in aliases:
         if known in structs:
             structs[new] = structs[known]
