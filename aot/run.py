@@ -285,12 +285,13 @@ def read_raw(path: Path, spec: Spec, step: int = 0, steps: int = 1) -> Array:
     The file may hold `steps` arrays one after the other, of which number `step` is meant.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:  # a device has no end
+            data = file.read(spec.nbytes * steps + 1)
     except OSError as error:
         raise AotError(f"cannot read {path}: {error.strerror}") from error
     if len(data) != spec.nbytes * steps:
         raise AotError(
-            f"{spec.name}: {path} holds {len(data)} bytes "
+            f"{spec.name}: {path} holds {_held(path, len(data))} bytes "
             f"(needs {spec.nbytes * steps} for {spec.dtype}{list(spec.shape)})"
         )
     data = data[step * spec.nbytes : (step + 1) * spec.nbytes]
@@ -299,6 +300,11 @@ def read_raw(path: Path, spec: Spec, step: int = 0, steps: int = 1) -> Array:
         codes = dtypes.unpack(np.frombuffer(data, np.uint8), known, spec.shape).view(np.uint8)
         return codes & np.uint8((1 << known.bits) - 1)
     return np.frombuffer(data, spec.array_dtype).reshape(spec.shape)
+
+
+def _held(path: Path, read: int) -> str:
+    """How many bytes a file holds of which `read` were read; what is no file does not say."""
+    return str(path.stat().st_size) if path.is_file() else f"{read} or more"
 
 
 def conform(array: Array, spec: Spec, where: str, what: str = "input") -> Array:

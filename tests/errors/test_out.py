@@ -216,3 +216,16 @@ def test_files_of_a_bundle_that_were_changed(
     said = capsys.readouterr().err
     assert said.startswith("aotc: ") and "internal error" not in said
     assert content == "{}" or file.split("/")[-1] in said
+
+
+def test_inputs_without_an_end_are_refused(tmp_path: Path) -> None:
+    from aot.errors import AotError
+    from aot.run import Spec, read_raw
+
+    spec = Spec("x", (2,), "float32")
+    with pytest.raises(AotError, match="/dev/zero holds 9 or more bytes"):
+        read_raw(Path("/dev/zero"), spec)
+    (tmp_path / "x.bin").write_bytes(bytes(20))
+    with pytest.raises(AotError, match="x.bin holds 20 bytes"):
+        read_raw(tmp_path / "x.bin", spec)
+    assert read_raw(tmp_path / "x.bin", Spec("x", (5,), "float32")).size == 5
