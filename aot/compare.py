@@ -32,6 +32,11 @@ class Tolerance:
         """What the command line asked for."""
         return Tolerance(rtol, of_max, lsb=lsb)
 
+    def like(self, dtype: str, accuracy: str = "normal") -> Tolerance:
+        """This tolerance for values that are of `dtype` and only stored in a wider one."""
+        rtol, of_max, _ = self.bounds(dtype, accuracy)
+        return Tolerance(rtol, of_max, self.atol, self.lsb)
+
     def bounds(self, dtype: str, accuracy: str = "normal") -> tuple[float, float, float]:
         """(rtol, of_max, atol) for a float dtype."""
         rtol, of_max = (x * self.slack for x in _BY_DTYPE.get(dtype, (1e-3, 1e-4)))

@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 
 from aot.compare import Tolerance, compare
+from aot.verify import _narrow
+from graphs import model
 
 F = np.float32
 
@@ -79,3 +84,21 @@ def test_bfloat16_bits() -> None:
 def test_float64_is_tight_and_empty_is_equal() -> None:
     assert not compare("y", np.array([1 + 1e-6]), np.array([1.0]), "float64").passed
     assert compare("y", np.zeros((0, 3), F), np.zeros((0, 3), F), "float32").passed
+
+
+def test_a_narrower_float_that_is_only_stored_wider(tmp_path: Path) -> None:
+    """Cast to float64 as the last node: the tolerance is that of what was computed."""
+    nodes = [
+        ("Exp", "x", "e"),
+        ("Cast", "e", "y", {"to": 11}),
+        ("Cast", "x", "w", {"to": 11}),
+        ("Exp", "w", "z"),
+    ]
+    proto = model(nodes, {"x": (2,)}, {"y": (2,), "z": (2,)})
+    for output in proto.graph.output:
+        output.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+    onnx.save(proto, tmp_path / "m.onnx")
+    assert _narrow(tmp_path / "m.onnx", proto.graph) == {"y": "float32"}
+    like = Tolerance().like("float32")
+    assert like.bounds("float64")[:2] == Tolerance().bounds("float32")[:2]
+    assert Tolerance(rtol=1e-9).like("float32").bounds("float64")[0] == 1e-9
