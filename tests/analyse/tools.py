@@ -217,6 +217,9 @@ def headers(folder: Path) -> list[Text]:
             flags = ("-I../include", f"-DAOT_VLEN={8 if isa == 'x86' else 1}")
             macros = tuple(MACROS[isa].split())
             found.append(Text(copied / "kernels", path.name, macros, flags))
+    for path in sorted((RUNTIME / "include" / "aot").glob("*.h")):
+        macros = tuple(MACROS["x86"].split())
+        found.append(Text(copied / "include" / "aot", path.name, macros, ()))
     return found
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of type double in a template's struct were spelled as float constants (clang warned)."""
+"""Double members of a template's struct were spelled as float constants (clang warned)."""
 
 from __future__ import annotations
 
