@@ -116,7 +116,7 @@ def compile_to(
     tools = tree.find_tools(target.packages, target.compiler) if configure else None
     change = tree.Tree(out)
     change.check()
-    if isinstance(source, Path) and (out / "bundle").resolve() in source.resolve().parents:
+    if isinstance(source, Path) and _below(source, out / "bundle"):
         raise UsageError(f"{source} lies in {out}/bundle, which is replaced", hint="move the model")
 
     def watch(stage: str, text: Callable[[], str]) -> None:
@@ -138,6 +138,11 @@ def compile_to(
         change.keep()
     tree.drop_products(out, old)
     return compiled
+
+
+def _below(source: Path, folder: Path) -> bool:
+    """Whether a file is in a folder; what is no file is not."""
+    return os.path.isfile(source) and folder.resolve() in source.resolve().parents
 
 
 _MANIFEST = "bundle/manifest.json"
