@@ -127,7 +127,72 @@ def windows() -> list[Any]:
     return found
 
 
-GROUPS = (elementwise, scattered, casts, sampled, products, windows)
+def edges() -> list[Any]:
+    """Windows that begin or end outside, tails of channels, everything upside down."""
+    x = f32(1, 18, 7, 5)
+    found = [node(op, x) for op in ("GlobalMaxPool", "GlobalAveragePool")]
+    for op in ("MaxPool", "AveragePool"):
+        more = {"kernel_shape": [3, 2], "strides": [3, 3], "pads": [1, 1, 2, 1], "ceil_mode": 1}
+        found += [node(op, a, **more) for a in (x, x.astype(np.float64), x[:, :3])]
+        found.append(node(op, x, kernel_shape=[2, 2], dilations=[3, 2], strides=[2, 1]))
+        found.append(node(op, f32(2, 3, 17), kernel_shape=[4], strides=[3], pads=[2, 3]))
+    for k in (-9, -1, 0, 2, 9):
+        found += [node("Trilu", f32(2, 4, 5), np.int64(k), const=(1,), upper=u) for u in (0, 1)]
+    for kind in (np.float32, np.float64, np.int64):
+        ranks = RNG.integers(0, 4, (3, 4, 5)).astype(kind)
+        for largest in (0, 1):
+            for axis in (0, 2):
+                k = np.array([3], np.int64)
+                found.append(
+                    node("TopK", ranks, k, outputs=2, const=(1,), axis=axis, largest=largest)
+                )
+    lengths = np.array([3, 1, 4, 2], np.int64)
+    found.append(node("ReverseSequence", f32(5, 4, 3), lengths))
+    found.append(node("ReverseSequence", f32(4, 5, 3), lengths, batch_axis=0, time_axis=1))
+    for mode, pads in (
+        ("reflect", (0, 3, 0, 2)),
+        ("edge", (1, 4, 2, 6)),
+        ("wrap", (2, 3, 1, 3)),
+        ("constant", (0, 2, 1, 3)),
+    ):
+        for kind in (np.float32, np.int8):
+            data = RNG.integers(-9, 9, (4, 5)).astype(kind)
+            found.append(node("Pad", data, np.array(pads, np.int64), const=(1,), mode=mode))
+    return found
+
+
+def filters() -> list[Any]:
+    """Convolutions of every kind of kernel, with and without bias."""
+    found = []
+    for kind in (np.float32, np.float64):
+        for dims in ((9,), (6, 7), (4, 5, 6)):
+            rank = len(dims)
+            x, w = f32(1, 4, *dims).astype(kind), f32(6, 2, *(3,) * rank).astype(kind)
+            more = {"group": 2, "pads": [2] * (2 * rank), "dilations": [2] * rank}
+            found.append(node("Conv", x, w, const=(1,), **more))
+            found.append(node("Conv", x, w, f32(6).astype(kind), const=(1, 2), **more))
+    for c, o, group, s, out in (
+        (3, 5, 1, 2, 1),
+        (18, 18, 18, 2, 0),
+        (4, 6, 1, 3, 2),
+        (16, 8, 1, 1, 0),
+    ):
+        w = f32(c, o // group, 3, 3)
+        more = {"group": group, "strides": [s, s], "output_padding": [out, out]}
+        bias = f32(o) if group == 1 else None  # the reference gives all groups the first one's
+        given, pads = f32(1, c, 5, 4), [1, 0, 2, 1]
+        found.append(node("ConvTranspose", given, w, const=(1,), **more))
+        found.append(node("ConvTranspose", given, w, bias, const=(1, 2), pads=pads, **more))
+    for mode in ("linear", "nearest", "cubic"):
+        for padding in ("zeros", "border", "reflection"):
+            for corners in (0, 1):
+                grid = RNG.uniform(-1.7, 1.7, (1, 4, 5, 2)).astype(np.float32)
+                more = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+                found.append(node("GridSample", f32(1, 2, 4, 5), grid, **more))
+    return found
+
+
+GROUPS = (elementwise, scattered, casts, sampled, products, windows, edges, filters)
 
 
 def job(made: Any, label: str) -> harness.Job:
