@@ -28,7 +28,7 @@ from analyse.corpus import ROOT, Unit
 from analyse.networks import HEAD, coded, codes, weights
 
 SCALAR = ROOT / "tests" / "fuzz" / "scalar.toml"
-MINUTES = 5
+MINUTES = 10
 MODELS = {
     "gemm": f"""gemm (float[1, 4] x) => (float[1, 3] y) {{{weights("w", 4, 3)}{weights("b", 3)}
   g = Gemm (x, w, b)

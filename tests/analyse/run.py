@@ -29,6 +29,7 @@ from analyse.tools import (
     clang_tidy,
     emitted,
     headers,
+    place,
     sources,
     warnings,
 )
@@ -40,13 +41,17 @@ Work = Callable[[], list[Finding]]
 def work(
     units_: Sequence[tuple[Unit, Path]], tools: Sequence[str], folder: Path
 ) -> Iterator[tuple[str, Work]]:
-    """Everything to do, named."""
+    """Everything to do, named; files that many bundles have a copy of once."""
+    copied: set[str] = set()
     for unit, bundle in units_:
         for source in sources(unit, bundle):
             yield from _compiled(f"{unit.name}/{source.path}", source, tools)
         if "cppcheck" in tools and not unit.joined:
             for text in emitted(unit, bundle, folder):
-                yield f"cppcheck {unit.name}/{text.path}", text.check
+                where = place(text.folder, text.path)
+                if where not in copied:
+                    yield f"cppcheck {unit.name}/{text.path}", text.check
+                copied |= set() if where.startswith("emitted/") else {where}
     if "cppcheck" in tools:
         for text in headers(folder):
             yield f"cppcheck {text.path}", text.check
