@@ -175,9 +175,15 @@ AOT_INLINE float aot_attention_f32_weigh(float *s, const aot_attention_f32_head 
     }
     peak = aot_vhmax(most);
     if (ZERO != 0 && peak <= -(float)INFINITY) {
-        (void)memset(s + first, 0, (size_t)(end - first) * sizeof(float));
-        aot_attention_f32_show(h, s, p, i, QK, 4);
-        return 0.0F;
+        j = first;
+        while (j < end && s[j] <= -(float)INFINITY) {
+            ++j;
+        }
+        if (j >= end) { /* else a score is NaN, and so is the result */
+            (void)memset(s + first, 0, (size_t)(end - first) * sizeof(float));
+            aot_attention_f32_show(h, s, p, i, QK, 4);
+            return 0.0F;
+        }
     }
     top = aot_vset1(peak);
     for (j = first; j < end; j += AOT_VLEN) {
