@@ -36,6 +36,9 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
     if factors is None or x is None or x.dtype is None:
         return
     scale, shift = factors
+    with np.errstate(over="ignore"):
+        if not all(np.isfinite(a.astype(x.dtype.numpy())).all() for a in factors):
+            return  # beyond a float16, though the result may be none
     new = absorb(edit, node, x, scale, shift)
     if new is None:
         new = _spell_out(edit, node, x, scale, shift)
