@@ -51,7 +51,7 @@ AOT_INLINE void aot_transpose(void *y, const void *x, const aot_transpose_params
     do {
         aot_transpose_2d(aot_move_at(y, w.y * E), aot_move_from(x, w.x * E), p->a, p->b, p->ya,
                          p->xb, E);
-    } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 6));
+    } while (aot_walk_next(&w, p->dims, p->ys, p->xs, 6) != 0);
 }
 
 #endif

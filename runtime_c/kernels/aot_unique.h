@@ -58,7 +58,7 @@ AOT_INLINE int aot_unique_order(const unsigned char *a, const unsigned char *b, 
         (void)memcpy(&y, b, 4);
         return (x > y) - (x < y);
     }
-    if (K) {
+    if (K != 0) {
         int64_t x, y;
         (void)memcpy(&x, a, 8);
         (void)memcpy(&y, b, 8);
@@ -89,7 +89,7 @@ AOT_INLINE int aot_unique_slices(const unsigned char *x, int64_t i, int64_t j,
 /* Whether slice i comes before slice j: by content, then by place; by place alone without x. */
 AOT_INLINE int aot_unique_before(const unsigned char *x, int64_t i, int64_t j,
                                  const aot_unique_params *p, int E, int K) {
-    const int c = x ? aot_unique_slices(x, i, j, p, E, K) : 0;
+    const int c = x != NULL ? aot_unique_slices(x, i, j, p, E, K) : 0;
     return c != 0 ? c < 0 : i < j;
 }
 
