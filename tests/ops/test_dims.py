@@ -417,36 +417,6 @@ def test_a_bundle_takes_what_fits(io: str, tmp_path: Path) -> None:
     assert manifest["inputs"][0]["shape"] == [5, 2] and manifest["inputs"][0]["extents"] == [0]
 
 
-def test_parts_fill_the_axis_or_the_run_is_refused(tmp_path: Path) -> None:
-    """A Split in [2, 3] of a dimension takes runs of 5 alone."""
-    nodes = [("Split", "x sizes", "a b", {"axis": 0})]
-    sizes = {"sizes": np.array([2, 3], np.int64)}
-    proto = model(nodes, {"x": ("N", 2)}, {"a": None, "b": None}, sizes)
-    net = aot.compile(proto, tmp_path / "out", name="net", dims={"N": (1, 9)}).load()
-    x = floats(5, 2)
-    a, b = net(x)
-    np.testing.assert_array_equal(np.concatenate([a, b]), x)
-    for n in (4, 6):
-        with pytest.raises(AotError, match="status 3"):
-            net(floats(n, 2))
-
-
-def test_verify_leaves_out_sizes_that_the_model_cannot_take(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    nodes = [("Split", "x sizes", "a b", {"axis": 0})]
-    sizes = {"sizes": np.array([2, 3], np.int64)}
-    proto = model(nodes, {"x": ("N", 2)}, {"a": None, "b": None}, sizes)
-    path = tmp_path / "net.onnx"
-    onnx.save(proto, path)
-    out = str(tmp_path / "out")
-    assert main([str(path), "-o", out, "--dim", "N=1..5", "-q"]) == 0
-    aot.Bundle(tmp_path / "out").build()
-    assert main(["verify", out]) == 0
-    said = capsys.readouterr().out
-    assert "most/a" in said and "least, x [1, 2]: left out, onnxruntime cannot run" in said
-
-
 def test_constants_may_be_outputs(tmp_path: Path) -> None:
     proto = model([("Add", "x c", "y")], {"x": ("N", 2)}, {"y": None, "c": (2,)}, {"c": floats(2)})
     net = aot.compile(proto, tmp_path / "out", name="net", dims={"N": (1, 4)}).load()
