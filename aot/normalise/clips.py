@@ -60,6 +60,8 @@ def _clamp(node: ir.Node) -> tuple[ir.Value, Interval] | None:
         bounds = (limit, np.inf) if node.op_type == "Max" else (-np.inf, limit)
     if bounds is None or x is None or shape_of(x) != shape_of(node.outputs[0]):
         return None
+    if bounds[0] == np.inf or bounds[1] == -np.inf:
+        return None  # every number becomes one that Clip cannot spell
     return x, bounds
 
 
