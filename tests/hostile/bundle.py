@@ -7,6 +7,7 @@ import ctypes
 import json
 import os
 import re
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ BIG = 3 << 20
 #: Arrays above this are not filled, models above not given to the reference.
 MOST = 64 << 20
 MOST_MACS = 10**9
+REFERENCE_SECONDS = 60
 FLAGS = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-O0", "-fPIC"]
 
 
@@ -149,6 +151,8 @@ def reference(path: Path, ins: list[np.ndarray]) -> list[Any] | str:
         if count * dtype.itemsize > raw.nbytes:
             return "not comparable"
         feeds[value.name] = raw[: count * dtype.itemsize].view(dtype).reshape(dims)
+    signal.signal(signal.SIGALRM, _late)
+    signal.alarm(REFERENCE_SECONDS)  # it takes minutes for a loop of a million steps
     try:
         os.environ["OMP_NUM_THREADS"] = "1"
         found: list[Any] = ReferenceEvaluator(model).run(None, feeds)
@@ -156,7 +160,13 @@ def reference(path: Path, ins: list[np.ndarray]) -> list[Any] | str:
         return f"the reference has no answer: {type(error).__name__} {error}"[:200].replace(
             "\n", " "
         )
+    finally:
+        signal.alarm(0)
     return found
+
+
+def _late(_number: int, _frame: object) -> None:
+    raise TimeoutError("too slow")
 
 
 def _close(got: np.ndarray, want: np.ndarray) -> bool:
