@@ -18,10 +18,10 @@ Unique, NonMaxSuppression, Range …) have [a page of their own](dynamic.md). *T
 first input that tests cover;
 `aotc explain MODEL` says for your model who computes which node, or why nobody does.
 
-Where ONNX leaves a choice, every target makes the same one. A float outside an integer's range becomes its
-nearest end and NaN becomes 0; onnxruntime gives what its processor does (on x86 the least integer, and
-narrow integers wrap). Floats become int4 and uint4 as onnx.reference has
-it, towards zero and then the low four bits; onnxruntime rounds them to even first.
+Where ONNX leaves a choice, every target makes the same one. A float outside an integer's range
+becomes its nearest end and NaN becomes 0; onnxruntime gives what its processor does (on x86 the
+least integer, and narrow integers wrap). Floats become int4 and uint4 as onnx.reference has it,
+towards zero and then the low four bits; onnxruntime rounds them to even first.
 """
 
 

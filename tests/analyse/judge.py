@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings against the declared ones: what is new, what is declared and does not occur any more.
 
-`declared.toml` has a table per rule: why it is accepted, and in which files.
+The files of `declared/` have a table per rule: why it is accepted, and in which files.
 
     [[accepted]]
     tool = "misra"            # gcc, clang-tidy, cppcheck or misra
@@ -24,7 +24,7 @@ from pathlib import Path
 from analyse.tools import Finding
 
 HERE = Path(__file__).parent
-DECLARED = HERE / "declared.toml"
+DECLARED = HERE / "declared"
 PAGE = HERE.parents[1] / "docs" / "misra.md"
 CATEGORIES = ("mandatory", "required", "advisory")
 
@@ -50,8 +50,13 @@ class Accepted:
         return [p for p in self.files if not fnmatch.filter(own, p)]
 
 
-def read(path: Path = DECLARED) -> list[Accepted]:
-    """What is declared. Raises ValueError for a table that is not whole."""
+def read(folder: Path = DECLARED) -> list[Accepted]:
+    """What the files of a folder declare. Raises ValueError for a table that is not whole."""
+    return [entry for path in sorted(folder.glob("*.toml")) for entry in read_file(path)]
+
+
+def read_file(path: Path) -> list[Accepted]:
+    """What one file declares, in its order."""
     found = []
     for row in tomllib.loads(path.read_text())["accepted"]:
         entry = Accepted(**{**row, "files": tuple(row["files"])})
@@ -82,21 +87,21 @@ def sites(findings: Iterable[Finding], a: Accepted) -> set[tuple[str, int]]:
 
 
 def update(findings: Sequence[Finding], tools: set[str]) -> None:
-    """Write the numbers of sites into declared.toml, and the page made of it."""
-    entries, text = read(), DECLARED.read_text()
-    parts = text.split("[[accepted]]")
-    for i, a in enumerate(entries, 1):
-        if a.tool in tools:
-            count = len(sites(findings, a))
-            parts[i] = re.sub(r"(?m)^sites = \d+$", f"sites = {count}", parts[i])
-    DECLARED.write_text("[[accepted]]".join(parts))
+    """Write the numbers of sites into the files of `declared/`, and the page made of them."""
+    for path in sorted(DECLARED.glob("*.toml")):
+        parts = path.read_text().split("[[accepted]]")
+        for i, a in enumerate(read_file(path), 1):
+            if a.tool in tools:
+                count = len(sites(findings, a))
+                parts[i] = re.sub(r"(?m)^sites = \d+$", f"sites = {count}", parts[i])
+        path.write_text("[[accepted]]".join(parts))
     PAGE.write_text(page(read()))
 
 
 HEAD = """# MISRA C:2012
 
 What cppcheck 2.10 and its MISRA addon report on the runtime and on emitted bundles, and why it
-stays. This page is made from `tests/analyse/declared.toml` by `make analyse UPDATE=1`. Without
+stays. This page is made from `tests/analyse/declared/` by `make analyse UPDATE=1`. Without
 UPDATE the command fails on a finding that is not declared, on a declaration that nothing needs any
 more, and on more sites of a required rule than are listed. Only numbers of rules are given: the
 texts are the standard's. The addon checks what can be seen in one file; this is no claim of

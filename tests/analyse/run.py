@@ -3,7 +3,7 @@
 
     python tests/analyse/run.py [--tools gcc,clang-tidy,cppcheck] [--only NAME] [--update]
 
-Exit code 1 on a finding that declared.toml does not accept, on one it accepts that does not occur,
+Exit code 1 on a finding that declared/ does not accept, on one it accepts that does not occur,
 and on a kernel header that no bundle reaches.
 """
 
