@@ -2,7 +2,8 @@
 """MatMul and Gemm between codes: QuantizeLinear([Relu | Clip](MatMul(codes, weights) [+ bias])).
 
 Constant symmetric int8 weights go to the target's fully-connected kernel, other constant ones to
-aot_qconv_ref (a convolution of one position), two computed operands to aot_qmatmul_ref.
+aot_qconv_ref (a convolution of one position), two computed operands to aot_qmatmul_ref; there
+16-bit codes have sums of 64 bits, scaled in fixed point and rounded once, whatever `--requant` is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, U8
+from aot.dtypes import S8, S16, U8, U16
 from aot.errors import UnsupportedError
 from aot.lower_context import LowerContext
 from aot.ops.broadcast import collapse
@@ -22,6 +23,7 @@ from aot.ops.qcommon import (
     CODE_TYPES,
     OP,
     Array,
+    Codes,
     Requant,
     activated,
     bounds,
@@ -44,12 +46,18 @@ from aot.ops.qconv import (
     target_of,
     weights_known,
 )
+from aot.ops.qfixed import ratio
 from aot.ops.qshapes import QFc
 from aot.ops.registry import Case, case
 from aot.ops.requant import MAX_SUM, TFLITE, refusal, rq_of
 from aot.partition.match import Match
 from aot.partition.pattern import Pat, Var, either
 from aot.vendor.backend import Pattern
+
+#: AOT_QMATMUL_WIDE of aot_qmatmul_ref.h, and what its sums stay below.
+WIDE, MAX_WIDE_SUM = 4, 2**62
+#: What one unit of a wide sum may be in codes of the result.
+WIDE_SCALES = 2.0**-62, 1.0
 
 
 def _sums(x: Pat, w: Pat) -> Pat:
@@ -182,6 +190,15 @@ def dense_cases() -> Iterator[Case]:
 # -- two computed operands ----------------------------------------------------------------------
 
 
+def _wide_scale(a: Codes, b: Codes, y: Codes) -> float:
+    """What one unit of the sum is in codes of the result."""
+    return float(a.s) * float(b.s) / float(y.s)
+
+
+def _is_wide(*operands: Codes) -> bool:
+    return any(k.dtype in (S16, U16) for k in operands)
+
+
 @product.check
 def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.a.rank >= 2 and m.b.rank >= 2, f"ranks {m.a.rank}, {m.b.rank} (needs 2 or more)"
@@ -195,17 +212,29 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield not reason, reason
         furthest = [max(abs(v - k.z) for v in k.range) for k in (a, b)]
         largest = furthest[0] * furthest[1] * m.a.shape[-1]
-        yield largest < MAX_SUM, f"sums up to {largest} (needs less than {MAX_SUM})"
+        most = MAX_WIDE_SUM if _is_wide(a, b, y) else MAX_SUM
+        yield largest < most, f"sums up to {largest} (needs less than {most})"
+        if _is_wide(a, b, y) and not reason:
+            steps = _wide_scale(a, b, y)
+            usual = WIDE_SCALES[0] < steps < WIDE_SCALES[1]
+            yield usual, f"a sum of one becomes {steps:g} steps of a 16-bit result (less than 1)"
     try:
         collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
     except UnsupportedError as error:
         yield False, error.what
 
 
+def _wide(c: LowerContext, a: Codes, b: Codes, y: Codes) -> Requant:
+    """The multiplier of sums of 64 bits."""
+    found = ratio(_wide_scale(a, b, y), 0)
+    mult, shift = np.array([found["mult"]], np.int32), np.array([found["shift"] - 31], np.int8)
+    return Requant(c.const(mult, "mult"), c.const(shift, "shift"), {"RQ": WIDE})
+
+
 @product.lower
 def product_to_kernel(c: LowerContext, m: Match) -> None:
     a, b, y = (codes(m, k) for k in "aby")
-    scales = requant(c, a.s, b.scale, y.s, "fc")
+    scales = _wide(c, a, b, y) if _is_wide(a, b, y) else requant(c, a.s, b.scale, y.s, "fc")
     batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
     rows, depth = m.a.shape[-2:]
     columns = m.b.shape[-1]
@@ -243,10 +272,15 @@ def product_cases() -> Iterator[Case]:
         ((3, 5), (5, 7), "int8"),
         ((2, 3, 4, 6), (3, 6, 5), "int8"),
         ((2, 3, 6), (2, 6, 4), "uint8"),
+        ((2, 3, 4, 6), (3, 6, 5), "int16"),
+        ((4, 9), (3, 9, 7), "uint16"),
     ):
         a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
-        low = zero(3, dtype)
-        operands = [a, scale(0.02), low, b, scale(0.013), zero(9, dtype), scale(0.09), low]
+        middle = 1 << 15 if dtype == "uint16" else 0
+        low, other = zero(middle + 3, dtype), zero(middle + 9, dtype)
+        # Results of 16 bits stay small enough for the reference's float32.
+        sy = scale(0.09 if a.itemsize == 1 else 150.0)
+        operands = [a, scale(0.02), low, b, scale(0.013), other, sy, low]
         yield case(*operands, const=(1, 2, 4, 5, 6, 7))
 
 

@@ -177,7 +177,7 @@ ALWAYS_FLOAT = {
     "Conv, PRelu",
     "Conv in groups, Tanh",
 }
-WIDE_FLOAT = ALWAYS_FLOAT | {"LSTM", "GRU", "RNN", "MatMul of two", "Conv, Swish"}
+WIDE_FLOAT = ALWAYS_FLOAT | {"LSTM", "GRU", "RNN", "Conv, Swish"}
 WIDE_FLOAT |= {f"Conv, {k}" for k in ACTIVATIONS}
 
 
