@@ -3,8 +3,8 @@
 
     QuantizeLinear(LSTM(DequantizeLinear(x), DequantizeLinear(W), DequantizeLinear(R), B))
 
-of 8-bit codes, with the default activations, no clip, lengths or peepholes, and states that begin
-with zero.
+of 8- or 16-bit codes and 8-bit weights, with the default activations, no clip, lengths or
+peepholes, and states that begin with zero.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.edit import single_use
-from aot.normalise.quant import QUANTISE, codes_value, dequantised, is_byte, is_weight, params_of
+from aot.normalise.quant import (
+    QUANTISE,
+    codes_value,
+    dequantised,
+    is_activation,
+    is_byte,
+    is_weight,
+    params_of,
+)
 from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
@@ -49,25 +57,25 @@ def _is_plain(node: ir.Node) -> bool:
 
 
 def _has_codes(node: ir.Node) -> bool:
-    """Whether operands and the results that are used are codes of 8 bits."""
-    makers = [dequantised(v) for v in node.inputs[:3]]
-    if any(m is None or not is_byte(codes_value(m)) for m in makers):
+    """Whether operands and the results that are used are codes, those of weights of 8 bits."""
+    makers = [m for v in node.inputs[:3] if (m := dequantised(v)) is not None]
+    if len(makers) < 3 or not all(is_byte(codes_value(m)) for m in makers[1:]):
         return False
-    x, *weights = [m for m in makers if m is not None]
-    if is_weight(x) or not all(is_weight(m) for m in weights):
+    x, *weights = makers
+    if not is_activation(codes_value(x)) or is_weight(x) or not all(is_weight(m) for m in weights):
         return False
     for maker in weights:
         p = params_of(maker)
         if p is None or np.any(p.zero) or p.axis > 1:
             return False
     used = [o for o in node.outputs if o.uses() or o.is_graph_output()]
-    known = [o for o in list(node.outputs)[:2] if _becomes_bytes(o)]
+    known = [o for o in list(node.outputs)[:2] if _becomes_codes(o)]
     return bool(used) and all(any(o is k for k in known) for o in used)
 
 
-def _becomes_bytes(value: ir.Value) -> bool:
-    """Whether an 8-bit QuantizeLinear alone reads a result."""
+def _becomes_codes(value: ir.Value) -> bool:
+    """Whether a QuantizeLinear to 8 or 16 bits alone reads a result."""
     after = single_use(value)
     if after is None or after.op_type != QUANTISE or params_of(after) is None:
         return False
-    return is_byte(codes_value(after))
+    return is_activation(codes_value(after))

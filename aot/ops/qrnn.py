@@ -53,7 +53,7 @@ _WEIGHTS = (dequantised("x"), dequantised("w"), dequantised("r"))
 _STATES = (Var("b"), Var("lens"), Var("h0"))
 
 
-def _layer(kind: str) -> OpPat:
+def layer_of(kind: str) -> OpPat:
     more = (*_STATES, Var("c0"), Var("peep")) if kind == "LSTM" else _STATES
     layer: OpPat = OP.any_of(kind)(*_WEIGHTS, *more, _optional=len(more), _outputs=["layer"])
     return layer
@@ -61,13 +61,13 @@ def _layer(kind: str) -> OpPat:
 
 def _declare(kind: str) -> Pattern:
     """One result: the states, or the last ones."""
-    layer = _layer(kind)
+    layer = layer_of(kind)
     return quantised(f"q{kind.lower()}", either(layer, Output(layer, 1)))
 
 
 def _declare_both(kind: str) -> Pattern:
     """Two results, each with parameters of its own."""
-    layer = _layer(kind)
+    layer = layer_of(kind)
     made = quantised(f"q{kind.lower()}_both", layer)
     last = OP.QuantizeLinear(Output(layer, 1), Var("slast"), Var("zlast"), _optional=1)
     made.graph, made.outputs = Results((cast(OpPat, made.graph), last)), ("y", "last")
@@ -93,11 +93,11 @@ class Direction:
     recurrent: float  # the largest |h r + bias| of the last gate
 
 
-def _linear(m: Match) -> bool:
+def is_linear(m: Match) -> bool:
     return m.layer.op_type == "GRU" and bool(m.layer.attr("linear_before_reset", 0))
 
 
-def _scales(m: Match, name: str) -> Array:
+def scales_of(m: Match, name: str) -> Array:
     """One float64 scale per row of weights [directions, rows, depth]: [directions, rows]."""
     value, per = m.values[name], codes(m, name).scale.astype(np.float64)
     assert value is not None
@@ -108,7 +108,7 @@ def _scales(m: Match, name: str) -> Array:
     return wide
 
 
-def _biases(m: Match, d: int) -> tuple[Array, Array]:
+def biases_of(m: Match, d: int) -> tuple[Array, Array]:
     """Input and recurrent bias of direction d, float64 [rows] each."""
     rows = m.r.shape[1]
     if m.values.get("b") is None:
@@ -121,14 +121,14 @@ def direction(m: Match, d: int) -> Direction:
     """Weights, multipliers and biases of direction d."""
     x = codes(m, "x").signed()
     w, r = np.asarray(m.w.data)[d], np.asarray(m.r.data)[d]
-    real = np.stack([float(x.s) * _scales(m, "w")[d], _scales(m, "r")[d] * 2.0**-STATE_BITS])
+    real = np.stack([float(x.s) * scales_of(m, "w")[d], scales_of(m, "r")[d] * 2.0**-STATE_BITS])
     bits = math.floor(math.log2((2**31 - 1) / real.max()))
     mult = np.rint(real * 2.0**bits)
     # The largest sums of codes: x - zero is below 256, the state at most 2^15.
     sums = np.stack([np.abs(w.astype(np.int64)).sum(1) * 256, np.abs(r.astype(np.int64)).sum(1)])
     sums[1] <<= STATE_BITS
-    input_bias, recurrent_bias = _biases(m, d)
-    hidden, linear = m.r.shape[2], _linear(m)
+    input_bias, recurrent_bias = biases_of(m, d)
+    hidden, linear = m.r.shape[2], is_linear(m)
     both = input_bias + recurrent_bias
     if linear:
         both[2 * hidden :] = input_bias[2 * hidden :]
@@ -153,7 +153,7 @@ def direction(m: Match, d: int) -> Direction:
     )
 
 
-def _plain(m: Match) -> Iterator[tuple[bool, str]]:
+def plain_layer(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks of what the operator asks for."""
     node = m.layer
     names = [str(a).lower() for a in node.attr("activations") or []]
@@ -172,7 +172,7 @@ def _plain(m: Match) -> Iterator[tuple[bool, str]]:
     yield way in ("forward", "reverse", "bidirectional"), f"direction {way!r}"
 
 
-def _constants(m: Match) -> Iterator[tuple[bool, str]]:
+def weights_fit(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks of weights, scales and bias."""
     for name in ("w", "r"):
         value, dq = getattr(m, name), getattr(m, f"{name}_dq")
@@ -192,18 +192,18 @@ def _constants(m: Match) -> Iterator[tuple[bool, str]]:
     yield known_bias, "a bias that is not finite"
 
 
-def _results(m: Match) -> tuple[str, ...]:
+def results_of(m: Match) -> tuple[str, ...]:
     """Names of what is computed."""
     return ("y", "last") if "last" in m.values else ("y",)
 
 
 def _supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = [*known(m, "x", *_results(m), types=(S8, U8)), *_plain(m), *_constants(m)]
+    asked = [*known(m, "x", *results_of(m), types=(S8, U8)), *plain_layer(m), *weights_fit(m)]
     yield from asked
     yield m.x.rank == 3 and 0 not in m.x.shape, f"an input of shape {list(m.x.shape)}"
     if m.x.rank != 3 or 0 in m.x.shape or not all(ok for ok, _ in asked):
         return
-    scales = [float(codes(m, k).s) for k in ("x", *_results(m))]
+    scales = [float(codes(m, k).s) for k in ("x", *results_of(m))]
     yield all(2.0**-30 < s < 2.0**20 for s in scales), f"scales {scales}"
     steps = m.x.shape[1 if m.layer.attr("layout", 0) else 0]
     if m.layer.op_type == "LSTM":
@@ -214,12 +214,12 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield fits, "sums of codes that may overflow"
         exact = found.error <= ARGUMENT_ERROR
         yield exact, f"gates that are off by up to {found.error:.2g}"
-        small = not _linear(m) or found.recurrent < MOST_RECURRENT
+        small = not is_linear(m) or found.recurrent < MOST_RECURRENT
         yield small, f"a candidate with a recurrent part of up to {found.recurrent:.3g}"
 
 
-def _plain_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return {"x": PLAIN, **dict.fromkeys(_results(m), PLAIN)}
+def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    return {"x": PLAIN, **dict.fromkeys(results_of(m), PLAIN)}
 
 
 def tanh_table() -> Array:
@@ -228,14 +228,14 @@ def tanh_table() -> Array:
     return table
 
 
-def _states_and_last(m: Match) -> tuple[ValueRef | None, ValueRef | None]:
+def states_and_last(m: Match) -> tuple[ValueRef | None, ValueRef | None]:
     """The codes of all states and those of the last ones; None for what is not computed."""
     if "last" in m.values:
         return m.y, m.last
     return (None, m.y) if m.y.rank == 3 else (m.y, None)
 
 
-def _requant(prefix: str, code: Codes | None) -> dict[str, int]:
+def requant_fields(prefix: str, code: Codes | None) -> dict[str, int]:
     """Fields that make codes of a state with 30 fraction bits."""
     if code is None:
         return {f"{prefix}_mult": 0, f"{prefix}_shift": 1, f"{prefix}_zero": 0}
@@ -265,8 +265,8 @@ def _params(c: LowerContext, m: Match, d: int, shift: int) -> ParamFields:
         reverse=int(m.layer.attr("direction", "forward") == "reverse" or d == 1),
         shift=shift,
         cell_bits=30 - math.ceil(math.log2(steps + 1)),
-        **_requant("y", every),
-        **_requant("last", last),
+        **requant_fields("y", every),
+        **requant_fields("last", last),
         lo=low,
         hi=high,
     )
@@ -285,7 +285,7 @@ def _to_kernel(c: LowerContext, m: Match) -> None:
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
     directions, hidden = m.r.shape[0], m.r.shape[2]
     gates = m.r.shape[1] // hidden
-    results = _states_and_last(m)
+    results = states_and_last(m)
     made = [None if y is None else signed_output(c, y) for y in results]
     source = signed_input(c, m.x)
     table = c.const(tanh_table(), "tanh")
@@ -305,7 +305,7 @@ def _to_kernel(c: LowerContext, m: Match) -> None:
             _params(c, m, d, found.shift),
             instance={
                 "KIND": KINDS.index(m.layer.op_type),
-                "LINEAR": int(_linear(m)),
+                "LINEAR": int(is_linear(m)),
                 "Y": int(results[0] is not None),
                 "LAST": int(results[1] is not None),
             },
@@ -344,7 +344,7 @@ def _cases(kind: str, both: bool = False) -> Iterator[Case]:
 
 def _register(kind: str, pattern: Pattern) -> None:
     pattern.check(_supported)
-    pattern.layouts(_plain_layouts)
+    pattern.layouts(layouts_of)
     pattern.lower(_to_kernel)
 
 

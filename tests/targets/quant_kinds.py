@@ -177,8 +177,7 @@ ALWAYS_FLOAT = {
     "Conv, PRelu",
     "Conv in groups, Tanh",
 }
-WIDE_FLOAT = ALWAYS_FLOAT | {"LSTM", "GRU", "RNN", "Conv, Swish"}
-WIDE_FLOAT |= {f"Conv, {k}" for k in ACTIVATIONS}
+WIDE_FLOAT = ALWAYS_FLOAT | {"Conv, Swish"} | {f"Conv, {k}" for k in ACTIVATIONS}
 
 
 def biased(n: Layers, factor: float = 1.0) -> Made:
