@@ -32,7 +32,8 @@ AOT_INLINE int32_t aot_qmatmul_scaled(int64_t sum, int32_t mult, int32_t shift) 
     /* One bit more, set where anything is below it, decides as all of them would. */
     const uint64_t below = (uint64_t)((low & 0x7FFFFFFFU) != 0U);
     const uint64_t whole = aot_requant_drop(((high + (low >> 31)) << 1) | below, shift + 1);
-    const int32_t limited = whole > AOT_REQUANT_LIMIT ? AOT_REQUANT_LIMIT : (int32_t)whole;
+    const int32_t limited =
+        whole > (uint64_t)AOT_REQUANT_LIMIT ? AOT_REQUANT_LIMIT : (int32_t)whole;
     return sum < 0 ? -limited : limited;
 }
 

@@ -110,7 +110,7 @@ AOT_INLINE void aot_qrnn_fine_lstm(const aot_qrnn_s16_layer *m, int32_t n) {
 
 /* One step of a GRU. LINEAR: the candidate's argument is gates + more * reset; else gates hold all
    of it. */
-AOT_INLINE void aot_qrnn_fine_gru(const void *x, int64_t at, const aot_qrnn_s16_layer *m,
+AOT_INLINE void aot_qrnn_fine_gru(const void *x, int64_t at, aot_qrnn_s16_layer *m,
                                   const aot_qrnn_s16_params *p, int LINEAR, int XT) {
     const int32_t n = p->hidden, two = 2 * n, all = 3 * n;
     int32_t *last = m->gates + two;
@@ -169,7 +169,8 @@ AOT_INLINE void aot_qrnn_s16(void *y, void *last, const void *x, const int8_t *w
     const aot_qrnn_s16_codes every = {p->y_mult, p->y_shift, p->y_zero, p->y_lo, p->y_hi};
     const aot_qrnn_s16_codes final = {p->last_mult, p->last_shift, p->last_zero, p->last_lo,
                                       p->last_hi};
-    const int32_t n = p->hidden, gates = KIND == AOT_QRNN_LSTM ? 4 : KIND == AOT_QRNN_GRU ? 3 : 1;
+    const int32_t n = p->hidden;
+    const int32_t gates = KIND == AOT_QRNN_LSTM ? 4 : KIND == AOT_QRNN_GRU ? 3 : 1;
     aot_qrnn_s16_layer m = {w, r, mult, table, bias, NULL, NULL, NULL, NULL, NULL};
     aot_qrnn_fine_parts(&m, scratch, n, gates);
     for (int32_t b = 0; b < p->batch; ++b) {
