@@ -51,6 +51,7 @@ def layer(
         ("GRU", (S16, S8), 49, 1.0, True, {"linear_before_reset": 1}, 0.001),
         ("GRU", (S8, S16), 49, 1.0, False, {"direction": "reverse"}, 0.001),
         ("RNN", (S16, S16), 49, 1.0, False, {}, 0.003),  # as many differ from float64's
+        ("LSTM", (S16, S16), 5, 30.0, False, {}, 0.003),  # arguments beyond 24
         ("LSTM", (S16, S16), 200, 10.0, False, {}, 0.003),  # saturated gates, cells grow to tens
     ],
 )

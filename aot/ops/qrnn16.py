@@ -43,8 +43,6 @@ from aot.vendor.backend import Pattern
 SUM_BITS = 32
 #: How far the constants may move an argument.
 ARGUMENT_ERROR = 2.0**-20
-#: x minus its zero point is below this.
-MOST_CODE = 1 << 16
 
 
 def _declare(kind: str) -> Pattern:
@@ -102,10 +100,12 @@ def direction(m: Match, d: int) -> Direction:
     hidden, both = m.r.shape[2], own + recurrent
     if is_linear(m):
         both = np.concatenate([both[:-hidden], own[-hidden:], recurrent[-hidden:]])
-    x_shift, sums = x_bits - SUM_BITS, (wide[0] * MOST_CODE, wide[1] * 2.0**h_bits)
+    reach = 1 + x.range[1] - x.range[0]  # x and x minus its zero point are below this
+    x_shift, sums = x_bits - SUM_BITS, (wide[0] * reach, wide[1] * 2.0**h_bits)
     bias = np.rint(np.clip(both * 2.0**SUM_BITS, -(2.0**61), 2.0**61)).astype(np.int64)
     for i, inner in enumerate(w.astype(np.int64).sum(1)):
-        bias[i] -= (int(inner) * x.z * int(mult_x[i])) >> max(0, x_shift)
+        centre = (int(inner) * x.z * int(mult_x[i])) >> max(0, x_shift)
+        bias[i] -= max(-(2**61), min(centre, 2**61))
     most = 2 * sums[0] * real[0] + sums[1] * real[1] + np.abs(own) + np.abs(recurrent)
     rounded = 0.5 * (sums[0].max() * 2.0**-x_bits + sums[1].max() * 2.0**-all_h)
     return Direction(

@@ -59,7 +59,7 @@ AOT_INLINE int32_t aot_qrnn_fine_tanh(int64_t v, const int32_t *table, int32_t b
 }
 
 AOT_INLINE int32_t aot_qrnn_fine_logistic(int32_t v, const int32_t *table) {
-    return ((1 << 30) + aot_qrnn_fine_tanh(v, table, 25)) >> 1;
+    return (1 << 29) + (aot_qrnn_fine_tanh(v, table, 25) >> 1); /* the sum may be 2^31 */
 }
 
 /* gates[i] = bias[i] + x w[i] + h r[i] for `rows` rows from row `first` on, with 24 fraction bits;
