@@ -343,7 +343,7 @@ def _bytes(value: Any, key: str, where: str) -> int:
     if isinstance(value, str):
         return parse_bytes(value, where)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise TargetError(f"{key} {str(value)[:40]!r} is not a number of bytes", where)
+        raise TargetError(f"{key} {value!r:.40} is not a number of bytes", where)
     return value
 
 

@@ -15,12 +15,12 @@ RED_ZONE = 128
 #: What moves memory.
 _MEMORY = {"memcpy", "memmove", "memset", "memcmp", "memchr", "strlen"}
 _MEMORY_BYTES = 64
-#: The compiler's arithmetic where the machine has no instruction for it.
+#: The compiler's arithmetic and locks where the machine may have no instruction for it.
 _ARITHMETIC = re.compile(
     r"__(aeabi_\w+|(add|sub|mul|div|neg)[sdt]f3|(eq|ne|ge|gt|le|lt|unord|cmp)[sdt]f2"
     r"|(u?div|u?mod|mul|ash[lr]|lshr|u?divmod|neg|cl[zt]|ct[zt]|ff|popcount|bswap)[sdt]i[2345]"
     r"|fix(uns)?[sdt]f[sdt]i|float(un)?[sdt]i[sdt]f|(extend|trunc)[hsdt]f[hsdt]f2|riscv_\w+"
-    r"|gnu_[hf]2[hf]_ieee)"
+    r"|gnu_[hf]2[hf]_ieee|aarch64_(swp|cas|ldadd)\d_\w+)"
 )
 _ARITHMETIC_BYTES = 128
 #: Sines reduce large arguments with tables.
