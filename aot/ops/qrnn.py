@@ -59,23 +59,23 @@ def layer_of(kind: str) -> OpPat:
     return layer
 
 
-def _declare(kind: str) -> Pattern:
+def declare(kind: str, name: str) -> Pattern:
     """One result: the states, or the last ones."""
     layer = layer_of(kind)
-    return quantised(f"q{kind.lower()}", either(layer, Output(layer, 1)))
+    return quantised(name, either(layer, Output(layer, 1)))
 
 
-def _declare_both(kind: str) -> Pattern:
+def declare_both(kind: str, name: str) -> Pattern:
     """Two results, each with parameters of its own."""
     layer = layer_of(kind)
-    made = quantised(f"q{kind.lower()}_both", layer)
+    made = quantised(name, layer)
     last = OP.QuantizeLinear(Output(layer, 1), Var("slast"), Var("zlast"), _optional=1)
     made.graph, made.outputs = Results((cast(OpPat, made.graph), last)), ("y", "last")
     return made
 
 
-PATTERNS = {kind: _declare(kind) for kind in KINDS}
-BOTH = {kind: _declare_both(kind) for kind in KINDS}
+PATTERNS = {kind: declare(kind, f"q{kind.lower()}") for kind in KINDS}
+BOTH = {kind: declare_both(kind, f"q{kind.lower()}_both") for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,21 +11,22 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from aot.dtypes import S16, U16
 from aot.lower_context import LowerContext, ParamFields
 from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import CODE_TYPES, OP, Array, Codes, codes, known, quantised
+from aot.ops.qcommon import CODE_TYPES, Array, Codes, codes, known
 from aot.ops.qrnn import (
     KINDS,
     MOST_RECURRENT,
     MOST_STEPS,
     biases_of,
+    declare,
+    declare_both,
     is_linear,
-    layer_of,
     layouts_of,
     plain_layer,
     requant_fields,
@@ -36,8 +37,6 @@ from aot.ops.qrnn import (
 )
 from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match
-from aot.partition.pattern import OpPat, Output, Results, Var, either
-from aot.vendor.backend import Pattern
 
 #: AOT_QRNN_SUM_BITS: fraction bits of an argument while it is summed.
 SUM_BITS = 32
@@ -45,23 +44,8 @@ SUM_BITS = 32
 ARGUMENT_ERROR = 2.0**-20
 
 
-def _declare(kind: str) -> Pattern:
-    """One result: the states, or the last ones."""
-    layer = layer_of(kind)
-    return quantised(f"q{kind.lower()}16", either(layer, Output(layer, 1)))
-
-
-def _declare_both(kind: str) -> Pattern:
-    """Two results, each with parameters of its own."""
-    layer = layer_of(kind)
-    made = quantised(f"q{kind.lower()}16_both", layer)
-    last = OP.QuantizeLinear(Output(layer, 1), Var("slast"), Var("zlast"), _optional=1)
-    made.graph, made.outputs = Results((cast(OpPat, made.graph), last)), ("y", "last")
-    return made
-
-
-PATTERNS = {kind: _declare(kind) for kind in KINDS}
-BOTH = {kind: _declare_both(kind) for kind in KINDS}
+PATTERNS = {kind: declare(kind, f"q{kind.lower()}16") for kind in KINDS}
+BOTH = {kind: declare_both(kind, f"q{kind.lower()}16_both") for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
