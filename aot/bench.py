@@ -65,7 +65,7 @@ class Board:
     """What a board's image costs: instructions of one run (of each of `runs`), and memory.
 
     `stack` is what was used, by the program around the library too; `stack_bound` what the
-    library's entries use at most, 0 where no compiler said it. `parts` are the bytes of flash by
+    library's entries use at most, None where no compiler said it. `parts` are the bytes of flash by
     origin: library, startup, runner, toolchain, padding.
     """
 
@@ -74,7 +74,7 @@ class Board:
     image: Image
     arena: int
     stack: int
-    stack_bound: int
+    stack_bound: int | None
     parts: dict[str, int]
 
     @property

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from aot.errors import TargetError, UnsupportedError
 from aot.memory.frame import framed, is_framed
@@ -132,13 +132,34 @@ def _check_flash(compiled: Compiled, options: Options) -> None:
 
 
 def _check_stack(compiled: Compiled, options: Options) -> None:
+    if options.stack is None:
+        return
     memory = compiled.manifest["memory"]
-    if options.stack is None or memory["stack_bytes"] <= options.stack:
+    if memory["stack_bytes"] is None:
+        _stack_unknown(compiled, options.stack)
+    if memory["stack_bytes"] <= options.stack:
         return
     raise TargetError(
         f"--stack {options.stack}: the entries may take {memory['stack_bytes']} bytes",
         f"most of it at {memory['stack_node']} ({memory['stack_kernel']})",
         "the bound holds for any gcc that optimises; `aotc size OUT` computes that of a build",
+    )
+
+
+def _stack_unknown(compiled: Compiled, stack: int) -> NoReturn:
+    """Raise for a budget that nothing shows to be enough."""
+    from aot.stack.built import some
+
+    unmeasured: list[str] = compiled.manifest["memory"]["stack_unmeasured"]
+    calls = [c for c in compiled.program.every_call() if c.kernel in unmeasured]
+    nodes = list(dict.fromkeys((c.origin.nodes or (c.kernel,))[-1] for c in calls))
+    vendors = list(dict.fromkeys(c.backend for c in calls if c.backend != "c"))
+    by = f" by {', '.join(vendors)}" if vendors else ""
+    reserve = ", `stack` in a target file reserves more" if compiled.target.board else ""
+    raise TargetError(
+        f"--stack {stack} cannot be checked: no figure for the stack of {some(unmeasured)}",
+        f"{', '.join(nodes[:4])}{by}" if nodes else "",
+        f"without --stack: `aotc size OUT` computes the bound of a build{reserve}",
     )
 
 

@@ -13,7 +13,7 @@ from aot.errors import BuildError
 from aot.image import measure_image
 from aot.options import Options
 from aot.run import Built
-from aot.stack.built import Stack, checked, stack_of
+from aot.stack.built import Stack, checked, declared, stack_of
 
 if TYPE_CHECKING:
     from aot.program import Program
@@ -116,7 +116,7 @@ def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> 
         code_estimate(compiled.program, compiled.target),
         sum(c.macs for c in calls),
         True,
-        Stack(0, int(memory["stack_bytes"])),
+        declared(compiled.manifest),
     )
 
 

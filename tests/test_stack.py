@@ -14,6 +14,8 @@ import pytest
 import aot
 from aot.cli import main
 from aot.errors import BuildError
+from aot.options import Options
+from aot.pipeline import compile_model
 from aot.run import open_out
 from aot.stack import declare, outside
 from aot.stack.built import bounds, checked, stack_of
@@ -136,17 +138,39 @@ def test_other_compilers_leave_what_is_declared(tmp_path: Path) -> None:
     out = tmp_path / "o"
     aot.compile(DIGITS, out, target="x86-64-v3")
     stack = stack_of(open_out(out))  # not built: nothing is known
-    assert stack.bytes == 0 < stack.declared and "as declared" in stack.text()
+    assert stack.bytes is None and "bytes at most, as declared" in stack.text()
 
 
-def test_kernels_without_a_row_count_as_the_largest() -> None:
-    from aot.options import Options
-    from aot.pipeline import compile_model
-
+def test_kernels_without_a_row_have_no_bound() -> None:
     compiled = compile_model(DIGITS, Options(target="cortex-m4"))
     found = declare.declared(compiled.program, compiled.target)
     assert found.bytes == compiled.manifest["memory"]["stack_bytes"]
     assert found.unmeasured == () and found.kernel.startswith("aot_")
-    calls = tuple(replace(c, kernel="toy") for c in compiled.program.calls)
+    first, *rest = compiled.program.calls
+    calls = (replace(first, kernel="toy"), *rest)
     toy = declare.declared(replace(compiled.program, calls=calls), compiled.target)
-    assert toy.unmeasured == ("toy",) and toy.bytes >= found.bytes
+    assert toy == declare.Declared(None, "", "", ("toy",))
+
+
+def test_a_budget_that_cannot_be_checked_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    column = dict(declare.table()["thumb2"])
+    del column["aot_gemm_f32"]
+    monkeypatch.setattr(declare, "table", lambda: {"thumb2": column})
+    words = [str(DIGITS), "-o", str(tmp_path / "o"), "--target", "cortex-m4", "--no-configure"]
+    assert main([*words, "--stack", "9000"]) == 1
+    error = capsys.readouterr().err
+    assert "--stack 9000 cannot be checked: no figure for the stack of aot_gemm_f32\n" in error
+    assert "in fc\n" in error and "without --stack: `aotc size OUT` computes" in error
+    assert main(words) == 0
+    manifest = json.loads((tmp_path / "o" / "bundle" / "manifest.json").read_text())
+    assert manifest["memory"]["stack_bytes"] is None
+    assert manifest["memory"]["stack_unmeasured"] == ["aot_gemm_f32"]
+    capsys.readouterr()
+    assert main(["size", str(DIGITS), "--target", "cortex-m4", "--json"]) == 0
+    stack = json.loads(capsys.readouterr().out)["stack"]
+    assert stack["bytes"] is stack["declared"] is None
+    assert stack["unmeasured"] == ["aot_gemm_f32"]
+    assert main(["size", str(DIGITS), "--target", "cortex-m4"]) == 0
+    assert "stack  unknown: no figure for aot_gemm_f32\n" in capsys.readouterr().out

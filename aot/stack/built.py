@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,15 @@ def _bound(graph: CallGraph, entry: str, more: int) -> Bound:
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """What a build takes of the stack: `bytes` by the entry `entry`, 0 if that is not known here.
+    """What a build takes of the stack: `bytes` by the entry `entry`, None if not known here.
 
-    `declared` is the manifest's bound, `chain` the functions from the entry down, `unknown` what a
-    vendor's library does below that.
+    `declared` is the manifest's bound, None for want of figures for the kernels `unmeasured`;
+    `chain` the functions from the entry down, `unknown` what a vendor's library does below that.
     """
 
-    bytes: int
-    declared: int
+    bytes: int | None
+    declared: int | None
+    unmeasured: tuple[str, ...] = ()
     entry: str = ""
     chain: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -97,13 +99,19 @@ class Stack:
 
     def text(self) -> str:
         """One line."""
-        if not self.bytes:
+        if self.bytes is None:
+            if self.declared is None:
+                why = f": no figure for {some(self.unmeasured)}" if self.unmeasured else ""
+                return f"stack  unknown{why}"
             return f"stack  {self.declared} bytes at most, as declared"
         more = f"; without {', '.join(self.unknown[:3])}" if self.unknown else ""
-        return (
-            f"stack  {self.bytes} bytes at most ({' -> '.join(self.chain[-3:])}{more}), "
-            f"declared {self.declared}"
-        )
+        told = "none declared" if self.declared is None else f"declared {self.declared}"
+        return f"stack  {self.bytes} bytes at most ({' -> '.join(self.chain[-3:])}{more}), {told}"
+
+
+def some(kernels: Sequence[str]) -> str:
+    """The first few of the names."""
+    return ", ".join(kernels[:3]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")
 
 
 def stack_of(built: Built) -> Stack:
@@ -111,18 +119,30 @@ def stack_of(built: Built) -> Stack:
 
     Raises BuildError if there is no bound.
     """
-    declared = int(built.manifest["memory"].get("stack_bytes", 0))
+    without = declared(built.manifest)
     if not graphs(built):
-        return Stack(0, declared)
+        return without
     found = bounds(built)
     worst = found[0]
     unknown = tuple(dict.fromkeys(n for b in found for n in b.unknown))
-    return Stack(worst.bytes, declared, worst.entry, worst.functions, unknown)
+    return replace(
+        without, bytes=worst.bytes, entry=worst.entry, chain=worst.functions, unknown=unknown
+    )
+
+
+def declared(manifest: dict[str, Any]) -> Stack:
+    """What a manifest says of the stack; bundles of earlier versions say nothing."""
+    memory = manifest["memory"]
+    stack_bytes = memory.get("stack_bytes")
+    unmeasured = tuple(str(k) for k in memory.get("stack_unmeasured", ()))
+    return Stack(None, None if stack_bytes is None else int(stack_bytes), unmeasured)
 
 
 def checked(stack: Stack, built: Built) -> Stack:
     """`stack`; BuildError if the build was optimised and takes more than its manifest declares."""
-    if stack.bytes > stack.declared > 0 and optimised(built):
+    if stack.bytes is None or stack.declared is None:
+        return stack
+    if stack.bytes > stack.declared and optimised(built):
         raise BuildError(
             f"{stack.entry} may take {stack.bytes} bytes of stack, declared are {stack.declared}",
             " -> ".join(stack.chain[-4:]),

@@ -28,13 +28,13 @@ _THUMB1 = ("cortex-m0", "cortex-m1", "cortex-m23", "armv6-m", "armv6s-m", "armv8
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """Bytes of stack that no entry exceeds when gcc optimises; 0 where no table tells.
+    """Bytes of stack that no entry exceeds when gcc optimises; None where no table tells.
 
-    `kernel` takes most of it, in the node `node`. `unmeasured` kernels are not in the table: they
-    count as the largest one there, and what they call in a vendor's library does not count.
+    `kernel` takes most of it, in the node `node`. `unmeasured` kernels are not in the target's
+    column, as those of vendors and of packages elsewhere are not: with one there is no bound.
     """
 
-    bytes: int
+    bytes: int | None
     kernel: str
     node: str
     unmeasured: tuple[str, ...]
@@ -68,19 +68,19 @@ def table() -> dict[str, dict[str, int]]:
 def declared(program: Program, target: Target) -> Declared:
     """The bound of the program's entries on the target."""
     column = table()[family(target)]
-    if not column:
-        return Declared(0, "", "", ())
-    unmeasured: dict[str, None] = {}
+    called = [*(c.kernel for c in program.every_call() if not c.bodies)]
+    called += [s.create.kernel for s in program.states]
+    unmeasured = tuple(sorted({k for k in called if k not in column}))
+    if unmeasured:
+        return Declared(None, "", "", unmeasured)
     word = target.pointer_bits // 8
-    below, call = _below(program, column, word, unmeasured)
-    for state in program.states:
-        unmeasured[state.create.kernel] = None
+    below, call = _below(program, column, word)
     taken = _entries(program, word) + below
     taken += RED_ZONE if target.arch == "x86_64" else 0
     taken = -(-(taken + taken // MARGIN) // 16) * 16
     kernel = call.kernel if call else ""
     node = (call.origin.nodes or (call.kernel,))[-1] if call else ""
-    return Declared(taken, kernel, node, tuple(sorted(unmeasured)))
+    return Declared(taken, kernel, node, ())
 
 
 def _entries(program: Program, word: int) -> int:
@@ -89,30 +89,21 @@ def _entries(program: Program, word: int) -> int:
     return 24 * word + 3 * word * ends + 16 * len(program.extents)
 
 
-def _below(
-    program: Program, column: dict[str, int], word: int, unmeasured: dict[str, None]
-) -> tuple[int, Call | None]:
+def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Call | None]:
     """Bytes of the function that makes the calls and of the deepest call, and that call."""
     most, deepest = 0, None
     arguments = max((len(c.args) for c in program.calls), default=0)
     for call in program.calls:
         inner: Call | None = call
         if call.bodies:
-            below = [_below(b.program, column, word, unmeasured) for b in call.bodies]
+            below = [_below(b.program, column, word) for b in call.bodies]
             taken, inner = max(below, key=lambda b: b[0])
             taken += 16 * word + 2 * word * (len(call.args) + 1)
         else:
-            taken = _kernel(call, column, unmeasured)
+            taken = column[call.kernel]
         if taken >= most:
             most, deepest = taken, inner or call
     return most + 12 * word + word * arguments, deepest
-
-
-def _kernel(call: Call, column: dict[str, int], unmeasured: dict[str, None]) -> int:
-    if call.kernel not in column:
-        unmeasured[call.kernel] = None
-        return max(column.values(), default=0)
-    return column[call.kernel]
 
 
 def record(found: Declared) -> dict[str, Any]:

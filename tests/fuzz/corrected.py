@@ -77,6 +77,16 @@ class Erf(Written):
         return np.array([math.erf(v) for v in x.ravel()]).reshape(x.shape).astype(inputs[0].dtype)
 
 
+class PRelu(Written):
+    """Zero is not below zero: it is no product with the slope."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        del attrs
+        x, slope = inputs
+        return np.where(x < 0, x * slope, x).astype(x.dtype)
+
+
 class GlobalMaxPool(Written):
     """The largest of each channel, whatever the rank."""
 
@@ -235,6 +245,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     LpPool,
     MaxPool,
     MatMulNBits,
+    PRelu,
     StringNormalizer,
 )
 WIDENED: tuple[type[OpRun], ...] = (

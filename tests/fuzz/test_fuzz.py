@@ -136,6 +136,14 @@ def test_what_is_written_again_is_what_onnxruntime_says(op: str, attrs: dict[str
         assert a.shape == b.shape and np.allclose(a, b, atol=1e-5)
 
 
+def test_a_slope_of_infinity_leaves_zero() -> None:
+    feeds = {"x": np.array([0, -0.0, 1, -1], np.float32), "s": np.array(np.inf, np.float32)}
+    node, opsets = helper.make_node("PRelu", ["x", "s"], ["y"]), [helper.make_opsetid("", 16)]
+    for of in (evaluate, second_opinion):
+        (y,) = of([node], feeds, ["y"], opsets)
+        assert np.array_equal(y, np.array([0, 0, 1, -np.inf], np.float32))
+
+
 def test_every_bug_to_plant_has_its_place() -> None:
     assert len(mutants.MUTANTS) == 50
     for m in mutants.MUTANTS:
