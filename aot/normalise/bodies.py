@@ -9,7 +9,6 @@ After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -126,42 +125,6 @@ def _eye_like(b: Body) -> bool:
     return True
 
 
-def _col2im(b: Body) -> bool:
-    """A transposed convolution whose weights put every element of a block in its place."""
-    image, block = array(b.node.inputs[1]), array(b.node.inputs[2])
-    if image is None or block is None or b.node.inputs[0] is None:
-        return False
-    rank = len(block)
-    size, kernel = [int(v) for v in image], [int(v) for v in block]
-    strides = list(attribute(b.node, "strides") or [1] * rank)
-    dilations = list(attribute(b.node, "dilations") or [1] * rank)
-    pads = list(attribute(b.node, "pads") or [0] * (2 * rank))
-    reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
-    around = [pads[i] + pads[i + rank] for i in range(rank)]
-    steps = [(size[i] + around[i] - reach[i]) // strides[i] + 1 for i in range(rank)]
-    more = [size[i] + around[i] - reach[i] - (steps[i] - 1) * strides[i] for i in range(rank)]
-    n, depth, count = b.shape(0)
-    taps = prod(kernel)
-    if (
-        prod(steps) != count
-        or depth % taps
-        or any(m >= s for m, s in zip(more, strides, strict=True))
-    ):
-        return False
-    x = b.add("Reshape", "i0", b.ints(n * depth // taps, taps, *steps))
-    places = np.eye(taps, dtype=np.float32).reshape(taps, 1, *kernel)
-    weights = b.add("Cast", b.data(places), to=int(b.node.inputs[0].dtype or 1))
-    spread: dict[str, Any] = {
-        "strides": strides,
-        "dilations": dilations,
-        "pads": pads,
-        "output_padding": more,
-    }
-    y = b.add("ConvTranspose", x, weights, **spread)
-    b.add("Reshape", y, b.ints(n, depth // taps, *size), out="o0")
-    return True
-
-
 def _batch_norm(b: Body) -> bool:
     """Statistics that are computed at run time, by other nodes or by this one."""
     if not is_runtime(b.node):
@@ -219,7 +182,6 @@ MICROSOFT = "com.microsoft"
 BODIES: dict[str, Callable[[Body], bool]] = {
     "BatchNormalization": _batch_norm,
     "Bernoulli": _bernoulli,
-    "Col2Im": _col2im,
     "ConvInteger": _conv_integer,
     "DFT": dft,
     "Dropout": _dropout,
