@@ -123,7 +123,7 @@ def bench(built: Built, repeat: int = 0) -> Timing | Board:
 
 
 def _board(built: Built, repeat: int) -> Board:
-    measured = timed(built, repeat, arrays=random_sample(built.inputs, None).inputs)
+    measured = timed(built, repeat, arrays=_arrays(built))
     hz = int(built.target.get("tick_hz", 0))
     empty, *counted = _instructions(measured["ticks"], hz)
     return Board(
@@ -135,6 +135,13 @@ def _board(built: Built, repeat: int) -> Board:
         stack_of(built).bytes,
         flash_parts(built.out / f"{built.name}-runner.map"),
     )
+
+
+def _arrays(built: Built) -> Sequence[Any]:
+    """Inputs for programs that cannot make them up: boards', and those that hold strings."""
+    if not built.board and not any(s.texts for s in built.inputs):
+        return ()
+    return random_sample(built.inputs, None).inputs
 
 
 def _instructions(ticks: Sequence[str], hz: int) -> list[int]:
@@ -161,10 +168,10 @@ def bench_nodes(built: Built, repeat: int = 0) -> tuple[NodeCost, ...]:
     build(built.out, f"{built.name}-trace")
     if built.board:
         hz = int(built.target.get("tick_hz", 0))
-        given = random_sample(built.inputs, None).inputs
-        amounts: Sequence[float] = _instructions(profiled(built, 1, given)["calls"], hz)
+        measured = profiled(built, 1, _arrays(built))
+        amounts: Sequence[float] = _instructions(measured["calls"], hz)
     else:
-        found = profiled(built, repeat or 20)
+        found = profiled(built, repeat or 20, _arrays(built))
         amounts = [float(c["wall_median_ns"]) for c in found["calls"]]
     calls = built.manifest["nodes"]
     return tuple(
@@ -195,11 +202,12 @@ def nodes_text(nodes: Sequence[NodeCost], board: bool) -> str:
 
 
 def _host(built: Built, repeat: int) -> Timing:
+    arrays = _arrays(built)
     if repeat <= 0:
-        probe = timed(built, 3)
+        probe = timed(built, 3, arrays=arrays)
         each = max(1.0, float(median(probe["cpu_ns"])))
         repeat = int(min(10_000, max(5, SECONDS * 1e9 / each)))
-    result = timed(built, repeat, warmup=min(3, repeat))
+    result = timed(built, repeat, warmup=min(3, repeat), arrays=arrays)
     cpu = sorted(float(n) for n in result["cpu_ns"])
     low, _, high = quantiles(cpu, n=4) if len(cpu) > 1 else (cpu[0], cpu[0], cpu[0])
     wall = median(float(n) for n in result["wall_ns"])

@@ -222,6 +222,7 @@ def compile_model(
     from aot.memory.plan import plan_memory
     from aot.overlap import overlap
     from aot.schedule import schedule
+    from aot.shapes.nodes import TEXTS
     from aot.target import load_target
     from aot.twin import make_twins
 
@@ -257,7 +258,8 @@ def compile_model(
     progress("twins")
     twins = make_twins(program, plan, model.graph, partition, target, options)
     progress("emit")
-    manifest = manifest_of(program, plan, target, partition, options, twins)
+    texts = model.graph.meta.get(TEXTS, ())
+    manifest = manifest_of(program, plan, target, partition, options, twins, texts)
     samples = _test_data(manifest, model, options)
     if samples:
         manifest["test_data"] = {"samples": len(samples), "bytes": vector_bytes(program, samples)}

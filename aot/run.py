@@ -32,7 +32,7 @@ class Spec:
     """An input or output of a bundle, by its ONNX name.
 
     On the axes `extents` the data (of an input: the caller) decide how long it is; `shape` has
-    their bounds, `least` the lower ones.
+    their bounds, `least` the lower ones. The rows of `texts` are strings.
     """
 
     name: str
@@ -40,6 +40,7 @@ class Spec:
     dtype: str
     extents: tuple[int, ...] = ()
     least: tuple[int, ...] = ()
+    texts: bool = False
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether an array of this shape is one of its arrays."""
@@ -86,6 +87,7 @@ def specs(manifest: Mapping[str, Any], key: str) -> tuple[Spec, ...]:
             e["dtype"],
             tuple(e.get("extents", ())),
             tuple(lower.get((i, axis), 0) for axis, _ in enumerate(e["shape"])),
+            bool(e.get("text", False)),
         )
         for i, e in enumerate(manifest[key])
     )
@@ -399,19 +401,30 @@ def timed(
 ) -> dict[str, Any]:
     """The program's own timing of `repeat` runs: nanoseconds, on boards ticks.
 
-    On boards the inputs are `arrays`, on hosts what the program makes up.
+    The inputs are `arrays`; on hosts, without them, what the program makes up.
     """
     counted = ["--repeat", str(repeat), "--warmup", str(warmup)]
     if built.board:
         return _report(built, arrays, counted, "--report")
-    return _json(built, start(built, ["--fill", "0", *counted]))
+    return _printed(built, arrays, counted)
 
 
 def profiled(built: Built, repeat: int, arrays: Sequence[Array] = ()) -> dict[str, Any]:
     """What every call of a run takes, by the trace program: nanoseconds, on boards ticks."""
     if built.board:
         return _report(built, arrays, [], "--profile", "-trace")
-    return _json(built, start(built, ["--fill", "0", "--profile", str(repeat)], "-trace"))
+    return _printed(built, arrays, ["--profile", str(repeat)], "-trace")
+
+
+def _printed(
+    built: Built, arrays: Sequence[Array], arguments: Sequence[str], suffix: str = ""
+) -> dict[str, Any]:
+    """What a host's program prints."""
+    if not arrays:
+        return _json(built, start(built, ["--fill", "0", *arguments], suffix))
+    with scratch(built.out) as place:
+        words = [*_write_inputs(built, [arrays], Path(place)), *arguments]
+        return _json(built, start(built, words, suffix, Path(place)))
 
 
 def _report(

@@ -129,7 +129,7 @@ def random_sample(
         rng = np.random.default_rng([seed, i])
         shape = tuple(sizes.get((i, axis), n) for axis, n in enumerate(spec.shape))
         sized = replace(spec, shape=shape)
-        if spec.name in texts:
+        if spec.texts or spec.name in texts:
             arrays.append(random_texts(rng, shape))
         elif spec.name.endswith(COUNT):
             parts = sum(s.name.startswith(spec.name[: -len("count")]) for s in inputs) - 1

@@ -12,6 +12,7 @@ import pytest
 from onnx import parser
 
 import aot
+from aot.cli import main
 from aot.errors import AotError, UnsupportedError
 from aot.ops.text import encode
 
@@ -28,6 +29,24 @@ def decode(found: np.ndarray) -> Any:
     if found.ndim == 1:
         return found.tobytes().rstrip(b"\0").decode()
     return [decode(row) for row in found]
+
+
+def test_the_manifest_says_what_is_text_and_bench_makes_it_up(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    proto = text(
+        """g (string[4] x, float[4] f) => (string[4] y, float[4] n) {
+            y = StringConcat(x, x)
+            n = Neg(f)
+        }"""
+    )
+    bundle = aot.compile(proto, tmp_path / "out", max_string=4).build()
+    ends = [*bundle.manifest["inputs"], *bundle.manifest["outputs"]]
+    assert [e["name"] for e in ends if e.get("text")] == ["x", "y"]
+    # Bytes that are made up fill the four of a string, and twice as many do not fit.
+    assert main(["bench", str(bundle.out), "--repeat", "3"]) == 0
+    assert main(["bench", str(bundle.out), "--repeat", "3", "--per-node"]) == 0
+    assert "aot_text_join" in capsys.readouterr().out
 
 
 def load(proto: onnx.ModelProto, tmp_path: Path) -> Any:

@@ -34,8 +34,12 @@ def manifest_of(
     partition: Partition | None,
     options: Options,
     twins: Sequence[Twin] = (),
+    texts: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """Everything but `sources`, which `emit_c` adds when the files exist."""
+    """Everything but `sources`, which `emit_c` adds when the files exist.
+
+    `texts` are the ONNX names of inputs and outputs that hold strings.
+    """
     names = _onnx_names(partition)
     last = last_writers(program)
     fresh: set[str] = set()
@@ -65,12 +69,12 @@ def manifest_of(
             "specialise": options.specialise,
             "io": program.io,
         },
-        "inputs": _inputs(program, plan),
+        "inputs": _marked(_inputs(program, plan), texts),
         "dimensions": [
             {"name": e.name, "least": e.least, "most": e.most, "axes": [list(a) for a in e.axes]}
             for e in program.extents
         ],
-        "outputs": _outputs(program, plan),
+        "outputs": _marked(_outputs(program, plan), texts),
         "states": [
             {"output": options.states.get(interface.label(t), ""), **_tensor(program, plan, t)}
             for t in (program.tensors[n] for n in program.carried)
@@ -105,6 +109,11 @@ def _lines(value: Any) -> str:
 def sources_of(files: Mapping[str, File]) -> list[dict[str, Any]]:
     """Path, size and checksum of each file."""
     return [{"path": p, "bytes": len(files[p]), "sha256": sha256(files[p])} for p in sorted(files)]
+
+
+def _marked(tensors: list[dict[str, Any]], texts: Sequence[str]) -> list[dict[str, Any]]:
+    """Those that hold strings have the key `text`."""
+    return [{**t, "text": True} if t["name"] in texts else t for t in tensors]
 
 
 def _inputs(program: Program, plan: Plan) -> list[dict[str, Any]]:

@@ -18,6 +18,7 @@ from aot.shapes.extents import RUN_TIME_SHAPES
 from aot.shapes.nodes import (
     DYNAMIC,
     TEXT,
+    TEXTS,
     array,
     attribute,
     original_name,
@@ -41,6 +42,8 @@ def open_strings(model: ir.Model, width: int) -> None:
     if not any(_is_text(v) for g in graphs(model) for v in _values(g)):
         return
     model.opset_imports.setdefault(TEXT, 1)
+    ends = [v for v in (*model.graph.inputs, *model.graph.outputs) if _is_text(v)]
+    model.graph.meta[TEXTS] = tuple(original_name(v) for v in ends)
     work = _Strings(width)
     every = list(graphs(model))
     for graph in every:

@@ -26,6 +26,9 @@ CHANNELS_KEY = "aot.channels"
 TEXT = "aot.text"
 """The domain of operators on strings, which are rows of bytes once the model is loaded."""
 
+TEXTS = "aot.texts"
+"""Metadata key of a graph: the names of inputs and outputs that hold strings in the user's file."""
+
 DYNAMIC = "aot.dynamic"
 """The domain of operators on extents that are known at run time only."""
 
