@@ -4,9 +4,9 @@
     AOT_TEST_MODELS=<folder> python benchmarks/everywhere.py [--target T …] [MODEL …]
 
 Prints a table of models and targets: `ok` where the outputs have the same bytes as on the first
-target and `aotc verify` agrees, `!` where not, `-` where the model does not fit or a tool is
-missing (stderr says which). Integer models run in both arithmetics, float32 ones with
-`--accuracy strict`. Inputs are the samples stored beside a model, else seeded random ones, of which
+target, `aotc verify` agrees and no entry may take more stack than is declared, `!` where not, `-`
+where the model does not fit or a tool is missing (stderr says which). Integer models run in both
+arithmetics, float32 ones with `--accuracy strict`. Inputs are the samples stored beside a model, else seeded random ones, of which
 float32 ones get one (software floating point is slow); what is stored as TFLite's result for
 mlperf_ad_int8 differs from TFLM's, too, and is not compared. Without
 the folder only the models of the examples run. Exits 1 if a cell is `!`.
@@ -30,6 +30,7 @@ import aot
 from aot.errors import AotError, TargetError
 from aot.run import Built, execute, open_out
 from aot.samples import random_sample, read_samples
+from aot.stack.built import checked, stack_of
 from aot.verify import Request, verify
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"
@@ -113,6 +114,7 @@ def cell(case: Case, target: str, first: str) -> tuple[str, str]:
             found = digest(built, case)
             compared = None if foreign(case) or case.strict else samples_of(case.model)
             passed = verify(built, Request(compared), lambda _: None).passed
+            checked(stack_of(built), built)
         except AotError as error:
             print(f"{case.label}, {target}: {error}", file=sys.stderr)
             return ("-" if isinstance(error, TargetError) else "!"), ""

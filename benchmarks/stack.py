@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every kernel takes of the stack, on every family of machines: aot/stack/frames.json.
 
-    python benchmarks/stack.py [--check|--update|--missing] [TARGET …]
+    python benchmarks/stack.py [--check|--update|--missing] [--only OPERATOR]… [TARGET …]
 
 Compiles every call of the operators' declared cases, under the options that choose other kernels,
 and of ONNX's node tests, with the optimisation a bundle has. Without a target: all, as many
 compilers as there are. `--update` raises rows and adds new ones, `--missing` only looks at kernels
 that have no row, the default writes the table anew; `--check` writes nothing and exits 1 if a call
-takes more than the table says, or has no row.
+takes more than the table says, or has no row. `--only` looks at the declared cases of an operator.
 """
 
 from __future__ import annotations
@@ -54,13 +54,15 @@ def node_tests(options: Options) -> Iterator[stack_calls.Lowerable]:
             yield stack_calls.Lowerable(proto.graph.name, model.graph, partition)
 
 
-def sources() -> Iterator[tuple[Options, list[stack_calls.Lowerable]]]:
-    """Everything there is to lower, by options."""
-    jobs = [j for j in stack_calls.harness.collect() if j.model is not None]
+def sources(
+    only: tuple[str, ...] = (),
+) -> Iterator[tuple[Options, list[stack_calls.Lowerable]]]:
+    """Everything there is to lower, by options, or the declared cases of the operators `only`."""
+    jobs = [j for j in stack_calls.harness.collect(only) if j.model is not None]
     for given in stack_calls.OPTIONS:
         options = Options(**given)
         cases = stack_calls.lowerable(jobs, options)
-        yield options, cases if given else [*cases, *node_tests(options)]
+        yield options, cases if given or only else [*cases, *node_tests(options)]
 
 
 def calls(target: Target, given: Sequence[tuple[Options, Any]]) -> dict[Any, tuple[Target, Call]]:
@@ -118,9 +120,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--update", action="store_true")
     parser.add_argument("--missing", action="store_true")
+    parser.add_argument("--only", action="append", default=[], metavar="OPERATOR")
     parser.add_argument("targets", nargs="*", metavar="TARGET")
     args = parser.parse_args()
-    given = list(sources())
+    if args.only and not (args.check or args.update or args.missing):
+        parser.error("--only keeps no other row: with --update, --missing or --check")
+    given = list(sources(tuple(args.only)))
     kept = args.update or args.missing
     rows: Rows = {f: dict(c) for f, c in table().items()} if kept else {}
     for name in args.targets or TARGETS:

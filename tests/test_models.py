@@ -12,6 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aot.run import open_out
+from aot.stack.built import checked, stack_of
 from corpus_models import (
     BOUNDED,
     CORPUS,
@@ -53,6 +55,9 @@ def check(model: RealModel, out: Path, *options: str) -> None:
     said = built.stdout[-3000:] + built.stderr[-3000:]
     assert built.returncode == 0 and "warning:" not in said, said
     run("verify", out, *(["--inputs", model.inputs] if model.inputs else []))
+    finished = open_out(out)
+    stack = checked(stack_of(finished), finished)
+    assert stack.bytes is not None and stack.declared is not None, stack
     memory = json.loads((out / "bundle" / "manifest.json").read_text())["memory"]
     assert memory["optimal"] or memory["arena_bytes"] == memory["lower_bound_bytes"], memory
     if memory["logical_bound_bytes"] > 1_000_000:
