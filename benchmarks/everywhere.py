@@ -6,9 +6,9 @@
 Prints a table of models and targets: `ok` where the outputs have the same bytes as on the first
 target, `aotc verify` agrees and no entry may take more stack than is declared, `!` where not, `-`
 where the model does not fit or a tool is missing (stderr says which). Integer models run in both
-arithmetics, float32 ones with `--accuracy strict`. Inputs are the samples stored beside a model, else seeded random ones, of which
-float32 ones get one (software floating point is slow); what is stored as TFLite's result for
-mlperf_ad_int8 differs from TFLM's, too, and is not compared. Without
+arithmetics, float32 ones with `--accuracy strict`. Inputs are the samples stored beside a model,
+else seeded random ones, of which float32 ones get one (software floating point is slow); what is
+stored as TFLite's result for mlperf_ad_int8 differs from TFLM's, too, and is not compared. Without
 the folder only the models of the examples run. Exits 1 if a cell is `!`.
 """
 
