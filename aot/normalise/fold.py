@@ -17,8 +17,9 @@ import numpy as np
 from aot.edit import Editor
 from aot.errors import ModelError
 from aot.load.options import LoadOptions
-from aot.shapes.evaluate import IMPURE, Invalid, Unknown, evaluate
+from aot.shapes.evaluate import IMPURE, Invalid, evaluate
 from aot.shapes.nodes import Array, array, constant, shape_of, static_shape, title
+from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -24,7 +24,8 @@ from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, multipliers, rq_of
 from aot.partition.match import Match, NodeRef
 from aot.partition.pattern import Pat, const, either, repeat, wildcard
-from aot.shapes.evaluate import Invalid, Unknown, evaluate
+from aot.shapes.evaluate import Invalid, evaluate
+from aot.shapes.reference import Unknown
 
 UNARY = (
     "Relu Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Swish Elu Selu Celu Gelu Softplus Softsign "

@@ -11,11 +11,11 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.shapes.nodes import Array, attribute, title, words
+from aot.shapes.reference import Inputs, Unknown, by_reference, one_line, rounded, widened
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-Inputs = Sequence[Array | None]
 Rule = Callable[["ir.Node", Inputs], list[Array]]
 
 # Same inputs, other results; or results that are no arrays.
@@ -23,10 +23,6 @@ IMPURE = words(
     "RandomNormal RandomNormalLike RandomUniform RandomUniformLike Bernoulli Multinomial "
     "Dropout If Loop Scan SequenceMap Optional OptionalGetElement OptionalHasElement"
 )
-
-
-class Unknown(Exception):
-    """The node cannot be evaluated; says nothing about whether it is valid."""
 
 
 class Invalid(Exception):
@@ -38,46 +34,20 @@ def evaluate(node: ir.Node, inputs: Inputs) -> list[Array]:
 
     Raises Unknown where there is no rule, Invalid where the operator has no result.
     """
+    given, short = widened(node, inputs)
     rule = None if node.domain else RULES.get(node.op_type)
     if rule is None:
-        return _by_reference(node, inputs)
+        return rounded(by_reference(node, given), short)
     with np.errstate(all="ignore"):
         try:
-            return [np.asarray(a) for a in rule(node, inputs)]
+            return rounded([np.asarray(a) for a in rule(node, given)], short)
         except (ValueError, IndexError, OverflowError, np.exceptions.AxisError) as e:
-            raise Invalid(_one_line(e)) from None
+            raise Invalid(one_line(e)) from None
 
 
 def has_rule(node: ir.Node) -> bool:
     """Whether NumPy evaluates the node (fast), not the reference implementation."""
     return not node.domain and node.op_type in RULES
-
-
-def _by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
-    if node.domain or node.op_type in IMPURE:
-        raise Unknown
-    if node.op_type == "Unique" and not attribute(node, "sorted", 1):
-        raise Unknown  # the reference sorts, if only the values are asked for
-    import onnx_ir as ir
-    from onnx.reference import ReferenceEvaluator
-
-    from aot.load.convert import canonical_opset
-
-    proto = ir.serde.serialize_node(node)
-    names = {n: a for n, a in zip(proto.input, inputs, strict=True) if n and a is not None}
-    try:
-        session = ReferenceEvaluator(proto, opsets={"": canonical_opset()})
-        with np.errstate(all="ignore"):
-            results = session.run(None, names)
-    except Exception as e:  # the reference raises whatever NumPy and Python raise
-        raise Unknown(_one_line(e)) from None
-    if not all(isinstance(r, np.ndarray | np.generic) for r in results):
-        raise Unknown
-    return [np.asarray(r) for r in results]
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split())[:300]
 
 
 def _need(inputs: Inputs, index: int) -> Array:
@@ -258,18 +228,32 @@ def _split(node: ir.Node, inputs: Inputs) -> list[Array]:
 def _cast(node: ir.Node, inputs: Inputs) -> list[Array]:
     import onnx_ir as ir
 
-    x, to = _need(inputs, 0), ir.DataType(int(attribute(node, "to")))
-    simple = "biuf"
-    target = to.numpy()
-    if x.dtype.kind not in simple or target.kind not in simple or target.itemsize < 1:
-        return _by_reference(node, inputs)
-    if target.kind in "iu" and x.dtype.kind == "f" and not np.all(np.isfinite(x)):
-        raise Unknown
-    return [x.astype(target)]
+    return _converted(node, inputs, ir.DataType(int(attribute(node, "to"))).numpy())
 
 
 def _cast_like(node: ir.Node, inputs: Inputs) -> list[Array]:
-    return [_need(inputs, 0).astype(_need(inputs, 1).dtype)]
+    return _converted(node, inputs, _need(inputs, 1).dtype)
+
+
+def _converted(node: ir.Node, inputs: Inputs, target: np.dtype[Any]) -> list[Array]:
+    """The first input as another type; those of few bits saturate as the node says."""
+    x, simple = _need(inputs, 0), "biuf"
+    if x.dtype.kind not in simple or target.kind not in simple:
+        if x.dtype.kind in simple and not _is_float32(x):
+            raise Unknown  # the reference would round twice, by way of float32
+        return by_reference(node, inputs)
+    if target.kind in "iu" and x.dtype.kind == "f":
+        limits, whole = np.iinfo(target), np.trunc(x)
+        if not np.all((whole >= limits.min) & (whole <= limits.max)):  # no NaN either
+            raise Unknown
+    return [x.astype(target)]
+
+
+def _is_float32(x: Array) -> bool:
+    """Whether float32 holds every element."""
+    if x.dtype.kind == "f":
+        return np.array_equal(x.astype(np.float32), x, equal_nan=True)
+    return bool(np.all((x >= -(1 << 24)) & (x <= 1 << 24))) if x.dtype.itemsize > 2 else True
 
 
 def _where(node: ir.Node, inputs: Inputs) -> list[Array]:
@@ -282,7 +266,7 @@ def _reduce(function: Callable[..., Any]) -> Rule:
         if not axes and attribute(node, "noop_with_empty_axes", 0):
             return [data]
         if not data.size:
-            return _by_reference(node, inputs)
+            return by_reference(node, inputs)
         keep = bool(attribute(node, "keepdims", 1))
         result = function(data, axis=tuple(axes) if axes else None, keepdims=keep)
         return [np.asarray(result).astype(data.dtype, copy=False)]
@@ -322,6 +306,18 @@ def _identity(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [_need(inputs, 0)]
 
 
+def _erf(x: Array) -> Array:
+    """All digits of a float64; the reference computes float32."""
+    found: Array = np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64))
+    return found
+
+
+def _prelu(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """Zero is not multiplied: the slope may be infinite."""
+    x, slope = _need(inputs, 0), _need(inputs, 1)
+    return [np.where(x < 0, x * slope, x).astype(x.dtype, copy=False)]
+
+
 def _gelu(node: ir.Node, inputs: Inputs) -> list[Array]:
     """Computed in float64; the reference implementation knows it as a function only."""
     x = _need(inputs, 0)
@@ -329,12 +325,14 @@ def _gelu(node: ir.Node, inputs: Inputs) -> list[Array]:
     if str(attribute(node, "approximate", "none")) == "tanh":
         share = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
     else:
-        share = np.vectorize(math.erf, otypes=[np.float64])(wide / math.sqrt(2))
+        share = _erf(wide / math.sqrt(2))
     return [(0.5 * wide * (1 + share)).astype(x.dtype)]
 
 
 RULES: dict[str, Rule] = {
     "Gelu": _gelu,
+    "Erf": _unary(_erf),
+    "PRelu": _prelu,
     "Add": _binary(np.add),
     "Sub": _binary(np.subtract),
     "Mul": _binary(np.multiply),

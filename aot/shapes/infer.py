@@ -19,7 +19,7 @@ from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
 from aot.shapes.dims import Dimension, check_counts, open_dimensions
-from aot.shapes.evaluate import Invalid, Unknown, evaluate
+from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.extents import Extents, refused
 from aot.shapes.flow import flows
 from aot.shapes.known import Facts, Known, lookup, propagate
@@ -37,6 +37,7 @@ from aot.shapes.nodes import (
     title,
     words,
 )
+from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
 from aot.shapes.single import NodeError, infer_node
 from aot.shapes.sources import SOURCES

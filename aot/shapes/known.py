@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.shapes.evaluate import Unknown, evaluate, has_rule, shape_slice
+from aot.shapes.evaluate import evaluate, has_rule, shape_slice
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.shapes.nodes import Array, array, constant, is_typed, shape_of, static_shape, words
+from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:
     import onnx_ir as ir

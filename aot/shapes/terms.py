@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.shapes.bounds import Bounds
-from aot.shapes.evaluate import Invalid, Unknown, evaluate
+from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.known import MOVING, Facts, lookup
 from aot.shapes.nodes import Array, is_typed, shape_of
+from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of rarer operators by onnx.reference: of those only that it computes as ONNX says.
+
+It ignores the lengths and activations of recurrent layers, sums other channels in LRN, multiplies
+the zeros of a dilation with infinities, and more; what is not listed here is computed when the
+model runs, by our own kernels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from aot.shapes.nodes import Array, attribute, words
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+Inputs = Sequence[Array | None]
+
+#: One function of each element: correctly rounded in every float type, or moved.
+PLAIN = words(
+    "Acos Acosh Asin Asinh Atan Atanh BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor "
+    "Cast CastLike CenterCropPad Clip Compress Cos Cosh DepthToSpace Exp EyeLike GatherElements "
+    "GatherND IsInf IsNaN Log NonZero OneHot Pad Pow Reciprocal ReverseSequence Round "
+    "ScatterElements ScatterND Sign Sin Sinh SpaceToDepth StringConcat Tan Tanh TopK Trilu Unique"
+)
+#: Of several steps: computed in float32 where the type is shorter, rounded once.
+STEPS = words(
+    "ArgMax ArgMin Celu CumSum Einsum Elu Gemm HardSigmoid HardSwish Hardmax LeakyRelu MatMul Mean "
+    "Mish ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd "
+    "ReduceSum ReduceSumSquare Selu Shrink Sigmoid Softmax Softplus Softsign Sum Swish "
+    "ThresholdedRelu"
+)
+#: Made from a few integers.
+MADE = words("BlackmanWindow HammingWindow HannWindow MelWeightMatrix")
+TRUSTED = PLAIN | STEPS | MADE
+SHORT = ("float16", "bfloat16")
+
+
+class Unknown(Exception):
+    """The node cannot be evaluated; says nothing about whether it is valid."""
+
+
+def by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """The outputs of `node`; raises Unknown where onnx.reference is not trusted, or cannot."""
+    if node.domain or node.op_type not in TRUSTED:
+        raise Unknown
+    if node.op_type == "Unique" and not attribute(node, "sorted", 1):
+        raise Unknown  # the reference sorts, if only the values are asked for
+    import onnx_ir as ir
+    from onnx.reference import ReferenceEvaluator
+
+    from aot.load.convert import canonical_opset
+
+    proto = ir.serde.serialize_node(node)
+    names = {n: a for n, a in zip(proto.input, inputs, strict=True) if n and a is not None}
+    try:
+        session = ReferenceEvaluator(proto, opsets={"": canonical_opset()})
+        with np.errstate(all="ignore"):
+            results = session.run(None, names)
+    except Exception as e:  # the reference raises whatever NumPy and Python raise
+        raise Unknown(one_line(e)) from None
+    if not all(isinstance(r, np.ndarray | np.generic) for r in results):
+        raise Unknown
+    return [np.asarray(r) for r in results]
+
+
+def widened(node: ir.Node, inputs: Inputs) -> tuple[Inputs, Any]:
+    """The inputs, short floats of an operator of several steps as float32; and the short type."""
+    if node.domain or node.op_type not in STEPS:
+        return inputs, None
+    kind = next((a.dtype for a in inputs if a is not None and a.dtype.name in SHORT), None)
+    if kind is None:
+        return inputs, None
+    wide = [a if a is None or a.dtype != kind else a.astype(np.float32) for a in inputs]
+    return wide, kind
+
+
+def rounded(results: Sequence[Array], kind: Any) -> list[Array]:
+    """Results of float32 as `kind`, unless that is None."""
+    if kind is None:
+        return list(results)
+    with np.errstate(all="ignore"):
+        return [a.astype(kind) if a.dtype == np.float32 else a for a in results]
+
+
+def one_line(error: BaseException) -> str:
+    """An exception's text on a line."""
+    return " ".join(str(error).split())[:300]
