@@ -87,6 +87,23 @@ class PRelu(Written):
         return np.where(x < 0, x * slope, x).astype(x.dtype)
 
 
+class ScatterElements(Written):
+    """The extreme of a NaN is NaN, as in ScatterND."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        data, indices, updates = inputs
+        axis, way = attrs.get("axis", 0), attrs.get("reduction", b"none").decode()
+        steps = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}
+        y = data.copy()
+        for at in np.ndindex(*indices.shape):
+            to = list(at)
+            to[axis] = indices[at]  # negative ones count from the end
+            old = y[tuple(to)]
+            y[tuple(to)] = updates[at] if way == "none" else steps[way](old, updates[at])
+        return np.asarray(y)
+
+
 class GlobalMaxPool(Written):
     """The largest of each channel, whatever the rank."""
 
@@ -246,6 +263,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     MaxPool,
     MatMulNBits,
     PRelu,
+    ScatterElements,
     StringNormalizer,
 )
 WIDENED: tuple[type[OpRun], ...] = (

@@ -250,7 +250,7 @@ def reverse_sequence(d: Draft) -> None:
 
 @family(0.5)
 def one_hot(d: Draft) -> None:
-    x = d.pick(lambda a: a.dtype.name in ("int64", "int32") and 0 < a.size < 500)
+    x = d.pick(lambda a: a.dtype.name in ("int64", "int32") and a.ndim and 0 < a.size < 500)
     values = d.const(np.array([0, 1]).astype(d.one(np.float32, np.int64, np.int32)))
     depth = d.const(np.array(d.upto(3, 9), np.int64))
     d.add("OneHot", [x, depth, values], axis=d.one(-1, 0))

@@ -144,6 +144,20 @@ def test_a_slope_of_infinity_leaves_zero() -> None:
         assert np.array_equal(y, np.array([0, 0, 1, -np.inf], np.float32))
 
 
+@pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
+def test_elements_are_scattered_as_onnxruntime_does(reduction: str) -> None:
+    rng = np.random.default_rng(1)
+    x, u = (rng.standard_normal(s).astype(np.float32) for s in ((4, 3, 2), (2, 3, 2)))
+    axis = 0 if reduction == "none" else -3
+    rows = rng.permutation(4)[:2] - 4 * (reduction == "add")
+    feeds = {"x": x, "i": np.broadcast_to(rows[:, None, None], u.shape).copy(), "u": u}
+    node = helper.make_node("ScatterElements", list(feeds), ["y"], axis=axis, reduction=reduction)
+    (a,), (b,) = (
+        of([node], feeds, ["y"], [helper.make_opsetid("", 18)]) for of in (evaluate, second_opinion)
+    )
+    assert np.array_equal(a, b) and not np.array_equal(a, x)
+
+
 def test_every_bug_to_plant_has_its_place() -> None:
     assert len(mutants.MUTANTS) == 50
     for m in mutants.MUTANTS:
