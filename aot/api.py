@@ -109,7 +109,7 @@ def compile_to(
     """
     from aot.budget import check_budgets
     from aot.emit_c.write import write_bundle
-    from aot.npz import write_bytes
+    from aot.npz import replace_file
     from aot.pipeline import compile_model
 
     target = load_target(options.target)
@@ -131,7 +131,7 @@ def compile_to(
         write_bundle(compiled.files, out)
         kept = {**record_of(source, options), "manifest": file_digest(out / _MANIFEST)}
         record = json.dumps(kept, indent=1, sort_keys=True) + "\n"
-        write_bytes(out / tree.RECORD, record.encode())  # not through a link
+        replace_file(out / tree.RECORD, record.encode())  # not through a link
         if tools is not None:
             progress("configure")
             tree.configure(out, tools, _toolchain(out, target))
@@ -142,7 +142,8 @@ def compile_to(
 
 def _below(source: Path, folder: Path) -> bool:
     """Whether a file is in a folder; what is no file is not."""
-    return os.path.isfile(source) and folder.resolve() in source.resolve().parents
+    whole = Path(os.path.realpath(folder))  # no error for links in a circle
+    return os.path.isfile(source) and whole in source.resolve().parents
 
 
 _MANIFEST = "bundle/manifest.json"

@@ -34,7 +34,8 @@ _PARTLY = ".aotc-partly"
 _DONE = ".aotc-done"
 #: What CMake, the makefiles it writes, or a list of its own take for something else.
 _NO_FOLDERS = (";", ":", '"', "\\", "\t", "\n", "\r", "$<", "$(")
-_CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", "Makefile", "build.ninja", "cmake_install.cmake")
+_BUILD_FILES = ("Makefile", "build.ninja", "cmake_install.cmake")
+_CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", *_BUILD_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,12 +138,20 @@ class Tree:
 
     def check(self) -> None:
         """Fail early, before anything is compiled or touched, if OUT cannot be ours."""
+        if "\0" in str(self.out):
+            raise BuildError(f"cannot write to output folder {self.out}: NUL in its name")
+        try:
+            self._check_writable()
+            self._check_ours()
+        except OSError as error:
+            raise _unwritable(self.out, error) from error
+
+    def _check_writable(self) -> None:
         nearest = next(p for p in (self.out, *self.out.absolute().parents) if p.exists())
         if not nearest.is_dir():
             raise BuildError(f"output {nearest} is not a folder")
         if not os.access(nearest, os.W_OK | os.X_OK):
             raise BuildError(f"cannot write to output folder {self.out}: no permission")
-        self._check_ours()
 
     def keep(self) -> None:
         """The new state is good."""
@@ -167,6 +176,12 @@ class Tree:
                 f"CMakeCache.txt: {home}",
                 "choose another -o OUT",
             )
+        for name in _BUILD_FILES:
+            if _is_made_by_hand(self.out / name):
+                raise BuildError(
+                    f"{self.out / name} was not written by CMake, and would be replaced",
+                    hint="choose another -o OUT",
+                )
 
     def _take(self) -> None:
         """One compilation at a time. The lock is the folder itself; it goes with the process."""
@@ -207,10 +222,11 @@ class Tree:
                 os.rename(self.out / name, partly / name)
         whole = self.out / _DONE
         if (self.out / "bundle").exists():
-            shutil.copytree(self.out / "bundle", whole, copy_function=_link_or_copy)
+            bundle = self.out / "bundle"
+            shutil.copytree(bundle, whole, symlinks=True, copy_function=_link_or_copy)
             os.rename(whole, partly / "bundle")
-        if (self.out / RECORD).exists():
-            shutil.copy2(self.out / RECORD, whole)
+        if os.path.lexists(self.out / RECORD):
+            shutil.copy2(self.out / RECORD, whole, follow_symlinks=False)
             os.rename(whole, partly / RECORD)
         os.rename(partly, self._previous)
 
@@ -229,7 +245,10 @@ class Tree:
 
     def _restore(self) -> None:
         """Put back what is set aside; what was not there before goes. May be killed at any moment:
-        doing it again goes on."""
+        doing it again goes on. A link of that name is nothing that we set aside."""
+        for name in (_PREVIOUS, _PARTLY):
+            if (self.out / name).is_symlink():
+                (self.out / name).unlink()
         if self._previous.is_dir():
             for name in (*_CMAKE_STATE, "bundle", RECORD):
                 if not os.path.lexists(self._previous / name):
@@ -249,6 +268,15 @@ class Tree:
         if os.path.lexists(self.out / name):
             os.rename(self.out / name, done)
             _remove(done)
+
+
+def _is_made_by_hand(path: Path) -> bool:
+    """Whether there is a file that lacks the words with which CMake begins its own."""
+    if not path.is_file():
+        return path.exists()
+    with path.open("rb") as file:
+        head = file.read(1000)
+    return b"CMAKE generated file" not in head and not head.startswith(b"# Install script")
 
 
 def _link_or_copy(source: str, target: str) -> None:
@@ -272,6 +300,8 @@ def _unwritable(out: Path, error: OSError) -> BuildError:
 def cache_value(out: Path, key: str) -> str:
     """The value of `key` in OUT/CMakeCache.txt, "" without one."""
     try:
+        if not (out / "CMakeCache.txt").is_file():  # a pipe or device has no end
+            return ""
         text = (out / "CMakeCache.txt").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

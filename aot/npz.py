@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import io
 import os
+import secrets
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,30 @@ def write_npy(path: Path, array: Array) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Replace `path` by `data` in one step; AotError if it cannot be written."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    """Write what a user asked for: a file is replaced in one step; a link (/dev/stdout), a pipe or
+    a device stays and is written to. AotError if it cannot be written."""
     try:
-        partial.write_bytes(data)
-        os.replace(partial, path)
+        if path.is_symlink() or (path.exists() and not (path.is_file() or path.is_dir())):
+            path.write_bytes(data)
+            return
+    except BrokenPipeError:
+        raise
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise AotError(f"cannot write {path}: {error.strerror}") from error
+    replace_file(path, data)
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace `path`, or the link that is there, by a file with `data` in one step."""
+    if not path.name or path.is_dir():
+        raise AotError(f"cannot write {path}: it is a folder")
+    partial = path.with_name(f".aotc-{secrets.token_hex(8)}")
+    try:
+        with partial.open("xb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    except (OSError, ValueError) as error:  # ValueError: a NUL
+        with suppress(OSError):
+            partial.unlink()
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise AotError(f"cannot write {path}: {why}") from error

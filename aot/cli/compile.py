@@ -143,5 +143,6 @@ def _text(s: dict[str, Any], configured: bool) -> str:
         f"{memory['arena_bytes']} bytes{best}, constants {memory['constants_bytes']} bytes, "
         f"for {s['cpu']}"
     )
-    then = f"cmake --build {s['out']}" if configured else f"wrote {s['out']}/bundle"
+    out = printable(s["out"])
+    then = f"cmake --build {out}" if configured else f"wrote {out}/bundle"
     return f"{first}\n{then}"

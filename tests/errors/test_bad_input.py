@@ -47,7 +47,7 @@ def old_out(tmp_path: Path) -> Path:
         "bundle/src/net.c": "int net;",
         "CMakeCache.txt": f"CMAKE_HOME_DIRECTORY:INTERNAL={out}/bundle\n",
         "CMakeFiles/x": "",
-        "Makefile": "all:",
+        "Makefile": "# CMAKE generated file: DO NOT EDIT!\nall:",
         "aotc.json": "{}",
         "bin/earlier": "program",
     }.items():

@@ -175,6 +175,113 @@ def test_record_is_not_written_through_a_link(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out" / "aotc.json").read_text())["model"] == str(source)
 
 
+def compiles(folder: Path, out: Path) -> int:
+    from aot.cli import main
+
+    return main([str(model(folder / "net.onnx")), "-o", str(out), "--no-configure", "-q"])
+
+
+@pytest.mark.parametrize("name", ["Makefile", "build.ninja", "cmake_install.cmake"])
+def test_files_that_cmake_did_not_write_stay(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """`aotc net.onnx -o .` in a folder with a Makefile of somebody's own."""
+    (tmp_path / name).write_text("all:\n\techo mine\n")
+    assert compiles(tmp_path, tmp_path) == 1
+    assert f"{name} was not written by CMake" in capsys.readouterr().err
+    assert (tmp_path / name).read_text() == "all:\n\techo mine\n"
+    assert not (tmp_path / "bundle").exists()
+    (tmp_path / name).write_text("# CMAKE generated file: DO NOT EDIT!\n")
+    assert compiles(tmp_path, tmp_path) == 0
+
+
+@pytest.mark.parametrize("name", [".aotc-previous", ".aotc-partly", ".aotc-done", ".bundle-x"])
+def test_links_in_place_of_what_was_set_aside(tmp_path: Path, name: str) -> None:
+    """What a run that was killed had set aside is put back; not what lies elsewhere."""
+    out, elsewhere = tmp_path / "out", tmp_path / "elsewhere"
+    assert compiles(tmp_path, out) == 0
+    elsewhere.mkdir()
+    (elsewhere / "mine").write_text("mine")
+    (out / name).symlink_to(elsewhere)
+    before = state(out)
+    assert compiles(tmp_path, out) == 0
+    assert state(elsewhere) == {"mine": "mine"}
+    assert not os.path.lexists(out / name)
+    assert {k: v for k, v in before.items() if not k.startswith(name)} == state(out)
+
+
+@pytest.mark.parametrize("file", ["bundle/more", "aotc.json", "CMakeCache.txt", "Makefile"])
+@pytest.mark.parametrize("leads", [".", "nowhere", "/dev/zero", "pipe"])
+def test_links_and_pipes_in_out(tmp_path: Path, file: str, leads: str) -> None:
+    """Nothing is read that has no end, and links are not followed; a refusal is a message."""
+    from aot.cli import main
+
+    out = tmp_path / "out"
+    assert compiles(tmp_path, out) == 0
+    (out / file).unlink(missing_ok=True)
+    if leads == "pipe":
+        os.mkfifo(out / file)
+    else:
+        (out / file).symlink_to(leads)
+    code = compiles(tmp_path, out)
+    assert code == 0 or (out / file).exists()
+    unsure = file == "Makefile" and leads != "nowhere"
+    assert code == (unsure or (file, leads) == ("aotc.json", "pipe"))
+    assert main(["run", str(out), "--inputs", "none.npz"]) == 1
+
+
+@pytest.mark.parametrize("name", ["y" * 5000, "a\0b", "circle", "circle/below"])
+def test_names_that_no_folder_can_have(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    assert compiles(tmp_path, tmp_path / name) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("aotc: cannot write to output folder") and len(said) < 2002
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["circle", "net.onnx"]
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Callable[[str], int]:
+    """`aotc report OUT -o FILE` in `tmp_path`."""
+    from aot.cli import main
+
+    assert compiles(tmp_path, tmp_path / "out") == 0
+    return lambda file: main(["report", str(tmp_path / "out"), "-o", file, "-q"])
+
+
+def test_devices_and_links_are_written_to(tmp_path: Path, page: Callable[[str], int]) -> None:
+    """Root may replace /dev/null: `aotc bench OUT --json /dev/null` in a container did."""
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    assert page(str(tmp_path / "pipe")) == 0
+    assert (tmp_path / "pipe").is_fifo() and os.read(reader, 15) == b"<!DOCTYPE html>"
+    os.close(reader)
+    (tmp_path / "link").symlink_to("page")
+    with open("/dev/null", "wb") as null:
+        for file in ("link", "null"):
+            if file == "null":
+                (tmp_path / "null").symlink_to(f"/proc/self/fd/{null.fileno()}")
+            assert page(str(tmp_path / file)) == 0
+            assert (tmp_path / file).is_symlink()
+    assert (tmp_path / "page").read_bytes().startswith(b"<!DOCTYPE html>")
+
+
+def test_files_that_cannot_be_written(
+    tmp_path: Path, page: Callable[[str], int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "full").symlink_to("/dev/full")
+    (tmp_path / "circle").symlink_to("circle")
+    names = ("", ".", "/", "folder", "full", "circle", "a\0b", "n" * 300, "none/page")
+    for file in names:
+        assert page(file and str(tmp_path / file) if file != "." else file) == 1, file
+        said = capsys.readouterr().err
+        assert said.startswith("aotc: cannot write"), (file, said)
+    present = sorted(p.name for p in tmp_path.iterdir())
+    assert present == ["circle", "folder", "full", "net.onnx", "out"]
+
+
 def test_model_in_the_folder_that_is_replaced(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
