@@ -18,7 +18,7 @@ APT_PROVE := frama-c-base
 JOBS   ?= 2
 
 .PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean fuzz \
-  coverage stack analyse prove
+  coverage stack stack-check analyse prove full-tests full-bench
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -45,10 +45,20 @@ demo: $(VENV)/.run ## the digits model on this machine, and in int8 on an emulat
 test: $(VENV)/.test ## install what the tests need and run them
 	$(PY) -m pytest -n $(JOBS) -q
 
-full: $(VENV)/.test ## every figure, by hand before a release
+# Each part by itself too; the others go on where one fails.
+FULL := full-tests conformance hostile analyse prove coverage stack-check full-bench
+full: $(VENV)/.test ## every figure, by hand before a release: a day of two cores
+	@$(MAKE) -k $(FULL)
+
+full-tests: $(VENV)/.test
 	AOT_FULL=1 $(PY) -m pytest -n $(JOBS) -q
 	$(PY) -m pytest -q tests/vendor/test_backend.py --backend accel_sim
+
+full-bench: $(VENV)/.test
 	$(PY) benchmarks/all.py
+
+stack-check: $(VENV)/.test
+	$(PY) benchmarks/stack.py --check
 
 check: ## ruff, mypy --strict, formatting of the C files
 	@$(MAKE) -s $(VENV)/.test >/dev/null
