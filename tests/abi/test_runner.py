@@ -7,10 +7,12 @@ import json
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from abi import toy
 from abi.test_context import check, run_mixed
+from aot.dtypes import BF16, F16, F64, S16
 from aot.program import Arg, Role, Scalar
 from needs import need
 
@@ -52,12 +54,18 @@ def test_runner_refuses(mixed_out: Path, tmp_path: Path) -> None:
         (("--output", "-1=x"), 2, "there are 3"),
         (("--repeat", "0"), 2, "not an integer from 1 on"),
         (("--repeat", "1x"), 2, "not an integer"),
+        (("--repeat", ""), 2, "not an integer"),
+        (("--repeat", "100000001"), 2, "not an integer"),
+        (("--repeat", "9" * 30), 2, "not an integer"),
+        (("--input", "0x=y"), 2, "write I=FILE"),
+        (("--input", "0="), 2, "write I=FILE"),
         (("--repeat",), 2, "needs a value"),
         (("--frobnicate", "1"), 2, "unknown option --frobnicate"),
         (("file",), 2, "unexpected argument file"),
         (("--trace", "."), 2, "need the program mixed-trace"),
         (("--profile", "1"), 2, "need the program mixed-trace"),
         (("--fill", "1", "--output", "0=/nonexistent/y"), 1, "cannot write /nonexistent/y"),
+        (("--fill", "1", "--output", "0=/dev/full"), 1, "cannot write /dev/full"),
     ):
         got, text = refused(program, *options)
         assert (got, words in text) == (code, True), (options, got, text)
@@ -85,6 +93,65 @@ def test_trace_and_profile(mixed_out: Path, tmp_path: Path) -> None:
     profile = json.loads(toy.run(str(program), "--fill", "1", "--profile", "3"))
     assert [c["call"] for c in profile["calls"]] == [0, 1, 2, 3]
     assert all(c["wall_median_ns"] >= 0 for c in profile["calls"])
+
+
+def test_tracing_that_cannot_be_written(mixed_out: Path, tmp_path: Path) -> None:
+    toy.run("cmake", "--build", str(mixed_out), "--target", "mixed-trace")
+    program = mixed_out / "bin" / "mixed-trace"
+    (tmp_path / "index.jsonl").symlink_to("/dev/full")
+    for options, code, words in (
+        (("--profile", "1", "--repeat", "1"), 2, "only one of"),
+        (("--trace", "x" * 4090, "--fill", "1"), 1, "path too long"),
+        (("--trace", "/nonexistent", "--fill", "1"), 1, "cannot write /nonexistent/index.jsonl"),
+        (("--trace", str(tmp_path), "--fill", "1"), 1, "index.jsonl: No space left on device"),
+    ):
+        got, text = refused(program, *options)
+        assert (got, words in text) == (code, True), (options, got, text)
+
+
+def test_a_lot_of_memory(mixed_out: Path) -> None:
+    """Large blocks begin where Linux may use large pages; what there is not is said."""
+    toy.run("cmake", "--build", str(mixed_out), "--target", "mixed-trace")
+    program = str(mixed_out / "bin" / "mixed-trace")
+    profile = json.loads(toy.run(program, "--fill", "1", "--profile", "140000"))
+    assert profile["runs"] == 140000
+    assert len(profile["calls"]) == 4
+    command = f"ulimit -v 1000000; exec {program} --fill 1 --profile 100000000"
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "mixed: no memory for 3200000000 bytes\n"
+
+
+def test_what_cannot_be_said_is_a_failure(mixed_out: Path) -> None:
+    with open("/dev/full", "w") as full:
+        command = [str(mixed_out / "bin" / "mixed"), "--fill", "1", "--repeat", "1"]
+        assert subprocess.run(command, stdout=full).returncode == 1
+
+
+def test_every_type_is_filled(tmp_path: Path) -> None:
+    """Reals in [-1, 1), the 16-bit ones and integers 0 or 1."""
+    m = toy.Maker("net")
+    kinds = {"d": (F64, "<f8"), "h": (F16, "<f2"), "b": (BF16, "<u2"), "i": (S16, "<i2")}
+    size = 1000  # float64: more than stdio holds back
+    for name, (dtype, _) in kinds.items():
+        m.tensor(name, (size,), Role.INPUT, dtype)
+        m.tensor(f"{name}_out", (size,), Role.OUTPUT, dtype)
+        params = {"bytes": size * dtype.nbytes}
+        m.call("aot_copy", Arg(f"{name}_out", toy.W), Arg(name, toy.R), params=params,
+               header="aot_copy.h")  # fmt: skip
+    out = toy.build(m.program(list(kinds), [f"{n}_out" for n in kinds]), tmp_path / "o")
+    command = [str(out / "bin" / "net"), "--fill", "3"]
+    for k in range(len(kinds)):
+        command += ["--output", f"{k}={tmp_path / str(k)}"]
+    toy.run(*command)
+    found = [np.fromfile(tmp_path / str(k), d) for k, (_, d) in enumerate(kinds.values())]
+    assert len(set(found[0])) == size
+    assert (-1 <= found[0]).all()
+    assert (found[0] < 1).all()
+    for got, one in zip(found[1:], (1.0, 0x3F80, 1), strict=True):
+        assert set(got.tolist()) == {0, one}
+    got, text = refused(out / "bin" / "net", "--fill", "1", "--output", "0=/dev/full")
+    assert (got, "No space left" in text) == (1, True)
 
 
 def test_a_kernel_that_fails_ends_the_run(tmp_path: Path) -> None:
