@@ -106,6 +106,41 @@ def test_a_difference_is_found(
     assert expected in done.stdout + done.stderr
 
 
+#: Every kind of number: none, both zeros, the smallest ones, infinities, small and large ones.
+ODD = np.array([np.nan, 0, -0.0, 6e-8, -6e-8, np.inf, -np.inf, 1.5, -3e4, 1e38], np.float32)
+
+
+def odd_net(folder: Path, **changed: np.ndarray) -> subprocess.CompletedProcess[str]:
+    """The self-test of casts of ODD to every real type; `changed` are other expected outputs."""
+    kinds = {"h": TensorProto.FLOAT16, "b": TensorProto.BFLOAT16, "d": TensorProto.DOUBLE}
+    nodes = [("Cast", "x", n, {"to": kind}) for n, kind in kinds.items()] + [("Neg", "x", "y")]
+    ends = dict.fromkeys([*kinds, "y"], ODD.shape)
+    with np.errstate(over="ignore"):
+        bits = ODD.view(np.uint32).astype(np.uint64)  # 1e38 is the only one to round
+        brain = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
+        wanted = {"h": ODD.astype(np.float16), "b": brain, "d": ODD.astype(np.float64), "y": -ODD}
+    samples = {f"s0/{n}": a for n, a in (wanted | changed).items()}
+    np.savez(folder / "data.npz", **samples, **{"s0/x": ODD})
+    onnx.save(model(nodes, {"x": ODD.shape}, ends, {}, kinds), str(folder / "net.onnx"))
+    return self_test(folder / "net.onnx", folder / "data.npz", folder / "o", "host")
+
+
+def test_numbers_of_every_kind(tmp_path: Path) -> None:
+    """NaN is any NaN, zero any zero; of what the reference has, infinity is only infinity."""
+    same = (-ODD).view(np.uint32)
+    same[:2] = 0x7FC12345, 0
+    done = odd_net(tmp_path, y=same.view(np.float32))
+    assert done.returncode == 0, done.stderr
+    with open("/dev/full", "w") as full:
+        assert subprocess.run([str(tmp_path / "o/bin/net")], stdout=full).returncode == 1
+    wrong_infinity, wrong_nan = -ODD, -ODD
+    wrong_infinity[9], wrong_nan[7] = -np.inf, np.nan
+    for y, place in ((wrong_infinity, 9), (wrong_nan, 7)):
+        done = odd_net(tmp_path, y=y)
+        assert done.returncode == 1
+        assert f"sample 0, output 3 differs at element {place}" in done.stderr
+
+
 def test_bad_files(files: tuple[Path, Path], tmp_path: Path) -> None:
     data = dict(np.load(files[1]))
     for key, value, says in (
