@@ -237,9 +237,9 @@ def _cast_like(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 def _converted(node: ir.Node, inputs: Inputs, target: np.dtype[Any]) -> list[Array]:
     """The first input as another type; those of few bits saturate as the node says."""
-    x, simple = _need(inputs, 0), "biuf"
-    if x.dtype.kind not in simple or target.kind not in simple:
-        if x.dtype.kind in simple and not _is_float32(x):
+    x = _need(inputs, 0)
+    if not (_is_numpys(x.dtype) and _is_numpys(target)):
+        if _is_numpys(x.dtype) and not _is_float32(x):
             raise Unknown  # the reference would round twice, by way of float32
         return by_reference(node, inputs)
     if target.kind in "iu" and x.dtype.kind == "f":
@@ -247,6 +247,11 @@ def _converted(node: ir.Node, inputs: Inputs, target: np.dtype[Any]) -> list[Arr
         if not np.all((whole >= limits.min) & (whole <= limits.max)):  # no NaN either
             raise Unknown
     return [x.astype(target)]
+
+
+def _is_numpys(kind: np.dtype[Any]) -> bool:
+    """Whether NumPy itself has this type of numbers."""
+    return kind.isbuiltin == 1 and kind.kind in "biuf"
 
 
 def _is_float32(x: Array) -> bool:

@@ -83,11 +83,14 @@ def test_a_sum_of_constants_is_rounded_once(tmp_path: Path) -> None:
     assert float(both(node, feeds, True, tmp_path / "o")[-1]) == 4100.0
 
 
-def test_a_constant_saturates(tmp_path: Path) -> None:
-    feeds = {
-        "x": np.array([1000.0, -1e6, 3.3, np.nan, np.inf], np.float32),
-        "like": np.zeros(1, ml_dtypes.float8_e4m3fn),
-    }
-    like = helper.make_node("CastLike", ["x", "like"], ["y"])
-    y = both(like, feeds, True, tmp_path / "o")
-    assert np.array_equal(y, np.array([448, -448, 3.25, np.nan, 448], np.float32), equal_nan=True)
+@pytest.mark.parametrize(
+    "kind, most", [(ml_dtypes.float8_e4m3fn, 448), (ml_dtypes.float8_e5m2, 57344)]
+)
+@pytest.mark.parametrize("op", ["Cast", "CastLike"])
+def test_a_constant_saturates(op: str, kind: Any, most: float, tmp_path: Path) -> None:
+    x = np.array([1e6, -1e6, 3.5, np.nan, np.inf], np.float32)
+    feeds = {"x": x, "like": np.zeros(1, kind)} if op == "CastLike" else {"x": x}
+    more = {} if op == "CastLike" else {"to": helper.np_dtype_to_tensor_dtype(np.dtype(kind))}
+    y = both(helper.make_node(op, list(feeds), ["y"], **more), feeds, True, tmp_path / "o")
+    expected = np.array([most, -most, 3.5, np.nan, most], np.float32)
+    assert np.array_equal(y, expected, equal_nan=True)
