@@ -4,16 +4,19 @@
     python benchmarks/stack.py [--check|--update|--missing] [--only OPERATOR]… [TARGET …]
 
 Compiles every call of the operators' declared cases, under the options that choose other kernels,
-and of ONNX's node tests, with the optimisation a bundle has. Without a target: all, as many
-compilers as there are. `--update` raises rows and adds new ones, `--missing` only looks at kernels
-that have no row, the default writes the table anew; `--check` writes nothing and exits 1 if a call
-takes more than the table says, or has no row. `--only` looks at the declared cases of an operator.
+of ONNX's node tests, and of the real models in the folder AOT_TEST_MODELS, with the optimisation a
+bundle has: once with parameters that the function is told, once with such as it knows. Without a
+target: all, as many compilers as there are. `--update` raises rows and adds new ones, `--missing`
+only looks at kernels that have no row, the default writes the table anew; `--check` writes nothing
+and exits 1 if a call takes more than the table says, or has no row. `--only` looks at the declared
+cases of an operator.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -39,6 +42,8 @@ TARGETS = (
     *("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m55", "rv32imac", "rv32imafc", "rv64gc"),
     *("x86-64", "x86-64-v3", "x86-64-v4", "aarch64-linux", "armv7-linux", "riscv64-linux"),
 )
+#: Functions of one signature that know their parameters.
+FIXED = 2
 Rows = dict[str, dict[str, int]]
 
 
@@ -54,6 +59,27 @@ def node_tests(options: Options) -> Iterator[stack_calls.Lowerable]:
             yield stack_calls.Lowerable(proto.graph.name, model.graph, partition)
 
 
+#: Bytes of the largest real model that is looked at.
+LARGEST = 4_000_000
+
+
+def real_models(options: Options) -> Iterator[stack_calls.Lowerable]:
+    """Those of the folder that the environment names; integer ones in both arithmetics."""
+    if not (folder := os.environ.get("AOT_TEST_MODELS")):
+        return
+    from corpus_models import CORPUS, QUANTISED, corpus
+
+    names = (*CORPUS, *QUANTISED) if options.requant == "onnx" else QUANTISED
+    for name in names:
+        with tempfile.TemporaryDirectory() as work:
+            model = corpus(Path(folder), name, Path(work))
+        if model.path.stat().st_size <= LARGEST:
+            pinned = replace(options, input_shapes=model.shapes)
+            with suppress(AotError):
+                loaded, partition = partition_model(model.path, pinned)
+                yield stack_calls.Lowerable(name, loaded.graph, partition, real=True)
+
+
 def sources(
     only: tuple[str, ...] = (),
 ) -> Iterator[tuple[Options, list[stack_calls.Lowerable]]]:
@@ -62,17 +88,20 @@ def sources(
     for given in stack_calls.OPTIONS:
         options = Options(**given)
         cases = stack_calls.lowerable(jobs, options)
-        yield options, cases if given or only else [*cases, *node_tests(options)]
+        if not only and not given:
+            cases += node_tests(options)
+        if not only and set(given) <= {"requant"}:
+            cases += real_models(options)
+        yield options, cases
 
 
-def calls(target: Target, given: Sequence[tuple[Options, Any]]) -> dict[Any, tuple[Target, Call]]:
-    """The distinct calls of a target; strict accuracy means code without vectors."""
-    found: dict[Any, tuple[Target, Call]] = {}
+def calls(target: Target, given: Sequence[tuple[Options, Any]]) -> dict[int, list[Call]]:
+    """The calls of a target by the width of vectors; strict accuracy means code without any."""
+    found: dict[int, list[Call]] = {}
     for options, cases in given:
         chip = replace(target, vlen=1) if options.accuracy == "strict" else target
         own = replace(options, target=target.name)
-        for key, call in stack_calls.distinct(stack_calls.calls_of(cases, chip, own)).items():
-            found.setdefault((chip.vlen, key), (chip, call))
+        found.setdefault(chip.vlen, []).extend(stack_calls.calls_of(cases, chip, own))
     return found
 
 
@@ -81,14 +110,15 @@ def measure(
 ) -> dict[str, int]:
     """Kernel → bytes, of one target; not of those `known`."""
     found: dict[str, int] = {}
-    every = {k: c for k, c in calls(target, given).items() if c[1].kernel not in known}
-    for width in sorted({chip.vlen for chip, _ in every.values()}):
-        part = [call for chip, call in every.values() if chip.vlen == width]
+    count = 0
+    for width, every in sorted(calls(target, given).items()):
+        part = stack_calls.functions((c for c in every if c.kernel not in known), FIXED)
+        count += len(part)
         chip = replace(target, vlen=width)
         level = "-O2" if target.board else "-O3"
         for kernel, taken in stack_calls.depths(part, chip, level, folder).items():
             found[kernel] = max(taken, found.get(kernel, 0))
-    print(f"{target.name}: {len(every)} calls, {len(found)} kernels", flush=True)
+    print(f"{target.name}: {count} functions, {len(found)} kernels", flush=True)
     return found
 
 

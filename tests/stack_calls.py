@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What kernels take of the stack: every call that a declared case makes, compiled for a target.
 
-Each kernel with its instance constants becomes a function, as in a bundle, and gcc says what it
-takes (see aot/stack/graph.py). Where a bundle's function knows its parameters it takes less, or
-hardly more.
+Each kernel with its instance constants becomes functions, as in a bundle, and gcc says what they
+take (see aot/stack/graph.py): one that gets its parameters, and some that know them, whose loops
+the compiler unrolls.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +22,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ops")]
 import harness  # noqa: E402
 
 from aot import lower as lowering  # noqa: E402
+from aot.emit_c import ctext  # noqa: E402
 from aot.emit_c.kernels import collect as headers_of  # noqa: E402
 from aot.emit_c.project import CFLAGS  # noqa: E402
 from aot.errors import AotError  # noqa: E402
@@ -50,11 +51,12 @@ OPTIONS: tuple[dict[str, Any], ...] = (
 
 @dataclass(frozen=True)
 class Lowerable:
-    """A case as far as it is the same for every target."""
+    """A case, or a `real` model, as far as it is the same for every target."""
 
     label: str
     graph: Any
     partition: Any
+    real: bool = False
 
 
 def lowerable(jobs: Sequence[harness.Job], options: Options) -> list[Lowerable]:
@@ -84,22 +86,60 @@ def calls_of(cases: Sequence[Lowerable], target: Target, options: Options) -> It
     for blocked in (False, True) if target.vlen > 1 else (False,):
         with layouts(blocked):
             for case in cases:
+                if case.real and blocked:
+                    continue  # its own layers block what they can
                 with suppress(AotError):  # what strict accuracy rules out
                     made = lowering.lower("t", case.graph, case.partition, target, options)
                     yield from [c for c in made.every_call() if not c.bodies]
 
 
+@dataclass(frozen=True)
+class Function:
+    """A function of a bundle: what it calls, and whether it knows the call's parameters."""
+
+    call: Call
+    fixed: bool
+
+
 Key = tuple[object, ...]
 
 
-def distinct(calls: Iterator[Call]) -> dict[Key, Call]:
-    """One call of each signature."""
-    found: dict[Key, Call] = {}
+def signature(call: Call) -> Key:
+    """What the calls of a function have in common."""
+    kinds = tuple(kind(a) for a in call.args)
+    return (call.kernel, call.header, call.instance, kinds, call.params and call.params.ctype)
+
+
+def functions(calls: Iterable[Call], most: int) -> list[Function]:
+    """Functions for the calls: of each signature one that is told, and `most` that know.
+
+    These are of calls that do much and little, by multiply-accumulates and by what parameters say.
+    """
+    every: dict[Key, dict[object, Call]] = {}
     for call in calls:
-        kinds = tuple(kind(a) for a in call.args)
-        own = call.params and call.params.ctype
-        found.setdefault((call.kernel, call.header, call.instance, kinds, own), call)
+        every.setdefault(signature(call), {}).setdefault(call.params, call)
+    found = []
+    for same in every.values():
+        ranked = sorted(same.values(), key=work)
+        found.append(Function(ranked[-1], False))
+        if ranked[-1].params:
+            found += [Function(c, True) for c in spread(ranked, most)]
     return found
+
+
+def work(call: Call) -> tuple[int, float]:
+    """How much a call does, about."""
+    values = [v for _, v in call.params.fields] if call.params else []
+    flat = [x for v in values for x in (v if isinstance(v, tuple) else (v,))]
+    return call.macs, sum(float(x) for x in flat if isinstance(x, int) and 0 < x < 65536)
+
+
+def spread(ranked: Sequence[Call], most: int) -> list[Call]:
+    """The last of the calls, and others at equal distances."""
+    if len(ranked) <= most:
+        return list(ranked)
+    step = (len(ranked) - 1) / max(1, most - 1)
+    return [ranked[len(ranked) - 1 - round(i * step)] for i in range(most)]
 
 
 def kind(arg: Arg | Scalar | StateArg) -> str:
@@ -109,18 +149,24 @@ def kind(arg: Arg | Scalar | StateArg) -> str:
     return "const void *" if isinstance(arg, Arg) and arg.access.value == "read" else "void *"
 
 
-def text(calls: Sequence[Call]) -> str:
-    """A C file with a function w<i> per call."""
-    names = headers_of(c.header or f"{c.kernel}.h" for c in calls).direct
+def text(given: Sequence[Function]) -> str:
+    """A C file with the functions w<i>."""
+    headers = headers_of(f.call.header or f"{f.call.kernel}.h" for f in given)
     lines = ["#include <math.h>", "#include <stddef.h>", "#include <stdint.h>"]
-    lines += [f'#include "{n}"' for n in names]
-    for i, call in enumerate(calls):
+    lines += [f'#include "{n}"' for n in headers.direct]
+    for i, function in enumerate(given):
+        call = function.call
         declared, passed = [], []
         for j, arg in enumerate(call.args):
             own = kind(arg)
             passed.append(f"a{j}" if own else "NULL")
             declared += [f"{own} a{j}"] if own else []
-        if call.params:
+        if call.params and function.fixed:
+            kinds = headers.fields.get(call.params.ctype, {})
+            fields = [f".{k} = {ctext.field(v, kinds.get(k, ''))}" for k, v in call.params.fields]
+            lines.append(f"static const {call.params.ctype} p{i} = {{{', '.join(fields)}}};")
+            passed.append(f"&p{i}")
+        elif call.params:
             declared.append(f"const {call.params.ctype} *p")
             passed.append("p")
         passed += [str(v) for _, v in call.instance]
@@ -152,16 +198,16 @@ def compiler_of(target: Target) -> str:
     return target.compiler or "gcc"
 
 
-def depths(calls: Sequence[Call], target: Target, level: str, folder: Path) -> dict[str, int]:
+def depths(given: Sequence[Function], target: Target, level: str, folder: Path) -> dict[str, int]:
     """Kernel → the most bytes that one of its functions takes, callees included.
 
     Functions that aot/stack/outside.py does not know fail a KeyError.
     """
     found: dict[str, int] = {}
-    for first in range(0, len(calls), BATCH):
-        part = calls[first : first + BATCH]
+    for first in range(0, len(given), BATCH):
+        part = given[first : first + BATCH]
         graph = compile_graph(text(part), target, level, folder)
-        for i, call in enumerate(part):
+        for i, call in enumerate(f.call for f in part):
             taken = deepest(graph, f"w{i}", assumed(call.kernel)).bytes
             taken += pushed(call) if target.arch == "arm" else 0
             found[call.kernel] = max(taken, found.get(call.kernel, 0))
