@@ -67,6 +67,27 @@ class LogSoftmax(Written):
         return np.asarray(moved - np.log(total)).astype(inputs[0].dtype)
 
 
+class SoftmaxCrossEntropyLoss(Written):
+    """The logarithm of what is too small for a float32, as in LogSoftmax."""
+
+    def _run(self, *inputs: Any, **_: Any) -> tuple[Array, ...]:
+        attrs = {a.name: helper.get_attribute_value(a) for a in self.onnx_node.attribute}
+        x, labels = inputs[0].astype(np.float64), inputs[1]
+        weights = inputs[2] if len(inputs) > 2 and inputs[2] is not None else np.ones(x.shape[1])
+        with np.errstate(all="ignore"):
+            logs = LogSoftmax.compute({"axis": 1}, x)
+            left_out = labels == attrs.get("ignore_index", -(1 << 40))
+            known = np.where(left_out, 0, labels)
+            each = np.where(left_out, 0.0, weights.astype(np.float64)[known])
+            loss = -np.take_along_axis(logs, known[:, None], 1)[:, 0] * each
+            loss = np.where(left_out, 0.0, loss)
+            way = attrs.get("reduction", b"mean").decode()
+            total = loss if way == "none" else loss.sum()
+            total = total / each.sum() if way == "mean" else total
+            made = [np.asarray(a).astype(inputs[0].dtype) for a in (total, logs)]
+        return tuple(made[: len(self.onnx_node.output)])
+
+
 class Erf(Written):
     """All digits of a float64."""
 
@@ -264,6 +285,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     MatMulNBits,
     PRelu,
     ScatterElements,
+    SoftmaxCrossEntropyLoss,
     StringNormalizer,
 )
 WIDENED: tuple[type[OpRun], ...] = (

@@ -158,6 +158,22 @@ def test_elements_are_scattered_as_onnxruntime_does(reduction: str) -> None:
     assert np.array_equal(a, b) and not np.array_equal(a, x)
 
 
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_losses_are_what_onnxruntime_says(reduction: str) -> None:
+    rng = np.random.default_rng(2)
+    feeds = {
+        "x": rng.standard_normal((3, 4, 2)).astype(np.float32),
+        "t": np.array([[0, 1], [3, 2], [1, 1]]),
+        "w": rng.random(4).astype(np.float32),
+    }
+    ends, opsets = ["y", "p"], [helper.make_opsetid("", 13)]
+    more = {"reduction": reduction, "ignore_index": 1}
+    node = helper.make_node("SoftmaxCrossEntropyLoss", list(feeds), ends, **more)
+    ours, others = (of([node], feeds, ends, opsets) for of in (evaluate, second_opinion))
+    for a, b in zip(ours, others, strict=True):
+        assert a.shape == b.shape and np.allclose(a, b, atol=1e-5)
+
+
 def test_every_bug_to_plant_has_its_place() -> None:
     assert len(mutants.MUTANTS) == 50
     for m in mutants.MUTANTS:
