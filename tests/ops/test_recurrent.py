@@ -3,6 +3,7 @@
 batch-first layout, other activations, clipping, coupled gates, two directions.
 """
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ def forms() -> list[tuple[str, dict[str, Any], bool]]:
     found.append(("LSTM", {"activations": ["HardSigmoid", "Relu", "Softsign"]}, False))
     leaky = {"activations": ["Sigmoid", "LeakyRelu", "Tanh"], "activation_alpha": [0.3]}
     found.append(("LSTM", leaky, False))
+    scaled = {"activations": ["Affine", "ScaledTanh", "Elu"]}
+    scaled |= {"activation_alpha": [0.3, 0.7, 0.5], "activation_beta": [0.1, 1.2]}
+    found.append(("LSTM", scaled, False))
+    above = {"activations": ["ThresholdedRelu"], "activation_alpha": [0.2]}
+    found.append(("RNN", above, False))
     found.append(("LSTM", {"input_forget": 1}, False))
     both = {"direction": "bidirectional", "activations": ["Relu", "Tanh"]}
     found.append(("RNN", both, True))
@@ -107,4 +113,37 @@ def test_batch_first_is_the_transposed_layer(tmp_path: Path) -> None:
         model = harness.model_of(pattern.graph, made)
         jobs.append(harness.Job(f"{kind} batch first", made, model, list(made.expected)))
     failures = harness.run(jobs, 4, False, tmp_path)
+    assert not failures, "\n".join(failures)
+
+
+def test_last_states_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody wants the states of every step, and products are made for two steps at a time."""
+    jobs = []
+    for kind, gates in GATES.items():
+        for attrs, lengths in (({}, False), ({}, True), ({"direction": "reverse"}, False)):
+            base = job(kind, attrs, lengths)
+            assert base.model is not None
+            base.model.graph.node[0].output[0] = ""
+            del base.model.graph.output[0]
+            want = base.want[1:]
+            alone = replace(base.case, outputs=len(want), expected=tuple(want))
+            jobs.append(harness.Job(f"{base.label} states", alone, base.model, want))
+        monkeypatch.setattr("aot.ops.rnn.CHUNK", 2 * 3 * 24 * gates)
+    failures = harness.run(jobs, 8 if runnable(8) else 1, False, tmp_path)
+    assert not failures, "\n".join(failures)
+
+
+def test_lengths_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run that says a length outside of 0 to the steps gets the nearest that there is.
+
+    The state of a sequence without steps stays what it was; onnxruntime's becomes 0.
+    """
+    monkeypatch.setitem(globals(), "LENGTHS", np.array([0, 5, 2], np.int32))
+    base = job("GRU", {}, True)
+    said = list(base.case.inputs)
+    said[4] = np.array([-3, 9, 2], np.int32)
+    want = [a.copy() for a in base.want]
+    want[1][:, 0] = said[5][:, 0]
+    wild = harness.Job("wild", replace(base.case, inputs=tuple(said)), base.model, want)
+    failures = harness.run([wild], 1, False, tmp_path)
     assert not failures, "\n".join(failures)
