@@ -48,6 +48,23 @@ def signature(program: Program) -> str:
     return "\n".join(" *   " + _inside(line) for line in lines) or " *   no inputs or outputs"
 
 
+def halfway(program: Program) -> str:
+    """The statuses with which a run can end when some results are written, "" without any."""
+    return ", ".join(sorted(_statuses(program)))
+
+
+def _statuses(program: Program) -> set[str]:
+    found = set()
+    for call in program.calls:
+        if call.bodies:
+            found |= {s for body in call.bodies for s in _statuses(body.program)}
+        elif call.status and call.backend != "c":
+            found.add("AOT_VENDOR")
+        elif call.status:
+            found.add("AOT_TOO_LONG" if call.kernel.startswith("aot_text") else "AOT_BAD_SHAPE")
+    return found
+
+
 def _inside(text: str) -> str:
     return ctext.comment(text)[3:-3]
 

@@ -46,6 +46,8 @@ ABI = 1
 #: costs nothing: kernels keep sizes in locals). Where a user compiles without the flag, accesses of
 #: different types still never meet in one function, because every kernel is called, not inlined.
 CFLAGS = ("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
+#: Behind a user's own CFLAGS, which stay: with -ffast-math NaN and infinities would be lost.
+_EXACT = "-fno-fast-math"
 #: Bytes of stack of NAME_run and the functions between it and a kernel; a frame at least.
 _CALLERS, _LEAST_FRAME = 256, 64
 PRIVATE = ("aot_check.h", "aot_ffi.h", "aot_trace.h")
@@ -235,7 +237,7 @@ def _values(
     name = program.name
     sources = [f"src/{name}.c", f"src/{name}_run.c"]
     contract = "off" if options.accuracy == "strict" else "fast"
-    flags = (*CFLAGS, f"-ffp-contract={contract}", *target.cflags)
+    flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *target.cflags)
     if target.board:
         flags += board.FLAGS
     ins, outs = interface.inputs(program), interface.outputs(program)
@@ -250,6 +252,7 @@ def _values(
         "vlen": target.vlen,
         "magic": _magic(program),
         "signature": interface.signature(program),
+        "halfway": interface.halfway(program),
         "owner": name,
         "arena_bytes": plan.arena_bytes,
         "portable_bytes": portable_bytes(plan, twins),

@@ -176,7 +176,7 @@ if(AOT_WEIGHTS_C)
   list(APPEND {sources} "${{weights_c}}")
 else()
   list(APPEND {sources} src/{blob}_weights.c)
-  set_source_files_properties(src/{blob}_weights.c PROPERTIES
+  set_source_files_properties(src/{blob}_weights.c PROPERTIES COMPILE_OPTIONS -fno-lto
     OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{blob}_weights.bin")
 endif()
 """

@@ -136,6 +136,19 @@ def test_weights_of_a_retrained_model_fit(lib: Library, tmp_path: Path) -> None:
     assert status == L.OK and np.allclose(y, 4 * WANT, rtol=1e-4, atol=1e-5)
 
 
+def test_a_file_in_the_arena(lib: Library, file: np.ndarray) -> None:
+    """Runs would write over it."""
+    context = lib.context()
+    arena = aligned(4096 + file.nbytes)
+    for place, status in ((0, L.OVERLAP), (64, L.OVERLAP), (4096, L.OK)):
+        assert lib.init(context, arena) == L.OK
+        inside = arena[place : place + file.nbytes]
+        inside[:] = file
+        assert give(lib, context, inside) == status
+    status, y = run(lib, context)
+    assert status == L.OK and close(y)
+
+
 def test_two_contexts_have_their_own(lib: Library, file: np.ndarray) -> None:
     first, second = ready(lib), ready(lib)
     assert give(lib, first, file) == L.OK
@@ -148,6 +161,11 @@ def test_entries_without_a_context(lib: Library, file: np.ndarray) -> None:
     assert lib.c.tvmgen_net_run(ins, outs) == L.NO_WEIGHTS and (y == 7).all()
     assert give(lib, None, file) == L.OK
     assert lib.c.tvmgen_net_run(ins, outs) == L.OK and close(y)
+    context = lib.context()
+    assert lib.init(context) == L.OK
+    assert give(lib, None, file) == L.BUSY  # with the built-in arena
+    lib.shutdown(context)
+    assert give(lib, None, file) == L.OK
 
 
 def test_runner_python_and_the_library_itself(out: Path) -> None:
