@@ -4,12 +4,12 @@
     python benchmarks/stack.py [--check|--update|--missing] [--only OPERATOR]… [TARGET …]
 
 Compiles every call of the operators' declared cases, under the options that choose other kernels,
-of ONNX's node tests, and of the real models in the folder AOT_TEST_MODELS, with the optimisation a
-bundle has: once with parameters that the function is told, once with such as it knows. Without a
-target: all, as many compilers as there are. `--update` raises rows and adds new ones, `--missing`
-only looks at kernels that have no row, the default writes the table anew; `--check` writes nothing
-and exits 1 if a call takes more than the table says, or has no row. `--only` looks at the declared
-cases of an operator.
+of ONNX's node tests, of the example's models and those in the folder AOT_TEST_MODELS, with the
+optimisation a bundle has: once with parameters that the function is told, once with such as it
+knows. Without a target: all, as many compilers as there are. `--update` raises rows and adds new
+ones, `--missing` only looks at kernels that have no row, the default writes the table anew;
+`--check` writes nothing and exits 1 if a call takes more than the table says, or has no row.
+`--only` looks at the declared cases of an operator.
 """
 
 from __future__ import annotations
@@ -64,7 +64,11 @@ LARGEST = 4_000_000
 
 
 def real_models(options: Options) -> Iterator[stack_calls.Lowerable]:
-    """Those of the folder that the environment names; integer ones in both arithmetics."""
+    """The example's, and those of the folder that the environment names; integer ones in both
+    arithmetics."""
+    for path in sorted((ROOT / "examples" / "digits").glob("*.onnx")):
+        loaded, partition = partition_model(path, options)
+        yield stack_calls.Lowerable(path.stem, loaded.graph, partition, real=True)
     if not (folder := os.environ.get("AOT_TEST_MODELS")):
         return
     from corpus_models import CORPUS, QUANTISED, corpus
