@@ -397,7 +397,7 @@ def _complaint(stdout: str, stderr: str) -> str:
 
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """A JSON object that aotc wrote earlier; AotError if it is missing or damaged."""
-    if not path.is_file():
+    if not os.path.isfile(path):  # False for names that no file can have
         raise BuildError(f"no {what} here: {path}", hint="aotc MODEL -o OUT first")
     value = textfile.read_json(path, what)
     if not isinstance(value, dict):

@@ -58,6 +58,11 @@ def _reading(path: Path) -> Iterator[None]:
         raise AotError(f"cannot read {path}: {why}") from error
 
 
+def same_file(a: Path, b: Path) -> bool:
+    """Whether both names lead to one file that is there."""
+    return os.path.exists(a) and os.path.exists(b) and os.path.samefile(a, b)
+
+
 def write_npz(path: Path, arrays: Mapping[str, Array]) -> None:
     """Write arrays under any key (also those that are Python keywords); same arrays, same bytes."""
     buffer = io.BytesIO()

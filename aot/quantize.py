@@ -92,11 +92,12 @@ def quantize(
     `calibrate` is an .npz with the keys NAME, s<k>/NAME or s<k>_in<i>; an array with more rows than
     an input has is one sample per row. Raises AotError naming file, key or node.
     """
-    from aot.npz import write_bytes
+    from aot.npz import same_file, write_bytes
 
     _check_tool()
-    if output.exists() and output.samefile(model):
-        raise UsageError(f"-o {output} is the model itself")
+    for file, what in ((model, "model"), (calibrate, "calibration data")):
+        if same_file(output, file):
+            raise UsageError(f"-o {output} is the {what} itself")
     progress("load")
     source = _read(model)
     feeds = read_calibration(calibrate, source)

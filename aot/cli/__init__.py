@@ -11,6 +11,7 @@ import io
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Sequence
 
 from aot.errors import AotError, InternalError, UsageError, clip
@@ -26,6 +27,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
         _end_tidily()
+        if os.environ.get("AOTC_DEBUG") != "1":
+            warnings.simplefilter("ignore")  # NumPy's and others' are no messages of ours
     defer_symbolic()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name must not fail for want of a character
@@ -43,6 +46,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno in (errno.EPIPE, errno.ENOSPC):
             return _unwritable(error)
+        if error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            return _fail(f"{error.strerror}: {error.filename}", 1)
         return _unexpected(f"internal error: {type(error).__name__}: {error}", error)
     except KeyboardInterrupt:  # also by SIGTERM and SIGHUP
         return _fail("interrupted", 1)

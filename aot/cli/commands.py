@@ -147,11 +147,12 @@ def _tune(a: argparse.Namespace) -> int:
 
 def _partition(a: argparse.Namespace) -> int:
     from aot.budget import check_backends
+    from aot.npz import same_file
     from aot.partition.serialise import save, serialise
     from aot.pipeline import partition_model
 
     options, output = options_of(a), Path(a.output)
-    if output.exists() and Path(a.model).exists() and output.samefile(a.model):
+    if same_file(output, Path(a.model)):
         raise UsageError(f"-o {output} is the model itself", hint="give the new file another name")
     with Staged(a.verbose, a.quiet) as progress:
         # onnxruntime computes an Attention only where its mask has a row for every query.

@@ -19,6 +19,7 @@ from aot.cli.values import (
     keep,
     names,
     state,
+    tolerance,
 )
 from aot.errors import UsageError
 from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
@@ -316,8 +317,10 @@ def _verify(p: Parser) -> None:
         help="compare what leaves each region with portable C in the vendor's place",
     )
     p.add_argument("--model", metavar="M", help="the model (remembered in OUT/aotc.json)")
-    p.add_argument("--rtol", metavar="R", type=float, help="relative tolerance")
-    p.add_argument("--atol-of-max", metavar="A", type=float, help="tolerance relative to max|ref|")
+    p.add_argument("--rtol", metavar="R", type=tolerance, help="relative tolerance")
+    p.add_argument(
+        "--atol-of-max", metavar="A", type=tolerance, help="tolerance relative to max|ref|"
+    )
     p.add_argument("--max-lsb", metavar="N", type=count, help="largest difference of integers")
 
 

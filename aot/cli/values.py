@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from argparse import ArgumentTypeError
 from pathlib import Path
@@ -125,6 +126,15 @@ def budget(text: str) -> int:
         raise ArgumentTypeError(error.what) from error
     if value == 0:
         raise ArgumentTypeError("a budget of 0 bytes holds nothing")
+    return value
+
+
+def tolerance(text: str) -> float:
+    """A finite number that is not negative: with NaN everything would pass."""
+    plain = re.fullmatch(r"([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?", text, re.I | re.A)
+    value = float(text) if plain else math.nan
+    if not math.isfinite(value):
+        raise ArgumentTypeError(f"{text!r} is not a tolerance")
     return value
 
 

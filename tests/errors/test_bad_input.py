@@ -310,6 +310,56 @@ def test_out_of_somebody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert snapshot(out) == {"bundle": None, "bundle/precious": b"mine"}
 
 
+@pytest.mark.parametrize("option", ["--rtol", "--atol-of-max"])
+@pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400", "1_0", "", ".", "x"])
+def test_tolerances_that_let_everything_pass(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", "out", f"{option}={value}"]) == 2
+    assert f"argument {option}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "?", "--inputs", "x"],
+        ["verify", "?"],
+        ["bench", "?"],
+        ["size", "?"],
+        ["report", "?", "-o", "r"],
+        ["disasm", "?"],
+        ["inspect", "?"],
+        ["explain", "?"],
+        ["partition", "?", "-o", "p.onnx"],
+        ["partition", "model.onnx", "-o", "?"],
+        ["quantize", "model.onnx", "--calibrate", "?", "-o", "q.onnx"],
+        ["quantize", "model.onnx", "--calibrate", "c.npz", "-o", "?"],
+        ["quantize", "model.onnx", "--calibrate", "c.npz", "-o", "c.npz"],
+        ["model.onnx", "-o", "out", "--test-data", "?"],
+        ["model.onnx", "-o", "out", "--target", "?.toml"],
+        ["model.onnx", "-o", "out", "--regions", "?"],
+    ],
+)
+def test_names_that_no_file_can_have(
+    words: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    save(tiny(), tmp_path)
+    np.savez(tmp_path / "c.npz", x=np.ones((2, 3), np.float32))
+    before = snapshot(tmp_path)
+    for name in ("n" * 5000, "circle"):
+        if name == "circle":
+            (tmp_path / name).symlink_to(name)
+            before = snapshot(tmp_path)
+        assert main([w.replace("?", name) for w in words]) in (1, 2), name
+        message = capsys.readouterr().err
+        assert message.startswith("aotc: ") and "internal error" not in message, message
+        assert snapshot(tmp_path) == before
+
+
 @pytest.mark.parametrize("command", ["run", "verify", "bench", "size"])
 def test_commands_before_compile_and_before_build(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
