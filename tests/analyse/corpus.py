@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import onnx
 from onnx import compose, helper
@@ -23,7 +22,7 @@ from harness import collect  # noqa: E402
 
 from analyse.networks import NETWORKS, network  # noqa: E402
 from aot.emit_c.write import write_bundle  # noqa: E402
-from aot.options import Options  # noqa: E402
+from aot.options import Accuracy, Options, Requant  # noqa: E402
 from aot.pipeline import compile_model  # noqa: E402
 
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
@@ -31,7 +30,14 @@ DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
 FIRST, PARTS = 1, 10
 #: Their kernels differ with the instruction set: analysed for every one that has its own.
 BOARDS = ("cortex-m4", "cortex-m55", "rv32imac")
-INTEGER = ("qconv", "qconv_add", "qconv_sum", "qdense", "qdense_sum", "qadd", "qmul", "qsoftmax")
+INTEGER = (
+    *("qconv", "qconv_add", "qconv_sum", "qconv_act", "qdense", "qdense_sum", "qdense_act"),
+    *("qadd", "qmul", "qsoftmax"),
+)
+
+
+#: Networks that bring no file of their own to what is emitted: only their calls of kernels.
+JOINED = ("control", "blocks", "shorts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +47,15 @@ class Unit:
     name: str
     model: onnx.ModelProto
     target: str
-    accuracy: Literal["strict", "normal", "fast"] = "normal"
+    accuracy: Accuracy = "normal"
     joined: bool = False
+    requant: Requant = "onnx"
 
     def emit(self, folder: Path) -> Path:
         """Write the bundle; its folder."""
-        options = Options(name=self.name, target=self.target, accuracy=self.accuracy)
+        options = Options(
+            name=self.name, target=self.target, accuracy=self.accuracy, requant=self.requant
+        )
         place = folder / self.name
         shutil.rmtree(place, ignore_errors=True)
         write_bundle(compile_model(self.model, options).files, place)
@@ -93,7 +102,7 @@ def units() -> Iterator[Unit]:
     """What is analysed, in a fixed order."""
     yield Unit("digits", onnx.load(DIGITS), "x86-64-v3")
     for name in NETWORKS:
-        yield Unit(name, network(name), "x86-64-v3", joined=name in ("control", "blocks"))
+        yield Unit(name, network(name), "x86-64-v3", joined=name in JOINED)
     for accuracy in ("strict", "fast"):
         yield Unit(f"blocks_{accuracy}", network("blocks"), "x86-64", accuracy, joined=True)
     by_name = cases()
@@ -101,6 +110,10 @@ def units() -> Iterator[Unit]:
     for i in range(PARTS):
         share = every[len(every) * i // PARTS : len(every) * (i + 1) // PARTS]
         yield Unit(f"part{i}", join(share), "x86-64-v3", joined=True)
+    fixed = join([network("codes"), network("shorts")])
+    for target in ("x86-64-v3", "cortex-m4"):
+        name = f"tflite_{target.replace('-', '_')}"
+        yield Unit(name, fixed, target, joined=True, requant="tflite")
     integer = [m for name in by_name if name in INTEGER for m in by_name[name]]
     for target in BOARDS:
         yield Unit(f"codes_{target.replace('-', '_')}", network("codes"), target)

@@ -102,8 +102,17 @@ codes (uint8[1, 8, 8, 8] x) => (float[1, 6] y, float[1, 16, 4, 4] z, uint8[1, 16
 }}
 """
 
+SHORTS = f"""
+shorts (int16[4, 10] x) => (int16[4, 10] y_q) {{
+  x_s = Constant <value = float {{0.0003}}> ()
+  x_z = Constant <value = int16 {{0}}> ()
+  f = DequantizeLinear (x, x_s, x_z)
+  s = Softmax (f){codes("y", "s", 2.0**-15, "int16", 0)}
+}}
+"""
+
 #: By name. `CODES` is also compiled for every instruction set that integer kernels know.
-NETWORKS = {"control": CONTROL, "data": DATA, "blocks": BLOCKS, "codes": CODES}
+NETWORKS = {"control": CONTROL, "data": DATA, "blocks": BLOCKS, "codes": CODES, "shorts": SHORTS}
 
 
 def network(name: str) -> onnx.ModelProto:

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -145,12 +146,13 @@ def place(bundle: Path, path: str) -> str:
     except ValueError:
         return f"outside/{full.name}"
     name = parts[-1]
-    for folder in ("kernels", "src", "include/aot", "ports", "ports/host", "ports/board"):
+    port = "ports/board" if "board" in parts else "ports/host"  # which have files of one name
+    for folder in ("kernels", "src", "include/aot", "ports", port):
         if (RUNTIME / folder / name).is_file():
             return f"{folder}/{name}"
-    port = bundle / "board" / name  # of one family of cores
+    copy = bundle / "board" / name  # of one family of cores
     for own in sorted((RUNTIME / "ports").glob(f"*/{name}")):
-        if port.is_file() and port.read_bytes() == own.read_bytes():
+        if copy.is_file() and copy.read_bytes() == own.read_bytes():
             return own.relative_to(RUNTIME).as_posix()
     stem = bundle.parent.name
     return f"emitted/{name.replace(stem + '_', '').replace(stem, 'model')}"
@@ -182,7 +184,12 @@ class Text:
         macros = [f"-D{m}" for m in ("__GNUC__=12", *self.macros)]
         command = ["cppcheck", "-q", *CPPCHECK.split(), *macros, *self.flags]
         command += ["--template={id}\t{file}\t{line}\t{message}", self.path]
-        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        # Else a list of one name for all files of a folder: two processes lose 2.3, 2.4 and 2.5.
+        with tempfile.TemporaryDirectory() as notes:
+            command.append(f"--cppcheck-build-dir={notes}")
+            done = subprocess.run(
+                command, cwd=self.folder, capture_output=True, text=True, check=False
+            )
         found = []
         for line in done.stderr.splitlines():
             match = _CPPCHECK.match(line)

@@ -217,7 +217,7 @@ static void option(const char *name, const char *text, request *r) {
         if (length(text) >= r->bytes) {
             die(2, "path too long: ", text);
         }
-        strcpy((char *)r->data, text);
+        (void)strcpy((char *)r->data, text);
 #endif
     } else {
         r->value = (uint32_t)value;

@@ -16,7 +16,7 @@ static char *decimal(char *at, uint32_t number_) {
         *--c = (char)('0' + number_ % 10);
         number_ /= 10;
     } while (number_ != 0);
-    strcpy(at, c);
+    (void)strcpy(at, c);
     return at + length(at);
 }
 
@@ -58,7 +58,7 @@ static void dump(void *user, int32_t call, int32_t k, const char *name, const vo
     end = decimal(file, (uint32_t)call);
     *end++ = '_';
     end = decimal(end, (uint32_t)k);
-    strcpy(end, ".bin");
+    (void)strcpy(end, ".bin");
     write_file(path, data, bytes, 0);
     put_back(file, end, data, bytes);
     (void)decimal(digits, (uint32_t)call);
@@ -96,9 +96,9 @@ static void traced(void) {
     (void)look(&r);
     list = (intptr_t)setting('p', 0);
     if (r.found) {
-        strcat(path, "/");
+        (void)strcat(path, "/");
         folder = length(path);
-        strcat(path, "index.jsonl");
+        (void)strcat(path, "index.jsonl");
         list = open_file(path, WRITE_BINARY);
         aot_model_trace_fn = dump;
         aot_model_trace_user = &folder;
