@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +43,31 @@ def test_a_required_rule_has_no_new_sites() -> None:
 
 def test_the_page_is_made_of_what_is_declared() -> None:
     assert judge.PAGE.read_text() == judge.page(judge.read())
+
+
+@pytest.mark.parametrize(
+    ("path", "place"),
+    [
+        ("board/runner.c", "ports/board/runner.c"),
+        ("host/runner.c", "ports/host/runner.c"),
+        ("src/kernels/aot_pad.h", "kernels/aot_pad.h"),
+        ("src/net_run.c", "emitted/run.c"),
+        ("/usr/include/math.h", "outside/math.h"),
+    ],
+)
+def test_a_place_says_where_a_file_comes_from(path: str, place: str, tmp_path: Path) -> None:
+    assert tools.place(tmp_path / "net" / "bundle", path) == place
+
+
+def test_two_checks_of_a_folder_at_once_keep_their_findings() -> None:
+    if not os.environ.get("AOT_FULL") or shutil.which("cppcheck") is None:
+        pytest.skip("needs AOT_FULL and cppcheck")
+    names = ["aot_ffi.h", "aot_trace.h", "aot_check.h"]
+    texts = [tools.Text(tools.RUNTIME / "src", n, (), ("-I../include",)) for n in names]
+    alone = [text.check() for text in texts]
+    with ThreadPoolExecutor(len(texts)) as pool:
+        assert list(pool.map(tools.Text.check, texts)) == alone
+    assert {"2.3", "2.4", "2.5"} <= {f.rule for found in alone for f in found}
 
 
 @pytest.fixture(scope="module", params=["control", "data"])
