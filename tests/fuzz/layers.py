@@ -342,11 +342,14 @@ def grid_sample(d: Draft) -> None:
     x = d.floats((4,))
     n = d.shape(x)[0]
     grid = np.clip(d.array([n, d.upto(1, 4), d.upto(1, 4), 2], np.float32) * 0.6, -1.3, 1.3)
+    mode, padding = d.word("linear nearest cubic"), d.word("zeros border reflection")
+    if mode == "cubic" and padding == "border":  # one moves places outside to the border first
+        grid = np.clip(grid, -0.95, 0.95)
     d.add(
         "GridSample",
         [x, d.feed(grid.astype(d.dtype))],
-        mode=d.word("linear nearest cubic"),
-        padding_mode=d.word("zeros border reflection"),
+        mode=mode,
+        padding_mode=padding,
         align_corners=d.upto(0, 1),
     )
 
