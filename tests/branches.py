@@ -117,16 +117,34 @@ def functions(folder: Path) -> Iterator[dict[str, Any]]:
             yield from json.loads(done.stdout)["data"][0]["functions"]
 
 
-def names() -> dict[str, str]:
-    """File name → path in runtime_c; what bundles hold are copies with the same name."""
-    paths = sorted(p for p in RUNTIME.rglob("*") if p.suffix in (".c", ".h"))
-    host = [p for p in paths if not {"board", "cortex_m", "riscv"} & set(p.parts)]
-    return {p.name: p.relative_to(RUNTIME).as_posix() for p in host}
+#: Folders of runtime_c that no compiler of this machine's own gets.
+ELSEWHERE = {"board", "cortex_m", "riscv"}
 
 
-def add(taken: Taken, function: dict[str, Any], known: dict[str, str]) -> None:
+class Sources:
+    """Which file of runtime_c a compiled one is: bundles hold copies with the same name."""
+
+    def __init__(self) -> None:
+        paths = sorted(p for p in RUNTIME.rglob("*") if p.suffix in (".c", ".h"))
+        self.here = [p for p in paths if not ELSEWHERE & set(p.parts)]
+        self.found: dict[str, str | None] = {}
+
+    def path(self, file: str) -> str | None:
+        """A path in runtime_c; None for the rest of bundles, or a text that is another now."""
+        if file not in self.found:
+            named = [p for p in self.here if p.name == Path(file).name]
+            copy = Path(file)
+            same = [p for p in named if not copy.exists() or p.read_bytes() == copy.read_bytes()]
+            self.found[file] = same[0].relative_to(RUNTIME).as_posix() if same else None
+        return self.found[file]
+
+    def names(self) -> set[str]:
+        return {p.relative_to(RUNTIME).as_posix() for p in self.here}
+
+
+def add(taken: Taken, function: dict[str, Any], sources: Sources) -> None:
     """Add one function of one program."""
-    files = [known.get(Path(f).name) for f in function["filenames"]]
+    files = [sources.path(f) for f in function["filenames"]]
     for path in files:
         if path is not None:
             taken.setdefault(path, {})  # seen, though it may have no branches
@@ -139,7 +157,7 @@ def add(taken: Taken, function: dict[str, Any], known: dict[str, str]) -> None:
             taken[path][key] = taken[path].get(key, False) or count > 0
 
 
-def report(taken: Taken, known: dict[str, str], missing: bool) -> float:
+def report(taken: Taken, sources: Sources, missing: bool) -> float:
     """Print the table; percent of all branches."""
     for path in sorted(taken):
         each = taken[path]
@@ -149,7 +167,7 @@ def report(taken: Taken, known: dict[str, str], missing: bool) -> float:
         if missing:
             for key in sorted(k for k, v in each.items() if not v):
                 print(f"           {path}:{key[0]}:{key[1]} never {key[4]}: {source(path, key)}")
-    print("not compiled here:", ", ".join(sorted(set(known.values()) - set(taken))) or "none")
+    print("not compiled here:", ", ".join(sorted(sources.names() - set(taken))) or "none")
     hit = sum(sum(each.values()) for each in taken.values())
     total = sum(len(each) for each in taken.values())
     share = 100 * hit / total if total else 0.0
@@ -175,11 +193,11 @@ def main() -> int:
     folder = Path(args.keep or tempfile.mkdtemp())
     folder.mkdir(parents=True, exist_ok=True)
     status = 0 if args.again else run([*(args.tests or TESTS), *more], folder)
-    known = names()
+    sources = Sources()
     taken: Taken = defaultdict(dict)
     for function in functions(folder):
-        add(taken, function, known)
-    share = report(taken, known, args.missing)
+        add(taken, function, sources)
+    share = report(taken, sources, args.missing)
     if not args.keep:
         shutil.rmtree(folder)
     return status or (0 if share >= args.least else 1)

@@ -45,7 +45,7 @@ from aot.vendor.backend import Pattern  # noqa: E402
 
 FLAGS = {1: [], 4: [], 8: ["-mavx2", "-mfma"], 16: ["-mavx512f", "-mavx512dq", "-mfma"]}
 WARN = "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror"
-SANITIZE = ["-fsanitize=address,undefined", "-fsanitize=float-cast-overflow"]
+SANITIZE = ("-O1", "-fsanitize=address,undefined", "-fsanitize=float-cast-overflow")
 BATCH = 100
 
 
@@ -314,14 +314,20 @@ def batch_text(jobs: list[Job]) -> str:
     return "\n".join(lines)
 
 
-def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -> None:
+def run_batch(
+    jobs: list[Job],
+    vlen: int,
+    folder: Path,
+    compiler: str = "gcc",
+    options: Sequence[str] = SANITIZE,
+) -> None:
     """Build and run one batch; each job's error says what was wrong."""
     text = batch_text(jobs)
     stem = folder / hashlib.sha256(text.encode()).hexdigest()[:16]
     source = stem.with_suffix(".c")
     source.write_text(text)
     built = subprocess.run(
-        [compiler, *WARN.split(), "-O1", *SANITIZE, *FLAGS[vlen]]
+        [compiler, *WARN.split(), *options, *FLAGS[vlen]]
         + ["-fno-sanitize-recover=all", "-ffp-contract=off", "-D_POSIX_C_SOURCE=200112L"]
         + [f"-DAOT_VLEN={vlen}", f"-I{ROOT}/runtime_c/include", f"-I{ROOT}/runtime_c/kernels"]
         + [str(source), "-o", str(stem), "-lm"],
@@ -330,7 +336,9 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
         check=False,
     )
     if built.returncode:
-        split_or_blame(jobs, vlen, folder, compiler, "build: " + first_errors(built.stderr))
+        split_or_blame(
+            jobs, vlen, folder, compiler, options, "build: " + first_errors(built.stderr)
+        )
         return
     (folder / "in.bin").write_bytes(b"".join(input_bytes(j) for j in jobs))
     ran = subprocess.run(
@@ -341,7 +349,8 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
         env={**os.environ, "ASAN_OPTIONS": "detect_leaks=0"},
     )
     if ran.returncode:
-        split_or_blame(jobs, vlen, folder, compiler, "run: " + first_errors(ran.stderr))
+        why = "run: " + first_errors(ran.stderr)
+        split_or_blame(jobs, vlen, folder, compiler, options, why)
         return
     data = (folder / "out.bin").read_bytes()
     at = 0
@@ -355,14 +364,16 @@ def run_batch(jobs: list[Job], vlen: int, folder: Path, compiler: str = "gcc") -
     assert at == len(data)
 
 
-def split_or_blame(jobs: list[Job], vlen: int, folder: Path, compiler: str, why: str) -> None:
+def split_or_blame(
+    jobs: list[Job], vlen: int, folder: Path, compiler: str, options: Sequence[str], why: str
+) -> None:
     """Halve a batch that does not build or run until the culprit is alone."""
     if len(jobs) == 1:
         jobs[0].error = why
         return
     half = len(jobs) // 2
     for part in (jobs[:half], jobs[half:]):
-        run_batch(part, vlen, folder, compiler)
+        run_batch(part, vlen, folder, compiler, options)
 
 
 def first_errors(text: str) -> str:
@@ -416,13 +427,23 @@ def difference(got: np.ndarray, want: np.ndarray, case: Case) -> str:
     return f"{where}: {got[where]!r}, expected {want[where]!r}; {int(bad.sum())} of {bad.size}"
 
 
-def run(jobs: list[Job], vlen: int, block: bool, folder: Path, compiler: str = "gcc") -> list[str]:
-    """Compile and run copies of `jobs`; the failures, one line each."""
+def run(
+    jobs: list[Job],
+    vlen: int,
+    block: bool,
+    folder: Path,
+    compiler: str = "gcc",
+    kernels: set[str] | None = None,
+    options: Sequence[str] = SANITIZE,
+) -> list[str]:
+    """Compile and run copies of `jobs`; the failures, one line each. `kernels` gets their calls."""
     own = [replace(j, program=None) for j in jobs]
     compile_jobs(own, vlen, block)
     ready = [j for j in own if j.program is not None and not j.error]
+    if kernels is not None:
+        kernels.update(c.kernel for j in ready for c in j.program.every_call() if not c.bodies)
     for i in range(0, len(ready), BATCH):
-        run_batch(ready[i : i + BATCH], vlen, folder, compiler)
+        run_batch(ready[i : i + BATCH], vlen, folder, compiler, options)
     return [f"{j.label}: {j.error}" for j in own if j.error]
 
 
