@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 
@@ -60,14 +61,27 @@ def numbers() -> list[Any]:
     found += [node("Cast", ODD, to=t, saturate=s) for t in eight for s in (0, 1)]
     with np.errstate(over="ignore"):
         found.append(node("Cast", ODD.astype(np.float16), to=P.FLOAT8E4M3FN))
+        found.append(node("Cast", ODD.astype(ml_dtypes.bfloat16), to=P.FLOAT8E5M2))
     for t in eight:
         every = np.arange(256, dtype=np.uint8).view(onnx.helper.tensor_dtype_to_np_dtype(t))
-        found += [node("Cast", every, to=to) for to in (P.FLOAT, P.FLOAT16)]
+        found += [node("Cast", every, to=to) for to in (P.FLOAT, P.FLOAT16, P.BFLOAT16)]
     ties = np.array([0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0, 6.5, 0.0, 0.3], np.float32)
-    found.append(node("Cast", np.concatenate([ties, -ties]), to=P.FLOAT4E2M1))
-    powers = np.array([1, 1.5, 3, 2.9, 3.3e38, 5.9e-39, 1.2e-38, INF, NAN, 4.6e-39], np.float32)
+    ties = np.concatenate([ties, -ties, np.array([NAN], np.float32)])
+    found.append(node("Cast", ties, to=P.FLOAT4E2M1))
+    powers = np.array([1, 1.5, 3, 2.9, 3.3e38, 5.9e-39, 2.0**-127, INF, NAN, 4.6e-39], np.float32)
     for way in ("up", "down", "nearest"):
         found += [node("Cast", powers, to=P.FLOAT8E8M0, round_mode=way, saturate=s) for s in (0, 1)]
+    far = np.array([1e10, 3e12, 1e20, 1e30, 5e8, 7e9, 1e37, 123456789.0], np.float32)
+    found += [node(op, np.concatenate([far, -far])) for op in ("Sin", "Cos")]
+    ends = np.array([[1, INF, 2], [-INF, -INF, -INF], [NAN, 0, 1]])
+    want = np.array([INF, -INF, NAN])
+    found.append(node("ReduceLogSumExp", ends, ints(1), const=(1,), keepdims=0, want=(want,)))
+    scale, zero = np.array(0.5, np.float32), np.array(3, np.int8)
+    codes = np.array([3, 5, 127, -128], np.int8)
+    x = np.array([NAN, 1, INF, -INF], np.float32)
+    found.append(node("QuantizeLinear", x, scale, zero, const=(1, 2), want=(codes,)))
+    nothing = np.zeros((2, 0), np.float32)
+    found.append(node("Hardmax", nothing, want=(nothing,)))
     base, power = np.meshgrid(ints(-3, -1, 0, 1, 2), ints(-3, -2, -1))
     want = np.where(base == 1, 1, np.where(base == -1, np.where(power % 2, -1, 1), 0))
     found.append(node("Pow", base, power, want=(want,)))
@@ -81,9 +95,14 @@ def numbers() -> list[Any]:
 
 def wild() -> list[Any]:
     """Indices, lengths and counts that a run can say and ONNX does not define."""
+    found: list[Any] = []
     x = f32(5, 4, 3)
     clipped = np.stack([x[:, 0], x[::-1, 1], x[:, 2], x[:, 3]], 1)
-    found = [node("ReverseSequence", x, ints(-2, 9, 1, 0), want=(clipped,))]
+    data, update = f32(4), f32(3)
+    kept = data.copy()
+    kept[1] = update[1]
+    found.append(node("ScatterElements", data, ints(-9, 1, 7), update, want=(kept,)))
+    found += [node("ReverseSequence", x, ints(-2, 9, 1, 0), want=(clipped,))]
     hot = np.array([1.5, NAN, 1e10, -1e10, -1.0], np.float32)
     expected = np.zeros((5, 3), np.float32)
     expected[0, 1] = expected[4, 2] = 1
@@ -115,6 +134,33 @@ def wild() -> list[Any]:
         with np.errstate(invalid="ignore"):
             want.at(result, place, updates)
         found.append(node("ScatterElements", data, place, updates, reduction=way, want=(result,)))
+    return found
+
+
+def chosen() -> list[Any]:
+    """NonMaxSuppression of boxes without an area, without an end, without a score."""
+    small, large = [0, 0, 1e-25, 1e-25], [0, 0, 1e30, 1e30]
+    found = []
+    for boxes, scores, most, rows in (
+        ([small, [0, 0, 1, 1]], [0.9, 0.8], 5, [0, 1]),
+        ([large, large], [0.8, 0.9], 5, [1, 0]),
+        ([[0, 0, 1, 1], [2, 2, 3, 3], [4, 4, 5, 5]], [NAN, 0.5, NAN], 5, [1, 0, 2]),
+        ([[0, 0, 1, 1]], [0.5], -3, []),
+    ):
+        b, s = np.array([boxes], np.float32), np.array([[scores]], np.float32)
+        want = np.array([[0, 0, r] for r in rows], np.int64).reshape(-1, 3)
+        overlap = np.array([0.5], np.float32)
+        found.append(node("NonMaxSuppression", b, s, ints(most), overlap, want=(want,)))
+    return found
+
+
+def codes() -> list[Any]:
+    """Integer products and windows that are empty or leave the image."""
+    x = RNG.integers(0, 255, (1, 2, 3, 4, 5), np.uint8)
+    w = RNG.integers(-9, 9, (3, 2, 3, 2, 3), np.int8)
+    found = [node("ConvInteger", x, w, np.uint8(7), const=(1,), pads=[1, 1, 0, 2, 1, 2])]
+    left, right = np.zeros((0, 2, 3), np.uint8), np.ones((3, 4), np.uint8)
+    found.append(node("MatMulInteger", left, right, want=(np.zeros((0, 2, 4), np.int32),)))
     return found
 
 
@@ -152,6 +198,9 @@ def layers() -> list[Any]:
     grid = RNG.uniform(-1.7, 1.7, (1, 3, 4, 5, 3)).astype(np.float32)
     for mode in ("linear", "nearest"):
         found.append(node("GridSample", f32(1, 2, 3, 4, 5), grid, mode=mode))
+    ties = np.array([-1, -2 / 3, 0, 2 / 3, 1], np.float32)
+    between = np.stack(np.meshgrid(ties, ties), -1)[None]
+    found.append(node("GridSample", f32(1, 1, 4, 4), between, mode="nearest", align_corners=1))
     flat = RNG.uniform(-3, 3, (1, 2, 6, 2)).astype(np.float32)
     more = {"padding_mode": "reflection", "align_corners": 1, "mode": "linear"}
     same = np.full((1, 1, 2, 6), 0.75, np.float32)
@@ -172,6 +221,10 @@ def attended() -> list[Any]:
     found.append(node("Attention", f32(1, 4, 70, 8), f32(1, 2, 40, 8), f32(1, 2, 40, 16)))
     for rows in (9, 2):
         few = q[:, :, :rows]
-        lens = ints(0, 4)
-        found.append(node("Attention", few, k, v, None, None, None, lens))
+        found.append(node("Attention", few, k, v, None, None, None, ints(0, 4)))
+        scores = np.exp(few @ k.swapaxes(2, 3) / np.sqrt(np.float32(8)))
+        want = scores / scores.sum(-1, keepdims=True) @ v
+        want[0] = 0
+        lens = ints(-(2**50), 2**50)
+        found.append(node("Attention", few, k, v, None, None, None, lens, want=(want,)))
     return found

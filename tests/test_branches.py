@@ -19,7 +19,19 @@ sys.path.insert(0, str(Path(__file__).parent / "ops"))
 import harness
 from test_vmath import runnable
 
-from branch_cases import NAN, ODD, RNG, attended, f32, layers, node, numbers, wild
+from branch_cases import (
+    NAN,
+    ODD,
+    RNG,
+    attended,
+    chosen,
+    codes,
+    f32,
+    layers,
+    node,
+    numbers,
+    wild,
+)
 from needs import need
 
 
@@ -180,7 +192,7 @@ def filters() -> list[Any]:
 
 
 #: What moves and converts, the same C for every width; what has kernels of vectors.
-SCALAR = (scattered, casts, numbers, wild)
+SCALAR = (scattered, casts, numbers, wild, chosen, codes)
 VECTOR = (elementwise, sampled, products, windows, edges, filters, layers, attended)
 
 
