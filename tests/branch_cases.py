@@ -164,6 +164,22 @@ def codes() -> list[Any]:
     return found
 
 
+def cuts() -> list[Any]:
+    """Slices by numbers that a run says; what has no elements."""
+    x, nothing = f32(7, 2), np.zeros((0, 2), np.float32)
+    found = [node("NonZero", nothing, want=(np.zeros((2, 0), np.int64),))]
+    for data, start, end, step, want in (
+        (x, 1, 5, 0, x[1:5]),
+        (x, 1, 5, -1, nothing),
+        (x, 6, -9, -4, x[6::-4]),
+        (nothing, 3, -9, -1, nothing),
+        (nothing, 0, 9, 1, nothing),
+    ):
+        numbers = ints(start), ints(end), ints(0), ints(step)
+        found.append(node("Slice", data, *numbers, const=(3,), want=(want,)))
+    return found
+
+
 def layers() -> list[Any]:
     """Convolutions of one tap that are no product, groups with infinities, odd windows."""
     found = []

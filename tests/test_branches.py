@@ -26,6 +26,7 @@ from branch_cases import (
     attended,
     chosen,
     codes,
+    cuts,
     f32,
     layers,
     node,
@@ -192,7 +193,7 @@ def filters() -> list[Any]:
 
 
 #: What moves and converts, the same C for every width; what has kernels of vectors.
-SCALAR = (scattered, casts, numbers, wild, chosen, codes)
+SCALAR = (scattered, casts, numbers, wild, chosen, codes, cuts)
 VECTOR = (elementwise, sampled, products, windows, edges, filters, layers, attended)
 
 
