@@ -9,6 +9,7 @@ import pytest
 from test_vmath import runnable
 
 from aot.shapes.nodes import CONTROL, DYNAMIC
+from aot.stack.declare import table
 from needs import need
 
 
@@ -27,8 +28,11 @@ def test_all_cases(vlen: int, block: bool, compiler: str, tmp_path: Path) -> Non
     need(compiler)
     # Types without vector kernels need no second width.
     chosen = [j for j in jobs() if vlen < 8 or harness.has_floats(j)]
-    failures = harness.run(chosen, vlen, block, tmp_path, compiler)
+    kernels: set[str] = set()
+    failures = harness.run(chosen, vlen, block, tmp_path, compiler, kernels)
     assert not failures, "\n".join(failures)
+    bare = sorted(kernels - set(table()["x86_64"]))
+    assert not bare, f"no stack is known of {bare}: python benchmarks/stack.py --missing"
 
 
 def test_a_wrong_result_is_seen() -> None:
