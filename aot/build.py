@@ -382,17 +382,17 @@ def _checked(command: list[str], what: str) -> None:
             os.killpg(started.pid, signal.SIGKILL)
         raise
     if started.returncode != 0:
-        raise BuildError(what + "\n" + _complaint(stdout, stderr))
+        raise BuildError(what, more=_complaint(stdout, stderr))
 
 
-def _complaint(stdout: str, stderr: str) -> str:
+def _complaint(stdout: str, stderr: str) -> list[str]:
     """The lines that say what went wrong: the first errors, else the last lines."""
     lines = [s.rstrip() for s in (stderr + "\n" + stdout).splitlines() if s.strip()]
     cmake = next((i for i, s in enumerate(lines) if s.startswith("CMake Error")), None)
     if cmake is not None:  # CMake wraps what it has to say over the lines that follow
-        return "\n".join("  " + s[:240] for s in lines[cmake : cmake + 8])
+        return ["  " + s[:240] for s in lines[cmake : cmake + 8]]
     errors = [s for s in lines if "error" in s.lower()]
-    return "\n".join("  " + s[:240] for s in (errors[:4] or lines[-4:]))
+    return ["  " + s[:240] for s in (errors[:4] or lines[-4:])]
 
 
 def read_json(path: Path, what: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 MAX_LINES = 8
 MAX_CHARACTERS = 2000
@@ -20,19 +20,25 @@ def one_line(name: str) -> str:
 
 
 class AotError(Exception):
-    """The model, target, environment or comparison is at fault (exit code 1)."""
+    """The model, target, environment or comparison is at fault (exit code 1).
 
-    def __init__(self, what: str, where: str = "", hint: str = "") -> None:
+    Each text is one line whatever names it holds: a newline in a name would let a model add lines
+    of its own, a hint perhaps. `more` are further lines of what happened.
+    """
+
+    def __init__(
+        self, what: str, where: str = "", hint: str = "", more: Sequence[str] = ()
+    ) -> None:
         super().__init__(what)
-        self.what, self.where, self.hint = what, where, hint
+        self.what, self.where, self.hint, self.more = what, where, hint, tuple(more)
 
     def __str__(self) -> str:
-        lines = [self.what]
+        lines = [self.what, *self.more]
         if self.where:
             lines.append(f"  in {self.where}")
         if self.hint:
             lines.append(f"  hint: {self.hint}")
-        return printable("\n".join(lines))
+        return "\n".join(map(one_line, lines))
 
 
 class ModelError(AotError):
@@ -77,9 +83,9 @@ def raise_all(errors: Iterable[AotError]) -> None:
         raise first
     others = [e.what for e in found[1:]]
     shown = others[:3]
-    more = f"; and {len(others) - len(shown)} more" if len(others) > len(shown) else ""
-    what = first.what + "".join(f"\n{w}" for w in shown) + more
-    raise type(first)(what, first.where, first.hint)
+    if len(others) > len(shown):
+        shown[-1] += f"; and {len(others) - len(shown)} more"
+    raise type(first)(first.what, first.where, first.hint, shown)
 
 
 def clip(text: str) -> str:

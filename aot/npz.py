@@ -97,7 +97,7 @@ def write_bytes(path: Path, data: bytes) -> None:
 
 def replace_file(path: Path, data: bytes) -> None:
     """Replace `path`, or the link that is there, by a file with `data` in one step."""
-    if not path.name or path.is_dir():
+    if not path.name or (path.is_dir() and not path.is_symlink()):
         raise AotError(f"cannot write {path}: it is a folder")
     partial = path.with_name(f".aotc-{secrets.token_hex(8)}")
     try:

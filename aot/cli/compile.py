@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.cli.later import BACKENDS, unavailable
-from aot.errors import UsageError, printable
+from aot.errors import UsageError, one_line
 from aot.options import Options
 from aot.progress import Progress
 
@@ -34,7 +34,7 @@ def run(a: argparse.Namespace) -> int:
     seconds = time.process_time() - began
     asked = options.name or Path(a.model).stem
     if compiled.name.endswith("_model") and not asked.endswith("_model") and not a.quiet:
-        note = f"the name {printable(asked)} is reserved: the bundle is called {compiled.name}"
+        note = f"the name {one_line(asked)} is reserved: the bundle is called {compiled.name}"
         print(f"aotc: note: {note}", file=sys.stderr)
     summary = summary_of(compiled, out, seconds)
     if a.json:
@@ -143,6 +143,6 @@ def _text(s: dict[str, Any], configured: bool) -> str:
         f"{memory['arena_bytes']} bytes{best}, constants {memory['constants_bytes']} bytes, "
         f"for {s['cpu']}"
     )
-    out = printable(s["out"])
+    out = one_line(s["out"])
     then = f"cmake --build {out}" if configured else f"wrote {out}/bundle"
     return f"{first}\n{then}"

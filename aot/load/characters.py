@@ -281,7 +281,7 @@ def _regex(s: _Strings, node: ir.Node) -> None:
     try:
         compile_regex(pattern)
     except UnsupportedError as error:
-        raise UnsupportedError(f"{title(node)}: {error}", hint=error.hint) from None
+        raise UnsupportedError(f"{title(node)}: {error.what}", hint=error.hint) from None
     shape = shape_of(node.outputs[0])
     new = s.make(node, "Match", [_in(node)], BOOL, shape, {"pattern": pattern}, TEXT)
     s.give(node, 0, new)

@@ -304,7 +304,7 @@ def _image(node: ir.Node, inputs: Inputs) -> list[Array]:
     try:
         return [decode_image(data, kind)]
     except UnsupportedError as error:
-        raise UnsupportedError(f"{title(node)}: {error}", hint=error.hint) from None
+        raise UnsupportedError(f"{title(node)}: {error.what}", hint=error.hint) from None
 
 
 def _identity(node: ir.Node, inputs: Inputs) -> list[Array]:

@@ -310,6 +310,32 @@ def test_out_of_somebody_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert snapshot(out) == {"bundle": None, "bundle/precious": b"mine"}
 
 
+LINES = "N\n  hint: run `x`\naotc: ok"
+
+
+@pytest.mark.parametrize("place", ["graph.input.0.name", "graph.node.0.op_type", "dim", "domain"])
+@pytest.mark.parametrize("option", [[], ["--dim", "z=1"], ["--bind", "z=1"], ["--ram", "1"]])
+def test_names_add_no_lines_to_messages(
+    place: str, option: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A newline in a name would let a model speak in aotc's name."""
+    proto = open_dimension() if place == "dim" else tiny()
+    if place == "dim":
+        proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = LINES
+    elif place == "domain":
+        proto.graph.node[0].domain = LINES
+    elif place == "graph.node.0.op_type":
+        proto.graph.node[0].op_type = LINES
+    else:
+        proto.graph.input[0].name = proto.graph.node[0].input[0] = LINES
+    words = [str(save(proto, tmp_path)), "-o", str(tmp_path / "out"), "--no-configure", *option]
+    main(words)
+    assert main(["inspect", words[0]]) in (0, 1)
+    said = "".join(capsys.readouterr())
+    assert "\\n  hint: run" in said and "\naotc: ok" not in said, said
+    assert "\n  hint: run" not in said.replace("\\n", "")
+
+
 @pytest.mark.parametrize("option", ["--rtol", "--atol-of-max"])
 @pytest.mark.parametrize("value", ["nan", "inf", "-1", "1e400", "1_0", "", ".", "x"])
 def test_tolerances_that_let_everything_pass(
