@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import shutil
+import tempfile
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -72,6 +75,23 @@ def _weights(bundle: Path, manifest: Mapping[str, Any]) -> Array | None:
     return placed
 
 
+#: Files of libraries that this process has loaded, and which file that was.
+_FIRST: dict[str, tuple[int, int, int]] = {}
+
+
+def _opened(path: Path) -> ctypes.CDLL:
+    """The library of a file as it is now. dlopen goes by the path: of a file that was replaced
+    since it was loaded (OUT compiled again) it gives the old library, so a copy is loaded instead.
+    Raises OSError.
+    """
+    found = os.stat(path)
+    now = (found.st_ino, found.st_mtime_ns, found.st_size)
+    if _FIRST.setdefault(str(path), now) == now:
+        return ctypes.CDLL(str(path))
+    with tempfile.TemporaryDirectory(prefix="aotc-") as folder:
+        return ctypes.CDLL(str(shutil.copy(path, folder)))  # stays mapped
+
+
 class Library:
     """`net(x)` or `net(name=x)` returns the output, or a tuple of them.
 
@@ -91,7 +111,7 @@ class Library:
         self._lock = threading.Lock()
         path = out / "lib" / f"lib{self.name}.so"
         try:
-            self._library = ctypes.CDLL(str(path.resolve()))
+            self._library = _opened(path.resolve())
         except OSError as error:
             raise BuildError(f"cannot load {path}: {error}", hint=f"cmake --build {out}") from error
         memory = manifest["memory"]

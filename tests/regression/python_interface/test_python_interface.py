@@ -2,7 +2,8 @@
 """aot.compile: what is no model or no value of an option gets a message, never a stray exception.
 
 An onnx_ir.Model was promised and crashed; `None`, `ram="1K"` or `dims=3` gave AttributeError or
-TypeError; a negative offload_limit was accepted; a refused run gave only a number.
+TypeError; a negative offload_limit was accepted; a refused run gave only a number; OUT compiled
+again and loaded in the same process computed what the first model did.
 """
 
 from __future__ import annotations
@@ -48,3 +49,13 @@ def test_a_refused_run_says_why(tmp_path: Path) -> None:
     odd = np.zeros(25, np.uint8)[1:].view(np.float32).reshape(2, 3)
     with pytest.raises(VerifyError, match="not aligned"):
         relu(odd)
+
+
+def test_what_is_compiled_again_is_loaded_again(tmp_path: Path) -> None:
+    x = np.array([[-1, 0, 1], [2, -3, 4]], np.float32)
+    nets = []
+    for op in ("Relu", "Abs", "Neg"):
+        made = model([(op, "x", "y")], {"x": [2, 3]}, {"y": [2, 3]})
+        nets.append(aot.compile(made, tmp_path / "out").load())
+    for net, want in zip(nets, (np.maximum(x, 0), np.abs(x), -x), strict=True):
+        np.testing.assert_array_equal(net(x), want)
