@@ -149,7 +149,7 @@ class Library:
                 raise VerifyError(f"{self.name}_set_weights returned status {status}")
 
     def __call__(
-        self, *arrays: Any, out: Array | tuple[Array, ...] | None = None, **named: Any
+        self, /, *arrays: Any, out: Array | tuple[Array, ...] | None = None, **named: Any
     ) -> Array | tuple[Array, ...]:
         """Run the model once."""
         given = self._arguments(arrays, named)

@@ -92,6 +92,11 @@ class Options:
         """Refuse values no stage understands (UsageError naming the option and the value)."""
         for option, value, kinds in (
             ("name", self.name, (str,)),
+            ("target", self.target, (str,)),
+            ("weights", self.weights, (str,)),
+            ("tune", self.tune, (str,)),
+            ("test_data", self.test_data, (str, os.PathLike)),
+            *(("backends", b, (str,)) for b in self.backends),
             ("dims", self.dims, (Mapping,)),
             ("input_shapes", self.input_shapes, (Mapping,)),
             ("bindings", self.bindings, (Mapping,)),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import UsageError
@@ -29,9 +30,11 @@ def size_of(given: Any, what: str) -> Size:
     """`given` as a Size: a number, or two (a range of one length is a number). UsageError."""
     pair = given if isinstance(given, tuple | list) else (given, given)
     try:
-        low, high = (int(v) for v in pair)
+        low, high = (index(v) for v in pair)
     except (TypeError, ValueError):
         raise UsageError(f"{what} {given!r}: not a size or a pair of sizes") from None
+    if max(abs(low), abs(high)) >= 1 << 63:
+        raise UsageError(f"{what} {given!r}: a size has less than 64 bits")
     if low == high:
         return low
     if low < 0 or low > high:

@@ -34,11 +34,35 @@ def test_what_is_no_model(source: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "option", [{"ram": "1K"}, {"dims": 3}, {"name": 5}, {"plan_effort": "a"}, {"offload_limit": -1}]
+    "option",
+    [
+        {"ram": "1K"},
+        {"dims": 3},
+        {"name": 5},
+        {"plan_effort": "a"},
+        {"offload_limit": -1},
+        {"target": 5},
+        {"backends": [5]},
+        {"weights": 5},
+        {"test_data": 5},
+    ],
 )
 def test_what_is_no_value(option: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(option))):
         aot.compile(MODEL, configure=False, **option)
+
+
+@pytest.mark.parametrize("size", [1.5, "2", 1 << 80, (1, 1 << 63), (2, 1), -1])
+def test_what_is_no_size(size: Any) -> None:
+    made = model([("Relu", "x", "y")], {"x": ["N", 3]}, {"y": ["N", 3]})
+    with pytest.raises(UsageError, match="--dim N"):
+        aot.compile(made, configure=False, dims={"N": size})
+
+
+def test_inputs_may_be_called_anything(tmp_path: Path) -> None:
+    made = model([("Relu", "self", "y")], {"self": [2, 3]}, {"y": [2, 3]})
+    net = aot.compile(made, tmp_path / "out", name="net").load()
+    assert net(self=np.ones((2, 3), np.float32)).shape == (2, 3)
 
 
 def test_a_refused_run_says_why(tmp_path: Path) -> None:
