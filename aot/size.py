@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from aot.program import Program
     from aot.target import Target
 
+#: What pyelftools raises at damaged objects besides its own ELFError.
+DAMAGED = (AttributeError, LookupError, TypeError, ValueError)
 #: Estimate of code in bytes: the entry points (on boards start-up code and runner too), one kernel
 #: wrapper, one call.
 _HOST, _BOARD = (6000, 1800, 90), (4000, 900, 60)
@@ -137,7 +140,7 @@ def _sections(archive: Path) -> Iterator[tuple[int, int, int]]:
     for name, content in members(archive.read_bytes(), archive):
         try:
             sections = list(ELFFile(io.BytesIO(content)).iter_sections())
-        except ELFError as error:
+        except (ELFError, *DAMAGED) as error:
             raise BuildError(f"{archive}: {name} is no ELF object: {error}") from error
         for section in sections:
             if not section["sh_flags"] & 2 or section.name.startswith(".eh_frame"):
@@ -159,7 +162,10 @@ def members(data: bytes, archive: Path) -> Iterator[tuple[str, bytes]]:
     at = 8
     while at + 60 <= len(data):
         name = data[at : at + 16].decode("ascii", "replace").rstrip()
-        size = int(data[at + 48 : at + 58])
+        digits = data[at + 48 : at + 58].strip()
+        if not re.fullmatch(rb"[0-9]{1,10}", digits):
+            raise BuildError(f"{archive} is no archive: {ascii(digits)[2:-1]} bytes at {at}")
+        size = int(digits)
         if name not in ("/", "//", "/SYM64/"):
             yield name, data[at + 60 : at + 60 + size]
         at += 60 + size + size % 2

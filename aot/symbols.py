@@ -53,13 +53,14 @@ def symbols_of(built: Built) -> tuple[Symbol, ...]:
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
+    from aot.size import DAMAGED
+
     found = []
     for name, content in _files(built):
         try:
-            elf = ELFFile(io.BytesIO(content))
-        except ELFError as error:
+            found += list(_symbols(ELFFile(io.BytesIO(content))))
+        except (ELFError, *DAMAGED) as error:
             raise BuildError(f"{name} is no ELF object: {error}") from error
-        found += list(_symbols(elf))
     return tuple(sorted(found, key=lambda s: (-s.nbytes, s.name)))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.cli.compile import Staged, options_of
-from aot.errors import AotError, UsageError, one_line
+from aot.errors import AotError, UsageError, one_line, printable
 
 if TYPE_CHECKING:
     from aot.run import Built
@@ -39,7 +39,7 @@ def _show(a: argparse.Namespace, record: Any, text: str) -> None:
     if a.json:
         print(json.dumps(record, indent=1))
     elif text and not a.quiet:
-        print(text)
+        print(printable(text))  # symbols and file names, too
 
 
 def _run(a: argparse.Namespace) -> int:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from onnx import TensorProto, helper
@@ -323,6 +324,45 @@ def test_files_of_a_bundle_that_were_changed(
     said = capsys.readouterr().err
     assert said.startswith("aotc: ") and "internal error" not in said
     assert content == "{}" or file.split("/")[-1] in said
+
+
+def archive(*objects: bytes, size: str = "") -> bytes:
+    """A Unix archive; `size` in place of the size of each object."""
+    found = b"!<arch>\n"
+    for content in objects:
+        digits = (size or str(len(content))).ljust(10)
+        found += f"{'a.o/':<16}{'0':<32}{digits}`\n".encode("latin-1") + content
+    return found
+
+
+def test_damaged_libraries(tmp_path: Path) -> None:
+    """`aotc size --symbols` of objects that somebody or a disk changed."""
+    from types import SimpleNamespace
+
+    from aot.size import _sections
+    from aot.symbols import symbols_of
+
+    (tmp_path / "lib").mkdir()
+    library = tmp_path / "lib" / "libnet.a"
+    built: Any = SimpleNamespace(board=False, out=tmp_path, name="net")
+    elf = Path(sys.executable).resolve().read_bytes()[:64]  # its tables are cut off
+    cases = [archive(b"x"), archive(elf), archive(elf[:30]), archive(b"", size="\xff2")]
+    for content in (*cases, archive(b"", size="9" * 10), archive(b"", size="-60"), b""):
+        library.write_bytes(content)
+        for read in (symbols_of, lambda _built: list(_sections(library))):
+            with pytest.raises(BuildError, match=r"no ELF object|is no(t an)? archive"):
+                read(built)
+
+
+def test_names_of_symbols_are_printed_without_controls(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from argparse import Namespace
+
+    from aot.cli.commands import _show
+
+    _show(Namespace(json=False, quiet=False), {}, "a\x1b[31m\x9b\nb")
+    assert capsys.readouterr().out == "a\\x1b[31m\\x9b\nb\n"
 
 
 def test_inputs_without_an_end_are_refused(tmp_path: Path) -> None:
