@@ -15,7 +15,11 @@ from quant_graphs import S8, S16, Net, codes, in_onnxruntime
 
 @pytest.mark.parametrize(("groups", "wide"), [(3, 2), (6, 1)])
 @pytest.mark.parametrize("dtype", [S8, S16])
-def test_groups(groups: int, wide: int, dtype: type, tmp_path: Path) -> None:
+def test_groups(
+    groups: int, wide: int, dtype: type, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # onnxruntime's own rounding may differ by one: the numbers must not depend on other tests.
+    monkeypatch.setattr("quant_graphs.RNG", np.random.default_rng(11))
     step = 0.03 if dtype is S8 else 3e-4
     net = Net(x=(dtype, (1, 6, 7, 5)))
     scales, zeros = np.linspace(0.005, 0.01, wide, dtype=np.float32), np.zeros(wide, S8)
