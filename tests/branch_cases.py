@@ -180,6 +180,19 @@ def cuts() -> list[Any]:
     return found
 
 
+def distinct() -> list[Any]:
+    """Unique of every type, values of both signs of the highest bit among them."""
+    found = []
+    for kind in (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64):
+        info = np.iinfo(kind)
+        x = np.array([5, info.max, 0, info.min, 5, 1, info.max, 1, info.max // 2 + 1], kind)
+        found.append(node("Unique", x, outputs=(0, 1, 2, 3)))
+    for kind in (np.float32, np.float64):
+        x = np.array([2.5, -1, INF, 2.5, -INF, 0, -1, 1e30], kind)
+        found.append(node("Unique", x, outputs=(0, 1, 2, 3)))
+    return found
+
+
 def layers() -> list[Any]:
     """Convolutions of one tap that are no product, groups with infinities, odd windows."""
     found = []

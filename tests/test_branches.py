@@ -27,6 +27,7 @@ from branch_cases import (
     chosen,
     codes,
     cuts,
+    distinct,
     f32,
     layers,
     node,
@@ -193,7 +194,7 @@ def filters() -> list[Any]:
 
 
 #: What moves and converts, the same C for every width; what has kernels of vectors.
-SCALAR = (scattered, casts, numbers, wild, chosen, codes, cuts)
+SCALAR = (scattered, casts, numbers, wild, chosen, codes, cuts, distinct)
 VECTOR = (elementwise, sampled, products, windows, edges, filters, layers, attended)
 
 

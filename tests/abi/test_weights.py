@@ -94,7 +94,7 @@ def test_init_forgets_them_and_comes_first(lib: Library, file: np.ndarray) -> No
     assert run(lib, context)[0] == L.NO_WEIGHTS
 
 
-@pytest.mark.parametrize("bit", [0, 33, 64, 100, 130, 64 * 8, 64 * 8 + 12345 % 6000, -1])
+@pytest.mark.parametrize("bit", [0, 9, 18, 27, 33, 64, 100, 130, 64 * 8, 64 * 8 + 12345 % 6000, -1])
 def test_every_flipped_bit_is_noticed(lib: Library, file: np.ndarray, bit: int) -> None:
     context = ready(lib)
     assert give(lib, context, file) == L.OK
