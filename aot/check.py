@@ -135,7 +135,7 @@ def _check_call(program: Program, index: int, call: Call) -> None:
         tensor = program.tensors.get(arg.tensor)
         if tensor is None:
             raise InternalError(f"{where} names tensor {arg.tensor}, which does not exist")
-        if not 0 <= arg.offset <= tensor.nbytes:
+        if not 0 <= arg.begin <= arg.offset <= tensor.nbytes:
             raise InternalError(f"{where}: offset {arg.offset} outside {arg.tensor}")
         owner = program.tensors[program.base(arg.tensor)[0]]
         if arg.access is not Access.READ and owner.role in (Role.INPUT, Role.CONST):

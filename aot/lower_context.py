@@ -59,11 +59,12 @@ class StateHandle:
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """An argument with an explicit access and byte offset."""
+    """An argument with an explicit access, byte offset, and bytes that are read before that."""
 
     what: ValueRef | Handle
     access: Access
     offset: int = 0
+    back: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,9 +206,9 @@ class LowerContext:
         """The kernel's parameter struct; values are ints, floats or tuples of them."""
         return ParamFields(tuple((k, _plain(v)) for k, v in fields.items()))
 
-    def read(self, what: ValueRef | Handle, offset: int = 0) -> Used:
-        """An argument that is only read."""
-        return Used(what, Access.READ, offset)
+    def read(self, what: ValueRef | Handle, offset: int = 0, back: int = 0) -> Used:
+        """An argument that is only read, from byte `offset - back` of the tensor on."""
+        return Used(what, Access.READ, offset, back)
 
     def write(self, what: ValueRef | Handle, offset: int = 0) -> Used:
         """An argument that is written."""
@@ -403,7 +404,7 @@ class LowerContext:
         if isinstance(operand, Scalar):
             return operand
         if isinstance(operand, Used):
-            return Arg(self._name(operand.what), operand.access, operand.offset)
+            return Arg(self._name(operand.what), operand.access, operand.offset, operand.back)
         if not isinstance(operand, ValueRef | Handle):
             raise BackendError(f"a {type(operand).__name__} cannot be passed to a kernel")
         name = self._name(operand)

@@ -93,11 +93,20 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Arg:
-    """A pointer argument: `tensor` plus `offset` bytes."""
+    """A pointer argument: `tensor` plus `offset` bytes.
+
+    The function touches bytes from there on, and at most `back` bytes before it.
+    """
 
     tensor: str
     access: Access
     offset: int = 0
+    back: int = 0
+
+    @property
+    def begin(self) -> int:
+        """The first byte of the tensor that the function may touch."""
+        return self.offset - self.back
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ def _touches(
         if place is None:
             raise InternalError(f"call {step} ({call.kernel}): {arg.tensor} has no place")
         nbytes = program.tensors[arg.tensor].nbytes
-        begin, end = place.offset + arg.offset, place.offset + nbytes
+        begin, end = place.offset + arg.begin, place.offset + nbytes
         found.append(_Touch(index, arg.tensor, owner.name, begin, end, arg.access))
     return found
 

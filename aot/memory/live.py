@@ -73,7 +73,7 @@ def uses_of(program: Program) -> Uses:
             root, offset = bases[arg.tensor]
             if program.tensors[root].role is Role.CONST:
                 continue
-            use = Use(step, index, offset + arg.offset, offset + tensor.nbytes, arg.access)
+            use = Use(step, index, offset + arg.begin, offset + tensor.nbytes, arg.access)
             by_root.setdefault(root, []).append(use)
             own[index] = root, use
         root_of.append(own)

@@ -88,7 +88,8 @@ def move(
     elem = y.dtype.nbytes
     if max(math.prod(stored(y)), math.prod(stored(x))) > _LIMIT:
         raise UnsupportedError(f"moving {math.prod(stored(y))} elements (at most {_LIMIT})")
-    to, source = c.write(y, y_offset * elem), c.read(x, x_offset * elem)
+    down = sum(-a.x * (a.extent - 1) for a in axes if a.x < 0 and a.extent)
+    to, source = c.write(y, y_offset * elem), c.read(x, x_offset * elem, down * elem)
     if any(a.extent == 0 for a in axes):
         c.copy(to, source, 0)
         return
