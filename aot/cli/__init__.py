@@ -26,6 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code is 0, 1 (something is at fault) or 2 (usage)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if argv is None:
+        _open_streams()
         _end_tidily()
         if os.environ.get("AOTC_DEBUG") != "1":
             warnings.simplefilter("ignore")  # NumPy's and others' are no messages of ours
@@ -57,6 +58,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _unexpected("out of memory", error)
     except Exception as error:  # a bug of ours must still end in one short message
         return _unexpected(f"internal error: {type(error).__name__}: {error}", error)
+
+
+def _open_streams() -> None:
+    """Streams that were closed (`aotc … >&-`) lead nowhere; no other file gets their number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(nowhere, True)
+            setattr(sys, name, open(nowhere, mode, encoding="utf-8"))  # noqa: SIM115 (for good)
 
 
 def _end_tidily() -> None:

@@ -443,6 +443,19 @@ def test_closed_stdout_is_no_traceback() -> None:
     assert "Traceback" not in done.stderr and "Exception" not in done.stderr, done.stderr
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", ">&- 2>&- <&-"])
+def test_streams_that_are_closed(closed: str, tmp_path: Path) -> None:
+    path = save(tiny(), tmp_path)
+    start = f"{sys.executable} -m aot {path} -o {tmp_path / 'out'}"
+    configure = "" if "<&-" in closed and ">" in closed else " --no-configure"
+    for options, code in ((configure, 0), (" --dim z=1", 1)):
+        command = f"{start}{options} {closed}"
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == code, done.stderr
+        assert "internal error" not in done.stderr and "Traceback" not in done.stderr
+    assert (tmp_path / "out" / "bundle" / "manifest.json").is_file()
+
+
 @pytest.mark.parametrize("word", ["backends", "--version"])
 def test_output_that_cannot_be_written(word: str) -> None:
     """Little output is buffered until the end; the reader has left, or the disk is full."""
