@@ -59,9 +59,14 @@ def test_a_place_says_where_a_file_comes_from(path: str, place: str, tmp_path: P
     assert tools.place(tmp_path / "net" / "bundle", path) == place
 
 
-def test_two_checks_of_a_folder_at_once_keep_their_findings() -> None:
+def needs_cppcheck() -> None:
+    """It is installed by `make analyse` alone."""
     if not os.environ.get("AOT_FULL") or shutil.which("cppcheck") is None:
         pytest.skip("needs AOT_FULL and cppcheck")
+
+
+def test_two_checks_of_a_folder_at_once_keep_their_findings() -> None:
+    needs_cppcheck()
     names = ["aot_ffi.h", "aot_trace.h", "aot_check.h"]
     texts = [tools.Text(tools.RUNTIME / "src", n, (), ("-I../include",)) for n in names]
     alone = [text.check() for text in texts]
@@ -100,6 +105,27 @@ def test_gcc_sees_a_planted_bug(text: str, unit_bundle: tuple[corpus.Unit, Path]
     source = tools.Source(bundle, "src/planted.c", tools.load_target(unit.target))
     assert [f.line for f in tools.analyzer(source)] == [4]
     (bundle / "src" / "planted.c").unlink()
+
+
+PLANTED_IN_A_KERNEL = {
+    "uninitvar": "int v_; if (p->batch > 3) { v_ = 1; } if (v_ > 0) { return; }",
+    "nullPointer": "const int *v_ = NULL; if (p->batch > 3) { if (*v_ > 0) { return; } }",
+    "arrayIndexOutOfBounds": "int v_[4]; for (int i_ = 0; i_ <= 4; ++i_) { v_[i_] = p->batch; }",
+    "zerodivcond": "if (p->batch == 0) { if (7 / p->batch == 3) { return; } }",
+    "shiftTooManyBits": "const int v_ = p->batch; if (v_ == 40) { if (1 << v_ > 3) { return; } }",
+}
+
+
+@pytest.mark.parametrize("rule", PLANTED_IN_A_KERNEL)
+def test_cppcheck_sees_a_planted_bug(rule: str, tmp_path: Path) -> None:
+    needs_cppcheck()
+    name = "aot_nms_f32.h"
+    head, sign, rest = (tools.RUNTIME / "kernels" / name).read_text().rpartition(" *p) {\n")
+    (tmp_path / name).write_text(head + sign + PLANTED_IN_A_KERNEL[rule] + "\n" + rest)
+    line = (head + sign).count("\n") + 1
+    flags = (f"-I{tools.RUNTIME}/kernels", f"-I{tools.RUNTIME}/include", "-DAOT_VLEN=1")
+    found = tools.Text(tmp_path, name, (), flags).check()
+    assert (rule, line) in {(f.rule, f.line) for f in found}
 
 
 def test_every_kernel_header_is_analysed(tmp_path: Path) -> None:
