@@ -33,7 +33,7 @@ _PREVIOUS = ".aotc-previous"
 _PARTLY = ".aotc-partly"
 _DONE = ".aotc-done"
 #: What CMake, the makefiles it writes, or a list of its own take for something else.
-_NO_FOLDERS = (";", ":", '"', "\\", "\t", "\n", "\r", "$<", "$(")
+_NO_FOLDERS = (";", ":", "|", '"', "\\", "\t", "\n", "\r", "$<", "$(")
 _BUILD_FILES = ("Makefile", "build.ninja", "cmake_install.cmake")
 _CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", *_BUILD_FILES)
 

@@ -19,7 +19,9 @@ from graphs import model
 MODEL = model([("Relu", "x", "y")], {"x": [2]}, {"y": [2]})
 
 
-@pytest.mark.parametrize("name", ["a;b", "a:b", "$(id)", 'a"b', "a\\b", "$<x>", "a\tb", "a\nb"])
+@pytest.mark.parametrize(
+    "name", ["a;b", "a:b", "a|b", "$(id)", 'a"b', "a\\b", "$<x>", "a\tb", "a\nb"]
+)
 def test_a_folder_cmake_cannot_take(tmp_path: Path, name: str) -> None:
     with pytest.raises(BuildError, match="cannot build in a folder with"):
         aot.compile(MODEL, tmp_path / name / "out")
