@@ -29,6 +29,9 @@ from analyse.networks import HEAD, coded, codes, weights
 
 SCALAR = ROOT / "tests" / "fuzz" / "scalar.toml"
 MINUTES = 10
+DECODED = """  x_s = Constant <value = float {0.05}> ()
+  x_z = Constant <value = int8 {0}> ()
+  f = DequantizeLinear (x, x_s, x_z)"""
 MODELS = {
     "gemm": f"""gemm (float[1, 4] x) => (float[1, 3] y) {{{weights("w", 4, 3)}{weights("b", 3)}
   g = Gemm (x, w, b)
@@ -37,15 +40,20 @@ MODELS = {
   c = Conv <pads = [1, 1, 1, 1]> (x, w)
   r = Relu (c)
   y = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (r) }}""",
+    "unpadded": f"""unpadded (float[1, 2, 5, 5] x) => (float[1, 3, 2, 2] y) {{
+{weights("w", 3, 2, 3, 3)}
+  y = Conv <strides = [2, 2]> (x, w) }}""",
     "softmax": "softmax (float[2, 5] x) => (float[2, 5] y) { y = Softmax (x) }",
     "moves": """moves (float[2, 3] x) => (float[3, 4] y) {
   t = Transpose <perm = [1, 0]> (x)
   y = Concat <axis = 1> (t, t) }""",
     "codes": f"""codes (int8[1, 6] x) => (int8[1, 4] y_q) {{{coded("w", 6, 4)}
-  x_s = Constant <value = float {{0.05}}> ()
-  x_z = Constant <value = int8 {{0}}> ()
-  f = DequantizeLinear (x, x_s, x_z)
+{DECODED}
   m = MatMul (f, w){codes("y", "m", 0.05, "int8", 0)} }}""",
+    "pooled": f"""pooled (int8[1, 2, 4, 4] x) => (int8[1, 2, 2, 2] y_q) {{
+{DECODED}
+  a = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (f){codes("y", "a", 0.06, "int8", 0)}
+}}""",
 }
 _FILL = {
     "float32": "((float *)in{i})[k] = Frama_C_float_interval(-1e30F, 1e30F)",
