@@ -88,11 +88,12 @@ def move(
     elem = y.dtype.nbytes
     if max(math.prod(stored(y)), math.prod(stored(x))) > _LIMIT:
         raise UnsupportedError(f"moving {math.prod(stored(y))} elements (at most {_LIMIT})")
-    down = sum(-a.x * (a.extent - 1) for a in axes if a.x < 0 and a.extent)
-    to, source = c.write(y, y_offset * elem), c.read(x, x_offset * elem, down * elem)
+    to = c.write(y, y_offset * elem)
     if any(a.extent == 0 for a in axes):
-        c.copy(to, source, 0)
+        c.copy(to, c.read(x, x_offset * elem), 0)
         return
+    down = sum(-a.x * (a.extent - 1) for a in axes if a.x < 0)
+    source = c.read(x, x_offset * elem, down * elem)
     loops = collapse(axes)
     if is_view(loops):
         c.copy(to, source, elem * math.prod(a.extent for a in loops))

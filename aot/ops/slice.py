@@ -94,6 +94,7 @@ def slice_cases() -> Iterator[Case]:
     yield case(ints(4, 5, dtype="int8"), i64(-100, 1), i64(100, 2), const=(1, 2))
     yield case(f32(4, 5), i64(3), i64(2), i64(1), const=(1, 2, 3))
     yield case(ints(4, 5, 2, dtype="int64"), i64(1, 0), i64(5, 4), i64(1, 0), i64(2, 2), const=four)
+    yield case(f32(4, 5), i64(-1, 3), i64(-9, 3), i64(0, 1), i64(-1, 1), const=four)
 
 
 def broadcast_axes(x: Shape, y: Shape) -> list[Axis]:
