@@ -193,6 +193,38 @@ def distinct() -> list[Any]:
     return found
 
 
+def forests() -> list[Any]:
+    """A tree that asks for members of sets; NaN goes where its node says, or to "not equal"."""
+    rows = [[1, 2], [3.5, 7], [2, -1], [2, 1], [NAN, 5], [0, NAN], [1, NAN]]
+    sums = [[162], [161], [84], [152], [161], [164], [161]]
+
+    def of(values: Any, kind: Any) -> onnx.TensorProto:
+        return onnx.numpy_helper.from_array(np.array(values, kind))
+
+    trees = {
+        "aggregate_function": 1,
+        "leaf_targetids": [0] * 8,
+        "n_targets": 1,
+        "nodes_falseleafs": [0, 1, 1, 1, 1],
+        "nodes_falsenodeids": [2, 1, 3, 5, 7],
+        "nodes_featureids": [0, 1, 1, 0, 1],
+        "nodes_missing_value_tracks_true": [1, 0, 1, 0, 0],
+        "nodes_modes": of([6, 5, 0, 6, 0], np.uint8),
+        "nodes_trueleafs": [0, 1, 1, 1, 1],
+        "nodes_truenodeids": [1, 0, 2, 4, 6],
+        "tree_roots": [0, 3, 4],
+    }
+    found = []
+    for kind in (np.float32, np.float64):
+        weights = of([1, 2, 4, 8, 16, 32, 64, 128], kind)
+        members = of([1, 3.5, NAN, 2, NAN], kind)
+        tensors = {"leaf_weights": weights, "membership_values": members}
+        tensors["nodes_splits"] = of([0, 2, 0, 0, 0.5], kind)
+        x, want = np.array(rows, kind), (np.array(sums, kind),)
+        found.append(node("ai.onnx.ml.TreeEnsemble", x, want=want, **trees, **tensors))
+    return found
+
+
 def layers() -> list[Any]:
     """Convolutions of one tap that are no product, groups with infinities, odd windows."""
     found = []
@@ -247,7 +279,7 @@ def attended() -> list[Any]:
     for mask in (f32(2, 1, 9, 11), RNG.uniform(size=(9, 11)) < 0.6):
         found.append(node("Attention", q, k, v, mask))
     found.append(node("Attention", q[:, :, :2], k, v, is_causal=1))
-    found.append(node("Attention", f32(1, 4, 70, 8), f32(1, 2, 40, 8), f32(1, 2, 40, 16)))
+    found.append(node("Attention", f32(1, 4, 75, 8), f32(1, 2, 40, 8), f32(1, 2, 40, 13)))
     for rows in (9, 2):
         few = q[:, :, :rows]
         found.append(node("Attention", few, k, v, None, None, None, ints(0, 4)))

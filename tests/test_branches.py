@@ -29,6 +29,7 @@ from branch_cases import (
     cuts,
     distinct,
     f32,
+    forests,
     layers,
     node,
     numbers,
@@ -194,16 +195,17 @@ def filters() -> list[Any]:
 
 
 #: What moves and converts, the same C for every width; what has kernels of vectors.
-SCALAR = (scattered, casts, numbers, wild, chosen, codes, cuts, distinct)
+SCALAR = (scattered, casts, numbers, wild, chosen, codes, cuts, distinct, forests)
 VECTOR = (elementwise, sampled, products, windows, edges, filters, layers, attended)
 
 
 def job(made: Any, label: str) -> harness.Job:
     """The model of one node and what onnx.reference computes."""
-    op, inputs, outputs, const, attrs, want = made
+    name, inputs, outputs, const, attrs, want = made
+    domain, _, op = name.rpartition(".")
     case = harness.Case(inputs, attrs, const, len(outputs), 1e-3, 1e-5, expected=want)
     names = ["" if a is None else f"x{i}" for i, a in enumerate(inputs)]
-    least = onnx.defs.get_schema(op).min_output
+    least = onnx.defs.get_schema(op, domain=domain).min_output
     ends = [
         f"y{i}" if i in outputs or i < least else "" for i in range(max(outputs[-1] + 1, least))
     ]
@@ -211,9 +213,11 @@ def job(made: Any, label: str) -> harness.Job:
     fed = [harness.info(n, a) for n, a in given if int(n[1:]) not in const]
     kept = [onnx.numpy_helper.from_array(a, n) for n, a in given if int(n[1:]) in const]
     results = [onnx.ValueInfoProto(name=f"y{i}") for i in outputs]
-    graph = helper.make_graph([helper.make_node(op, names, ends, **attrs)], "g", fed, results, kept)
-    opset = helper.make_opsetid("", onnx.defs.onnx_opset_version())
-    model = helper.make_model(graph, opset_imports=[opset])
+    one = helper.make_node(op, names, ends, domain=domain, **attrs)
+    graph = helper.make_graph([one], "g", fed, results, kept)
+    opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version())]
+    opsets += [helper.make_opsetid(domain, 5)] if domain else []
+    model = helper.make_model(graph, opset_imports=opsets)
     want = harness.reference(model, case)
     for result, array in zip(model.graph.output, want, strict=True):
         result.CopyFrom(harness.info(result.name, array))
