@@ -48,8 +48,7 @@ AOT_INLINE void aot_gru_f32(float *y, float *yh, const float *x, const float *w,
         const int32_t first = aot_rnn_first(p, s0, count);
         aot_rnn_inputs(gates, x, w, bias, p, first, count);
         for (int32_t s = s0; s < s0 + count; ++s) {
-            /* May spill zeros of its padding past 2 * Hp: weights there are 0. */
-            aot_rnn_recur(gates, h, hp, r, lens, p, s, first, two);
+            aot_rnn_recur(gates, h, hp, r, lens, p, s, first, 2 * hp);
             for (int32_t b = 0; b < p->batch; ++b) {
                 const int32_t length = aot_rnn_length(lens, b, p->steps);
                 float *state = h + b * hp;

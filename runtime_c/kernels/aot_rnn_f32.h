@@ -126,12 +126,23 @@ AOT_INLINE void aot_rnn_panel_2(float *g, float *h, const float *x, const float 
     aot_vstore(h + 3 * AOT_VLEN, j);
 }
 
+/* g[0..columns) += the first columns of a panel; what follows in g is not touched, though the
+   weights there are zero: x may be infinite. */
+AOT_INLINE void aot_rnn_panel_part(float *g, const float *x, const float *w, int64_t depth,
+                                   int64_t columns) {
+    float part[AOT_RNN_PANEL] = {0};
+    (void)memcpy(part, g, (size_t)columns * sizeof(float));
+    aot_rnn_panel_1(part, x, w, depth);
+    (void)memcpy(g, part, (size_t)columns * sizeof(float));
+}
+
 /* g [rows][row] (first `columns` of each) += x [rows][depth] * w, where w is
-   [columns / PANEL][depth][PANEL], x has stride x_row and g stride g_row. */
+   [columns / PANEL, rounded up][depth][PANEL], x has stride x_row and g stride g_row. */
 AOT_NOINLINE AOT_UNUSED static void aot_rnn_product(float *g, int64_t g_row, const float *x,
                                                     int64_t x_row, const float *w, int64_t rows,
                                                     int64_t depth, int64_t columns) {
-    for (int64_t n = 0; n < columns; n += AOT_RNN_PANEL, w += depth * AOT_RNN_PANEL) {
+    int64_t n = 0;
+    for (; n + AOT_RNN_PANEL <= columns; n += AOT_RNN_PANEL, w += depth * AOT_RNN_PANEL) {
         int64_t r = 0;
         for (; r + 2 <= rows; r += 2) {
             aot_rnn_panel_2(g + r * g_row + n, g + (r + 1) * g_row + n, x + r * x_row,
@@ -140,6 +151,9 @@ AOT_NOINLINE AOT_UNUSED static void aot_rnn_product(float *g, int64_t g_row, con
         for (; r < rows; ++r) {
             aot_rnn_panel_1(g + r * g_row + n, x + r * x_row, w, depth);
         }
+    }
+    for (int64_t r = 0; n < columns && r < rows; ++r) {
+        aot_rnn_panel_part(g + r * g_row + n, x + r * x_row, w, depth, columns - n);
     }
 }
 
