@@ -40,6 +40,7 @@ def check_program(program: Program, part: bool = False) -> None:
             state.visit(index, call)
     for name in program.outputs:
         resident = program.io == "arena" and program.tensors[name].role is Role.TEMP
+        resident = resident or name in program.held
         if program.tensors[name].role is not Role.OUTPUT and not resident:
             raise InternalError(f"output {name} has role {program.tensors[name].role.value}")
         if not state.readable(name):

@@ -221,6 +221,7 @@ def compile_model(
     from aot.memory.check import check_plan
     from aot.memory.plan import plan_memory
     from aot.overlap import overlap
+    from aot.resident import hold
     from aot.schedule import schedule
     from aot.shapes.nodes import TEXTS
     from aot.target import load_target
@@ -236,7 +237,7 @@ def compile_model(
         watch("lower", program.text)
         check_program(program)
         progress("bodies")
-        program = settle_bodies(program, chip, options.plan_effort)
+        program = hold(settle_bodies(program, chip, options.plan_effort))
         progress("schedule")
         program = schedule(program)
         if options.objective in ("latency", "energy"):

@@ -329,7 +329,8 @@ class RunTimeExtent:
 class Program:
     """Tensors, constants, the vendors' objects in order of creation, the calls in order.
 
-    With `io` "arena" inputs and outputs are temporaries that hold between runs. `carried` are
+    With `io` "arena" inputs and outputs are temporaries that hold between runs; otherwise outputs
+    are, if a call can fail, until they are copied to the caller (`held`). `carried` are
     temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
     those of outputs that depend on the data, `extents` the dimensions of inputs that a run says.
     `attached` are files that vendors add to the bundle, (path, content), for people and tools.
@@ -356,6 +357,13 @@ class Program:
     def kept(self) -> tuple[str, ...]:
         """Tensors of the arena that are there when a run starts and hold after it."""
         return (*self.carried, *(e.tensor for e in self.extents))
+
+    @property
+    def held(self) -> tuple[str, ...]:
+        """Outputs that the caller gets when every call has succeeded."""
+        if self.io == "arena":
+            return ()
+        return tuple(n for n in self.outputs if self.tensors[n].role is Role.TEMP)
 
     def tree(self) -> Iterator[Program]:
         """The program and all within its calls, each before those within."""

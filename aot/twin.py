@@ -219,7 +219,7 @@ def _base(program: Program, plan: Plan, region: int) -> int:
 
 def _lasting(program: Program) -> Iterable[str]:
     """Tensors of the arena that hold between runs."""
-    ends = (*program.inputs, *program.outputs) if program.io == "arena" else ()
+    ends = (*program.inputs, *program.outputs) if program.io == "arena" else program.held
     return (*ends, *program.kept)
 
 

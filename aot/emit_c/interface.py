@@ -49,7 +49,7 @@ def signature(program: Program) -> str:
 
 
 def halfway(program: Program) -> str:
-    """The statuses with which a run can end when some results are written, "" without any."""
+    """The statuses with which a run can end when it has begun to compute, "" without any."""
     return ", ".join(sorted(_statuses(program)))
 
 
@@ -119,6 +119,13 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
     resident = program.io == "arena"
     return {
         "arena_io": resident,
+        "held": len(program.held),
+        "held_places": _list(
+            arena_offset(program, plan, n)
+            if n in program.held and program.tensors[n].nbytes
+            else -1
+            for n in program.outputs
+        ),
         "places": _list(arena_offset(program, plan, t.name) or 0 for t in ends if resident),
         "in_bytes": _list(t.nbytes for t in inputs(program)),
         "out_bytes": _list(t.nbytes for t in outputs(program)),

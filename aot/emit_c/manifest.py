@@ -140,7 +140,7 @@ def _outputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _tensor(program: Program, plan: Plan, t: Tensor) -> dict[str, Any]:
-    place = arena_offset(program, plan, t.name)
+    place = None if t.name in program.held else arena_offset(program, plan, t.name)
     return {
         **({} if place is None else {"arena_offset": place}),
         "name": interface.label(t),

@@ -72,7 +72,8 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
     Bodies are planned already: their arena is a scratch tensor of the call.
     """
     inputs, outputs = residents(program)
-    caller = [n for n in (*program.inputs, *program.outputs) if n not in (*inputs, *outputs)]
+    arena = {*inputs, *outputs}.difference(program.held)
+    caller = [n for n in (*program.inputs, *program.outputs) if n not in arena]
     own, program = program, framed(program)
     aliases, packing = _smallest(program, effort)
     shift = len(program.calls) > len(own.calls)

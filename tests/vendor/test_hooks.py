@@ -13,6 +13,7 @@ import onnx
 import pytest
 import stackchip
 
+from abi import loader as L
 from aot.cli import main
 from aot.errors import BackendError
 from aot.lower_context import LowerContext
@@ -106,6 +107,23 @@ def test_the_vendor_is_told_of_an_error(tmp_path: Path) -> None:
     assert not any(line.startswith("invalidate") for line in lines)
     built(tmp_path / "out", "-DAOT_STACKCHIP=OFF")
     assert said(program, tmp_path, STACKCHIP_BROKEN="1") == (0, [])
+
+
+def test_outputs_stay_when_a_vendor_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = compiled(tmp_path)
+    built(out)
+    lib = L.Library(out, "net")
+    context = lib.context()
+    assert lib.init(context) == L.OK
+    x, z = np.linspace(-1, 1, N).astype(np.float32), np.ones(N, np.float32)
+    y = np.full(N, 7, np.float32)
+    monkeypatch.setenv("STACKCHIP_BROKEN", "1")
+    assert lib.run(context, [L.dl(x), L.dl(z)], [L.dl(y)]) == L.VENDOR
+    assert (y == 7).all()
+    monkeypatch.delenv("STACKCHIP_BROKEN")
+    assert lib.run(context, [L.dl(x), L.dl(z)], [L.dl(y)]) == L.OK
+    assert np.array_equal(y, np.maximum(x - z, 0) - z)
+    lib.shutdown(context)
 
 
 def test_passes_aim_at_the_objective() -> None:

@@ -11,8 +11,10 @@ aot_status stackchip_run(void *y, const void *x, const void *z, const void *comm
     float *s = (float *)slots;
     int32_t start, i, k;
     fprintf(stderr, "run %d commands, tiles of %d\n", (int)p->commands, (int)p->tile);
-    if (((uintptr_t)slots | (uintptr_t)commands) % 256 != 0 || getenv("STACKCHIP_BROKEN") != NULL)
+    if (((uintptr_t)slots | (uintptr_t)commands) % 256 != 0 || getenv("STACKCHIP_BROKEN") != NULL) {
+        memset(y, 0x55, sizeof(float)); /* it had begun */
         return AOT_VENDOR;
+    }
     for (start = 0; start < p->n; start += p->tile) {
         const int32_t n = p->n - start < p->tile ? p->n - start : p->tile;
         memcpy(s, (const float *)x + start, (size_t)n * sizeof(float));
