@@ -95,6 +95,27 @@ def _axes_input(edit: Editor, node: ir.Node, index: int) -> None:
         edit.set_input(node, index, edit.ints(fixed, f"{node.name}_axes"))
 
 
+#: What reductions of a single element are; ONNX's bodies of L2 and LogSumExp overflow before.
+OF_ONE = {
+    "ReduceL1": "Abs",
+    "ReduceL2": "Abs",
+    "ReduceLogSum": "Log",
+    "ReduceLogSumExp": "Identity",
+}
+
+
+def _of_one(edit: Editor, node: ir.Node) -> None:
+    """y = ReduceL2(x) over no axes      After: y = Abs(x)"""
+    import onnx_ir as ir
+
+    x, (y,) = node.inputs[0], node.outputs
+    floats = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
+    assert x is not None
+    if node.op_type in OF_ONE and x.dtype in floats:
+        edit.replace(y, edit.node(OF_ONE[node.op_type], [x], before=node, shape=shape_of(x)))
+        edit.remove(node)
+
+
 def _reduction(edit: Editor, node: ir.Node) -> None:
     """Axes are a sorted, complete constant."""
     rank = _rank(node)
@@ -104,6 +125,7 @@ def _reduction(edit: Editor, node: ir.Node) -> None:
         return
     if axes is None or not axes.size:
         if attribute(node, "noop_with_empty_axes", 0):
+            _of_one(edit, node)
             return
         wanted = list(range(rank))
     else:
