@@ -158,9 +158,29 @@ def spelled(run: Run, name: str, apart: bool) -> Spelled:
 
     text = _FUNCTION.sub(outside, text)
     text = "\n".join(s for s in text.splitlines() if not s.startswith('#include "'))
+    text += _finish(program, plan)
     tables, row = _row(program, plan, gaps, (holes, blob))
     fed = [_bytes(a, program, n) for a, n in zip(run.feeds, program.inputs, strict=True)]
     return Spelled(name, text, tables, row, b"".join([*fed, blob]), found)
+
+
+def _finish(program: Program, plan: Plan) -> str:
+    """A run, and what a bundle does behind it: outputs that waited in the arena are copied."""
+    ends = "unsigned char *arena, const unsigned char *const *in, unsigned char *const *out"
+    rows = []
+    for i, name in enumerate(program.outputs):
+        if name in program.held and program.tensors[name].nbytes:
+            at, size = _place(program, plan, name)
+            rows.append(f"    if (s == AOT_OK) memcpy(out[{i}], arena + {at}, {size});")
+    copies = "\n".join(rows)
+    return f"""
+#include <string.h>
+static aot_status {program.name}_finish({ends}) {{
+    const aot_status s = {program.name}_execute(arena, in, out);
+{copies}
+    return s;
+}}
+"""
 
 
 def _bytes(array: Array, program: Program, name: str) -> bytes:
@@ -194,7 +214,7 @@ def _row(
         *(len(program.inputs), len(program.outputs), f"{name}_ends", plan.arena_bytes),
         *(len(gaps), f"{name}_gaps", len(blob), len(holes), f"{name}_holes"),
         *(len(carried), f"{name}_zeros", len(reads), f"{name}_reads"),
-        *(f"&{name}_weights", f"{name}_execute", "DATA"),
+        *(f"&{name}_weights", f"{name}_finish", "DATA"),
     ]
     return tables, "{" + ", ".join(map(str, fields)) + "}"
 
