@@ -69,7 +69,7 @@ def expected(model: Model) -> Expected:
             same = c.astype(b.dtype) if is_float(b) and c.dtype != b.dtype else c
             unsure = difference(same, b, model.errors.get(name, 0.0), 0.3)
             # No two agree on extremes of NaN; the reference is wrong here, but not about that.
-            unsure = unsure or is_nan(a).any() != is_nan(b).any()
+            unsure = unsure or (a.shape == b.shape and bool((is_nan(a) != is_nan(b)).any()))
             if (unsure or name in guessed) and name not in found.ambiguous:
                 found.ambiguous.append(name)
         elif difference(a, b, model.errors.get(name, 0.0), 0.3):
