@@ -244,27 +244,35 @@ def requant_fields(prefix: str, code: Codes | None) -> dict[str, int]:
     return {f"{prefix}_{k}": v for k, v in found.items()}
 
 
-def _params(c: LowerContext, m: Match, d: int, shift: int) -> ParamFields:
+def geometry(m: Match, d: int) -> dict[str, int]:
+    """Extents and strides (in elements) of direction d, and which way it walks."""
     first = not m.layer.attr("layout", 0)
     features = m.x.shape[2]
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
     directions, hidden = m.r.shape[0], m.r.shape[2]
     wide = directions * hidden
+    return {
+        "steps": steps,
+        "batch": batch,
+        "input": features,
+        "hidden": hidden,
+        "x_time": batch * features if first else features,
+        "x_batch": features if first else steps * features,
+        "y_time": wide * batch if first else wide,
+        "y_batch": hidden if first else steps * wide,
+        "last_batch": hidden if first else wide,
+        "reverse": int(m.layer.attr("direction", "forward") == "reverse" or d == 1),
+    }
+
+
+def _params(c: LowerContext, m: Match, d: int, shift: int) -> ParamFields:
+    extents = geometry(m, d)
     every, last = _kinds(m)
     low, high = RANGES[S8]
     return c.params(
-        steps=steps,
-        batch=batch,
-        input=features,
-        hidden=hidden,
-        x_time=batch * features if first else features,
-        x_batch=features if first else steps * features,
-        y_time=wide * batch if first else wide,
-        y_batch=hidden if first else steps * wide,
-        last_batch=hidden if first else wide,
-        reverse=int(m.layer.attr("direction", "forward") == "reverse" or d == 1),
+        **extents,
         shift=shift,
-        cell_bits=30 - math.ceil(math.log2(steps + 1)),
+        cell_bits=30 - math.ceil(math.log2(extents["steps"] + 1)),
         **requant_fields("y", every),
         **requant_fields("last", last),
         lo=low,

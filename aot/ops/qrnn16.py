@@ -26,6 +26,7 @@ from aot.ops.qrnn import (
     biases_of,
     declare,
     declare_both,
+    geometry,
     is_linear,
     layouts_of,
     plain_layer,
@@ -151,23 +152,9 @@ def _made(prefix: str, code: Codes | None) -> dict[str, int]:
 
 
 def _params(c: LowerContext, m: Match, d: int, found: Direction) -> ParamFields:
-    first = not m.layer.attr("layout", 0)
-    features = m.x.shape[2]
-    steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
-    hidden = m.r.shape[2]
-    wide = m.r.shape[0] * hidden
     every, last = _kinds(m)
     return c.params(
-        steps=steps,
-        batch=batch,
-        input=features,
-        hidden=hidden,
-        x_time=batch * features if first else features,
-        x_batch=features if first else steps * features,
-        y_time=wide * batch if first else wide,
-        y_batch=hidden if first else steps * wide,
-        last_batch=hidden if first else wide,
-        reverse=int(m.layer.attr("direction", "forward") == "reverse" or d == 1),
+        **geometry(m, d),
         x_shift=found.x_shift,
         h_shift=found.h_shift,
         h_bits=found.h_bits,
