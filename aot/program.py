@@ -377,6 +377,10 @@ class Program:
         for program in self.tree():
             yield from program.calls
 
+    def failing(self) -> Iterator[Call]:
+        """The calls that can end a run halfway; control flow does if a call within it does."""
+        return (c for c in self.every_call() if c.status and not c.bodies)
+
     def tensor(self, name: str) -> Tensor:
         """The tensor called `name`."""
         return self.tensors[name]

@@ -51,10 +51,9 @@ def hold(program: Program) -> Program:
     """`program` with outputs in the arena until no call can fail any more.
 
     A vendor's error, or a shape that the data turn out to have, must leave the caller's memory as
-    it was. Programs without a call that can fail are not changed. (One of control flow fails only
-    if one within it does.)
+    it was. Programs without a call that can fail are not changed.
     """
-    if program.io == "arena" or not any(c.status and not c.bodies for c in program.every_call()):
+    if program.io == "arena" or not any(program.failing()):
         return program
     own = {n for n in program.outputs if program.tensors[n].role is Role.OUTPUT}
     tensors = {n: replace(t, role=Role.TEMP) if n in own else t for n, t in program.tensors.items()}

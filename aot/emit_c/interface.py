@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
 from aot.emit_c.trace import arena_offset
-from aot.program import Program, RunTimeExtent, Tensor
+from aot.program import Call, Program, RunTimeExtent, Tensor
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
@@ -50,19 +50,13 @@ def signature(program: Program) -> str:
 
 def halfway(program: Program) -> str:
     """The statuses with which a run can end when it has begun to compute, "" without any."""
-    return ", ".join(sorted(_statuses(program)))
+    return ", ".join(sorted({_status(call) for call in program.failing()}))
 
 
-def _statuses(program: Program) -> set[str]:
-    found = set()
-    for call in program.calls:
-        if call.bodies:
-            found |= {s for body in call.bodies for s in _statuses(body.program)}
-        elif call.status and call.backend != "c":
-            found.add("AOT_VENDOR")
-        elif call.status:
-            found.add("AOT_TOO_LONG" if call.kernel.startswith("aot_text") else "AOT_BAD_SHAPE")
-    return found
+def _status(call: Call) -> str:
+    if call.backend != "c":
+        return "AOT_VENDOR"
+    return "AOT_TOO_LONG" if call.kernel.startswith("aot_text") else "AOT_BAD_SHAPE"
 
 
 def _inside(text: str) -> str:
