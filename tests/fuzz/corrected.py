@@ -144,6 +144,31 @@ class GlobalLpPool(Written):
         return np.asarray(total ** (1.0 / order)).astype(inputs[0].dtype)
 
 
+class ReduceSumSquare(Written):
+    """Integers stay of their type."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x, axes = inputs[0], attrs.get("axes", ())
+        axes = tuple(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else tuple(axes)
+        if not axes and attrs.get("noop_with_empty_axes", 0):
+            return np.asarray(x * x)
+        kept = bool(attrs.get("keepdims", 1))
+        return np.asarray((x * x).sum(axis=axes or None, keepdims=kept, dtype=x.dtype))
+
+
+class DynamicQuantizeLinear(Written):
+    """The scale of nothing but zeros is 1, as in onnxruntime; ONNX does not say."""
+
+    def _run(self, *inputs: Any, **_: Any) -> tuple[Array, ...]:
+        x = inputs[0]
+        low, high = np.minimum(x.min(), np.float32(0)), np.maximum(x.max(), np.float32(0))
+        scale = (high - low) / np.float32(255) if high > low else np.float32(1)
+        zero = np.rint(np.clip(-low / scale, 0, 255))
+        codes = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
+        return codes, np.asarray(scale, np.float32), np.asarray(zero, np.uint8)
+
+
 class StringNormalizer(Written):
     """Stop words are whole strings; an empty string stays."""
 
@@ -272,6 +297,7 @@ STEPS = (
 ).split()
 WRITTEN: tuple[type[OpRun], ...] = (
     LRN,
+    DynamicQuantizeLinear,
     Erf,
     GlobalMaxPool,
     LogSoftmax,
@@ -284,6 +310,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     MaxPool,
     MatMulNBits,
     PRelu,
+    ReduceSumSquare,
     ScatterElements,
     SoftmaxCrossEntropyLoss,
     StringNormalizer,
