@@ -48,7 +48,7 @@ TESTS = (
     *("tests/test_qrnn16.py", "tests/test_qmatmul16.py", "tests/test_qsoftmax16.py"),
     *("tests/test_layerwise.py", "tests/test_moves.py", "tests/test_cli_built.py"),
     *("tests/test_test_data.py", "tests/test_accuracy.py", "tests/test_requant.py"),
-    *("tests/test_branches.py", "tests/test_control.py", "tests/test_digits.py"),
+    *("tests/test_branches.py", "tests/test_digits.py"),
 )
 #: Left out: what is about compilers and boards, counts files of its folder or symbols.
 DESELECTED = (
