@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuzz.draft import Draft, Reject, is_float
+from fuzz.agreed import is_float
+from fuzz.draft import Draft, Reject
 from fuzz.families import family
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fuzz.draft import Draft, Reject, is_float
+from fuzz.agreed import is_float
+from fuzz.draft import Draft, Reject
 from fuzz.families import family
 
 

@@ -18,8 +18,9 @@ from onnx.numpy_helper import to_array
 
 from aot.ops.text import encode
 from aot.options import MAX_STRING
+from fuzz.agreed import is_float, misread, untrusted
 from fuzz.corrected import evaluator, widen, widen_node
-from fuzz.draft import Array, captured, is_float, misread, session, untrusted
+from fuzz.draft import Array, captured, session
 from fuzz.generate import Model
 
 #: (rtol, of the largest, absolute): the contract's, and a third of it for oracles among themselves.

@@ -11,7 +11,8 @@ import onnx
 
 from aot.ops.registry import Case, load_all
 from aot.vendor.backend import Pattern
-from fuzz.draft import Draft, Reject, is_float
+from fuzz.agreed import is_float
+from fuzz.draft import Draft, Reject
 from fuzz.families import family
 
 STRINGS = ("", "a", "Hello", "World7", "b_c", "a,b,,c", "x y  z", "UPPER lower", "0x1F", "end.")
