@@ -39,9 +39,7 @@ def check_program(program: Program, part: bool = False) -> None:
         with _blamed(call):
             state.visit(index, call)
     for name in program.outputs:
-        resident = program.io == "arena" and program.tensors[name].role is Role.TEMP
-        resident = resident or name in program.held
-        if program.tensors[name].role is not Role.OUTPUT and not resident:
+        if program.tensors[name].role not in (Role.OUTPUT, Role.TEMP):  # the caller's, or held
             raise InternalError(f"output {name} has role {program.tensors[name].role.value}")
         if not state.readable(name):
             raise InternalError(f"output {name} is never written")

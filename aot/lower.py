@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -175,8 +176,8 @@ def _deliver(c: LowerContext, value: ValueRef) -> str:
 
 def _outputs(graph: ir.Graph) -> set[str]:
     """Values that a node may write straight into the caller's memory."""
-    names = [str(v.name) for v in graph.outputs]
-    return {n for n in names if names.count(n) == 1}
+    names = Counter(str(v.name) for v in graph.outputs)
+    return {n for n, times in names.items() if times == 1}
 
 
 def _declare(c: LowerContext, value: ValueRef, role: Role, layout: Layout) -> None:

@@ -39,10 +39,11 @@ Path = tuple[int, "Path | None"] | None
 
 def schedule(program: Program, effort: int = EFFORT) -> Program:
     """`program` with its calls in the best order found; `schedule_optimal` if that is proven."""
-    life = total_life(program)
+    life = total_life(framed(program))
     if life > MOST_LIFE:
         what = f"the values of {len(program.calls)} calls live {life} steps in all"
-        raise UnsupportedError(f"{what} (limit {MOST_LIFE}): too much to plan")
+        hint = "inputs and outputs live as long as any: --io caller" if program.io == "arena" else ""
+        raise UnsupportedError(f"{what} (limit {MOST_LIFE}): too much to plan", hint=hint)
     return unframed(_schedule(framed(program, cyclic=False), effort))
 
 

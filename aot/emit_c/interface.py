@@ -111,13 +111,12 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
     """What the entries know of tensors that live in the arena between runs, in C."""
     ends = inputs(program) + outputs(program)
     resident = program.io == "arena"
+    held = frozenset(program.held)
     return {
         "arena_io": resident,
-        "held": len(program.held),
+        "held": len(held),
         "held_places": _list(
-            arena_offset(program, plan, n)
-            if n in program.held and program.tensors[n].nbytes
-            else -1
+            arena_offset(program, plan, n) if n in held and program.tensors[n].nbytes else -1
             for n in program.outputs
         ),
         "places": _list(arena_offset(program, plan, t.name) or 0 for t in ends if resident),

@@ -140,7 +140,7 @@ def _outputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _tensor(program: Program, plan: Plan, t: Tensor) -> dict[str, Any]:
-    place = None if t.name in program.held else arena_offset(program, plan, t.name)
+    place = arena_offset(program, plan, t.name) if program.io == "arena" else None
     return {
         **({} if place is None else {"arena_offset": place}),
         "name": interface.label(t),

@@ -58,6 +58,11 @@ class Spelling:
     failed: str = ""  # the vendor's function that is told of errors
     inner: list[str] = field(default_factory=list)
     around: Program | None = None
+    ends: dict[str, str] = field(init=False)  # the caller's tensors, in C
+
+    def __post_init__(self) -> None:
+        ends = {name: f"out[{i}]" for i, name in enumerate(self.program.outputs)}
+        self.ends = ends | {name: f"in[{i}]" for i, name in enumerate(self.program.inputs)}
 
     @property
     def root(self) -> Program:
@@ -379,10 +384,8 @@ def pointer(s: Spelling, arg: Arg) -> str:
     base, offset = s.program.base(arg.tensor)
     offset += arg.offset
     tensor = s.program.tensors[base]
-    if tensor.role is Role.INPUT:
-        return at(f"in[{s.program.inputs.index(base)}]", offset)
-    if tensor.role is Role.OUTPUT:
-        return at(f"out[{s.program.outputs.index(base)}]", offset)
+    if tensor.role in (Role.INPUT, Role.OUTPUT):
+        return at(s.ends[base], offset)
     if tensor.role is Role.CONST:
         return _constant(s, base, offset)
     place = arena_offset(s.program, s.plan, arg.tensor)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
@@ -43,8 +43,9 @@ def spell_trace(program: Program, plan: Plan) -> str:
     rows: list[str] = []
     parts: list[str] = []
     first_row, first_part = ["0"], ["0"]
+    numbers = {name: i for i, name in enumerate(program.outputs)}
     for call in program.calls:
-        rows += [_row(program, plan, tensor) for _, tensor in writes(program, call)]
+        rows += [_row(program, plan, tensor, numbers) for _, tensor in writes(program, call)]
         parts += _parts(program, plan, call)
         first_row.append(str(len(rows)))
         first_part.append(str(len(parts)))
@@ -110,9 +111,9 @@ def _parts(program: Program, plan: Plan, call: Call) -> list[str]:
     return list(found)
 
 
-def _row(program: Program, plan: Plan, tensor: Tensor) -> str:
+def _row(program: Program, plan: Plan, tensor: Tensor, numbers: Mapping[str, int]) -> str:
     base, offset = program.base(tensor.name)
-    output = program.outputs.index(base) if program.tensors[base].role is Role.OUTPUT else -1
+    output = numbers[base] if program.tensors[base].role is Role.OUTPUT else -1
     if output < 0:
         offset = arena_offset(program, plan, tensor.name) or 0
     return f"{{{output}, {offset}, {tensor.nbytes}, {ctext.string(tensor.name)}}}"

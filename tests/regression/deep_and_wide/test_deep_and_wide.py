@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs of many nodes: time grew with the square of their number, in six places.
+"""Graphs of many nodes: time grew with the square of their number, in seven places.
 
 `benchmarks`-sized ones (a hundred thousand nodes) are in tests/hostile; these are as small as shows
 the square: processor time per node may not grow.
@@ -43,17 +43,22 @@ def split(count: int) -> onnx.ModelProto:
     return model(rows, {"x": [count]}, {"y": [count]})
 
 
+def fan(count: int) -> onnx.ModelProto:
+    rows = [("Exp", "x", f"y{i}") for i in range(count)]
+    return model(rows, {"x": [2]}, {f"y{i}": [2] for i in range(count)})
+
+
 def seconds(proto: onnx.ModelProto) -> float:
     start = time.process_time()
     compile_model(proto, Options(name="net"))
     return time.process_time() - start
 
 
-@pytest.mark.parametrize("build", [chain, tree, split])
-def test_time_grows_with_the_nodes(build: Callable[[int], onnx.ModelProto]) -> None:
+@pytest.mark.parametrize(("build", "count"), [(chain, 300), (tree, 300), (split, 300), (fan, 1500)])
+def test_time_grows_with_the_nodes(build: Callable[[int], onnx.ModelProto], count: int) -> None:
     seconds(build(20))  # imports
-    few = min(seconds(build(300)) for _ in range(2))
-    many = seconds(build(1200))
+    few = min(seconds(build(count)) for _ in range(2))
+    many = seconds(build(4 * count))
     assert many < 10 * few + 0.5, (few, many)
 
 
@@ -72,6 +77,15 @@ def test_values_that_all_live_long_are_refused(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("aot.schedule.MOST_LIFE", life - 1)
     with pytest.raises(UnsupportedError, match=f"live {life} steps"):
         compile_model(proto, Options(name="net"))
+
+
+def test_outputs_in_the_arena_live_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were not counted: thousands took gigabytes and minutes."""
+    monkeypatch.setattr("aot.schedule.MOST_LIFE", 50 * 50)
+    compile_model(fan(50), Options(name="net"))
+    with pytest.raises(UnsupportedError, match=r"of 50 calls live 2\d\d\d steps") as caught:
+        compile_model(fan(50), Options(name="net", io="arena"))
+    assert caught.value.hint.endswith("--io caller")
 
 
 def test_loops_in_loops_and_graphs_in_graphs_are_bounded() -> None:
