@@ -42,8 +42,11 @@ def schedule(program: Program, effort: int = EFFORT) -> Program:
     life = total_life(framed(program))
     if life > MOST_LIFE:
         what = f"the values of {len(program.calls)} calls live {life} steps in all"
-        hint = "inputs and outputs live as long as any: --io caller" if program.io == "arena" else ""
-        raise UnsupportedError(f"{what} (limit {MOST_LIFE}): too much to plan", hint=hint)
+        hint = "inputs and outputs live as long as any: --io caller"
+        raise UnsupportedError(
+            f"{what} (limit {MOST_LIFE}): too much to plan",
+            hint=hint if program.io == "arena" else "",
+        )
     return unframed(_schedule(framed(program, cyclic=False), effort))
 
 
