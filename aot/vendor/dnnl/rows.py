@@ -23,6 +23,9 @@ def _declare_softmax(op_type: str) -> None:
     def fits(m: Match) -> Checks:
         yield from floats(m.x)
         yield m.x.rank > 0, "a scalar has no axis"
+        if op_type == "LogSoftmax" and m.x.rank:
+            extent = m.x.shape[int(m.root.attr("axis", -1)) % m.x.rank]
+            yield extent != 1, "the axis has one element: oneDNN's logarithm of 1 is 1.4e-6"
 
     @made.lower
     def lowered(c: LowerContext, m: Match) -> None:
