@@ -17,7 +17,7 @@ from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.layouts import narrow
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match, NodeRef
+from aot.partition.match import Match, NodeRef, same_shapes
 
 conv = op("Conv", inputs="x w b?")
 
@@ -198,7 +198,7 @@ def _declare(fused: Fused) -> None:
         yield packed(m), "only float32 convolutions with constant weights are fused"
         r = m.values.get("r")
         if r is not None:
-            yield r.shape == m.y.shape, f"operand of Add {r.shape}, result {m.y.shape}"
+            yield same_shapes(m, r)
             one_each = m.x.shape[1] == m.w.shape[0] == int(m.conv.attr("group", 1)) > 1
             yield not one_each, "a depthwise convolution adds nothing"
 

@@ -33,7 +33,7 @@ from aot.ops.qcommon import (
 from aot.ops.qconv import conv_fits, planned, product_of
 from aot.ops.registry import Case, case
 from aot.ops.requant import FLOAT, rq_of
-from aot.partition.match import Match
+from aot.partition.match import Match, same_shapes
 from aot.partition.matcher import attribute
 from aot.partition.pattern import Pat, Var, either
 
@@ -87,7 +87,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield groups == 1, f"group {groups} (needs 1)"
     # The one with the smaller windows (a shortcut) comes first, and with it goes what it reads.
     yield depth_beside(m) <= depth_of(m), "the other operand is the larger convolution"
-    yield m.r.shape == m.y.shape and not m.r.is_const, f"the sum with {list(m.r.shape)}"
+    yield same_shapes(m, m.r)
+    yield not m.r.is_const, "the sum with a constant"
     same = m.sd.is_const and np.array_equal(m.sd.data, m.sc.data)
     same = same and (m.zd is None) == (m.zc is None)
     same = same and (m.zd is None or (m.zd.is_const and np.array_equal(m.zd.data, m.zc.data)))

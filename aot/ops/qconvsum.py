@@ -50,7 +50,7 @@ from aot.ops.qconvadd import stage_pixels
 from aot.ops.qshapes import QCall, QConv
 from aot.ops.registry import Case, case
 from aot.ops.requant import MAX_SUM, refusal
-from aot.partition.match import Match
+from aot.partition.match import Match, same_shapes
 from aot.partition.pattern import Pat, Var, either
 
 #: AOT_QCONV_SUM_BITS and AOT_REQUANT_NONE of runtime_c/kernels.
@@ -115,7 +115,8 @@ def _fits(m: Match, axis: int) -> Iterator[tuple[bool, str]]:
     yield from asked
     yield from constant_bounds(m)
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
-    yield m.r.shape == m.y.shape and not m.r.is_const, f"the sum with {list(m.r.shape)}"
+    yield same_shapes(m, m.r)
+    yield not m.r.is_const, "the sum with a constant"
     if m.w.is_const and all(ok for ok, _ in asked):
         why = sums_of(m, axis).why
         yield not why, why

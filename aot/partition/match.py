@@ -123,6 +123,11 @@ class NodeRef:
         """The operator."""
         return self.ir.op_type
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of its first output."""
+        return ValueRef(self.ir.outputs[0]).shape
+
     def attr(self, name: str, default: Any = None) -> Any:
         """The value of attribute `name`, or `default`."""
         return attribute(self.ir, name, default)
@@ -236,3 +241,13 @@ def match_of(
 
 def _is_values(a: Any) -> bool:
     return isinstance(a, tuple) and any(isinstance(v, ValueRef) for v in a)
+
+
+#: Products that may take an operand of a sum behind them into their own pass.
+PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
+
+
+def same_shapes(m: Match, other: ValueRef) -> tuple[bool, str]:
+    """Whether `other` and the product of `m` are joined element by element, neither repeated."""
+    own = next(n for n in m.nodes if n.op_type in PRODUCTS).shape
+    return own == other.shape == m.y.shape, f"{list(other.shape)} beside a product {list(own)}"

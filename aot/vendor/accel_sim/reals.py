@@ -16,7 +16,7 @@ from aot.dtypes import F32
 from aot.ops.conv import spatial
 from aot.ops.qcommon import OP, activated, constant_bounds
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match
+from aot.partition.match import Match, same_shapes
 from aot.partition.pattern import Pat, Var, either
 from aot.vendor.accel_sim.images import Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq
@@ -82,8 +82,8 @@ def conv_supported(m: Match, rq: Rq) -> Checks:
     fits = groups == 1 or groups == m.x.shape[1] == m.w.shape[0]
     yield fits, f"{groups} groups (needs 1, or one for each channel)"
     if "r" in m.values:
-        same = m.r.shape == m.y.shape and not m.r.is_const
-        yield same, f"the sum of {list(m.r.shape)} and {list(m.y.shape)}"
+        yield same_shapes(m, m.r)
+        yield not m.r.is_const, "the sum with a constant"
 
 
 def build_conv(b: Images, m: Match) -> None:

@@ -34,7 +34,7 @@ from aot.ops.qcommon import (
 from aot.ops.qconv import Product, conv_fits, product_of, weights_of
 from aot.ops.registry import Case, case
 from aot.ops.requant import FLOAT, TFLITE, rq_of
-from aot.partition.match import Match
+from aot.partition.match import Match, same_shapes
 from aot.partition.pattern import OpPat, Pat, Var, either
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl import pools
@@ -106,8 +106,8 @@ def _symmetric(m: Match, axis: int) -> Checks:
 
 def _residual_fits(m: Match) -> Checks:
     yield from known(m, "r", types=EIGHT)
-    shape = f"the sum of {list(m.r.shape)} and {list(m.y.shape)}"
-    yield m.r.shape == m.y.shape and not m.r.is_const, shape
+    yield same_shapes(m, m.r)
+    yield not m.r.is_const, "the sum with a constant"
     yield m.r.dtype is m.y.dtype, f"the sum of {m.r.dtype} in place of {m.y.dtype}"
 
 

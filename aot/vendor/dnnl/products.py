@@ -19,7 +19,7 @@ from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import ACTIVATIONS
 from aot.ops.matmul import bias_of, is_residual, product_shape, weights_of
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match, NodeRef, ValueRef
+from aot.partition.match import Match, NodeRef, ValueRef, same_shapes
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import blocked_by, blocks, declare, floats, primitive, type_of
 
@@ -158,7 +158,9 @@ def conv_fits(m: Match, node: NodeRef) -> Checks:
     yield m.w.is_const, "weights are computed at run time (need constants)"
     yield m.b is None or m.b.is_const, "the bias is computed at run time (needs a constant)"
     r = m.values.get("r")
-    yield r is None or r.shape == m.y.shape, f"operand of Add {r and r.shape}, result {m.y.shape}"
+    for other in (r, m.values.get("post")):
+        if other is not None:
+            yield same_shapes(m, other)
     pads = [int(p) for p in node.attr("pads", [0])]
     yield min(pads) >= 0, f"pads {pads} (must not be negative)"
     if node.op_type == "ConvTranspose":
