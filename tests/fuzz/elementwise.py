@@ -228,6 +228,18 @@ def kind_of(name: str) -> np.dtype:
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
+@family(1)
+def repeated(d: Draft) -> None:
+    """A sum or product that repeats what it takes: the other operand is the larger one."""
+    x = d.floats()
+    shape = d.shape(x)
+    grown = [d.upto(2, 3) if n == 1 and d.chance(0.7) else n for n in shape]
+    if len(shape) < 5 and (tuple(grown) == shape or d.chance(0.2)):
+        grown = [2, *grown]
+    ends = [x, d.feed(d.array(grown))]
+    d.add(d.word("Add Mul"), ends if d.chance(0.5) else ends[::-1])
+
+
 @family(0.5)
 def cast_narrow(d: Draft) -> None:
     """Float8, float4 and packed integers, there and back (they are no type of an operator)."""
