@@ -89,7 +89,7 @@ def chained(
 def same_shape(m: Match) -> Checks:
     """The tensor behind the activation has the result's type and shape."""
     yield from floats(m.y, m.post)
-    yield m.post.shape == m.y.shape, f"operand {m.post.shape} of {m.root.op_type}, {m.y.shape}"
+    yield same_shapes(m, m.post)
 
 
 def post_of(m: Match) -> int:
@@ -158,9 +158,8 @@ def conv_fits(m: Match, node: NodeRef) -> Checks:
     yield m.w.is_const, "weights are computed at run time (need constants)"
     yield m.b is None or m.b.is_const, "the bias is computed at run time (needs a constant)"
     r = m.values.get("r")
-    for other in (r, m.values.get("post")):
-        if other is not None:
-            yield same_shapes(m, other)
+    if r is not None:
+        yield same_shapes(m, r)
     pads = [int(p) for p in node.attr("pads", [0])]
     yield min(pads) >= 0, f"pads {pads} (must not be negative)"
     if node.op_type == "ConvTranspose":
