@@ -201,7 +201,8 @@ def conv_supported(m: Match) -> Iterator[tuple[bool, str]]:
 def dense_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.rank >= 2 and m.w.rank == 2, f"ranks {m.x.rank} and {m.w.rank} (needs weights of 2)"
     bias = m.values.get("b") or m.values.get("f")
-    row = bias is None or math.prod(bias.shape) in (1, bias.shape[-1])
+    count = 1 if bias is None else math.prod(bias.shape)
+    row = bias is None or count == 1 or count == bias.shape[-1]
     yield row, "a bias that is no row"
     if m.w.rank == 2 and m.x.rank >= 2 and row:
         yield from _fits(m, 1)

@@ -29,6 +29,10 @@ WINDOWS = {
 }
 
 
+#: Operators that compute their first steps in float32, whatever they are given.
+STASHING = ("GroupNormalization", "LayerNormalization", "RMSNormalization")
+
+
 def has_nan(array: Array) -> bool:
     """Whether an element is not a number."""
     return is_float(array) and bool(np.isnan(array.astype(np.float64)).any())
@@ -51,8 +55,10 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
     out below zero has no root. onnxruntime alone knows all of recurrent layers, but no NaN.
     Where a NaN stands among others that are sorted, nobody says, nor what its code is; of
     infinities onnx.reference takes the least code. It multiplies the state of an LSTM by peepholes
-    that are absent.
+    that are absent, and repeats codes that are fewer than their scales.
     """
+    if node.op_type in ("DequantizeLinear", "QuantizeLinear") and not scaled(node, values):
+        return False
     if node.op_type in SORTING and has_nan(values[node.input[0]]):
         return False
     if node.op_type == "MeanVarianceNormalization":
@@ -82,6 +88,16 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
             kernel, steps, extents, pads[:rank], pads[rank:], strict=True
         )
     )
+
+
+def scaled(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
+    """Whether there is a scale for each slice of what is quantised, if there is more than one."""
+    x, scale = (values[n] for n in node.input[:2])
+    attrs = {a.name: a.i for a in node.attribute}
+    if scale.size == 1 or attrs.get("block_size", 0):
+        return True
+    axis = attrs.get("axis", 1)
+    return -x.ndim <= axis < x.ndim and x.shape[axis] == scale.size
 
 
 def ties(node: onnx.NodeProto, inexact: dict[str, Array]) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from fuzz.agreed import FLOATS, fits, is_float, ties, untrusted
+from fuzz.agreed import FLOATS, STASHING, fits, is_float, ties, untrusted
 from fuzz.corrected import evaluator
 
 Array = np.ndarray[Any, Any]
@@ -339,7 +339,10 @@ class Draft:
             top = float(good.max(initial=0.0))
             if errors[name] > LIMIT.get(a.dtype.name, 0.0) * top:
                 raise Reject(f"{node.op_type} loses digits")
-            own = 0.0 if exact else STEP.get(a.dtype.name, 0.0) * top
+            step = STEP.get(a.dtype.name, 0.0)
+            if node.op_type in STASHING:
+                step = max(step, STEP["float32"])
+            own = 0.0 if exact else step * top
             errors[name] = 2 * errors[name] + own
         return errors
 

@@ -34,6 +34,7 @@ def load() -> dict[str, tuple[Family, float]]:
         recurrent,
         reducing,
         special,
+        stretched,
     )
 
     return dict(sorted(FAMILIES.items()))
