@@ -16,7 +16,7 @@ from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import Case, case, f32, ints, op, portable
-from aot.partition.match import Match, NodeRef, ValueRef
+from aot.partition.match import Match, NodeRef, ValueRef, product_shape
 
 DTYPES = (F32, F64, S32, S64, U32, U64)
 Array = np.ndarray[Any, Any]
@@ -55,11 +55,6 @@ def is_residual(c: ValueRef | None, node: NodeRef, shape: tuple[int, ...]) -> bo
     """Whether c is added element by element as it is."""
     beta = node.attr("beta", 1.0) if node.op_type == "Gemm" else 1.0
     return c is not None and not c.is_const and c.shape == shape and float(beta) == 1.0
-
-
-def product_shape(m: Match) -> tuple[int, ...]:
-    """The shape of a[..., k] · b[k, n]."""
-    return (*m.a.shape[:-1], m.y.shape[-1])
 
 
 def packed(m: Match, node: NodeRef) -> bool:

@@ -247,7 +247,12 @@ def _is_values(a: Any) -> bool:
 PRODUCTS = ("Conv", "ConvTranspose", "MatMul", "Gemm")
 
 
+def product_shape(m: Match) -> tuple[int, ...]:
+    """The shape of the product in `m` itself: what is behind it may repeat that."""
+    return next(n for n in m.nodes if n.op_type in PRODUCTS).shape
+
+
 def same_shapes(m: Match, other: ValueRef) -> tuple[bool, str]:
     """Whether `other` and the product of `m` are joined element by element, neither repeated."""
-    own = next(n for n in m.nodes if n.op_type in PRODUCTS).shape
+    own = product_shape(m)
     return own == other.shape == m.y.shape, f"{list(other.shape)} beside a product {list(own)}"

@@ -236,8 +236,8 @@ def repeated(d: Draft) -> None:
     grown = [d.upto(2, 3) if n == 1 and d.chance(0.7) else n for n in shape]
     if len(shape) < 5 and (tuple(grown) == shape or d.chance(0.2)):
         grown = [2, *grown]
-    ends = [x, d.feed(d.array(grown))]
-    d.add(d.word("Add Mul"), ends if d.chance(0.5) else ends[::-1])
+    ends = [x, d.operand(grown, constant=0.4)]
+    d.add(d.word("Add Add Mul Mul Sub Div Max Min"), ends if d.chance(0.5) else ends[::-1])
 
 
 @family(0.5)
