@@ -98,6 +98,19 @@ class Erf(Written):
         return np.array([math.erf(v) for v in x.ravel()]).reshape(x.shape).astype(inputs[0].dtype)
 
 
+class Gelu(Written):
+    """All digits of a float64."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x = inputs[0].astype(np.float64)
+        if attrs.get("approximate", b"none") == b"tanh":
+            part = np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
+        else:
+            part = Erf.compute({}, x / math.sqrt(2))
+        return np.asarray(x / 2 * (1 + part)).astype(inputs[0].dtype)
+
+
 class PRelu(Written):
     """Zero is not below zero: it is no product with the slope."""
 
@@ -299,6 +312,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     LRN,
     DynamicQuantizeLinear,
     Erf,
+    Gelu,
     GlobalMaxPool,
     LogSoftmax,
     LpNormalization,
