@@ -21,6 +21,8 @@ FLOATS = ("float32",) * 14 + ("float64", "float16", "float16", "bfloat16")
 INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 
 
+#: How often an operand of what was drawn gets another shape.
+BENT = 0.25
 #: How often each family is drawn alone behind the declared cases, one opset after the other.
 ROUNDS = 8
 
@@ -109,6 +111,16 @@ def attempt(d: Draft, add: Family) -> bool:
         return False
 
 
+def attempt_bent(d: Draft) -> Draft:
+    """The draft with an operand of another shape; as it is if that does not go."""
+    from fuzz.stretched import bent
+
+    try:
+        return bent(d)
+    except (Reject, ValueError, TypeError, IndexError, OverflowError, MemoryError):
+        return d
+
+
 def generate(seed: int, only: tuple[str, ...] = (), plain: bool = False) -> Model | None:
     """The model of a seed, None if nothing came of it.
 
@@ -121,6 +133,8 @@ def generate(seed: int, only: tuple[str, ...] = (), plain: bool = False) -> Mode
     used = directed(d, -seed) if seed < 0 else grow(d, wanted, only)
     if not d.nodes:
         return None
+    if d.chance(BENT):
+        d = attempt_bent(d)
     outputs, pairs = choose_outputs(d), pairs_of(d)
     functions = [outlined(d, outputs)] if d.chance(0.12) else []
     proto = assemble(d, outputs, [f for f in functions if f])
