@@ -167,7 +167,7 @@ class _Defined:
             scratch = self.program.tensors[arg.tensor].role is Role.SCRATCH
             if arg.access is not Access.WRITE and not scratch:
                 clash = arg.access is Access.READ and arg.tensor in own
-                if clash or not self.readable(arg.tensor):
+                if clash or not self.readable(arg.tensor, arg.begin):
                     raise InternalError(f"{where} reads {arg.tensor} before it is written")
         for arg in call.pointers():
             if arg.access is not Access.READ:
@@ -181,16 +181,16 @@ class _Defined:
             self.written.add(arg.tensor)
         owner, offset = self.program.base(arg.tensor)
         spans = self.spans.setdefault(owner, [])
-        spans.append((offset, offset + tensor.nbytes))
+        spans.append((offset + arg.begin, offset + tensor.nbytes))
         self.spans[owner] = _merged(spans)
 
-    def readable(self, name: str) -> bool:
-        """Whether all bytes of tensor `name` have been written."""
+    def readable(self, name: str, begin: int = 0) -> bool:
+        """Whether all bytes of tensor `name` from `begin` on have been written."""
         owner, offset = self.program.base(name)
-        end = offset + self.program.tensors[name].nbytes
-        if offset == end:
+        start, end = offset + begin, offset + self.program.tensors[name].nbytes
+        if start == end:
             return True
-        return any(s <= offset and end <= e for s, e in self.spans.get(owner, []))
+        return any(s <= start and end <= e for s, e in self.spans.get(owner, []))
 
 
 def _merged(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
