@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from aot.apart import apart
 from aot.errors import AotError, ModelError, UsageError
 
 if TYPE_CHECKING:
@@ -138,8 +139,8 @@ def _read(path: Path) -> onnx.ModelProto:
     _fix_constants(model)
     if standard_opset(model) < PER_CHANNEL_OPSET:
         try:
-            model = version_converter.convert_version(model, OPSET)
-        except Exception as error:  # onnx raises RuntimeError and its own ConvertError
+            model = apart(lambda m: version_converter.convert_version(m, OPSET), model)
+        except RuntimeError as error:
             what = f"the model cannot be brought to opset {OPSET}: {_one_line(error)}"
             raise ModelError(what, str(path)) from None
     return model

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from aot.apart import apart
 from aot.errors import AotError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -137,8 +138,8 @@ def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
     if not versions or versions[0] >= canonical_opset():
         return proto
     try:
-        return version_converter.convert_version(proto, canonical_opset())
-    except Exception:  # the evaluator knows old opsets too
+        return apart(lambda m: version_converter.convert_version(m, canonical_opset()), proto)
+    except RuntimeError:  # the evaluator knows old opsets too
         return proto
 
 

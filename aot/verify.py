@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.apart import infer_shapes
 from aot.api import file_digest, options_of
 from aot.build import RECORD, build, read_json
 from aot.compare import Difference, Tolerance, compare
@@ -184,8 +185,8 @@ def _narrow(path: Path, graph: onnx.GraphProto) -> dict[str, str]:
         return {}
     model = onnx.load(str(path), load_external_data=False)
     try:
-        known = onnx.shape_inference.infer_shapes(model).graph
-    except Exception:  # too large, or not ONNX's alone: judged as what it is
+        known = infer_shapes(model).graph
+    except RuntimeError:  # too large, or not ONNX's alone: judged as what it is
         return {}
     types = {v.name: v.type.tensor_type.elem_type for v in (*known.value_info, *known.input)}
     names = {

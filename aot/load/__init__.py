@@ -10,11 +10,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from aot.apart import Died, infer_shapes
 from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError, UsageError
 from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.containers import open_inputs, refuse_maps
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
+from aot.load.flags import check_flags
 from aot.load.functions import check_functions, inline_functions
 from aot.load.gradient import spell_gradients
 from aot.load.options import LoadOptions
@@ -91,16 +93,27 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     light.ir_version = max(light.ir_version, MIN_IR_VERSION)
     _name_domains(light)
     check_details(light)
+    check_flags(light)
     _say_onesided(light)
     _open_outputs(light)
     light = spell_gradients(to_canonical(inline_functions(light, options)))
-    model = _to_ir(_without_shapes(light) if dimensions else _with_shapes(light))
+    typed = _without_shapes(light) if dimensions else _with_shapes(light)
+    model = _to_ir(typed or light)
     weights.attach(model.graph, big)
     names.remember_names(model)
     for graph in graphs(model):
         hoist_constants(graph)
         separate_outputs(graph)
-    infer(model, hints, options.rules, options.max_string, dimensions, pinned, options.counts)
+    infer(
+        model,
+        hints,
+        options.rules,
+        options.max_string,
+        dimensions,
+        pinned,
+        options.counts,
+        careful=typed is None,
+    )
     open_strings(model, options.max_string)
     names.name_everything(model)
     return model
@@ -179,11 +192,14 @@ def _without_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
     return light
 
 
-def _with_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
-    """What onnx can infer in one sweep; where it fails, our own sweep will say why."""
-    from onnx import shape_inference
+def _with_shapes(light: onnx.ModelProto) -> onnx.ModelProto | None:
+    """What onnx can infer in one sweep; where it fails, our own sweep will say why.
 
+    None where it did not survive that.
+    """
     try:
-        return shape_inference.infer_shapes(light, strict_mode=True)
-    except (shape_inference.InferenceError, ValueError, RuntimeError):
+        return infer_shapes(light, strict_mode=True)
+    except Died:
+        return None
+    except RuntimeError:
         return light

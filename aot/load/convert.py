@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from aot.apart import Died, apart, first_refused, infer_shapes, reason_of
 from aot.errors import ModelError
 from aot.load.batchscan import name_scans, spell_batch_scans
-from aot.load.check import all_graphs
+from aot.load.check import all_graphs, node_title
 
 if TYPE_CHECKING:
     import onnx
@@ -71,13 +72,26 @@ def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
 
     version = standard_opset(model)
     try:
-        converted = version_converter.convert_version(model, target)
-    except Exception as e:  # onnx raises RuntimeError and its own ConvertError
+        converted = apart(lambda m: version_converter.convert_version(m, target), model)
+    except Died as e:
+        raise _undone(model, target, e) from None
+    except (RuntimeError, ValueError) as e:
         text = " ".join(str(e).split())[:400]
         what = f"the model cannot be brought from opset {version} to {target}: {text}"
         raise ModelError(what, hint="export the model with a newer opset") from None
     _forget_old_shapes(converted)
     return converted
+
+
+def _undone(model: onnx.ModelProto, target: int, error: Died) -> ModelError:
+    """What to say of a model whose conversion ended its process."""
+    refused = first_refused(model)
+    if refused is None:
+        what = f"onnx's conversion from opset {standard_opset(model)} to {target} {error}"
+        return ModelError(what, hint="export the model with a newer opset")
+    index, reason = refused
+    said = f"onnx's inference {reason}" if isinstance(reason, Died) else reason_of(reason)
+    return ModelError(f"{node_title(model.graph.node[index], index)}: {said}")
 
 
 def _forget_old_shapes(model: onnx.ModelProto) -> None:
@@ -100,11 +114,14 @@ def _spread_slopes(model: onnx.ModelProto) -> None:
 
     Before: y = PRelu(x, s[C])      After: y = PRelu(x, Unsqueeze(s, axes=[1, 2 … rank(x) - 2]))
     """
-    from onnx import helper, shape_inference
+    from onnx import helper
 
     if not any(n.op_type == "PRelu" for n in _every_node(model)):
         return
-    typed = shape_inference.infer_shapes(model).graph
+    try:
+        typed = infer_shapes(model).graph
+    except RuntimeError:  # the conversion says why
+        return
     every = [v for g in all_graphs(typed) for v in (*g.input, *g.value_info, *g.output)]
     ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in every}
     ranks.update((t.name, len(t.dims)) for g in all_graphs(typed) for t in g.initializer)

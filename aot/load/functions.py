@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from aot.apart import apart
 from aot.errors import ModelError
 from aot.load.check import STANDARD_DOMAINS, all_graphs, subgraphs
 from aot.load.marks import push_marks
@@ -79,7 +80,7 @@ def _inline(model: onnx.ModelProto, kept: list[Key]) -> onnx.ModelProto:
     if kept:
         return inliner.inline_selected_functions(model, kept, exclude=True)
     try:
-        result = inliner.inline_local_functions(model, convert_version=True)
+        result = apart(lambda m: inliner.inline_local_functions(m, convert_version=True), model)
     except RuntimeError as e:
         text = " ".join(str(e).split())[:300]
         raise ModelError(f"the model's functions cannot be inlined: {text}") from None

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from aot.apart import infer_shapes, reason_of
 from aot.errors import ModelError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -45,9 +46,10 @@ def spell_gradients(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _shapes(model: onnx.ModelProto) -> tuple[dict[str, Shape], dict[str, int]]:
     """Static shapes and element types, as far as onnx infers them."""
-    from onnx import shape_inference
-
-    graph = shape_inference.infer_shapes(model).graph
+    try:
+        graph = infer_shapes(model).graph
+    except RuntimeError as error:
+        raise ModelError(f"the shapes a Gradient needs: {reason_of(error)}") from None
     shapes = {t.name: tuple(t.dims) for t in graph.initializer}
     types = {t.name: t.data_type for t in graph.initializer}
     for info in (*graph.input, *graph.value_info, *graph.output):

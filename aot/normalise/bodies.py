@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.errors import ModelError
 from aot.normalise.body import DOUBLE, FLOAT, INT32, Body
 from aot.normalise.spectral import dft, stft
-from aot.shapes.nodes import array, attribute, shape_of
+from aot.shapes.nodes import array, attribute, shape_of, title
 
 if TYPE_CHECKING:
     import onnx
@@ -214,8 +215,12 @@ def own_body(node: ir.Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | N
 
     write = writer(node)
     body = Body(node)
-    if write is None or not write(body):
-        return None
+    try:
+        if write is None or not write(body):
+            return None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
+        what = f"its inputs and attributes fit no rule ({type(e).__name__}: {e})"
+        raise ModelError(f"{title(node)}: {what}") from None
     inputs = [f"i{k}" for k in range(len(node.inputs))]
     outputs = [f"o{k}" for k in range(len(node.outputs))]
     used = sorted({n.domain for n in body.nodes} | {""})

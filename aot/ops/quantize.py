@@ -57,6 +57,9 @@ def scales_fit(m: Match) -> Iterator[tuple[bool, str]]:
     if m.zero is not None:
         same = math.prod(m.zero.shape) == math.prod(scale)
         yield same, f"zero points {list(m.zero.shape)} and scales {list(scale)}"
+        if m.zero.dtype in (*FLOAT8, F4E2M1) and m.zero.data is not None:
+            none = not np.any(np.asarray(m.zero.data).astype(np.float32))
+            yield none, f"a zero point of {m.zero.dtype} other than 0, which others ignore"
     if math.prod(scale) == 1 and len(scale) <= 1:
         return
     axis = m.axis % len(x)

@@ -163,6 +163,8 @@ class Control:
         body = attribute(node, "body")
         scanned = int(attribute(node, "num_scan_inputs"))
         count = len(node.inputs) - scanned
+        if not 0 < scanned <= len(node.inputs):
+            raise ValueError(f"num_scan_inputs {scanned} of {len(node.inputs)} inputs")
         states, sequences = list(node.inputs[:count]), list(node.inputs[count:])
         axes = list(attribute(node, "scan_input_axes") or [0] * scanned)
         _copy_types(body.inputs[:count], states)

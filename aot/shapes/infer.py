@@ -65,17 +65,19 @@ def infer(
     dimensions: Sequence[Dimension] = (),
     pinned: bool = True,
     counts: Mapping[str, int] | None = None,
+    careful: bool = False,
 ) -> None:
     """Type every value of `model` in place; raise all errors found.
 
     `hints` are the types the file declares for the outputs, compared with what is inferred;
     `rules` infers operators onnx does not know; strings have at most `max_string` bytes; every run
     says how long the `dimensions` are. `pinned` tells that the user said something about sizes;
-    `counts` are inputs that every run compares with the most they can be.
+    `counts` are inputs that every run compares with the most they can be. `careful`: onnx did not
+    survive the model as a whole.
     An If of known condition is replaced by its branch: the other one may not even fit.
     Postcondition: every value has a dtype and a static shape.
     """
-    sweep = Sweep(model, rules or {}, max_string)
+    sweep = Sweep(model, rules or {}, max_string, careful)
     open_dimensions(sweep.extents, model.graph, dimensions)
     check_counts(sweep.extents, model.graph, counts or {})
     sweep.run(model.graph)
@@ -103,16 +105,28 @@ def assert_typed(model: ir.Model) -> None:
 
 
 #: What a rule raises on a node that onnx's checker should not have let pass.
-BROKEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+BROKEN = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    TypeError,
+    ValueError,
+)
 
 
 class Sweep:
     """State of one inference: what is known, what went wrong."""
 
     def __init__(
-        self, model: ir.Model, rules: Mapping[tuple[str, str], Rule], max_string: int
+        self,
+        model: ir.Model,
+        rules: Mapping[tuple[str, str], Rule],
+        max_string: int,
+        careful: bool = False,
     ) -> None:
         self.model = model
+        self.careful = careful
         self.max_string = max_string
         self._rules = {**CONTRIB, **rules}
         self.facts: Facts = {}
@@ -201,7 +215,7 @@ class Sweep:
             return
         rule = self._rules.get((node.domain, node.op_type))
         if rule is None:
-            types = infer_node(node, self.facts, self.model)
+            types = infer_node(node, self.facts, self.model, self.careful)
         else:
             try:
                 types = list(rule(node, [_type(i) for i in node.inputs]))

@@ -6,6 +6,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
+from aot.apart import Died, infer_shapes, reason_of
 from aot.errors import UnsupportedError
 from aot.shapes.contrib import Type
 from aot.shapes.known import Facts, Known, lookup
@@ -20,12 +21,17 @@ class NodeError(Exception):
     """onnx's inference refuses the node."""
 
 
-def infer_node(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:
-    """Types of the outputs, None where they stay open. Raises NodeError where onnx does."""
+def infer_node(
+    node: ir.Node, facts: Facts, model: ir.Model, careful: bool = False
+) -> list[Type | None]:
+    """Types of the outputs, None where they stay open. Raises NodeError where onnx does.
+
+    `careful`: onnx did not survive the whole model, and may not survive this node.
+    """
     solved = _reshape(node, facts) or _unpool(node, facts) or _normalizer(node)
     if solved is not None:
         return [solved]
-    return _by_onnx(node, facts, model)
+    return _by_onnx(node, facts, model, careful)
 
 
 def _reshape(node: ir.Node, facts: Facts) -> Type | None:
@@ -74,7 +80,7 @@ def _normalizer(node: ir.Node) -> Type | None:
     return None if attribute(node, "stopwords", None) else (int(data.dtype), shape_of(data))
 
 
-def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:
+def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, careful: bool) -> list[Type | None]:
     import onnx
     import onnx_ir as ir
     from onnx import helper, shape_inference
@@ -101,9 +107,12 @@ def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model) -> list[Type | None]:
     for value in node.outputs:
         graph.output.append(helper.make_empty_tensor_value_info(value.name or ""))
     try:
-        result = shape_inference.infer_shapes(single, strict_mode=True)
+        infer = infer_shapes if careful else shape_inference.infer_shapes
+        result = infer(single, strict_mode=True)
+    except Died as e:
+        raise NodeError(f"onnx's inference {e}: inputs or attributes it does not expect") from None
     except (shape_inference.InferenceError, ValueError, RuntimeError) as e:
-        raise NodeError(_reason(e)) from None
+        raise NodeError(reason_of(e)) from None
     found = {o.name: o.type for o in [*result.graph.output, *result.graph.value_info]}
     return [_type_of(value, found.get(str(value.name))) for value in node.outputs]
 
@@ -151,11 +160,3 @@ def _outer_values(node: ir.Node) -> list[ir.Value]:
             for inner in graph.all_nodes():
                 found += [v for v in inner.inputs if v is not None]
     return found
-
-
-def _reason(error: BaseException) -> str:
-    """onnx's message without its own prefixes."""
-    text = " ".join(str(error).split())
-    for marker in ("[ShapeInferenceError] ", "[TypeInferenceError] "):
-        text = text.rsplit(marker, 1)[-1]
-    return text[:300] or type(error).__name__

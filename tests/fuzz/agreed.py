@@ -75,6 +75,8 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
     if node.op_type not in WINDOWS:
         return True
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    if "Conv" in node.op_type and not grouped(node, attrs.get("group", 1), values):
+        return False
     extents = values[node.input[0]].shape[2:]
     kernel = attrs.get("kernel_shape") or values[node.input[WINDOWS[node.op_type]]].shape[2:]
     rank = len(kernel)
@@ -88,6 +90,12 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
             kernel, steps, extents, pads[:rank], pads[rank:], strict=True
         )
     )
+
+
+def grouped(node: onnx.NodeProto, group: int, values: dict[str, Array]) -> bool:
+    """Whether the channels of an image are those of the weights, group by group."""
+    x, w = values[node.input[0]].shape, values[node.input[WINDOWS[node.op_type]]].shape
+    return group > 0 and x[1] == w[1] * group and w[0] % group == 0
 
 
 def scaled(node: onnx.NodeProto, values: dict[str, Array]) -> bool:

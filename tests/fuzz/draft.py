@@ -27,6 +27,9 @@ LARGEST = 20_000  # elements of a value
 STEP = {"float64": 1e-14, "float32": 2e-6, "float16": 1.5e-3, "bfloat16": 1e-2}
 #: How much error a value may have, relative to its largest element.
 LIMIT = {"float64": 1e-9, "float32": 3e-5, "float16": 5e-3, "bfloat16": 1.2e-2}
+#: The same where codes have been one off before, and how far off later codes may be.
+COARSE = {"float32": 0.05}
+MOST_CODES = 12
 #: Nodes that round nothing.
 EXACT = set(
     "Reshape Transpose Squeeze Unsqueeze Flatten Concat Split Slice Gather GatherElements GatherND "
@@ -38,6 +41,11 @@ EXACT = set(
 
 #: Types that any operator may have; others come and go within a family.
 KINDS = set(FLOATS) | set("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split())
+
+
+def is_code(array: Array) -> bool:
+    """Whether the elements are codes of 8 or 16 bits."""
+    return array.dtype.kind in "iu" and array.dtype.itemsize < 4
 
 
 class Reject(Exception):
@@ -101,7 +109,7 @@ class Draft:
     """`values` are all known values, `feeds` those that are inputs, `consts` the initialisers.
 
     `errors` bounds what arithmetic may differ by (0 where absent), `dynamic` are values whose shape
-    depends on the data, `inner` are names of an outer graph when this is a body.
+    depends on the data, `coarse` are floats that come of codes which may be one off.
     """
 
     rng: np.random.Generator
@@ -114,6 +122,7 @@ class Draft:
     errors: dict[str, float] = field(default_factory=dict)
     dynamic: set[str] = field(default_factory=set)
     domains: dict[str, int] = field(default_factory=dict)
+    coarse: set[str] = field(default_factory=set)
     wild: bool = False
     rough: bool = False
     count: int = 0
@@ -271,6 +280,13 @@ class Draft:
                 self.errors[name] = errors[name]
         return list(node.output)
 
+    def may_be_one_off(self, node: onnx.NodeProto) -> None:
+        """Note that codes of computed floats may differ by one: other sums are rounded."""
+        free = (*self.feeds, *self.consts)
+        if node.op_type == "QuantizeLinear" and node.input[0] not in free:
+            q = node.output[0]
+            self.errors[q] = max(self.errors.get(q, 0.0), 1.0)
+
     def adopt_all(self, nodes: Sequence[onnx.NodeProto], end: str) -> None:
         """Add nodes whose inner values are no tensors; `end` is the one that is."""
         used = [n for node in nodes for n in node.input if n in self.values]
@@ -329,6 +345,8 @@ class Draft:
                 moved = {n: self._off(n, a, side * signs[n]) for n, a in inexact.items()}
                 others.append(self._computed(node, {**feeds, **moved}, ends))
         errors = {}
+        coarse = any(n in self.coarse or is_code(a) for n, a in inexact.items())
+        limits = COARSE if coarse else LIMIT
         for k, (name, a) in enumerate(zip(ends, found, strict=True)):
             off = [self._moved_by(node, a, other[k]) for other in others]
             errors[name] = max(off, default=0.0)
@@ -337,8 +355,10 @@ class Draft:
                 continue
             good = np.abs(a[np.isfinite(a)].astype(np.float64))
             top = float(good.max(initial=0.0))
-            if errors[name] > LIMIT.get(a.dtype.name, 0.0) * top:
+            if errors[name] > limits.get(a.dtype.name, 0.0) * top:
                 raise Reject(f"{node.op_type} loses digits")
+            if coarse:
+                self.coarse.add(name)
             step = STEP.get(a.dtype.name, 0.0)
             if node.op_type in STASHING:
                 step = max(step, STEP["float32"])
@@ -376,7 +396,10 @@ class Draft:
             return 0.0
         if node.op_type not in CODES or a.dtype.itemsize > 2:
             raise Reject(f"{node.op_type}: an integer hangs by a thread")
-        return float(np.abs(a.astype(np.int64) - b.astype(np.int64)).max()) + 1.0
+        off = float(np.abs(a.astype(np.int64) - b.astype(np.int64)).max()) + 1.0
+        if off > MOST_CODES:
+            raise Reject(f"{node.op_type}: codes that are {off} off")
+        return off
 
 
 #: Operators whose result are codes that may differ by rounding.

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from fuzz.altered import altered
 from fuzz.draft import KINDS, Array, Draft, Reject, captured, initialiser, typed
 from fuzz.families import Family, load
 
@@ -21,8 +22,8 @@ FLOATS = ("float32",) * 14 + ("float64", "float16", "float16", "bfloat16")
 INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "bool")
 
 
-#: How often an operand of what was drawn gets another shape.
-BENT = 0.25
+#: How often one thing of what was drawn is changed.
+ALTERED = 0.35
 #: How often each family is drawn alone behind the declared cases, one opset after the other.
 ROUNDS = 8
 
@@ -101,24 +102,15 @@ def attempt(d: Draft, add: Family) -> bool:
     """Let a family add its nodes; all or none."""
     nodes, values, feeds = list(d.nodes), dict(d.values), dict(d.feeds)
     consts, errors, dynamic = dict(d.consts), dict(d.errors), set(d.dynamic)
-    domains, rough = dict(d.domains), d.rough
+    domains, rough, coarse = dict(d.domains), d.rough, set(d.coarse)
     try:
         add(d)
         return True
     except (Reject, ValueError, TypeError, IndexError, OverflowError, MemoryError):
         d.nodes, d.values, d.feeds, d.consts = nodes, values, feeds, consts
         d.errors, d.dynamic, d.domains, d.rough = errors, dynamic, domains, rough
+        d.coarse = coarse
         return False
-
-
-def attempt_bent(d: Draft) -> Draft:
-    """The draft with an operand of another shape; as it is if that does not go."""
-    from fuzz.stretched import bent
-
-    try:
-        return bent(d)
-    except (Reject, ValueError, TypeError, IndexError, OverflowError, MemoryError):
-        return d
 
 
 def generate(seed: int, only: tuple[str, ...] = (), plain: bool = False) -> Model | None:
@@ -133,8 +125,8 @@ def generate(seed: int, only: tuple[str, ...] = (), plain: bool = False) -> Mode
     used = directed(d, -seed) if seed < 0 else grow(d, wanted, only)
     if not d.nodes:
         return None
-    if d.chance(BENT):
-        d = attempt_bent(d)
+    if d.chance(ALTERED):
+        d = altered(d)
     outputs, pairs = choose_outputs(d), pairs_of(d)
     functions = [outlined(d, outputs)] if d.chance(0.12) else []
     proto = assemble(d, outputs, [f for f in functions if f])

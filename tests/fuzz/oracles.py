@@ -139,7 +139,7 @@ def wider(model: Model) -> Model | None:
 def difference(
     got: Array, want: Array, error: float = 0.0, slack: float = 1.0, fast: bool = False
 ) -> str:
-    """Why `got` is not `want`; "" if it is. `error` is what codes may be off by."""
+    """Why `got` is not `want`; "" if it is. `error` is what it may be off by besides."""
     if want.dtype.kind in "OSU":
         want = encode(want, MAX_STRING) if got.dtype == np.uint8 else want
         same = got.shape == want.shape and bool((got == want).all())
@@ -152,14 +152,14 @@ def difference(
         gap = np.abs(got.astype(np.float64) - want.astype(np.float64))
         bad = gap > error if want.dtype.itemsize <= 2 and want.dtype != np.bool_ else got != want
     else:
-        bad = _floats_off(got, want, slack, fast)
+        bad = _floats_off(got, want, slack, fast, error)
     if not bad.any():
         return ""
     at = tuple(int(i) for i in np.argwhere(bad)[0])
     return f"{at}: {got[at]!r}, expected {want[at]!r}; {int(bad.sum())} of {bad.size}"
 
 
-def _floats_off(got: Array, want: Array, slack: float, fast: bool) -> Array:
+def _floats_off(got: Array, want: Array, slack: float, fast: bool, error: float) -> Array:
     rtol, of_max, atol = TOLERANCE[want.dtype.name]
     g, w = got.astype(np.float64), want.astype(np.float64)
     finite = np.isfinite(g) & np.isfinite(w)
@@ -168,7 +168,7 @@ def _floats_off(got: Array, want: Array, slack: float, fast: bool) -> Array:
         of_max = max(of_max, 1e-2)
     with np.errstate(all="ignore"):
         same = (g == w) | (np.isnan(g) & np.isnan(w))
-        limit = slack * (rtol * np.abs(w) + of_max * top + atol)
+        limit = slack * (rtol * np.abs(w) + of_max * top + atol) + error
         near = finite & (np.abs(g - w) <= limit)
         # Next to the type's largest number the last step may round to infinity.
         bad: Array = ~(same | near)

@@ -37,8 +37,8 @@ def case_of(d: Draft) -> None:
     adopt_case(d, pattern, one)
 
 
-def adopt_case(d: Draft, pattern: Pattern, one: Case) -> None:
-    """Add the nodes of a declared case."""
+def adopt_case(d: Draft, pattern: Pattern, one: Case, loosely: bool = False) -> None:
+    """Add the nodes of a declared case; codes may be one off if it is taken `loosely`."""
     from harness import model_of
 
     if any(a is not None and a.size > 5000 for a in one.inputs):
@@ -68,6 +68,8 @@ def adopt_case(d: Draft, pattern: Pattern, one: Case) -> None:
             if own.domain:
                 d.enter(own.domain, own.op_type)
             d.adopt(own)
+            if loosely:
+                d.may_be_one_off(own)
     finally:
         d.wild = wild
 

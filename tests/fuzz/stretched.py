@@ -7,7 +7,6 @@ is right in its own cases and wrong, or out of bounds, in these.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -17,7 +16,7 @@ import numpy as np
 from aot.ops.registry import Case, load_all
 from aot.vendor.backend import Pattern
 from aot.vendor.find import bundled, find_backend
-from fuzz.draft import Draft, Reject, captured
+from fuzz.draft import Draft, Reject
 from fuzz.families import family
 from fuzz.special import adopt_case
 
@@ -52,23 +51,8 @@ def stretched(d: Draft) -> None:
         k = d.one(*found)
         arrays[k] = another(d, arrays[k])
     const = tuple(i for i in one.const if i not in found or d.chance(0.5))
-    adopt_case(d, pattern, replace(one, inputs=tuple(arrays), const=const, expected=()))
-
-
-def bent(d: Draft) -> Draft:
-    """The draft with one operand of another shape and all behind it computed again."""
-    used = Counter(i for n in d.nodes for i in (*n.input, *captured(n)))
-    loose = {**d.feeds, **d.consts}
-    found = [n for n, a in loose.items() if used[n] == 1 and a.size and is_joined(d.nodes, n)]
-    if not found:
-        raise Reject
-    name = d.one(*found)
-    loose[name] = another(d, loose[name])
-    feeds, consts = ({n: loose[n] for n in names} for names in (d.feeds, d.consts))
-    made = replace(d, nodes=[], values=dict(loose), feeds=feeds, consts=consts, errors={})
-    for n in d.nodes:
-        made.adopt(n)
-    return made
+    changed = replace(one, inputs=tuple(arrays), const=const, expected=())
+    adopt_case(d, pattern, changed, loosely=True)
 
 
 def joined(pattern: Pattern, one: Case) -> list[int]:

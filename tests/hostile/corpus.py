@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 
-from hostile import companions, damage, extents, sizes, structure, texts
+from hostile import companions, damage, extents, operators, sizes, structure, texts
 from hostile.case import Case
 
 #: Families whose cases take seconds each; samples leave them out.
@@ -15,7 +15,7 @@ SLOW = ("size", "folding bombs")
 
 def all_cases() -> Iterator[Case]:
     """Every case."""
-    for family in (damage, texts, extents, structure, companions, sizes):
+    for family in (damage, texts, extents, structure, companions, operators, sizes):
         yield from family.cases()
 
 
