@@ -162,6 +162,21 @@ def _fits_float(value: float) -> bool:
     return abs(value) < 3.4e38 and _to_float32(value) == value
 
 
+#: Bits of the integer types of C that structs have; signed ones lose one.
+_BITS = {
+    "int8_t": 7, "int16_t": 15, "int32_t": 31, "int64_t": 63, "int": 31, "ptrdiff_t": 63,
+    "uint8_t": 8, "uint16_t": 16, "uint32_t": 32, "uint64_t": 64, "unsigned": 32, "size_t": 64,
+}  # fmt: skip
+
+
+def fits(value: FieldValue, kind: str) -> bool:
+    """Whether a variable of C type `kind` holds the integers of `value`."""
+    bits = _BITS.get(kind, 64)
+    low = 0 if kind.startswith(("u", "size")) else -(2**bits)
+    values = value if isinstance(value, tuple) else (value,)
+    return all(isinstance(v, float) or low <= v < 2**bits for v in values)
+
+
 def field(value: FieldValue, kind: str = "") -> str:
     """The initialiser of a struct member: a number, or an array of them in braces."""
     if isinstance(value, tuple):

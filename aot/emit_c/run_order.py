@@ -14,7 +14,7 @@ from aot.emit_c.demands import demands
 from aot.emit_c.kernels import Headers
 from aot.emit_c.macros import trace_macros
 from aot.emit_c.trace import arena_offset
-from aot.errors import InternalError
+from aot.errors import InternalError, UnsupportedError
 from aot.program import (
     Access,
     Arg,
@@ -239,7 +239,7 @@ def create(s: Spelling, state: State) -> str:
         null = isinstance(a, Scalar) and _is_null(a)
         arguments.append("NULL" if null else _passed(s, a))
     if call.params:
-        arguments.append("&" + _params(s, call.params))
+        arguments.append("&" + _params(s, call, call.params))
     head = ctext.call(f"status = {ctext.ident(call.kernel)}", arguments, indent=" " * 8)
     node = " + ".join(call.origin.nodes) or state.name
     made = f"    {ctext.comment(node)}\n    if (status == AOT_OK)"
@@ -328,7 +328,7 @@ def step(s: Spelling, index: int, call: Call) -> str:
     function = _wrapper(s, call, fixed)
     arguments = [_passed(s, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))]
     if call.params and not fixed:
-        arguments.append("&" + _params(s, call.params))
+        arguments.append("&" + _params(s, call, call.params))
     node = " + ".join(call.origin.nodes) or call.kernel
     told = ctext.string(node) if call.status and s.failed else ""
     return head + statement(s, index, call.status, function, arguments, told)
@@ -417,9 +417,13 @@ def at(base: str, offset: int) -> str:
     return f"{base} + {offset}" if offset else base
 
 
-def _params(s: Spelling, params: Params) -> str:
+def _params(s: Spelling, call: Call, params: Params) -> str:
     """Name of the static struct with these values; equal ones are shared."""
     kinds: Mapping[str, str] = s.headers.fields.get(params.ctype, {})
+    for k, v in params.fields:
+        if not ctext.fits(v, kind := kinds.get(k, "")):
+            node = f"node {', '.join(call.origin.nodes)} ({', '.join(call.origin.ops)})"
+            raise UnsupportedError(f"{k} {v} is beyond the kernel's {kind or 'int64_t'}", node)
     fields = [f".{ctext.ident(k)} = {ctext.field(v, kinds.get(k, ''))}" for k, v in params.fields]
     init = "{" + ", ".join(fields) + "}"
     if len(init) + len(params.ctype) > 70:
@@ -443,7 +447,7 @@ def _kind(arg: Arg | Scalar | StateArg) -> str:
 
 def _wrapper(s: Spelling, call: Call, specialised: bool) -> str:
     """Name of the function for the call's signature, which is spelled the first time."""
-    fixed = _params(s, call.params) if call.params and specialised else ""
+    fixed = _params(s, call, call.params) if call.params and specialised else ""
     key = (*_signature(call), fixed)
     if key not in s.wrappers:
         kernel = ctext.ident(call.kernel)

@@ -70,6 +70,10 @@ def _perm(node: NodeRef) -> list[int]:
     return [int(p) for p in node.attr("perm")]
 
 
+#: How far behind and before itself a query sees.
+WINDOWS = ("left_window_size", "right_window_size")
+
+
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
     """What the kernel takes; the rest is left to the body that ONNX defines."""
     for _, v in m.inputs():
@@ -146,7 +150,8 @@ def to_kernel(c: LowerContext, m: Match) -> None:
     group = heads // kv_heads
     way = plan(sq, skv, d, dv, group, c.vlen, c.objective == "latency")
     scale = attr(m, "scale")
-    right = 0 if attr(m, "is_causal") else int(attr(m, "right_window_size"))
+    left, right = (min(int(attr(m, n)), sq + skv) for n in WINDOWS)
+    right = 0 if attr(m, "is_causal") else right
     qk = m.values.get("qk")
     params = c.params(
         batch=batch,
@@ -158,7 +163,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
         dv=dv,
         rows=way.rows,
         mask_cols=skv if m.mask is None else m.mask.shape[-1],
-        left=int(attr(m, "left_window_size")),
+        left=left,
         right=right,
         q_step=q.strides[:3],
         k_step=k.strides[:3],

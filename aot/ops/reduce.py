@@ -107,6 +107,9 @@ def declare(op_type: str) -> Pattern:
         copied = known and not axes_of(m)
         plain = kind.map == X and kind.finish in (AS_IS, DIVIDE) and kind.kernel != "logsumexp"
         yield plain or not copied, f"no axes to reduce, noop_with_empty_axes for {op_type}"
+        if known and kind.finish == DIVIDE and m.x.dtype not in FLOATS:
+            none = 0 in (m.x.shape[a] for a in axes_of(m))
+            yield not none, f"the mean of no integers, of {list(m.x.shape)}"
 
     @made.lower
     def to_kernel(c: LowerContext, m: Match) -> None:

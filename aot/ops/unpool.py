@@ -31,6 +31,10 @@ def unpool_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     fits = m.y.shape[:2] == m.x.shape[:2] and m.y.rank == m.x.rank
     yield fits, f"result {list(m.y.shape)} of {list(m.x.shape)}"
+    if fits and 3 <= m.x.rank <= 5 and m.index.data is not None:
+        count = math.prod((*m.x.shape[:2], *pooled(m)))
+        outside = [int(i) for i in np.ravel(m.index.data) if not 0 <= i < count]
+        yield not outside, f"index {outside[:1]} (needs 0 to {count - 1})"
 
 
 @unpool.lower

@@ -221,6 +221,10 @@ class Sweep:
                 types = list(rule(node, [_type(i) for i in node.inputs]))
             except (ValueError, IndexError) as e:
                 raise Invalid(str(e)) from None
+            except (AssertionError, AttributeError, TypeError):
+                raise Invalid(
+                    "an operand is missing or of a kind that its rule is not for"
+                ) from None
         for value, found in zip(node.outputs, types, strict=False):
             if found is not None and value.name:
                 set_type(value, *found)

@@ -15,6 +15,7 @@ import shutil
 import signal
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -168,6 +169,7 @@ def _compile(case: Case, target: str, work: Path) -> int:
     from aot.cli import main
 
     os.chdir(work / "home")
+    warnings.simplefilter("ignore")  # as the command does
     os.environ |= {"HOME": str(work / "home"), "TMPDIR": str(work / "home")}
     sys.dont_write_bytecode = True
     out = str((work / "home" / "out").resolve())

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,10 +39,12 @@ TIMES = 2
 
 def cases() -> Iterator[Case]:
     """Two damages of every declared case."""
+    count: Counter[str] = Counter()
     for pattern in load_all().patterns:
-        for number, one in enumerate(pattern.all_cases()):
+        for one in pattern.all_cases():
+            count[pattern.name] += 1
             for k in range(TIMES):
-                name = f"{pattern.name} {number}.{k}"
+                name = f"{pattern.name} {count[pattern.name]}.{k}"
                 yield Case("damaged operators", name, _make(pattern, one, name))
 
 
