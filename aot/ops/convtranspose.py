@@ -38,6 +38,7 @@ def fits(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
     groups = int(node.attr("group", 1))
     agree = groups > 0 and m.w.shape[0] == m.x.shape[1] and m.x.shape[1] % groups == 0
     yield agree, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
+    yield 0 not in m.w.shape, f"empty weights {list(m.w.shape)}"
 
 
 def layouts_of(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:

@@ -85,6 +85,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     except UnsupportedError as error:
         yield False, error.what
         return
+    extents = tuple(found.extents[label] for label in found.result)
+    yield extents == m.y.shape, f"a result of {list(extents)}, inferred as {list(m.y.shape)}"
     yield len(found.result) <= 8, f"{len(found.result)} axes of the result (at most 8)"
     yield len(found.summed) <= 8, f"{len(found.summed)} summed axes (at most 8)"
 

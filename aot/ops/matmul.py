@@ -32,6 +32,8 @@ def weights_of(m: Match, node: NodeRef) -> Array | None:
     """The right operand as a constant [k, n] float32 matrix, alpha and transB applied, or None."""
     if not m.b.is_const or m.a.dtype is not F32 or m.b.rank != 2 or m.a.rank < 1:
         return None
+    if 0 in m.b.shape:
+        return None
     if node.op_type == "MatMul":
         return np.asarray(m.b.data)
     if node.attr("transA", 0):

@@ -31,14 +31,22 @@ def all_float(m: Match) -> Iterator[tuple[bool, str]]:
 def line(c: LowerContext, value: ValueRef, shape: tuple[int, ...]) -> ValueRef | Handle:
     """`value` with every element of `shape`: constants are broadcast, others must have them."""
     if value.is_const:
-        return c.const(np.broadcast_to(np.asarray(value.data), shape))
+        data = np.asarray(value.data).reshape(_without_ones(value.shape))
+        return c.const(np.broadcast_to(data, shape))
     return value
 
 
+def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its first axes of extent 1."""
+    return shape[next((i for i, n in enumerate(shape) if n != 1), len(shape)) :]
+
+
 def full_line(m: Match, value: ValueRef, name: str) -> tuple[bool, str]:
-    """Check: a scale or bias is constant or has exactly the normalised axes."""
-    axes = m.x.shape[m.axis :]
-    whole = value.is_const or math.prod(value.shape) == math.prod(axes)
+    """Check: a scale or bias has exactly the normalised axes; a constant may repeat along them."""
+    axes, own = _without_ones(m.x.shape[m.axis :]), _without_ones(value.shape)
+    ends = list(zip(reversed(own), reversed(axes), strict=False))
+    repeated = len(own) <= len(axes) and all(a in (1, b) for a, b in ends)
+    whole = own == axes or (value.is_const and repeated)
     return whole, f"{name} of shape {value.shape} computed at run time (needs {axes})"
 
 

@@ -197,6 +197,9 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 def known_form(m: Match | Spec) -> Iterator[tuple[bool, str]]:
     """Checks that the tables can be made at compile time."""
     transform = m.coordinate_transformation_mode
+    yield 0 not in m.x.shape, f"an empty tensor {list(m.x.shape)}"
+    if 0 in m.x.shape:
+        return
     yield m.mode in MODES, f"mode {m.mode!r} (needs one of {', '.join(MODES)})"
     yield transform in TRANSFORMS, f"coordinate_transformation_mode {transform!r}"
     yield m.nearest_mode in ROUNDING, f"nearest_mode {m.nearest_mode!r}"

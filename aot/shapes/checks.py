@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from aot.shapes.known import Facts, lookup
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.nodes import array, attribute, shape_of, words
+from aot.shapes.operands import OPERANDS
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -19,6 +20,9 @@ Check = Callable[["ir.Node", Facts], str]
 
 def problem(node: ir.Node, facts: Facts) -> str:
     """Why a fully typed node is wrong, "" if nothing is found."""
+    fits = OPERANDS.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+    if fits is not None and (reason := fits(node, facts)):
+        return reason
     if node.domain:
         return ""
     if node.op_type in AXIS and node.inputs and node.inputs[0] is not None:

@@ -72,6 +72,8 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
         return is_finite(values[node.input[6]])
     if node.op_type in ("DynamicQuantizeLinear", "QuantizeLinear"):
         return is_finite(values[node.input[0]])
+    if node.op_type == "Cast":
+        return castable(node, values[node.input[0]])
     if node.op_type not in WINDOWS:
         return True
     attrs = {a.name: helper.get_attribute_value(a) for a in node.attribute}
@@ -84,6 +86,9 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
     if attrs.get("auto_pad", b"").startswith(b"SAME"):
         strides = attrs.get("strides", [1] * rank)  # no longer than the window, else pads < 0
         return all(s <= (k - 1) * t + 1 for k, s, t in zip(kernel, strides, steps, strict=True))
+    reaches = [(k - 1) * step + 1 for k, step in zip(kernel, steps, strict=True)]
+    if "Pool" in node.op_type and any(p >= r for p, r in zip(pads, 2 * reaches, strict=True)):
+        return False
     return all(
         (k - 1) * step + 1 <= extent + before + behind
         for k, step, extent, before, behind in zip(
@@ -96,6 +101,16 @@ def grouped(node: onnx.NodeProto, group: int, values: dict[str, Array]) -> bool:
     """Whether the channels of an image are those of the weights, group by group."""
     x, w = values[node.input[0]].shape, values[node.input[WINDOWS[node.op_type]]].shape
     return group > 0 and x[1] == w[1] * group and w[0] % group == 0
+
+
+def castable(node: onnx.NodeProto, x: Array) -> bool:
+    """Whether the integers that floats become are such that their type has them."""
+    to = next((a.i for a in node.attribute if a.name == "to"), 1)
+    kind = np.dtype(helper.tensor_dtype_to_np_dtype(to)) if to != onnx.TensorProto.STRING else None
+    if kind is None or kind.kind not in "iu" or not is_float(x) or not x.size:
+        return True
+    info, wide = np.iinfo(kind), x.astype(np.float64)
+    return is_finite(x) and bool(info.min - 1 < wide.min() and wide.max() < info.max + 1.0)
 
 
 def scaled(node: onnx.NodeProto, values: dict[str, Array]) -> bool:

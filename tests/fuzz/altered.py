@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import onnx
 
+from aot.load.flags import FLAGS
 from fuzz.draft import Array, Draft, Reject, captured
 from fuzz.stretched import another, is_joined
 
@@ -100,7 +101,8 @@ def change(d: Draft, a: onnx.AttributeProto, rank: int) -> None:
     if a.type == onnx.AttributeProto.FLOAT:
         a.f = d.one(0.0, 1.0, 0.5 * a.f, 2.0 * a.f, -a.f)
     elif a.type == onnx.AttributeProto.INT:
-        a.i = d.upto(-rank, rank - 1) if a.name == "axis" else d.one(0, 1, 2)
+        few = d.one(0, 1) if a.name in FLAGS else d.one(0, 1, 2)
+        a.i = d.upto(-rank, rank - 1) if a.name == "axis" else few
     elif a.name == "perm":
         a.ints[:] = [int(i) for i in d.rng.permutation(len(a.ints))]
     elif a.ints:

@@ -13,13 +13,25 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from fuzz import mutants
-from fuzz.check import CONFIGS, DEFECTS, PASS, WRONG, Outcome, check, sweep
+from fuzz import misfits, mutants
+from fuzz.check import (
+    CONFIGS,
+    CRASH,
+    DEFECTS,
+    PASS,
+    REJECTED,
+    TRACEBACK,
+    WRONG,
+    Outcome,
+    check,
+    sweep,
+)
 from fuzz.draft import Draft, Reject, evaluate, second_opinion, typed
 from fuzz.execute import ROOT, Cache
 from fuzz.generate import Model, generate
 from fuzz.minimise import minimise, snippet
 from fuzz.oracles import difference
+from fuzz.special import declared
 
 SEEDS = range(40)
 FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is not set")
@@ -35,6 +47,14 @@ def test_a_sample_shows_no_difference(store: Cache, tmp_path: Path) -> None:
     bad = [o.text for o in found if o.result in DEFECTS]
     assert not bad, "\n".join(bad)
     assert sum(o.result == PASS for o in found) > len(SEEDS) // 2
+
+
+def test_operands_that_do_not_fit(store: Cache, tmp_path: Path) -> None:
+    first = {p.name: (p, one) for p, one in reversed(declared()) if not p.name.endswith(".half")}
+    found = misfits.tried(list(first.values())[7::45], store, tmp_path / "b")
+    assert not found[CRASH] and not found[TRACEBACK]
+    assert found["ran"] > 10
+    assert found[REJECTED] > 10
 
 
 def test_a_seed_is_one_model() -> None:

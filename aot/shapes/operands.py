@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands that belong to each other by ONNX's text, and that its inference does not compare.
+
+Kernels read as many elements as the shapes of others say: a bias of one element beside eight
+channels would be read behind its end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import TYPE_CHECKING
+
+from aot.shapes.known import Facts
+from aot.shapes.nodes import attribute, shape_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import onnx_ir as ir
+
+Shape = tuple[int, ...]
+
+
+def given(node: ir.Node, index: int) -> Shape | None:
+    """The shape of an operand, None if there is none."""
+    value = node.inputs[index] if index < len(node.inputs) else None
+    return None if value is None else shape_of(value)
+
+
+def wrong(name: str, found: Shape | None, *wanted: Shape) -> str:
+    """What to say of an operand that is there and has none of these shapes."""
+    if found is None or found in wanted:
+        return ""
+    return f"{name} {list(found)} should be {' or '.join(str(list(w)) for w in wanted)}"
+
+
+def repeats(name: str, found: Shape | None, to: Shape) -> str:
+    """What to say of an operand that does not repeat to a shape as it is."""
+    if found is None or (len(found) <= len(to) and repeats_along(found, to)):
+        return ""
+    return f"{name} {list(found)} does not repeat to {list(to)}"
+
+
+def repeats_along(found: Shape, to: Shape) -> bool:
+    """Whether the last extents are 1 or those of a shape."""
+    return all(a in (1, b) for a, b in zip(reversed(found), reversed(to), strict=False))
+
+
+def first(*reasons: str) -> str:
+    """The first of the reasons that says something."""
+    return next((r for r in reasons if r), "")
+
+
+def _gemm(node: ir.Node, facts: Facts) -> str:
+    return repeats("the addend", given(node, 2), shape_of(node.outputs[0]))
+
+
+def _transposed(node: ir.Node, facts: Facts) -> str:
+    x, w, group = given(node, 0), given(node, 1), int(attribute(node, "group", 1))
+    if x is None or w is None or len(w) != len(x) or len(x) < 3:
+        return f"weights {list(w or ())} for {list(x or ())}"
+    if group < 1 or x[1] != w[0] or w[0] % group:
+        return f"group {group} does not fit {x[1]} input channels and weights {list(w)}"
+    return wrong("bias", given(node, 2), (w[1] * group,))
+
+
+def _grouped(weights: int, bias: int, points: Mapping[int, str]) -> Callable[..., str]:
+    """A convolution of codes: `points` are zero points and scales, per tensor or output channel."""
+
+    def check(node: ir.Node, facts: Facts) -> str:
+        x, w, group = given(node, 0), given(node, weights), int(attribute(node, "group", 1))
+        if x is None or w is None or len(w) != len(x) or len(x) < 3:
+            return f"weights {list(w or ())} for {list(x or ())}"
+        if group < 1 or w[0] % group or w[1] * group != x[1]:
+            return f"group {group} does not fit {x[1]} input channels and weights {list(w)}"
+        each: tuple[Shape, ...] = ((), (1,))
+        reasons = [
+            wrong(name, given(node, i), *each, *([(w[0],)] if name.startswith("w_") else []))
+            for i, name in points.items()
+        ]
+        return first(*reasons, wrong("bias", given(node, bias), (w[0],)) if bias else "")
+
+    return check
+
+
+def _deformed(node: ir.Node, facts: Facts) -> str:
+    w = given(node, 1)
+    return wrong("bias", given(node, 3), (w[0],)) if w else "weights without axes"
+
+
+def _lines(node: ir.Node, facts: Facts) -> str:
+    """LayerNormalization and RMSNormalization: scale and bias repeat to the input."""
+    x = given(node, 0)
+    if not x:
+        return "an input without axes"
+    return first(repeats("scale", given(node, 1), x), repeats("bias", given(node, 2), x))
+
+
+def _channels(least: int, *names: str) -> Callable[..., str]:
+    """Operands with an element per channel, behind an input of at least so many axes."""
+
+    def check(node: ir.Node, facts: Facts) -> str:
+        x = given(node, 0)
+        if x is None or len(x) < least:
+            return f"an input {list(x or ())} (needs {least} axes or more)"
+        found = (wrong(n, given(node, i), (x[1],)) for i, n in enumerate(names, 1))
+        return first(*found)
+
+    return check
+
+
+def _axes(node: ir.Node, facts: Facts) -> str:
+    """MeanVarianceNormalization: its axes are there."""
+    rank = len(given(node, 0) or ())
+    axes = [int(a) for a in attribute(node, "axes", None) or (0, 2, 3)]
+    outside = [a for a in axes if not -rank <= a < rank]
+    return f"axis {outside[0]} of a tensor of {rank} axes" if outside else ""
+
+
+def _points(node: ir.Node, facts: Facts) -> str:
+    """GatherND: indices share the batch axes, and point at axes that are there."""
+    data, index = given(node, 0) or (), given(node, 1) or ()
+    batch = int(attribute(node, "batch_dims", 0))
+    if not 0 <= batch < min(len(data), len(index)) or data[:batch] != index[:batch]:
+        return f"batch_dims {batch} of data {list(data)} and indices {list(index)}"
+    if index[-1] > len(data) - batch:
+        return f"indices {list(index)} point beyond the axes of the data {list(data)}"
+    return ""
+
+
+def _lengths(node: ir.Node, facts: Facts) -> str:
+    x, axis = given(node, 0) or (), int(attribute(node, "batch_axis", 1))
+    if len(x) < 2 or not -len(x) <= axis < len(x):
+        return f"batch_axis {axis} of {list(x)}"
+    return wrong("sequence_lens", given(node, 1), (x[axis],))
+
+
+def _attention(node: ir.Node, facts: Facts) -> str:
+    """Queries, keys and values of as many batches, heads, positions and elements as each other."""
+    q, k, v = (given(node, i) or () for i in range(3))
+    if not len(q) == len(k) == len(v) or len(q) not in (3, 4):
+        return f"queries {list(q)}, keys {list(k)}, values {list(v)} (need 3 or 4 axes each)"
+    if len(q) == 3:
+        heads, pairs = (int(attribute(node, n, 0)) for n in ("q_num_heads", "kv_num_heads"))
+        if heads < 1 or pairs < 1 or q[2] % heads or k[2] % pairs or v[2] % pairs:
+            return f"{heads} and {pairs} heads of {list(q)}, {list(k)} and {list(v)}"
+        q = (q[0], heads, q[1], q[2] // heads)
+        k, v = ((t[0], pairs, t[1], t[2] // pairs) for t in (k, v))
+    same = q[0] == k[0] == v[0] and k[1:3] == v[1:3] and q[3] == k[3]
+    if not same or not q[3] or not k[1] or q[1] % k[1]:
+        return f"queries {list(q)}, keys {list(k)} and values {list(v)} that do not fit"
+    past, past_v, mask = given(node, 4), given(node, 5), given(node, 3)
+    if past is not None:
+        more = past[2] if len(past) == 4 else 0
+        reason = wrong("past_key", past, (*k[:2], more, k[3]))
+        reason = reason or wrong("past_value", past_v, (*v[:2], more, v[3]))
+        if reason:
+            return reason
+        k = (*k[:2], k[2] + more, k[3])
+    if mask is None:
+        return wrong("nonpad_kv_seqlen", given(node, 6), (q[0],))
+    columns = mask[-1] if mask else 0
+    fits = bool(mask) and columns <= k[2] and (columns > 0 or not k[2])
+    if not fits or repeats("", mask[:-1], q[:3]):
+        return f"a mask {list(mask)} for {list((*q[:3], k[2]))}"
+    return wrong("nonpad_kv_seqlen", given(node, 6), (q[0],))
+
+
+def _nbits(node: ir.Node, facts: Facts) -> str:
+    columns = int(attribute(node, "N", 0))
+    return wrong("bias", given(node, 5), (columns,))
+
+
+def _one(index: int, name: str) -> Callable[..., str]:
+    """An operand that is one number."""
+
+    def check(node: ir.Node, facts: Facts) -> str:
+        found = given(node, index)
+        return "" if found is None or prod(found) == 1 else f"{name} {list(found)} is not one"
+
+    return check
+
+
+def _ranked(least: int) -> Callable[..., str]:
+    """An input of at least so many axes."""
+
+    def check(node: ir.Node, facts: Facts) -> str:
+        x = given(node, 0) or ()
+        return "" if len(x) >= least else f"an input {list(x)} (needs {least} axes or more)"
+
+    return check
+
+
+POINTS = {1: "x_scale", 2: "x_zero_point", 4: "w_scale", 5: "w_zero_point"}
+OPERANDS: dict[str, Callable[..., str]] = {
+    "Attention": _attention,
+    "ConvInteger": _grouped(1, 0, {2: "x_zero_point", 3: "w_zero_point"}),
+    "ConvTranspose": _transposed,
+    "CumProd": _one(1, "the axis"),
+    "CumSum": _one(1, "the axis"),
+    "DeformConv": _deformed,
+    "GatherND": _points,
+    "Gemm": _gemm,
+    "GroupNormalization": _channels(2, "scale", "bias"),
+    "InstanceNormalization": _channels(3, "scale", "B"),
+    "LayerNormalization": _lines,
+    "MeanVarianceNormalization": _axes,
+    "QLinearConv": _grouped(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}),
+    "RMSNormalization": _lines,
+    "ReverseSequence": _lengths,
+    "com.microsoft.MatMulNBits": _nbits,
+    "ai.onnx.ml.TreeEnsemble": _ranked(1),
+    "ai.onnx.ml.TreeEnsembleClassifier": _ranked(1),
+    "ai.onnx.ml.TreeEnsembleRegressor": _ranked(1),
+}

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operands that do not fit: every declared case, each operand in turn in other shapes.
+
+What onnx's inference lets pass must not read beyond an operand: it is refused by name, or right.
+All that compiles runs under the sanitizers, with poisoned bytes around every input and constant.
+
+    python tests/fuzz/misfits.py [--part I/N] [--only PATTERN]
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE.parent / "ops")]
+
+import numpy as np  # noqa: E402
+import onnx  # noqa: E402
+from harness import info, model_of  # noqa: E402
+from onnx import numpy_helper  # noqa: E402
+
+from aot.ops.registry import Case  # noqa: E402
+from aot.vendor.backend import Pattern  # noqa: E402
+from fuzz.check import CONFIGS, CRASH, TRACEBACK, Outcome, compile_run  # noqa: E402
+from fuzz.corrected import evaluator  # noqa: E402
+from fuzz.execute import Cache, execute  # noqa: E402
+from fuzz.generate import Model  # noqa: E402
+from fuzz.special import declared  # noqa: E402
+
+Array = np.ndarray[Any, Any]
+#: Compiled and run, though onnx.reference does not run it: worth a look, not always a fault.
+LENIENT = "lenient"
+#: Models per executable.
+BATCH = 200
+#: Cases of a pattern that are changed.
+CASES = 4
+
+
+def shapes(old: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Other shapes: fewer and more axes, other extents."""
+    found = [(), old[1:], old[:-1], (1, *old), (2, *old), (*old, 1)]
+    for k, n in enumerate(old):
+        found += [(*old[:k], m, *old[k + 1 :]) for m in (0, 1, n - 1, n + 1) if m >= 0]
+    return [s for s in dict.fromkeys(found) if s != old and np.prod(s, dtype=np.int64) <= 20_000]
+
+
+def misfits(pattern: Pattern, one: Case) -> Iterator[Model]:
+    """The case with one operand in another shape."""
+    model = model_of(pattern.graph, one)
+    for i, old in enumerate(one.inputs):
+        if old is None or old.dtype.kind in "OSU":
+            continue
+        for shape in shapes(old.shape):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                array = np.zeros(shape, old.dtype) if not old.size else np.resize(old, shape)
+            yield changed(model, one, i, array)
+
+
+def changed(model: onnx.ModelProto, one: Case, place: int, array: Array) -> Model:
+    """The model of a case whose operand `place` is another array; its results' shapes are open."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    name = f"x{place}"
+    for value in made.graph.input:
+        if value.name == name:
+            value.CopyFrom(info(name, array))
+    for tensor in made.graph.initializer:
+        if tensor.name == name:
+            tensor.CopyFrom(numpy_helper.from_array(array, name))
+    for value in made.graph.output:
+        value.type.tensor_type.ClearField("shape")
+    arrays = {f"x{i}": array if i == place else a for i, a in enumerate(one.inputs)}
+    feeds = {v.name: np.asarray(arrays[v.name]) for v in made.graph.input}
+    return Model(place, made, feeds)
+
+
+def others_refuse(model: Model) -> str:
+    """Why onnx.reference has no answer for a model, "" if it has one."""
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            arrays = [numpy_helper.to_array(t) for t in model.proto.graph.initializer]
+            evaluator(model.proto, [*model.feeds.values(), *arrays]).run(None, model.feeds)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:200].replace("\n", " ")
+    return ""
+
+
+def run(outcomes: list[tuple[str, Outcome]], store: Cache, folder: Path) -> Counter[str]:
+    """Execute what compiled; prints what crashed or was an internal error."""
+    batches: dict[tuple[str, ...], list[Any]] = {}
+    for _, o in outcomes:
+        if o.run is not None:
+            batches.setdefault(o.run.flags, []).append(o.run)
+    for batch in batches.values():
+        execute(batch, store, folder)
+    count: Counter[str] = Counter()
+    for name, o in outcomes:
+        if o.run is not None:
+            bad = o.run.error and not o.run.error.startswith("status")
+            o.result, o.message = (CRASH, o.run.error) if bad else ("ran", "")
+        if o.result == "ran" and (why := others_refuse(o.model)):
+            o.result, o.message = LENIENT, why
+        count[o.result] += 1
+        if o.result in (CRASH, TRACEBACK, LENIENT):
+            shapes_ = {n: list(a.shape) for n, a in o.model.feeds.items()}
+            print(f"{o.result}: {name} operand {o.model.seed} {shapes_}: {o.message}", flush=True)
+    return count
+
+
+def tried(chosen: Sequence[tuple[Pattern, Case]], store: Cache, folder: Path) -> Counter[str]:
+    """What became of all misfits of some cases."""
+    total: Counter[str] = Counter()
+    pending: list[tuple[str, Outcome]] = []
+    for pattern, one in chosen:
+        for model in misfits(pattern, one):
+            o = Outcome(model, CONFIGS["base"])
+            compile_run(o)
+            pending.append((pattern.name, o))
+        if sum(o.run is not None for _, o in pending) > BATCH:
+            total += run(pending, store, folder)
+            pending = []
+    return total + run(pending, store, folder)
+
+
+def main() -> int:
+    """Exit code 1 if anything crashed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "aotc-fuzz")
+    a = parser.parse_args()
+    part, parts = map(int, a.part.split("/"))
+    seen: Counter[str] = Counter()
+    chosen = []
+    for pattern, one in declared():
+        seen[pattern.name] += 1
+        fits = a.only in pattern.name and not pattern.name.endswith(".half")
+        if fits and seen[pattern.name] <= CASES:
+            chosen.append((pattern, one))
+    with tempfile.TemporaryDirectory(prefix="misfits") as folder:
+        total = tried(chosen[part::parts], Cache(a.cache), Path(folder))
+    print(dict(total))
+    return 1 if total[CRASH] or total[TRACEBACK] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
