@@ -17,7 +17,7 @@ APT_FULL := clang-tidy cppcheck
 APT_PROVE := frama-c-base
 JOBS   ?= 2
 
-.PHONY: help demo test full hostile fuzz-loader check format conformance docs golden bench clean fuzz \
+.PHONY: help demo test full hostile misfits fuzz-loader check format conformance docs golden bench clean fuzz \
   coverage stack stack-check analyse prove full-tests full-bench
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -46,7 +46,7 @@ test: $(VENV)/.test ## install what the tests need and run them
 	$(PY) -m pytest -n $(JOBS) -q
 
 # Each part by itself too; the others go on where one fails.
-FULL := full-tests conformance hostile analyse prove coverage stack-check full-bench
+FULL := full-tests conformance hostile misfits analyse prove coverage stack-check full-bench
 full: $(VENV)/.test ## every figure, by hand before a release: a day of two cores
 	@$(MAKE) -k $(FULL)
 
@@ -100,6 +100,9 @@ stack: $(VENV)/.test ## measure what kernels take of the stack again: aot/stack/
 	$(PY) benchmarks/stack.py
 
 SECONDS ?= 600
+misfits: $(VENV)/.test ## every operand of every declared case in shapes that do not fit, sanitised
+	$(PY) tests/fuzz/misfits.py
+
 fuzz-loader: $(VENV)/.test ## coverage-guided fuzzing of the loader; SECONDS=N, findings in build/fuzz
 	$(PY) -m pip install -q -e '.[fuzz]'
 	$(PY) tests/hostile/fuzz_loader.py -max_total_time=$(SECONDS)

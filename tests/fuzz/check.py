@@ -181,6 +181,8 @@ def check(models: Iterable[tuple[Model, Config]], store: Cache, folder: Path) ->
             continue
         o.expected = answer
         compile_run(o)
+        if o.result == REJECTED and o.model.altered and answer.refusal:
+            o.result = REFUSED
     batches: dict[tuple[str, ...], list[Outcome]] = {}
     for o in outcomes:
         if o.run is not None:

@@ -30,7 +30,10 @@ ROUNDS = 8
 
 @dataclass
 class Model:
-    """A model with one set of inputs. `errors` bounds what outputs may differ by (see Draft)."""
+    """A model with one set of inputs. `errors` bounds what outputs may differ by (see Draft).
+
+    One that was `altered` may be no model: onnx.reference computes many that onnxruntime refuses.
+    """
 
     seed: int
     proto: onnx.ModelProto
@@ -39,6 +42,7 @@ class Model:
     rough: bool = False
     families: tuple[str, ...] = ()
     pairs: frozenset[tuple[str, str]] = frozenset()
+    altered: bool = False
 
     @property
     def outputs(self) -> list[str]:
@@ -125,6 +129,7 @@ def generate(seed: int, only: tuple[str, ...] = (), plain: bool = False) -> Mode
     used = directed(d, -seed) if seed < 0 else grow(d, wanted, only)
     if not d.nodes:
         return None
+    drawn = d
     if d.chance(ALTERED):
         d = altered(d)
     outputs, pairs = choose_outputs(d), pairs_of(d)
@@ -134,7 +139,7 @@ def generate(seed: int, only: tuple[str, ...] = (), plain: bool = False) -> Mode
         return None
     kept = {i.name: d.feeds[i.name] for i in proto.graph.input}
     errors = {o: d.errors.get(o, 0.0) for o in outputs}
-    return Model(seed, proto, kept, errors, d.rough, tuple(used), pairs)
+    return Model(seed, proto, kept, errors, d.rough, tuple(used), pairs, d is not drawn)
 
 
 def well_typed(proto: onnx.ModelProto, d: Draft) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,7 +155,9 @@ def _rebuilt(model: Model, graph: onnx.GraphProto, feeds: dict[str, Array]) -> M
         ir_version=model.proto.ir_version,
     )
     errors = {o.name: model.errors.get(o.name, 0.0) for o in graph.output}
-    return Model(model.seed, proto, feeds, errors, model.rough, model.families)
+    made = Model(model.seed, proto, feeds, errors, model.rough, model.families)
+    made.altered = model.altered
+    return made
 
 
 def _reshaped(model: Model, feeds: dict[str, Array]) -> Model | None:
@@ -178,7 +181,7 @@ def _reshaped(model: Model, feeds: dict[str, Array]) -> Model | None:
 
 def _inlined(model: Model) -> Model:
     proto = inliner.inline_local_functions(model.proto)
-    return Model(model.seed, proto, model.feeds, model.errors, model.rough, model.families)
+    return replace(model, proto=proto, pairs=frozenset())
 
 
 # -- writing it down -------------------------------------------------------------------------
