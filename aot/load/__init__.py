@@ -15,7 +15,7 @@ from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError, UsageError
 from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.containers import open_inputs, refuse_maps
-from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical
+from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical, undone
 from aot.load.flags import check_flags
 from aot.load.functions import check_functions, inline_functions
 from aot.load.gradient import spell_gradients
@@ -199,7 +199,9 @@ def _with_shapes(light: onnx.ModelProto) -> onnx.ModelProto | None:
     """
     try:
         return infer_shapes(light, strict_mode=True)
-    except Died:
+    except Died as error:
+        if error.late:
+            raise undone(light, f"onnx's inference {error}") from None
         return None
     except RuntimeError:
         return light

@@ -74,7 +74,7 @@ def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
     try:
         converted = apart(lambda m: version_converter.convert_version(m, target), model)
     except Died as e:
-        raise _undone(model, target, e) from None
+        raise undone(model, f"onnx's conversion from opset {version} to {target} {e}") from None
     except (RuntimeError, ValueError) as e:
         text = " ".join(str(e).split())[:400]
         what = f"the model cannot be brought from opset {version} to {target}: {text}"
@@ -83,11 +83,10 @@ def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
     return converted
 
 
-def _undone(model: onnx.ModelProto, target: int, error: Died) -> ModelError:
-    """What to say of a model whose conversion ended its process."""
+def undone(model: onnx.ModelProto, what: str) -> ModelError:
+    """What to say of a model that onnx did not survive: its first bad node, else `what`."""
     refused = first_refused(model)
     if refused is None:
-        what = f"onnx's conversion from opset {standard_opset(model)} to {target} {error}"
         return ModelError(what, hint="export the model with a newer opset")
     index, reason = refused
     said = f"onnx's inference {reason}" if isinstance(reason, Died) else reason_of(reason)

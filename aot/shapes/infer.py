@@ -115,6 +115,10 @@ BROKEN = (
 )
 
 
+#: Nodes that are inferred in processes of their own where onnx did not survive the whole model.
+MOST_APART = 500
+
+
 class Sweep:
     """State of one inference: what is known, what went wrong."""
 
@@ -127,6 +131,7 @@ class Sweep:
     ) -> None:
         self.model = model
         self.careful = careful
+        self.apart = 0
         self.max_string = max_string
         self._rules = {**CONTRIB, **rules}
         self.facts: Facts = {}
@@ -215,6 +220,12 @@ class Sweep:
             return
         rule = self._rules.get((node.domain, node.op_type))
         if rule is None:
+            if self.careful:
+                self.apart += 1
+                if self.apart > MOST_APART:
+                    what = "onnx's inference does not survive the model"
+                    limit = f"one by one at most {MOST_APART} nodes are tried"
+                    raise ModelError(f"{what}; {limit}", hint="the file may be damaged")
             types = infer_node(node, self.facts, self.model, self.careful)
         else:
             try:

@@ -53,6 +53,20 @@ def test_one_of_them_dies() -> None:
     assert found[0] == 0
 
 
+@pytest.mark.parametrize("opset", [17, onnx.defs.onnx_opset_version()])
+@pytest.mark.parametrize("axis", [1 << 31, (1 << 63) - 1])
+def test_an_axis_beyond_32_bits(axis: int, opset: int) -> None:
+    """Inference writes behind its shape."""
+    node = helper.make_node("LayerNormalization", ["x", "s"], ["y", "m", "v"], axis=axis)
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3])
+    s = helper.make_tensor_value_info("s", TensorProto.FLOAT, [3])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
+    graph = helper.make_graph([node], "g", [x, s], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    with pytest.raises(ModelError, match='LayerNormalization that computes "y": onnx'):
+        load(model)
+
+
 def test_a_scan_of_more_inputs_than_it_has() -> None:
     body = helper.make_graph([], "body", [], [])
     node = helper.make_node("Scan", ["x"], ["y"], num_scan_inputs=1 << 62, body=body)
@@ -88,7 +102,7 @@ def raises(_model: onnx.ModelProto) -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("work", "error", "says"),
     [
-        (spins, Died, "takes more than 1 seconds"),
+        (spins, Died, "takes more than 1 s"),
         (killed, Died, "ends with SIGKILL"),
         (leaves, Died, "ends with no result"),
         (raises, RuntimeError, "^said$"),
