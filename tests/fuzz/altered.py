@@ -102,6 +102,7 @@ def change(d: Draft, a: onnx.AttributeProto, rank: int) -> None:
         a.f = d.one(0.0, 1.0, 0.5 * a.f, 2.0 * a.f, -a.f)
     elif a.type == onnx.AttributeProto.INT:
         few = d.one(0, 1) if a.name in FLAGS else d.one(0, 1, 2)
+        few = d.one(1, 2, 3, 6, 7, 9, 10, 11) if a.name == "to" else few
         a.i = d.upto(-rank, rank - 1) if a.name == "axis" else few
     elif a.name == "perm":
         a.ints[:] = [int(i) for i in d.rng.permutation(len(a.ints))]
