@@ -25,12 +25,14 @@ def problem(node: ir.Node, facts: Facts) -> str:
         return reason
     if node.domain:
         return ""
-    if node.op_type in AXIS and node.inputs and node.inputs[0] is not None:
-        reason = _axis(node)
-        if reason:
-            return reason
     check = CHECKS.get(node.op_type)
     return "" if check is None else check(node, facts)
+
+
+def axis_problem(node: ir.Node) -> str:
+    """Why the axis of a node is none of its input's: onnx's inference does not survive some."""
+    known = not node.domain and node.op_type in AXIS and node.inputs
+    return _axis(node) if known and node.inputs[0] is not None else ""
 
 
 def _axis(node: ir.Node) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aot.edit import inline_branch
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
-from aot.shapes.checks import problem
+from aot.shapes.checks import axis_problem, problem
 from aot.shapes.closed import bodies, is_closed, type_results
 from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
@@ -178,6 +178,7 @@ class Sweep:
             except ValueError as e:
                 raise Invalid(str(e)) from None
         reason = type_problem(node, self.model.opset_imports.get(node.domain, 0))
+        reason = reason or axis_problem(node)
         if reason:
             raise Invalid(reason)
         if node.op_type in Control.OPERATORS and not node.domain:
