@@ -63,7 +63,7 @@ def test_an_axis_beyond_32_bits(axis: int, opset: int) -> None:
     y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 3])
     graph = helper.make_graph([node], "g", [x, s], [y])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    with pytest.raises(ModelError, match='LayerNormalization that computes "y": (onnx|axis)'):
+    with pytest.raises(ModelError, match=r'LayerNormalization that computes "y": (onnx|axis)'):
         load(model)
 
 
