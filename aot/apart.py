@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""onnx's C++ on whole models, in a process of its own: damaged models end it.
+"""onnx's C++ on models, in a process of its own: damaged ones end it.
 
 Its inference goes on behind a node that it refused and reads types which are not there, and an
 attribute can make it count for years. Its conversion between opsets infers, too.
@@ -7,6 +7,7 @@ attribute can make it count for years. Its conversion between opsets infers, too
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import os
 import signal
@@ -21,6 +22,8 @@ Work = Callable[["onnx.ModelProto"], "onnx.ModelProto"]
 
 #: Seconds of the processor. (100 000 nodes take 0.5 to infer and 2.3 to convert.)
 SECONDS = 10
+#: Times that a process of one work may end before its work is given up.
+DEATHS = 20
 DONE, RAISED = b"+", b"-"
 
 
@@ -37,32 +40,107 @@ def apart(work: Work, model: onnx.ModelProto, seconds: int = SECONDS) -> onnx.Mo
 
     Raises RuntimeError with the text of what `work` raised, Died where it ended the process.
     """
-    if not hasattr(os, "fork"):
-        return _here(work, model)
-    import resource  # noqa: F401 (the child imports nothing: another thread may hold the lock)
+    with Child(work, seconds) as child:
+        return child(model)
 
-    ends = os.pipe()
-    try:
-        with warnings.catch_warnings():  # other threads: the child runs no more than `work`
-            warnings.simplefilter("ignore", DeprecationWarning)
-            pid = os.fork()
-    except OSError:  # no room for a process: as good as it goes
-        for end in ends:
-            os.close(end)
-        return _here(work, model)
-    if pid == 0:
-        _child(work, model, ends[1], seconds)
-    os.close(ends[1])
-    said, status = b"", 0
-    try:
-        with open(ends[0], "rb") as pipe:
-            said = pipe.read()
-    except BaseException:
-        os.kill(pid, signal.SIGKILL)
-        raise
-    finally:
-        _, status = os.waitpid(pid, 0)
-    return _result(said, status, type(model), seconds)
+
+class Child:
+    """A forked process that does `work` on one model after another, until it is closed.
+
+    It starts with the first model, and anew after one that ended it, and has `seconds` of the
+    processor for all. What ended DEATHS times or took too long is not tried again.
+    """
+
+    def __init__(self, work: Work, seconds: int = SECONDS) -> None:
+        self._work, self._seconds = work, seconds
+        self._pid = 0
+        self._deaths, self._given_up = 0, ""
+        self._pipes: tuple[BinaryIO, BinaryIO] | None = None
+
+    def __enter__(self) -> Child:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __call__(self, model: onnx.ModelProto) -> onnx.ModelProto:
+        """`work(model)`; raises as `apart` does."""
+        if self._given_up:
+            raise Died(self._given_up)
+        if not self._pid and not self._fork():
+            return _here(self._work, model)
+        assert self._pipes is not None
+        to, back = self._pipes
+        try:
+            given = model.SerializeToString()
+        except Exception as error:  # 2 GiB and more
+            raise RuntimeError(str(error) or type(error).__name__) from None
+        try:
+            _send(to, given)
+            said = _receive(back)
+        except BrokenPipeError:
+            said = None
+        if said is None:
+            raise self._died()
+        if said[:1] == RAISED:
+            raise RuntimeError(said[1:].decode("utf-8", "replace"))
+        made = type(model)()
+        made.ParseFromString(said[1:])
+        return made
+
+    def close(self) -> None:
+        """End the process, which keeps nothing."""
+        if self._pid:
+            os.kill(self._pid, signal.SIGKILL)
+            self._reap()
+
+    def _reap(self) -> int:
+        """Wait for a process that ends; how it did."""
+        assert self._pipes is not None
+        pid, self._pid = self._pid, 0
+        for pipe in self._pipes:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+        return os.waitpid(pid, 0)[1]
+
+    def _fork(self) -> bool:
+        """Make the process; False where there can be none."""
+        if not hasattr(os, "fork"):
+            return False
+        import resource  # noqa: F401 (the child imports nothing: another thread may hold the lock)
+
+        ends: list[int] = []
+        try:
+            ends += os.pipe()
+            ends += os.pipe()
+            with warnings.catch_warnings():  # other threads: the child runs no more than `work`
+                warnings.simplefilter("ignore", DeprecationWarning)
+                pid = os.fork()
+        except OSError:  # no room for a process: as good as it goes
+            for end in ends:
+                os.close(end)
+            return False
+        asked, to, back, told = ends
+        if pid == 0:
+            os.close(to)  # else it would not see that nobody asks any more
+            os.close(back)
+            _serve(self._work, asked, told, self._seconds)
+        os.close(asked)
+        os.close(told)
+        self._pid, self._pipes = pid, (open(to, "wb"), open(back, "rb"))  # noqa: SIM115
+        return True
+
+    def _died(self) -> Died:
+        """What to say of a process that has ended by itself."""
+        status = self._reap()
+        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        late = number == signal.SIGXCPU
+        name = signal.Signals(number).name if number else "no result"
+        what = f"takes more than {self._seconds} s" if late else f"ends with {name}"
+        self._deaths += 1
+        if late or self._deaths == DEATHS:
+            self._given_up = f"{what}; it is not tried again"
+        return Died(what, late)
 
 
 def _here(work: Work, model: onnx.ModelProto) -> onnx.ModelProto:
@@ -73,45 +151,50 @@ def _here(work: Work, model: onnx.ModelProto) -> onnx.ModelProto:
         raise RuntimeError(str(error) or type(error).__name__) from None
 
 
-def _child(work: Work, model: onnx.ModelProto, end: int, seconds: int) -> None:
-    """Compute, say what came of it and leave; nothing of this returns."""
+def _serve(work: Work, source: int, end: int, seconds: int) -> None:
+    """Answer one model after another and leave; nothing of this returns."""
     try:
         import resource
 
         faulthandler.disable()
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # the parent's tidy OUT
+            signal.signal(number, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         _, most = resource.getrlimit(resource.RLIMIT_CPU)
         if most == resource.RLIM_INFINITY or most > seconds:
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, most))
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # last words of C++
-        with open(end, "wb") as pipe:
-            _say(pipe, work, model)
+        with open(source, "rb") as models, open(end, "wb") as results:
+            while (given := _receive(models)) is not None:
+                _send(results, _answer(work, given))
     finally:
         os._exit(0)
 
 
-def _say(pipe: BinaryIO, work: Work, model: onnx.ModelProto) -> None:
+def _answer(work: Work, given: bytes) -> bytes:
+    import onnx
+
     try:
-        made = DONE + work(model).SerializeToString()
+        made: bytes = work(onnx.ModelProto.FromString(given)).SerializeToString()
+        return DONE + made
     except Exception as error:
-        made = RAISED + (str(error) or type(error).__name__).encode("utf-8", "replace")
-    pipe.write(made)
+        return RAISED + (str(error) or type(error).__name__).encode("utf-8", "replace")
 
 
-def _result(said: bytes, status: int, kind: type[onnx.ModelProto], seconds: int) -> onnx.ModelProto:
-    """The model in what a child said; Died or RuntimeError if there is none."""
-    if os.WIFSIGNALED(status) or not said:
-        number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-        if number == signal.SIGXCPU:
-            raise Died(f"takes more than {seconds} s", late=True)
-        name = signal.Signals(number).name if number else "no result"
-        raise Died(f"ends with {name}")
-    if said[:1] == RAISED:
-        raise RuntimeError(said[1:].decode("utf-8", "replace"))
-    made = kind()
-    made.ParseFromString(said[1:])
-    return made
+def _send(pipe: BinaryIO, data: bytes) -> None:
+    """Bytes behind their number."""
+    pipe.write(len(data).to_bytes(8, "little") + data)
+    pipe.flush()
+
+
+def _receive(pipe: BinaryIO) -> bytes | None:
+    """What `_send` wrote; None at the end, also within."""
+    count = pipe.read(8)
+    if len(count) < 8:
+        return None
+    size = int.from_bytes(count, "little")
+    data = pipe.read(size)
+    return data if len(data) == size else None
 
 
 def reason_of(error: BaseException) -> str:
@@ -130,6 +213,13 @@ def infer_shapes(
 
     work = shape_inference.infer_shapes
     return apart(lambda m: work(m, strict_mode=strict_mode), model, seconds)
+
+
+def strictly(model: onnx.ModelProto) -> onnx.ModelProto:
+    """onnx's inference, in the process that calls it: work for a child."""
+    from onnx import shape_inference
+
+    return shape_inference.infer_shapes(model, strict_mode=True)
 
 
 def first_refused(model: onnx.ModelProto) -> tuple[int, RuntimeError] | None:

@@ -68,7 +68,7 @@ def test_the_chain_of_exporters_is_recognised(scale, mask):
     found = only(result, "Attention")
     assert found.attributes["scale"].value == pytest.approx(1 if scale == "none" else 0.5)
     assert len(found.inputs) == (4 if mask else 3)
-    assert ("aot.nan_rows" in found.metadata_props) == bool(mask)
+    assert "aot.nan_rows" in found.metadata_props  # the scores themselves can be -inf
 
 
 def test_batched_matrices_are_heads():

@@ -98,7 +98,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     _open_outputs(light)
     light = spell_gradients(to_canonical(inline_functions(light, options)))
     typed = _without_shapes(light) if dimensions else _with_shapes(light)
-    model = _to_ir(typed or light)
+    model = _to_ir(typed)
     weights.attach(model.graph, big)
     names.remember_names(model)
     for graph in graphs(model):
@@ -112,7 +112,6 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
         dimensions,
         pinned,
         options.counts,
-        careful=typed is None,
     )
     open_strings(model, options.max_string)
     names.name_everything(model)
@@ -192,16 +191,11 @@ def _without_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
     return light
 
 
-def _with_shapes(light: onnx.ModelProto) -> onnx.ModelProto | None:
-    """What onnx can infer in one sweep; where it fails, our own sweep will say why.
-
-    None where it did not survive that.
-    """
+def _with_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
+    """What onnx can infer in one sweep; where it fails, our own sweep will say why."""
     try:
         return infer_shapes(light, strict_mode=True)
-    except Died as error:
-        if error.late:
+    except RuntimeError as error:
+        if isinstance(error, Died) and error.late:
             raise undone(light, f"onnx's inference {error}") from None
-        return None
-    except RuntimeError:
         return light

@@ -7,8 +7,8 @@ The scale may stand before or after the product, on q, on k or on both, also bef
 Reshapes; the Transpose is of the last two axes, or moves more, and what it moves more stays a
 Transpose. Operands have three or four axes. Where(keep, scores, -1e38) is a mask as well.
 Taken where nobody else reads the scores and where it needs no more memory than they do.
-A query with no key (its mask all -inf) gives NaN before and after, which the node's metadata says:
-ONNX's Attention gives zeros.
+A query with no key (all its scores -inf) gives NaN before and after, which the node's metadata
+says: ONNX's Attention gives zeros.
 """
 
 from __future__ import annotations
@@ -219,8 +219,7 @@ def _replace(
     y = edit.node("Attention", inputs, {"scale": scale}, before=product, shape=shape)
     made = y.producer()
     assert made is not None
-    if mask is not None:
-        made.metadata_props[NAN_ROWS] = "1"
+    made.metadata_props[NAN_ROWS] = "1"
     if shape != shape_of(product.outputs[0]):
         y = reshaped(edit, product, y, shape_of(product.outputs[0]))
     edit.replace(product.outputs[0], y)

@@ -9,6 +9,7 @@ After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from aot.errors import ModelError
 from aot.normalise.body import DOUBLE, FLOAT, INT32, Body
 from aot.normalise.spectral import dft, stft
 from aot.shapes.nodes import array, attribute, shape_of, title
+from aot.shapes.operands import without_ones
 
 if TYPE_CHECKING:
     import onnx
@@ -156,6 +158,30 @@ def _batch_norm(b: Body) -> bool:
     return True
 
 
+def _lines(b: Body) -> bool:
+    """Scales and biases that repeat to the input: ONNX's own body has them as long as a line."""
+    x = b.shape(0)
+    axis = int(attribute(b.node, "axis", -1)) % max(len(x), 1)
+    line = x[axis:]
+    operands = [i for i in (1, 2) if b.has(i)]
+    if all(
+        prod(b.shape(i)) == 1 or without_ones(b.shape(i)) == without_ones(line) for i in operands
+    ):
+        return False
+    from onnx import helper
+
+    scale = b.node.inputs[1]
+    assert scale is not None and scale.dtype is not None
+    ones = helper.make_tensor("c", int(scale.dtype), line, [1.0] * prod(line))
+    names = [f"o{k}" if v.name else "" for k, v in enumerate(b.node.outputs)]
+    y = b.add(b.node.op_type, "i0", b.add("Constant", value=ones), **_attributes(b.node))
+    b.nodes[-1].output.extend(names[1:])
+    y = b.add("Mul", y, "i1", out="" if b.has(2) else "o0")
+    if b.has(2):
+        b.add("Add", y, "i2", out="o0")
+    return True
+
+
 def _mean_variance(b: Body) -> bool:
     """Of short floats, in float32: ONNX's own body adds a float32 to them."""
     value = b.node.inputs[0]
@@ -187,11 +213,13 @@ BODIES: dict[str, Callable[[Body], bool]] = {
     "DFT": dft,
     "Dropout": _dropout,
     "EyeLike": _eye_like,
+    "LayerNormalization": _lines,
     "MatMulInteger": _matmul_integer,
     "MeanVarianceNormalization": _mean_variance,
     "Multinomial": _multinomial,
     "QLinearConv": _qlinear_conv,
     "QLinearMatMul": _qlinear_matmul,
+    "RMSNormalization": _lines,
     "STFT": stft,
 }
 

@@ -126,7 +126,8 @@ def _next_constant(value: ir.Value, op_type: str, shape: tuple[int, ...]) -> ir.
     if data is None or shape_of(user.outputs[0]) != shape_of(value):
         return None
     padded = (1,) * (len(shape) - data.ndim) + data.shape
-    return user if padded[-len(shape) :] == shape or data.size == 1 else None
+    line = (1,) * (data.ndim - len(shape)) + shape  # others repeat to axes before it
+    return user if padded == line or data.size == 1 else None
 
 
 def _constant_of(node: ir.Node, shape: tuple[int, ...]) -> Array:

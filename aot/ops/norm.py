@@ -18,6 +18,7 @@ from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
 from aot.ops.softmax import split_at
 from aot.partition.match import Match, ValueRef
+from aot.shapes.operands import repeats_along, without_ones
 
 HEADER = "aot_norm_f32.h"
 
@@ -31,22 +32,16 @@ def all_float(m: Match) -> Iterator[tuple[bool, str]]:
 def line(c: LowerContext, value: ValueRef, shape: tuple[int, ...]) -> ValueRef | Handle:
     """`value` with every element of `shape`: constants are broadcast, others must have them."""
     if value.is_const:
-        data = np.asarray(value.data).reshape(_without_ones(value.shape))
+        data = np.asarray(value.data).reshape(without_ones(value.shape))
         return c.const(np.broadcast_to(data, shape))
     return value
 
 
-def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without its first axes of extent 1."""
-    return shape[next((i for i, n in enumerate(shape) if n != 1), len(shape)) :]
-
-
 def full_line(m: Match, value: ValueRef, name: str) -> tuple[bool, str]:
     """Check: a scale or bias has exactly the normalised axes; a constant may repeat along them."""
-    axes, own = _without_ones(m.x.shape[m.axis :]), _without_ones(value.shape)
-    ends = list(zip(reversed(own), reversed(axes), strict=False))
-    repeated = len(own) <= len(axes) and all(a in (1, b) for a, b in ends)
-    whole = own == axes or (value.is_const and repeated)
+    axes, own = without_ones(m.x.shape[m.axis :]), without_ones(value.shape)
+    repeated = value.is_const and len(own) <= len(axes) and repeats_along(own, axes)
+    whole = own == axes or repeated
     return whole, f"{name} of shape {value.shape} computed at run time (needs {axes})"
 
 

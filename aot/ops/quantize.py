@@ -116,11 +116,13 @@ def to_codes(c: LowerContext, m: Match) -> None:
     if instance:
         instance = {**instance, "SATURATE": int(m.saturate)}
     kernel = f"aot_quantize_{suffix(m.y)}"
+    # That of floats is 0 by ONNX's text; one that is computed is ignored, as by others.
+    given = None if m.y.dtype in (*FLOAT8, F4E2M1) else m.zero
     if not m.y.dtype.packed:
-        operands = (m.y, m.x, m.scale, m.zero, geometry(c, m))
+        operands = (m.y, m.x, m.scale, given, geometry(c, m))
         c.call(kernel, *operands, instance=instance, header=HEADER)
         return
-    zero = m.zero and codes_of(c, m.zero)
+    zero = given and codes_of(c, given)
     codes = c.temp(m.y.shape, U8, name="codes")
     c.defines(codes)
     c.call(kernel, codes, m.x, m.scale, zero and c.read(zero), geometry(c, m), header=HEADER)

@@ -116,7 +116,8 @@ def _steps(node: ir.Node, facts: Facts) -> str:
 
 def _window(node: ir.Node, facts: Facts) -> str:
     """A window lies within the padded input: the number of its places is not rounded up from 0."""
-    kernel = attribute(node, "kernel_shape") or _shape(node, 1)[2:]
+    weights = 3 if node.op_type == "QLinearConv" else 1
+    kernel = attribute(node, "kernel_shape") or _shape(node, weights)[2:]
     extents, rank = _shape(node, 0)[2:], len(kernel)
     same = str(attribute(node, "auto_pad", "NOTSET")).startswith("SAME")
     if same or attribute(node, "ceil_mode", 0) or len(extents) != rank:
@@ -127,20 +128,6 @@ def _window(node: ir.Node, facts: Facts) -> str:
         reach, room = (taps - 1) * steps[i] + 1, extent + pads[i] + pads[i + rank]
         if extent and reach > room:
             return f"a window of {reach} does not fit {room} elements on axis {i + 2}"
-    return ""
-
-
-def _convolution(node: ir.Node, facts: Facts) -> str:
-    return _group(node, facts) or _window(node, facts)
-
-
-def _group(node: ir.Node, facts: Facts) -> str:
-    x, w = _shape(node, 0), _shape(node, 1)
-    group = int(attribute(node, "group", 1))
-    if group < 1 or x[1] % group or w[0] % group or w[1] * group != x[1]:
-        return f"group {group} does not fit {x[1]} input channels and weights {list(w)}"
-    if len(node.inputs) > 2 and node.inputs[2] is not None and _shape(node, 2) != (w[0],):
-        return f"bias {list(_shape(node, 2))} does not fit {w[0]} output channels"
     return ""
 
 
@@ -167,6 +154,9 @@ GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 
 def _recurrent(node: ir.Node, facts: Facts) -> str:
     """Weights, biases, lengths and states belong to the sequence and to each other."""
+    clip = attribute(node, "clip", None)
+    if clip is not None and not clip > 0:
+        return f"clip {clip} (needs more than 0)"
     x, w, r = _shape(node, 0), _shape(node, 1), _shape(node, 2)
     if len(x) != 3 or len(w) != 3 or len(r) != 3:
         return f"operands {list(x)}, {list(w)}, {list(r)}: each needs three axes"
@@ -215,7 +205,9 @@ CHECKS: dict[str, Check] = {
     "Pad": _repeats,
     "Expand": _broadcast,
     "Slice": _steps,
-    "Conv": _convolution,
+    "Conv": _window,
+    "ConvInteger": _window,
+    "QLinearConv": _window,
     "RNN": _recurrent,
     "GRU": _recurrent,
     "LSTM": _recurrent,

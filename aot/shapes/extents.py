@@ -397,7 +397,9 @@ def axis_of(node: ir.Node, rank: int, default: int = 0, name: str = "axis") -> i
 
 
 def constant_ints(extents: Extents, value: ir.Value | None) -> list[int] | None:
-    """The elements of a value that is known, else None."""
+    """The elements of a value that is known, else None. (A run may use some of a dynamic one.)"""
+    if extents.of(value):
+        return None
     known = lookup(value, extents.sweep.facts)
     data = known.data if known is not None and known.full else array(value)
     return None if data is None else [int(v) for v in data.ravel()]

@@ -15,9 +15,10 @@ import numpy as np
 from aot.shapes.agree import agreed, fit_inputs, meet
 from aot.shapes.extents import INT64, Axes, Extents, axis_of, constant_ints, refused
 from aot.shapes.mixing import MIXING
-from aot.shapes.nodes import DYNAMIC, attribute, shape_of, words
+from aot.shapes.nodes import DYNAMIC, attribute, original_name, shape_of, words
 from aot.shapes.recut import reshape_to
 from aot.shapes.resizing import resize_as_it_is
+from aot.shapes.rowwise import ROWWISE, rowwise
 from aot.shapes.sources import SOURCES, Rule, given, highest, lowest, needed
 from aot.shapes.windows import WINDOWS
 
@@ -341,9 +342,14 @@ def cumulate(x: Extents, node: ir.Node) -> None:
 def normalisation(x: Extents, node: ir.Node) -> None:
     """LayerNormalization and RMSNormalization: axes before the normalised ones pass."""
     data = needed(node, 0)
-    axis = axis_of(node, len(shape_of(data)), -1)
+    rank = len(shape_of(data))
+    axis = axis_of(node, rank, -1)
     if any(x.of(i) for i in node.inputs[1:]) or any(a >= axis for a in x.of(data)):
         raise refused(node, "normalises along a dimension known at run time only")
+    for value in node.inputs[1:]:
+        own = () if value is None else shape_of(value)
+        if any(own[a - rank] != 1 for a in x.of(data) if a >= rank - len(own)):
+            raise refused(node, "scales along a dimension known at run time only")
     pass_on(x, node, x.of(data))
 
 
@@ -398,29 +404,6 @@ def along_one(x: Extents, node: ir.Node) -> None:
     pass_on(x, node, x.of(data))
 
 
-def rowwise(x: Extents, node: ir.Node) -> None:
-    """Operators of other domains that compute every row (last axis) of their inputs alone."""
-    data = needed(node, 0)
-    own, rank = x.of(data), len(shape_of(data))
-    if rank - 1 in own:
-        raise refused(node, "mixes along a dimension known at run time only")
-    for value in node.inputs[1:]:
-        shape = () if value is None else shape_of(value)
-        for axis in own:
-            there = axis - (rank - len(shape))
-            if there >= 0 and there not in x.of(value) and shape[there] != 1:
-                raise refused(node, f"has {shape[there]} elements along dimension {axis}")
-        for axis, n in x.of(value).items():
-            ours = own.get(axis) if value is not None and len(shape_of(value)) == rank else None
-            if ours is None:
-                raise refused(node, f"may repeat dimension {axis}, known at run time only")
-            agreed(x, node, ours, n, f"may repeat dimension {axis}, known at run time only")
-    x.sweep.type_outputs(node)
-    for value in node.outputs:
-        if value.name:
-            x.set(value, {a: n for a, n in own.items() if a < len(shape_of(value))})
-
-
 def flows(x: Extents, node: ir.Node) -> None:
     """Follow the dynamic axes of the node's inputs. Raises UnsupportedError without a rule."""
     rule = (
@@ -430,6 +413,10 @@ def flows(x: Extents, node: ir.Node) -> None:
     )
     if rule is None:
         raise refused(node, "meets a dimension known at run time only (it has no rule for that)")
+    for index in () if node.domain else COUNTED.get(node.op_type, ()):
+        if x.of(given(node, index)):
+            name = original_name(needed(node, index))
+            raise refused(node, f'takes as many numbers from "{name}" as a run says')
     rule(x, node)
 
 
@@ -441,6 +428,8 @@ def _same_type(x: Extents, node: ir.Node) -> None:
     pass_on(x, node, x.of(like))
 
 
+#: Inputs with as many numbers as another input has axes, or as there are results.
+COUNTED = {"Pad": (1, 3), "Resize": (1, 2, 3), "Split": (1,), "Tile": (1,), "TopK": (1,)}
 RULES: dict[str, Rule] = {
     **dict.fromkeys(sorted(ELEMENTWISE), elementwise),
     **dict.fromkeys(sorted(NEUTRAL), reduction),
@@ -477,16 +466,6 @@ RULES: dict[str, Rule] = {
     "Unsqueeze": unsqueeze,
 }
 
-ROWWISE = {
-    "com.microsoft": """
-        BiasGelu FastGelu SimplifiedLayerNormalization SkipLayerNormalization
-        SkipSimplifiedLayerNormalization
-    """,
-    "ai.onnx.ml": """
-        Imputer LinearClassifier LinearRegressor Normalizer SVMClassifier SVMRegressor Scaler
-        TreeEnsemble TreeEnsembleClassifier TreeEnsembleRegressor
-    """,
-}
 OTHER_DOMAINS: dict[tuple[str, str], Rule] = {
     **{(d, name): rowwise for d, names in ROWWISE.items() for name in sorted(words(names))},
     ("com.microsoft", "Gelu"): every_axis,

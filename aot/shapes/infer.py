@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from aot.apart import Child, strictly
 from aot.edit import inline_branch
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
 from aot.shapes.checks import axis_problem, problem
@@ -65,22 +66,21 @@ def infer(
     dimensions: Sequence[Dimension] = (),
     pinned: bool = True,
     counts: Mapping[str, int] | None = None,
-    careful: bool = False,
 ) -> None:
     """Type every value of `model` in place; raise all errors found.
 
     `hints` are the types the file declares for the outputs, compared with what is inferred;
     `rules` infers operators onnx does not know; strings have at most `max_string` bytes; every run
     says how long the `dimensions` are. `pinned` tells that the user said something about sizes;
-    `counts` are inputs that every run compares with the most they can be. `careful`: onnx did not
-    survive the model as a whole.
+    `counts` are inputs that every run compares with the most they can be.
     An If of known condition is replaced by its branch: the other one may not even fit.
     Postcondition: every value has a dtype and a static shape.
     """
-    sweep = Sweep(model, rules or {}, max_string, careful)
-    open_dimensions(sweep.extents, model.graph, dimensions)
-    check_counts(sweep.extents, model.graph, counts or {})
-    sweep.run(model.graph)
+    with Child(strictly) as child:
+        sweep = Sweep(model, rules or {}, max_string, child)
+        open_dimensions(sweep.extents, model.graph, dimensions)
+        check_counts(sweep.extents, model.graph, counts or {})
+        sweep.run(model.graph)
     raise_all(sweep.errors)
     for node, branch in sweep.control.taken:
         axes = [(i, sweep.extents.of(v)) for i, v in enumerate(model.graph.outputs)]
@@ -115,10 +115,6 @@ BROKEN = (
 )
 
 
-#: Nodes that are inferred in processes of their own where onnx did not survive the whole model.
-MOST_APART = 500
-
-
 class Sweep:
     """State of one inference: what is known, what went wrong."""
 
@@ -127,11 +123,10 @@ class Sweep:
         model: ir.Model,
         rules: Mapping[tuple[str, str], Rule],
         max_string: int,
-        careful: bool = False,
+        child: Child,
     ) -> None:
         self.model = model
-        self.careful = careful
-        self.apart = 0
+        self._child = child
         self.max_string = max_string
         self._rules = {**CONTRIB, **rules}
         self.facts: Facts = {}
@@ -221,13 +216,7 @@ class Sweep:
             return
         rule = self._rules.get((node.domain, node.op_type))
         if rule is None:
-            if self.careful:
-                self.apart += 1
-                if self.apart > MOST_APART:
-                    what = "onnx's inference does not survive the model"
-                    limit = f"one by one at most {MOST_APART} nodes are tried"
-                    raise ModelError(f"{what}; {limit}", hint="the file may be damaged")
-            types = infer_node(node, self.facts, self.model, self.careful)
+            types = infer_node(node, self.facts, self.model, self._child)
         else:
             try:
                 types = list(rule(node, [_type(i) for i in node.inputs]))

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,24 +32,38 @@ def _settle(x: Extents, node: ir.Node, axes: Axes) -> None:
 
 def matmul(x: Extents, node: ir.Node) -> None:
     """Rows, columns and batches pass; where both sides meet, tails are 0."""
-    multiplied(x, node, 0, 1, 0, 0)
+    multiplied(x, node, 0, 1)
 
 
 def integer_matmul(x: Extents, node: ir.Node) -> None:
     """MatMulInteger: tails are the zero points."""
-    fills = [zero_point(i)(x, node, needed(node, i - 2)) for i in (2, 3)]
-    multiplied(x, node, 0, 1, *fills)
+    multiplied(x, node, 0, 1, [2], [3])
 
 
 def linear_matmul(x: Extents, node: ir.Node) -> None:
     """QLinearMatMul: tails are the zero points."""
-    fills = [zero_point(i)(x, node, needed(node, i - 2)) for i in (2, 5)]
-    multiplied(x, node, 0, 3, *fills)
+    if any(prod(shape_of(v)) > 1 for i in (6, 7) if (v := given(node, i)) is not None):
+        raise refused(node, "has scales along a dimension known at run time only")
+    multiplied(x, node, 0, 3, [1, 2], [4, 5])
 
 
-def multiplied(x: Extents, node: ir.Node, left: int, right: int, fill_a: Any, fill_b: Any) -> None:
-    """A product of the inputs numbered `left` and `right`."""
+def multiplied(
+    x: Extents,
+    node: ir.Node,
+    left: int,
+    right: int,
+    of_left: Sequence[int] = (),
+    of_right: Sequence[int] = (),
+) -> None:
+    """A product of the inputs numbered `left` and `right`.
+
+    `of_left` and `of_right` are the inputs with their scales and, last, zero points.
+    """
     a, b = needed(node, left), needed(node, right)
+    for value, beside in ((a, of_left), (b, of_right)):
+        many = any(prod(shape_of(v)) > 1 for i in beside if (v := given(node, i)) is not None)
+        if many and any(axis >= len(shape_of(value)) - 2 for axis in x.of(value)):
+            raise refused(node, "has scales along a dimension known at run time only")
     if any(x.of(v) for i, v in enumerate(node.inputs) if i not in (left, right)):
         raise refused(node, "has scales along a dimension known at run time only")
     ranks = len(shape_of(a)), len(shape_of(b))
@@ -58,8 +73,9 @@ def multiplied(x: Extents, node: ir.Node, left: int, right: int, fill_a: Any, fi
         if ends[0] is None or ends[1] is None:
             raise refused(node, "multiplies a dimension known at run time by a known one")
         agreed(x, node, ends[0], ends[1], APART)
-        node.replace_input_with(left, x.neutral(node, a, fill_a, [inner[left]]))
-        node.replace_input_with(right, x.neutral(node, b, fill_b, [inner[right]]))
+        for index, value, beside in ((left, a, of_left), (right, b, of_right)):
+            fill = zero_point(beside[-1])(x, node, value) if beside else 0
+            node.replace_input_with(index, x.neutral(node, value, fill, [inner[index]]))
         fit_inputs(x, node, {left: {inner[left]: 0}, right: {inner[right]: 0}})
     rank = max(*ranks, 2)
     found: Axes = {}

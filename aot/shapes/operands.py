@@ -47,6 +47,11 @@ def repeats_along(found: Shape, to: Shape) -> bool:
     return all(a in (1, b) for a, b in zip(reversed(found), reversed(to), strict=False))
 
 
+def without_ones(shape: Shape) -> Shape:
+    """A shape from its first extent other than 1 on."""
+    return shape[next((i for i, n in enumerate(shape) if n != 1), len(shape)) :]
+
+
 def first(*reasons: str) -> str:
     """The first of the reasons that says something."""
     return next((r for r in reasons if r), "")
@@ -56,24 +61,29 @@ def _gemm(node: ir.Node, facts: Facts) -> str:
     return repeats("the addend", given(node, 2), shape_of(node.outputs[0]))
 
 
-def _transposed(node: ir.Node, facts: Facts) -> str:
-    x, w, group = given(node, 0), given(node, 1), int(attribute(node, "group", 1))
+def _ungrouped(node: ir.Node, weights: int, transposed: bool = False) -> str:
+    """Why the weights of a convolution are none for its input and group."""
+    x, w, group = given(node, 0), given(node, weights), int(attribute(node, "group", 1))
     if x is None or w is None or len(w) != len(x) or len(x) < 3:
         return f"weights {list(w or ())} for {list(x or ())}"
-    if group < 1 or x[1] != w[0] or w[0] % group:
+    inputs = w[0] if transposed else w[1] * group
+    if group < 1 or w[0] % group or inputs != x[1]:
         return f"group {group} does not fit {x[1]} input channels and weights {list(w)}"
-    return wrong("bias", given(node, 2), (w[1] * group,))
+    return ""
 
 
-def _grouped(weights: int, bias: int, points: Mapping[int, str]) -> Callable[..., str]:
-    """A convolution of codes: `points` are zero points and scales, per tensor or output channel."""
+def _transposed(node: ir.Node, facts: Facts) -> str:
+    w, group = given(node, 1) or (), int(attribute(node, "group", 1))
+    return _ungrouped(node, 1, True) or wrong("bias", given(node, 2), (w[1] * group,))
+
+
+def _convolved(weights: int, bias: int, points: Mapping[int, str]) -> Callable[..., str]:
+    """A convolution: `points` are zero points and scales, per tensor or output channel."""
 
     def check(node: ir.Node, facts: Facts) -> str:
-        x, w, group = given(node, 0), given(node, weights), int(attribute(node, "group", 1))
-        if x is None or w is None or len(w) != len(x) or len(x) < 3:
-            return f"weights {list(w or ())} for {list(x or ())}"
-        if group < 1 or w[0] % group or w[1] * group != x[1]:
-            return f"group {group} does not fit {x[1]} input channels and weights {list(w)}"
+        w = given(node, weights) or ()
+        if reason := _ungrouped(node, weights):
+            return reason
         each: tuple[Shape, ...] = ((), (1,))
         reasons = [
             wrong(name, given(node, i), *each, *([(w[0],)] if name.startswith("w_") else []))
@@ -195,7 +205,8 @@ def _ranked(least: int) -> Callable[..., str]:
 POINTS = {1: "x_scale", 2: "x_zero_point", 4: "w_scale", 5: "w_zero_point"}
 OPERANDS: dict[str, Callable[..., str]] = {
     "Attention": _attention,
-    "ConvInteger": _grouped(1, 0, {2: "x_zero_point", 3: "w_zero_point"}),
+    "Conv": _convolved(1, 2, {}),
+    "ConvInteger": _convolved(1, 0, {2: "x_zero_point", 3: "w_zero_point"}),
     "ConvTranspose": _transposed,
     "CumProd": _one(1, "the axis"),
     "CumSum": _one(1, "the axis"),
@@ -206,7 +217,7 @@ OPERANDS: dict[str, Callable[..., str]] = {
     "InstanceNormalization": _channels(3, "scale", "B"),
     "LayerNormalization": _lines,
     "MeanVarianceNormalization": _axes,
-    "QLinearConv": _grouped(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}),
+    "QLinearConv": _convolved(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}),
     "RMSNormalization": _lines,
     "ReverseSequence": _lengths,
     "com.microsoft.MatMulNBits": _nbits,

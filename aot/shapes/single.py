@@ -6,7 +6,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from aot.apart import Died, infer_shapes, reason_of
+from aot.apart import Child, Died, reason_of
 from aot.errors import UnsupportedError
 from aot.shapes.contrib import Type
 from aot.shapes.known import Facts, Known, lookup
@@ -21,17 +21,15 @@ class NodeError(Exception):
     """onnx's inference refuses the node."""
 
 
-def infer_node(
-    node: ir.Node, facts: Facts, model: ir.Model, careful: bool = False
-) -> list[Type | None]:
+def infer_node(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list[Type | None]:
     """Types of the outputs, None where they stay open. Raises NodeError where onnx does.
 
-    `careful`: onnx did not survive the whole model, and may not survive this node.
+    `child` infers a model strictly: onnx may not survive this one.
     """
     solved = _reshape(node, facts) or _unpool(node, facts) or _normalizer(node)
     if solved is not None:
         return [solved]
-    return _by_onnx(node, facts, model, careful)
+    return _by_onnx(node, facts, model, child)
 
 
 def _reshape(node: ir.Node, facts: Facts) -> Type | None:
@@ -80,10 +78,10 @@ def _normalizer(node: ir.Node) -> Type | None:
     return None if attribute(node, "stopwords", None) else (int(data.dtype), shape_of(data))
 
 
-def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, careful: bool) -> list[Type | None]:
+def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list[Type | None]:
     import onnx
     import onnx_ir as ir
-    from onnx import helper, shape_inference
+    from onnx import helper
 
     single = onnx.ModelProto()
     single.ir_version = 10
@@ -107,11 +105,10 @@ def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, careful: bool) -> lis
     for value in node.outputs:
         graph.output.append(helper.make_empty_tensor_value_info(value.name or ""))
     try:
-        infer = infer_shapes if careful else shape_inference.infer_shapes
-        result = infer(single, strict_mode=True)
+        result = child(single)
     except Died as e:
         raise NodeError(f"onnx's inference {e}: inputs or attributes it does not expect") from None
-    except (shape_inference.InferenceError, ValueError, RuntimeError) as e:
+    except RuntimeError as e:
         raise NodeError(reason_of(e)) from None
     found = {o.name: o.type for o in [*result.graph.output, *result.graph.value_info]}
     return [_type_of(value, found.get(str(value.name))) for value in node.outputs]

@@ -48,6 +48,7 @@ def one(
 
 
 QKV = [[1, 2, 4, 8]] * 3
+CELL = [[5, 1, 3], [1, 2, 3], [1, 2, 2]]
 FLOAT8 = np.ones((), F8E4M3FN.numpy)
 
 
@@ -56,6 +57,8 @@ FLOAT8 = np.ones((), F8E4M3FN.numpy)
     [
         (one("CumSum", [[2, 3]], {1: np.array(1)}, reverse=BIG), f"reverse {BIG} (needs 0 or 1)"),
         (one("Mod", [[3], [3]], fmod=-1), "fmod -1 (needs 0 or 1)"),
+        (one("RNN", CELL, hidden_size=2, clip=-1.0), "clip -1.0 (needs more than 0)"),
+        (one("RNN", CELL, hidden_size=2, clip=float("nan")), "clip nan (needs more than 0)"),
         (one("ReduceMax", [[3, 2]], keepdims=2), "keepdims 2 (needs 0 or 1)"),
         (
             one(

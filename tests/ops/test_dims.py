@@ -244,6 +244,7 @@ def mixes() -> Iterator[Family]:
         ranges,
         sizes,
     )
+    yield coded("N", 3)
     yield Family(
         "Gemm",
         [("Gemm", "x z", "y", {"transA": 1})],
@@ -267,6 +268,23 @@ def mixes() -> Iterator[Family]:
         {"y": None},
         {**ranges, "M": (2, 3)},
         [{"N": 1, "M": 2}, {"N": 5, "M": 3}],
+    )
+
+
+def coded(rows: int | str, inner: int | str) -> Family:
+    """A product of codes, a zero point for each column of the weights."""
+    codes = np.random.default_rng(0).integers(-9, 9, (3, 4)).astype(np.int8)
+    inputs: dict[str, Shape] = {"x": (rows, inner)} | ({} if inner == 3 else {"w": (inner, 4)})
+    return Family(
+        f"MatMulInteger {rows} {inner}",
+        [("MatMulInteger", "x w - z", "y")],
+        inputs,
+        {"y": None},
+        {"N": (1, 3)},
+        [{"N": 1}, {"N": 2}, {"N": 3}],
+        {"z": np.array([1, -2, 0, 5], np.int8)} | ({"w": codes} if inner == 3 else {}),
+        {"x": onnx.TensorProto.INT8, "w": onnx.TensorProto.INT8, "y": onnx.TensorProto.INT32},
+        lambda _, shape: codes[: shape[0], : shape[1]],
     )
 
 
@@ -380,6 +398,7 @@ def refusal(family: Family) -> str:
 
 
 def test_what_cannot_follow_a_dimension_names_node_and_axis() -> None:
+    assert "has scales along a dimension known at run time only" in refusal(coded(2, "N"))
     text = refusal(one("Add", "x b", ("N", 6), consts={"b": floats(4, 6)}))
     assert "n0_Add" in text and "has 4 elements along dimension 0" in text and "--dim" in text
     text = refusal(one("LayerNormalization", "x s", (2, "N"), consts={"s": floats(9)}))

@@ -15,9 +15,10 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from aot.apart import Died, apart, first_refused, infer_shapes
+from aot.apart import DEATHS, Child, Died, apart, first_refused, infer_shapes
 from aot.errors import ModelError
-from aot.load import load
+from aot.load import LoadOptions, load
+from aot.shapes import infer
 
 EYE = ("", "EyeLike", {"dtype": 1})
 ENCODER = ("ai.onnx.ml", "LabelEncoder", {"keys_strings": ["x"], "values_strings": ["y"]})
@@ -123,3 +124,44 @@ def test_a_result_comes_back() -> None:
     given = onnx.ModelProto(domain="d")
     made = apart(named, given)
     assert (made.producer_name, made.domain, given.producer_name) == ("child", "d", "")
+
+
+def dies_of_relu(model: onnx.ModelProto) -> onnx.ModelProto:
+    if model.graph.node and model.graph.node[0].op_type == "Relu":
+        os.kill(os.getpid(), signal.SIGSEGV)
+    return onnx.shape_inference.infer_shapes(model)
+
+
+def test_a_child_is_replaced_and_given_up() -> None:
+    alive, dead = (
+        helper.make_model(helper.make_graph([helper.make_node(op, ["x"], ["y"])], op, [], []))
+        for op in ("Abs", "Relu")
+    )
+    with Child(dies_of_relu) as child:
+        for _ in range(DEATHS - 1):
+            with pytest.raises(Died, match=r"^ends with SIGSEGV$"):
+                child(dead)
+            assert child(alive).graph.name == "Abs"
+        with pytest.raises(Died, match=r"^ends with SIGSEGV$"):
+            child(dead)
+        with pytest.raises(Died, match=r"^ends with SIGSEGV; it is not tried again$"):
+            child(alive)
+
+
+def test_a_child_has_its_seconds_for_all() -> None:
+    with Child(spins, seconds=1) as child:
+        with pytest.raises(Died, match=r"^takes more than 1 s$"):
+            child(onnx.ModelProto())
+        with pytest.raises(Died, match="it is not tried again"):
+            child(onnx.ModelProto())
+
+
+def test_nodes_are_inferred_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a run says the shape: then no node is inferred before."""
+    monkeypatch.setattr(infer, "strictly", dies_of_relu)
+    nodes = [helper.make_node("Neg", ["x"], ["v"]), helper.make_node("Relu", ["v"], ["y"])]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, ["n", 4]) for n in "xy")
+    opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version())]
+    model = helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=opsets)
+    with pytest.raises(ModelError, match=r"the Relu .*: onnx's inference ends with SIGSEGV"):
+        load(model, LoadOptions(dims={"n": (1, 8)}))
