@@ -43,6 +43,11 @@ def is_finite(array: Array) -> bool:
     return bool(np.isfinite(array.astype(np.float64)).all())
 
 
+def is_small(array: Array) -> bool:
+    """Whether all elements are below 1000: onnxruntime's sigmoid of -1000 is 3e-8."""
+    return bool((np.abs(array.astype(np.float64)) < 1000).all())
+
+
 #: Operators that ask which of their elements is the largest.
 SORTING = ("GlobalMaxPool", "Hardmax", "MaxPool", "TopK")
 RECURRENT = ("RNN", "GRU", "LSTM")
@@ -55,8 +60,11 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
     out below zero has no root. onnxruntime alone knows all of recurrent layers, but no NaN.
     Where a NaN stands among others that are sorted, nobody says, nor what its code is; of
     infinities onnx.reference takes the least code. It multiplies the state of an LSTM by peepholes
-    that are absent, and repeats codes that are fewer than their scales.
+    that are absent, and repeats codes that are fewer than their scales. Scales are above zero.
+    A backward slice to an end beyond 32 bits has nothing in ONNX, and all in onnxruntime.
     """
+    if node.op_type == "Slice" and not ended(node, values):
+        return False
     if node.op_type in ("DequantizeLinear", "QuantizeLinear") and not scaled(node, values):
         return False
     if node.op_type in SORTING and has_nan(values[node.input[0]]):
@@ -67,7 +75,7 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
         with np.errstate(all="ignore"):
             return bool((x.var(axis=axes) > 1e-3 * (x**2).mean(axis=axes)).all())
     if node.op_type in RECURRENT and untrusted(node):
-        return all(is_finite(values[n]) for n in node.input if n)
+        return all(is_small(values[n]) for n in node.input if n)
     if node.op_type == "LSTM" and len(node.input) > 6 and node.input[6]:
         return is_finite(values[node.input[6]])
     if node.op_type in ("DynamicQuantizeLinear", "QuantizeLinear"):
@@ -114,13 +122,24 @@ def castable(node: onnx.NodeProto, x: Array) -> bool:
 
 
 def scaled(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
-    """Whether there is a scale for each slice of what is quantised, if there is more than one."""
+    """Whether there is a scale for each slice of what is quantised, or one, and all above zero."""
     x, scale = (values[n] for n in node.input[:2])
+    if is_float(scale) and not (scale.astype(np.float64) > 0).all():
+        return False
     attrs = {a.name: a.i for a in node.attribute}
     if scale.size == 1 or attrs.get("block_size", 0):
         return True
     axis = attrs.get("axis", 1)
     return -x.ndim <= axis < x.ndim and x.shape[axis] == scale.size
+
+
+def ended(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
+    """Whether no slice runs backward to an end that means "the last" to onnxruntime."""
+    steps = node.input[4] if len(node.input) > 4 else ""
+    if not steps or values[steps].shape != values[node.input[2]].shape:
+        return True
+    last = np.iinfo(np.int32).max
+    return not ((values[steps] < 0) & (values[node.input[2]] >= last)).any()
 
 
 def ties(node: onnx.NodeProto, inexact: dict[str, Array]) -> bool:

@@ -7,7 +7,7 @@ import shutil
 import traceback
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from aot.errors import AotError, BackendError, InternalError, ModelError
 from aot.options import Options
 from aot.target import Target, load_target
 from fuzz.draft import Array
-from fuzz.execute import Cache, Run, execute
+from fuzz.execute import Cache, Run, execute_all
 from fuzz.generate import Model, generate
 from fuzz.oracles import Expected, difference, expected
 
@@ -96,26 +96,35 @@ class Outcome:
         return f"{head}: {self.message[:600]}"
 
 
-def compile_run(outcome: Outcome) -> None:
-    """Compile the model of an outcome to a Run, or say why not."""
+def compiled(outcome: Outcome, **options: Any) -> Any:
+    """The compiled model of an outcome with more options; None, and said in it why, if not."""
     from aot.pipeline import compile_model
 
     config, model = outcome.config, outcome.model
     try:
-        made = compile_model(model.proto, config.options())
+        made = compile_model(model.proto, replace(config.options(), **options))
         outcome.reached |= reached(made.partition)
     except (ModelError, BackendError, InternalError) as error:
         outcome.result = REJECTED if isinstance(error, ModelError) else TRACEBACK
         outcome.message = f"{type(error).__name__}: {error}"
-        return
+        return None
     except AotError as error:
         outcome.result, outcome.message = REFUSED, str(error)
-        return
+        return None
     except Exception as error:
         outcome.result = TRACEBACK
         frames = "".join(traceback.format_tb(error.__traceback__)[-2:])
         outcome.message = f"{type(error).__name__}: {error}\n{frames}"
+        return None
+    return made
+
+
+def compile_run(outcome: Outcome) -> None:
+    """Compile the model of an outcome to a Run, or say why not."""
+    made = compiled(outcome)
+    if made is None:
         return
+    config, model = outcome.config, outcome.model
     fed = [strings_as_bytes(model.feeds[i.name]) for i in model.proto.graph.input]
     if len(fed) != len(made.program.inputs):
         outcome.result, outcome.message = TRACEBACK, f"inputs {made.program.inputs}"
@@ -183,13 +192,9 @@ def check(models: Iterable[tuple[Model, Config]], store: Cache, folder: Path) ->
         compile_run(o)
         if o.result == REJECTED and o.model.altered and answer.refusal:
             o.result = REFUSED
-    batches: dict[tuple[str, ...], list[Outcome]] = {}
+    execute_all((o.run for o in outcomes), store, folder)
     for o in outcomes:
         if o.run is not None:
-            batches.setdefault(o.run.flags, []).append(o)
-    for batch in batches.values():
-        execute([o.run for o in batch if o.run], store, folder)
-        for o in batch:
             judge(o)
     return outcomes
 

@@ -339,13 +339,16 @@ class Draft:
         if ties(node, inexact):
             raise Reject("what is equal here may differ by some there")
         others = []
-        if inexact:
-            signs = {n: self.rng.choice([-1.0, 1.0], a.shape) for n, a in inexact.items()}
-            for side in (1.0, -1.0):
-                moved = {n: self._off(n, a, side * signs[n]) for n, a in inexact.items()}
-                others.append(self._computed(node, {**feeds, **moved}, ends))
-        errors = {}
         coarse = any(n in self.coarse or is_code(a) for n, a in inexact.items())
+        if inexact:
+            ways = [{n: self.rng.choice([-1.0, 1.0], a.shape) for n, a in inexact.items()}]
+            if coarse:  # codes of one kind are off in one direction
+                ways.append({n: np.ones(a.shape) for n, a in inexact.items()})
+            for signs in ways:
+                for side in (1.0, -1.0):
+                    moved = {n: self._off(n, a, side * signs[n]) for n, a in inexact.items()}
+                    others.append(self._computed(node, {**feeds, **moved}, ends))
+        errors = {}
         limits = COARSE if coarse else LIMIT
         for k, (name, a) in enumerate(zip(ends, found, strict=True)):
             off = [self._moved_by(node, a, other[k]) for other in others]
@@ -381,12 +384,9 @@ class Draft:
     def _off(self, name: str, a: Array, signs: Array) -> Array:
         """The value, wrong by as much as it may be."""
         if a.dtype.kind in "iu":
-            info = np.iinfo(a.dtype)
-            return (
-                (a.astype(np.int64) + signs.astype(np.int64))
-                .clip(info.min, info.max)
-                .astype(a.dtype)
-            )
+            info, step = np.iinfo(a.dtype), max(1, round(self.errors[name]))
+            moved = a.astype(np.int64) + step * signs.astype(np.int64)
+            return moved.clip(info.min, info.max).astype(a.dtype)
         with np.errstate(all="ignore"):
             return np.asarray(a.astype(np.float64) + self.errors[name] * signs).astype(a.dtype)
 

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -43,13 +43,18 @@ Ranges = list[tuple[int, int]]
 
 @dataclass
 class Run:
-    """A compiled program to execute: its arrays in, then its arrays out or what went wrong."""
+    """A compiled program to execute: its arrays in, then its arrays out or what went wrong.
+
+    Where the program has dimensions that a run says, `feeds` have the shapes of one run. It runs
+    so many `steps` one after the other, states carried over; `results` are the last one's.
+    """
 
     program: Program
     plan: Plan
     target: Target
     feeds: list[Array]
     strict: bool = False
+    steps: int = 1
     results: list[list[Array]] = field(default_factory=list)
     error: str = ""
 
@@ -158,25 +163,35 @@ def spelled(run: Run, name: str, apart: bool) -> Spelled:
 
     text = _FUNCTION.sub(outside, text)
     text = "\n".join(s for s in text.splitlines() if not s.startswith('#include "'))
-    text += _finish(program, plan)
-    tables, row = _row(program, plan, gaps, (holes, blob))
+    text += _finish(program, plan, run.feeds)
     fed = [_bytes(a, program, n) for a, n in zip(run.feeds, program.inputs, strict=True)]
+    tables, row = _row(program, plan, gaps, (holes, blob), [len(b) for b in fed], run.steps)
     return Spelled(name, text, tables, row, b"".join([*fed, blob]), found)
 
 
-def _finish(program: Program, plan: Plan) -> str:
-    """A run, and what a bundle does behind it: outputs that waited in the arena are copied."""
+def _finish(program: Program, plan: Plan, feeds: Sequence[Array]) -> str:
+    """A run, and what a bundle does around it.
+
+    It notes the dimensions that a run says; outputs that waited in the arena are copied.
+    """
     ends = "unsigned char *arena, const unsigned char *const *in, unsigned char *const *out"
-    rows = []
+    rows, said = [], []
+    for e in program.extents:
+        index, axis = e.axes[0]
+        at, _ = _place(program, plan, e.tensor)
+        length = f"(const int64_t[]){{{feeds[index].shape[axis]}}}"
+        said.append(f"    memcpy(arena + {at}, {length}, 8);")
     for i, name in enumerate(program.outputs):
         if name in program.held and program.tensors[name].nbytes:
             at, size = _place(program, plan, name)
             rows.append(f"    if (s == AOT_OK) memcpy(out[{i}], arena + {at}, {size});")
-    copies = "\n".join(rows)
+    copies, before = "\n".join(rows), "\n".join(said)
     return f"""
 #include <string.h>
 static aot_status {program.name}_finish({ends}) {{
-    const aot_status s = {program.name}_execute(arena, in, out);
+    aot_status s;
+{before}
+    s = {program.name}_execute(arena, in, out);
 {copies}
     return s;
 }}
@@ -186,24 +201,31 @@ static aot_status {program.name}_finish({ends}) {{
 def _bytes(array: Array, program: Program, name: str) -> bytes:
     t = program.tensors[name]
     data = dtypes.to_bytes(array, t.dtype)
-    if len(data) != t.nbytes:
+    if len(data) != t.nbytes and not program.extents:
         raise ValueError(f"input {name} takes {t.nbytes} bytes, not {array.shape} {array.dtype}")
     return bytes(data)
 
 
 def _row(
-    program: Program, plan: Plan, gaps: Ranges, weights: tuple[Ranges, bytes]
+    program: Program,
+    plan: Plan,
+    gaps: Ranges,
+    weights: tuple[Ranges, bytes],
+    fed: Sequence[int],
+    steps: int,
 ) -> tuple[list[str], str]:
-    """The tables and the initialiser of a `fuzz_case`."""
+    """The tables and the initialiser of a `fuzz_case`, whose inputs have `fed` bytes."""
     holes, blob = weights
     name = program.name
-    ends = [program.tensors[n] for n in (*program.inputs, *program.outputs)]
+    tensors = [program.tensors[n] for n in (*program.inputs, *program.outputs)]
+    sizes = [*fed, *(program.tensors[n].nbytes for n in program.outputs)]
+    ends = [(size, t.dtype.nbytes) for size, t in zip(sizes, tensors, strict=True)]
     carried = [_place(program, plan, n) for n in program.carried]
     reads = [_place(program, plan, s.tensor) for s in program.shapes]
     tables = [
         f"static const {kind} {name}_{label}[] = {{{_pairs(rows)}}};"
         for kind, label, rows in (
-            ("end_", "ends", [(t.nbytes, t.dtype.nbytes) for t in ends]),
+            ("end_", "ends", ends),
             ("fuzz_range", "gaps", gaps),
             ("fuzz_range", "holes", holes),
             ("fuzz_range", "zeros", carried),
@@ -214,7 +236,7 @@ def _row(
         *(len(program.inputs), len(program.outputs), f"{name}_ends", plan.arena_bytes),
         *(len(gaps), f"{name}_gaps", len(blob), len(holes), f"{name}_holes"),
         *(len(carried), f"{name}_zeros", len(reads), f"{name}_reads"),
-        *(f"&{name}_weights", f"{name}_finish", "DATA"),
+        *(f"&{name}_weights", f"{name}_finish", steps, "DATA"),
     ]
     return tables, "{" + ", ".join(map(str, fields)) + "}"
 
@@ -251,6 +273,7 @@ typedef struct {
     const fuzz_range *read;
     const unsigned char **place;
     aot_status (*execute)(unsigned char *, const unsigned char *const *, unsigned char *const *);
+    int steps;
     size_t data;
 } fuzz_case;
 """
@@ -366,6 +389,16 @@ def execute(runs: Sequence[Run], store: Cache, folder: Path) -> None:
     _build([(r, s) for r, s in parts if not r.error], wanted, store, flags, folder)
 
 
+def execute_all(runs: Iterable[Run | None], store: Cache, folder: Path) -> None:
+    """Execute those that are there, of one set of flags in one batch."""
+    batches: dict[tuple[str, ...], list[Run]] = {}
+    for run in runs:
+        if run is not None:
+            batches.setdefault(run.flags, []).append(run)
+    for batch in batches.values():
+        execute(batch, store, folder)
+
+
 def _build(
     parts: list[Part], known: dict[str, Kernel], store: Cache, flags: Sequence[str], folder: Path
 ) -> None:
@@ -440,8 +473,9 @@ def _run_from(parts: list[Part], first: int, stem: Path) -> int:
             return k + 1
         status = int.from_bytes(data[at : at + 4], "little")
         if status:
-            run.error = f"status {status}"
-        run.results.append(_results(data[at + 4 : at + size], run.program))
+            run.error = f"status {status}"  # what its outputs and shapes are is not said
+        else:
+            run.results.append(_results(data[at + 4 : at + size], run.program))
         at += size
     return len(parts)
 
@@ -460,5 +494,6 @@ def _results(data: bytes, program: Program) -> list[Array]:
         at += t.nbytes
     results = [found[n] for n in program.outputs]
     for s in program.shapes:
-        results[s.output] = cropped(results[s.output], found[s.tensor])
+        if s.output >= 0:  # else a comparison of extents
+            results[s.output] = cropped(results[s.output], found[s.tensor])
     return results

@@ -9,7 +9,6 @@ All that compiles runs under the sanitizers, with poisoned bytes around every in
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 import warnings
@@ -30,17 +29,15 @@ from aot.ops.registry import Case  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402
 from fuzz.check import CONFIGS, CRASH, TRACEBACK, Outcome, compile_run  # noqa: E402
 from fuzz.corrected import evaluator  # noqa: E402
-from fuzz.execute import Cache, execute  # noqa: E402
+from fuzz.execute import Cache, execute_all  # noqa: E402
 from fuzz.generate import Model  # noqa: E402
-from fuzz.special import declared  # noqa: E402
+from fuzz.special import cases_of_command  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 #: Compiled and run, though onnx.reference does not run it: worth a look, not always a fault.
 LENIENT = "lenient"
 #: Models per executable.
 BATCH = 200
-#: Cases of a pattern that are changed.
-CASES = 4
 
 
 def shapes(old: tuple[int, ...]) -> list[tuple[int, ...]]:
@@ -96,12 +93,7 @@ def others_refuse(model: Model) -> str:
 
 def run(outcomes: list[tuple[str, Outcome]], store: Cache, folder: Path) -> Counter[str]:
     """Execute what compiled; prints what crashed or was an internal error."""
-    batches: dict[tuple[str, ...], list[Any]] = {}
-    for _, o in outcomes:
-        if o.run is not None:
-            batches.setdefault(o.run.flags, []).append(o.run)
-    for batch in batches.values():
-        execute(batch, store, folder)
+    execute_all((o.run for _, o in outcomes), store, folder)
     count: Counter[str] = Counter()
     for name, o in outcomes:
         if o.run is not None:
@@ -133,21 +125,9 @@ def tried(chosen: Sequence[tuple[Pattern, Case]], store: Cache, folder: Path) ->
 
 def main() -> int:
     """Exit code 1 if anything crashed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", default="0/1")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "aotc-fuzz")
-    a = parser.parse_args()
-    part, parts = map(int, a.part.split("/"))
-    seen: Counter[str] = Counter()
-    chosen = []
-    for pattern, one in declared():
-        seen[pattern.name] += 1
-        fits = a.only in pattern.name and not pattern.name.endswith(".half")
-        if fits and seen[pattern.name] <= CASES:
-            chosen.append((pattern, one))
+    chosen, store = cases_of_command(__doc__)
     with tempfile.TemporaryDirectory(prefix="misfits") as folder:
-        total = tried(chosen[part::parts], Cache(a.cache), Path(folder))
+        total = tried(chosen, store, Path(folder))
     print(dict(total))
     return 1 if total[CRASH] or total[TRACEBACK] else 0
 

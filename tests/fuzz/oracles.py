@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
+from onnx import inliner
 from onnx.numpy_helper import to_array
 
 from aot.ops.text import encode
@@ -99,11 +100,10 @@ def compare_twin(found: Expected, model: Model, twin: Model) -> None:
 
 def tainted(model: onnx.ModelProto, rule: Callable[[onnx.NodeProto], bool]) -> set[str]:
     """Values that depend on a node of which a rule is true."""
-    own = {(f.domain, f.name): f for f in model.functions}
+    flat = inliner.inline_local_functions(model) if model.functions else model
     found: set[str] = set()
-    for n in model.graph.node:
-        inner = own[n.domain, n.op_type].node if (n.domain, n.op_type) in own else [n]
-        if found & {*n.input, *captured(n)} or any(map(rule, [*inner, *bodies(n)])):
+    for n in flat.graph.node:
+        if found & {*n.input, *captured(n)} or any(map(rule, [n, *bodies(n)])):
             found |= set(n.output)
     return found - {""}
 

@@ -76,7 +76,7 @@ def main() -> int:
     """Plant what was asked for; exit code 1 if anything is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", default="", help="numbers of bugs, from 0")
-    parser.add_argument("--budget", type=int, default=400, help="models per bug (400)")
+    parser.add_argument("--budget", type=int, default=800, help="models per bug (800)")
     parser.add_argument("--cache", default=str(Path(tempfile.gettempdir()) / "aotc-fuzz"))
     args = parser.parse_args()
     chosen = [int(k) for k in args.only.split(",") if k] or list(range(len(MUTANTS)))

@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+import argparse
+import tempfile
+from collections import Counter
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +17,7 @@ from aot.ops.registry import Case, load_all
 from aot.vendor.backend import Pattern
 from fuzz.agreed import is_float
 from fuzz.draft import Draft, Reject
+from fuzz.execute import Cache
 from fuzz.families import family
 
 STRINGS = ("", "a", "Hello", "World7", "b_c", "a,b,,c", "x y  z", "UPPER lower", "0x1F", "end.")
@@ -28,6 +33,28 @@ def declared() -> list[tuple[Pattern, Case]]:
         for one in pattern.all_cases():
             found.append((pattern, one))
     return found
+
+
+#: Cases of a pattern that a command takes.
+CASES = 4
+
+
+def cases_of_command(text: str) -> tuple[list[tuple[Pattern, Case]], Cache]:
+    """The declared cases that a command line asks for, and where its kernels are."""
+    parser = argparse.ArgumentParser(description=text)
+    parser.add_argument("--part", default="0/1")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--cache", type=Path, default=Path(tempfile.gettempdir()) / "aotc-fuzz")
+    a = parser.parse_args()
+    part, parts = map(int, a.part.split("/"))
+    seen: Counter[str] = Counter()
+    chosen = []
+    for pattern, one in declared():
+        seen[pattern.name] += 1
+        fits = a.only in pattern.name and not pattern.name.endswith(".half")
+        if fits and seen[pattern.name] <= CASES:
+            chosen.append((pattern, one))
+    return chosen[part::parts], Cache(a.cache)
 
 
 @family(4)

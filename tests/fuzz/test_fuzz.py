@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from fuzz import misfits, mutants
+from aot.shapes import flow
+from fuzz import misfits, mutants, sizes, streams
 from fuzz.check import (
     CONFIGS,
     CRASH,
     DEFECTS,
+    ONE,
     PASS,
+    REFUSED,
     REJECTED,
     TRACEBACK,
     WRONG,
@@ -55,6 +58,35 @@ def test_operands_that_do_not_fit(store: Cache, tmp_path: Path) -> None:
     assert not found[CRASH] and not found[TRACEBACK]
     assert found["ran"] > 10
     assert found[REJECTED] > 10
+
+
+def test_sizes_that_runs_say(store: Cache, tmp_path: Path) -> None:
+    first = {p.name: (p, one) for p, one in reversed(declared()) if not p.name.endswith(".half")}
+    found = sizes.tried(list(first.values())[11::45], store, tmp_path / "b")
+    assert not any(found[d] for d in DEFECTS)
+    assert found[PASS] + found[ONE] > 30
+    assert found[REFUSED] > 3
+
+
+def test_a_tail_that_is_not_neutral_is_seen(
+    store: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def passes(x: Any, node: Any) -> None:
+        flow.pass_on(x, node, x.of(node.inputs[0]))
+
+    monkeypatch.setitem(flow.RULES, "Softmax", passes)
+    chosen = [(p, one) for p, one in declared() if p.name == "Softmax"][:1]
+    assert sizes.tried(chosen, store, tmp_path / "b")[WRONG]
+
+
+def test_states_are_handed_over(
+    store: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = streams.sweep(range(60), ("base",), store, tmp_path / "b")
+    assert not any(found[d] for d in DEFECTS)
+    assert found[PASS] + found[ONE] > 15
+    monkeypatch.setattr(streams, "RUNS", streams.STEPS - 1)
+    assert streams.sweep(range(60), ("base",), store, tmp_path / "b")[WRONG] > 3
 
 
 def test_a_seed_is_one_model() -> None:
