@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,6 +25,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="the vendor that tests/vendor/test_backend.py examines (the one of the examples)",
     )
     parser.addoption("--backend-target", default="host", help="the target it is examined on (host)")
+
+
+#: The generator of every module of this folder that has one, and its state when first met.
+_GENERATORS: dict[str, tuple[np.random.Generator, Any]] = {}
+
+
+@pytest.fixture(autouse=True)
+def same_numbers() -> None:
+    """A test's data do not depend on the tests before it: every RNG starts anew."""
+    for name in set(sys.modules).difference(_GENERATORS):
+        found = getattr(sys.modules[name], "__dict__", {}).get("RNG")
+        if isinstance(found, np.random.Generator):
+            _GENERATORS[name] = (found, found.bit_generator.state)
+    for generator, state in _GENERATORS.values():
+        generator.bit_generator.state = state
 
 
 @pytest.fixture(scope="session")
