@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import CHANNELS_KEY, NAME_KEY, OFFSET_KEY, Array, is_typed, set_type, shape_of
+from aot.shapes.nodes import (
+    CHANNELS_KEY,
+    NAME_KEY,
+    OFFSET_KEY,
+    Array,
+    is_typed,
+    set_type,
+    shape_of,
+    subgraphs,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -23,7 +32,7 @@ WIDE = 64
 def graphs(model: ir.Model) -> Iterator[ir.Graph]:
     """The main graph and every subgraph."""
     yield model.graph
-    yield from model.graph.subgraphs()
+    yield from subgraphs(model.graph)
 
 
 def is_used(value: ir.Value) -> bool:

@@ -28,6 +28,7 @@ from aot.resident import (
     run_time_shapes,
     settle,
 )
+from aot.shapes.nodes import subgraphs
 from aot.target import Target
 from aot.vendor.backend import RegionView
 
@@ -52,8 +53,8 @@ def lower(
         what = f"the model needs {len(partition.items)} calls (limit {MOST_ITEMS})"
         raise UnsupportedError(what, hint="loops of the same nodes can be an ONNX Loop or Scan")
     c = LowerContext(target, options)
-    c.reserve(str(v.name) for g in (graph, *graph.subgraphs()) for n in g for v in n.outputs)
-    c.reserve(str(v) for g in (graph, *graph.subgraphs()) for v in g.initializers)
+    c.reserve(str(v.name) for g in (graph, *subgraphs(graph)) for n in g for v in n.outputs)
+    c.reserve(str(v) for g in (graph, *subgraphs(graph)) for v in g.initializers)
     states = pairs(graph, options.states)
     program = _program(c, name, graph, partition, states)
     return settle(replace(program, weights=options.weights), target, options)

@@ -161,6 +161,7 @@ def _partitioned(
     from aot.normalise import normalise
     from aot.partition.annotate import annotate
     from aot.partition.bodies import select_all
+    from aot.shapes.nodes import all_nodes
     from aot.vendor.find import plain_names
 
     progress("load")
@@ -174,7 +175,7 @@ def _partitioned(
     watch("load", lambda: model_text(model))
     progress("normalise")
     model = normalise(model, load_options)
-    if (count := sum(1 for _ in model.graph.all_nodes())) > MOST_NODES:
+    if (count := sum(1 for _ in all_nodes(model.graph))) > MOST_NODES:
         what = f"the model has {count} nodes after normalising (limit {MOST_NODES})"
         raise UnsupportedError(what, hint="loops of the same nodes can be an ONNX Loop or Scan")
     watch("normalise", lambda: model_text(model))

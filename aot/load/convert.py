@@ -51,7 +51,8 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
         model.opset_import.append(helper.make_opsetid("", target))
         return model
     model.ir_version = max(model.ir_version, MIN_IR_VERSION)
-    if version == target:
+    if version == target or _means_the_same(model, version, target):
+        _set_opset(model, target)
         return model
     metadata = _node_metadata(model)
     if version <= RESIZE_CHANGE and _has_old_resize(model):
@@ -65,6 +66,26 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
         name_scans(model)
     _restore_metadata(model, metadata)
     return model
+
+
+def _means_the_same(model: onnx.ModelProto, version: int, target: int) -> bool:
+    """Whether no operator of the model has changed between two opsets."""
+    from onnx.defs import SchemaError, get_schema
+
+    try:
+        for op_type in {n.op_type for n in _every_node(model) if n.domain in ("", "ai.onnx")}:
+            old, new = (get_schema(op_type, v).since_version for v in (version, target))
+            if old != new:
+                return False
+    except SchemaError:  # the conversion says what is wrong
+        return False
+    return True
+
+
+def _set_opset(model: onnx.ModelProto, target: int) -> None:
+    for entry in model.opset_import:
+        if entry.domain in ("", "ai.onnx"):
+            entry.version = target
 
 
 def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:

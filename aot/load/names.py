@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from aot.shapes.nodes import NAME_KEY, words
+from aot.shapes.nodes import NAME_KEY, all_nodes, inner_graphs, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 MAX_LENGTH = 56
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*").fullmatch
 _ALLOWED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_")
 RESERVED = words(
     """
@@ -34,6 +36,8 @@ RESERVED = words(
 
 def identifier(name: str, fallback: str) -> str:
     """`name` as a C and C++ identifier: whitelisted characters, never reserved, not too long."""
+    if len(name) <= MAX_LENGTH and _PLAIN(name) and name.lower() not in RESERVED:
+        return name
     cleaned = "".join(c if c in _ALLOWED else "_" for c in name)
     parts = [p for p in cleaned.split("_") if p]
     text = "_".join(parts)
@@ -86,7 +90,7 @@ def name_everything(model: ir.Model) -> None:
     for value, name in wanted:
         if value.name != name:
             value.name = name
-    for index, node in enumerate(model.graph.all_nodes()):
+    for index, node in enumerate(all_nodes(model.graph)):
         name = nodes.unique(identifier(node.name or "", f"{node.op_type}_{index}"))
         if node.name != name:
             _remember(node)
@@ -97,7 +101,7 @@ def remember_names(model: ir.Model) -> None:
     """Note the names inputs, outputs and all else have in the file, before anything is renamed."""
     for value, _ in _values(model.graph):
         _remember(value)
-    for node in model.graph.all_nodes():
+    for node in all_nodes(model.graph):
         _remember(node)
 
 
@@ -118,10 +122,5 @@ def _values(graph: ir.Graph) -> Iterator[tuple[ir.Value, str]]:
         for value in node.outputs:
             if value.name != "":
                 yield value, f"{node.op_type}_{index}_out"
-        for attribute in node.attributes.values():
-            kind = attribute.type.name
-            if kind == "GRAPH":
-                yield from _values(attribute.as_graph())
-            elif kind == "GRAPHS":
-                for inner in attribute.as_graphs():
-                    yield from _values(inner)
+        for inner in inner_graphs(node):
+            yield from _values(inner)

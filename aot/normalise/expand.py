@@ -16,7 +16,7 @@ from aot.load.options import LoadOptions
 from aot.normalise.bodies import is_runtime, own_body, writer
 from aot.normalise.unroll import captured, is_unrollable, renamed, unrolled
 from aot.shapes.infer import infer
-from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, title
+from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, subgraphs, title
 
 if TYPE_CHECKING:
     import onnx
@@ -91,7 +91,7 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     if any(n.domain == BODY for n in result.graph.node):
         return None
     body: ir.Graph = ir.from_proto(result).graph
-    for graph in [body, *body.subgraphs()]:
+    for graph in [body, *subgraphs(body)]:
         hoist_constants(graph)
     return body
 
@@ -109,7 +109,7 @@ def _steps_of(node: ir.Node, model: ir.Model) -> ir.Graph:
     del single.graph.node[:]
     single.graph.node.extend(nodes)
     body: ir.Graph = ir.from_proto(single).graph
-    for graph in [body, *body.subgraphs()]:
+    for graph in [body, *subgraphs(body)]:
         hoist_constants(graph)
     return body
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from aot.shapes.closed import Loop, is_closed
-from aot.shapes.nodes import CONTROL
+from aot.shapes.nodes import CONTROL, all_nodes, subgraphs
 
 if TYPE_CHECKING:
     import onnx
@@ -30,7 +30,7 @@ def is_unrollable(node: ir.Node) -> bool:
     steps = loop.length
     if not steps or any(_is_packed(v) for v in (*loop.outer(), *loop.results())):
         return False
-    return steps * (sum(1 for _ in loop.body.all_nodes()) + 2) <= MOST
+    return steps * (sum(1 for _ in all_nodes(loop.body)) + 2) <= MOST
 
 
 def _is_packed(value: ir.Value) -> bool:
@@ -45,7 +45,7 @@ def captured(node: ir.Node) -> dict[str, ir.Value]:
         if held.type.name != "GRAPH":
             continue
         body = held.as_graph()
-        inner = [body, *body.subgraphs()]
+        inner = [body, *subgraphs(body)]
         own = {id(v) for g in inner for v in [*g.inputs, *g.initializers.values()]}
         own |= {id(v) for g in inner for n in g for v in n.outputs}
         read = [v for g in inner for n in g for v in n.inputs] + [

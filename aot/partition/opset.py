@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.errors import ModelError, UsageError
 from aot.load.convert import canonical_opset
-from aot.shapes.nodes import title
+from aot.shapes.nodes import all_nodes, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -28,7 +28,7 @@ def lowest_opset(graph: ir.Graph, wanted: int | None = None) -> int:
     if wanted is not None and not 1 <= wanted <= newest:
         raise UsageError(f"--opset {wanted}: onnx knows 1 to {newest}")
     lowest, culprit = 1, None
-    for node in graph.all_nodes():
+    for node in all_nodes(graph):
         if node.domain in ("", "ai.onnx"):
             version = _lowest(node, newest)
             if version > lowest:

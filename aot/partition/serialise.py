@@ -16,7 +16,7 @@ from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
 from aot.partition.reopen import reopen
 from aot.partition.select import Partition, Region
-from aot.shapes.nodes import CONTROL, DYNAMIC, NAME_KEY, original_name, title
+from aot.shapes.nodes import CONTROL, DYNAMIC, NAME_KEY, all_nodes, original_name, subgraphs, title
 from aot.version import __version__
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
 
 def _check_static(graph: ir.Graph) -> None:
     """UnsupportedError for what no ONNX operator says: extents of values at their bounds."""
-    for node in graph.all_nodes():
+    for node in all_nodes(graph):
         if node.domain == DYNAMIC:
             raise UnsupportedError(
                 f"{title(node)}: shapes that a run decides cannot be written as ONNX",
@@ -98,11 +98,11 @@ def _labels(regions: Sequence[Region]) -> list[str]:
 def _rename(graph: ir.Graph) -> None:
     """Give values and nodes the names they have in the user's file, as far as those are unique."""
     values = [*graph.inputs, *graph.outputs, *graph.initializers.values()]
-    for body in graph.subgraphs():
+    for body in subgraphs(graph):
         values += [*body.inputs, *body.initializers.values()]
-    values += [v for n in graph.all_nodes() for v in n.outputs if v.name]
+    values += [v for n in all_nodes(graph) for v in n.outputs if v.name]
     _restore(list({id(v): v for v in values}.values()))
-    _restore(list(graph.all_nodes()))
+    _restore(list(all_nodes(graph)))
 
 
 def _restore(things: Sequence[Any]) -> None:

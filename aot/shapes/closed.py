@@ -18,7 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.edit import Editor, attribute_of
-from aot.shapes.nodes import CONTROL, array, attribute, constant, is_typed, set_type, shape_of
+from aot.shapes.nodes import (
+    CONTROL,
+    all_nodes,
+    array,
+    attribute,
+    constant,
+    is_typed,
+    set_type,
+    shape_of,
+    subgraphs,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -261,7 +271,7 @@ def _capture(node: ir.Node) -> None:
 
 def _outside(body: ir.Graph) -> list[ir.Value]:
     """Values a body reads and does not make, in order."""
-    inner = [body, *body.subgraphs()]
+    inner = [body, *subgraphs(body)]
     own = {id(v) for g in inner for v in [*g.inputs, *g.initializers.values()]}
     own |= {id(v) for g in inner for n in g for v in n.outputs}
     read = [v for g in inner for n in g for v in n.inputs] + [v for g in inner for v in g.outputs]
@@ -284,11 +294,11 @@ def _constant(body: ir.Graph, data: np.ndarray[Any, Any], hint: str) -> ir.Value
 
 def _substitute(body: ir.Graph, old: ir.Value, new: ir.Value) -> None:
     """Let the body and what is within it read `new` instead of `old`."""
-    inside = {id(n) for n in body.all_nodes()}
+    inside = {id(n) for n in all_nodes(body)}
     for use in list(old.uses()):
         if id(use.node) in inside:
             use.node.replace_input_with(use.idx, new)
-    for graph in [body, *body.subgraphs()]:
+    for graph in [body, *subgraphs(body)]:
         for index, value in enumerate(list(graph.outputs)):
             if value is old:
                 graph.outputs[index] = _copied(graph, new)

@@ -35,6 +35,7 @@ from aot.shapes.nodes import (
     set_type,
     shape_of,
     static_shape,
+    subgraphs,
     title,
     words,
 )
@@ -97,7 +98,7 @@ def infer(
 
 def assert_typed(model: ir.Model) -> None:
     """ModelError unless every value has an element type and a static shape."""
-    for graph in [model.graph, *model.graph.subgraphs()]:
+    for graph in [model.graph, *subgraphs(model.graph)]:
         for node in graph:
             for value in node.outputs:
                 if value.name and not is_typed(value):

@@ -8,6 +8,7 @@ way; arithmetic is known where all its operands are.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -94,7 +95,7 @@ def propagate(node: ir.Node, facts: Facts) -> None:
 
 
 def _too_big(value: ir.Value) -> bool:
-    return int(np.prod(shape_of(value), dtype=np.float64)) > SMALL_ELEMENTS
+    return prod(shape_of(value)) > SMALL_ELEMENTS
 
 
 def _shape_facts(node: ir.Node) -> list[Known]:
@@ -106,7 +107,7 @@ def _shape_facts(node: ir.Node) -> list[Known]:
     if node.op_type == "Shape":
         return [Known(shape_slice(node, shape))]
     if node.op_type == "Size":
-        return [Known(np.array(int(np.prod(shape, dtype=object)), np.int64))]
+        return [Known(np.array(prod(shape), np.int64))]
     return []
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +50,37 @@ def original_name(thing: ir.Value | ir.Node) -> str:
     return str(thing.metadata_props.get(NAME_KEY, thing.name) or "")
 
 
+def inner_graphs(node: ir.Node) -> list[ir.Graph]:
+    """The graphs in a node's attributes."""
+    if not node.attributes:
+        return []
+    found: list[ir.Graph] = []
+    for a in node.attributes.values():
+        if a.type.name == "GRAPH":
+            found.append(a.as_graph())
+        elif a.type.name == "GRAPHS":
+            found += a.as_graphs()
+    return found
+
+
+def subgraphs(graph: ir.Graph) -> list[ir.Graph]:
+    """Every graph within, each once and before those within itself."""
+    found: dict[ir.Graph, None] = {}
+    for node in graph:
+        for inner in inner_graphs(node):
+            found[inner] = None
+            found.update(dict.fromkeys(subgraphs(inner)))
+    return list(found)
+
+
+def all_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+    """The nodes of the graph and of all within, in order."""
+    for node in graph:
+        yield node
+        for inner in inner_graphs(node):
+            yield from all_nodes(inner)
+
+
 def title(node: ir.Node) -> str:
     """How messages call a node: name and operator."""
     op = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
@@ -65,7 +97,10 @@ def static_shape(value: ir.Value) -> tuple[int, ...] | None:
     if shape is None:
         return None
     dims = shape.dims
-    return dims if all(type(d) is int for d in dims) else None  # type: ignore[return-value]
+    for d in dims:
+        if type(d) is not int:
+            return None
+    return dims  # type: ignore[return-value]
 
 
 def shape_of(value: ir.Value) -> tuple[int, ...]:

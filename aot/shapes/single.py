@@ -10,7 +10,7 @@ from aot.apart import Child, Died, reason_of
 from aot.errors import UnsupportedError
 from aot.shapes.contrib import Type
 from aot.shapes.known import Facts, Known, lookup
-from aot.shapes.nodes import Array, attribute, is_typed, shape_of
+from aot.shapes.nodes import Array, all_nodes, attribute, inner_graphs, is_typed, shape_of
 
 if TYPE_CHECKING:
     import onnx
@@ -146,14 +146,5 @@ def _tensor(value: ir.Value, known: Known) -> onnx.TensorProto:
 
 def _outer_values(node: ir.Node) -> list[ir.Value]:
     """What the subgraphs of a node read from outside."""
-    found: list[ir.Value] = []
-    for attribute_ in node.attributes.values():
-        graphs: list[ir.Graph] = []
-        if attribute_.type.name == "GRAPH":
-            graphs = [attribute_.as_graph()]
-        elif attribute_.type.name == "GRAPHS":
-            graphs = list(attribute_.as_graphs())
-        for graph in graphs:
-            for inner in graph.all_nodes():
-                found += [v for v in inner.inputs if v is not None]
-    return found
+    inner = (n for graph in inner_graphs(node) for n in all_nodes(graph))
+    return [v for n in inner for v in n.inputs if v is not None]

@@ -15,7 +15,7 @@ import numpy as np
 from aot.edit import Editor
 from aot.errors import UnsupportedError
 from aot.shapes.known import lookup
-from aot.shapes.nodes import NAME_KEY, set_type, shape_of, title
+from aot.shapes.nodes import NAME_KEY, all_nodes, set_type, shape_of, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -28,7 +28,7 @@ MOST = 4096
 
 def forget(body: ir.Graph) -> None:
     """Let what a graph that goes away captured have one reader less."""
-    for inner in list(body.all_nodes()):
+    for inner in list(all_nodes(body)):
         for index in range(len(inner.inputs)):
             inner.replace_input_with(index, None)
 
@@ -111,7 +111,7 @@ class Steps:
     ) -> list[ir.Value]:
         """The outputs of a copy of `body` with these inputs, in front of a node."""
         copy = body.clone(allow_outer_scope_values=True)
-        for node in copy.all_nodes():
+        for node in all_nodes(copy):
             for value in node.outputs:
                 value.type = value.shape = None
                 value.metadata_props.pop(NAME_KEY, None)
