@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto as T
 from onnx import helper, numpy_helper
 
+import aot.load.convert as conversion
 from aot.errors import AotError, UnsupportedError
 from aot.load import load
 from aot.normalise import normalise
@@ -324,6 +325,27 @@ def test_every_opset_is_brought_to_the_newest(opset):
     loaded = load(model(nodes, [info("x", (1, 3, 4, 4))], [info("y", None)], constants, opset))
     assert loaded.opset_imports[""] == OPSET
     assert tuple(loaded.graph.outputs[0].shape) == (1, 2, 4, 4)
+
+
+@pytest.mark.parametrize("op, opset, changed", [("Exp", 13, False), ("LogSoftmax", 12, True)])
+def test_nothing_is_converted_where_no_operator_has_changed(monkeypatch, op, opset, changed):
+    converted = []
+    convert = conversion._convert
+    monkeypatch.setattr(
+        conversion, "_convert", lambda *given: converted.append(given) or convert(*given)
+    )
+    built = model([node(op, ["x"], ["y"])], [info("x", (2, 3))], [info("y", (2, 3))], opset=opset)
+    loaded = load(built)
+    assert loaded.opset_imports[""] == OPSET and bool(converted) == changed
+
+
+@pytest.mark.parametrize("domains", [("", ""), ("", "ai.onnx"), ("ai.onnx.ml", "ai.onnx.ml")])
+def test_two_opsets_of_one_domain_are_refused(domains):
+    built = model([node("Relu", ["x"], ["y"])], [info("x", (1,))], [info("y", (1,))])
+    del built.opset_import[:]
+    pairs = zip(domains, (3, 2), strict=True)
+    built.opset_import.extend(helper.make_opsetid(d, v) for d, v in pairs)
+    refused(built, "opsets 3 and 2", domains[1] or "ai.onnx")
 
 
 def test_a_newer_opset_is_refused():

@@ -208,6 +208,14 @@ def test_attributes_that_calls_leave_out_have_the_default_of_the_function():
     assert [n.attributes["alpha"].as_float() for n in loaded.graph] == [0.25, 0.25, 0.75]
 
 
+@pytest.mark.parametrize("body", [[], [node("Exp", ["x"], ["z"])]])
+def test_bodies_that_do_not_compute_their_result_are_refused(body):
+    refused(
+        with_functions([function("Own", body)], [node("Own", ["x"], ["y"], domain="my")]),
+        'graph output "y" is never computed',
+    )
+
+
 def test_claimed_functions_stay():
     kept = function("Kept", [node("Relu", ["x"], ["y"])])
     other = function("Other", [node("Exp", ["x"], ["y"])])

@@ -52,7 +52,7 @@ def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
     if not graph.output:
         raise ModelError("the graph has no outputs", f'graph "{graph.name}"')
     raise_all(_tensor_errors(model))
-    raise_all(_scope_errors(graph, frozenset()))
+    check_scopes(graph)
     raise_all(_opset_errors(model))
     raise_all(_operator_errors(model, claimed))
     raise_all(_reference_errors(graph))
@@ -140,6 +140,11 @@ def _tensor_errors(model: onnx.ModelProto) -> Iterator[AotError]:
             yield e
 
 
+def check_scopes(graph: onnx.GraphProto) -> None:
+    """Raise the errors of names: each is defined once and before it is read."""
+    raise_all(_scope_errors(graph, frozenset()))
+
+
 def _scope_errors(graph: onnx.GraphProto, outer: frozenset[str]) -> Iterator[AotError]:
     """Names: each defined once, before its first use."""
     known: set[str] = set()
@@ -203,12 +208,17 @@ def _is_cyclic(graph: onnx.GraphProto) -> bool:
 
 
 def _opset_errors(model: onnx.ModelProto) -> Iterator[AotError]:
-    """Versions that onnx's own tables cannot be asked for."""
+    """Versions that onnx's own tables cannot be asked for, and two of one domain."""
     for holder in (model, *model.functions):
+        versions: dict[str, int] = {}
         for opset in holder.opset_import:
+            name = opset.domain or "ai.onnx"
             if not 0 <= opset.version < 1 << 31:
-                name = opset.domain or "ai.onnx"
                 yield ModelError(f'opset {opset.version} of "{name}" does not exist')
+            first = versions.setdefault(_domain(opset.domain), opset.version)
+            if first != opset.version:
+                where = "the model" if holder is model else f"function {holder.name}"
+                yield ModelError(f'{where} imports opsets {first} and {opset.version} of "{name}"')
 
 
 def _reference_errors(graph: onnx.GraphProto) -> Iterator[AotError]:

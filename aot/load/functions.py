@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aot.apart import apart
 from aot.errors import ModelError
-from aot.load.check import STANDARD_DOMAINS, all_graphs, subgraphs
+from aot.load.check import STANDARD_DOMAINS, all_graphs, check_scopes, subgraphs
 from aot.load.marks import push_marks
 from aot.load.options import LoadOptions
 from aot.load.splice import splice
@@ -26,10 +26,11 @@ def inline_functions(model: onnx.ModelProto, options: LoadOptions) -> onnx.Model
     push_marks(model)
     splice(model, options.claimed)
     kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
-    if not model.functions:
-        return model
-    _say_defaults(model)
-    return _inline(model, kept)
+    if model.functions:
+        _say_defaults(model)
+        model = _inline(model, kept)
+    check_scopes(model.graph)  # a body need not compute what it is to return
+    return model
 
 
 def _say_defaults(model: onnx.ModelProto) -> None:

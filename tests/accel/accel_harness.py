@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import os
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -38,6 +40,7 @@ class Outcome:
 def library(macs: int, sanitize: bool = False) -> Path:
     """Built once per run of the tests."""
     folder = Path(tempfile.mkdtemp(prefix=f"ax1_{macs}_"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     out = folder / "libax1.so"
     flags = ["-O2", "-fPIC", "-shared", f"-DAX1_MACS={macs}"]
     if sanitize:
