@@ -84,6 +84,13 @@ def _width(m: Match) -> int:
     return width if width in (2, 3) else 0
 
 
+def _shared(m: Match) -> int:
+    """The step (1 or 2) of windows three wide that share columns, else 0."""
+    steps = list(m.strides or [1])
+    plain = len(m.kernel_shape) < 3 and all(d == 1 for d in m.dilations or [1])
+    return int(steps[-1]) if plain and m.kernel_shape[-1] == 3 and steps[-1] < 3 else 0
+
+
 @max_pool.check
 def max_supported(m: Match) -> Iterator[tuple[bool, str]]:
     known = (F32, F64, U8, S8)
@@ -103,7 +110,7 @@ def max_to_kernel(c: LowerContext, m: Match) -> None:
             m.y,
             m.x,
             geometry(c, m),
-            instance={"KW": _width(m)},
+            instance={"KW": _width(m), "SW": _shared(m)},
             header="aot_pool_f32_blocked.h",
         )
         return

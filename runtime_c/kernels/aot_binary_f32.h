@@ -67,9 +67,8 @@ AOT_BINARY_F32(add, a + b)
 AOT_BINARY_F32(sub, a - b)
 AOT_BINARY_F32(mul, a *b)
 AOT_BINARY_F32(div, a / b)
-/* NaN if either is. */
-AOT_BINARY_F32(min, aot_vselect(aot_veq(a, a), aot_vmin(a, b), a))
-AOT_BINARY_F32(max, aot_vselect(aot_veq(a, a), aot_vmax(a, b), a))
+AOT_BINARY_F32(min, aot_vminimum(a, b))
+AOT_BINARY_F32(max, aot_vmaximum(a, b))
 /* b: slope below zero */
 AOT_BINARY_F32(prelu, aot_vselect(aot_vlt(a, aot_vzero()), a *b, a))
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Average or maximum over all spatial positions, float32. */
+/* Average or maximum over all spatial positions, float32; the maximum of a NaN is NaN. */
 #ifndef AOT_GLOBALPOOL_F32_H
 #define AOT_GLOBALPOOL_F32_H
 
@@ -19,7 +19,7 @@ typedef struct aot_globalpool_f32_params {
 typedef aot_globalpool_f32_params aot_globalpool_f32_blocked_params;
 
 AOT_INLINE aot_vf aot_globalpool_fold(aot_vf a, aot_vf b, int KIND) {
-    return KIND == AOT_GLOBALPOOL_MAX ? aot_vmax(a, b) : a + b;
+    return KIND == AOT_GLOBALPOOL_MAX ? aot_vmaximum(a, b) : a + b;
 }
 
 /* Folds `count` vectors, in four chains so that latency does not bound the speed. */
@@ -51,15 +51,30 @@ AOT_INLINE void aot_globalpool_f32_blocked(float *y, const float *x,
     }
 }
 
+/* A NaN in either stays. */
+AOT_INLINE float aot_globalpool_larger(float a, float b) {
+    return a > b || isnan(a) ? a : b;
+}
+
+/* The largest of all lanes. */
+AOT_INLINE float aot_globalpool_largest(aot_vf v) {
+    float lane[AOT_VLEN], all = -INFINITY;
+    aot_vstore(lane, v);
+    for (int i = 0; i < AOT_VLEN; ++i) {
+        all = aot_globalpool_larger(all, lane[i]);
+    }
+    return all;
+}
+
 /* y [planes], x [planes][size]. Not in place. */
 AOT_INLINE void aot_globalpool_f32(float *y, const float *x, const aot_globalpool_f32_params *p,
                                    int KIND) {
     const int64_t size = p->size, vectors = size / AOT_VLEN;
     for (int64_t n = 0; n < p->planes; ++n, x += size) {
         const aot_vf v = aot_globalpool_vectors(x, vectors, KIND);
-        float all = KIND == AOT_GLOBALPOOL_MAX ? aot_vhmax(v) : aot_vsum(v);
+        float all = KIND == AOT_GLOBALPOOL_MAX ? aot_globalpool_largest(v) : aot_vsum(v);
         for (int64_t i = vectors * AOT_VLEN; i < size; ++i) {
-            all = KIND == AOT_GLOBALPOOL_MAX ? (x[i] > all ? x[i] : all) : all + x[i];
+            all = KIND == AOT_GLOBALPOOL_MAX ? aot_globalpool_larger(all, x[i]) : all + x[i];
         }
         y[n] = KIND == AOT_GLOBALPOOL_MAX ? all : all / (float)size;
     }

@@ -22,15 +22,15 @@ AOT_INLINE aot_vf aot_pool_window(aot_vf acc, const float *x, int32_t kh, int32_
         if (KW == 3) {
             const aot_vf a = aot_vload(x), b = aot_vload(x + tap_step),
                          c = aot_vload(x + 2 * tap_step);
-            acc = KIND == AOT_POOL_MAX ? aot_vmax(aot_vmax(acc, a), aot_vmax(b, c))
+            acc = KIND == AOT_POOL_MAX ? aot_vmaximum(aot_vmaximum(acc, a), aot_vmaximum(b, c))
                                        : acc + (a + b + c);
         } else if (KW == 2) {
             const aot_vf a = aot_vload(x), b = aot_vload(x + tap_step);
-            acc = KIND == AOT_POOL_MAX ? aot_vmax(acc, aot_vmax(a, b)) : acc + (a + b);
+            acc = KIND == AOT_POOL_MAX ? aot_vmaximum(acc, aot_vmaximum(a, b)) : acc + (a + b);
         } else {
             for (int32_t j = 0; j < kw; ++j) {
                 const aot_vf a = aot_vload(x + j * tap_step);
-                acc = KIND == AOT_POOL_MAX ? aot_vmax(acc, a) : acc + a;
+                acc = KIND == AOT_POOL_MAX ? aot_vmaximum(acc, a) : acc + a;
             }
         }
     }
@@ -57,22 +57,76 @@ AOT_INLINE aot_vf aot_pool_vector(const float *plane, const aot_pool_params *p, 
     return acc;
 }
 
+/* The largest of n vectors, n > 0, `step` floats apart. */
+AOT_INLINE aot_vf aot_maxpool_column(const float *x, int32_t n, int64_t step) {
+    aot_vf top = aot_vload(x);
+    for (int32_t i = 1; i < n; ++i) {
+        top = aot_vmaximum(top, aot_vload(x + i * step));
+    }
+    return top;
+}
+
+/* `count` > 0 windows of one row, three columns wide and SW (1 or 2) apart: a column that windows
+   share is folded once. x is the corner of the first window, y its result. */
+AOT_INLINE void aot_maxpool_triples(float *y, const float *x, int32_t count, int32_t rows,
+                                    int64_t row_step, int SW) {
+    aot_vf a = aot_maxpool_column(x, rows, row_step);
+    aot_vf b = SW == 1 ? aot_maxpool_column(x + AOT_VLEN, rows, row_step) : a;
+    for (int64_t i = 0; i < count; ++i) {
+        const float *at = x + i * SW * AOT_VLEN;
+        const aot_vf c = aot_maxpool_column(at + 2 * AOT_VLEN, rows, row_step);
+        if (SW == 2) {
+            b = aot_maxpool_column(at + AOT_VLEN, rows, row_step);
+        }
+        aot_vstore(y + i * AOT_VLEN, aot_vmaximum(aot_vmaximum(a, b), c));
+        a = SW == 1 ? b : c;
+        b = c;
+    }
+}
+
+/* y [out w][V]: the row of results whose spans are d and h, of one plane. */
+AOT_INLINE void aot_maxpool_row(float *y, const float *plane, const aot_pool_params *p,
+                                aot_pool_span d, aot_pool_span h, int KW, int SW) {
+    const int64_t row = (int64_t)p->in[2] * AOT_VLEN, row_step = row * p->d[1];
+    const int32_t rows = h.end - h.first;
+    int32_t first = 0, end = 0, ow = 0; /* windows first..end-1 are folded by columns */
+    if (SW > 0 && rows > 0 && p->in[2] + p->before[2] >= 3) {
+        first = (p->before[2] + SW - 1) / SW;
+        end = (p->in[2] + p->before[2] - 3) / SW + 1;
+        end = end < p->out[2] ? end : p->out[2];
+    }
+    while (ow < p->out[2]) {
+        const aot_pool_span w = aot_pool_taps(p, 2, ow);
+        if (ow == first && first < end) {
+            const float *x = plane + (h.at + h.first * p->d[1]) * row + (int64_t)w.at * AOT_VLEN;
+            if (rows == 3) {
+                aot_maxpool_triples(y + (int64_t)ow * AOT_VLEN, x, end - first, 3, row_step, SW);
+            } else {
+                aot_maxpool_triples(y + (int64_t)ow * AOT_VLEN, x, end - first, rows, row_step, SW);
+            }
+            ow = end;
+        } else {
+            aot_vstore(y + (int64_t)ow * AOT_VLEN,
+                       aot_pool_vector(plane, p, d, h, w, AOT_POOL_MAX, KW));
+            ++ow;
+        }
+    }
+}
+
 /* y [planes][out d][rows][out w][V], x [planes][in d][in h][in w][V], V = AOT_VLEN. A window
-   outside the input gives -infinity. KW is the window's width if 2 or 3, else 0. */
+   outside the input gives -infinity, one with a NaN gives NaN. KW is the window's width if 2 or 3,
+   else 0; SW the step of windows three wide that may share columns (1 or 2, one depth, no dilation
+   of columns), else 0. */
 AOT_INLINE void aot_maxpool_f32_blocked(float *y, const float *x,
-                                        const aot_maxpool_f32_blocked_params *p, int KW) {
+                                        const aot_maxpool_f32_blocked_params *p, int KW, int SW) {
     const int64_t plane = (int64_t)p->in[0] * p->in[1] * p->in[2] * AOT_VLEN;
+    const int64_t row = (int64_t)p->out[2] * AOT_VLEN;
     for (int32_t n = 0; n < p->planes; ++n, x += plane) {
         for (int32_t od = 0; od < p->out[0]; ++od) {
             const aot_pool_span d = aot_pool_taps(p, 0, od);
-            float *to =
-                y + (((int64_t)n * p->out[0] + od) * p->out[1] + p->row0) * p->out[2] * AOT_VLEN;
-            for (int32_t oh = p->row0; oh < p->row1; ++oh) {
-                const aot_pool_span h = aot_pool_taps(p, 1, oh);
-                for (int32_t ow = 0; ow < p->out[2]; ++ow, to += AOT_VLEN) {
-                    const aot_pool_span w = aot_pool_taps(p, 2, ow);
-                    aot_vstore(to, aot_pool_vector(x, p, d, h, w, AOT_POOL_MAX, KW));
-                }
+            float *to = y + (((int64_t)n * p->out[0] + od) * p->out[1] + p->row0) * row;
+            for (int32_t oh = p->row0; oh < p->row1; ++oh, to += row) {
+                aot_maxpool_row(to, x, p, d, aot_pool_taps(p, 1, oh), KW, SW);
             }
         }
     }

@@ -13,10 +13,22 @@ AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t 
     return ((int64_t)d * p->in[1] + h) * p->in[2] + w;
 }
 
+/* Whether v takes the place of the largest so far: the first of equals stays, and so does the first
+   NaN. */
+AOT_INLINE int aot_maxpool_above_f32(float v, float best) {
+    return !(v <= best) && !isnan(best);
+}
+AOT_INLINE int aot_maxpool_above_f64(double v, double best) {
+    return !(v <= best) && !isnan(best);
+}
+AOT_INLINE int aot_maxpool_above_int(int32_t v, int32_t best) {
+    return v > best;
+}
+
 /* aot_maxpool_<t>: y [planes][out], x [planes][in] (row-major, three spatial axes), idx as y with
    the flat position of each maximum in x (int64), or NULL. COLUMN counts positions inside a plane
    in column-major order. A window outside the input gives the type's lowest value, position 0. */
-#define AOT_MAXPOOL(name, type, lowest)                                                            \
+#define AOT_MAXPOOL(name, type, lowest, above)                                                     \
     typedef aot_pool_params name##_params;                                                         \
     AOT_INLINE type name##_one(const type *x, const aot_pool_params *p, aot_pool_span d,           \
                                aot_pool_span h, aot_pool_span w, int32_t *at) {                    \
@@ -28,7 +40,7 @@ AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t 
                 const type *row = x + aot_pool_offset(p, z, r, 0);                                 \
                 for (int32_t k = w.first; k < w.end; ++k) {                                        \
                     const int32_t c = w.at + k * p->d[2];                                          \
-                    if (first || row[c] > best) {                                                  \
+                    if (first || above(row[c], best)) {                                            \
                         best = row[c];                                                             \
                         at[0] = z;                                                                 \
                         at[1] = r;                                                                 \
@@ -64,10 +76,10 @@ AOT_INLINE int64_t aot_pool_offset(const aot_pool_params *p, int32_t d, int32_t 
         }                                                                                          \
     }
 
-AOT_MAXPOOL(aot_maxpool_f32, float, -INFINITY)
-AOT_MAXPOOL(aot_maxpool_f64, double, -(double)INFINITY)
-AOT_MAXPOOL(aot_maxpool_u8, uint8_t, 0)
-AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN)
+AOT_MAXPOOL(aot_maxpool_f32, float, -INFINITY, aot_maxpool_above_f32)
+AOT_MAXPOOL(aot_maxpool_f64, double, -(double)INFINITY, aot_maxpool_above_f64)
+AOT_MAXPOOL(aot_maxpool_u8, uint8_t, 0, aot_maxpool_above_int)
+AOT_MAXPOOL(aot_maxpool_s8, int8_t, INT8_MIN, aot_maxpool_above_int)
 
 /* aot_avgpool_<t>: y [planes][out], x [planes][in]; the sum divided by the taps inside the input,
    or (PADDED) inside the padded input. */

@@ -38,12 +38,11 @@ AOT_INLINE aot_vf aot_reduce_sum_of(aot_vf a, aot_vf b) {
 AOT_INLINE aot_vf aot_reduce_prod_of(aot_vf a, aot_vf b) {
     return a * b;
 }
-/* A NaN in either operand stays. */
 AOT_INLINE aot_vf aot_reduce_max_of(aot_vf a, aot_vf b) {
-    return aot_vselect(aot_veq(a, a), aot_vmax(a, b), a);
+    return aot_vmaximum(a, b);
 }
 AOT_INLINE aot_vf aot_reduce_min_of(aot_vf a, aot_vf b) {
-    return aot_vselect(aot_veq(a, a), aot_vmin(a, b), a);
+    return aot_vminimum(a, b);
 }
 AOT_INLINE float aot_reduce_sum_of1(float a, float b) {
     return a + b;
@@ -51,6 +50,7 @@ AOT_INLINE float aot_reduce_sum_of1(float a, float b) {
 AOT_INLINE float aot_reduce_prod_of1(float a, float b) {
     return a * b;
 }
+/* A NaN in either operand stays, as in the vectors. */
 AOT_INLINE float aot_reduce_max_of1(float a, float b) {
     return a > b || isnan(a) ? a : b;
 }

@@ -9,6 +9,7 @@
 #ifndef AOT_SIMD_H
 #define AOT_SIMD_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -207,6 +208,39 @@ AOT_INLINE aot_vf aot_vzero(void) {
 /* a * b + c; one rounding where the build allows contraction. */
 AOT_INLINE aot_vf aot_vfma(aot_vf a, aot_vf b, aot_vf c) {
     return a * b + c;
+}
+
+/* The larger and the smaller of two; a NaN in either stays. 32-bit Arm's vectors flush subnormal
+ * numbers, so compilers take them apart: lane by lane is shorter there than masks. */
+AOT_INLINE aot_vf aot_vmaximum(aot_vf a, aot_vf b) {
+#if AOT_VLEN == 16 && defined(__AVX512F__) && !defined(__clang__)
+    const unsigned short numbers = __builtin_ia32_cmpps512_mask(a, a, 7, 0xFFFFU, 4);
+    return __builtin_ia32_maxps512_mask(a, b, a, (short)numbers, 4);
+#elif AOT_VLEN > 1 && defined(__arm__)
+    aot_vf r = a;
+    int i;
+    for (i = 0; i < AOT_VLEN; ++i) {
+        r[i] = a[i] <= b[i] || isnan(b[i]) ? b[i] : a[i];
+    }
+    return r;
+#else
+    return aot_vselect(aot_veq(a, a), aot_vmax(a, b), a);
+#endif
+}
+AOT_INLINE aot_vf aot_vminimum(aot_vf a, aot_vf b) {
+#if AOT_VLEN == 16 && defined(__AVX512F__) && !defined(__clang__)
+    const unsigned short numbers = __builtin_ia32_cmpps512_mask(a, a, 7, 0xFFFFU, 4);
+    return __builtin_ia32_minps512_mask(a, b, a, (short)numbers, 4);
+#elif AOT_VLEN > 1 && defined(__arm__)
+    aot_vf r = a;
+    int i;
+    for (i = 0; i < AOT_VLEN; ++i) {
+        r[i] = a[i] >= b[i] || isnan(b[i]) ? b[i] : a[i];
+    }
+    return r;
+#else
+    return aot_vselect(aot_veq(a, a), aot_vmin(a, b), a);
+#endif
 }
 
 /* x limited to lo..hi; NaN stays NaN. */

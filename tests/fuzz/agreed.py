@@ -49,7 +49,7 @@ def is_small(array: Array) -> bool:
 
 
 #: Operators that ask which of their elements is the largest.
-SORTING = ("GlobalMaxPool", "Hardmax", "MaxPool", "TopK")
+SORTING = ("Hardmax", "TopK")
 RECURRENT = ("RNN", "GRU", "LSTM")
 
 
