@@ -73,6 +73,14 @@ class UsageError(AotError):
     """The command line is wrong (exit code 2)."""
 
 
+def typed(option: str) -> str:
+    """`option`, a flag and its value, as words that a shell takes as they are."""
+    import shlex
+
+    flag, _, value = option.partition(" ")
+    return f"{flag} {shlex.quote(value)}"
+
+
 def raise_all(errors: Iterable[AotError]) -> None:
     """Raise the first of `errors`, its text followed by the others'; return when there is none."""
     found = list(errors)

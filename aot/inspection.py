@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aot.errors import one_line
+from aot.errors import one_line, typed
 from aot.options import Options
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Inspection:
 
     def state_options(self) -> list[str]:
         """`--state IN=OUT` for every pair, as a shell takes it."""
-        return _quoted([f"--state {i}={o}" for i, o in self.states])
+        return [typed(f"--state {i}={o}") for i, o in self.states]
 
 
 def _value(v: tuple[str, str, tuple[str, ...] | None]) -> dict[str, Any]:
@@ -87,8 +87,8 @@ def inspect_model(path: Path, options: Options) -> Inspection:
 
     model, _ = read_model(path)
     graph = model.graph
-    typed = [o for o in unpinned(model) if not _pinned(o.input, o.axis, o.symbol, options)]
-    needed = sorted({o.option for o in typed}, key=[o.option for o in typed].index)
+    left = [o for o in unpinned(model) if not _pinned(o.input, o.axis, o.symbol, options)]
+    needed = sorted({o.option for o in left}, key=[o.option for o in left].index)
     counts = Counter(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in graph.node)
     inputs = [i for i in user_inputs(graph) if i.name not in options.bindings]
     return Inspection(
@@ -98,7 +98,7 @@ def inspect_model(path: Path, options: Options) -> Inspection:
         tuple(_typed(i) for i in inputs),
         tuple(_typed(o) for o in graph.output),
         tuple(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))),
-        tuple(_quoted(needed)),
+        tuple(map(typed, needed)),
         tuple(p for p in state_pairs(graph) if p[0] not in options.bindings),
     )
 
@@ -110,17 +110,6 @@ def _pinned(name: str, axis: int, symbol: str, options: Options) -> bool:
     if shape is not None and (axis < 0 or (axis < len(shape) and shape[axis] != -1)):
         return True
     return bool(symbol) and symbol in options.dims
-
-
-def _quoted(options: list[str]) -> list[str]:
-    """Each option as words a shell takes as they are."""
-    import shlex
-
-    out: list[str] = []
-    for option in options:
-        flag, _, value = option.partition(" ")
-        out.append(f"{flag} {shlex.quote(value)}")
-    return out
 
 
 def _typed(info: onnx.ValueInfoProto) -> tuple[str, str, tuple[str, ...] | None]:

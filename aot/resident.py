@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aot.errors import ModelError
+from aot.errors import ModelError, typed
 from aot.layout import PLAIN
 from aot.lower_context import Handle, LowerContext
 from aot.options import Options
@@ -106,7 +106,7 @@ def run_time_extents(graph: ir.Graph, states: set[str]) -> tuple[RunTimeExtent, 
         for index, _ in d.axes:
             if values[index].name in states:
                 what = f'"{d.name}", a dimension of state "{values[index].onnx_name}", has a range'
-                raise ModelError(what, hint=f"--dim {d.name}=N")
+                raise ModelError(what, hint=typed(f"--dim {d.name}=N"))
         axes = tuple((places.index(index), axis) for index, axis in d.axes)
         found.append(RunTimeExtent(d.name, d.least, d.most, axes, values[first + at].name))
     return tuple(found)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.errors import ModelError, UnsupportedError
+from aot.errors import ModelError, UnsupportedError, typed
 from aot.load.options import LoadOptions, Size
 from aot.shapes.containers import COUNT, INNER, PRESENT
 
@@ -103,7 +103,9 @@ def _free_symbols(info: onnx.ValueInfoProto, options: LoadOptions) -> None:
         size = options.dims.get(dim.dim_param)
         if isinstance(size, tuple):
             what = f'"{info.name}": the elements of a sequence cannot have a range of sizes'
-            raise UnsupportedError(f"{what} ({dim.dim_param})", hint=f"--dim {dim.dim_param}=N")
+            raise UnsupportedError(
+                f"{what} ({dim.dim_param})", hint=typed(f"--dim {dim.dim_param}=N")
+            )
         if size is not None:
             dim.dim_value = size
         elif dim.HasField("dim_param"):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.errors import AotError, ModelError, UnsupportedError, UsageError, raise_all
+from aot.errors import AotError, ModelError, UnsupportedError, UsageError, raise_all, typed
 from aot.load.options import LoadOptions, Size, size_of
 from aot.shapes.dims import Dimension
 from aot.shapes.limits import excess
@@ -215,7 +215,7 @@ def _errors(name: str, dims: list[Dim] | None) -> Iterator[AotError]:
         else:
             symbol = f' ("{axis.symbol}")' if axis.symbol else ""
             what = f'input "{name}": dimension {axis.axis}{symbol} is not pinned'
-        yield ModelError(what, hint=f"add {axis.option}")
+        yield ModelError(what, hint=f"add {typed(axis.option)}")
     if dims is not None and all(isinstance(d, int | Dimension) for d in dims):
         reason = excess([_most(d) for d in dims if isinstance(d, int | Dimension)])
         if reason:

@@ -154,6 +154,12 @@ def depth_mode(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.rank == 4, f"rank {m.x.rank} (needs 4)"
 
 
+@space_to_depth.check
+def whole_blocks(m: Match) -> Iterator[tuple[bool, str]]:
+    odd = [n for n in m.x.shape[2:] if n % m.blocksize]
+    yield not odd, f"{odd[0] if odd else 0} rows or columns in blocks of {m.blocksize}"
+
+
 @depth_to_space.lower
 def depth_to_kernel(c: LowerContext, m: Match) -> None:
     n, ch, h, w = m.x.shape

@@ -177,6 +177,11 @@ def _attention(node: ir.Node, facts: Facts) -> str:
     return wrong("nonpad_kv_seqlen", given(node, 6), (q[0],))
 
 
+def _slopes(node: ir.Node, facts: Facts) -> str:
+    """PRelu: the slope repeats to the input, not the input to the slope."""
+    return repeats("the slope", given(node, 1), given(node, 0) or ())
+
+
 def _nbits(node: ir.Node, facts: Facts) -> str:
     columns = int(attribute(node, "N", 0))
     return wrong("bias", given(node, 5), (columns,))
@@ -217,6 +222,7 @@ OPERANDS: dict[str, Callable[..., str]] = {
     "InstanceNormalization": _channels(3, "scale", "B"),
     "LayerNormalization": _lines,
     "MeanVarianceNormalization": _axes,
+    "PRelu": _slopes,
     "QLinearConv": _convolved(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}),
     "RMSNormalization": _lines,
     "ReverseSequence": _lengths,

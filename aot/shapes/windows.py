@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.edit import Editor
+from aot.shapes.agree import fitted
 from aot.shapes.extents import Axes, Extents, constant_ints, refused
 from aot.shapes.nodes import attribute, shape_of
 from aot.shapes.rows import along, counted, drop_attribute, picked, within
@@ -272,8 +273,13 @@ def spread_out(x: Extents, node: ir.Node) -> None:
     own = x.of(data)
     if 1 in own:
         raise refused(node, "has channels whose number is known at run time only")
-    block = x.ints(node, [int(attribute(node, "blocksize", 1))])
+    size = int(attribute(node, "blocksize", 1))
+    block = x.ints(node, [size])
     wider = node.op_type == "DepthToSpace"
+    for axis in (a for a in own if a >= 2 and not wider):  # the bound may be no multiple
+        most = shape_of(data)[axis]
+        data = fitted(x, node, data, axis, most - most % size)
+    node.replace_input_with(0, data)
     x.sweep.type_outputs(node)
     axes = {a: n for a, n in own.items() if a < 2}
     for axis in (a for a in own if a >= 2):

@@ -24,7 +24,7 @@ typedef struct {
 AOT_INLINE void aot_matmul_f32_pack(float *d, const float *b, int32_t k, int32_t cols,
                                     int32_t width, ptrdiff_t row, ptrdiff_t col, float scale) {
     int32_t t, c;
-    if (cols < width) {
+    if (cols < width && k > 0) { /* a panel without rows may have no address */
         (void)memset(d, 0, (size_t)k * (size_t)width * sizeof(float));
     }
     if (col == 1) {

@@ -52,6 +52,7 @@ static inline aot_status aot_check_axes(const DLTensor *t, const aot_spec *spec)
 
 /* Everything but the shape. */
 static inline aot_status aot_check_rest(const DLTensor *t, const aot_spec *spec) {
+    uint64_t room; /* bytes from the data to the end of the address space */
     if (t->dtype.code != spec->code || t->dtype.bits != spec->bits || t->dtype.lanes != 1) {
         return AOT_BAD_DTYPE;
     }
@@ -65,7 +66,9 @@ static inline aot_status aot_check_rest(const DLTensor *t, const aot_spec *spec)
         if (t->data == NULL) {
             return AOT_NULL;
         }
-        if (t->byte_offset > (uint64_t)(UINTPTR_MAX - (uintptr_t)t->data)) {
+        room = (uint64_t)(UINTPTR_MAX - (uintptr_t)t->data);
+        if (t->byte_offset > (uint64_t)PTRDIFF_MAX || t->byte_offset > room ||
+            spec->bytes > room - t->byte_offset) {
             return AOT_BAD_ALIGN;
         }
     }

@@ -125,6 +125,10 @@ def open_dimension() -> onnx.ModelProto:
     return model([("Relu", "x", "y")], {"x": ["batch", 3]}, {"y": ["batch", 3]})
 
 
+def dimension_for_a_shell() -> onnx.ModelProto:
+    return model([("Relu", "x", "y")], {"x": ["`b` $(c)", 3]}, {"y": ["`b` $(c)", 3]})
+
+
 def huge() -> onnx.ModelProto:
     return model([("Relu", "x", "y")], {"x": [1 << 40, 1 << 20]}, {"y": None})
 
@@ -147,6 +151,7 @@ BAD_MODELS: list[tuple[Callable[[], onnx.ModelProto], list[str]]] = [
     (unknown_domain, ["com.acme"]),
     (empty_graph, ["empty"]),
     (open_dimension, ["x", "batch", "--dim batch="]),
+    (dimension_for_a_shell, ["add --dim '`b` $(c)=N'"]),
     (huge, ["x"]),
     (negative, ["x", "-3"]),
     (hostile_name, ["\\x1b[31m"]),

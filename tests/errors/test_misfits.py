@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operands that do not belong to each other, which onnx's inference lets pass.
 
-Kernels read as many elements as the shapes of others say: each of these read behind an operand's
-end. `tests/fuzz/misfits.py` tries every operand of every declared case.
+Kernels read as many elements as the shapes of others say: these read behind an operand's end, or
+gave a part of the result. `tests/fuzz/misfits.py` tries every operand of every declared case.
 """
 
 from __future__ import annotations
@@ -38,6 +38,8 @@ CASES: list[tuple[str, list[list[int]], dict[int, int], dict[str, Any], str]] = 
     ("GroupNormalization", [[1, 4, 2], [4], [2]], {}, {"num_groups": 2}, "bias [2] should be [4]"),
     ("InstanceNormalization", [[1, 4, 2], [1], [4]], {}, {}, "scale [1] should be [4]"),
     ("InstanceNormalization", [[1, 4], [4], [4]], {}, {}, "needs 3 axes or more"),
+    ("PRelu", [[1], [4]], {}, {}, "the slope [4] does not repeat to [1]"),
+    ("PRelu", [[], [5, 1, 1]], {}, {}, "the slope [5, 1, 1] does not repeat to []"),
     ("RMSNormalization", [[2, 4], [3]], {}, {}, "scale [3] does not repeat to [2, 4]"),
     ("LayerNormalization", [[2, 4], [4], [2, 2, 4]], {}, {}, "bias [2, 2, 4] does not repeat"),
     ("ReverseSequence", [[4, 3, 2], [2]], {1: T.INT64}, {}, "sequence_lens [2] should be [3]"),

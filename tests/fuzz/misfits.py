@@ -2,20 +2,23 @@
 """Operands that do not fit: every declared case, each operand in turn in other shapes.
 
 What onnx's inference lets pass must not read beyond an operand: it is refused by name, or right.
-All that compiles runs under the sanitizers, with poisoned bytes around every input and constant.
+All that compiles runs under the sanitizers, with poisoned bytes around every input and constant; it
+is compared where both oracles have one answer.
 
     python tests/fuzz/misfits.py [--part I/N] [--only PATTERN]
 """
 
 from __future__ import annotations
 
+import multiprocessing
 import sys
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE.parent / "ops")]
@@ -27,10 +30,11 @@ from onnx import numpy_helper  # noqa: E402
 
 from aot.ops.registry import Case  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402
-from fuzz.check import CONFIGS, CRASH, TRACEBACK, Outcome, compile_run  # noqa: E402
-from fuzz.corrected import evaluator  # noqa: E402
+from fuzz.check import CONFIGS, CRASH, TRACEBACK, WRONG, Outcome, compile_run, judge  # noqa: E402
 from fuzz.execute import Cache, execute_all  # noqa: E402
 from fuzz.generate import Model  # noqa: E402
+from fuzz.oracles import Expected, expected  # noqa: E402
+from fuzz.sizes import bound  # noqa: E402
 from fuzz.special import cases_of_command  # noqa: E402
 
 Array = np.ndarray[Any, Any]
@@ -79,30 +83,59 @@ def changed(model: onnx.ModelProto, one: Case, place: int, array: Array) -> Mode
     return Model(place, made, feeds)
 
 
-def others_refuse(model: Model) -> str:
-    """Why onnx.reference has no answer for a model, "" if it has one."""
+def told(model: Model) -> Expected | str:
+    """What the oracles say, or why onnx.reference has no answer.
+
+    They are asked in a process of their own: onnxruntime ends at some of these models.
+    """
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    child = context.Process(target=tell, args=(model, there))
+    child.start()
+    there.close()
     try:
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            arrays = [numpy_helper.to_array(t) for t in model.proto.graph.initializer]
-            evaluator(model.proto, [*model.feeds.values(), *arrays]).run(None, model.feeds)
+        return cast("Expected | str", here.recv())
+    except EOFError:
+        return "an oracle died"
+    finally:
+        child.join()
+        here.close()
+
+
+def tell(model: Model, to: Connection) -> None:
+    """Send what the oracles say of a model."""
+    answer: Expected | str
+    try:
+        answer = expected(model)
     except Exception as error:
-        return f"{type(error).__name__}: {error}"[:200].replace("\n", " ")
-    return ""
+        answer = f"{type(error).__name__}: {error}"[:200].replace("\n", " ")
+    to.send(answer)
 
 
-def run(outcomes: list[tuple[str, Outcome]], store: Cache, folder: Path) -> Counter[str]:
-    """Execute what compiled; prints what crashed or was an internal error."""
-    execute_all((o.run for _, o in outcomes), store, folder)
+def settle(one: Case, o: Outcome) -> None:
+    """Compare what ran with what both oracles say, if they do."""
+    answer = told(o.model)
+    if isinstance(answer, str):
+        o.result, o.message = LENIENT, answer
+    elif not answer.refusal:
+        o.expected = answer
+        o.model.errors |= {n: bound(one, a) for n, a in answer.values.items()}
+        judge(o)
+
+
+def run(outcomes: list[tuple[str, Case, Outcome]], store: Cache, folder: Path) -> Counter[str]:
+    """Execute what compiled; prints what crashed, is wrong or was an internal error."""
+    execute_all((o.run for _, _, o in outcomes), store, folder)
     count: Counter[str] = Counter()
-    for name, o in outcomes:
+    for name, one, o in outcomes:
         if o.run is not None:
-            bad = o.run.error and not o.run.error.startswith("status")
+            stopped = o.run.error.startswith("status")
+            bad = o.run.error and not stopped
             o.result, o.message = (CRASH, o.run.error) if bad else ("ran", "")
-        if o.result == "ran" and (why := others_refuse(o.model)):
-            o.result, o.message = LENIENT, why
+            if not o.run.error:
+                settle(one, o)
         count[o.result] += 1
-        if o.result in (CRASH, TRACEBACK, LENIENT):
+        if o.result in (CRASH, TRACEBACK, LENIENT, WRONG):
             shapes_ = {n: list(a.shape) for n, a in o.model.feeds.items()}
             print(f"{o.result}: {name} operand {o.model.seed} {shapes_}: {o.message}", flush=True)
     return count
@@ -111,25 +144,25 @@ def run(outcomes: list[tuple[str, Outcome]], store: Cache, folder: Path) -> Coun
 def tried(chosen: Sequence[tuple[Pattern, Case]], store: Cache, folder: Path) -> Counter[str]:
     """What became of all misfits of some cases."""
     total: Counter[str] = Counter()
-    pending: list[tuple[str, Outcome]] = []
+    pending: list[tuple[str, Case, Outcome]] = []
     for pattern, one in chosen:
         for model in misfits(pattern, one):
             o = Outcome(model, CONFIGS["base"])
             compile_run(o)
-            pending.append((pattern.name, o))
-        if sum(o.run is not None for _, o in pending) > BATCH:
+            pending.append((pattern.name, one, o))
+        if sum(o.run is not None for _, _, o in pending) > BATCH:
             total += run(pending, store, folder)
             pending = []
     return total + run(pending, store, folder)
 
 
 def main() -> int:
-    """Exit code 1 if anything crashed."""
+    """Exit code 1 if anything crashed or is wrong."""
     chosen, store = cases_of_command(__doc__)
     with tempfile.TemporaryDirectory(prefix="misfits") as folder:
         total = tried(chosen, store, Path(folder))
     print(dict(total))
-    return 1 if total[CRASH] or total[TRACEBACK] else 0
+    return 1 if total[CRASH] or total[TRACEBACK] or total[WRONG] else 0
 
 
 if __name__ == "__main__":

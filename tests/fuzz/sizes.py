@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Dimensions that runs say: every declared case, its axes in turn open, run at several sizes.
 
-A case is compiled once for sizes from 1 to that of its arrays; what is not refused runs on arrays
-that are cut, under the sanitizers, and is compared with the oracles.
+A case is compiled for sizes from 1 to that of its arrays, and once more to a bound beyond that (one
+that is no multiple of what a block or a window takes); what is not refused runs on arrays that are
+cut, under the sanitizers, and is compared with the oracles.
 
     python tests/fuzz/sizes.py [--part I/N] [--only PATTERN]
 """
@@ -52,7 +53,10 @@ INDEXED = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND
 
 @dataclass(frozen=True)
 class Open:
-    """A case with some axes of its inputs open: (input, axis), all of extent `most`."""
+    """A case with some axes of its inputs open: (input, axis), all of extent `most`.
+
+    It is compiled for `beyond` elements more.
+    """
 
     pattern: Pattern
     case: Case
@@ -60,13 +64,15 @@ class Open:
     feeds: dict[str, Array]
     places: Places
     most: int
+    beyond: int = 0
 
     @property
     def text(self) -> str:
         """What it is, in a line."""
         where = ", ".join(f"{n}[{a}]" for n, a in sorted(self.places))
         shapes = {n: list(a.shape) for n, a in self.feeds.items()}
-        return f"{self.pattern.name} {self.case.attrs} {shapes}, open {where}"
+        most = self.most + self.beyond
+        return f"{self.pattern.name} {self.case.attrs} {shapes}, open {where} to {most}"
 
 
 def opened(pattern: Pattern, one: Case) -> Iterator[Open]:
@@ -83,8 +89,10 @@ def opened(pattern: Pattern, one: Case) -> Iterator[Open]:
             for places in ([(name, k)], beside, same):
                 found.setdefault(frozenset(places), extent)
     constant = pattern.name in INDEXED and "x1" not in feeds  # beyond what is left: no model
-    for places, most in found.items() if not constant else ():
-        yield Open(pattern, one, symbolic(proto, places), feeds, places, most)
+    for i, (places, most) in enumerate(found.items() if not constant else ()):
+        model = symbolic(proto, places)
+        yield Open(pattern, one, model, feeds, places, most)
+        yield Open(pattern, one, model, feeds, places, most, 1 + i % 3)
 
 
 def symbolic(proto: onnx.ModelProto, places: Places) -> onnx.ModelProto:
@@ -121,7 +129,7 @@ def runs_of(of: Open) -> list[Outcome]:
     """An outcome per size, with what to run; a single one if the compiler refuses."""
     config = CONFIGS["base"]
     whole = Outcome(Model(of.most, of.proto, of.feeds), config)
-    made = compiled(whole, dims={NAME: (1, of.most)})
+    made = compiled(whole, dims={NAME: (1, of.most + of.beyond)})
     if made is None:
         return [whole]
     found = []

@@ -119,9 +119,9 @@ def pools() -> Iterator[Family]:
     yield one("GroupNormalization", "x s o", (2, 4, "H", "W"), {"num_groups": 2}, consts=many)
     yield one("DepthToSpace", "x", (1, 8, "H", "W"), {"blocksize": 2})
     even = [{"H": 6, "W": 8}, {"H": 8, "W": 12}]
-    yield one(
-        "SpaceToDepth", "x", shape, {"blocksize": 2}, sizes=even, ranges={"H": (6, 8), "W": (6, 12)}
-    )
+    for height, width in ((8, 12), (9, 15)):  # a bound is a multiple of the block, or is not
+        ranges = {"H": (6, height), "W": (6, width)}
+        yield one("SpaceToDepth", "x", shape, {"blocksize": 2}, sizes=even, ranges=ranges)
     yield one("LRN", "x", shape, {"size": 3})
 
 
