@@ -30,6 +30,8 @@ from aot.vendor.backend import Pattern  # noqa: E402
 from fuzz.check import (  # noqa: E402
     CONFIGS,
     DEFECTS,
+    REFUSED,
+    REJECTED,
     Outcome,
     compiled,
     judge,
@@ -131,6 +133,8 @@ def runs_of(of: Open) -> list[Outcome]:
     whole = Outcome(Model(of.most, of.proto, of.feeds), config)
     made = compiled(whole, dims={NAME: (1, of.most + of.beyond)})
     if made is None:
+        if of.beyond and whole.result == REJECTED:  # what fits the arrays need not fit the bound
+            whole.result = REFUSED
         return [whole]
     found = []
     for size in sorted({of.most, of.most - 1, 1}):
