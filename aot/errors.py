@@ -74,11 +74,15 @@ class UsageError(AotError):
 
 
 def typed(option: str) -> str:
-    """`option`, a flag and its value, as words that a shell takes as they are."""
+    """`option`, a flag and its value, as words that a shell takes as they are.
+
+    "…" stands for what the reader fills in: it alone asks for no quotes.
+    """
     import shlex
 
     flag, _, value = option.partition(" ")
-    return f"{flag} {shlex.quote(value)}"
+    plain = value.replace("…", "")
+    return option if shlex.quote(plain) == plain else f"{flag} {shlex.quote(value)}"
 
 
 def raise_all(errors: Iterable[AotError]) -> None:
