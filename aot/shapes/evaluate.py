@@ -334,7 +334,25 @@ def _gelu(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [(0.5 * wide * (1 + share)).astype(x.dtype)]
 
 
+def _one_hot(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """Picks on or off: of infinities there is no difference to multiply."""
+    indices, values = _need(inputs, 0), _need(inputs, 2)
+    depth = int(_need(inputs, 1).ravel()[0])
+    axis = int(attribute(node, "axis", -1))
+    if depth < 0 or not -indices.ndim - 1 <= axis <= indices.ndim:
+        raise ValueError(f"OneHot of depth {depth} along axis {axis}")
+    places = indices.astype(np.int64)
+    if not np.array_equal(places.astype(indices.dtype), indices):
+        raise Unknown  # no integers
+    places = np.where(places < 0, places + depth, places)
+    axis += indices.ndim + 1 if axis < 0 else 0
+    line = np.arange(depth).reshape([-1 if a == axis else 1 for a in range(indices.ndim + 1)])
+    hit = np.expand_dims(places, axis) == line
+    return [np.where(hit, values[1], values[0]).astype(values.dtype, copy=False)]
+
+
 RULES: dict[str, Rule] = {
+    "OneHot": _one_hot,
     "Gelu": _gelu,
     "Erf": _unary(_erf),
     "PRelu": _prelu,

@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 from onnx.reference.op_run import OpRun
 
 from fuzz.sliding import AveragePool, Conv, ConvTranspose, LpPool, MaxPool
-from fuzz.written import Array, Written
+from fuzz.written import Array, Written, held
 
 SHORT = (onnx.TensorProto.FLOAT16, onnx.TensorProto.BFLOAT16)
 
@@ -52,7 +52,8 @@ class LpNormalization(Written):
     def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
         x = inputs[0].astype(np.float64)
         order, axis = attrs.get("p", 2), attrs.get("axis", -1)
-        norm = (np.abs(x) ** order).sum(axis=axis, keepdims=True) ** (1.0 / order)
+        total = (np.abs(x) ** order).sum(axis=axis, keepdims=True)
+        norm = held(total, inputs[0].dtype) ** (1.0 / order)
         return np.where(norm == 0, 0.0, x / norm).astype(inputs[0].dtype)
 
 
@@ -154,7 +155,28 @@ class GlobalLpPool(Written):
     def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
         x, order = inputs[0].astype(np.float64), attrs.get("p", 2)
         total = (np.abs(x) ** order).sum(axis=tuple(range(2, x.ndim)), keepdims=True)
-        return np.asarray(total ** (1.0 / order)).astype(inputs[0].dtype)
+        return np.asarray(held(total, inputs[0].dtype) ** (1.0 / order)).astype(inputs[0].dtype)
+
+
+def axes_of(attrs: dict[str, Any], *inputs: Any) -> tuple[int, ...] | None:
+    """What a reduction runs over: None is all axes, () none."""
+    axes = attrs.get("axes", ())
+    axes = tuple(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else tuple(axes)
+    return axes or (() if attrs.get("noop_with_empty_axes", 0) else None)
+
+
+class ReduceLogSumExp(Written):
+    """The sum of nothing but zeros has the logarithm minus infinity, one with infinity infinity."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        x, axes = inputs[0].astype(np.float64), axes_of(attrs, *inputs)
+        top = x.max(axis=axes, keepdims=True, initial=-np.inf)
+        top = np.where(np.isfinite(top), top, 0.0)
+        total = np.log(np.exp(x - top).sum(axis=axes, keepdims=True)) + top
+        if not attrs.get("keepdims", 1):
+            total = total.squeeze(axes)
+        return np.asarray(total.astype(inputs[0].dtype))
 
 
 class ReduceSumSquare(Written):
@@ -162,12 +184,25 @@ class ReduceSumSquare(Written):
 
     @staticmethod
     def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
-        x, axes = inputs[0], attrs.get("axes", ())
-        axes = tuple(inputs[1]) if len(inputs) > 1 and inputs[1] is not None else tuple(axes)
-        if not axes and attrs.get("noop_with_empty_axes", 0):
-            return np.asarray(x * x)
-        kept = bool(attrs.get("keepdims", 1))
-        return np.asarray((x * x).sum(axis=axes or None, keepdims=kept, dtype=x.dtype))
+        x, kept = inputs[0], bool(attrs.get("keepdims", 1))
+        axes = axes_of(attrs, *inputs)
+        return np.asarray((x * x).sum(axis=axes, keepdims=kept, dtype=x.dtype))
+
+
+class AffineGrid(Written):
+    """The grid has the type of theta."""
+
+    @staticmethod
+    def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
+        theta, sides = inputs[0].astype(np.float64), [int(n) for n in inputs[1][2:]]
+        if attrs.get("align_corners", 0):
+            lines = [np.linspace(-1.0, 1.0, n) for n in sides]
+        else:
+            lines = [(2.0 * np.arange(n) + 1.0) / n - 1.0 for n in sides]
+        grid = np.meshgrid(*lines, indexing="ij")
+        points = np.stack([*grid[::-1], np.ones(sides)], axis=-1)
+        spots = np.einsum("nij,...j->n...i", theta, points)
+        return np.asarray(spots.astype(inputs[0].dtype))
 
 
 class DynamicQuantizeLinear(Written):
@@ -309,6 +344,7 @@ STEPS = (
     "ThresholdedRelu"
 ).split()
 WRITTEN: tuple[type[OpRun], ...] = (
+    AffineGrid,
     LRN,
     DynamicQuantizeLinear,
     Erf,
@@ -324,6 +360,7 @@ WRITTEN: tuple[type[OpRun], ...] = (
     MaxPool,
     MatMulNBits,
     PRelu,
+    ReduceLogSumExp,
     ReduceSumSquare,
     ScatterElements,
     SoftmaxCrossEntropyLoss,

@@ -24,6 +24,8 @@ INTS = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"
 
 #: How often one thing of what was drawn is changed.
 ALTERED = 0.35
+#: How often what would be given to the run is known to the compiler.
+KNOWN = 0.08
 #: How often each family is drawn alone behind the declared cases, one opset after the other.
 ROUNDS = 8
 
@@ -132,6 +134,8 @@ def generate(seed: int, only: tuple[str, ...] = (), plain: bool = False) -> Mode
     drawn = d
     if d.chance(ALTERED):
         d = altered(d)
+    if d.chance(KNOWN):
+        d.consts, d.feeds = d.feeds | d.consts, {}
     outputs, pairs = choose_outputs(d), pairs_of(d)
     functions = [outlined(d, outputs)] if d.chance(0.12) else []
     proto = assemble(d, outputs, [f for f in functions if f])

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from fuzz.written import Array, Written
+from fuzz.written import Array, Written, held
 
 Windows = tuple[list[list[list[int]]], list[tuple[int, int]], list[int]]
 
@@ -109,13 +109,13 @@ class AveragePool(Written):
 
 
 class LpPool(Written):
-    """A NaN is a NaN."""
+    """A NaN is a NaN, and a power beyond the type is infinite."""
 
     @staticmethod
     def compute(attrs: dict[str, Any], *inputs: Any) -> Array:
         order = attrs.get("p", 2)
         sums = pooled(attrs, np.abs(inputs[0].astype(np.float64)) ** order)[0]
-        return np.asarray(sums ** (1.0 / order)).astype(inputs[0].dtype)
+        return np.asarray(held(sums, inputs[0].dtype) ** (1.0 / order)).astype(inputs[0].dtype)
 
 
 def pooled(attrs: dict[str, Any], x: Array) -> tuple[Array, Array, Array]:

@@ -196,6 +196,42 @@ def test_a_slope_of_infinity_leaves_zero() -> None:
         assert np.array_equal(y, np.array([0, 0, 1, -np.inf], np.float32))
 
 
+@pytest.mark.parametrize(
+    "op, attrs, of",
+    [
+        ("LpPool", {"kernel_shape": [1], "p": 3}, [1e26, 3e38, 1e9, 2]),
+        ("GlobalLpPool", {"p": 2}, [1e26, 2]),
+        ("LpNormalization", {"p": 2, "axis": 2}, [1e26, 2, -1]),
+        *(
+            ("ReduceLogSumExp", {"keepdims": k, "axes": [2]}, of)
+            for k, of in enumerate(([-np.inf, -np.inf], [np.inf, -np.inf, 1], [2, np.nan]) * 2)
+        ),
+    ],
+)
+def test_numbers_beyond_the_type(op: str, attrs: dict[str, Any], of: list[float]) -> None:
+    feeds = {"x": np.array([[of, np.ones_like(of)]], np.float32)}
+    if "keepdims" in attrs:
+        attrs = attrs | {"keepdims": attrs["keepdims"] % 2}
+    node, opsets = helper.make_node(op, ["x"], ["y"], **attrs), [helper.make_opsetid("", 13)]
+    (a,), (b,) = (run([node], feeds, ["y"], opsets) for run in (evaluate, second_opinion))
+    assert a.shape == b.shape and np.allclose(a, b, equal_nan=True)
+
+
+@pytest.mark.parametrize("corners", [0, 1])
+def test_grids_are_what_onnxruntime_says(corners: int) -> None:
+    theta = np.random.default_rng(4).standard_normal((2, 3, 4)).astype(np.float32)
+    for feeds in (
+        {"t": theta[:, :2, :3].copy(), "s": np.array([2, 1, 3, 4])},
+        {"t": theta, "s": np.array([2, 1, 3, 2, 4])},
+    ):
+        node = helper.make_node("AffineGrid", ["t", "s"], ["y"], align_corners=corners)
+        opsets = [helper.make_opsetid("", 20)]
+        (a,), (b,) = (run([node], feeds, ["y"], opsets) for run in (evaluate, second_opinion))
+        assert a.shape == b.shape and np.allclose(a, b, atol=1e-6)
+        (wide,) = evaluate([node], feeds | {"t": feeds["t"].astype(np.float64)}, ["y"], opsets)
+        assert wide.dtype == np.float64 and np.allclose(wide, a, atol=1e-6)
+
+
 @pytest.mark.parametrize("reduction", ["none", "add", "mul", "max", "min"])
 def test_elements_are_scattered_as_onnxruntime_does(reduction: str) -> None:
     rng = np.random.default_rng(1)

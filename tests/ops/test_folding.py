@@ -9,6 +9,8 @@ from typing import Any
 import harness
 import numpy as np
 import onnx_ir as ir
+import pytest
+from onnx import helper
 
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.reference import Unknown
@@ -56,3 +58,36 @@ def test_a_folded_node_is_what_its_case_expects() -> None:
     assert not wrong
     assert len(known) > 100 and sum(known.values()) > 900
     assert not {"GRU", "LSTM", "RNN", "LRN", "Conv", "MaxPool", "LogSoftmax"} & set(known)
+
+
+def node_of(op: str, attrs: dict[str, Any], count: int) -> ir.Node:
+    """A node of constants c0, c1, …"""
+    names = [f"c{i}" for i in range(count)]
+    return ir.serde.deserialize_node(helper.make_node(op, names, ["y"], **attrs))
+
+
+@pytest.mark.parametrize("op", ["OneHot", "ReduceLogSumExp", "ScatterElements", "Clip"])
+def test_infinities_are_folded_as_the_kernels_compute_them(op: str) -> None:
+    """onnx.reference subtracts an infinity from itself, or loses a NaN."""
+    floats, ints = (lambda *a: np.array(a, np.float32)), (lambda *a: np.array(a, np.int64))
+    if op == "OneHot":
+        node, inputs = node_of(op, {}, 3), [ints(0, -1, 2), ints(2), floats(0, -np.inf)]
+        (found,) = evaluate(node, inputs)
+        want = floats(-np.inf, 0, 0, -np.inf, 0, 0).reshape(3, 2)
+        assert np.array_equal(found, want) and found.dtype == want.dtype
+        (found,) = evaluate(
+            node_of(op, {"axis": 0}, 3), [inputs[0].astype(np.float32), *inputs[1:]]
+        )
+        assert np.array_equal(found, want.T)
+        with pytest.raises(Unknown):
+            evaluate(node, [floats(0.5), *inputs[1:]])
+        with pytest.raises(Invalid):
+            evaluate(node_of(op, {"axis": 2}, 3), inputs)
+        return
+    attrs, inputs = {
+        "ReduceLogSumExp": ({}, [floats(-np.inf, -np.inf), ints(0)]),
+        "ScatterElements": ({"reduction": "max"}, [floats(np.nan), ints(0), floats(1)]),
+        "Clip": ({}, [floats(2), np.array(np.nan, np.float32)]),
+    }[op]
+    with pytest.raises(Unknown):  # left to the kernel
+        evaluate(node_of(op, attrs, len(inputs)), inputs)
