@@ -43,7 +43,7 @@ demo: $(VENV)/.run ## the digits model on this machine, and in int8 on an emulat
 	$(PY) examples/digits/demo.py
 
 test: $(VENV)/.test ## install what the tests need and run them
-	$(PY) -m pytest -n $(JOBS) -q
+	$(PY) -m pytest -n $(JOBS)
 
 # Each part by itself too; the others go on where one fails.
 FULL := full-tests conformance hostile misfits sizes streams analyse prove coverage stack-check full-bench
@@ -51,8 +51,8 @@ full: $(VENV)/.test ## every figure, by hand before a release: a day of two core
 	@$(MAKE) -k $(FULL)
 
 full-tests: $(VENV)/.test
-	AOT_FULL=1 $(PY) -m pytest -n $(JOBS) -q
-	$(PY) -m pytest -q tests/vendor/test_backend.py --backend accel_sim
+	AOT_FULL=1 $(PY) -m pytest -n $(JOBS)
+	$(PY) -m pytest tests/vendor/test_backend.py --backend accel_sim
 
 full-bench: $(VENV)/.test
 	$(PY) benchmarks/all.py
@@ -85,7 +85,7 @@ fuzz: $(VENV)/.test ## N random models from SEED on against two oracles, sanitis
 	$(PY) tests/fuzz --seed $(SEED) -n $(N)
 
 golden: $(VENV)/.test ## renew the golden files
-	$(PY) -m pytest -q tests --update-golden
+	$(PY) -m pytest tests --update-golden
 
 bench: $(VENV)/.test ## measure again and rewrite the tables of benchmarks/README.md
 	$(PY) benchmarks/all.py

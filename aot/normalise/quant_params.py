@@ -43,16 +43,6 @@ def _check(node: ir.Node) -> None:
     codes = codes_value(node)
     if zero_value is not None:
         _check_zero(node, codes, zero_value)
-        a, b = shape_of(scale_value), shape_of(zero_value)
-        if int(np.prod(a)) != int(np.prod(b)):
-            what = f"zero points of shape {list(b)} for scales of shape {list(a)}"
-            raise ModelError(f"{title(node)}: {what}", hint="they need the same shape")
-    shape, scales = shape_of(node.inputs[0]), shape_of(scale_value)
-    if len(scales) == 1 and scales[0] != 1 and not attribute(node, "block_size", 0):
-        axis = int(attribute(node, "axis", 1))
-        if not -len(shape) <= axis < len(shape) or shape[axis] != scales[0]:
-            what = f"{scales[0]} scales for axis {axis} of {list(shape)}"
-            raise ModelError(f"{title(node)}: {what}")
     kind = int(attribute(node, "precision", 0))
     if kind not in (0, int(scale_value.dtype or 0)):
         raise UnsupportedError(f"{title(node)}: precision {kind} (needs that of the scale)")

@@ -207,6 +207,29 @@ def _ranked(least: int) -> Callable[..., str]:
     return check
 
 
+def _quantised(node: ir.Node, facts: Facts) -> str:
+    """Scales of a tensor, of each index of an axis, or of blocks along it; as many zero points."""
+    x, scale, zero = (given(node, i) for i in range(3))
+    if x is None or scale is None:
+        return ""
+    one: tuple[Shape, ...] = ((), (1,))
+    if zero is not None and zero != scale and not (zero in one and scale in one):
+        needs = "they need the same shape"
+        return f"zero points of shape {list(zero)} for scales of shape {list(scale)} ({needs})"
+    axis, block = int(attribute(node, "axis", 1)), int(attribute(node, "block_size", 0))
+    if scale in one:
+        return ""
+    if not -len(x) <= axis < len(x):
+        return f"axis {axis} of a tensor of {len(x)} axes"
+    axis %= len(x)
+    if len(scale) == 1:
+        fits = scale[0] == x[axis]
+        return "" if fits else f"{scale[0]} scales for axis {axis} of {list(x)}"
+    if block < 1:
+        return f"scales {list(scale)} without block_size"
+    return wrong("scales", scale, (*x[:axis], -(-x[axis] // block), *x[axis + 1 :]))
+
+
 POINTS = {1: "x_scale", 2: "x_zero_point", 4: "w_scale", 5: "w_zero_point"}
 OPERANDS: dict[str, Callable[..., str]] = {
     "Attention": _attention,
@@ -216,6 +239,7 @@ OPERANDS: dict[str, Callable[..., str]] = {
     "CumProd": _one(1, "the axis"),
     "CumSum": _one(1, "the axis"),
     "DeformConv": _deformed,
+    "DequantizeLinear": _quantised,
     "GatherND": _points,
     "Gemm": _gemm,
     "GroupNormalization": _channels(2, "scale", "bias"),
@@ -224,6 +248,7 @@ OPERANDS: dict[str, Callable[..., str]] = {
     "MeanVarianceNormalization": _axes,
     "PRelu": _slopes,
     "QLinearConv": _convolved(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}),
+    "QuantizeLinear": _quantised,
     "RMSNormalization": _lines,
     "ReverseSequence": _lengths,
     "com.microsoft.MatMulNBits": _nbits,

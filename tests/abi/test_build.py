@@ -115,7 +115,7 @@ def test_lives_with_the_official_dlpack_header(first: str, tmp_path: Path) -> No
 
 LAYOUTS = [
     ("gcc", ["-m64"]),
-    ("gcc", ["-m32"]),
+    ("gcc", ["-m32", "-ffreestanding"]),
     ("clang", ["--target=i386-linux-gnu", "-ffreestanding", "-nostdlibinc"]),
     ("clang", ["--target=armv7m-none-eabi", "-ffreestanding", "-nostdlibinc", "-fshort-enums"]),
     ("clang", ["--target=riscv32-none-elf", "-ffreestanding", "-nostdlibinc"]),
@@ -130,10 +130,6 @@ def test_dlpack_layouts(compiler: str, flags: list[str], tmp_path: Path) -> None
     source = tmp_path / "t.c"
     source.write_text('#include "aot/dlpack.h"\n')
     command = [compiler, "-std=c99", *flags, f"-I{toy.RUNTIME / 'include'}", "-fsyntax-only"]
-    probe = tmp_path / "probe.c"
-    probe.write_text("#include <stdint.h>\n")
-    if subprocess.run([*command, str(probe)], capture_output=True).returncode != 0:
-        pytest.skip(f"{compiler} {' '.join(flags)} has no headers here")
     toy.run(*command, str(source))
 
 
