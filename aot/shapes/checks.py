@@ -20,13 +20,18 @@ Check = Callable[["ir.Node", Facts], str]
 
 def problem(node: ir.Node, facts: Facts) -> str:
     """Why a fully typed node is wrong, "" if nothing is found."""
-    fits = OPERANDS.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
-    if fits is not None and (reason := fits(node, facts)):
+    if reason := misfit(node, facts):
         return reason
     if node.domain:
         return ""
     check = CHECKS.get(node.op_type)
     return "" if check is None else check(node, facts)
+
+
+def misfit(node: ir.Node, facts: Facts) -> str:
+    """Why the operands of a node, whose results need not be typed, do not belong together."""
+    fits = OPERANDS.get(f"{node.domain}.{node.op_type}" if node.domain else node.op_type)
+    return "" if fits is None else fits(node, facts)
 
 
 def axis_problem(node: ir.Node) -> str:

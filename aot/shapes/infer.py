@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aot.apart import Child, strictly
 from aot.edit import inline_branch
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
-from aot.shapes.checks import axis_problem, problem
+from aot.shapes.checks import axis_problem, misfit, problem
 from aot.shapes.closed import bodies, is_closed, type_results
 from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
@@ -186,11 +186,13 @@ class Sweep:
         elif self.extents.concern(node):
             if self.extents.frozen:
                 raise refused(node, "meets, in a loop, a dimension known at run time only")
+            self._fitting(node)
             flows(self.extents, node)
         else:
             self.type_outputs(node)
             open_ = not _is_done(node) and not self.extents.frozen
             if open_ and node.op_type in SOURCES and not node.domain:
+                self._fitting(node)
                 SOURCES[node.op_type](self.extents, node)
         if node.graph is None:  # others took its place
             return
@@ -211,6 +213,11 @@ class Sweep:
         """Infer what is open of the outputs; what stays open is left without a static shape."""
         if not _is_done(node):
             self._infer(node)
+
+    def _fitting(self, node: ir.Node) -> None:
+        """Compare the operands of a node before others take its place."""
+        if reason := misfit(node, self.facts):
+            raise Invalid(reason)
 
     def _infer(self, node: ir.Node) -> None:
         if node.op_type in EVALUATED and not node.domain and self._evaluated(node):

@@ -58,7 +58,12 @@ def first(*reasons: str) -> str:
 
 
 def _gemm(node: ir.Node, facts: Facts) -> str:
-    return repeats("the addend", given(node, 2), shape_of(node.outputs[0]))
+    a, b = given(node, 0) or (), given(node, 1) or ()
+    if len(a) != 2 or len(b) != 2:
+        return f"a product of {list(a)} and {list(b)} (needs two axes each)"
+    rows = a[1 if attribute(node, "transA", 0) else 0]
+    columns = b[0 if attribute(node, "transB", 0) else 1]
+    return repeats("the addend", given(node, 2), (rows, columns))
 
 
 def _ungrouped(node: ir.Node, weights: int, transposed: bool = False) -> str:
@@ -183,8 +188,27 @@ def _slopes(node: ir.Node, facts: Facts) -> str:
 
 
 def _nbits(node: ir.Node, facts: Facts) -> str:
-    columns = int(attribute(node, "N", 0))
-    return wrong("bias", given(node, 5), (columns,))
+    """MatMulNBits: weights [N, blocks, bytes of a block], a scale and a zero point of each block.
+
+    Zero points of the scales' type are as many as they are; else their bits are packed like the
+    weights', each column in whole bytes.
+    """
+    columns, depth, size = (int(attribute(node, n, 0)) for n in ("N", "K", "block_size"))
+    bits = int(attribute(node, "bits", 4))
+    if min(columns, depth, size, bits) < 1 or size * bits % 8:
+        return f"N {columns}, K {depth}, block_size {size}, bits {bits}"
+    blocks = -(-depth // size)
+    each = ((columns, blocks), (columns * blocks,))
+    scales, zero = (node.inputs[i] if i < len(node.inputs) else None for i in (2, 3))
+    packed = zero is not None and scales is not None and zero.dtype != scales.dtype
+    width = -(-blocks * bits // 8)
+    points = ((columns, width), (columns * width,)) if packed else each
+    return first(
+        wrong("B", given(node, 1), (columns, blocks, size * bits // 8)),
+        wrong("scales", given(node, 2), *each),
+        wrong("zero_points", given(node, 3), *points),
+        wrong("bias", given(node, 5), (columns,)),
+    )
 
 
 def _one(index: int, name: str) -> Callable[..., str]:
@@ -195,6 +219,100 @@ def _one(index: int, name: str) -> Callable[..., str]:
         return "" if found is None or prod(found) == 1 else f"{name} {list(found)} is not one"
 
     return check
+
+
+def _lists(*operands: tuple[int, str], scalar: bool = False) -> Callable[..., str]:
+    """Operands that list numbers have one axis; a `scalar` is a list of one, where others agree."""
+
+    def check(node: ir.Node, facts: Facts) -> str:
+        for index, name in operands:
+            found = given(node, index)
+            if found is not None and len(found) != 1 and not (scalar and found == ()):
+                return f"{name} {list(found)} should be a list, of one axis"
+        return ""
+
+    return check
+
+
+def _reduced(node: ir.Node, facts: Facts) -> str:
+    return _lists((1, "axes"))(node, facts)
+
+
+def _sliced(node: ir.Node, facts: Facts) -> str:
+    """As many starts as ends, axes and steps."""
+    names = ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps"))
+    starts = given(node, 1) or ()
+    others = (wrong(name, given(node, i), starts) for i, name in names[1:])
+    return _lists(*names)(node, facts) or first(*others)
+
+
+def _padded(node: ir.Node, facts: Facts) -> str:
+    return _lists((1, "pads"), (3, "axes"))(node, facts) or _one(2, "the constant")(node, facts)
+
+
+def _summed(node: ir.Node, facts: Facts) -> str:
+    return _one(1, "the axis")(node, facts) or _ranked(1)(node, facts)
+
+
+def _permuted(node: ir.Node, facts: Facts) -> str:
+    """Each axis once; onnx's inference does not count them."""
+    rank, perm = len(given(node, 0) or ()), attribute(node, "perm", None)
+    if perm is None or sorted(int(p) for p in perm) == list(range(rank)):
+        return ""
+    return f"perm {[int(p) for p in perm]} of a tensor of {rank} axes"
+
+
+def _deep(node: ir.Node, facts: Facts) -> str:
+    """DepthToSpace: channels are as many blocks."""
+    x, block = given(node, 0) or (), int(attribute(node, "blocksize", 1))
+    if len(x) != 4 or block < 1 or x[1] % block**2:
+        return f"blocks of {block} by {block} of an input {list(x)}"
+    return ""
+
+
+def _rotated(node: ir.Node, facts: Facts) -> str:
+    """RotaryEmbedding: a sine and a cosine for each pair of elements that turns."""
+    x, cos, sin, places = (given(node, i) for i in range(4))
+    heads, turns = (int(attribute(node, n, 0)) for n in ("num_heads", "rotary_embedding_dim"))
+    if x is None or len(x) not in (3, 4) or (len(x) == 3 and (heads < 1 or x[2] % heads)):
+        return f"{heads} heads of an input {list(x or ())}"
+    batch, positions = x[0], x[1] if len(x) == 3 else x[2]
+    width = x[3] if len(x) == 4 else x[2] // heads
+    pairs = (turns or width) // 2
+    if turns < 0 or turns > width or (turns or width) % 2:
+        return f"rotary_embedding_dim {turns} of {width} elements"
+    if cos is None or sin is None or cos != sin:
+        return f"cosines {list(cos or ())} and sines {list(sin or ())} should be of one shape"
+    if places is None:
+        return wrong("cosines", cos, (batch, positions, pairs))
+    wanted = (*cos[:1], pairs)
+    return wrong("cosines", cos, wanted) or wrong("position_ids", places, (batch, positions))
+
+
+def _diagonal(node: ir.Node, facts: Facts) -> str:
+    """Einsum: a letter that an operand has twice stands for one extent."""
+    terms = str(attribute(node, "equation", "")).replace(" ", "").split("->")[0].split(",")
+    for i, term in enumerate(terms):
+        shape = given(node, i)
+        if shape is None or "..." in term or len(term) != len(shape):
+            continue
+        for letter in dict.fromkeys(term):
+            extents = {n for c, n in zip(term, shape, strict=True) if c == letter}
+            if len(extents) > 1:
+                return f'"{letter}" of "{term}" is {min(extents)} and {max(extents)}'
+    return ""
+
+
+def _integers(node: ir.Node, facts: Facts) -> str:
+    """MatMulInteger: zero points of a row of A and of a column of B, or one for all."""
+    a, b = given(node, 0) or (), given(node, 1) or ()
+    left, right = given(node, 2), given(node, 3)
+    one: tuple[Shape, ...] = ((), (1,))
+    rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
+    of_rows = [rows, (*a[:-1], 1)] if rows else []
+    of_columns = [columns, (*b[:-2], 1, *columns)] if columns else []
+    reason = wrong("a_zero_point", left, *one, *of_rows)
+    return reason or wrong("b_zero_point", right, *one, *of_columns)
 
 
 def _ranked(least: int) -> Callable[..., str]:
@@ -236,21 +354,40 @@ OPERANDS: dict[str, Callable[..., str]] = {
     "Conv": _convolved(1, 2, {}),
     "ConvInteger": _convolved(1, 0, {2: "x_zero_point", 3: "w_zero_point"}),
     "ConvTranspose": _transposed,
-    "CumProd": _one(1, "the axis"),
-    "CumSum": _one(1, "the axis"),
+    "ConstantOfShape": _lists((0, "the shape")),
+    "CumProd": _summed,
+    "CumSum": _summed,
     "DeformConv": _deformed,
+    "DepthToSpace": _deep,
     "DequantizeLinear": _quantised,
+    "Einsum": _diagonal,
     "GatherND": _points,
     "Gemm": _gemm,
     "GroupNormalization": _channels(2, "scale", "bias"),
     "InstanceNormalization": _channels(3, "scale", "B"),
     "LayerNormalization": _lines,
+    "LpNormalization": _ranked(1),
+    "MatMulInteger": _integers,
+    "MaxUnpool": _lists((2, "output_shape")),
     "MeanVarianceNormalization": _axes,
+    "Pad": _padded,
     "PRelu": _slopes,
     "QLinearConv": _convolved(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}),
     "QuantizeLinear": _quantised,
     "RMSNormalization": _lines,
+    "Reshape": _lists((1, "the shape")),
     "ReverseSequence": _lengths,
+    "RotaryEmbedding": _rotated,
+    "Slice": _sliced,
+    "Split": _lists((1, "the lengths")),
+    "Squeeze": _lists((1, "axes")),
+    "Transpose": _permuted,
+    "Trilu": _one(1, "k"),
+    "Unsqueeze": _lists((1, "axes"), scalar=True),
+    **{
+        f"Reduce{kind}": _reduced
+        for kind in "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
+    },
     "com.microsoft.MatMulNBits": _nbits,
     "ai.onnx.ml.TreeEnsemble": _ranked(1),
     "ai.onnx.ml.TreeEnsembleClassifier": _ranked(1),
