@@ -209,6 +209,16 @@ def gather_elements(x: Extents, node: ir.Node) -> None:
     """The result is as long as the indices."""
     data, index = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)))
+    for other, n in x.of(data).items():
+        if other == axis:
+            continue
+        ours, limits = x.of(index).get(other), x.interval(n)
+        if ours is not None:
+            agreed(x, node, n, ours, "has indices for another dimension known at run time only")
+        elif limits is None or shape_of(index)[other] > limits.low[0]:
+            raise refused(
+                node, "may have more indices than data along a dimension known at run time"
+            )
     if axis in x.of(data):
         node.replace_input_with(1, _positive(x, node, index, x.of(data)[axis]))
     elif x.of(index):

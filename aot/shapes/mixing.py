@@ -332,6 +332,9 @@ def rotary(x: Extents, node: ir.Node) -> None:
     for index in (1, 2, 3):
         value = given(node, index)
         places = {0: 0, 1: rows} if positions is None or index == 3 else {}
+        fixed = [a for a, p in places.items() if p in x.of(data) and a not in x.of(value)]
+        if value is not None and fixed:
+            raise refused(node, "has angles for a known number of positions or batches")
         for axis, n in x.of(value).items():
             ours = x.of(data).get(places.get(axis, -1))
             if ours is None:

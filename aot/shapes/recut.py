@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.shapes.agree import agreed
 from aot.shapes.evaluate import Invalid, slice_of
 from aot.shapes.extents import INT64, Extents, constant_ints, no_bound, refused
 from aot.shapes.known import lookup
@@ -154,6 +155,7 @@ def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero:
     items = _items(x, target)
     wanted = _long(x, node, target)
     total = total_of(x, node, data)
+    _all_of(x, node, data, items, total, zero)
     if zero:
         own = [x.extent(node, data, a) for a in range(len(shape))][:rank]
         own += [x.ints(node, [0])] * (rank - len(own))
@@ -187,6 +189,28 @@ def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero:
     y = x.node(node, "Spread", [parts, wanted], [(kind, tuple(result))], DYNAMIC)[0]
     x.become(node.outputs[0], y, axes)
     x.drop(node)
+
+
+def _all_of(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    items: Sequence[int | None],
+    total: ir.Value,
+    zero: bool,
+) -> None:
+    """Let every run compare the elements there are with those of the new shape, where that says."""
+    if None in items or not x.said(total):
+        return
+    product = x.ints(node, [prod(i for i in items if i is not None and i > 0)])
+    for i, item in enumerate(items):
+        if item == 0:
+            own = x.extent(node, data, i) if zero and i < len(shape_of(data)) else x.ints(node, [0])
+            product = x.vector(node, "Mul", product, own)
+    if -1 in items:
+        divisor = x.vector(node, "Max", product, x.ints(node, [1]))
+        product = x.vector(node, "Mul", x.vector(node, "Div", total, divisor), product)
+    agreed(x, node, total, product, "is not of as many elements")
 
 
 def _where(

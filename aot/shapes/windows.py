@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.edit import Editor
-from aot.shapes.agree import fitted
+from aot.shapes.agree import agreed, fitted
 from aot.shapes.extents import Axes, Extents, constant_ints, refused
 from aot.shapes.nodes import attribute, shape_of
 from aot.shapes.rows import along, counted, drop_attribute, picked, within
@@ -284,6 +284,9 @@ def spread_out(x: Extents, node: ir.Node) -> None:
     axes = {a: n for a, n in own.items() if a < 2}
     for axis in (a for a in own if a >= 2):
         n = x.vector(node, "Mul" if wider else "Div", own[axis], block)
+        if not wider:
+            whole = x.vector(node, "Mul", n, block)
+            agreed(x, node, own[axis], whole, f"needs a multiple of {size} rows and columns")
         axes[axis] = x.new(n, shape_of(node.outputs[0])[axis])
     x.set(node.outputs[0], axes)
 

@@ -12,15 +12,13 @@ of them refuses, and where onnx.reference alone says something else, is printed 
 
 from __future__ import annotations
 
-import multiprocessing
 import sys
 import tempfile
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent), str(HERE.parent / "ops")]
@@ -32,21 +30,16 @@ from onnx import numpy_helper  # noqa: E402
 
 from aot.ops.registry import Case  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402
+from fuzz.alone import TAKEN, Untold, empty, missing, told  # noqa: E402
 from fuzz.check import CONFIGS, CRASH, TRACEBACK, WRONG, Outcome, compile_run, judge  # noqa: E402
-from fuzz.draft import session  # noqa: E402
 from fuzz.execute import Cache, execute_all  # noqa: E402
 from fuzz.generate import Model  # noqa: E402
-from fuzz.oracles import Expected, expected  # noqa: E402
 from fuzz.sizes import bound  # noqa: E402
 from fuzz.special import cases_of_command  # noqa: E402
 
 Array = np.ndarray[Any, Any]
-#: Compiled and run, though no oracle takes it.
-TAKEN = "taken"
 #: Worth a look, not always a fault.
 LENIENT = "lenient"
-#: The newest opset whose every operator onnxruntime has.
-KNOWN = 21
 FAULTS = (CRASH, TRACEBACK, WRONG, TAKEN)
 #: Models per executable.
 BATCH = 200
@@ -91,78 +84,12 @@ def changed(model: onnx.ModelProto, one: Case, place: int, array: Array) -> Mode
     return Model(place, made, feeds)
 
 
-def told(model: Model) -> Expected | tuple[str, str]:
-    """What the oracles say, or why there is no answer.
-
-    They are asked in a process of their own: onnxruntime ends at some of these models.
-    """
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    child = context.Process(target=tell, args=(model, there))
-    child.start()
-    there.close()
-    try:
-        return cast("Expected | tuple[str, str]", here.recv())
-    except EOFError:
-        return LENIENT, "an oracle died"
-    finally:
-        child.join()
-        here.close()
-
-
-def tell(model: Model, to: Connection) -> None:
-    """Send what the oracles say of a model."""
-    asked = older(model)
-    answer: Expected | tuple[str, str]
-    try:
-        answer = expected(asked)
-    except Exception as error:
-        answer = by_onnxruntime(asked, error)
-    to.send(answer)
-
-
-def older(model: Model) -> Model:
-    """The model in an opset that onnxruntime knows, where that has all its operators."""
-    made = onnx.ModelProto()
-    made.CopyFrom(model.proto)
-    for entry in made.opset_import:
-        if not entry.domain:
-            entry.version = KNOWN
-    made.ir_version = 10
-    try:
-        onnx.checker.check_model(made)
-    except onnx.checker.ValidationError:
-        return model
-    return Model(model.seed, made, model.feeds)
-
-
-def by_onnxruntime(model: Model, refusal: Exception) -> Expected | tuple[str, str]:
-    """What onnxruntime says of a model that onnx.reference does not run."""
-    text = f"{type(refusal).__name__}: {refusal}"[:200].replace("\n", " ")
-    try:
-        values = session(model.proto).run(None, model.feeds)
-    except Exception as error:
-        mild = missing(str(error)) or missing(text) or empty(model)
-        mild = mild or "out of bounds for axis" in text
-        return LENIENT if mild else TAKEN, f"{text}; {error}"[:400].replace("\n", " ")
-    return Expected(dict(zip(model.outputs, map(np.asarray, values), strict=True)))
-
-
-def missing(refusal: str) -> bool:
-    """Whether onnxruntime lacks an operator or a type."""
-    return "NOT_IMPLEMENTED" in refusal or "INVALID_GRAPH" in refusal
-
-
-def empty(model: Model) -> bool:
-    """Whether an input has no elements, which onnxruntime seldom takes."""
-    return any(a.size == 0 for a in model.feeds.values())
-
-
 def settle(one: Case, o: Outcome) -> None:
     """Compare what ran with what the oracles say."""
-    answer = told(o.model)
-    if isinstance(answer, tuple):
-        o.result, o.message = answer
+    try:
+        answer = told(o.model)
+    except Untold as refusal:
+        o.result, o.message = LENIENT if refusal.mild else TAKEN, str(refusal)
         return
     o.expected = answer
     o.model.errors |= {n: bound(one, a) for n, a in answer.values.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import aot
 from aot.cli import main
@@ -27,6 +28,74 @@ def test_parts_fill_the_axis_or_the_run_is_refused(tmp_path: Path) -> None:
     for n in (4, 6):
         with pytest.raises(AotError, match="status 3"):
             net(np.ones((n, 2), np.float32))
+
+
+#: nodes, input, constants, sizes that fit, sizes that do not
+FITTING = {
+    "Reshape to known axes": (
+        [("Reshape", "x s", "y", {})],
+        ("N", 6),
+        {"s": np.array([4, 3], np.int64)},
+        [2],
+        [1, 3],
+    ),
+    "Reshape with a rest": (
+        [("Reshape", "x s", "y", {})],
+        ("N", 3),
+        {"s": np.array([-1, 6], np.int64)},
+        [2, 4],
+        [1, 3],
+    ),
+    "SpaceToDepth": (
+        [("SpaceToDepth", "x", "y", {"blocksize": 2})],
+        (1, 2, "N", 4),
+        {},
+        [2, 4],
+        [3],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FITTING)
+def test_a_size_that_leaves_elements_over_is_refused(name: str, tmp_path: Path) -> None:
+    nodes, shape, constants, fits, others = FITTING[name]
+    proto = model(nodes, {"x": shape}, {"y": None}, constants)
+    net = aot.compile(proto, tmp_path / "out", name="net", dims={"N": (1, 5)}).load()
+    reference = ReferenceEvaluator(proto)
+    for n in fits:
+        whole = tuple(n if s == "N" else s for s in shape)
+        x = np.arange(np.prod(whole), dtype=np.float32).reshape(whole)
+        np.testing.assert_array_equal(net(x), reference.run(None, {"x": x})[0])
+    for n in others:
+        with pytest.raises(AotError, match="status 3"):
+            net(np.ones([n if s == "N" else s for s in shape], np.float32))
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attrs", "says"),
+    [
+        ("GatherElements", {"x": ("N", 4), "i": (3, 2)}, {"axis": 1}, "more indices than data"),
+        (
+            "RotaryEmbedding",
+            {"x": ("N", 4, 3, 20), "c": (7, 10), "s": (7, 10), "i": (2, 3)},
+            {},
+            "has angles for a known number of positions or batches",
+        ),
+    ],
+)
+def test_known_operands_beside_a_dimension_are_refused(
+    op: str,
+    inputs: dict[str, tuple[int | str, ...]],
+    attrs: dict[str, int],
+    says: str,
+    tmp_path: Path,
+) -> None:
+    kinds = {"i": onnx.TensorProto.INT64}
+    node = (op, " ".join(inputs), "y", attrs)
+    proto = model([node], inputs, {"y": None}, dtypes=kinds, opset=23)
+    most = 3 if op == "GatherElements" else 2
+    with pytest.raises(AotError, match=says):
+        aot.compile(proto, tmp_path / "out", name="net", dims={"N": (1, most)})
 
 
 def test_verify_leaves_out_sizes_that_the_model_cannot_take(
