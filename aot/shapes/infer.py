@@ -215,7 +215,12 @@ class Sweep:
             self._infer(node)
 
     def _fitting(self, node: ir.Node) -> None:
-        """Compare the operands of a node before others take its place."""
+        """Compare the operands of a node before others take its place.
+
+        What follows the first may be shorter in a run: that is for the operator's rule to say.
+        """
+        if any(self.extents.of(i) for i in node.inputs[1:]):
+            return
         if reason := misfit(node, self.facts):
             raise Invalid(reason)
 
