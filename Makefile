@@ -17,7 +17,7 @@ APT_FULL := clang-tidy cppcheck
 APT_PROVE := frama-c-base
 JOBS   ?= 2
 
-.PHONY: help demo test full hostile misfits sizes streams fuzz-loader check format conformance docs golden bench clean fuzz \
+.PHONY: help demo test full hostile misfits sizes streams quantising fuzz-loader check format conformance docs golden bench clean fuzz \
   coverage stack stack-check analyse prove full-tests full-bench
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -46,7 +46,7 @@ test: $(VENV)/.test ## install what the tests need and run them
 	$(PY) -m pytest -n $(JOBS)
 
 # Each part by itself too; the others go on where one fails.
-FULL := full-tests conformance hostile misfits sizes streams analyse prove coverage stack-check full-bench
+FULL := full-tests conformance hostile misfits sizes streams quantising analyse prove coverage stack-check full-bench
 full: $(VENV)/.test ## every figure, by hand before a release: a day of two cores
 	@$(MAKE) -k $(FULL)
 
@@ -108,6 +108,9 @@ sizes: $(VENV)/.test ## every declared case with its axes open (--dim), at sever
 
 streams: $(VENV)/.test ## random models with states (--state) for three steps, sanitised
 	$(PY) tests/fuzz/streams.py -n 10000
+
+quantising: $(VENV)/.test ## random float models through aotc quantize, against the float results
+	$(PY) tests/fuzz/quantising.py -n 10000
 
 fuzz-loader: $(VENV)/.test ## coverage-guided fuzzing of the loader; SECONDS=N, findings in build/fuzz
 	$(PY) -m pip install -q -e '.[fuzz]'

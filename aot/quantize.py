@@ -21,6 +21,7 @@ import numpy as np
 
 from aot.apart import apart
 from aot.errors import AotError, ModelError, UsageError
+from aot.quantprep import Prepared, prepare, restore, unique_labels
 
 if TYPE_CHECKING:
     import onnx
@@ -34,6 +35,8 @@ OPSET = 17
 """What models of an opset without scales per channel are converted to."""
 PER_CHANNEL_OPSET = 13
 LEAST_IR = 8
+FATAL_ONLY, WARNINGS = 4, 2
+"""onnxruntime's levels of logging; its errors come as exceptions."""
 JUDGED = 16
 """Samples on which the quantised model is compared with the float one."""
 
@@ -106,7 +109,9 @@ def quantize(
         progress("fold")
         plain = _folded(source, Path(folder))
         progress("calibrate")
-        made = _quantised(plain, Path(folder) / "quantised.onnx", feeds, how)
+        prepared = prepare(plain, how.format)
+        named = [{prepared.new(name): a for name, a in f.items()} for f in feeds]
+        made = _quantised(prepared, Path(folder) / "quantised.onnx", named, how)
         progress("compare")
         similarity = _similarity(source, made, feeds[:JUDGED])
     write_bytes(output, made)
@@ -137,6 +142,7 @@ def _read(path: Path) -> onnx.ModelProto:
         what = f"the model is quantised already ({done} nodes quantise or work on codes)"
         raise ModelError(what, str(path), "give the float32 model")
     _fix_constants(model)
+    unique_labels(model.graph)
     if standard_opset(model) < PER_CHANNEL_OPSET:
         try:
             model = apart(lambda m: version_converter.convert_version(m, OPSET), model)
@@ -249,10 +255,9 @@ def _folded(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
         raise AotError(f"onnxruntime refuses the model: {_one_line(error)}") from error
 
 
-def _quantised(
-    model: onnx.ModelProto, path: Path, feeds: Sequence[Feeds], how: Quantisation
-) -> bytes:
+def _quantised(prepared: Prepared, path: Path, feeds: Sequence[Feeds], how: Quantisation) -> bytes:
     """The bytes of the quantised model."""
+    import onnxruntime as ort
     from onnxruntime import quantization as q
 
     types = {"int8": q.QuantType.QInt8, "uint8": q.QuantType.QUInt8}
@@ -260,29 +265,33 @@ def _quantised(
     root = logging.getLogger()
     level = root.level
     root.setLevel(logging.ERROR)  # its advice on preparing the model has been taken
+    ort.set_default_logger_severity(FATAL_ONLY)
     try:
         q.quantize_static(
-            model,
+            prepared.model,
             path,
             _reader(feeds),
             quant_format=formats[how.format],
             per_channel=not how.per_tensor,
             activation_type=types[how.activations],
             weight_type=q.QuantType.QInt8,
+            nodes_to_exclude=prepared.excluded,
             extra_options={"ActivationSymmetric": False, "WeightSymmetric": True},
         )
-        return _tidied(path)
+        return _tidied(path, prepared)
     except Exception as error:
         raise AotError(f"onnxruntime cannot quantise the model: {_one_line(error)}") from error
     finally:
         root.setLevel(level)
+        ort.set_default_logger_severity(WARNINGS)
 
 
-def _tidied(path: Path) -> bytes:
-    """The model in the file without the opsets it does not use."""
+def _tidied(path: Path, prepared: Prepared) -> bytes:
+    """The model in the file with its names, without the opsets it does not use."""
     import onnx
 
     model = onnx.load(path)
+    restore(prepared, model)
     used = {"", *(n.domain for n in model.graph.node)}
     kept = [o for o in model.opset_import if o.domain in used]
     del model.opset_import[:]
@@ -320,6 +329,8 @@ def _similarity(
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
+    # Its further optimisations, which merge what the codes pass through, refuse some valid models.
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     names = [o.name for o in model.graph.output]
     found: list[list[list[Array]]] = []
     try:

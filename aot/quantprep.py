@@ -1,0 +1,379 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Float models in the one form that onnxruntime's quantiser turns into models that mean the same.
+
+The quantiser addresses nodes by name and makes names by suffixes; it merges a Relu or Clip into
+what it reads by the ranges alone; it scales a bias by one product's scales, once per name. So here
+every name becomes unique (and is given back afterwards), what it would merge wrongly is excluded or
+kept apart, and every product has constants and a bias of its own in the form that it handles.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from graphlib import TopologicalSorter
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import onnx
+
+Array = np.ndarray[Any, Any]
+
+PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
+SCALED = ("BatchNormalization", "InstanceNormalization", "LayerNormalization")
+MERGED = ("Relu", "Clip")
+RANGED = ("Conv", "Gemm", "MatMul", "Add", "Mul", "LeakyRelu", "AveragePool", "Concat")
+"""What has codes of its own range, so that a Relu or Clip behind it may be that range."""
+
+_TOKEN = re.compile(r"aotc\.([0-9]+)\.")
+
+
+@dataclass
+class Prepared:
+    """The model, its nodes that stay float, and what its names were."""
+
+    model: onnx.ModelProto
+    excluded: list[str] = field(default_factory=list)
+    old: list[str] = field(default_factory=list)
+    """Name n of the given model is now `aotc.n.`."""
+
+    def new(self, name: str) -> str:
+        """What an input of the given model is called now."""
+        return _token(self.old.index(name))
+
+
+def prepare(model: onnx.ModelProto, spelling: Literal["qdq", "qoperator"]) -> Prepared:
+    """`model` (float, constants folded) changed in place, for the quantiser and one spelling."""
+    prepared = Prepared(model)
+    _unique_names(prepared)
+    graph = _Graph(model.graph)
+    for node in list(model.graph.node):
+        while node.input and not node.input[-1]:
+            del node.input[-1]
+        if node.op_type == "Gemm":
+            _plain_gemm(graph, node)
+    _own_constants(graph)
+    _keep_taps(graph)
+    prepared.excluded = [n.name for n in model.graph.node if _stays_float(graph, n, spelling)]
+    return prepared
+
+
+def restore(prepared: Prepared, made: onnx.ModelProto) -> None:
+    """Give the quantised model the names of the given one, and what was added names like them."""
+    graph = made.graph
+    _sort(graph)
+    ends = [*graph.input, *graph.output]
+    names = {v.name: prepared.old[_number(v.name)] for v in ends}
+    taken = set(names.values())
+
+    def renamed(name: str) -> str:
+        if name and name not in names:
+            wanted = _TOKEN.sub(lambda m: prepared.old[int(m[1])], name)
+            names[name] = _free(wanted, taken)
+        return names.get(name, "")
+
+    _rename(graph, renamed)
+    labels: set[str] = set()
+    for node in graph.node:
+        wanted = _TOKEN.sub(lambda m: prepared.old[int(m[1])], node.name)
+        node.name = _free(wanted or node.op_type, labels)
+
+
+def unique_labels(graph: onnx.GraphProto) -> None:
+    """A name of its own for every node of `graph` and its bodies, which onnxruntime asks for."""
+    taken: set[str] = set()
+    for node in _all_nodes(graph):
+        node.name = _free(node.name or node.op_type, taken)
+
+
+def _sort(graph: onnx.GraphProto) -> None:
+    """Every node behind those whose results it or its bodies read, which the quantiser forgets."""
+    makers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+    needs = [
+        {makers[name] for name in (*node.input, *_captured(node)) if name in makers}
+        for node in graph.node
+    ]
+    order = tuple(TopologicalSorter(dict(enumerate(needs))).static_order())
+    nodes = [graph.node[i] for i in order]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _captured(node: onnx.NodeProto) -> set[str]:
+    """The names that the bodies of a node read; more than those are its graph's is no harm."""
+    found: set[str] = set()
+    for body in _bodies(node):
+        found.update(n for inner in _all_nodes(body) for n in inner.input if n)
+        found.update(v.name for v in body.output)
+    return found
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """`name`, or the first of `name_2` … that is not taken; it is from now on."""
+    found, count = name, 1
+    while found in taken:
+        count += 1
+        found = f"{name}_{count}"
+    taken.add(found)
+    return found
+
+
+def _token(number: int) -> str:
+    return f"aotc.{number}."
+
+
+def _number(token: str) -> int:
+    found = _TOKEN.fullmatch(token)
+    assert found is not None, token
+    return int(found[1])
+
+
+def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    for node in graph.node:
+        yield node
+        for body in _bodies(node):
+            yield from _all_nodes(body)
+
+
+def _rename(graph: onnx.GraphProto, renamed: Callable[[str], str]) -> None:
+    """Rename every value of `graph`, in the bodies those that they capture."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        value.name = renamed(value.name)
+    for constant in graph.initializer:
+        constant.name = renamed(constant.name)
+    for sparse in graph.sparse_initializer:
+        sparse.values.name = renamed(sparse.values.name)
+    for node in graph.node:
+        node.input[:] = [renamed(n) for n in node.input]
+        node.output[:] = [renamed(n) for n in node.output]
+        for body in _bodies(node):
+            _rename_captured(body, renamed, set())
+
+
+def _rename_captured(body: onnx.GraphProto, renamed: Callable[[str], str], outer: set[str]) -> None:
+    own = outer | {v.name for v in body.input} | {i.name for i in body.initializer}
+    own |= {i.values.name for i in body.sparse_initializer}
+    own |= {name for node in body.node for name in node.output}
+    for node in body.node:
+        node.input[:] = [n if n in own else renamed(n) for n in node.input]
+        for inner in _bodies(node):
+            _rename_captured(inner, renamed, own)
+    for value in body.output:
+        value.name = value.name if value.name in own else renamed(value.name)
+
+
+def _unique_names(prepared: Prepared) -> None:
+    """Values become `aotc.0.`, `aotc.1.` …: what is added to them meets no other name."""
+    numbers: dict[str, str] = {}
+
+    def renamed(name: str) -> str:
+        if name and name not in numbers:
+            numbers[name] = _token(len(prepared.old))
+            prepared.old.append(name)
+        return numbers.get(name, "")
+
+    graph = prepared.model.graph
+    _rename(graph, renamed)
+    for node in graph.node:
+        label = _token(len(prepared.old))
+        prepared.old.append(node.name)
+        node.name = label
+
+
+class _Graph:
+    """The graph with who reads what; new names are those of a value with something added."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self.proto = graph
+        self.constants = {i.name: i for i in graph.initializer}
+        self.outputs = {o.name for o in graph.output}
+        self.names = {*self.constants, *(i.name for i in graph.input)}
+        self.names |= {name for n in graph.node for name in n.output}
+
+    def readers(self) -> Counter[str]:
+        """How often a value is read, by nodes, bodies and the caller."""
+        count = Counter(self.outputs)
+        for node in self.proto.node:
+            count.update(name for name in node.input if name)
+            count.update(_captured(node))
+        return count
+
+    def array(self, name: str) -> Array | None:
+        """The numbers of a constant."""
+        from onnx import numpy_helper
+
+        found = self.constants.get(name)
+        return None if found is None else np.asarray(numpy_helper.to_array(found))
+
+    def constant(self, data: Array, like: str) -> str:
+        """The name of a new constant."""
+        from onnx import numpy_helper
+
+        made = numpy_helper.from_array(data, _free(f"{like}own", self.names))
+        self.constants[made.name] = made
+        self.proto.initializer.append(made)
+        return str(made.name)
+
+    def insert(self, after: onnx.NodeProto, *nodes: onnx.NodeProto) -> None:
+        """Put `nodes` behind a node."""
+        place = next(i for i, n in enumerate(self.proto.node) if n is after or n == after)
+        for offset, node in enumerate(nodes):
+            self.proto.node.insert(place + 1 + offset, node)
+
+
+def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
+    from onnx import helper
+
+    found = next((a for a in node.attribute if a.name == name), None)
+    return default if found is None else helper.get_attribute_value(found)
+
+
+def _plain_gemm(graph: _Graph, node: onnx.NodeProto) -> None:
+    """A Gemm without alpha and beta whose bias, if any, is a constant [N].
+
+    Both factors go into constants, or, like a bias of another form, into nodes of their own.
+    """
+    from onnx import helper
+
+    factor = np.float32(_attribute(node, "alpha", 1.0))
+    share = np.float32(_attribute(node, "beta", 1.0))
+    kept = [a for a in node.attribute if a.name not in ("alpha", "beta")]
+    del node.attribute[:]
+    node.attribute.extend(kept)
+    weights = graph.array(node.input[1])
+    after: list[onnx.NodeProto] = []
+    steps: list[tuple[str, str]] = []
+    if factor != 1 and weights is not None:
+        node.input[1] = graph.constant((weights * factor).astype(weights.dtype), node.input[1])
+    elif factor != 1:
+        steps.append(("Mul", graph.constant(np.array(factor, np.float32), node.output[0])))
+    if len(node.input) == 3 and share == 0:
+        del node.input[2]
+    if len(node.input) == 3:
+        name = node.input[2]
+        bias = graph.array(name)
+        if bias is not None:
+            bias = (bias * share).astype(bias.dtype)
+            is_row = bias.size == (bias.shape or (1,))[-1]
+            if is_row and weights is not None and not steps:
+                columns = weights.shape[0 if _attribute(node, "transB", 0) else 1]
+                row = np.broadcast_to(bias.reshape(-1), (columns,))
+                node.input[2] = graph.constant(np.ascontiguousarray(row), name)
+            else:
+                steps.append(("Add", graph.constant(bias, name)))
+                del node.input[2]
+        else:
+            if share != 1:
+                scaled = _free(f"{name}scaled", graph.names)
+                more = graph.constant(np.array(share, np.float32), name)
+                made = helper.make_node("Mul", [name, more], [scaled], f"{node.name}scaled")
+                after.append(made)
+                name = scaled
+            steps.append(("Add", name))
+            del node.input[2]
+    if steps:
+        result = node.output[0]
+        node.output[0] = _free(f"{result}product", graph.names)
+        for index, (op_type, operand) in enumerate(steps):
+            last = index == len(steps) - 1
+            out = result if last else _free(f"{result}part", graph.names)
+            source = node.output[0] if index == 0 else after[-1].output[0]
+            label = f"{node.name}{op_type}"
+            after.append(helper.make_node(op_type, [source, operand], [out], label))
+        graph.insert(node, *after)
+
+
+def _own_constants(graph: _Graph) -> None:
+    """Biases, scalings and pad values that others read too become copies; so do weights that other
+    operators read, whose scales are along another axis."""
+    roles: dict[str, set[tuple[Any, ...]]] = {}
+    for node in graph.proto.node:
+        for place, name in enumerate(node.input):
+            if name in graph.constants:
+                roles.setdefault(name, set()).add(_role(node, place))
+    readers = graph.readers()
+    for node in graph.proto.node:
+        for place, name in enumerate(node.input):
+            if name not in graph.constants or readers[name] < 2:
+                continue
+            if _is_own(node, place) or (
+                node.op_type in PRODUCTS and place == 1 and len(roles[name]) > 1
+            ):
+                data = graph.array(name)
+                assert data is not None
+                node.input[place] = graph.constant(data, name)
+                readers[name] -= 1
+
+
+def _role(node: onnx.NodeProto, place: int) -> tuple[Any, ...]:
+    """What is the same for two operands with scales along one axis."""
+    return node.op_type, place, _attribute(node, "transB", 0)
+
+
+def _is_own(node: onnx.NodeProto, place: int) -> bool:
+    if node.op_type in PRODUCTS:
+        return place == 2
+    return (node.op_type in SCALED and place in (1, 2)) or (node.op_type == "Pad" and place == 2)
+
+
+def _keep_taps(graph: _Graph) -> None:
+    """Bodies read what an Identity gives; so does the caller what a Relu or Clip reads too."""
+    from onnx import helper
+
+    captured = {name for node in graph.proto.node for name in _captured(node)}
+    merged = {n.input[0] for n in graph.proto.node if n.op_type in MERGED}
+    kept = captured | (merged & graph.outputs)
+    for source in list(graph.proto.node):
+        for place, name in enumerate(source.output):
+            if name not in kept:
+                continue
+            inner = _free(f"{name}tap", graph.names)
+            source.output[place] = inner
+            for reader in graph.proto.node:
+                reader.input[:] = [inner if n == name else n for n in reader.input]
+            graph.insert(source, helper.make_node("Identity", [inner], [name], f"{name}tap"))
+
+
+def _stays_float(graph: _Graph, node: onnx.NodeProto, spelling: str) -> bool:
+    """Whether the quantiser would make something else of a node, or something nothing runs."""
+    operators = spelling == "qoperator"
+    if node.op_type in MERGED:
+        name = node.input[0]
+        merges = any(name in n.output and n.op_type in RANGED for n in graph.proto.node)
+        kept = operators and (graph.readers()[name] > 1 or not merges)
+        return kept or not _ends_at_codes(graph, node)
+    if node.op_type == "Pad" and operators:
+        value = graph.array(node.input[2]) if len(node.input) > 2 and node.input[2] else np.zeros(1)
+        return value is None or bool(np.any(value))
+    if node.op_type == "Resize":
+        return operators and _attribute(node, "mode", b"nearest") != b"nearest"
+    if node.op_type == "MatMul":
+        weights = graph.array(node.input[1])
+        return operators and weights is not None and weights.ndim != 2
+    if node.op_type in ("Conv", "ConvTranspose"):
+        return any(n not in graph.constants for n in node.input[1:])
+    return False
+
+
+def _ends_at_codes(graph: _Graph, node: onnx.NodeProto) -> bool:
+    """Whether codes that saturate do what the node does: its bounds are known, zero is between."""
+    if node.op_type == "Relu":
+        return True
+    low, high = -np.inf, np.inf
+    for place, name in enumerate(node.input[1:3]):
+        bound = graph.array(name) if name else np.array(-np.inf if place == 0 else np.inf)
+        if bound is None:
+            return False
+        low, high = (bound.item(), high) if place == 0 else (low, bound.item())
+    return bool(low <= 0 <= high and low < high)
