@@ -20,11 +20,11 @@ from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import (
     Vendors,
     cmake_weights,
+    left_out,
     spell_cmake,
     spell_sources,
     used_backends,
     vendors_of,
-    without,
 )
 from aot.emit_c.write import File
 from aot.errors import TargetError
@@ -46,7 +46,8 @@ ABI = 1
 #: costs nothing: kernels keep sizes in locals). Where a user compiles without the flag, accesses of
 #: different types still never meet in one function, because every kernel is called, not inlined.
 CFLAGS = ("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
-#: Behind a user's own CFLAGS, which stay: with -ffast-math NaN and infinities would be lost.
+#: Behind a user's own CFLAGS, which stay: with -ffast-math or a part of it NaN and infinities would
+#: be lost, and the sources refuse it (demands.py). This takes all of them back.
 _EXACT = "-fno-fast-math"
 #: Bytes of stack of NAME_run and the functions between it and a kernel; a frame at least.
 _CALLERS, _LEAST_FRAME = 256, 64
@@ -250,13 +251,14 @@ def _values(
         "abi": ABI,
         "cpu": ctext.plain(target.cpu),
         "vlen": target.vlen,
+        "strict": options.accuracy == "strict",
         "magic": _magic(program),
         "signature": interface.signature(program),
         "halfway": interface.halfway(program),
         "owner": name,
         "arena_bytes": plan.arena_bytes,
         "portable_bytes": portable_bytes(plan, twins),
-        "left_out": " || ".join(f"defined({w})" for w in without(vendors.parts)),
+        "left_out": " || ".join(f"defined({w})" for w in left_out(vendors.parts)),
         "regions": declarations(program, twins, [p.own for p in vendors.parts if p.own]),
         "vendor_sources": spell_sources(name, vendors),
         "arena_align": plan.alignment,

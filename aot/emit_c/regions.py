@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from aot.emit_c import board, ctext
 from aot.emit_c.constants import Constants, place_constants
+from aot.emit_c.demands import refuse
 from aot.emit_c.kernels import Headers, collect
 from aot.emit_c.macros import trace_macros
 from aot.emit_c.render import render
@@ -113,7 +114,10 @@ def spell_vendor(
             steps = [step(own, i, c) for i, c in enumerate(part.calls) if c.region == region]
             steps = _with_cache(own, region, steps, backend)
             functions += _function(program, part, region, steps)
-    return spell_file(s, target, f"the regions of {vendor}", regions, [*objects, *functions])
+    macro = without(vendor)
+    text = f"{program.name} is compiled with {macro}: {program.name}_{vendor}.c is no part of it"
+    functions = [*refuse(f"defined({macro})", text), "", *objects, *functions]
+    return spell_file(s, target, f"the regions of {vendor}", regions, functions)
 
 
 def _spellings(s: Spelling, specialise: str) -> Iterator[tuple[Program, Spelling]]:
@@ -205,6 +209,16 @@ def _objects(program: Program, vendor: str, made: Sequence[str]) -> list[str]:
     ]
 
 
+def without(vendor: str) -> str:
+    """The macro that is defined where a vendor is left out."""
+    return f"AOT_WITHOUT_{ctext.ident(vendor).upper()}"
+
+
+def _needs_memory(program: Program, vendor: str) -> str:
+    name, macro = program.name, without(vendor)
+    return f"{name}_{vendor}_portable.c wants another arena: all sources need -D{macro}"
+
+
 def spell_portable(
     program: Program, plan: Plan, vendor: str, twins: Sequence[Twin], waits: Sequence[int] = ()
 ) -> str:
@@ -229,6 +243,8 @@ def spell_portable(
             "#include <string.h>",
             "",
             f'#include "{program.name}_internal.h"',
+            "",
+            *refuse(f"!defined({without(vendor)})", _needs_memory(program, vendor)),
             "",
             trace_macros(program.name, defines=False),
             *functions,

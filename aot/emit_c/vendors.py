@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aot.emit_c import ctext
-from aot.emit_c.regions import VendorParts, regions_by_vendor
+from aot.emit_c.regions import VendorParts, regions_by_vendor, without
 from aot.errors import BackendError, InternalError
 from aot.lower_context import source_folder
 from aot.options import Options
@@ -122,9 +122,9 @@ def switch(vendor: str) -> str:
     return f"AOT_{ctext.ident(vendor).upper()}"
 
 
-def without(parts: Sequence[VendorParts]) -> list[str]:
+def left_out(parts: Sequence[VendorParts]) -> list[str]:
     """Macros that are defined where a vendor is left out."""
-    return [f"AOT_WITHOUT_{ctext.ident(p.vendor).upper()}" for p in parts if not p.reason]
+    return [without(p.vendor) for p in parts if not p.reason]
 
 
 def spell_sources(name: str, vendors: Vendors) -> str:
@@ -154,7 +154,7 @@ def _stand_in(name: str, parts: VendorParts) -> str:
             f'  message(FATAL_ERROR "{switch(parts.vendor)}=OFF: portable C cannot stand in for '
             f'{ctext.ident(parts.vendor)}: {why}")\n'
         )
-    macro = f"AOT_WITHOUT_{ctext.ident(parts.vendor).upper()}"
+    macro = without(parts.vendor)
     text = f"  list(APPEND sources {' '.join(parts.portable)})\n"
     text += f"  list(APPEND without_{name} {macro})\n"
     for blob, _ in parts.blobs:

@@ -16,7 +16,7 @@
 #include "aot/port.h"
 
 #ifndef AOT_VLEN
-#define AOT_VLEN 1
+#error "define AOT_VLEN before this header: the width the bundle was generated for"
 #endif
 
 #if AOT_VLEN != 1 && AOT_VLEN != 4 && AOT_VLEN != 8 && AOT_VLEN != 16

@@ -184,7 +184,7 @@ def test_compiled_without_cmake_as_the_readme_says(tmp_path: Path) -> None:
     readme = (bundle / "README.md").read_text()
     flags = next(line for line in readme.splitlines() if "-ffp-contract" in line).split()
     sources = sorted(str(p) for p in bundle.glob("src/*.c") if p.name != "big_ffi.c")
-    include = [f"-I{bundle / 'include'}", f"-I{bundle / 'src'}", "-DAOT_VLEN=4"]
+    include = [f"-I{bundle / 'include'}", f"-I{bundle / 'src'}"]
     program = [str(bundle / "example_main.c"), "-o", str(tmp_path / "app")]
     toy.run("gcc", "-O2", *flags, *include, *sources, *program, "-lm")
     assert toy.run(str(tmp_path / "app")) == "big: ok\n"
