@@ -136,7 +136,8 @@ def _backends(source: Path | Any, options: Options) -> tuple[list[Backend], list
     from aot.load import Opened, read_proto
     from aot.load.marks import marked_backends
     from aot.partition.annotate import asked_backends
-    from aot.vendor.find import backends_for, plain_names
+    from aot.target import load_target
+    from aot.vendor.find import backends_for, check_target, plain_names
 
     opened = Opened(*read_proto(source))
     asked = [*asked_backends(options.keep, options.regions), *marked_backends(opened.proto)]
@@ -144,6 +145,7 @@ def _backends(source: Path | Any, options: Options) -> tuple[list[Backend], list
     marked_only = [n for n in plain_names(asked) if n not in named]
     chosen = backends_for(options.backends, options=options)
     marked = backends_for(marked_only, "--keep, --regions or the model's metadata")
+    check_target([*chosen, *marked], load_target(options.target))
     return [*chosen[:-1], *marked], marked_only, opened
 
 

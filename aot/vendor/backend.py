@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
     from aot.lower import LowerContext
 
+#: What a target's `system` may be.
+SYSTEMS = ("linux", "none")
 Check = Callable[[Match], Iterable[tuple[bool, str]]]
 Lowering = Callable[["LowerContext", Match], object]
 RegionLowering = Callable[["LowerContext", "RegionView"], object]
@@ -216,6 +218,7 @@ class Backend:
     leave alone; `speed` what `--partition cost` expects of it where nothing was measured.
     `definitions` are macros for the sources (`NAME=VALUE`), `memory` bytes of RAM that these take.
     `configure` makes the backend that a user asks for; without it there is nothing to ask.
+    `systems` are those that its library exists for ("linux"; a board has "none"), () for any.
     `clean`, `invalidate` and `error` are C functions of `header` (docs/new-backend.md): around a
     region they are given what enters and leaves it, and they are told of what failed.
     """
@@ -236,6 +239,7 @@ class Backend:
     clean: str = ""
     invalidate: str = ""
     error: str = ""
+    systems: tuple[str, ...] = ()
     _region: RegionLowering | None = None
 
     def __post_init__(self) -> None:
@@ -246,6 +250,9 @@ class Backend:
         """
         if not re.fullmatch("[A-Za-z][A-Za-z0-9_]*", self.name):
             raise BackendError(f"a backend cannot be called {self.name!r}: no identifier")
+        if not set(self.systems) <= set(SYSTEMS):
+            what = f"backend {self.name}: systems={self.systems!r}: not some of {SYSTEMS}"
+            raise BackendError(what)
         if self.folder is None:
             self.folder = Path(sys._getframe(2).f_code.co_filename).parent
         for source in self.sources:

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from aot.errors import BackendError, UsageError
+from aot.errors import BackendError, TargetError, UsageError, raise_all
 from aot.vendor.backend import Asked, Backend
 
 if TYPE_CHECKING:
     from aot.options import Options
+    from aot.target import Target
 
 GROUP = "aotc.backends"
 
@@ -86,6 +87,24 @@ def backends_for(
             raise UsageError(f"--backend-option {vendor}.…: --backend does not name {vendor}")
     found = [_configured(find_backend(n, where), c, options) for n, c in configs.items()]
     return [*found, find_backend("c")]
+
+
+#: What targets of a system are called, and one of them.
+_KINDS = {"linux": ("hosts", "a host"), "none": ("boards", "a board without operating system")}
+
+
+def check_target(backends: Iterable[Backend], target: Target) -> None:
+    """TargetError for every backend whose library the target's system cannot have."""
+    raise_all(
+        TargetError(
+            f"backend {b.name} is for {' and '.join(_KINDS[s][0] for s in b.systems)}, "
+            f"target {target.name} is {_KINDS[target.system][1]}",
+            "--target and --backend",
+            f"leave {b.name} out: portable C computes on every target",
+        )
+        for b in backends
+        if b.systems and target.system not in b.systems
+    )
 
 
 def _configured(backend: Backend, config: str, options: Options | None) -> Backend:

@@ -26,6 +26,7 @@ backend = Backend(
     link="CBLAS::cblas",
     find="find_cblas.cmake",
     hint="Install libopenblas-dev or libblis-dev (apt), or set cblas_ROOT to the folder it is in.",
+    systems=("linux",),
     folder=Path(__file__).parent,
 )
 #: Bytes of unfolded image that a convolution multiplies at a time.

@@ -36,6 +36,7 @@ backend = Backend(
     # The library has the products and the Softmax of an attention, not the whole, and
     # convolutions of codes whose sums are added to codes.
     keeps=("MatMul", "DequantizeLinear"),
+    systems=("linux",),
     folder=Path(__file__).parent,
 )
 #: As in aot_dnnl.h.
