@@ -72,7 +72,7 @@ def compile(  # the public name, as in the interface
     out: str | os.PathLike[str] | None = None,
     *,
     target: str | None = None,
-    backends: Sequence[str] = (),
+    backends: str | Sequence[str] = (),
     options: Options | None = None,
     configure: bool = True,
     progress: Progress = _silent,
@@ -80,12 +80,15 @@ def compile(  # the public name, as in the interface
 ) -> Bundle:
     """Compile `model` (a path, bytes, a ModelProto or an onnx_ir.Model) into the folder `out`.
 
-    Without `out` the bundle lives in a temporary folder as long as the Bundle does. `more` are
+    Without `out` the bundle lives in a temporary folder as long as the Bundle does. `backends` are
+    vendors in order of preference, or the name of one. `more` are
     fields of `aot.options.Options` (name, dims, input_shapes, bindings, accuracy, objective …).
     """
     base = options or Options()
+    if not isinstance(base, Options):
+        raise UsageError(f"options={options!r}: not of type Options")
     more["target"] = target or base.target
-    more["backends"] = tuple(backends) or base.backends
+    more["backends"] = backends or base.backends
     unknown = sorted(set(more) - set(Options.__slots__))
     if unknown:
         raise UsageError(f"aot.compile has no option {unknown[0]!r}", hint=f"{Options.__slots__}")

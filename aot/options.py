@@ -41,9 +41,9 @@ class Options:
     """Options of one compilation.
 
     `name` is the C prefix asked for ("" = from the file name). `target` is a name or the path of a
-    TOML file. `backends` are vendors in order of preference, each `NAME` or `NAME:CONFIG`;
-    portable C always comes last and is not listed; `backend_options` are what backends are told,
-    by VENDOR.KEY; `offload_limit` leaves them that many regions,
+    TOML file. `backends` are vendors in order of preference, each `NAME` or `NAME:CONFIG`
+    (a string is one of them); portable C always comes last and is not listed; `backend_options`
+    are what backends are told, by VENDOR.KEY; `offload_limit` leaves them that many regions,
     the first in the order they run. `keep` gives nodes (by name) to backends, `regions` are the
     user's own, by name: {"backend", "nodes" or "begin" and "end"} (docs/regions.md).
     `partition` is "priority" or "cost", for which `tune` names a table of measured costs.
@@ -90,6 +90,7 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse values no stage understands (UsageError naming the option and the value)."""
+        object.__setattr__(self, "backends", _names("backends", self.backends))
         for option, value, kinds in (
             ("name", self.name, (str,)),
             ("target", self.target, (str,)),
@@ -98,10 +99,10 @@ class Options:
             ("test_data", self.test_data, (str, os.PathLike)),
             *(("backends", b, (str,)) for b in self.backends),
             ("dims", self.dims, (Mapping,)),
-            ("input_shapes", self.input_shapes, (Mapping,)),
+            *_members("input_shapes", self.input_shapes, (list, tuple)),
             ("bindings", self.bindings, (Mapping,)),
-            ("states", self.states, (Mapping,)),
-            ("backend_options", self.backend_options, (Mapping,)),
+            *_members("states", self.states, (str,)),
+            *_members("backend_options", self.backend_options, (str,)),
             ("ram", self.ram, (Integral, NoneType)),
             ("flash", self.flash, (Integral, NoneType)),
             ("stack", self.stack, (Integral, NoneType)),
@@ -149,6 +150,20 @@ class Options:
         for option, budget in (("ram", self.ram), ("flash", self.flash), ("stack", self.stack)):
             if budget is not None and budget <= 0:
                 raise UsageError(f"--{option} {budget}: must be positive")
+
+
+def _names(option: str, given: Any) -> tuple[str, ...]:
+    """A list of names; one name is a list of one, not of its letters."""
+    if isinstance(given, str):
+        return (given,)
+    _of_type(option, given, (str, list, tuple))  # not a set: the order counts
+    return tuple(given)
+
+
+def _members(option: str, given: Any, kinds: tuple[type, ...]) -> list[tuple[Any, ...]]:
+    """A mapping and its values as `_of_type` takes them."""
+    values = given.items() if isinstance(given, Mapping) else ()
+    return [(option, given, (Mapping,)), *((f"{option}[{k!r}]", v, kinds) for k, v in values)]
 
 
 def _of_type(option: str, value: object, kinds: tuple[type, ...]) -> None:

@@ -3,7 +3,8 @@
 
 An onnx_ir.Model was promised and crashed; `None`, `ram="1K"` or `dims=3` gave AttributeError or
 TypeError; a negative offload_limit was accepted; a refused run gave only a number; OUT compiled
-again and loaded in the same process computed what the first model did.
+again and loaded in the same process computed what the first model did. `backends="dnnl"` looked for
+a backend called 'd'.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import onnx_ir as ir
 import pytest
 
 import aot
-from aot.errors import UsageError, VerifyError
+from aot.errors import BackendError, UsageError, VerifyError
+from aot.options import Options
 from graphs import model
 
 MODEL = model([("Relu", "x", "y")], {"x": [2, 3]}, {"y": [2, 3]})
@@ -43,6 +45,13 @@ def test_what_is_no_model(source: Any) -> None:
         {"offload_limit": -1},
         {"target": 5},
         {"backends": [5]},
+        {"backends": 5},
+        {"backends": {"cblas", "dnnl"}},
+        {"backend_options": {"accel_sim.weights": 1}},
+        {"input_shapes": {"x": "2,3"}},
+        {"input_shapes": {"x": 2}},
+        {"states": {"x": ["y"]}},
+        {"options": "ram=1K"},
         {"weights": 5},
         {"test_data": 5},
     ],
@@ -50,6 +59,17 @@ def test_what_is_no_model(source: Any) -> None:
 def test_what_is_no_value(option: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(option))):
         aot.compile(MODEL, configure=False, **option)
+
+
+@pytest.mark.parametrize("one", ["cblas", ["cblas"], ("cblas",)])
+def test_one_backend_is_a_name(one: Any) -> None:
+    """A string was taken for the list of its letters."""
+    product = model([("MatMul", "x w", "y")], {"x": [2, 3], "w": [3, 4]}, {"y": [2, 4]})
+    for given in ({"backends": one}, {"options": Options(backends=one)}):
+        bundle = aot.compile(product, configure=False, **given)
+        assert [n["backend"] for n in bundle.manifest["nodes"]] == ["cblas"]
+    with pytest.raises(BackendError, match="no backend is called 'blas'"):
+        aot.compile(MODEL, configure=False, backends="blas")
 
 
 @pytest.mark.parametrize("size", [1.5, "2", 1 << 80, (1, 1 << 63), (2, 1), -1])
