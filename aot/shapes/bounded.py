@@ -127,7 +127,9 @@ def _new_output(node: ir.Node, hint: str) -> ir.Value:
 
 
 def most_steps(x: Extents, node: ir.Node) -> int | None:
-    """The most steps a Loop can make, None if nothing bounds it."""
+    """The most steps a Loop can make by its inputs, None if they bound nothing."""
+    if _truth(x, node.inputs[1] if len(node.inputs) > 1 else None) is False:
+        return 0
     trips = node.inputs[0] if node.inputs else None
     interval = x.interval(trips) if trips is not None else None
     if interval is None or not interval.high.size:
@@ -136,29 +138,37 @@ def most_steps(x: Extents, node: ir.Node) -> int | None:
     return max(0, int(most)) if most < MOST else None
 
 
-def stack_bounded(x: Extents, node: ir.Node, states: int, through: bool) -> ir.Node:
-    """Type what a Loop stacks at the most steps it makes; the Loop that has taken its place.
+def _truth(x: Extents, value: ir.Value | None) -> bool | None:
+    """What a condition is known to be."""
+    known = lookup(value, x.sweep.facts)
+    return bool(known.data.ravel()[0]) if known is not None and known.full else None
 
-    `through`: only the trip count ends it. UnsupportedError if nothing bounds that.
+
+def stack_bounded(x: Extents, node: ir.Node, states: int) -> ir.Node:
+    """Type what a Loop of typed body stacks at the most steps it makes; the Loop in its place.
+
+    UnsupportedError if nothing bounds them.
     """
     body: ir.Graph = attribute(node, "body")
-    most = most_steps(x, node)
+    most, going = most_steps(x, node), _truth(x, body.outputs[0])
+    if going is False:
+        most = 1 if most is None else min(most, 1)
     if most is None:
         raise no_bound(node, "how often the loop runs depends on the data")
-    trips = node.inputs[0]
-    assert trips is not None
+    trips, start = node.inputs[0], node.inputs[1] if len(node.inputs) > 1 else None
+    starts = start is None or _truth(x, start) is True
     known = lookup(trips, x.sweep.facts)
-    if through and known is not None and known.full:
-        count: ir.Value | None = None
-    elif through:
-        zero = x.ints(node, [0])
-        wide = x.as_vector(node, trips)
-        count = x.node(node, "Max", [wide, zero], [(INT64, (1,))])[0]
-        x.new(count, most)
-    else:
+    count: ir.Value | None = None
+    if most and (going is None or not starts):
         node, count = _counting(x, node, states)
         x.new(count, most)
         states += 1
+    elif most and trips is not None and (known is None or not known.full):
+        count = x.as_vector(node, trips)
+        if going is False:  # before its trip count does, that ends it
+            count = x.vector(node, "Min", count, x.ints(node, [1]))
+        count = x.vector(node, "Max", count, x.ints(node, [0]))
+        x.new(count, most)
     first = 1 + states
     for value, step in zip(node.outputs[states:], body.outputs[first:], strict=True):
         assert step.dtype is not None

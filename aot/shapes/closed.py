@@ -354,25 +354,31 @@ def _inputs_settled(node: ir.Node) -> bool:
 
 
 def _loop_settled(node: ir.Node) -> bool:
-    """A known trip count is a bound, a known condition none, an unused count no input."""
+    """A known trip count is a bound, a known condition none, an unused count no input.
+
+    What would leave rows of a stack without a step stays as it is: its type has them.
+    """
     loop = Loop(node)
     most, changed = loop.most, False
+    stacked = [o for o in node.outputs[loop.states :] if o.name]
     trips, start = array(loop.trips), array(loop.start)
-    if trips is not None:
-        steps = max(0, int(trips.ravel()[0]))
+    steps = None if trips is None else max(0, int(trips.ravel()[0]))
+    if steps is not None and (steps >= most or not stacked):
         most = steps if most < 0 else min(most, steps)
         most = -1 if most >= MOST else most
         node.replace_input_with(0, None)
         changed = True
-    if start is not None:
-        most = most if bool(start.ravel()[0]) else 0
+    starts = start is None or bool(start.ravel()[0])
+    if start is not None and (starts or most == 0 or not stacked):
+        most = most if starts else 0
         node.replace_input_with(1, None)
         changed = True
     going = array(loop.body.outputs[0]) if loop.goes else None
     if loop.goes and going is None:
         going = _through(loop.body.outputs[0])
-    if going is not None:
-        most = most if bool(going.ravel()[0]) else (1 if most < 0 else min(most, 1))
+    goes = going is None or bool(going.ravel()[0])
+    if going is not None and (goes or 0 <= most <= 1 or not stacked):
+        most = most if goes else (1 if most < 0 else min(most, 1))
         loop.body.outputs.pop(0)
         node.attributes["goes"] = attribute_of("goes", 0)
         changed = True

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from aot.errors import UnsupportedError
 from aot.shapes.bounded import (
     merge_branches,
@@ -16,7 +18,7 @@ from aot.shapes.bounded import (
 )
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import refused
-from aot.shapes.known import lookup
+from aot.shapes.known import Known, lookup
 from aot.shapes.nodes import attribute, is_typed, set_type, shape_of, title, words
 from aot.shapes.steps import MOST, forget
 
@@ -146,6 +148,7 @@ class Control:
         set_type(body.inputs[0], 7, ())
         set_type(body.inputs[1], 9, ())
         _copy_types(body.inputs[2:], states)
+        self._sweep.facts[body.inputs[1]] = Known(np.array(True))  # or the step is not made
         most = most_steps(self._sweep.extents, node)
         if most:
             self._sweep.extents.new(body.inputs[0], most - 1)
@@ -153,8 +156,7 @@ class Control:
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
         if any(o.name for o in node.outputs[len(states) :]):
-            through = runs_through(node, body)
-            made = stack_bounded(self._sweep.extents, node, len(states), through)
+            made = stack_bounded(self._sweep.extents, node, len(states))
             return made is not node
         return False
 
@@ -242,23 +244,6 @@ class Control:
                 what = f"a loop-carried value grows from {list(shape_of(left))} to "
                 text = f"{title(node)}: {what}{list(shape_of(right))} (not supported yet)"
                 raise UnsupportedError(text)
-
-
-def runs_through(node: ir.Node, body: ir.Graph) -> bool:
-    """Whether the loop's condition is constantly true, so that only the trip count ends it."""
-    start = node.inputs[1] if len(node.inputs) > 1 else None
-    known = lookup(start, {}) if start is not None else None
-    if start is not None and (known is None or not bool(known.data.ravel()[0])):
-        return False
-    value: ir.Value | None = body.outputs[0]
-    while value is not None and (producer := value.producer()) is not None:
-        if producer.op_type != "Identity":
-            return False
-        value = producer.inputs[0]
-    if value is body.inputs[1]:
-        return True
-    known = lookup(value, {})
-    return known is not None and bool(known.data.ravel()[0])
 
 
 def _copy_types(targets: Sequence[ir.Value], sources: Sequence[ir.Value | None]) -> None:
