@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,15 @@ from aot.shapes.bounded import (
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import refused
 from aot.shapes.known import Known, lookup
-from aot.shapes.nodes import attribute, is_typed, set_type, shape_of, title, words
+from aot.shapes.nodes import (
+    attribute,
+    inner_graphs,
+    is_typed,
+    set_type,
+    shape_of,
+    title,
+    words,
+)
 from aot.shapes.steps import MOST, forget
 
 if TYPE_CHECKING:
@@ -102,21 +110,25 @@ class Control:
 
         first: ir.Graph = attribute(node, "body")
         body = first.clone(allow_outer_scope_values=True)  # as nobody rewrote it
+        noted = self._noted()
+        before = [len(n) for n in noted]
         try:
             return self._alike(node)
-        except UnsupportedError as error:
-            try:
-                if self._is_short(node, body):
-                    self._unroll(node, body)
-                    return True
-                forget(first)
-                node.attributes["body"] = ir.AttrGraph("body", body)
-                return self._alike(node, thawed=True)
-            except UnsupportedError:
-                raise error from None
+        except UnsupportedError:  # of two reasons the second one counts
+            _truncate(noted, before)
+            if self._is_short(node, body) and self._is_unrolled(node, body):
+                return True
+            _truncate(noted, before)
+            forget(first)
+            node.attributes["body"] = ir.AttrGraph("body", body)
+            return self._alike(node, thawed=True)
         finally:
             if attribute(node, "body") is not body:
                 forget(body)
+
+    def _noted(self) -> list[list[Any]]:
+        """What an attempt at a body notes beside types: it goes when another one is made."""
+        return [self._sweep.errors, self._sweep.extents.checks, self.taken]
 
     def _is_short(self, node: ir.Node, body: ir.Graph) -> bool:
         """Whether unrolling is worth an attempt."""
@@ -126,15 +138,30 @@ class Control:
             return trips is None
         return int(known.data.ravel()[0]) * (len(list(body)) + 1) <= MOST
 
+    def _is_unrolled(self, node: ir.Node, body: ir.Graph) -> bool:
+        """Try to put the steps in front of the node; nothing is left of an attempt that fails."""
+        graph = node.graph
+        assert graph is not None
+        there = {id(n) for n in graph}
+        try:
+            self._unroll(node, body)
+        except UnsupportedError:
+            made = [n for n in graph if id(n) not in there]
+            for held in [g for n in made for g in inner_graphs(n)]:
+                forget(held)
+            graph.remove(made, safe=True)
+            return False
+        return True
+
     def _unroll(self, node: ir.Node, body: ir.Graph | None = None) -> None:
         containers = self._sweep.containers
         states, rows = containers.steps.unroll(node, body or attribute(node, "body"))
+        if not rows and any(o.name for o in node.outputs[len(states) :]):
+            raise UnsupportedError(f"{title(node)}: a loop of no steps puts out nothing")
         for index, value in enumerate(states):
             containers.give(node, containers.held.get(value, value), index)
         for index in range(len(states), len(node.outputs)):
             parts = [row[index - len(states)] for row in rows]
-            if node.outputs[index].name and not parts:
-                raise UnsupportedError(f"{title(node)}: a loop of no steps puts out nothing")
             if node.outputs[index].name:
                 containers.give(node, containers.steps.stack(parts, 0, node), index)
 
@@ -244,6 +271,12 @@ class Control:
                 what = f"a loop-carried value grows from {list(shape_of(left))} to "
                 text = f"{title(node)}: {what}{list(shape_of(right))} (not supported yet)"
                 raise UnsupportedError(text)
+
+
+def _truncate(lists: Sequence[list[Any]], lengths: Sequence[int]) -> None:
+    """Take what has come to the lists since they had these lengths."""
+    for own, length in zip(lists, lengths, strict=True):
+        del own[length:]
 
 
 def _copy_types(targets: Sequence[ir.Value], sources: Sequence[ir.Value | None]) -> None:

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Loop over the rows of a tensor as long as a run says was refused.
+
+A body is tried as it is, then with shapes computed anew in every step. What the first attempt
+found wrong stayed noted when two nodes of the body were, so that the second was in vain; a Loop
+without a trip count had no second one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper, parser
+
+import aot
+from aot.build import build, configure, find_tools
+from aot.errors import UnsupportedError
+from aot.options import Options
+from aot.pipeline import compile_model
+from aot.run import open_out, stream
+from aot.target import load_target
+from needs import need_module
+
+SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"
+HEAD = """<ir_version: 10, opset_import: ["" : 21]>
+g (float[N, 3] x, float[3] s0) => {outputs} {{
+    shape = Shape(x)
+    n = Gather(shape, zero)
+    {loop}
+}}"""
+CONSTANTS = {
+    "zero": np.int64(0),
+    "one": np.int64(1),
+    "first": np.zeros(1, np.int64),
+    "next": np.ones(1, np.int64),
+    "limit": np.float32(4),
+    "three": np.int64(3),
+}
+BODIES = {
+    "rows": (
+        "(float[3] s, float[q, 3] y, float[3] r)",
+        """s, y = Loop (n, , s0) <body = b (int64 i, bool g, float[3] a)
+            => (bool g2, float[3] a2, float[3] o) {
+          g2 = Identity(g)
+          row = Gather(x, i)
+          a2 = Add(a, row)
+          most = ReduceMax<keepdims = 0>(x)
+          o = Mul(a2, most)
+        }>
+        r = ReduceSum<keepdims = 0>(y, first)""",
+    ),
+    "while": (
+        "(float[3] s)",
+        """s = Loop (, , s0) <body = b (int64 i, bool g, float[3] a) => (bool g2, float[3] a2) {
+          row = Gather(x, i)
+          top = ReduceMax<keepdims = 0>(x)
+          low = Less(top, limit)
+          b = If (low) <then_branch = t () => (float[3] u) { u = Neg(row) },
+                        else_branch = e () => (float[3] v) { v = Sub(row, a) }>
+          a2 = Sub(a, b)
+          all = ReduceSum<keepdims = 0>(a2)
+          small = Less(all, limit)
+          j = Add(i, one)
+          more = Less(j, n)
+          g2 = And(small, more)
+        }>""",
+    ),
+    "decided": (
+        "(float[3] s)",
+        """s = Loop (n, , s0) <body = b (int64 i, bool g, float[3] a) => (bool g2, float[3] a2) {
+          g2 = Identity(g)
+          row = Gather(x, i)
+          w = If (g) <then_branch = t () => (float[3] u) { u = Relu(row) },
+                      else_branch = e () => (float[3] v) { v = Neg(row) }>
+          most = ReduceMax<keepdims = 0>(x, first)
+          b = Add(a, w)
+          a2 = Sub(b, most)
+        }>""",
+    ),
+    "first rows": (
+        "(float[3] s)",
+        """s = Loop (n, , s0) <body = b (int64 i, bool g, float[3] a) => (bool g2, float[3] a2) {
+          g2 = Identity(g)
+          at = Unsqueeze(i, first)
+          end = Add(at, next)
+          part = Slice(x, first, end, first)
+          sum = ReduceSum<keepdims = 0>(part, first)
+          a2 = Add(a, sum)
+        }>""",
+    ),
+    "loops in steps": (
+        "(float[3] s)",
+        """s = Loop (three, , s0) <body = b (int64 i, bool g, float[3] a)
+            => (bool g2, float[3] a2) {
+          g2 = Identity(g)
+          yes = Identity(g)
+          y = Loop (i, yes) <body = c (int64 j, bool h) => (bool h2, float[3] o) {
+            h2 = Identity(h)
+            f = Cast<to = 1>(j)
+            o = Add(a, f)
+          }>
+          top = ReduceMax<keepdims = 0>(x, first)
+          sum = ReduceSum<keepdims = 0>(y, first)
+          a2 = Add(sum, top)
+        }>""",
+    ),
+}
+
+
+def graph(name: str) -> onnx.ModelProto:
+    outputs, loop = BODIES[name]
+    made = parser.parse_model(HEAD.format(outputs=outputs, loop=loop))
+    tensors = [numpy_helper.from_array(np.asarray(v), k) for k, v in CONSTANTS.items()]
+    made.graph.initializer.extend(tensors)
+    return made
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies_read_rows_that_a_run_says(name: str, tmp_path: Path) -> None:
+    ort = need_module("onnxruntime")
+    model, out = graph(name), tmp_path / "out"
+    aot.compile(model, out, name="net", target="x86-64", dims={"N": (1, 6)})
+    target = load_target("x86-64")
+    tools = find_tools(target.packages, target.compiler)
+    configure(out, tools, None, out / "bundle", [f"-DCMAKE_C_FLAGS={SANITIZE}"])
+    build(out, "net-trace")
+    rng = np.random.default_rng(3)
+    feeds = [[rng.normal(size=(n, 3)).astype(np.float32), np.ones(3, "f4")] for n in (6, 1, 3, 2)]
+    session = ort.InferenceSession(model.SerializeToString())
+    for (x, s0), results in zip(feeds, stream(open_out(out), feeds, tmp_path), strict=True):
+        for ours, theirs in zip(results, session.run(None, {"x": x, "s0": s0}), strict=True):
+            assert ours.shape == theirs.shape
+            np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("loop", "says"),
+    [
+        (
+            """s = Loop (n, , x) <body = b (int64 i, bool g, float[N, 3] a)
+                => (bool g2, float[N, 3] a2) { g2 = Identity(g) a2 = Relu(a) }>""",
+            'computes "s" takes a tensor whose shape is known at run time only',
+        ),
+        (
+            """yes = Constant<value = bool {1}>()
+            s = Loop (n, yes) <body = b (int64 i, bool g) => (bool g2, float[N, 3] o) {
+                g2 = Identity(g) o = Relu(x) }>""",
+            'computes "s" gives a tensor whose shape is known at run time only',
+        ),
+    ],
+)
+def test_what_steps_give_has_one_shape(loop: str, says: str) -> None:
+    made = parser.parse_model(HEAD.format(outputs="(float[p, q, r] s)", loop=loop))
+    made.graph.initializer.append(numpy_helper.from_array(np.asarray(np.int64(0)), "zero"))
+    with pytest.raises(UnsupportedError, match=says):
+        compile_model(made, Options(name="net", dims={"N": (1, 6)}))
