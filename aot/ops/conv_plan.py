@@ -302,9 +302,24 @@ class MatMulShape:
     scale: float = 1.0
 
 
+GEMM_RUN = 256
+"""AOT_GEMM_RUN: products that are summed up before they are added to a total."""
+
+
 def plan_matmul(s: MatMulShape, v: int) -> KernelCall:
-    """Product of two activations (the call has no weights and no bias)."""
+    """Product of two activations (the call has no weights and no bias).
+
+    Columns are packed in blocks of k: at most as many floats as b has where a group of vectors is
+    full, a run where most of it would be padding.
+    """
     p, o = TILES[v][-1]
+    group = o
+    while group > max(1, ceil_div(s.n, v)):
+        group //= 2
+    width = group * v
+    block = 4 * GEMM_RUN if s.n >= o * v else GEMM_RUN
     fields: Fields = {name: getattr(s, name) for name in MatMulShape.__slots__}
     none = np.zeros(0, np.float32)
-    return KernelCall("aot_matmul_f32", none, none, fields, {"P": p, "O": o}, 4 * s.k * o * v)
+    scratch = 4 * min(s.k, block) * width
+    fields["k_block"] = block
+    return KernelCall("aot_matmul_f32", none, none, fields, {"P": p, "O": o}, scratch)

@@ -4,8 +4,9 @@
  * Up to three batch axes of sizes `batch`, each with a stride per operand (0 broadcasts), outermost
  * first. a: element (i, t) at i * a_row + t; b: element (t, c) at t * b_row + c * b_col (so either
  * operand may be a transposed view, and y may be written transposed); y: (i, c) at i * y_row + c.
- * All strides in floats. Columns of b are packed, O vectors at a time, into scratch: k * O * V
- * floats.
+ * All strides in floats. Columns of b are packed into scratch, a group of vectors (O, or fewer
+ * where n has fewer) and k_block of their elements at a time: min(k, k_block) * group * V floats.
+ * k_block: a multiple of AOT_GEMM_RUN, so that sums are the same whatever it is.
  */
 #ifndef AOT_MATMUL_F32_H
 #define AOT_MATMUL_F32_H
@@ -18,6 +19,7 @@ typedef struct {
     int64_t a_batch[3], b_batch[3], y_batch[3];
     int64_t a_row, b_row, b_col, y_row;
     float scale;
+    int32_t k_block;
 } aot_matmul_f32_params;
 
 /* Panel [k][width] of columns of b, times `scale`, zero past the `cols` that exist. */
@@ -49,10 +51,9 @@ AOT_INLINE void aot_matmul_f32_one(float *y, const float *a, const float *b, flo
     const int32_t vecs = (p->n + AOT_VLEN - 1) / AOT_VLEN;
     aot_gemm_f32_group_args g;
     aot_tile_f32_job j;
-    int32_t i, o;
+    int32_t i, o, t;
     aot_gemm_f32_job(&j, p->k, AOT_ACT_NONE, 0.0F, 0.0F);
     (void)memset(&g, 0, sizeof g);
-    j.x = a;
     j.w = panel;
     j.bias = zeros;
     g.x_row = (ptrdiff_t)p->a_row;
@@ -60,12 +61,23 @@ AOT_INLINE void aot_matmul_f32_one(float *y, const float *a, const float *b, flo
     g.m = p->m;
     for (i = 0; i < vecs; i += o) {
         const int32_t left = p->n - i * AOT_VLEN;
+        const float *column = b + (ptrdiff_t)i * AOT_VLEN * (ptrdiff_t)p->b_col;
         o = aot_tile_f32_group(i, vecs, O);
         g.cols = left < o * AOT_VLEN ? left : o * AOT_VLEN;
         g.y = y + i * AOT_VLEN;
-        aot_matmul_f32_pack(panel, b + (ptrdiff_t)i * AOT_VLEN * (ptrdiff_t)p->b_col, p->k, g.cols,
-                            o * AOT_VLEN, (ptrdiff_t)p->b_row, (ptrdiff_t)p->b_col, p->scale);
-        aot_gemm_f32_group(&j, &g, NULL, o, P, O, 0);
+        g.r = NULL;
+        t = 0;
+        do { /* at least once: without products sums are zero */
+            const int32_t k = p->k - t < p->k_block ? p->k - t : p->k_block;
+            aot_matmul_f32_pack(panel, column + t * (ptrdiff_t)p->b_row, k, g.cols, o * AOT_VLEN,
+                                (ptrdiff_t)p->b_row, (ptrdiff_t)p->b_col, p->scale);
+            j.kc = k;
+            j.kblk = k;
+            j.x = a + t;
+            aot_gemm_f32_group(&j, &g, NULL, o, P, O, 0);
+            g.r = g.y; /* y holds the sums of the blocks before */
+            t += k;
+        } while (t < p->k);
     }
 }
 
