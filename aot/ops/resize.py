@@ -47,7 +47,8 @@ resize = op("Resize", "x roi? scales? sizes?", **ATTRIBUTES)
 class AxisPlan:
     """One resized axis: extents, the factor between them, and the region to crop (0..1).
 
-    `given`: the model says the factor, not the size.
+    `given`: the model says the factor, not the size. `ratio`: else, of which two extents `scale` is
+    the quotient (source, result).
     """
 
     axis: int
@@ -57,6 +58,7 @@ class AxisPlan:
     start: float = 0.0
     end: float = 1.0
     given: bool = False
+    ratio: tuple[int, int] = (1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +88,40 @@ def plans(m: Match | Spec) -> list[AxisPlan]:
     axes = [a % m.x.rank for a in m.axes or range(m.x.rank)]
     scales = _values(m.scales)
     sizes = _values(m.sizes)
+    ratios = [(1, 1)] * len(axes)
     if sizes:
-        scales = [s / m.x.shape[a] for s, a in zip(sizes, axes, strict=True)]
+        ratios = [(m.x.shape[a], int(s)) for s, a in zip(sizes, axes, strict=True)]
         policy = m.keep_aspect_ratio_policy
         if policy != "stretch":
-            same = min(scales) if policy == "not_larger" else max(scales)
-            scales = [same] * len(scales)
+            decides = min if policy == "not_larger" else max
+            ratios = [decides(ratios, key=lambda r: r[1] / r[0])] * len(axes)
+        scales = [result / source for source, result in ratios]
     roi = _values(m.roi) or [0.0] * len(axes) + [1.0] * len(axes)
     cropped = m.coordinate_transformation_mode == "tf_crop_and_resize"
     found = []
     for i, axis in enumerate(axes):
         start, end = (roi[i], roi[i + len(axes)]) if cropped else (0.0, 1.0)
-        plan = AxisPlan(axis, m.x.shape[axis], m.y.shape[axis], scales[i], start, end, not sizes)
+        extents = m.x.shape[axis], m.y.shape[axis]
+        plan = AxisPlan(axis, *extents, scales[i], start, end, not sizes, ratios[i])
         if plan.source != plan.result or plan.scale != 1 or (start, end) != (0.0, 1.0):
             found.append(plan)
     return found
 
 
 def positions(p: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
-    """Where each output lies on the input's axis (float64)."""
+    """Where each output lies on the input's axis (float64).
+
+    Between two sizes the product is exact before the one division: what lies at an element, or half
+    way between two, does so to the last bit.
+    """
     i = np.arange(p.result, dtype=np.float64)
     if transform == "align_corners":
+        if p.result == 1:
+            return i * 0.0
         # As onnx's tests have it: the last position of the size before it is rounded down.
-        last = p.scale * p.source - 1 if p.given else p.result - 1
-        return i * ((p.source - 1) / last) if p.result > 1 else i * 0.0
-    if transform == "asymmetric":
-        return i / p.scale
-    if transform == "tf_half_pixel_for_nn":
-        return (i + 0.5) / p.scale
+        if p.given:
+            return i * ((p.source - 1) / (p.scale * p.source - 1))
+        return i * (p.source - 1) / (p.result - 1)
     if transform == "tf_crop_and_resize":
         last = p.source - 1
         if p.result == 1:
@@ -121,15 +129,69 @@ def positions(p: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
         return p.start * last + i * (p.end - p.start) * last / (p.result - 1)
     if transform == "pytorch_half_pixel" and p.result == 1:
         return i * 0.0
-    x = (i + 0.5) / p.scale - 0.5
+    x = i if transform == "asymmetric" else i + 0.5
+    source, result = (1, p.scale) if p.given else p.ratio
+    x = x * source / result
+    if transform in ("asymmetric", "tf_half_pixel_for_nn"):
+        return x
+    x = x - 0.5
     if transform == "half_pixel_symmetric":
-        x = x + p.source / 2 * (1 - p.result / (p.scale * p.source))
+        x = x + p.source / 2 * (1 - p.result * source / (result * p.source))
+    return x
+
+
+def rounded_positions(p: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
+    """`positions` as onnxruntime has them, rounded to float32 at every step.
+
+    Factors like 0.6 are not what they say: 3 / 0.6 is 5 in float32 and a little less in float64,
+    which would be another element.
+    """
+    i, scale = np.arange(p.result, dtype=np.float32), np.float32(p.scale)
+    source, result = np.float32(p.source), np.float32(p.result)
+    one, half = np.float32(1), np.float32(0.5)
+    if scale == 1:
+        return i
+    if transform == "asymmetric":
+        return np.asarray(i / scale)
+    if transform == "tf_half_pixel_for_nn":
+        return np.asarray((i + half) / scale)
+    if transform == "align_corners":
+        return np.asarray(i * (source - one) / (result - one)) if p.result > 1 else i * 0
+    if transform == "tf_crop_and_resize":
+        start, end, last = np.float32(p.start), np.float32(p.end), source - one
+        if p.result == 1:
+            return np.full(1, 0.5 * float(start + end) * float(last)).astype(np.float32)
+        return np.asarray(start * last + (i * (end - start) * last) / (result - one))
+    if transform == "half_pixel_symmetric":
+        offset = source * half * (one - result / (scale * source))
+        wide = (i.astype(np.float64) + 0.5) / float(scale)
+        return np.asarray((float(offset) + wide - 0.5).astype(np.float32))
+    if transform == "pytorch_half_pixel" and p.result == 1:
+        return i * 0
+    return np.asarray((i + half) / scale - half)
+
+
+#: Transforms by whose float32 positions the nearest element is chosen where the factor is given,
+#: and how near to the middle between two such a position is in the middle (as in onnxruntime).
+ROUNDED = ("asymmetric", "half_pixel", "half_pixel_symmetric", "tf_half_pixel_for_nn")
+MIDDLE = 1e-6
+
+
+def _deciding(p: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
+    """The positions whose nearest elements are meant (float64)."""
+    rounded = transform in ROUNDED or (transform == "pytorch_half_pixel" and p.result > 1)
+    if not p.given or not rounded:
+        return positions(p, transform)
+    x = rounded_positions(p, transform).astype(np.float64)
+    middle = np.floor(x) + 0.5
+    if rounding.startswith("round"):
+        x = np.where(np.abs(x - middle) < MIDDLE, middle, x)
     return x
 
 
 def nearest(p: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
     """The input index of each output (int32), -1 outside the cropped region."""
-    x = positions(p, transform)
+    x = _deciding(p, transform, rounding)
     if rounding == "floor":
         near = np.floor(x)
     elif rounding == "ceil":

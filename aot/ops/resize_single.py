@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.resize import AxisPlan, Spec, nearest, positions
+from aot.ops.resize import AxisPlan, Spec, nearest, positions, rounded_positions
 
 Array = np.ndarray[Any, Any]
 F = np.float32
@@ -22,34 +22,9 @@ NEAR = 1e-3
 def single_positions(p: AxisPlan, transform: str) -> Array:
     """`positions` in float32."""
     exact = positions(p, transform)
-    found = _rounded(p, transform)
+    found = rounded_positions(p, transform)
     agree = np.abs(found - exact).max(initial=0.0) < NEAR
     return found if agree else np.asarray(exact.astype(np.float32))
-
-
-def _rounded(p: AxisPlan, transform: str) -> Array:
-    i, scale = np.arange(p.result, dtype=np.float32), F(p.scale)
-    source, result, half = F(p.source), F(p.result), F(0.5)
-    if scale == 1:
-        return i
-    if transform == "asymmetric":
-        return np.asarray(i / scale)
-    if transform == "tf_half_pixel_for_nn":
-        return np.asarray((i + half) / scale)
-    if transform == "align_corners":
-        return np.asarray(i * (source - F(1)) / (result - F(1))) if p.result > 1 else i * F(0)
-    if transform == "tf_crop_and_resize":
-        start, end, last = F(p.start), F(p.end), source - F(1)
-        if p.result == 1:
-            return np.full(1, 0.5 * float(start + end) * float(last)).astype(np.float32)
-        return np.asarray(start * last + (i * (end - start) * last) / (result - F(1)))
-    if transform == "half_pixel_symmetric":
-        offset = source / F(2) * (F(1) - result / (scale * source))
-        wide = (i.astype(np.float64) + 0.5) / float(scale)
-        return np.asarray((float(offset) + wide - 0.5).astype(np.float32))
-    if transform == "pytorch_half_pixel" and p.result == 1:
-        return i * F(0)
-    return np.asarray((i + half) / scale - half)
 
 
 def single_weights(s: Spec, p: AxisPlan) -> tuple[Array, Array]:
