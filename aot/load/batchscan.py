@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
 from aot.load.check import all_graphs
+from aot.load.older import LATER, say_later
 
 if TYPE_CHECKING:
     import onnx
@@ -19,36 +20,18 @@ if TYPE_CHECKING:
 DIRECTIONS = "directions"
 
 
-LATER = "aot.later"
-"""The domain of the Scans until the model has its opset: onnx's converter would drop an axis."""
+def spell_batch_scans(model: onnx.ModelProto) -> None:
+    """Rewrite every Scan of `model`, all of which are of opset 8.
 
-
-def spell_batch_scans(model: onnx.ModelProto) -> bool:
-    """Rewrite every Scan of `model`, all of which are of opset 8; whether there are any.
-
-    They have the domain `LATER`, until `name_scans` is called.
+    They have the domain `LATER`: onnx's converter would drop an axis.
     UnsupportedError for sequences that have lengths of their own.
     """
-    from onnx import helper
-
     nodes = [n for g in all_graphs(model.graph) for n in g.node]
     scans = [n for n in nodes if n.op_type == "Scan" and not n.domain]
     for node in reversed(scans):  # what is within others first
         _spell(node)
     if scans:
-        model.opset_import.append(helper.make_opsetid(LATER, 1))
-    return bool(scans)
-
-
-def name_scans(model: onnx.ModelProto) -> None:
-    """Give the Scans their own domain back."""
-    for graph in all_graphs(model.graph):
-        for node in graph.node:
-            if node.domain == LATER:
-                node.domain = ""
-    kept = [o for o in model.opset_import if o.domain != LATER]
-    del model.opset_import[:]
-    model.opset_import.extend(kept)
+        say_later(model)
 
 
 def _spell(node: onnx.NodeProto) -> None:

@@ -3,26 +3,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 from typing import TYPE_CHECKING
 
-from aot.apart import Died, apart, first_refused, infer_shapes, reason_of
+from aot.apart import Died, apart, first_refused, reason_of
 from aot.errors import ModelError
-from aot.load.batchscan import name_scans, spell_batch_scans
-from aot.load.check import all_graphs, node_title
+from aot.load.batchscan import spell_batch_scans
+from aot.load.check import node_title
+from aot.load.older import (
+    every_node,
+    flatten_hardmax,
+    has,
+    keep_old_resize,
+    line_up,
+    name_later,
+    refuse_training,
+    spell_normalizations,
+    type_masks,
+)
 
 if TYPE_CHECKING:
     import onnx
 
 MIN_IR_VERSION = 8
-# Up to opset 10 Resize and Upsample sample at x * (in / out), rounded down.
-RESIZE_CHANGE = 10
-OLD_RESIZE = {"coordinate_transformation_mode": b"asymmetric", "nearest_mode": b"floor"}
-
-# Before opset 7 the slopes of PRelu belong to axis 1, since then to the last one.
-SLOPES_CHANGE = 7
-# Up to opset 8 Scan has a batch axis.
+# The opsets since when operators mean something else than before (`older`): Resize samples as it
+# is told, Hardmax works along one axis, shapes are broadcast from their last axes on, Scan has no
+# batch axis, BatchNormalization is always spatial, the mask of Dropout is bool.
+RESIZE_CHANGE = 11
+HARDMAX_CHANGE = 13
+BROADCAST_CHANGE = 7
 SCAN_CHANGE = 9
+SPATIAL_CHANGE = 9
+MASK_CHANGE = 10
+
+NO_ADAPTER = re.compile(r"No Adapter.* [Ff]or (\w+)")
 
 
 def canonical_opset() -> int:
@@ -55,16 +69,30 @@ def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
         _set_opset(model, target)
         return model
     metadata = _node_metadata(model)
-    if version <= RESIZE_CHANGE and _has_old_resize(model):
-        model = _convert(model, RESIZE_CHANGE + 1) if version < RESIZE_CHANGE + 1 else model
-        _keep_old_resize(model)
-    if version < SLOPES_CHANGE:
-        _spread_slopes(model)
-    scans = version < SCAN_CHANGE and spell_batch_scans(model)
-    model = _convert(model, target)
-    if scans:
-        name_scans(model)
+    model = _convert(_keep_meanings(model, version), target)
+    name_later(model)
     _restore_metadata(model, metadata)
+    return model
+
+
+def _keep_meanings(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    """The model in its own opset or a later one, without what onnx's converter gets wrong."""
+    if version < BROADCAST_CHANGE:
+        refuse_training(model)
+        line_up(model)
+    if version < SPATIAL_CHANGE:
+        spell_normalizations(model, version)
+    if version < MASK_CHANGE:
+        type_masks(model)
+    if version < SCAN_CHANGE:
+        spell_batch_scans(model)
+    if version < RESIZE_CHANGE and has(model, "Upsample", "Resize"):
+        model = _convert(model, RESIZE_CHANGE)
+        keep_old_resize(model)
+    if version < HARDMAX_CHANGE and has(model, "Hardmax"):
+        if standard_opset(model) < HARDMAX_CHANGE - 1:
+            model = _convert(model, HARDMAX_CHANGE - 1)
+        flatten_hardmax(model)
     return model
 
 
@@ -73,7 +101,7 @@ def _means_the_same(model: onnx.ModelProto, version: int, target: int) -> bool:
     from onnx.defs import SchemaError, get_schema
 
     try:
-        for op_type in {n.op_type for n in _every_node(model) if n.domain in ("", "ai.onnx")}:
+        for op_type in {n.op_type for n in every_node(model) if n.domain in ("", "ai.onnx")}:
             old, new = (get_schema(op_type, v).since_version for v in (version, target))
             if old != new:
                 return False
@@ -97,11 +125,19 @@ def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
     except Died as e:
         raise undone(model, f"onnx's conversion from opset {version} to {target} {e}") from None
     except (RuntimeError, ValueError) as e:
-        text = " ".join(str(e).split())[:400]
-        what = f"the model cannot be brought from opset {version} to {target}: {text}"
+        what = f"the model cannot be brought from opset {version} to {target}: {_said(e)}"
         raise ModelError(what, hint="export the model with a newer opset") from None
     _forget_old_shapes(converted)
     return converted
+
+
+def _said(error: Exception) -> str:
+    """What onnx's converter refuses, without where in its source."""
+    text = " ".join(str(error).split())
+    missing = NO_ADAPTER.search(text)
+    if missing:
+        return f"onnx's converter has no rule for {missing[1]} of that age"
+    return text.partition(" failed: ")[2][:400] or text[:400]
 
 
 def undone(model: onnx.ModelProto, what: str) -> ModelError:
@@ -129,56 +165,9 @@ def _forget_old_shapes(model: onnx.ModelProto) -> None:
             value.type.tensor_type.ClearField("shape")
 
 
-def _spread_slopes(model: onnx.ModelProto) -> None:
-    """Give the slopes of every PRelu axes of extent 1 behind the channels.
-
-    Before: y = PRelu(x, s[C])      After: y = PRelu(x, Unsqueeze(s, axes=[1, 2 … rank(x) - 2]))
-    """
-    from onnx import helper
-
-    if not any(n.op_type == "PRelu" for n in _every_node(model)):
-        return
-    try:
-        typed = infer_shapes(model).graph
-    except RuntimeError:  # the conversion says why
-        return
-    every = [v for g in all_graphs(typed) for v in (*g.input, *g.value_info, *g.output)]
-    ranks = {v.name: len(v.type.tensor_type.shape.dim) for v in every}
-    ranks.update((t.name, len(t.dims)) for g in all_graphs(typed) for t in g.initializer)
-    for graph in list(all_graphs(model.graph)):
-        for index in reversed(range(len(graph.node))):
-            node = graph.node[index]
-            rank, slopes = ranks.get(node.input[0], 0) if node.input else 0, node.input[1:2]
-            if node.op_type == "PRelu" and rank > 2 and ranks.get(slopes[0]) == 1:
-                node.input[1] = f"{node.output[0]}_slopes"
-                spread = list(range(1, rank - 1))
-                made = helper.make_node("Unsqueeze", slopes, [node.input[1]], axes=spread)
-                graph.node.insert(index, made)
-
-
-def _every_node(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
-    """The nodes of the graph and of all within."""
-    return (n for g in all_graphs(model.graph) for n in g.node)
-
-
-def _has_old_resize(model: onnx.ModelProto) -> bool:
-    return any(n.op_type in ("Upsample", "Resize") and not n.domain for n in _every_node(model))
-
-
-def _keep_old_resize(model: onnx.ModelProto) -> None:
-    """Spell out the sampling rule old models had as their only one."""
-    for node in _every_node(model):
-        if node.op_type == "Resize" and not node.domain:
-            kept = [a for a in node.attribute if a.name not in OLD_RESIZE]
-            del node.attribute[:]
-            node.attribute.extend(kept)
-            for name, value in OLD_RESIZE.items():
-                node.attribute.add(name=name, type=3, s=value)
-
-
 def _node_metadata(model: onnx.ModelProto) -> dict[str, list[tuple[str, str]]]:
     found = {}
-    for node in _every_node(model):
+    for node in every_node(model):
         if node.metadata_props and node.output:
             found[node.output[0]] = [(p.key, p.value) for p in node.metadata_props]
     return found
@@ -188,7 +177,7 @@ def _restore_metadata(model: onnx.ModelProto, found: dict[str, list[tuple[str, s
     """The converter drops what users wrote about nodes."""
     if not found:
         return
-    for node in _every_node(model):
+    for node in every_node(model):
         if node.output and not node.metadata_props:
             for key, value in found.get(node.output[0], ()):
                 node.metadata_props.add(key=key, value=value)
