@@ -19,18 +19,20 @@ from aot.vendor.backend import Pattern
 Array = np.ndarray[Any, Any]
 
 # In the order of AOT_RNN_* of runtime_c/kernels/aot_rnn_f32.h: defaults of alpha and beta, None
-# where the function has no such parameter.
+# where the function has no such parameter, NaN where it has one without a default: ONNX names none,
+# or another (ThresholdedRelu: 1) than onnxruntime, which takes 0.
 ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
     "sigmoid": (None, None),
     "tanh": (None, None),
     "relu": (None, None),
     "hardsigmoid": (0.2, 0.5),
     "leakyrelu": (0.01, None),
-    "affine": (1.0, 0.0),
-    "scaledtanh": (1.0, 1.0),
+    "affine": (math.nan, math.nan),
+    "scaledtanh": (math.nan, math.nan),
     "softsign": (None, None),
     "elu": (1.0, None),
-    "thresholdedrelu": (1.0, None),
+    "thresholdedrelu": (math.nan, None),
+    "softplus": (None, None),
 }
 CHUNK = 16384  # elements of gates computed from the inputs at once
 
@@ -105,6 +107,9 @@ def _supported(m: Match, default: Sequence[str]) -> Iterator[tuple[bool, str]]:
     names = [f[0] for f in functions(m, default)]
     strange = sorted(set(names) - set(ACTIVATIONS))
     yield not strange, f"activation {', '.join(strange)}"
+    for name, *parameters in functions(m, default):
+        said = not any(map(math.isnan, parameters))
+        yield said, f"activation {name} without its alpha and beta (runtimes differ in defaults)"
     want = len(default) * m.r.shape[0]
     yield len(names) == want, f"{len(names)} activations (needs {want})"
 

@@ -23,6 +23,7 @@
 #define AOT_RNN_SOFTSIGN 7
 #define AOT_RNN_ELU 8
 #define AOT_RNN_THRESHOLDED_RELU 9
+#define AOT_RNN_SOFTPLUS 10
 
 /* One direction of a recurrent layer. Strides in elements. Hp is `hidden` rounded up to AOT_VLEN;
    a row of gates holds every gate in Hp elements and is `row` elements long, a multiple of
@@ -68,6 +69,8 @@ AOT_INLINE aot_vf aot_rnn_act(aot_vf v, int32_t act, float alpha, float beta) {
         return v / (aot_vabs(v) + 1.0F);
     case AOT_RNN_ELU:
         return aot_vselect(aot_vlt(v, zero), aot_vexpm1(v) * alpha, v);
+    case AOT_RNN_SOFTPLUS:
+        return aot_vsoftplus(v);
     default:
         return aot_vselect(aot_vlt(aot_vset1(alpha), v), v, zero);
     }

@@ -45,6 +45,9 @@ def forms() -> list[tuple[str, dict[str, Any], bool]]:
     found.append(("LSTM", scaled, False))
     above = {"activations": ["ThresholdedRelu"], "activation_alpha": [0.2]}
     found.append(("RNN", above, False))
+    found.append(("RNN", {"activations": ["Softplus"]}, False))
+    found.append(("LSTM", {"activations": ["Sigmoid", "Softplus", "Softsign"]}, True))
+    found.append(("GRU", {"activations": ["Softplus", "Tanh"]}, False))
     found.append(("LSTM", {"input_forget": 1}, False))
     both = {"direction": "bidirectional", "activations": ["Relu", "Tanh"]}
     found.append(("RNN", both, True))
