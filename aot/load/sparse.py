@@ -18,17 +18,19 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 MOST = 1 << 24
 """Elements of a sparse constant at most: the file does not grow with them, memory does."""
-INT64 = 7
+INT64, STRING = 7, 8
 
 
-def dense(sparse: onnx.SparseTensorProto) -> onnx.TensorProto:
+def dense(sparse: onnx.SparseTensorProto, name: str = "") -> onnx.TensorProto:
     """The constant with its zeros; ModelError unless places and values agree with its shape."""
     from onnx import numpy_helper
 
-    name, shape = sparse.values.name, tuple(sparse.dims)
+    name, shape = name or sparse.values.name, tuple(sparse.dims)
     where = f'sparse constant "{name}" of shape {list(shape)[:8]}'
     if is_external(sparse.values) or is_external(sparse.indices):
         raise UnsupportedError("external data of a sparse constant", where)
+    if sparse.values.data_type == STRING:
+        raise UnsupportedError("a sparse constant of strings", where)
     if any(d < 0 for d in shape):
         raise ModelError(f"a sparse constant has the negative dimension {min(shape)}", where)
     if prod(shape) > MOST:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from aot.load.check import tensors
+from aot.load.check import STANDARD_DOMAINS, all_graphs, subgraphs, tensors
 from aot.load.external import is_external, locate, read
 from aot.load.pin import user_inputs
 from aot.load.sparse import dense
@@ -63,16 +63,45 @@ def split(model: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto,
             graph.initializer[-1].name = node.output[0]
         else:
             graph.node.append(node)
+    _spell_sparse(light)
     for tensor in tensors(light):
         if is_external(tensor):
             _internalise(tensor, folder)
     return light, weights
 
 
+def _spell_sparse(light: onnx.ModelProto) -> None:
+    """Give sparse constants within bodies and functions their zeros."""
+    inner = [g for n in light.graph.node for b in subgraphs(n) for g in all_graphs(b)]
+    for function in light.functions:
+        inner += [g for n in function.node for b in subgraphs(n) for g in all_graphs(b)]
+    for graph in inner:
+        graph.initializer.extend(dense(s) for s in graph.sparse_initializer)
+        del graph.sparse_initializer[:]
+    for nodes in (*(g.node for g in inner), *(f.node for f in light.functions)):
+        for node in nodes:
+            sparse = _sparse_value(node)
+            if sparse is not None:
+                value = dense(sparse)
+                del node.attribute[:]
+                node.attribute.add(name="value", type=4).t.CopyFrom(value)
+
+
+def _sparse_value(node: onnx.NodeProto) -> onnx.SparseTensorProto | None:
+    """The tensor of a Constant node that holds a sparse one."""
+    if node.op_type != "Constant" or node.domain not in STANDARD_DOMAINS:
+        return None
+    values = [a.sparse_tensor for a in node.attribute if a.name == "sparse_value"]
+    return values[0] if len(values) == len(node.attribute) == 1 else None
+
+
 def _constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
     """The tensor of a Constant node that holds one."""
     if node.op_type != "Constant" or node.domain or len(node.attribute) != 1:
         return None
+    sparse = _sparse_value(node)
+    if sparse is not None and len(node.output) == 1:
+        return dense(sparse, node.output[0])
     value = node.attribute[0]
     return value.t if value.name == "value" and len(node.output) == 1 else None
 
