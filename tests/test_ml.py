@@ -15,6 +15,7 @@ from onnx import TensorProto as T
 from onnx import helper
 
 import aot
+from aot.errors import UnsupportedError
 
 RNG = np.random.default_rng(11)
 X = RNG.standard_normal((7, 5)).astype(np.float32)
@@ -122,3 +123,43 @@ def test_against_onnxruntime(index: int, tmp_path: Path) -> None:
     for a, b in zip(ours if isinstance(ours, tuple) else (ours,), want, strict=True):
         assert a.dtype == b.dtype and a.shape == b.shape
         np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+LINEAR: dict[str, Any] = {"coefficients": [1.0, 2.0, -1.0, 0.5], "intercepts": [0.1, 0.0]}
+SUPPORT: dict[str, Any] = {
+    "classlabels_ints": [0, 1],
+    "vectors_per_class": [1, 1],
+    "support_vectors": [0.0, 1.0, 1.0, 0.0],
+    "coefficients": [1.0, -1.0],
+    "rho": [0.1],
+}
+REFUSED = [
+    ("LinearRegressor", {**LINEAR, "targets": 2, "post_transform": "PROBIT"}, "PROBIT"),
+    ("LinearRegressor", {**LINEAR, "targets": 2, "post_transform": "SOFTMAX_ZERO"}, "SOFTMAX_ZERO"),
+    (
+        "LinearClassifier",
+        {**LINEAR, "classlabels_ints": [1, 2], "post_transform": "PROBIT"},
+        "post_transform PROBIT (needs NONE, LOGISTIC or SOFTMAX)",
+    ),
+    ("LinearClassifier", {**LINEAR, "classlabels_strings": ["a", "b"]}, "not supported on strings"),
+    ("LinearClassifier", {**LINEAR, "classlabels_ints": [1, 2], "multi_class": 1}, "multi_class 1"),
+    ("SVMClassifier", {**SUPPORT, "prob_a": [1.0], "prob_b": [0.0]}, "probabilities (prob_a)"),
+    ("SVMClassifier", {**SUPPORT, "post_transform": "SOFTMAX"}, "post_transform SOFTMAX of 2"),
+    ("OneHotEncoder", {"cats_int64s": [1, 2], "zeros": 0}, "zeros 0"),
+]
+
+
+@pytest.mark.parametrize(("op", "attrs", "reason"), REFUSED)
+def test_refused_by_name(op: str, attrs: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    """The reason stood nowhere: "no backend has this operator"."""
+    outs = ["l", "y"] if op.endswith("Classifier") else ["y"]
+    node = helper.make_node(op, ["x"], outs, domain="ai.onnx.ml", **attrs)
+    label = T.STRING if "classlabels_strings" in attrs else T.INT64
+    ends = [helper.make_tensor_value_info(o, T.FLOAT if o == "y" else label, None) for o in outs]
+    x = helper.make_tensor_value_info("x", T.FLOAT, [2, 2])
+    imports = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 21)]
+    graph = helper.make_graph([node], "g", [x], ends)
+    model = helper.make_model(graph, opset_imports=imports, ir_version=8)
+    with pytest.raises(UnsupportedError) as caught:
+        aot.compile(model, tmp_path, name="n")
+    assert reason in str(caught.value)

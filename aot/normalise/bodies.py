@@ -17,7 +17,7 @@ import numpy as np
 from aot.errors import ModelError
 from aot.normalise.body import DOUBLE, FLOAT, INT32, Body
 from aot.normalise.spectral import dft, stft
-from aot.shapes.nodes import array, attribute, shape_of, title
+from aot.shapes.nodes import WHY_KEY, array, attribute, shape_of, title
 from aot.shapes.operands import without_ones
 
 if TYPE_CHECKING:
@@ -245,6 +245,8 @@ def own_body(node: ir.Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | N
     body = Body(node)
     try:
         if write is None or not write(body):
+            if body.why:
+                node.meta[WHY_KEY] = body.why
             return None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
         what = f"its inputs and attributes fit no rule ({type(e).__name__}: {e})"

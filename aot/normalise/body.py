@@ -22,6 +22,12 @@ class Body:
     def __init__(self, node: ir.Node) -> None:
         self.node = node
         self.nodes: list[onnx.NodeProto] = []
+        self.why = ""
+
+    def refuse(self, why: str) -> bool:
+        """False: there is no body, and `why` is what to say if no backend takes the node."""
+        self.why = why
+        return False
 
     def has(self, index: int) -> bool:
         """Whether the call has input `index`."""

@@ -18,6 +18,7 @@ from aot.normalise.body import Body
 from aot.shapes.nodes import attribute
 
 FLOAT, INT64 = 1, 7
+STRINGS = "labels that are strings (needs integers)"
 
 
 def _floats(b: Body, name: str) -> np.ndarray[Any, Any]:
@@ -137,7 +138,7 @@ def _matches(b: Body, x: str, keys: np.ndarray[Any, Any]) -> str:
 def _label_encoder(b: Body) -> bool:
     keys, values = _table(b, "keys"), _table(b, "values")
     if keys is None or values is None or keys.size == 0:
-        return False
+        return b.refuse("keys or values that are none, or of another type than numbers")
     hits = _matches(b, "i0", keys)
     place = b.add("ArgMax", hits, axis=-1, keepdims=0)
     found = b.add("Cast", b.add("ReduceMax", hits, b.ints(-1), keepdims=0), to=9)
@@ -148,8 +149,10 @@ def _label_encoder(b: Body) -> bool:
 
 def _one_hot_encoder(b: Body) -> bool:
     kinds = attribute(b.node, "cats_int64s", None)
-    if not kinds or not attribute(b.node, "zeros", 1):
-        return False
+    if not kinds:
+        return b.refuse("categories that are strings")
+    if not attribute(b.node, "zeros", 1):
+        return b.refuse("zeros 0: an unknown category is an error")
     x = "i0" if _kind(b) == INT64 else b.add("Cast", "i0", to=INT64)
     b.add("Cast", _matches(b, x, np.array(kinds, np.int64)), to=FLOAT, out="o0")
     return True
@@ -164,7 +167,9 @@ def transformed(b: Body, scores: str, out: str) -> bool:
         b.add("Sigmoid", scores, out=out)
     else:
         b.add("Identity", scores, out=out)
-    return kind in ("SOFTMAX", "LOGISTIC", "NONE")
+    if kind in ("SOFTMAX", "LOGISTIC", "NONE"):
+        return True
+    return b.refuse(f"post_transform {kind} (needs NONE, LOGISTIC or SOFTMAX)")
 
 
 def _linear(b: Body, targets: int) -> str:
@@ -181,12 +186,15 @@ def _linear_regressor(b: Body) -> bool:
 
 def _linear_classifier(b: Body) -> bool:
     labels = attribute(b.node, "classlabels_ints", None)
-    if not labels or attribute(b.node, "multi_class", 0):
-        return False
+    if not labels:
+        return b.refuse(STRINGS)
+    if attribute(b.node, "multi_class", 0):
+        return b.refuse("multi_class 1 (needs 0)")
     shift = _floats(b, "intercepts")
     rows = int(shift.size) or len(labels)
     if rows != len(labels):
-        return False  # one row for two classes: runtimes differ in what the other score is
+        # One row for two classes: runtimes differ in what the other score is.
+        return b.refuse(f"{rows} rows of coefficients for {len(labels)} classes")
     scores = _linear(b, rows)
     best = b.add("ArgMax", scores, axis=-1, keepdims=0)
     b.add("Gather", b.data(np.array(labels, np.int64)), best, out="o0")
@@ -196,14 +204,14 @@ def _linear_classifier(b: Body) -> bool:
 def _svm_regressor(b: Body) -> bool:
     """A sum over support vectors, or a linear function without them."""
     if int(attribute(b.node, "one_class", 0)):
-        return False
+        return b.refuse("one_class 1 (runtimes differ)")
     count = int(attribute(b.node, "n_supports", 0))
     weights, rho = _floats(b, "coefficients"), _floats(b, "rho")
     x = _rows(b, _wide(b))
     if count:
         x = _kernel(b, x, _floats(b, "support_vectors").reshape(count, -1))
     elif attribute(b.node, "kernel_type", "LINEAR") != "LINEAR":
-        return False
+        return b.refuse(f"kernel_type {attribute(b.node, 'kernel_type')} without support vectors")
     y = b.add("MatMul", x, b.data(weights.reshape(-1, 1)))
     return transformed(b, b.add("Add", y, b.data(rho[:1])), "o0")
 
@@ -235,10 +243,14 @@ def _svm_classifier(b: Body) -> bool:
     counts = [int(v) for v in attribute(b.node, "vectors_per_class", None) or ()]
     classes = len(counts)
     kind = attribute(b.node, "post_transform", "NONE")
-    if not labels or classes < 2 or len(labels) != classes or _floats(b, "prob_a").size:
-        return False
+    if not labels:
+        return b.refuse(STRINGS)
+    if classes < 2 or len(labels) != classes:
+        return b.refuse(f"{len(labels)} labels for support vectors of {classes} classes")
+    if _floats(b, "prob_a").size:
+        return b.refuse("probabilities (prob_a)")
     if kind not in ("NONE", "LOGISTIC", *(("SOFTMAX",) if classes > 2 else ())):
-        return False
+        return b.refuse(f"post_transform {kind} of {classes} classes")
     pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
     given = _floats(b, "coefficients").reshape(classes - 1, sum(counts))
     starts = np.cumsum([0, *counts])
@@ -267,7 +279,7 @@ def _tree_classifier(b: Body) -> bool:
     """Scores of a regressor; one score for two classes is read as onnxruntime does."""
     labels = attribute(b.node, "classlabels_int64s", None)
     if not labels:
-        return False
+        return b.refuse(STRINGS)
     attrs = {n: a.value for n, a in b.node.attributes.items() if n.startswith("nodes_")}
     for name in ("treeids", "nodeids", "ids", "weights", "weights_as_tensor"):
         given = attribute(b.node, f"class_{name}", None)
@@ -285,7 +297,7 @@ def _tree_classifier(b: Body) -> bool:
         attrs["target_ids"] = [0] * len(attrs["target_ids"])
         attrs = {k: v for k, v in attrs.items() if not k.startswith("base_")}
     if one and len(attribute(b.node, "base_values", None) or ()) > 0:
-        return False
+        return b.refuse("base_values of one score for two classes (runtimes differ)")
     targets = 1 if one else len(labels)
     scores = b.add("TreeEnsembleRegressor", "i0", domain="ai.onnx.ml", n_targets=targets, **attrs)
     names = b.data(np.array(labels, np.int64))
@@ -300,7 +312,7 @@ def _two_classes(b: Body, score: str, names: str, positive: bool) -> bool:
     """Labels and scores of one score: a probability if no weight is negative, else a margin."""
     kind = attribute(b.node, "post_transform", "NONE")
     if kind not in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
-        return False
+        return b.refuse(f"post_transform {kind}")
     border = b.constant(FLOAT, (), [0.5 if positive else 0.0])
     over = b.add("Reshape", b.add("Greater", score, border), b.ints(-1))
     b.add("Gather", names, b.add("Cast", over, to=INT64), out="o0")

@@ -24,6 +24,7 @@ from aot.partition.pattern import OpPat, Var
 from aot.partition.priced import Layouts, Pricing, cheapest
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.partition.unfit import unfit
+from aot.shapes.nodes import WHY_KEY
 from aot.vendor.backend import Backend, Pattern
 
 if TYPE_CHECKING:
@@ -306,7 +307,8 @@ def _unsupported(
     asked = mark.backend or backends[-1].name
     own = [r for r in refusals if r.node == ref.name and r.backend == asked]
     # The pattern of the single operator says most; longer patterns come earlier in the list.
-    why = own[-1].reason if own else "no backend has this operator"
+    said = str(node.meta.get(WHY_KEY, ""))
+    why = own[-1].reason if own else said or "no backend has this operator"
     op = node.op_type if not node.domain else f"{node.domain}.{node.op_type}"
     if mark.backend:
         where = f' (region "{mark.region}")' if mark.region else ""
@@ -317,5 +319,5 @@ def _unsupported(
         )
     return UnsupportedError(
         f"node {ref.onnx_name} ({op}): {why}",
-        hint="" if own else "`aotc ops` lists the operators of this version",
+        hint="" if own or said else "`aotc ops` lists the operators of this version",
     )
