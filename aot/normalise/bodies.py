@@ -62,7 +62,9 @@ def _dropout(b: Body) -> bool:
     training = array(b.node.inputs[2]) if b.has(2) else None
     kept = ratio is not None and not ratio.any()
     if b.has(2) and not kept and (training is None or training.any()):
-        return training is not None and _dropped(b)
+        if training is None:
+            return b.refuse("training_mode is computed at run time (needs a constant)")
+        return _dropped(b)
     b.add("Identity", "i0", out="o0")
     if len(b.node.outputs) > 1 and b.node.outputs[1].name:
         from onnx import helper
@@ -137,7 +139,7 @@ def _batch_norm(b: Body) -> bool:
     scale, bias, mean, var = (b.add("Reshape", f"i{k}", dims) for k in (1, 2, 3, 4))
     x_type = b.node.inputs[0].dtype if b.node.inputs[0] is not None else None
     if x_type is None or any(v is None or v.dtype != x_type for v in b.node.inputs):
-        return False
+        return b.refuse("statistics at run time of another type than x")
 
     def number(value: float) -> str:
         return b.constant(int(x_type), (), [value])

@@ -38,13 +38,17 @@ def dft(b: Body) -> bool:
     onesided = bool(attribute(b.node, "onesided", 0))
     shape, rank = b.shape(0), len(b.shape(0))
     axis = number(b, 2, -2)
-    if axis is None or int(x.dtype or 0) not in KINDS:
-        return False
+    if axis is None:
+        return b.refuse("the axis is computed at run time (needs a constant)")
+    if int(x.dtype or 0) not in KINDS:
+        return b.refuse(f"dtype {x.dtype}")
     axis %= rank
     n, parts = shape[axis], shape[-1]
     length = number(b, 1, 2 * (n - 1) if inverse and onesided else n)
-    if not length or length < 1 or n * parts * length * 2 > MOST:
-        return False
+    if length is None:
+        return b.refuse("the length is computed at run time (needs a constant)")
+    if length < 1 or n * parts * length * 2 > MOST:
+        return b.refuse(f"{n} samples to {length} frequencies (a table of at most {MOST} numbers)")
     m = matrix(n, parts, length, inverse, onesided)
     count, width = m.shape[2:]
     others = [i for i in range(rank - 1) if i != axis]
@@ -86,10 +90,12 @@ def stft(b: Body) -> bool:
     step = number(b, 1, 0)
     window = b.shape(2)[0] if b.has(2) else 0
     length = number(b, 3, window)
-    if x is None or not step or not length or int(x.dtype or 0) not in KINDS:
-        return False
+    if not step or not length:
+        return b.refuse("the step or the length of frames is computed at run time, or 0")
+    if x is None or int(x.dtype or 0) not in KINDS:
+        return b.refuse(f"dtype {x.dtype if x is not None else None}")
     if window not in (0, length) or length > b.shape(0)[1]:
-        return False
+        return b.refuse(f"frames of {length}, a window of {window}, {b.shape(0)[1]} samples")
     frames = 1 + (b.shape(0)[1] - length) // step
     index = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
     cut = b.add("Gather", "i0", b.data(index.astype(np.int64)), axis=1)

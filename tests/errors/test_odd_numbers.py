@@ -105,3 +105,27 @@ def test_windows_beyond_the_keys_are_no_windows() -> None:
 )
 def test_integers_fit_their_fields(value: int, kind: str, fits: bool) -> None:
     assert ctext.fits(value, kind) is fits
+
+
+@pytest.mark.parametrize(
+    ("op", "names", "reason"),
+    [
+        ("CumSum", ["x", "n"], "the axis is computed at run time"),
+        ("DFT", ["x", "", "n"], "the axis is computed at run time"),
+        ("Dropout", ["x", "half", "flag"], "training_mode is computed at run time"),
+    ],
+)
+def test_what_a_run_decides_is_named(op: str, names: list[str], reason: str) -> None:
+    """Of DFT and Dropout nothing was said but "no backend has this operator"."""
+    node = helper.make_node(op, names, ["y"])
+    info = helper.make_tensor_value_info
+    ends = [info("x", TensorProto.FLOAT, [2, 6, 1])]
+    ends += [info("n", TensorProto.INT64, [])] if "n" in names else []
+    ends += [info("flag", TensorProto.BOOL, [])] if "flag" in names else []
+    half = numpy_helper.from_array(np.float32(0.5), "half")
+    outs = [info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph([node], "g", ends, outs, [half])
+    opset = [helper.make_opsetid("", 21)]
+    with pytest.raises(AotError) as caught:
+        compile_model(helper.make_model(graph, opset_imports=opset, ir_version=10), Options())
+    assert reason in str(caught.value)
