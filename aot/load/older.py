@@ -256,11 +256,15 @@ def type_masks(model: onnx.ModelProto) -> None:
 
 
 def refuse_training(model: onnx.ModelProto) -> None:
-    """UnsupportedError for what trains: before opset 7 that is what nodes do unless told not to."""
+    """UnsupportedError for what trains before opset 7: is_test 0, and outputs that only that has.
+
+    With one output a node is taken for one of inference: exporters of that time left is_test out.
+    """
     for node in every_node(model):
-        if is_a(node, "BatchNormalization", "Dropout") and not _number(node, "is_test", 0):
-            what = f"{node_title(node)}: is_test 0, its default before opset 7, means training"
-            raise UnsupportedError(what, hint="set is_test to 1, or export with opset 7")
+        trains = is_a(node, "BatchNormalization", "Dropout") and not _number(node, "is_test", 0)
+        if trains and sum(bool(name) for name in node.output) > 1:
+            what = f"{node_title(node)}: is_test 0 with the outputs of training"
+            raise UnsupportedError(what, hint="export the model for inference")
 
 
 def spell_normalizations(model: onnx.ModelProto, version: int) -> None:

@@ -198,10 +198,20 @@ def test_numbers_for_every_element(opset: int, tmp_path: Path) -> None:
     agree(model([node], ["y"], opset, consts), tmp_path, x=X)
 
 
+def test_nodes_of_inference_that_do_not_say_so(tmp_path: Path) -> None:
+    consts = {k: np.full(3, 0.75, np.float32) for k in "sbmv"}
+    nodes = [
+        NODE("Dropout", ["x"], ["d"]),
+        NODE("BatchNormalization", ["d", *"sbmv"], ["y"], epsilon=0.0),
+    ]
+    (got,) = computed(model(nodes, ["y"], 6, consts), tmp_path, x=X)
+    np.testing.assert_allclose(got, (X - 0.75) / np.sqrt(0.75) * 0.75 + 0.75, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("node", "opset", "kind", "part"),
     [
-        (NODE("Dropout", ["x"], ["y"]), 6, UnsupportedError, "means training"),
+        (NODE("Dropout", ["x"], ["y", "k"]), 6, UnsupportedError, "outputs of training"),
         (
             NODE("BatchNormalization", ["x", *"sbmv"], ["y"], is_test=1, spatial=0),
             6,
