@@ -10,9 +10,11 @@ from typing import Any
 import harness
 import numpy as np
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 from test_vmath import runnable
 
+import aot
+from aot.errors import AotError
 from aot.ops.registry import case, f32, load_all
 from needs import need_module
 
@@ -150,3 +152,16 @@ def test_lengths_that_are_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     wild = harness.Job("wild", replace(base.case, inputs=tuple(said)), base.model, want)
     failures = harness.run([wild], 1, False, tmp_path)
     assert not failures, "\n".join(failures)
+
+
+@pytest.mark.parametrize("name", ["Affine", "ScaledTanh", "ThresholdedRelu"])
+def test_numbers_without_a_default_must_be_said(name: str, tmp_path: Path) -> None:
+    attributes = {"activations": [name], "hidden_size": 1}
+    node = helper.make_node("RNN", ["x", "w", "r"], ["y"], **attributes)
+    info = helper.make_tensor_value_info
+    consts = [numpy_helper.from_array(np.ones((1, 1, 1), np.float32), n) for n in "wr"]
+    ends = [info("x", 1, [2, 1, 1])], [info("y", 1, [2, 1, 1, 1])]
+    graph = helper.make_graph([node], "g", *ends, consts)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    with pytest.raises(AotError, match=f"{name.lower()} without its alpha and beta"):
+        aot.compile(model, tmp_path, name="n")
