@@ -372,8 +372,9 @@ def cases() -> Iterator[Case]:
     yield case(
         x, none, two, const=(2,), coordinate_transformation_mode="asymmetric", nearest_mode="floor"
     )
+    clear = _scaled(1, 1, 1.6, 0.55)  # oracles disagree where float32 decides between elements
     for rounding in ROUNDING:
-        yield case(x, none, odd, const=(2,), nearest_mode=rounding)
+        yield case(x, none, clear, const=(2,), nearest_mode=rounding)
     for mode in MODES:
         yield case(
             x, none, odd, const=(2,), mode=mode, coordinate_transformation_mode="align_corners"

@@ -138,6 +138,11 @@ def model(path: Path) -> Path:
     return path
 
 
+def _hear_hangups() -> None:
+    """Under nohup SIGHUP is ignored, by children too, which aotc respects."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
 def test_signals_while_cmake_runs(tmp_path: Path) -> None:
     """SIGTERM and SIGHUP undo as Ctrl-C does, in a new OUT and in an old one."""
     source = model(tmp_path / "net.onnx")
@@ -153,7 +158,9 @@ def test_signals_while_cmake_runs(tmp_path: Path) -> None:
     for number, out in ((signal.SIGTERM, tmp_path / "new" / "out"), (signal.SIGHUP, old)):
         (tmp_path / "started").unlink(missing_ok=True)
         words = [sys.executable, "-m", "aot", str(source), "-o", str(out)]
-        running = subprocess.Popen(words, env=places, stderr=subprocess.PIPE, text=True)
+        running = subprocess.Popen(
+            words, env=places, stderr=subprocess.PIPE, text=True, preexec_fn=_hear_hangups
+        )
         while not (tmp_path / "started").exists() and running.poll() is None:
             time.sleep(0.01)
         running.send_signal(number)
