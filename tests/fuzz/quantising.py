@@ -135,7 +135,6 @@ def _gemm(net: Net) -> None:
         inputs += [net.pick(*fit)] if fit else []
     if net.chance(0.15):
         x = net.add("Transpose", [x], (k, m), perm=[1, 0])
-        net.values.pop()
         inputs[0] = x
         net.add("Gemm", inputs, (m, n), alpha=alpha, beta=beta, transB=trans, transA=1)
     else:
@@ -170,7 +169,7 @@ def _binary(net: Net) -> None:
     x, shape = net.value()
     same = [v for v, s in net.values if s == shape]
     other = net.pick(*same) if net.chance(0.7) else net.floats(*net.pick(shape, shape[-1:], ()))
-    net.add(net.pick("Add", "Add", "Mul", "Sub", "Max"), net.pick([x, other], [other, x]), shape)
+    net.add(net.pick("Add", "Add", "Mul", "Min", "Max"), net.pick([x, other], [other, x]), shape)
 
 
 def _joined(net: Net) -> None:
