@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from aot.load.check import all_graphs, subgraphs
+
 if TYPE_CHECKING:
     import onnx
 
@@ -106,7 +108,7 @@ def _sort(graph: onnx.GraphProto) -> None:
 def _captured(node: onnx.NodeProto) -> set[str]:
     """The names that the bodies of a node read; more than those are its graph's is no harm."""
     found: set[str] = set()
-    for body in _bodies(node):
+    for body in subgraphs(node):
         found.update(n for inner in _all_nodes(body) for n in inner.input if n)
         found.update(v.name for v in body.output)
     return found
@@ -132,18 +134,8 @@ def _number(token: str) -> int:
     return int(found[1])
 
 
-def _bodies(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
-    for attribute in node.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-        yield from attribute.graphs
-
-
 def _all_nodes(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
-    for node in graph.node:
-        yield node
-        for body in _bodies(node):
-            yield from _all_nodes(body)
+    return (node for inner in all_graphs(graph) for node in inner.node)
 
 
 def _rename(graph: onnx.GraphProto, renamed: Callable[[str], str]) -> None:
@@ -157,7 +149,7 @@ def _rename(graph: onnx.GraphProto, renamed: Callable[[str], str]) -> None:
     for node in graph.node:
         node.input[:] = [renamed(n) for n in node.input]
         node.output[:] = [renamed(n) for n in node.output]
-        for body in _bodies(node):
+        for body in subgraphs(node):
             _rename_captured(body, renamed, set())
 
 
@@ -167,7 +159,7 @@ def _rename_captured(body: onnx.GraphProto, renamed: Callable[[str], str], outer
     own |= {name for node in body.node for name in node.output}
     for node in body.node:
         node.input[:] = [n if n in own else renamed(n) for n in node.input]
-        for inner in _bodies(node):
+        for inner in subgraphs(node):
             _rename_captured(inner, renamed, own)
     for value in body.output:
         value.name = value.name if value.name in own else renamed(value.name)
@@ -240,58 +232,36 @@ def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
 
 
 def _plain_gemm(graph: _Graph, node: onnx.NodeProto) -> None:
-    """A Gemm without alpha and beta whose bias, if any, is a constant [N].
+    """Put alpha, beta and a bias that is repeated into constants [N] where there are such.
 
-    Both factors go into constants, or, like a bias of another form, into nodes of their own.
+    What is no plain Gemm afterwards (`_is_plain`) stays float.
     """
-    from onnx import helper
-
-    factor = np.float32(_attribute(node, "alpha", 1.0))
-    share = np.float32(_attribute(node, "beta", 1.0))
+    factor, share = (np.float32(_attribute(node, n, 1.0)) for n in ("alpha", "beta"))
+    weights = graph.array(node.input[1])
+    if share == 0:
+        del node.input[2:]
+    bias = graph.array(node.input[2]) if len(node.input) == 3 else None
+    repeats = bias is None or bias.size != (bias.shape or (1,))[-1]
+    if weights is None or (len(node.input) == 3 and repeats):
+        return
+    if factor != 1:
+        node.input[1] = graph.constant((weights * factor).astype(weights.dtype), node.input[1])
+    if bias is not None:
+        columns = weights.shape[0 if _attribute(node, "transB", 0) else 1]
+        row = np.broadcast_to((bias * share).astype(bias.dtype).reshape(-1), (columns,))
+        node.input[2] = graph.constant(np.ascontiguousarray(row), node.input[2])
     kept = [a for a in node.attribute if a.name not in ("alpha", "beta")]
     del node.attribute[:]
     node.attribute.extend(kept)
-    weights = graph.array(node.input[1])
-    after: list[onnx.NodeProto] = []
-    steps: list[tuple[str, str]] = []
-    if factor != 1 and weights is not None:
-        node.input[1] = graph.constant((weights * factor).astype(weights.dtype), node.input[1])
-    elif factor != 1:
-        steps.append(("Mul", graph.constant(np.array(factor, np.float32), node.output[0])))
-    if len(node.input) == 3 and share == 0:
-        del node.input[2]
-    if len(node.input) == 3:
-        name = node.input[2]
-        bias = graph.array(name)
-        if bias is not None:
-            bias = (bias * share).astype(bias.dtype)
-            is_row = bias.size == (bias.shape or (1,))[-1]
-            if is_row and weights is not None and not steps:
-                columns = weights.shape[0 if _attribute(node, "transB", 0) else 1]
-                row = np.broadcast_to(bias.reshape(-1), (columns,))
-                node.input[2] = graph.constant(np.ascontiguousarray(row), name)
-            else:
-                steps.append(("Add", graph.constant(bias, name)))
-                del node.input[2]
-        else:
-            if share != 1:
-                scaled = _free(f"{name}scaled", graph.names)
-                more = graph.constant(np.array(share, np.float32), name)
-                made = helper.make_node("Mul", [name, more], [scaled], f"{node.name}scaled")
-                after.append(made)
-                name = scaled
-            steps.append(("Add", name))
-            del node.input[2]
-    if steps:
-        result = node.output[0]
-        node.output[0] = _free(f"{result}product", graph.names)
-        for index, (op_type, operand) in enumerate(steps):
-            last = index == len(steps) - 1
-            out = result if last else _free(f"{result}part", graph.names)
-            source = node.output[0] if index == 0 else after[-1].output[0]
-            label = f"{node.name}{op_type}"
-            after.append(helper.make_node(op_type, [source, operand], [out], label))
-        graph.insert(node, *after)
+
+
+def _is_plain(graph: _Graph, node: onnx.NodeProto) -> bool:
+    """Whether a Gemm has no factors, and no bias but of a product with constants."""
+    if any(_attribute(node, name, 1.0) != 1 for name in ("alpha", "beta")):
+        return False
+    bias = graph.array(node.input[2]) if len(node.input) == 3 else None
+    constant = bias is not None and bias.ndim == 1 and node.input[1] in graph.constants
+    return len(node.input) < 3 or constant
 
 
 def _own_constants(graph: _Graph) -> None:
@@ -356,6 +326,8 @@ def _stays_float(graph: _Graph, node: onnx.NodeProto, spelling: str) -> bool:
     if node.op_type == "Pad" and operators:
         value = graph.array(node.input[2]) if len(node.input) > 2 and node.input[2] else np.zeros(1)
         return value is None or bool(np.any(value))
+    if node.op_type == "Gemm":
+        return not _is_plain(graph, node)
     if node.op_type == "Resize":
         return operators and _attribute(node, "mode", b"nearest") != b"nearest"
     if node.op_type == "MatMul":
