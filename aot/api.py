@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -54,17 +55,20 @@ class Bundle:
         """The model as a callable on NumPy arrays or `__dlpack__` objects; builds it if needed."""
         from aot.emulate import is_native
         from aot.loaded import Library
+        from aot.run import open_out
 
-        target = self.manifest.get("target", {})
-        if not is_native(target):
-            name = self.manifest["name"]
-            raise TargetError(
-                f"{name} is built for {target.get('name')}: it cannot be loaded here",
-                hint=f"aotc run {self.out} runs it where it belongs",
-            )
-        if not (self.out / "lib" / f"lib{self.manifest['name']}.so").is_file():
-            self.build()
-        return Library(self.out, self.manifest, keep_alive=self)
+        _refuse_changed(self.out)
+        built = open_out(self.out)  # another compilation may have replaced the bundle
+        with _as_written(self.out):
+            if not is_native(built.target):
+                raise TargetError(
+                    f"{built.name} is built for {built.target.get('name')}: "
+                    "it cannot be loaded here",
+                    hint=f"aotc run {self.out} runs it where it belongs",
+                )
+            if not (self.out / "lib" / f"lib{built.name}.so").is_file():
+                self.build()
+            return Library(self.out, built.manifest, keep_alive=self)
 
 
 def compile(  # the public name, as in the interface
@@ -161,6 +165,29 @@ def changed(out: Path) -> str:
     except (AotError, OSError, TypeError, ValueError):
         return tree.RECORD
     return "" if same else _MANIFEST
+
+
+def _refuse_changed(out: Path) -> None:
+    """AotError if the manifest is not the one that OUT/aotc.json remembers; without one any is."""
+    if (out / tree.RECORD).is_file() and changed(out) == _MANIFEST:
+        raise _foreign(out)
+
+
+@contextlib.contextmanager
+def _as_written(out: Path) -> Iterator[None]:
+    """What goes wrong with a manifest that somebody changed is no fault of the compiler."""
+    try:
+        yield
+    except (AotError, OSError):
+        raise
+    except Exception as error:
+        if not changed(out):
+            raise
+        raise _foreign(out) from error
+
+
+def _foreign(out: Path) -> AotError:
+    return AotError(f"{out / _MANIFEST} is not as aotc wrote it", hint="compile again")
 
 
 def _old_manifest(out: Path) -> Mapping[str, Any]:

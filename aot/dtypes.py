@@ -36,9 +36,14 @@ class DType:
         return self.bits < 8
 
     @property
+    def in_numpy(self) -> bool:
+        """Whether NumPy itself has this type, not only ml_dtypes."""
+        return hasattr(np, self.np_name)
+
+    @property
     def numpy(self) -> np.dtype[Any]:
         """The NumPy dtype (ml_dtypes for the types NumPy lacks)."""
-        if not hasattr(np, self.np_name):
+        if not self.in_numpy:
             import ml_dtypes
 
             found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, self.np_name))
@@ -124,15 +129,20 @@ def pack(codes: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
 
 def unpack(data: np.ndarray[Any, Any], dtype: DType, shape: Any) -> np.ndarray[Any, Any]:
     """Elements (as ml_dtypes has them) of the bytes of a packed tensor."""
-    per = 8 // dtype.bits
-    shifts = np.arange(per, dtype=np.uint8) * np.uint8(dtype.bits)
-    bits = (data.reshape(-1, 1) >> shifts).reshape(-1) & np.uint8((1 << dtype.bits) - 1)
-    count = int(np.prod(shape))
+    bits = unpack_bits(data, dtype, shape)
     if dtype.short.startswith("s"):  # ml_dtypes keeps the sign in the whole byte
         sign = np.uint8(1 << (dtype.bits - 1))
         bits = (bits ^ sign) - sign
-    found: np.ndarray[Any, Any] = bits[:count].astype(np.uint8).view(dtype.numpy)
-    return found.reshape(shape)
+    return bits.view(dtype.numpy)
+
+
+def unpack_bits(data: np.ndarray[Any, Any], dtype: DType, shape: Any) -> np.ndarray[Any, Any]:
+    """The bits of every element of a packed tensor, in a uint8 each whose other bits are zero."""
+    per = 8 // dtype.bits
+    shifts = np.arange(per, dtype=np.uint8) * np.uint8(dtype.bits)
+    bits = (data.reshape(-1, 1) >> shifts).reshape(-1) & np.uint8((1 << dtype.bits) - 1)
+    found: np.ndarray[Any, Any] = bits[: int(np.prod(shape))].astype(np.uint8).reshape(shape)
+    return found
 
 
 def to_bytes(array: np.ndarray[Any, Any], dtype: DType) -> bytes:
@@ -141,8 +151,8 @@ def to_bytes(array: np.ndarray[Any, Any], dtype: DType) -> bytes:
     return data.tobytes()
 
 
-def from_bytes(data: bytes, dtype: DType, shape: Any) -> np.ndarray[Any, Any]:
-    """The array of a tensor's bytes; of types NumPy lacks as ml_dtypes has them."""
+def from_bytes(data: Any, dtype: DType, shape: Any) -> np.ndarray[Any, Any]:
+    """The array of a tensor's bytes (a buffer); of types NumPy lacks as ml_dtypes has them."""
     if dtype.packed:
         return unpack(np.frombuffer(data, np.uint8), dtype, shape)
     return np.frombuffer(data, dtype.numpy).reshape(shape)

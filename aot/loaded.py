@@ -8,19 +8,19 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from aot import dtypes
+from aot.borrow import CPU, DataType, Device, DLTensor, borrowed
 from aot.errors import AotError, BuildError, VerifyError
-from aot.run import Spec, check_dimensions, cropped, specs
+from aot.run import Spec, check_dimensions, conform, cropped, specs
 
 Array = np.ndarray[Any, Any]
 
-_CPU = 1
 #: Bytes given to NAME_context, far above its size; the library checks nothing beyond its own.
 _CONTEXT_BYTES = 64 * 1024
 
@@ -31,28 +31,6 @@ _REFUSED = {
     18: "a vendor's library reported an error",
     19: "a string is too long (--max-string)",
 }
-
-
-class _Device(ctypes.Structure):
-    _fields_ = (("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32))
-
-
-class _DataType(ctypes.Structure):
-    _fields_ = (("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16))
-
-
-class _DLTensor(ctypes.Structure):
-    """DLPack's DLTensor."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("device", _Device),
-        ("ndim", ctypes.c_int32),
-        ("dtype", _DataType),
-        ("shape", ctypes.POINTER(ctypes.c_int64)),
-        ("strides", ctypes.POINTER(ctypes.c_int64)),
-        ("byte_offset", ctypes.c_uint64),
-    )
 
 
 def _arena_bytes(memory: Mapping[str, Any]) -> int:
@@ -96,8 +74,10 @@ class Library:
     """`net(x)` or `net(name=x)` returns the output, or a tuple of them.
 
     Inputs are NumPy arrays or objects with `__dlpack__`; they must be contiguous and of the
-    model's dtype and shape, and are read where they lie. `out` gives arrays to write to, at their
-    bounds; what comes back of those whose shape depends on the data is the part that was written.
+    model's dtype and shape, and are read where they lie. Elements of types that NumPy lacks are
+    raw bits or of ml_dtypes; what shares a byte in the library has one each here, and is copied.
+    `out` gives arrays to write to, at their bounds; what comes back of those whose shape depends
+    on the data is the part that was written.
     Calls are serialised: one context, one arena.
     """
 
@@ -105,6 +85,7 @@ class Library:
         self.name = str(manifest["name"])
         self.inputs = specs(manifest, "inputs")
         self.outputs = specs(manifest, "outputs")
+        _check_sizes((*self.inputs, *self.outputs))
         self._manifest = manifest
         self._states = manifest.get("states", [])
         self._keep_alive = keep_alive
@@ -154,16 +135,16 @@ class Library:
         """Run the model once."""
         given = self._arguments(arrays, named)
         results = self._results(out)
-        inputs = [(_checked(a, s, "input"), s) for a, s in zip(given, self.inputs, strict=True)]
-        outputs = [
-            (_checked(a, s, "output"), s) for a, s in zip(results, self.outputs, strict=True)
-        ]
-        check_dimensions(self._manifest, [a for a, _ in inputs])
+        inputs = [_held(a, s, "input") for a, s in zip(given, self.inputs, strict=True)]
+        outputs = [_held(a, s, "output") for a, s in zip(results, self.outputs, strict=True)]
+        check_dimensions(self._manifest, [held.array for held in inputs])
         with self._lock:
             status = self._run(
                 ctypes.c_void_p(self._context.ctypes.data), _pointers(inputs), _pointers(outputs)
             )
             if status == 0:
+                for held, result in zip(outputs, results, strict=True):
+                    held.write_to(result)
                 results = [self._true(i, r) for i, r in enumerate(results)]
         if status != 0:
             reason = _REFUSED.get(status, "the model's own check failed")
@@ -198,13 +179,29 @@ class Library:
 
     def _results(self, out: Array | tuple[Array, ...] | None) -> list[Array]:
         if out is None:
-            return [np.empty(s.shape, s.array_dtype) for s in self.outputs]
+            return [_array(s) for s in self.outputs]
         results = list(out) if isinstance(out, tuple | list) else [out]
         if len(results) != len(self.outputs):
             raise AotError(f"{self.name} has {len(self.outputs)} outputs, got {len(results)}")
         if not all(isinstance(r, np.ndarray) and r.flags.writeable for r in results):
             raise AotError("out= takes writable NumPy arrays")
         return results
+
+
+def _check_sizes(tensors: Sequence[Spec]) -> None:
+    """ValueError, TypeError or KeyError for a tensor that is none: the manifest was changed."""
+    for spec in tensors:
+        if not all(type(n) is int and n >= 0 for n in spec.shape):
+            raise ValueError(f"{spec.name} has the shape {spec.shape}")
+        np.broadcast_to(np.zeros((), spec.array_dtype), spec.shape)  # more than NumPy can count
+
+
+def _array(spec: Spec) -> Array:
+    """A new array for an output."""
+    try:
+        return np.empty(spec.shape, spec.array_dtype)
+    except MemoryError:
+        raise AotError(f"output {spec.name!r}: no memory for {spec.text()}") from None
 
 
 def aligned(nbytes: int, alignment: int) -> Array:
@@ -215,32 +212,40 @@ def aligned(nbytes: int, alignment: int) -> Array:
     return raw[skip : skip + nbytes]
 
 
-def _checked(value: Any, spec: Spec, what: str) -> Array:
-    """`value` as an array that shares its memory; AotError if it is not what the model takes."""
-    if isinstance(value, np.ndarray):
-        array = value
-    elif hasattr(value, "__dlpack__"):
-        array = np.from_dlpack(value)
-    else:
-        raise AotError(f"{what} {spec.name!r} is a {type(value).__name__}, not an array")
-    true = what == "input" and spec.fits(array.shape)
-    if array.dtype != spec.array_dtype or not (true or array.shape == spec.shape):
-        needs = spec.text() if what == "input" else f"{spec.dtype}{list(spec.shape)}"
-        found = f"{array.dtype}{list(array.shape)}"
-        raise AotError(f"{what} {spec.name!r}: {found} (needs {needs})")
+class _Held:
+    """One array of a call and the memory that the library reads or writes for it: its own; where
+    several elements share a byte, their packed bytes."""
+
+    def __init__(self, array: Array, spec: Spec) -> None:
+        self.array = array
+        self._kind = dtypes.from_name(spec.dtype)
+        self._memory = dtypes.pack(array, self._kind) if self._kind.packed else array
+
+    def tensor(self) -> DLTensor:
+        """DLPack's view of the memory, which this object keeps."""
+        shape = (ctypes.c_int64 * self.array.ndim)(*self.array.shape)
+        kind = DataType(self._kind.dl_code, self._kind.bits, 1)
+        place = self._memory.ctypes.data
+        return DLTensor(place, Device(CPU, 0), self.array.ndim, kind, shape, None, 0)
+
+    def write_to(self, result: Array) -> None:
+        """Give the user's array `result` what the library wrote elsewhere."""
+        if self._kind.packed:
+            read = dtypes.unpack_bits if result.dtype == np.uint8 else dtypes.unpack
+            result[...] = read(self._memory, self._kind, result.shape)
+
+
+def _held(value: Any, spec: Spec, what: str) -> _Held:
+    """`value` for the library, not copied; AotError if it is not what the model takes."""
+    array = conform(
+        borrowed(value, f"{what} {spec.name!r}"), spec, what=what, bound=what == "output"
+    )
     if not array.flags.c_contiguous:
         raise AotError(f"{what} {spec.name!r} is not contiguous", hint="numpy.ascontiguousarray(x)")
-    return array
+    return _Held(array, spec)
 
 
-def _tensor(array: Array, spec: Spec) -> _DLTensor:
-    dtype = dtypes.from_name(spec.dtype)
-    shape = (ctypes.c_int64 * len(spec.shape))(*array.shape)
-    kind = _DataType(dtype.dl_code, dtype.bits, 1)
-    return _DLTensor(array.ctypes.data, _Device(_CPU, 0), len(spec.shape), kind, shape, None, 0)
-
-
-def _pointers(tensors: list[tuple[Array, Spec]]) -> Any:
-    kept = [_tensor(a, s) for a, s in tensors]
+def _pointers(tensors: list[_Held]) -> Any:
+    kept = [t.tensor() for t in tensors]
     pointers = [ctypes.pointer(t) for t in kept]
-    return (ctypes.POINTER(_DLTensor) * max(1, len(kept)))(*pointers)
+    return (ctypes.POINTER(DLTensor) * max(1, len(kept)))(*pointers)

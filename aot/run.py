@@ -63,7 +63,7 @@ class Spec:
     def array_dtype(self) -> np.dtype[Any]:
         """The NumPy dtype of its arrays; types NumPy lacks are raw bits, a byte each at least."""
         known = dtypes.from_name(self.dtype)
-        if hasattr(np, known.np_name):
+        if known.in_numpy:
             return known.numpy
         return np.dtype("uint16" if known.bits == 16 else "uint8")
 
@@ -299,8 +299,7 @@ def read_raw(path: Path, spec: Spec, step: int = 0, steps: int = 1) -> Array:
     data = data[step * spec.nbytes : (step + 1) * spec.nbytes]
     known = dtypes.from_name(spec.dtype)
     if known.packed:
-        codes = dtypes.unpack(np.frombuffer(data, np.uint8), known, spec.shape).view(np.uint8)
-        return codes & np.uint8((1 << known.bits) - 1)
+        return dtypes.unpack_bits(np.frombuffer(data, np.uint8), known, spec.shape)
     return np.frombuffer(data, spec.array_dtype).reshape(spec.shape)
 
 
@@ -309,23 +308,36 @@ def _held(path: Path, read: int) -> str:
     return str(path.stat().st_size) if path.is_file() else f"{read} or more"
 
 
-def conform(array: Array, spec: Spec, where: str, what: str = "input") -> Array:
-    """`array` as `what` `spec` takes it; AotError names the difference. Nothing is converted."""
+def conform(
+    array: Array, spec: Spec, where: str = "", what: str = "input", bound: bool = False
+) -> Array:
+    """`array` as `what` `spec` takes it; AotError names the difference. Nothing is converted.
+
+    Elements of a type that NumPy lacks may be of ml_dtypes, raw bits, or void as NumPy's files
+    have them. With `bound` a shape below the bounds does not fit.
+    """
     wanted = spec.array_dtype
-    if (
-        array.dtype != wanted
-        and array.dtype.itemsize == wanted.itemsize
-        and array.dtype.kind == "V"
-    ):
+    known = dtypes.from_name(spec.dtype)
+    given = array.dtype
+    nameless = given.type is np.void and given.itemsize == wanted.itemsize
+    if given != wanted and (given.name == known.np_name or (nameless and not known.in_numpy)):
         array = array.view(wanted)
-    if array.dtype != wanted and array.dtype.name == dtypes.from_name(spec.dtype).np_name:
-        array = array.view(wanted)
-    if array.dtype != wanted or not spec.fits(array.shape):
-        raise AotError(
-            f"{what} {spec.name!r}: {array.dtype}{list(array.shape)} (needs {spec.text()})",
-            where,
-        )
+    fits = array.shape == spec.shape if bound else spec.fits(array.shape)
+    if array.dtype != wanted or not fits:
+        needs = f"{spec.dtype}{list(spec.shape)}" if bound else spec.text()
+        found = f"{array.dtype}{list(array.shape)}"
+        raise AotError(f"{what} {spec.name!r}: {found} (needs {needs}{_spelling(spec)})", where)
     return array
+
+
+def _spelling(spec: Spec) -> str:
+    """How an array holds the elements of a type that NumPy lacks, after its name."""
+    known = dtypes.from_name(spec.dtype)
+    if spec.texts:
+        return ", rows of UTF-8 that zeros fill up"
+    if known.in_numpy:
+        return ""
+    return f", as raw bits in {spec.array_dtype} or as ml_dtypes.{known.np_name}"
 
 
 def read_inputs(built: Built, sources: Sequence[str]) -> list[Array]:
