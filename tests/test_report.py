@@ -92,13 +92,13 @@ def test_pictures_are_well_formed_and_inside_their_frames(tmp_path: Path) -> Non
     assert len(pictures) == 2
     for picture in pictures:
         root = ET.fromstring(picture)
-        width, height = float(root.get("width", 0)), float(root.get("height", 0))
+        left, top, width, height = (float(v) for v in root.attrib["viewBox"].split())
         boxes = root.findall("rect")
         assert boxes
         for box in boxes:
-            x, y = float(box.get("x", 0)), float(box.get("y", 0))
-            assert x >= 0 and x + float(box.get("width", 0)) <= width + 0.2
-            assert y >= -0.2 and y + float(box.get("height", 0)) <= height + 1.2
+            x, y = float(box.get("x", left)), float(box.get("y", top))
+            assert x >= left and x + float(box.get("width", 0)) <= left + width + 0.2
+            assert y >= top and y + float(box.get("height", 0)) <= top + height + 1.2
 
 
 def test_a_value_that_skips_a_box_is_a_curve(tmp_path: Path) -> None:

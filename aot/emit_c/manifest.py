@@ -11,6 +11,7 @@ from aot.emit_c import interface
 from aot.emit_c.constants import place_constants
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
+from aot.memory.stretches import stretches
 from aot.program import WAITS, Call, Program, Role, Tensor
 from aot.stack import declare
 from aot.twin import Twin, portable_bytes
@@ -165,6 +166,17 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "constants_bytes": constants.nbytes,
         "alignment": plan.alignment,
         "memories": [{"name": "arena", "bytes": plan.arena_bytes}],
+        "buffers": [
+            {
+                "tensor": s.root,
+                "scratch": program.tensors[s.root].role is Role.SCRATCH,
+                "offset": s.offset,
+                "nbytes": s.nbytes,
+                "first": s.first,
+                "last": s.last,
+            }
+            for s in stretches(program, plan)
+        ],
     }
 
 
