@@ -21,6 +21,7 @@ from aot.target import Target, load_target
 from aot.version import __version__
 
 if TYPE_CHECKING:
+    from aot.load import Opened
     from aot.loaded import Library
     from aot.pipeline import Compiled
 
@@ -116,6 +117,7 @@ def compile_to(
     """
     from aot.budget import check_budgets
     from aot.emit_c.write import write_bundle
+    from aot.load import open_model
     from aot.npz import replace_file
     from aot.pipeline import compile_model
 
@@ -130,13 +132,14 @@ def compile_to(
         if stage == options.dump_after:
             sys.stdout.write(text())
 
-    compiled = compile_model(source, options, progress, watch)
+    opened = open_model(source)
+    compiled = compile_model(opened, options, progress, watch)
     check_budgets(compiled, options)
     progress("write")
     with change:
         old = _old_manifest(out)
         write_bundle(compiled.files, out)
-        kept = {**record_of(source, options), "manifest": file_digest(out / _MANIFEST)}
+        kept = {**record_of(opened, options), "manifest": file_digest(out / _MANIFEST)}
         record = json.dumps(kept, indent=1, sort_keys=True) + "\n"
         replace_file(out / tree.RECORD, record.encode())  # not through a link
         if tools is not None:
@@ -200,13 +203,13 @@ def _toolchain(out: Path, target: Target) -> Path | None:
     return None if target.native() else out / "bundle" / "cmake" / "toolchain.cmake"
 
 
-def record_of(source: Any, options: Options) -> dict[str, Any]:
-    """What OUT/aotc.json remembers: the model's path and digest, and the options."""
-    path = source.resolve() if isinstance(source, Path) else None
+def record_of(opened: Opened, options: Options) -> dict[str, Any]:
+    """What OUT/aotc.json remembers: the model's path, the digest of the bytes that were compiled
+    (the file may be another one since), and the options."""
     return {
         "aotc": __version__,
-        "model": None if path is None else str(path),
-        "sha256": None if path is None else file_digest(path),
+        "model": None if opened.path is None else str(opened.path.resolve()),
+        "sha256": opened.sha256,
         "options": _plain(_fields(options)),
     }
 

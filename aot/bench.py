@@ -151,7 +151,7 @@ def _instructions(ticks: Sequence[str], hz: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class NodeCost:
-    """What one call takes: nanoseconds on hosts, instructions on boards."""
+    """What one call takes: nanoseconds of CPU time on hosts, instructions on boards."""
 
     call: int
     title: str
@@ -172,7 +172,7 @@ def bench_nodes(built: Built, repeat: int = 0) -> tuple[NodeCost, ...]:
         amounts: Sequence[float] = _instructions(measured["calls"], hz)
     else:
         found = profiled(built, repeat or 20, _arrays(built))
-        amounts = [float(c["wall_median_ns"]) for c in found["calls"]]
+        amounts = [float(c["cpu_median_ns"]) for c in found["calls"]]
     calls = built.manifest["nodes"]
     return tuple(
         NodeCost(i, _title(c), c["kernel"], n)
@@ -191,7 +191,7 @@ def _title(call: dict[str, Any]) -> str:
 def nodes_text(nodes: Sequence[NodeCost], board: bool) -> str:
     """A line per call, the dearest first, with its share."""
     total = sum(n.amount for n in nodes) or 1.0
-    unit = "instructions" if board else "us"
+    unit = "instructions" if board else "us CPU"
     lines = [f"{unit:>14}  share  kernel, nodes"]
     for n in sorted(nodes, key=lambda n: -n.amount):
         amount = f"{n.amount:.0f}" if board else f"{n.amount / 1e3:.1f}"

@@ -13,8 +13,14 @@ from aot.shapes.nodes import CONTROL, DYNAMIC
 if TYPE_CHECKING:
     from aot.partition.select import Partition, Selected
 
-    #: Nanoseconds that a match takes.
-    Estimate = Callable[[Selected], float]
+    #: Nanoseconds that a match takes, and whether they were measured.
+    Estimate = Callable[[Selected], tuple[float, bool]]
+
+#: Below lines with estimates.
+_MODEL = (
+    "estimated times: multiply-accumulates and bytes of the node, at speeds that are the same for "
+    "every backend that states none; aotc tune measures, --partition cost --tune FILE uses that"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +28,9 @@ class Line:
     """One node: its ONNX name, operator, who takes it (with which others), and refusals.
 
     `body` says in which body of control flow it is ("" for the graph itself); `estimate` is what
-    the match that ends with the node takes in nanoseconds, None for its other nodes; `costs` are
-    those of all backends that could have taken it, where these were compared.
+    the match that ends with the node takes in nanoseconds, None for its other nodes, and `timed`
+    whether that was measured; `costs` are those of all backends that could have taken it, where
+    these were compared, `measured` whether they all were.
     """
 
     node: str
@@ -36,6 +43,7 @@ class Line:
     measured: bool = False
     body: str = ""
     estimate: float | None = None
+    timed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,7 @@ class Explanation:
                 "with": n.root,
                 "refusals": list(n.refusals),
                 **({"body": n.body} if n.body else {}),
-                **({} if n.estimate is None else {"estimate_ns": n.estimate}),
+                **_time(n),
                 **({"costs_ns": dict(n.costs), "measured": n.measured} if n.costs else {}),
             }
             for n in self.lines
@@ -73,7 +81,8 @@ class Explanation:
                 body = n.body
             joined = f" (in {n.root})" if n.root != n.node else ""
             taken = "no backend" if n.backend == "none" else f"{n.backend}.{n.pattern}{joined}"
-            time = "" if n.estimate is None else f", {n.estimate / 1e3:.3g} us"
+            how = "measured" if n.timed else "estimated"
+            time = "" if n.estimate is None else f", {n.estimate / 1e3:.3g} us {how}"
             out.append(one_line(f"{n.node} ({n.op_type}): {taken}{time}"))
             out += [one_line(f"  {r}") for r in n.refusals]
             if len(n.costs) > 1:
@@ -82,7 +91,16 @@ class Explanation:
             counts[n.backend] = counts.get(n.backend, 0) + 1
         total = ", ".join(f"{k} {v}" for k, v in sorted(counts.items()))
         rest = [self.total] if self.total else []
+        if any(n.estimate is not None and not n.timed for n in self.lines):
+            rest.append(_MODEL)
         return "\n".join([*out, f"{len(self.lines)} nodes: {total}", *rest])
+
+
+def _time(line: Line) -> dict[str, Any]:
+    """What a match takes, for --json."""
+    if line.estimate is None:
+        return {}
+    return {"estimate_ns": line.estimate, "estimate_measured": line.timed}
 
 
 def explain(
@@ -90,7 +108,7 @@ def explain(
 ) -> Explanation:
     """The explanation of `partition`; portable C's own refusals only if `verbose`.
 
-    `estimate` gives the nanoseconds of a match (`aot.pipeline.estimates`). The nodes of bodies
+    `estimate` gives what a match takes (`aot.pipeline.estimates`). The nodes of bodies
     follow those of the graph around them.
     """
     own = _lines(partition, "", verbose, estimate)
@@ -109,7 +127,7 @@ def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | 
     lines = []
     prices = {p.nodes[0]: p for p in partition.pricing.prices}
     for s in partition.items:
-        known = estimate(s) if estimate and s.backend != "none" else None
+        known, timed = estimate(s) if estimate and s.backend != "none" else (None, False)
         for node in reversed(s.match.nodes):
             price = prices.get(node.name)  # with the first node of what is given away as a whole
             reasons = refused.get(node.name, refused.get(node.onnx_name, []))
@@ -125,6 +143,7 @@ def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | 
                     bool(price and price.measured),
                     body,
                     known if node.name == s.name else None,
+                    timed and node.name == s.name,
                 )
             )
     for inner in partition.bodies:

@@ -7,6 +7,7 @@ import io
 import os
 import secrets
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -24,6 +25,9 @@ def read_npz(path: Path) -> dict[str, Array]:
     with _reading(path), np.load(path, allow_pickle=False) as file:
         if not hasattr(file, "files"):
             raise AotError(f"{path} holds one array, not an .npz", hint="X=file.npy names it")
+        twice = [key for key, count in Counter(file.files).items() if count > 1]
+        if twice:
+            raise AotError(f"{path} holds the key {one_line(twice[0][:200])!r} twice")
         found = {key: file[key] for key in file.files}
     for key, value in found.items():
         if not isinstance(value, np.ndarray):

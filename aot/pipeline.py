@@ -117,16 +117,16 @@ def partition_model(
     return other if better else (model, partition)
 
 
-def estimates(options: Options) -> Callable[[Selected], float]:
-    """Nanoseconds of a match, measured if `--tune` has it."""
+def estimates(options: Options) -> Callable[[Selected], tuple[float, bool]]:
+    """Nanoseconds of a match, and whether they are measured: `--tune` has it."""
     from aot.vendor.find import backends_for, find_backend
 
     costs = _costs(options)
     known = {b.name: b for b in backends_for(options.backends, options=options)}
 
-    def of(s: Selected) -> float:
+    def of(s: Selected) -> tuple[float, bool]:
         backend = known.get(s.backend) or known.setdefault(s.backend, find_backend(s.backend))
-        return costs.of(backend, s.pattern, s.match)[0]
+        return costs.of(backend, s.pattern, s.match)
 
     return of
 
@@ -139,7 +139,7 @@ def _backends(source: Path | Any, options: Options) -> tuple[list[Backend], list
     from aot.target import load_target
     from aot.vendor.find import backends_for, check_target, plain_names
 
-    opened = Opened(*read_proto(source))
+    opened = source if isinstance(source, Opened) else Opened(*read_proto(source))
     asked = [*asked_backends(options.keep, options.regions), *marked_backends(opened.proto)]
     named = plain_names(options.backends)
     marked_only = [n for n in plain_names(asked) if n not in named]
@@ -210,7 +210,7 @@ def compile_model(
     progress: Progress = _silent,
     watch: Watch = _unwatched,
 ) -> Compiled:
-    """Compile a model (path, bytes, ModelProto or onnx_ir.Model) to the files of a bundle.
+    """Compile a model (path, bytes, ModelProto, onnx_ir.Model, Opened) to the files of a bundle.
 
     Nothing is written. Raises AotError with what, where and a hint.
     """
@@ -220,6 +220,7 @@ def compile_model(
     from aot.emit_c import bundle_name, emit_c
     from aot.emit_c.manifest import manifest_of
     from aot.emit_c.selftest import vector_bytes
+    from aot.load import Opened
     from aot.lower import lower
     from aot.memory.check import check_plan
     from aot.memory.plan import plan_memory
@@ -231,7 +232,7 @@ def compile_model(
     from aot.twin import make_twins
 
     target = budgeted(load_target(options.target), options)
-    name = bundle_name(options.name, source)
+    name = bundle_name(options.name, source.path if isinstance(source, Opened) else source)
     model, partition = partition_model(source, options, progress, watch)
     best: tuple[Target, Program, Plan] | None = None
     for chip in _widths(target, options):

@@ -20,6 +20,8 @@ Ranges = tuple[tuple[int, int], ...]
 
 LAST = 0x10FFFF
 MOST_STATES, MOST_REPEATS = 4000, 1000
+#: Brackets within brackets; a reader that recurses has a limit of its own, far above it.
+MOST_NESTED = 100
 DIGITS: Ranges = ((48, 57),)
 WORDS: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
 SPACES: Ranges = ((9, 10), (12, 13), (32, 32))
@@ -79,6 +81,7 @@ class _Reader:
 
     def __init__(self, text: str) -> None:
         self.text, self.at = text, 0
+        self.depth = 0
 
     def fail(self, why: str) -> UnsupportedError:
         return UnsupportedError(f"the pattern {self.text[:60]!r}: {why} (at {self.at})")
@@ -131,6 +134,8 @@ class _Reader:
         if not closed or not first.isdecimal() or (last and not last.isdecimal()):
             return None  # a brace like any other character
         self.at += len(inner) + 2
+        if max(len(first), len(last)) > len(str(MOST_REPEATS)):  # int() refuses thousands of digits
+            raise self.fail(f"repetition {{{inner[:20]}}}")
         low = int(first)
         high = int(last) if last else -1 if comma else low
         if max(low, high) > MOST_REPEATS or (0 <= high < low):
@@ -140,7 +145,12 @@ class _Reader:
     def atom(self) -> _Node:
         c = self.take()
         if c == "(":
-            return self.group()
+            if self.depth == MOST_NESTED:
+                raise self.fail(f"brackets nest deeper than {MOST_NESTED}")
+            self.depth += 1
+            inner = self.group()
+            self.depth -= 1
+            return inner
         if c == "[":
             return _Node("set", (), self.bracket())
         if c == ".":
@@ -338,12 +348,14 @@ def _reach(net: _Net, states: frozenset[int], behind: int, ahead: int) -> list[i
 
 def compile_regex(pattern: str) -> Automaton:
     """The automaton of a pattern. Raises UnsupportedError, quoting it."""
-    reader = _Reader(pattern)
-    tree = reader.choice()
-    if reader.at < len(pattern):
-        raise reader.fail("a bracket that closes nothing")
-    net = _Net()
-    final = _build(net, tree, net.state())
+    reader, net = _Reader(pattern), _Net()
+    try:
+        tree = reader.choice()
+        if reader.at < len(pattern):
+            raise reader.fail("a bracket that closes nothing")
+        final = _build(net, tree, net.state())
+    except RecursionError:  # repetitions of repetitions
+        raise reader.fail("it nests too deeply") from None
     classes = _byte_classes(net)
     examples = [int(np.argmax(classes == k)) for k in range(int(classes.max()) + 1)]
     # What is behind matters only as: nothing, a word byte, another byte.

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +14,34 @@ from aot.errors import AotError
 
 #: Bytes; a table that somebody wrote is smaller.
 MOST_TOML = 1 << 20
+#: Names in a dotted key. tomllib keeps all beginnings of a key: a hundred kilobytes take gigabytes.
+MOST_NAMES = 32
+#: Strings and comments, which go on to the end of the line or text if nothing closes them.
+_TEXTS = re.compile(
+    r'"""(?:\\.|[^\\])*?(?:"""|\Z)|\'\'\'.*?(?:\'\'\'|\Z)'
+    r'|"(?:\\.|[^"\\\n])*"?|\'[^\'\n]*\'?|#[^\n]*',
+    re.DOTALL,
+)
+_LONG_KEY = re.compile(rf"(?<![\w-])(?:[\w-]++[ \t]*+\.[ \t]*+){{{MOST_NAMES}}}")
 
 
 def read_toml(path: Path, what: str, kind: type[AotError] = AotError) -> dict[str, Any]:
     """The table in a TOML file; `kind` if it cannot be read or holds none."""
-    table: dict[str, Any] = _read(path, what, "TOML", tomllib.loads, kind, MOST_TOML)
+    table: dict[str, Any] = _read(path, what, "TOML", _toml, kind, MOST_TOML)
     return table
+
+
+def _toml(text: str) -> dict[str, Any]:
+    """The table of a TOML text; ValueError if it is none, or a key has too many names."""
+    if _LONG_KEY.search(_TEXTS.sub(_name_or_nothing, text)):
+        raise ValueError(f"a dotted key has more than {MOST_NAMES} names")
+    return tomllib.loads(text)
+
+
+def _name_or_nothing(found: re.Match[str]) -> str:
+    """What stands for a string or comment: a name where it can be a part of a key."""
+    text = found[0]
+    return "x" if text[0] in "\"'" and text[:3] not in ('"""', "'''") else " "
 
 
 def read_json(path: Path, what: str, kind: type[AotError] = AotError) -> Any:

@@ -6,6 +6,7 @@ Nothing heavy is imported here: `--version` and `--help` answer at once.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import os
@@ -13,10 +14,14 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from aot.errors import AotError, InternalError, UsageError, clip
 from aot.lazy import defer_symbolic
 from aot.version import __version__
+
+if TYPE_CHECKING:
+    import argparse
 
 #: Options that may stand before a subcommand.
 _GLOBAL_FLAGS = ("-v", "--verbose", "-q", "--quiet", "--json")
@@ -35,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):  # a name must not fail for want of a character
             stream.reconfigure(errors="backslashreplace")
     try:
-        return _flushed(_dispatch(arguments))
+        return _flushed(_dispatch(arguments, own=argv is None))
     except UsageError as error:
         return _fail(str(error), 2)
     except InternalError as error:
@@ -104,7 +109,7 @@ def _unwritable(error: OSError) -> int:
     return _fail(f"cannot write: {error.strerror}", 1)
 
 
-def _dispatch(arguments: list[str]) -> int:
+def _dispatch(arguments: list[str], own: bool) -> int:
     if not arguments:
         raise UsageError("no model given", hint="aotc MODEL.onnx -o OUT, or aotc --help")
     if arguments == ["--version"]:
@@ -125,11 +130,21 @@ def _dispatch(arguments: list[str]) -> int:
     if name in parser.COMMANDS:
         from aot.cli import commands
 
-        return commands.run_command(name, parser.command_parser(name).parse_args(rest))
+        parsed = parser.command_parser(name).parse_args(rest)
+        with _stdout_for(parsed, own):
+            return commands.run_command(name, parsed)
     parsed = parser.compile_parser().parse_args(arguments)
     from aot.cli import compile as compiling
 
-    return compiling.run(parsed)
+    with _stdout_for(parsed, own):
+        return compiling.run(parsed)
+
+
+def _stdout_for(parsed: argparse.Namespace, own: bool) -> contextlib.AbstractContextManager[None]:
+    """Nobody but us prints where `--json` does."""
+    from aot.cli.output import alone
+
+    return alone(own) if getattr(parsed, "json", False) else contextlib.nullcontext()
 
 
 def _command(arguments: list[str]) -> tuple[str, list[str]]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.cli.compile import Staged, options_of
+from aot.cli.output import emit
 from aot.errors import AotError, UsageError, one_line, printable
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def run_command(name: str, a: argparse.Namespace) -> int:
 
 def _show(a: argparse.Namespace, record: Any, text: str) -> None:
     if a.json:
-        print(json.dumps(record, indent=1))
+        emit(record)
     elif text and not a.quiet:
         print(printable(text))  # symbols and file names, too
 

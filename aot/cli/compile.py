@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import json
 import sys
 import time
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.cli.later import BACKENDS, unavailable
+from aot.cli.output import emit
 from aot.errors import UsageError, one_line
 from aot.options import Options
 from aot.progress import Progress
@@ -38,7 +38,7 @@ def run(a: argparse.Namespace) -> int:
         print(f"aotc: note: {note}", file=sys.stderr)
     summary = summary_of(compiled, out, seconds)
     if a.json:
-        print(json.dumps(summary, indent=1))
+        emit(summary)
     elif not a.quiet and not options.dump_after:
         print(_text(summary, configured=not a.no_configure))
     return 0

@@ -6,6 +6,7 @@ Reading trusts nothing: see `source`, `external` and `check` for what is refused
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,7 +23,7 @@ from aot.load.gradient import spell_gradients
 from aot.load.options import LoadOptions
 from aot.load.outputs import separate_outputs
 from aot.load.pin import OpenAxis, pin, unpinned
-from aot.load.source import read_model
+from aot.load.source import parse, read_model, read_regular
 from aot.load.text import model_text
 from aot.shapes.microsoft import ADOPTED
 
@@ -37,6 +38,7 @@ __all__ = [
     "canonical_opset",
     "load",
     "model_text",
+    "open_model",
     "read_proto",
     "unpinned",
 ]
@@ -47,6 +49,21 @@ class Opened(NamedTuple):
 
     proto: onnx.ModelProto
     folder: Path | None
+    path: Path | None = None
+    sha256: str | None = None
+
+
+def open_model(source: Any) -> Opened:
+    """A model that is read once: also the path of its file and the SHA-256 of its bytes, None for
+    an object that is no file's content."""
+    path = Path(source) if isinstance(source, (str, os.PathLike)) else None
+    data = source if path is None else read_regular(path)
+    if not isinstance(data, bytes):
+        return Opened(*read_proto(source))
+    where, folder = (
+        ("the bytes given", None) if path is None else (str(path), path.resolve().parent)
+    )
+    return Opened(parse(data, where), folder, path, hashlib.sha256(data).hexdigest())
 
 
 def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
@@ -55,7 +72,7 @@ def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
     Raises UsageError for an object of another kind.
     """
     if isinstance(source, Opened):
-        return source
+        return source.proto, source.folder
     if isinstance(source, (str, os.PathLike, bytes)):
         return read_model(source)
     import onnx
