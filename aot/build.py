@@ -9,6 +9,7 @@ killed left set aside is put back by the next one.
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import os
 import re
@@ -17,6 +18,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +36,10 @@ _PARTLY = ".aotc-partly"
 _DONE = ".aotc-done"
 #: What CMake, the makefiles it writes, or a list of its own take for something else.
 _NO_FOLDERS = (";", ":", "|", '"', "\\", "\t", "\n", "\r", "$<", "$(")
+#: A full disk, or a user's share of it; and how programs call it.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
+_FULL = tuple(map(os.strerror, _NO_SPACE))
+_MAKE_ROOM = "free some space, or choose -o on another disk"
 _BUILD_FILES = ("Makefile", "build.ninja", "cmake_install.cmake")
 _CMAKE_STATE = ("CMakeCache.txt", "CMakeFiles", *_BUILD_FILES)
 
@@ -294,7 +300,9 @@ def _remove(path: Path) -> None:
 
 
 def _unwritable(out: Path, error: OSError) -> BuildError:
-    return BuildError(f"cannot write to output folder {out}: {error.strerror or error}")
+    full = error.errno in _NO_SPACE
+    hint = _MAKE_ROOM if full else ""
+    return BuildError(f"cannot write to output folder {out}: {error.strerror or error}", hint=hint)
 
 
 def cache_value(out: Path, key: str) -> str:
@@ -347,7 +355,7 @@ def configure(
         command.append(f"-DCMAKE_TOOLCHAIN_FILE={toolchain.resolve()}")
     elif any((bundle / "cmake").glob("find_*.cmake")):
         command.append(f"-DCMAKE_PREFIX_PATH={sys.prefix}")  # libraries that pip installed
-    _checked(command, "cmake could not configure the bundle")
+    _checked(command, "cmake could not configure the bundle", out)
 
 
 def build(out: Path, target: str = "", jobs: int = 0) -> None:
@@ -362,10 +370,11 @@ def build(out: Path, target: str = "", jobs: int = 0) -> None:
         command += ["--target", target]
     if jobs:
         command += ["--parallel", str(jobs)]
-    _checked(command, f"building {out} failed")
+    _checked(command, f"building {out} failed", out)
 
 
-def _checked(command: list[str], what: str) -> None:
+def _checked(command: list[str], what: str, folder: Path) -> None:
+    """Run `command`, which writes to `folder`; BuildError says why it failed."""
     pipe = subprocess.PIPE
     try:
         # A group of its own: when aotc is ended, nothing may go on writing to OUT.
@@ -382,7 +391,26 @@ def _checked(command: list[str], what: str) -> None:
             os.killpg(started.pid, signal.SIGKILL)
         raise
     if started.returncode != 0:
+        if _disk_is_full(folder, stdout + stderr):
+            full = f"{what}: no space is left on the disk"
+            raise BuildError(full, str(folder), _MAKE_ROOM)
         raise BuildError(what, more=_complaint(stdout, stderr))
+
+
+def _disk_is_full(folder: Path, said: str) -> bool:
+    """Whether what `said` why it failed names a full disk, or `folder` cannot hold 1 MiB more.
+
+    CMake takes a test program that could not be written for a compiler that does not work.
+    """
+    if any(text in said for text in _FULL):
+        return True
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            file.write(bytes(1 << 20))
+            file.flush()
+    except OSError as error:
+        return error.errno in _NO_SPACE
+    return False
 
 
 def _complaint(stdout: str, stderr: str) -> list[str]:

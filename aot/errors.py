@@ -85,6 +85,21 @@ def typed(option: str) -> str:
     return option if shlex.quote(plain) == plain else f"{flag} {shlex.quote(value)}"
 
 
+def near(word: str, known: Iterable[str]) -> str:
+    """The name among `known` that `word` was probably meant to be, "" if none is close."""
+    import difflib
+
+    names = {k.lower(): k for k in known}
+    found = difflib.get_close_matches(word.lower(), names, 1, 0.7)
+    return names[found[0]] if found else ""
+
+
+def meant(word: str, known: Iterable[str], else_: str = "") -> str:
+    """A hint: the name that `word` was probably meant to be, then `else_`."""
+    name = near(word, known)
+    return " ".join(part for part in (name and f"did you mean {name}?", else_) if part)
+
+
 def raise_all(errors: Iterable[AotError]) -> None:
     """Raise the first of `errors`, its text followed by the others'; return when there is none."""
     found = list(errors)

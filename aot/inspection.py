@@ -81,12 +81,15 @@ def _line(v: tuple[str, str, tuple[str, ...] | None]) -> str:
 
 def inspect_model(path: Path, options: Options) -> Inspection:
     """Read `path` (no weights) and say what it needs beyond `options`; ModelError if it is none."""
-    from aot.load.pin import unpinned, user_inputs
+    from aot.load.containers import is_container
+    from aot.load.pin import check_names, unpinned, user_inputs
     from aot.load.source import read_model
     from aot.streaming import state_pairs
 
     model, _ = read_model(path)
     graph = model.graph
+    if not any(is_container(i) for i in graph.input):  # parts of these have names of their own
+        check_names([i for i in user_inputs(graph) if i.type.HasField("tensor_type")], options)
     left = [o for o in unpinned(model) if not _pinned(o.input, o.axis, o.symbol, options)]
     needed = sorted({o.option for o in left}, key=[o.option for o in left].index)
     counts = Counter(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in graph.node)

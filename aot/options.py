@@ -15,7 +15,7 @@ from numbers import Integral
 from types import MappingProxyType, NoneType
 from typing import Any, Literal, get_args
 
-from aot.errors import UnsupportedError, UsageError
+from aot.errors import UnsupportedError, UsageError, meant
 
 Objective = Literal["latency", "ram", "flash", "energy"]
 Accuracy = Literal["strict", "normal", "fast"]
@@ -130,7 +130,8 @@ class Options:
             raise UnsupportedError(what, hint="available: 1")
         if not _WEIGHTS.fullmatch(self.weights):
             known = "embedded, blob, section=NAME (letters, digits, _ and .)"
-            raise UsageError(f"--weights {self.weights}: not one of {known}")
+            hint = meant(self.weights, ("embedded", "blob", "section="))
+            raise UsageError(f"--weights {self.weights}: not one of {known}", hint=hint)
         if self.objective == "energy" and not any(
             b.partition(":")[0] in ENERGY for b in self.backends
         ):
@@ -174,4 +175,5 @@ def _of_type(option: str, value: object, kinds: tuple[type, ...]) -> None:
 
 def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
-        raise UsageError(f"{option} {value}: not one of {', '.join(known)}")
+        what = f"{option} {value}: not one of {', '.join(known)}"
+        raise UsageError(what, hint=meant(str(value), known))

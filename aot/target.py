@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from aot.errors import TargetError
+from aot.errors import TargetError, meant
 from aot.textfile import read_toml
 
 FOLDER = Path(__file__).with_name("targets")
@@ -186,7 +186,9 @@ def load_target(spec: str = "host") -> Target:
     if spec == "host":
         return _named("host", _host_level())
     if spec not in NAMES:
-        raise TargetError(f"unknown target {spec!r}", hint="`aotc targets` lists them")
+        raise TargetError(
+            f"unknown target {spec!r}", hint=meant(spec, NAMES, "`aotc targets` lists them")
+        )
     return _named(spec, spec)
 
 
@@ -348,9 +350,9 @@ def _bytes(value: Any, key: str, where: str) -> int:
 
 
 def parse_bytes(text: str, where: str = "") -> int:
-    """A size with an optional K or M suffix (1024, 1024²) in bytes; TargetError otherwise."""
-    scale = {"K": 1024, "M": 1024**2}.get(text[-1:].upper(), 1)
-    digits = text[:-1] if scale > 1 else text
-    if not re.fullmatch("[0-9]{1,18}", digits):
-        raise TargetError(f"size {text!r} is not a number of bytes (K and M are 1024)", where)
-    return int(digits) * scale
+    """A size with an optional suffix K or KB (1024), M or MB (1024²) in bytes; else TargetError."""
+    found = re.fullmatch("([0-9]{1,18})(?:([KM])B?)?", text, re.ASCII | re.IGNORECASE)
+    if found is None:
+        what = f"size {text!r} is not a number of bytes (K or KB is 1024, M or MB 1024 times that)"
+        raise TargetError(what, where)
+    return int(found[1]) * {"K": 1024, "M": 1024**2}.get((found[2] or "").upper(), 1)

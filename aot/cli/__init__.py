@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aot.errors import AotError, InternalError, UsageError, clip
+from aot.errors import AotError, InternalError, UsageError, clip, meant, near
 from aot.lazy import defer_symbolic
 from aot.version import __version__
 
@@ -133,6 +133,9 @@ def _dispatch(arguments: list[str], own: bool) -> int:
         parsed = parser.command_parser(name).parse_args(rest)
         with _stdout_for(parsed, own):
             return commands.run_command(name, parsed)
+    if "." not in name and not os.path.lexists(name) and near(name, parser.COMMANDS):
+        what = f"{name!r} is neither a subcommand nor a file"
+        raise UsageError(what, hint=meant(name, parser.COMMANDS, "`aotc --help` lists them"))
     parsed = parser.compile_parser().parse_args(arguments)
     from aot.cli import compile as compiling
 

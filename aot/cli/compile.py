@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.cli.later import BACKENDS, unavailable
 from aot.cli.output import emit
-from aot.errors import UsageError, one_line
+from aot.errors import UsageError, clip, one_line
 from aot.options import Options
 from aot.progress import Progress
 
@@ -32,16 +32,31 @@ def run(a: argparse.Namespace) -> int:
     with Staged(a.verbose, a.quiet) as progress:
         compiled = compile_to(Path(a.model), out, options, progress, not a.no_configure)
     seconds = time.process_time() - began
-    asked = options.name or Path(a.model).stem
-    if compiled.name.endswith("_model") and not asked.endswith("_model") and not a.quiet:
-        note = f"the name {one_line(asked)} is reserved: the bundle is called {compiled.name}"
-        print(f"aotc: note: {note}", file=sys.stderr)
+    if not a.quiet:
+        _note_name(options.name, Path(a.model).stem, compiled.name)
     summary = summary_of(compiled, out, seconds)
     if a.json:
         emit(summary)
     elif not a.quiet and not options.dump_after:
         print(_text(summary, configured=not a.no_configure))
     return 0
+
+
+def _note_name(asked: str, stem: str, name: str) -> None:
+    """Say on stderr what the bundle is called if that is not what was asked for.
+
+    A name that comes from the file's is only told where the suffix `_model` had to be added.
+    """
+    wanted = asked or stem
+    reserved = name == f"{wanted}_model" or not wanted.endswith("_model")
+    if reserved and name.endswith("_model"):
+        why = "is reserved"
+    elif asked and asked != name:
+        why = "is no identifier of C that fits"
+    else:
+        return
+    note = f"the name {one_line(wanted)} {why}: the bundle is called {name}"
+    print(clip(f"aotc: note: {note}"), file=sys.stderr)
 
 
 class Staged(Progress):

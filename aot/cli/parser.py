@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from aot.cli.later import COMMANDS as LATER_COMMANDS
@@ -21,7 +23,7 @@ from aot.cli.values import (
     state,
     tolerance,
 )
-from aot.errors import UsageError
+from aot.errors import UsageError, meant
 from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
 
 _EPILOG = """\
@@ -39,8 +41,19 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise instead of exiting."""
-        raise UsageError(message, hint=f"`{self.prog} --help` shows what it takes")
+        """Raise instead of exiting, with the option or the value that was probably meant."""
+        hint = meant(*self._unknown(message), f"`{self.prog} --help` shows what it takes")
+        raise UsageError(message, hint=hint)
+
+    def _unknown(self, message: str) -> tuple[str, Sequence[str]]:
+        """The word that argparse does not know, and the words it could have been."""
+        if words := re.match(r"unrecognized arguments: (-[^ =]*)", message):
+            options = [o for a in self._actions for o in a.option_strings if o.startswith("--")]
+            return words[1], options
+        if choice := re.match(r"argument ([^ /:]*).*: invalid choice: '(.*)' \(choose", message):
+            actions = (a for a in self._actions if choice[1] in a.option_strings)
+            return choice[2], [str(c) for a in actions for c in a.choices or ()]
+        return "", ()
 
 
 def compile_parser() -> Parser:
@@ -213,10 +226,12 @@ def _quality(p: Parser) -> None:
         default="onnx",
         help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
     )
-    p.add_argument("--ram", metavar="N", type=budget, help="RAM budget in bytes, K or M")
-    p.add_argument("--flash", metavar="N", type=budget, help="flash budget in bytes, K or M")
+    p.add_argument("--ram", metavar="N", type=budget, help="RAM budget in bytes, K or M (KB, MB)")
     p.add_argument(
-        "--stack", metavar="N", type=budget, help="stack budget in bytes; boards reserve it"
+        "--flash", metavar="N", type=budget, help="flash budget in bytes, K or M (KB, MB)"
+    )
+    p.add_argument(
+        "--stack", metavar="N", type=budget, help="stack budget in bytes, K or M; boards reserve it"
     )
     p.add_argument(
         "--specialise",

@@ -117,7 +117,7 @@ def _number(text: str) -> int | float | bool | None:
 
 
 def budget(text: str) -> int:
-    """Bytes, with K or M (1024, 1024²)."""
+    """Bytes, with K or KB (1024), M or MB (1024²)."""
     from aot.target import parse_bytes
 
     try:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import hashlib
 import os
 import shutil
@@ -176,4 +177,6 @@ def _remove_empty(made: Path | None, out: Path) -> None:
 
 def _unwritable(out: Path, error: OSError) -> BuildError:
     reason = error.strerror or str(error)
-    return BuildError(f"cannot write the bundle: {reason}", str(out), "choose another -o OUT")
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+    hint = "free some space, or choose -o on another disk" if full else "choose another -o OUT"
+    return BuildError(f"cannot write the bundle: {reason}", str(out), hint)

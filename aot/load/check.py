@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING
 
-from aot.errors import AotError, ModelError, UnsupportedError, raise_all
+from aot.errors import AotError, ModelError, UnsupportedError, meant, raise_all
 from aot.load.external import is_external
 from aot.load.strings import check_strings
 from aot.load.tensors import check_tensor, element_count
@@ -240,7 +240,8 @@ def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterat
             if (_domain(node.domain), node.op_type) not in functions:
                 reason = unknown(_domain(node.domain), node.op_type, versions)
                 if reason:
-                    yield UnsupportedError(f"{node_title(node, index)}: {reason}")
+                    what = f"{node_title(node, index)}: {reason}"
+                    yield UnsupportedError(what, hint=_advice(node))
     for function in model.functions:
         own = {_domain(o.domain): o.version for o in function.opset_import}
         for index, node in enumerate(function.node):
@@ -248,7 +249,25 @@ def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterat
                 reason = unknown(_domain(node.domain), node.op_type, own)
                 if reason:
                     where = f"function {function.domain}.{function.name}"
-                    yield UnsupportedError(f"{node_title(node, index)}: {reason}", where)
+                    what = f"{node_title(node, index)}: {reason}"
+                    yield UnsupportedError(what, where, _advice(node))
+
+
+def _advice(node: onnx.NodeProto) -> str:
+    """What to do about an operator that the opset does not have: another name, or a body for it."""
+    from onnx.defs import get_all_schemas
+
+    domain = _domain(node.domain)
+    names = {s.name for s in get_all_schemas() if s.domain == domain}
+    if node.op_type in names:
+        return "the opset that the model imports may be wrong: export it again"
+    return meant(node.op_type, sorted(names), _CUSTOM)
+
+
+_CUSTOM = (
+    "export it as operators of ONNX or as a function of the model, or let a backend of yours take "
+    "it: `aotc new-backend mine` starts one"
+)
 
 
 def _einsum_errors(model: onnx.ModelProto) -> Iterator[AotError]:

@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.errors import AotError, ModelError, UnsupportedError, UsageError, raise_all, typed
+from aot.errors import AotError, ModelError, UnsupportedError, UsageError, meant, raise_all, typed
 from aot.load.options import LoadOptions, Size, size_of
 from aot.shapes.dims import Dimension
 from aot.shapes.limits import excess
 
 if TYPE_CHECKING:
     import onnx
+
+    from aot.options import Options
 
 Dim = int | str | Dimension | None
 """A size, a symbol's name, a range, or None where the file says nothing."""
@@ -107,7 +109,7 @@ def pin(graph: onnx.GraphProto, options: LoadOptions) -> tuple[Dimension, ...]:
     Axes with a range are as long as its upper end; these dimensions are returned.
     """
     inputs = user_inputs(graph)
-    _check_names(inputs, options)
+    check_names(inputs, options)
     symbols: Known = {n: _known(n, size_of(v, f"--dim {n}")) for n, v in options.dims.items()}
     shapes: dict[str, list[Dim] | None] = {}
     for info in inputs:
@@ -147,23 +149,36 @@ def _wanted(name: str, options: LoadOptions) -> tuple[Size, ...] | None:
     return options.input_shapes.get(name)
 
 
-def _check_names(inputs: list[onnx.ValueInfoProto], options: LoadOptions) -> None:
+def check_names(inputs: list[onnx.ValueInfoProto], options: LoadOptions | Options) -> None:
+    """ModelError where an option names an input or a symbolic dimension that there is none of."""
     names = [i.name for i in inputs]
     symbols: list[str] = []
     for info in inputs:
         symbols += [d for d in declared(info) or () if isinstance(d, str) and d not in symbols]
-    for given, what, known in (
-        (options.input_shapes, "input", names),
-        (options.bindings, "input", names),
-        (options.dims, "symbolic dimension", symbols),
+    for given, option, known in (
+        (options.input_shapes, "--input-shape", names),
+        (options.bindings, "--bind", names),
+        (options.dims, "--dim", symbols),
     ):
         for name in given:
             if name not in known:
-                hint = f"the model has {', '.join(known[:8]) or 'none'}"
-                raise ModelError(f'the model has no {what} "{name}"', hint=hint)
+                what = "symbolic dimension" if option == "--dim" else "input"
+                has = ", ".join(known[:8]) if known else _sizes(inputs)
+                hint = meant(name, known, f"the model has {has}")
+                raise ModelError(f'the model has no {what} "{name}"', option, hint)
     for name, size in options.dims.items():
         if isinstance(size, int) and size < 0:
             raise UsageError(f"--dim {name}={size}: a dimension cannot be negative")
+
+
+def _sizes(inputs: list[onnx.ValueInfoProto]) -> str:
+    """For a hint: that there is no symbolic dimension, and the dimensions of the inputs."""
+    found: list[str] = []
+    for info in inputs[:4]:
+        dims = declared(info)
+        sizes = "of unknown rank" if dims is None else str(["?" if d is None else d for d in dims])
+        found.append(f"{info.name} {sizes}".replace("'", ""))
+    return f"none, its inputs are {', '.join(found)}" if found else "none"
 
 
 def _merge(

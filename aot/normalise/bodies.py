@@ -248,7 +248,7 @@ def own_body(node: ir.Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | N
     try:
         if write is None or not write(body):
             if body.why:
-                node.meta[WHY_KEY] = body.why
+                node.meta[WHY_KEY] = body.why, body.hint
             return None
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as e:
         what = f"its inputs and attributes fit no rule ({type(e).__name__}: {e})"

@@ -22,11 +22,11 @@ class Body:
     def __init__(self, node: ir.Node) -> None:
         self.node = node
         self.nodes: list[onnx.NodeProto] = []
-        self.why = ""
+        self.why, self.hint = "", ""
 
-    def refuse(self, why: str) -> bool:
-        """False: there is no body, and `why` is what to say if no backend takes the node."""
-        self.why = why
+    def refuse(self, why: str, hint: str = "") -> bool:
+        """False: there is no body; `why` and `hint` are said if no backend takes the node."""
+        self.why, self.hint = why, hint
         return False
 
     def has(self, index: int) -> bool:

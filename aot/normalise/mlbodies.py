@@ -234,6 +234,12 @@ def _kernel(b: Body, x: str, vectors: np.ndarray[Any, Any]) -> str:
     return b.add("Pow", moved, b.constant(FLOAT, (), [degree]))
 
 
+_WITHOUT_PROBABILITIES = (
+    "train the classifier without them (scikit-learn: SVC(probability=False)); its labels and "
+    "scores can be compiled"
+)
+
+
 def _svm_classifier(b: Body) -> bool:
     """Every pair of classes has a score, and votes for one; the class with most votes is it.
 
@@ -248,7 +254,7 @@ def _svm_classifier(b: Body) -> bool:
     if classes < 2 or len(labels) != classes:
         return b.refuse(f"{len(labels)} labels for support vectors of {classes} classes")
     if _floats(b, "prob_a").size:
-        return b.refuse("probabilities (prob_a)")
+        return b.refuse("probabilities (prob_a)", _WITHOUT_PROBABILITIES)
     if kind not in ("NONE", "LOGISTIC", *(("SOFTMAX",) if classes > 2 else ())):
         return b.refuse(f"post_transform {kind} of {classes} classes")
     pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]

@@ -299,6 +299,11 @@ def _renumbered(
     return chosen, [known.get(id(m), -1) for _, m in chosen]
 
 
+_OPERATORS = (
+    "`aotc ops` lists the operators of portable C, `aotc new-backend mine` starts a backend"
+)
+
+
 def _unsupported(
     node: ir.Node, backends: Sequence[Backend], refusals: Sequence[Refusal]
 ) -> AotError:
@@ -307,7 +312,7 @@ def _unsupported(
     asked = mark.backend or backends[-1].name
     own = [r for r in refusals if r.node == ref.name and r.backend == asked]
     # The pattern of the single operator says most; longer patterns come earlier in the list.
-    said = str(node.meta.get(WHY_KEY, ""))
+    said, advice = node.meta.get(WHY_KEY, ("", ""))
     why = own[-1].reason if own else said or "no backend has this operator"
     op = node.op_type if not node.domain else f"{node.domain}.{node.op_type}"
     if mark.backend:
@@ -319,5 +324,5 @@ def _unsupported(
         )
     return UnsupportedError(
         f"node {ref.onnx_name} ({op}): {why}",
-        hint="" if own or said else "`aotc ops` lists the operators of this version",
+        hint="" if own else advice or _OPERATORS,
     )

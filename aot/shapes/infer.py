@@ -23,6 +23,7 @@ from aot.shapes.dims import Dimension, check_counts, open_dimensions
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.extents import Extents, refused
 from aot.shapes.flow import flows
+from aot.shapes.geometry import counts_text, geometry_problem
 from aot.shapes.known import Facts, Known, lookup, propagate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
 from aot.shapes.ml import as_encoder
@@ -177,6 +178,9 @@ class Sweep:
         reason = reason or axis_problem(node)
         if reason:
             raise Invalid(reason)
+        reason, hint = geometry_problem(node, self.facts)
+        if reason:
+            raise ModelError(f"{title(node)}: {reason}", _inputs_text(node), hint)
         if node.op_type in Control.OPERATORS and not node.domain:
             if self.control.visit(node):
                 return
@@ -203,7 +207,10 @@ class Sweep:
                 raise _open_value(node, value)
             reason = excess(shape_of(value))
             if reason:
-                raise ModelError(f'{title(node)}: output "{original_name(value)}": {reason}')
+                given = counts_text(node, self.facts)
+                where = ", ".join(part for part in (_inputs_text(node), given) if part)
+                what = f'{title(node)}: output "{original_name(value)}": {reason}'
+                raise ModelError(what, where)
         reason = problem(node, self.facts)
         if reason:
             raise Invalid(reason)

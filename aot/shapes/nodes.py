@@ -16,7 +16,7 @@ NAME_KEY = "aot.onnx_name"
 """Metadata key under which a value or node keeps its name in the user's file."""
 
 WHY_KEY = "aot.why"
-"""In the `meta` of a node: why normalise has no body for it."""
+"""In the `meta` of a node: why normalise has no body for it, and a hint ("" without one)."""
 
 NAN_ROWS = "aot.nan_rows"
 """Metadata key of an Attention whose queries without a key give NaN, as a Softmax does, not 0."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING
 
-from aot.errors import BackendError, TargetError, UsageError, raise_all
+from aot.errors import BackendError, TargetError, UsageError, meant, raise_all
 from aot.vendor.backend import Asked, Backend
 
 if TYPE_CHECKING:
@@ -50,7 +50,9 @@ def find_backend(name: str, where: str = "--backend") -> Backend:
             found = external()[name].load()
         else:
             raise BackendError(
-                f"no backend is called {name!r}", where, f"known: {', '.join(available())}"
+                f"no backend is called {name!r}",
+                where,
+                meant(name, available(), f"known: {', '.join(available())}"),
             )
     except AttributeError as error:
         raise BackendError(

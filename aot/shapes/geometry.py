@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Numbers of a window or of a border that nothing can be computed with.
+
+onnx's inference cuts or wraps what is too large, and takes `kernel_shape` for the weights'.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.shapes.known import Facts, lookup
+from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.nodes import attribute, original_name, static_shape
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+#: Attributes that count elements along axes, of convolutions, pools and borders.
+COUNTS = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "output_shape")
+#: Where the operators that may say the window of their weights have these.
+_WEIGHTS = {
+    "Conv": 1,
+    "ConvInteger": 1,
+    "ConvTranspose": 1,
+    "DeformConv": 1,
+    "QLinearConv": 3,
+}
+
+
+def geometry_problem(node: ir.Node, facts: Facts) -> tuple[str, str]:
+    """Why a node's window or border cannot be, and a hint; ("", "") if nothing is found."""
+    if node.domain not in ("", "com.microsoft"):
+        return "", ""
+    for name, values in counts(node, facts):
+        for value in values:
+            if abs(value) > MAX_ELEMENTS:
+                what = f"{name} {_text(values)}: {value} is beyond {MAX_ELEMENTS}"
+                return what, "no tensor has that many elements: the file may be damaged"
+    return _window(node)
+
+
+def counts(node: ir.Node, facts: Facts) -> list[tuple[str, list[int]]]:
+    """The attributes of a node that count elements, by name; `pads` of Pad is an input."""
+    found = [(n, attribute(node, n)) for n in COUNTS if n in node.attributes]
+    known = (
+        lookup(node.inputs[1], facts) if node.op_type == "Pad" and len(node.inputs) > 1 else None
+    )
+    if known is not None and known.full:
+        found.append(("pads", known.data.ravel().tolist()))
+    return [
+        (n, [int(v) for v in values]) for n, values in found if isinstance(values, list | tuple)
+    ]
+
+
+def counts_text(node: ir.Node, facts: Facts) -> str:
+    """The same for a message: `pads [1, 1, 1, 1], strides [2, 2]`."""
+    return ", ".join(f"{n} {_text(v)}" for n, v in counts(node, facts))
+
+
+def _text(values: list[int]) -> str:
+    """A list of at most eight numbers, then how many more there are."""
+    more = f", … {len(values) - 8} more" if len(values) > 8 else ""
+    return f"[{', '.join(map(str, values[:8]))}{more}]"
+
+
+def _window(node: ir.Node) -> tuple[str, str]:
+    """`kernel_shape` repeats what the shape of the weights says."""
+    place = _WEIGHTS.get(node.op_type, 0)
+    kernel = attribute(node, "kernel_shape")
+    if node.domain or not place or kernel is None or place >= len(node.inputs):
+        return "", ""
+    weights = node.inputs[place]
+    shape = None if weights is None else static_shape(weights)
+    if weights is None or shape is None or list(kernel) == list(shape[2:]):
+        return "", ""
+    name = original_name(weights)
+    said, is_ = _text(list(kernel)), _text(list(shape[2:]))
+    what = f'kernel_shape {said} is not the window {is_} of the weights "{name}"'
+    return f"{what} {_text(list(shape))}", "leave kernel_shape out: the weights say it"
