@@ -28,7 +28,7 @@ MOST_BYTES = (1 << 31) - (1 << 20)
 def check_budgets(compiled: Compiled, options: Options) -> None:
     """Raise if the arena is larger than `options.ram`, or C is used where a backend is required."""
     if options.require_backend:
-        check_backends(compiled.partition)
+        check_backends(compiled.partition, compiled.program)
     _check_board(compiled, options)
     _check_addresses(compiled)
     _check_flash(compiled, options)
@@ -173,9 +173,19 @@ def _needs(compiled: Compiled) -> Needs:
     return replace(needs, io=needs.io + vendors)
 
 
-def check_backends(partition: Partition) -> None:
-    """Raise UnsupportedError if portable C computes anything but whether to compute."""
-    items = [s for p in partition.tree() for s in p.items if s.match.root.ir.domain != CONTROL]
+def check_backends(partition: Partition, program: Program) -> None:
+    """Raise UnsupportedError if portable C computes anything but whether to compute.
+
+    `program` is what the partition was lowered to: a node without a call there is a view of memory,
+    which nobody computes.
+    """
+    called = _called(program)
+    items = [
+        s
+        for p in partition.tree()
+        for s in p.items
+        if s.match.root.ir.domain != CONTROL and (s.backend != "c" or s.name in called)
+    ]
     left = [s.match.root for s in items if s.backend == "c"]
     if left:
         names = ", ".join(f"{n.onnx_name} ({n.op_type})" for n in left[:6])
@@ -184,6 +194,17 @@ def check_backends(partition: Partition) -> None:
             + (" …" if len(left) > 6 else ""),
             hint="`aotc explain MODEL --backend …` says why",
         )
+
+
+def _called(program: Program) -> set[str]:
+    """Names of the nodes that have a call in portable C, those of bodies included."""
+    names: set[str] = set()
+    for call in program.calls:
+        if call.backend == "c":
+            names.update(call.origin.nodes)
+        for body in call.bodies:
+            names |= _called(body.program)
+    return names
 
 
 SCRATCH = "--objective ram saves scratch memory"

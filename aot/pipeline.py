@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aot.errors import UnsupportedError
+from aot.errors import UnsupportedError, UsageError, raise_all
 from aot.options import Options
 
 if TYPE_CHECKING:
@@ -112,9 +112,25 @@ def partition_model(
     model, partition = _partitioned(source, options, progress, watch, survey, keeps)
     if not any(b.keeps for b in _backends(source, options)[0]):
         return model, partition
-    other = _partitioned(source, options, progress, watch, survey, keeps, kept=False)
-    better = other[1].pricing.prices and other[1].pricing.total < partition.pricing.total
-    return other if better else (model, partition)
+    try:
+        other = _partitioned(source, options, progress, watch, survey, keeps, kept=False)
+    except UsageError:  # this form has no node for what the user said of it
+        return model, partition
+    return _cheaper((model, partition), other)
+
+
+def _cheaper(
+    first: tuple[ir.Model, Partition], second: tuple[ir.Model, Partition]
+) -> tuple[ir.Model, Partition]:
+    """The form of the model that costs less; it is proven only if the other form is, too."""
+    from aot.partition.proof import SEVERAL_FORMS
+
+    prices = first[1].pricing, second[1].pricing
+    better = bool(prices[1].prices) and prices[1].total < prices[0].total
+    (model, partition), rest = (second, prices[0]) if better else (first, prices[1])
+    if rest.prices and not rest.optimal:
+        partition = replace(partition, pricing=partition.pricing.doubting(SEVERAL_FORMS))
+    return model, partition
 
 
 def estimates(options: Options) -> Callable[[Selected], tuple[float, bool]]:
@@ -163,6 +179,7 @@ def _partitioned(
     from aot.normalise import normalise
     from aot.partition.annotate import annotate
     from aot.partition.bodies import select_all
+    from aot.partition.kept import check_kept
     from aot.shapes.nodes import all_nodes
     from aot.vendor.find import plain_names
 
@@ -173,10 +190,11 @@ def _partitioned(
     if not kept:
         load_options = replace(load_options, keeps=frozenset(keeps))
     model = load(opened, load_options)
-    annotate(model, options.keep, options.regions, named[0] if named else "")
+    noted = annotate(model, options.keep, options.regions, named[0] if named else "")
     watch("load", lambda: model_text(model))
     progress("normalise")
     model = normalise(model, load_options)
+    raise_all(check_kept(model, noted, options.regions))
     if (count := sum(1 for _ in all_nodes(model.graph))) > MOST_NODES:
         what = f"the model has {count} nodes after normalising (limit {MOST_NODES})"
         raise UnsupportedError(what, hint="loops of the same nodes can be an ONNX Loop or Scan")

@@ -148,9 +148,11 @@ def _tune(a: argparse.Namespace) -> int:
 
 def _partition(a: argparse.Namespace) -> int:
     from aot.budget import check_backends
+    from aot.lower import lower
     from aot.npz import same_file
     from aot.partition.serialise import save, serialise
     from aot.pipeline import partition_model
+    from aot.target import load_target
 
     options, output = options_of(a), Path(a.output)
     if same_file(output, Path(a.model)):
@@ -159,7 +161,9 @@ def _partition(a: argparse.Namespace) -> int:
         # onnxruntime computes an Attention only where its mask has a row for every query.
         model, partition = partition_model(Path(a.model), options, progress, keeps=("MatMul",))
         if options.require_backend:
-            check_backends(partition)
+            progress("lower")
+            target = load_target(options.target)
+            check_backends(partition, lower("net", model.graph, partition, target, options))
         progress("write")
         made = serialise(model, partition, a.opset)
         save(made, output)

@@ -149,7 +149,7 @@ def _backends(p: Parser) -> None:
         metavar="priority|cost",
         choices=("priority", "cost"),
         default="priority",
-        help="give nodes to the first backend that takes them, or where they cost least (priority)",
+        help="give nodes to the first backend that takes them, or by their costs (priority)",
     )
     p.add_argument("--tune", metavar="FILE", default="", help="costs that `aotc tune` measured")
     p.add_argument(

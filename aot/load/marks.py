@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 BACKEND_KEY = "aot.backend"
 REGION_KEY = "aot.region"
 MARKS = (BACKEND_KEY, REGION_KEY)
+#: The names given to `--keep` that mean the node, one a line (aot/partition/kept.py).
+KEPT_KEY = "aot.kept"
 #: On the node that ends a match, in files of `aotc partition`: the backend's pattern that took it.
 PATTERN_KEY = "aot.pattern"
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aot.edit import Editor
-from aot.load.marks import MARKS
+from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
 from aot.shapes.evaluate import IMPURE
 from aot.shapes.limits import SMALL_ELEMENTS
@@ -30,6 +30,9 @@ def cse(edit: Editor, options: LoadOptions) -> None:
         if first is not node and _can_merge(first, node):
             for old, new in zip(node.outputs, first.outputs, strict=True):
                 edit.replace(old, new)
+            kept = [n.metadata_props.get(KEPT_KEY, "") for n in (first, node)]
+            if kept[1]:
+                first.metadata_props[KEPT_KEY] = "\n".join(filter(None, kept))
             edit.remove(node)
 
 

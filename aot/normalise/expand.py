@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from aot.edit import Editor, graphs, hoist_constants
 from aot.errors import ModelError
-from aot.load.marks import MARKS
+from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
 from aot.normalise.bodies import is_runtime, own_body, writer
 from aot.normalise.unroll import captured, is_unrollable, renamed, unrolled
@@ -247,7 +247,7 @@ def _name(node: ir.Node, inner: Sequence[ir.Node]) -> None:
     for index, made in enumerate(inner):
         made.name = f"{stem}_{index}_{made.op_type}"
         made.metadata_props[NAME_KEY] = title(node)
-        for key in MARKS:
+        for key in (*MARKS, KEPT_KEY):
             if key in node.metadata_props:
                 made.metadata_props[key] = node.metadata_props[key]
         for value in made.outputs:

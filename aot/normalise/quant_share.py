@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.edit import Editor
-from aot.load.marks import MARKS
+from aot.load.marks import KEPT_KEY, MARKS
 from aot.normalise.quant import DEQUANTISE, params_of
 from aot.shapes.nodes import shape_of
 
@@ -43,7 +43,7 @@ def _split(edit: Editor, node: ir.Node) -> None:
         )
         made = copy.producer()
         assert made is not None
-        for key in MARKS:  # the user's word on the node itself, not on its reader
+        for key in (*MARKS, KEPT_KEY):  # the user's word on the node itself, not on its reader
             made.metadata_props.pop(key, None)
             if key in node.metadata_props:
                 made.metadata_props[key] = node.metadata_props[key]

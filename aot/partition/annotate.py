@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aot.errors import AotError, UsageError, raise_all
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.graph import read_by
+from aot.partition.kept import Kept, note_kept
 from aot.shapes.nodes import original_name
 
 if TYPE_CHECKING:
@@ -54,13 +55,14 @@ def annotate(
     keep: Mapping[str, str],
     regions: Mapping[str, Mapping[str, Any]],
     preferred: str = "",
-) -> None:
+) -> list[Kept]:
     """Note on the nodes of a loaded model what the options ask for.
 
     `keep` maps a node, by its ONNX name or the name of a value it computes, to a backend.
     A region has a `backend` (else `preferred`) and `nodes`, or `begin` and `end`: names of values;
     it is what depends on one of `begin` and is needed for one of `end`, each absent list meaning
-    the inputs and the outputs of the model. Raises UsageError for names that do not exist.
+    the inputs and the outputs of the model. Returns what `check_kept` looks for after normalising.
+    Raises UsageError for names that do not exist.
     """
     named = _by_name(model.graph)
     errors: list[AotError] = []
@@ -87,6 +89,7 @@ def annotate(
             node.metadata_props[BACKEND_KEY] = backend
     raise_all(errors)
     _complete(model.graph, preferred)
+    return note_kept(model.graph, keep, named)
 
 
 def _backend(asked: Mapping[str, Any], label: str, preferred: str) -> str:

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Choice by cost: every node goes where the network as a whole takes the least time.
+"""Choice by cost: which backend computes what is decided by the time of the network as a whole.
 
 Each backend covers the graph as if it were preferred; nodes that share a match in any of these
 covers are one unit, given to one backend. Values that pass from one backend to another cost what
-their conversion and the way into and out of memory of the backend's own take.
+their conversion and the way into and out of memory of the backend's own take. The labels of the
+units cost least; `proof` says where the partition might still cost less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aot.layout import PLAIN, Layout, same_bytes
@@ -18,6 +19,7 @@ from aot.partition.choice import Choice, choose
 from aot.partition.cost import Costs, size_of
 from aot.partition.cover import Cover
 from aot.partition.match import Match, ValueRef
+from aot.partition.proof import CYCLE, Key, doubts
 from aot.vendor.backend import Backend, Pattern
 
 if TYPE_CHECKING:
@@ -43,17 +45,38 @@ class Price:
 
 @dataclass(frozen=True, slots=True)
 class Pricing:
-    """All units; the time of the choice, borders included, and what no choice can beat."""
+    """All units, and the time of their choice in nanoseconds, borders included.
+
+    No choice of a backend for each unit takes less than `bound`. `doubts` are the reasons why
+    other partitions may still take less; with none of them, none takes less than `bound`.
+    """
 
     prices: tuple[Price, ...] = ()
     total: float = 0.0
     bound: float = 0.0
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no partition is cheaper."""
+        return not self.doubts and self.total <= self.bound * (1 + 1e-9) + 1e-9
 
     def text(self) -> str:
-        """One line."""
-        gap = 100.0 * (self.total / self.bound - 1) if self.bound > 0 else 0.0
-        proof = "the cheapest possible" if gap < 1e-6 else f"at most {gap:.1f} % from the cheapest"
+        """One line: the time, and what is proven of it."""
+        if self.doubts:
+            proof = f"not proven the cheapest: {'; '.join(self.doubts)}"
+        elif self.optimal:
+            proof = "the cheapest possible"
+        elif self.bound > 0:
+            gap = 100.0 * (self.total / self.bound - 1)
+            proof = f"at most {gap:.1f} % from the cheapest"
+        else:
+            proof = "not proven the cheapest"
         return f"cost {self.total / 1e3:.1f} us ({proof})"
+
+    def doubting(self, *reasons: str) -> Pricing:
+        """The same with further reasons for doubt."""
+        return replace(self, doubts=tuple(dict.fromkeys([*self.doubts, *reasons])))
 
 
 @dataclass(slots=True)
@@ -74,9 +97,9 @@ def cheapest(
     costs: Costs,
     layouts: Layouts,
 ) -> tuple[Cover, Pricing]:
-    """The cover of `graph` that costs least. `backends` are in order, portable C last.
+    """The cover of `graph` by the units whose labels cost least, and what is proven of it.
 
-    Precondition: together they compute every node.
+    `backends` are in order, portable C last. Precondition: together they compute every node.
     """
     by_name = {b.name: b for b in backends}
     labels = [b for b in backends if b.name == PORTABLE or b.name not in marked_only]
@@ -91,12 +114,40 @@ def cheapest(
     edges = _edges(covers, unary, by_name, costs)
     choice = choose(unary, edges)
     cover = Cover(graph)
+    adopted = True
     for number, label in enumerate(choice.labels):
         for index in covers[label].by_unit.get(number, ()):
-            cover.adopt(*covers[label].items[index])
+            adopted = cover.adopt(*covers[label].items[index]) and adopted
     for backend in backends:  # what would have closed a cycle
         cover.take(backend, backend.name in marked_only)
-    return cover, _pricing(units, unary, exact, covers, choice)
+    pricing = _pricing(units, unary, exact, covers, choice)
+    if not adopted:
+        return cover, pricing.doubting(CYCLE)
+    known = [_compared(n, found, covers, by_name, costs) for n, found in enumerate(unary)]
+    placed = [named for c in covers for named in c.layouts]
+    return cover, pricing.doubting(*doubts(graph, labels, placed, units, known, costs))
+
+
+def _compared(
+    number: int,
+    labels: Collection[int],
+    covers: Sequence[_Cover],
+    by_name: Mapping[str, Backend],
+    costs: Costs,
+) -> list[dict[Key, float]]:
+    """The matches that each label gives to a unit, with their nanoseconds."""
+    ways = []
+    for label in labels:
+        items = [covers[label].items[i] for i in covers[label].by_unit.get(number, ())]
+        ways.append(
+            {
+                (p.backend, frozenset(id(n.ir) for n in m.nodes)): costs.of(
+                    by_name[p.backend], p, m
+                )[0]
+                for p, m in items
+            }
+        )
+    return ways
 
 
 def _covered(

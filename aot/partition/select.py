@@ -22,6 +22,7 @@ from aot.partition.graph import dependencies, node_dependencies
 from aot.partition.match import Match, NodeRef
 from aot.partition.pattern import OpPat, Var
 from aot.partition.priced import Layouts, Pricing, cheapest
+from aot.partition.proof import GIVEN_BACK, LIMITED
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.partition.unfit import unfit
 from aot.shapes.nodes import WHY_KEY
@@ -138,7 +139,7 @@ def select(
     """Cover `graph` with matches of `backends`, the first named winning.
 
     What the user says of a node (`annotate`) comes first; the backends named in `marked_only` get
-    nothing else. With `costs` nodes go where they cost least instead.
+    nothing else. With `costs` the time of the whole decides instead (`priced`).
     `offload_limit` keeps only that many regions, the first in the order they run; what the others
     held goes to portable C. With `survey` a node that no backend takes is given to the backend
     `none`, and every reason is kept: for reading, not for lowering (nothing is priced then).
@@ -161,7 +162,8 @@ def select(
         refusals = cover.refusals
         cover, pricing = cheapest(graph, backends, marked_only, costs, _layouts(costs.lanes))
         cover.remember(refusals)
-        _give_back(graph, cover, backends, costs)
+        if _give_back(graph, cover, backends, costs):
+            pricing = pricing.doubting(GIVEN_BACK)
     chosen, regions, certificate = _with_regions(cover, backends)
     if offload_limit is not None and offload_limit < certificate.count:
         for (pattern, match), region in zip(chosen, regions, strict=True):
@@ -172,6 +174,7 @@ def select(
                 cover.take(backend, freely=True)
         raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
         chosen, regions = _renumbered(cover, chosen, regions, offload_limit)
+        pricing = pricing.doubting(LIMITED) if pricing.prices else pricing
     order = quotient_order(dependencies([m for _, m in chosen]), regions)
     items = [Selected(p, m, p.backend, r) for (p, m), r in zip(chosen, regions, strict=True)]
     taken = {n.name for s in items if s.backend not in (PORTABLE, NOBODY) for n in s.match.nodes}
@@ -201,10 +204,11 @@ def _layouts(lanes: int) -> Layouts:
     return chosen
 
 
-def _give_back(graph: ir.Graph, cover: Cover, backends: Sequence[Backend], costs: Costs) -> None:
-    """Leave to portable C the regions that do not save what entering them costs."""
+def _give_back(graph: ir.Graph, cover: Cover, backends: Sequence[Backend], costs: Costs) -> bool:
+    """Leave to portable C the regions that do not save what entering them costs; whether any."""
     by_name = {b.name: b for b in backends}
     portable = by_name[PORTABLE]
+    any_lost = False
     while True:
         chosen, regions, certificate = _with_regions(cover, backends)
         lost = False
@@ -226,7 +230,8 @@ def _give_back(graph: ir.Graph, cover: Cover, backends: Sequence[Backend], costs
                     cover.give_back(pattern, match)
                 lost = True
         if not lost:
-            return
+            return any_lost
+        any_lost = True
         cover.take(portable, freely=True)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 from aot.dtypes import S8, U8
@@ -16,17 +17,23 @@ from aot.lower_context import LowerContext
 from aot.ops.concat import copy_part
 from aot.ops.moves import stored
 from aot.partition.match import Match, ValueRef
-from aot.vendor.dnnl.base import BLOCKS, blocks, declare, floats
+from aot.partition.terms import all_ops
+from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
 
 Checks = Iterator[tuple[bool, str]]
-#: Operators next to which a view or a Concat belongs in a region.
-WORK = frozenset(
-    "Conv ConvTranspose Gemm MatMul MaxPool AveragePool GlobalAveragePool GlobalMaxPool Concat "
-    "Relu Clip LeakyRelu HardSwish Sigmoid Swish Tanh Gelu Elu Mish Add Mul Softmax LRN".split()
-)
-#: The same next to codes: what makes them, and what reads them first.
+#: Operators next to which a view of codes belongs in a region: what makes and first reads codes.
 CODES = frozenset({"QuantizeLinear", "DequantizeLinear", "MaxPool"})
 VIEWS = {"Reshape": 1, "Squeeze": 1, "Unsqueeze": 1, "Flatten": 0}
+
+
+@cache
+def _work() -> frozenset[str]:
+    """Operators next to which a view or a Concat of floats belongs in a region: all that compute.
+
+    It is asked when every pattern of the backend is declared.
+    """
+    known = {op for p in backend.patterns for domain, op in all_ops(p.graph) if not domain}
+    return frozenset(known - {*VIEWS, "QuantizeLinear", "DequantizeLinear"})
 
 
 def _neighbours(v: ValueRef, forward: bool) -> set[str]:
@@ -45,9 +52,10 @@ def _declare_view(op_type: str, extra: int) -> None:
 
     @made.check
     def fits(m: Match) -> Checks:
-        work = CODES if m.x.dtype in (S8, U8) else WORK
-        if work is WORK:
+        codes = m.x.dtype in (S8, U8)
+        if not codes:
             yield from floats(m.x)
+        work = CODES if codes else _work()
         inside = _neighbours(m.x, forward=False) & work and _neighbours(m.y, forward=True) & work
         yield bool(inside), "it is not between two operators of this vendor"
 
@@ -79,7 +87,7 @@ def _block(m: Match, v: int) -> int:
 @concat.check
 def next_to_work(m: Match) -> Checks:
     yield from floats(*_parts(m), m.y)
-    work = any(_neighbours(p, forward=False) & WORK for p in _parts(m))
+    work = any(_neighbours(p, forward=False) & _work() for p in _parts(m))
     yield work, "no part comes from an operator of this vendor"
 
 
