@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.shapes.evaluate import evaluate, has_rule, shape_slice
+from aot.shapes.evaluate import evaluate, is_computable, shape_slice
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.shapes.nodes import Array, array, constant, is_typed, shape_of, static_shape, words
 from aot.shapes.reference import Unknown
@@ -80,7 +80,7 @@ def lookup(value: ir.Value | None, facts: Facts) -> Known | None:
 
 def propagate(node: ir.Node, facts: Facts) -> None:
     """Record what is known of the node's outputs. Raises Invalid as `evaluate` does."""
-    if node.domain or not has_rule(node):
+    if node.domain or not is_computable(node):
         return
     if any(is_typed(o) and _too_big(o) for o in node.outputs):
         return
