@@ -11,7 +11,6 @@ from __future__ import annotations
 import platform
 import re
 import shutil
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
@@ -22,14 +21,6 @@ from aot.errors import TargetError, meant
 from aot.textfile import read_toml
 
 FOLDER = Path(__file__).with_name("targets")
-
-#: Every target name of the interface, in the order they are listed.
-NAMES = (
-    *("host", "x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"),
-    *("aarch64-linux", "armv7-linux", "riscv64-linux"),
-    *("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "cortex-m55"),
-    *("rv32imac", "rv32imafc", "rv64gc"),
-)
 
 #: x86-64 levels from the most capable down: what `host` resolves to.
 LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")
@@ -139,10 +130,26 @@ def cpu_flags() -> frozenset[str]:
     return frozenset()
 
 
+def names() -> tuple[str, ...]:
+    """Every name that `--target` takes: `host`, and those of the files of aot/targets.
+
+    Systems come before boards; then the order is that of SUPPORTED_ARCHS and of the names, whose
+    numbers count as numbers (cortex-m7 before cortex-m33).
+    """
+    return ("host", *sorted((p.stem for p in FOLDER.glob("*.toml")), key=_rank))
+
+
+def _rank(name: str) -> tuple[bool, int, list[tuple[int, str]]]:
+    target = _named(name, name)
+    parts = re.findall(r"[0-9]+|[^0-9]+", name)
+    natural = [(int(p), "") if p.isdigit() else (-1, p) for p in parts]
+    return target.board, SUPPORTED_ARCHS.index(target.arch), natural
+
+
 def listing() -> list[dict[str, str]]:
     """Every target with one line of text: what it is, and what is missing here to build for it."""
     rows = []
-    for name in NAMES:
+    for name in names():
         if name == "host":
             host = _host()
             text = f"this machine: {host}" if host else "no code generation for this machine"
@@ -185,9 +192,9 @@ def load_target(spec: str = "host") -> Target:
         return _from_file(Path(spec))
     if spec == "host":
         return _named("host", _host_level())
-    if spec not in NAMES:
+    if not re.fullmatch(_NAME, spec) or not (FOLDER / f"{spec}.toml").is_file():
         raise TargetError(
-            f"unknown target {spec!r}", hint=meant(spec, NAMES, "`aotc targets` lists them")
+            f"unknown target {spec!r}", hint=meant(spec, names(), "`aotc targets` lists them")
         )
     return _named(spec, spec)
 
@@ -199,7 +206,7 @@ def _host_level() -> str:
     if here != "x86_64":
         raise TargetError(
             f"target host: no code generation for {here or 'this machine'} in this version",
-            hint="cross-compile for one of: " + ", ".join(NAMES[1:]),
+            hint="cross-compile for one of: " + ", ".join(names()[1:]),
         )
     for level in LEVELS:
         if _named(level, level).runs_here():
@@ -208,24 +215,30 @@ def _host_level() -> str:
 
 
 @cache
-def _table(cpu: str) -> Mapping[str, Any]:
-    return tomllib.loads((FOLDER / f"{cpu}.toml").read_text(encoding="utf-8"))
+def _table(path: Path) -> Mapping[str, Any]:
+    """The keys of a target file, over those of its `base`."""
+    table = read_toml(path, "target file", TargetError)
+    base = table.pop("base", None)
+    if base is None:
+        return table
+    if not isinstance(base, str) or base.endswith(".toml") or base == path.stem:
+        raise TargetError(f"base {base!r} is not the name of another target", str(path))
+    return {**_table(FOLDER / f"{load_target(base).cpu}.toml"), **table}
 
 
 def _named(name: str, cpu: str) -> Target:
-    return _build(name, cpu, _table(cpu), f"{cpu}.toml")
+    path = FOLDER / f"{cpu}.toml"
+    return _build(name, cpu, _table(path), path.name)
+
+
+#: A target's name: it stands in every file of the bundle.
+_NAME = r"[A-Za-z0-9_.+-]+"
 
 
 def _from_file(path: Path) -> Target:
-    table = read_toml(path, "target file", TargetError)
-    if not re.fullmatch(r"[A-Za-z0-9_.+-]+", path.stem):  # it stands in every file of the bundle
+    table = _table.__wrapped__(path)  # a user's file may have changed
+    if not re.fullmatch(_NAME, path.stem):
         raise TargetError(f"target file {path}: {path.stem!r} is no name", hint=_NAMING)
-    base = table.pop("base", None)
-    if base is not None:
-        if not isinstance(base, str) or base.endswith(".toml"):
-            raise TargetError(f"base {base!r} is not the name of a target", str(path))
-        known = load_target(base)
-        table = {**_table(known.cpu), **table}
     return _build(path.stem, path.stem, table, str(path))
 
 

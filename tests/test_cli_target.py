@@ -85,5 +85,5 @@ def test_missing_file_and_unknown_name() -> None:
 
 def test_listing_names_every_target_once() -> None:
     rows = targets.listing()
-    assert [r["name"] for r in rows] == list(targets.NAMES)
+    assert [r["name"] for r in rows] == list(targets.names())
     assert all(r["text"] for r in rows)

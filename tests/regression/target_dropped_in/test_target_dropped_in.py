@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A file dropped into aot/targets was an unknown target: the names were a list in the code."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aot import target
+from aot.errors import TargetError
+
+ORDER = (
+    "host x86-64 x86-64-v2 x86-64-v3 x86-64-v4 aarch64-linux armv7-linux riscv64-linux cortex-m0 "
+    "cortex-m3 cortex-m4 cortex-m7 cortex-m33 cortex-m55 rv32imac rv32imafc rv64gc"
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of aot/targets that a test may add to."""
+    copied = Path(shutil.copytree(target.FOLDER, tmp_path / "targets"))
+    monkeypatch.setattr(target, "FOLDER", copied)
+    return copied
+
+
+def test_the_names_are_those_of_the_files() -> None:
+    assert target.names() == tuple(ORDER.split())
+
+
+def test_a_file_is_a_target(folder: Path) -> None:
+    (folder / "cortex-m4-96.toml").write_text(
+        'base = "cortex-m4"\nsummary = "my board"\nstack = 96\n'
+    )
+    shutil.copy(folder / "cortex-m7.toml", folder / "cortex-m85.toml")
+    own = target.load_target("cortex-m4-96")
+    assert (own.stack, own.cpu, own.simd) == (96, "cortex-m4-96", "dsp")
+    assert target.load_target("cortex-m85").cpu == "cortex-m85"
+    found = [r["name"] for r in target.listing()]
+    assert found.index("cortex-m4-96") == found.index("cortex-m4") + 1
+    assert found.index("cortex-m85") == found.index("cortex-m55") + 1
+
+
+@pytest.mark.parametrize("name", ["", "../host", "cortex-m4.toml/x", "cortex-m"])
+def test_other_names_are_unknown(name: str, folder: Path) -> None:
+    (folder.parent / "host.toml").write_text("")
+    with pytest.raises(TargetError, match="unknown target"):
+        target.load_target(name)
