@@ -90,8 +90,10 @@ AOT_INLINE float aot_reduce_min_of1(float a, float b) {
                                        aot_reduce_##NAME##_of(c, d));                              \
             total = aot_reduce_##NAME##_of(total, a);                                              \
         }                                                                                          \
-        for (; i < n; ++i) {                                                                       \
+        /* Up to three rows are left; gcc warns of a loop whose end it does not see. */            \
+        for (j = n % 4; j > 0; --j) {                                                              \
             total = aot_reduce_##NAME##_of(total, aot_reduce_map(aot_vload(x + i * step), MAP));   \
+            ++i;                                                                                   \
         }                                                                                          \
         return total;                                                                              \
     }                                                                                              \

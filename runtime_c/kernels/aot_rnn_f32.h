@@ -151,7 +151,7 @@ AOT_NOINLINE AOT_UNUSED static void aot_rnn_product(float *g, int64_t g_row, con
             aot_rnn_panel_2(g + r * g_row + n, g + (r + 1) * g_row + n, x + r * x_row,
                             x + (r + 1) * x_row, w, depth);
         }
-        for (; r < rows; ++r) {
+        if (r < rows) { /* one is left; of a loop gcc would say that it may go on for ever */
             aot_rnn_panel_1(g + r * g_row + n, x + r * x_row, w, depth);
         }
     }
