@@ -142,7 +142,6 @@ REFUSED = [
         "post_transform PROBIT (needs NONE, LOGISTIC or SOFTMAX)",
     ),
     ("LinearClassifier", {**LINEAR, "classlabels_strings": ["a", "b"]}, "not supported on strings"),
-    ("LinearClassifier", {**LINEAR, "classlabels_ints": [1, 2], "multi_class": 1}, "multi_class 1"),
     ("SVMClassifier", {**SUPPORT, "prob_a": [1.0], "prob_b": [0.0]}, "probabilities (prob_a)"),
     ("SVMClassifier", {**SUPPORT, "post_transform": "SOFTMAX"}, "post_transform SOFTMAX of 2"),
     ("OneHotEncoder", {"cats_int64s": [1, 2], "zeros": 0}, "zeros 0"),

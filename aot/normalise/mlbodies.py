@@ -188,8 +188,6 @@ def _linear_classifier(b: Body) -> bool:
     labels = attribute(b.node, "classlabels_ints", None)
     if not labels:
         return b.refuse(STRINGS)
-    if attribute(b.node, "multi_class", 0):
-        return b.refuse("multi_class 1 (needs 0)")
     shift = _floats(b, "intercepts")
     rows = int(shift.size) or len(labels)
     if rows != len(labels):

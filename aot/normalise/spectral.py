@@ -85,8 +85,14 @@ def matrix(n: int, parts: int, length: int, inverse: bool, onesided: bool) -> Ar
 
 
 def stft(b: Body) -> bool:
-    """The nodes of an STFT whose step and frame length are constants: frames, window, DFT."""
-    x = b.node.inputs[0]
+    """The nodes of an STFT whose step and frame length are constants: frames, window, DFT.
+
+    A signal is [batch, samples, 1] or, complex, [batch, samples, 2]; [batch, samples] is taken as
+    real, as onnxruntime takes it.
+    """
+    x, rank = b.node.inputs[0], len(b.shape(0))
+    if rank not in (2, 3):
+        return b.refuse(f"a signal of rank {rank} (needs [batch, samples, 1 or 2])")
     step = number(b, 1, 0)
     window = b.shape(2)[0] if b.has(2) else 0
     length = number(b, 3, window)
@@ -98,7 +104,8 @@ def stft(b: Body) -> bool:
         return b.refuse(f"frames of {length}, a window of {window}, {b.shape(0)[1]} samples")
     frames = 1 + (b.shape(0)[1] - length) // step
     index = np.arange(frames)[:, None] * step + np.arange(length)[None, :]
-    cut = b.add("Gather", "i0", b.data(index.astype(np.int64)), axis=1)
+    signal = "i0" if rank == 3 else b.add("Unsqueeze", "i0", b.ints(2))
+    cut = b.add("Gather", signal, b.data(index.astype(np.int64)), axis=1)
     if window:
         cut = b.add("Mul", cut, b.add("Reshape", "i2", b.ints(length, 1)))
     onesided = int(attribute(b.node, "onesided", 1))
