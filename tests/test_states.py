@@ -117,7 +117,9 @@ def test_the_static_instance_keeps_its_states(tmp_path: Path) -> None:
         assert library.tvmgen_net_run(*ends) == 0
         assert np.array_equal(y, np.full(ROW, k, np.float32))
     context = ctypes.create_string_buffer(256)
-    assert library.net_init(context, None, ctypes.c_size_t(0)) == 0  # takes the arena: a new start
+    library.net_arena.restype = ctypes.c_void_p
+    arena = ctypes.c_void_p(library.net_arena())
+    assert library.net_init(context, arena, ctypes.c_size_t(128)) == 0  # a new start
     library.net_shutdown(context)
     assert library.tvmgen_net_run(*ends) == 0
     assert np.array_equal(y, x)

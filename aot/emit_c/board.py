@@ -187,7 +187,7 @@ def _argument(flag: str) -> str:
 
 _IMAGE = """\
 # Images with start-up code; the second one also reports every intermediate result.
-if(AOT_BUILD_RUNNER AND AOT_STATIC_ARENA)
+if(AOT_BUILD_RUNNER)
   set(board board/runner.c board/semihost.c board/startup.c ${{runner_weights}})
   add_executable({name}-runner ${{board}})
   target_link_libraries({name}-runner PRIVATE {name})

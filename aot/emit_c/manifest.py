@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: major.minor: keys may be added in a minor version, removal is a major one.
 SCHEMA_VERSION = "1.0"
+#: AOT_ABI_VERSION of aot/aot.h.
+ABI = 2
 
 
 def manifest_of(
@@ -48,7 +50,7 @@ def manifest_of(
     return {
         "schema": SCHEMA_VERSION,
         "aotc": __version__,
-        "abi": 1,
+        "abi": ABI,
         "name": program.name,
         "target": {
             "name": target.name,

@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from aot.samples import Sample
     from aot.target import Target
 
-ABI = 1
 #: Flags of every compiler that speaks gcc's, before the target's own. Arena bytes hold one type
 #: after the other, and the built-in arena is declared as bytes: hence no type-based aliasing (which
 #: costs nothing: kernels keep sizes in locals). Where a user compiles without the flag, accesses of
@@ -125,6 +124,7 @@ def _rendered(name: str, constants: Constants) -> dict[str, str]:
         f"include/tvmgen_{name}.h": "tvmgen.h",
         f"src/{name}.c": "model.c",
         f"src/{name}_internal.h": "internal.h",
+        f"src/{name}_arena.c": "arena.c",
         f"src/{name}_static.c": "static.c",
         f"src/{name}_tvmgen.c": "tvmgen.c",
         f"src/{name}_ffi.c": "ffi.c",
@@ -158,13 +158,14 @@ def _passed(
 ) -> dict[str, File]:
     """The file that the caller passes, and what makes it a part of the runners."""
     prefix = weights.file_prefix(program.name)
-    file = weights.weights_file(constants, weights.identity(program, constants), ABI)
+    file = weights.weights_file(constants, weights.identity(program, constants), manifests.ABI)
     own = {**values, "name": prefix, "owner": program.name, "bytes": file.nbytes}
     own["section"] = f".rodata.{prefix}_weights"
     header = (runtime_c() / "src" / "aot_weights.h").read_bytes()
     return {
         f"src/{prefix}_weights.bin": file,
         f"src/{prefix}_weights.c": render("weights.c", own),
+        f"src/{program.name}_given.c": render("given.c", values),
         "src/aot_weights.h": header,
     }
 
@@ -236,7 +237,8 @@ def _values(
     twins: Sequence[Twin],
 ) -> dict[str, object]:
     name = program.name
-    sources = [f"src/{name}.c", f"src/{name}_run.c"]
+    sources = [f"src/{name}{part}.c" for part in ("", "_run", "_arena", "_static", "_tvmgen")]
+    sources += [f"src/{name}_given.c"] if constants.passed else []
     contract = "off" if options.accuracy == "strict" else "fast"
     flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *target.cflags)
     if target.board:
@@ -248,7 +250,7 @@ def _values(
         "version": ctext.plain(__version__),
         "cmake_version": ".".join(re.findall(r"\d+", __version__)[:3]),
         "toolchain": _cmake_toolchain(target),
-        "abi": ABI,
+        "abi": manifests.ABI,
         "cpu": ctext.plain(target.cpu),
         "vlen": target.vlen,
         "strict": options.accuracy == "strict",

@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import ctypes as c
+import json
 import math
 from pathlib import Path
 
 import numpy as np
+from elftools.elf.elffile import ELFFile
 
 OK, NULL, NDIM, SHAPE, DTYPE, DEVICE, STRIDES, ALIGN, OVERLAP = range(9)
 ARENA_SMALL, ARENA_ALIGN, NOT_INIT, BUSY, NO_ARENA = range(9, 14)
@@ -76,19 +78,37 @@ class Library:
 
     def __init__(self, out: Path, name: str) -> None:
         self.c = c.CDLL(str(out / "lib" / f"lib{name}.so"))
-        self.name = name
+        self.out, self.name, self.entry = out, name, f"{name}_init"
+        memory = json.loads((out / "bundle" / "manifest.json").read_text())["memory"]
+        self.arena_bytes = max(memory["arena_bytes"], memory.get("portable_arena_bytes", 0))
 
     def __getattr__(self, what: str):
         return getattr(self.c, f"{self.name}_{what}")
+
+    def variable(self, name: str) -> c.c_ubyte:
+        """The byte `name` of the library, which it does not export."""
+        with (self.out / "lib" / f"lib{self.name}.so").open("rb") as f:
+            table = ELFFile(f).get_section_by_name(".symtab")
+            found = {s: table.get_symbol_by_name(s)[0]["st_value"] for s in (name, self.entry)}
+        here = c.cast(self.c[self.entry], c.c_void_p).value
+        assert here is not None
+        return c.c_ubyte.from_address(here - found[self.entry] + found[name])
 
     def context(self) -> c.Array:
         return c.create_string_buffer(256)
 
     def init(self, ctx, arena: np.ndarray | None = None) -> int:
+        """With no `arena`, NULL and 0 bytes."""
         if arena is None:
             return self.c[f"{self.name}_init"](ctx, None, c.c_size_t(0))
         address = c.c_void_p(arena.ctypes.data)
         return self.c[f"{self.name}_init"](ctx, address, c.c_size_t(arena.nbytes))
+
+    def init_built_in(self, ctx) -> int:
+        """With the built-in arena."""
+        arena = self.c[f"{self.name}_arena"]
+        arena.restype = c.c_void_p
+        return self.c[f"{self.name}_init"](ctx, c.c_void_p(arena()), c.c_size_t(self.arena_bytes))
 
     def run(self, ctx, ins: list[DLTensor | None], outs: list[DLTensor | None]) -> int:
         return self.c[f"{self.name}_run"](ctx, pointers(ins), pointers(outs))

@@ -91,7 +91,8 @@ def test_headers_are_cxx(compiler: str, standard: str, tmp_path: Path) -> None:
         '#include "mixed.h"\n#include "tvmgen_mixed.h"\n'
         "int main() { mixed_context c; DLTensor t{}; t.device.device_type = kDLCPU;\n"
         "  const DLTensor *in[] = {&t, &t}; DLTensor *out[] = {&t, &t, &t};\n"
-        "  return mixed_init(&c, nullptr, 0) == AOT_OK && mixed_run(&c, in, out) == AOT_OK; }\n"
+        "  return mixed_init(&c, mixed_arena(), MIXED_ARENA_BYTES) == AOT_OK &&\n"
+        "         mixed_run(&c, in, out) == AOT_OK; }\n"
     )
     include = f"-I{tmp_path / 'include'}"
     source = [str(tmp_path / "t.cpp"), "-o", str(tmp_path / "t.o")]
@@ -172,24 +173,24 @@ def test_external_symbols(mixed_out: Path, big_out: Path) -> None:
         exported = toy.run("nm", "-D", "--defined-only", "-P", library.replace(".a", ".so"))
         public = {line.split()[0] for line in exported.splitlines()}
         assert public == {
-            *(f"{name}_{f}" for f in ("init", "run", "shutdown", "output_shape")),
+            *(f"{name}_{f}" for f in ("arena", "init", "run", "shutdown", "output_shape")),
             *(f"tvmgen_{name}_run", f"tvmgen_{name}___tvm_main__", f"__tvm_ffi_{name}_run"),
         }
 
 
-def test_writable_memory_is_the_built_in_arena_alone(mixed_out: Path) -> None:
+def test_writable_memory_is_of_the_arena_and_the_static_instance(mixed_out: Path) -> None:
     text = toy.run("nm", "-P", str(mixed_out / "lib" / "libmixed.a"))
     member, writable = "", {}
     for line in text.splitlines():
         parts = line.split()
         if line.endswith(":"):
-            member = line
+            member = line.rpartition("[")[2].rstrip("]:")
         elif len(parts) > 2 and parts[1] in "bBdDcC":
             writable.setdefault(member, []).append(parts[0])
-    assert len(writable) == 1, writable
-    ((member, names),) = writable.items()
-    assert "mixed_static.c.o" in member
-    assert sorted(names) == ["arena", "instance", "taken"]
+    assert {m: sorted(names) for m, names in writable.items()} == {
+        "mixed_arena.c.o": ["arena"],
+        "mixed_static.c.o": ["instance", "ready", "taken"],
+    }
 
 
 def test_shared_library_needs_libc_alone(big_out: Path) -> None:

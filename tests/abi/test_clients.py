@@ -120,8 +120,10 @@ int NAME_answer(const float *x, float *y) {
     out.shape = out_shape;
     ins[0] = &in;
     outs[0] = &out;
-    if (NAME_init(&context, NULL, 0) != AOT_OK || NAME_run(&context, ins, outs) != AOT_OK)
+    if (NAME_init(&context, NAME_arena(), SIZE) != AOT_OK)
         return 1;
+    if (NAME_run(&context, ins, outs) != AOT_OK)
+        return 2;
     NAME_shutdown(&context);
     return AOT_OK;
 }
@@ -163,7 +165,9 @@ def older(bundle: Path) -> None:
 def test_bundles_of_two_versions_in_one_program(tmp_path: Path) -> None:
     for name in ("old", "big"):
         toy.write_bundle(toy.emit(toy.mlp(name, hidden=1024)), tmp_path / name)
-        (tmp_path / f"{name}_user.c").write_text(USER.replace("NAME", name))
+        (tmp_path / f"{name}_user.c").write_text(
+            USER.replace("SIZE", f"{name.upper()}_ARENA_BYTES").replace("NAME", name)
+        )
     older(tmp_path / "old/bundle")
     header = (tmp_path / "old/bundle/include/aot/aot.h").read_text()
     assert "AOT_ABI_VERSION 77" in header and "AOT_NULL = 101" in header

@@ -75,7 +75,7 @@ def test_weights_file(big_out: Path) -> None:
     program = toy.mlp("big", hidden=1024)
     lib, rng = Library(big_out, "big"), np.random.default_rng(1)
     context = lib.context()
-    assert lib.init(context) == L.OK
+    assert lib.init_built_in(context) == L.OK
     x, y = rng.standard_normal((1, 5), np.float32), np.zeros((1, 3), np.float32)
     assert lib.run(context, [dl(x)], [dl(y)]) == L.OK
     np.testing.assert_allclose(y, toy.mlp_reference(program, x), rtol=1e-4, atol=1e-5)
@@ -203,18 +203,19 @@ def test_nothing_outside_the_arena_is_touched(lib: Library) -> None:
     assert (memory[64 + ARENA :] == 0xA5).all()
 
 
-def test_built_in_arena_is_for_one(lib: Library) -> None:
-    first, second = lib.context(), lib.context()
-    assert lib.init(first) == L.OK
-    assert lib.init(second) == L.BUSY
+def test_built_in_arena(lib: Library) -> None:
+    context = lib.context()
+    assert lib.init(context) == L.NO_ARENA
     ins, outs = arrays()
     tensors = [dl(a) for a in ins], [dl(a) for a in outs]
-    assert lib.run(second, *tensors) == L.NOT_INIT
-    assert lib.run(first, *tensors) == L.OK
-    lib.shutdown(first)
-    lib.shutdown(first)
-    assert lib.init(second) == L.OK
-    lib.shutdown(second)
+    assert lib.run(context, *tensors) == L.NOT_INIT
+    assert all((a == -7).all() for a in outs)
+    assert lib.init_built_in(context) == L.OK
+    assert lib.run(context, *tensors) == L.OK
+    for got, want in zip(outs, expected(ins), strict=True):
+        np.testing.assert_array_equal(got, want)
+    lib.shutdown(context)
+    lib.shutdown(context)
 
 
 def test_two_contexts_with_own_arenas(lib: Library) -> None:

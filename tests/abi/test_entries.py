@@ -49,12 +49,26 @@ def test_tvmgen_refuses(lib: Library) -> None:
     assert all((a == -7).all() for a in outs)
 
 
-def test_static_instance_is_busy_while_a_context_has_its_arena(lib: Library) -> None:
+def test_the_static_instance_runs_in_the_built_in_arena_and_a_context_may_too(lib: Library) -> None:
     context = lib.context()
-    assert lib.init(context) == L.OK
+    assert lib.init_built_in(context) == L.OK
     ins, outs = arrays()
-    assert lib.c.tvmgen_mixed_run(struct(ins), struct(outs)) == L.BUSY
+    assert lib.c.tvmgen_mixed_run(struct(ins), struct(outs)) == 0
+    check(ins, outs)
+    ins, outs = arrays()
+    assert lib.run(context, [dl(a) for a in ins], [dl(a) for a in outs]) == L.OK
+    check(ins, outs)
     lib.shutdown(context)
+    assert lib.c.tvmgen_mixed_run(struct(ins), struct(outs)) == 0
+
+
+def test_a_second_call_is_busy(lib: Library) -> None:
+    ins, outs = arrays()
+    lock = lib.variable("taken")
+    lock.value = 1  # as an entry in another thread would leave it meanwhile
+    assert lib.c.tvmgen_mixed_run(struct(ins), struct(outs)) == L.BUSY
+    assert all((a == -7).all() for a in outs)
+    lock.value = 0
     assert lib.c.tvmgen_mixed_run(struct(ins), struct(outs)) == 0
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 
 from abi import toy
-from abi.test_context import check, run_mixed
 from abi.toy import WARNINGS
 from aot.resources import cmake
 
@@ -113,7 +112,8 @@ def test_two_models_in_one_program(tmp_path: Path) -> None:
 def test_installed_and_found(big_out: Path, tmp_path: Path) -> None:
     toy.run("cmake", "--install", str(big_out), "--prefix", str(tmp_path / "usr"))
     (tmp_path / "main.c").write_text(
-        '#include "big.h"\nint main(void) { big_context c; return (int)big_init(&c, 0, 0); }\n'
+        '#include "big.h"\nint main(void) { big_context c;\n'
+        "  return (int)big_init(&c, big_arena(), BIG_ARENA_BYTES); }\n"
     )
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\nproject(app C)\nfind_package(big 0.1 REQUIRED)\n"
@@ -143,17 +143,6 @@ def test_moved_bundle_with_constants_as_c(tmp_path: Path) -> None:
         results.append(np.fromfile(tmp_path / "y.bin", np.float32))
     np.testing.assert_array_equal(*results)
     np.testing.assert_allclose(results[0], toy.mlp_reference(program, x)[0], rtol=1e-4, atol=1e-4)
-
-
-def test_without_the_built_in_arena(tmp_path: Path) -> None:
-    out = toy.build(toy.mixed(), tmp_path / "out", "-DAOT_STATIC_ARENA=OFF")
-    check(run_mixed(out / "bin" / "mixed", tmp_path))
-    symbols = toy.run("nm", "-P", str(out / "lib" / "libmixed.a"))
-    assert not [s for s in symbols.splitlines() if len(s.split()) > 2 and s.split()[1] in "bBdD"]
-    from abi.loader import NO_ARENA, Library
-
-    library = Library(out, "mixed")
-    assert library.init(library.context()) == NO_ARENA
 
 
 def test_configuration_header_and_flags(tmp_path: Path) -> None:

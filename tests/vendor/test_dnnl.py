@@ -227,7 +227,9 @@ def check_entry_without_context(
         np.testing.assert_allclose(y, want, rtol=1e-4, atol=1e-5)
         context = ctypes.create_string_buffer(4096)
         assert net.dnnl_set_verbose(0) == 0
-        assert net.net_init(context, None, ctypes.c_size_t(0)) == 0
+        net.net_arena.restype = ctypes.c_void_p
+        arena, size = ctypes.c_void_p(net.net_arena()), ctypes.c_size_t(1 << 20)
+        assert net.net_init(context, arena, size) == 0
         net.net_shutdown(context)
         assert net.dnnl_set_verbose(2) == 0
         said.append(capfd.readouterr().out)

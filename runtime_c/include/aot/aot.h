@@ -6,7 +6,7 @@
 #include "port.h"
 
 /* Changes when a context, a status code or a signature changes incompatibly. */
-#define AOT_ABI_VERSION 1
+#define AOT_ABI_VERSION 2
 
 typedef enum aot_status {
     AOT_OK = 0,
@@ -21,8 +21,8 @@ typedef enum aot_status {
     AOT_ARENA_SMALL = 9,  /* the arena has fewer bytes than the model needs */
     AOT_ARENA_ALIGN = 10, /* the arena's address is not aligned as the model needs */
     AOT_NOT_INIT = 11,    /* the context was not initialised by this model's init */
-    AOT_BUSY = 12,        /* the context or the built-in arena is in use */
-    AOT_NO_ARENA = 13,    /* NULL arena, and the bundle was built without the built-in one */
+    AOT_BUSY = 12,        /* a run is under way in the context, or in an entry without one */
+    AOT_NO_ARENA = 13,    /* the arena is NULL; NAME_arena() gives the built-in one */
     AOT_NO_WEIGHTS = 14,  /* run before the weights were set */
     AOT_BAD_WEIGHTS = 15, /* the weights do not belong to this model, or are damaged */
     AOT_BAD_INDEX = 16,   /* no such input or output */
@@ -59,9 +59,9 @@ static inline const char *aot_status_text(aot_status status) {
     case AOT_NOT_INIT:
         return "the context is not initialised";
     case AOT_BUSY:
-        return "the context or the built-in arena is in use";
+        return "a run is under way";
     case AOT_NO_ARENA:
-        return "the library was built without the built-in arena";
+        return "the arena is NULL (NAME_arena() gives the built-in one)";
     case AOT_NO_WEIGHTS:
         return "the weights are not set";
     case AOT_BAD_WEIGHTS:

@@ -322,7 +322,7 @@ ALONE static void prepare(void) {
         }
     }
 #endif
-    check(aot_model_init(&context, NULL, 0), "init: status ");
+    check(aot_model_init(&context, aot_model_arena(), AOT_MODEL_ARENA_BYTES), "init: status ");
 }
 
 #if AOT_MODEL_EXTENTS
