@@ -165,7 +165,7 @@ def _passed(
     return {
         f"src/{prefix}_weights.bin": file,
         f"src/{prefix}_weights.c": render("weights.c", own),
-        f"src/{program.name}_given.c": render("given.c", values),
+        f"src/{program.name}_given.c": render("given.c", {**values}),
         "src/aot_weights.h": header,
     }
 
