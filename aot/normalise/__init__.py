@@ -52,6 +52,7 @@ from aot.normalise.quant_wide import quant_wide
 from aot.normalise.reshapes import reshapes
 from aot.normalise.scaling import scaling
 from aot.normalise.transposes import transposes
+from aot.normalise.variances import variances
 from aot.shapes.closed import close
 from aot.shapes.infer import assert_typed
 
@@ -77,6 +78,7 @@ PASSES: tuple[Pass, ...] = (
     cse,
     clips,
     arithmetic,
+    variances,
     norms,
     attention,
     products,

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bodies of operators that ONNX defines in words: integer products, Dropout at inference, EyeLike,
-BatchNormalization with statistics of the run, MeanVarianceNormalization of short floats.
+BatchNormalization with statistics of the run, MeanVarianceNormalization.
 
 Before: y = MatMulInteger(a, b, az, bz)
 After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>(bz))
@@ -185,16 +185,24 @@ def _lines(b: Body) -> bool:
 
 
 def _mean_variance(b: Body) -> bool:
-    """Of short floats, in float32: ONNX's own body adds a float32 to them."""
+    """From the distances to the mean, of short floats in float32.
+
+    ONNX's own body subtracts the square of the mean from the mean of the squares, of which nothing
+    is left where the spread is small, and adds a float32 to every type.
+    """
     value = b.node.inputs[0]
-    if value is None or value.dtype is None or int(value.dtype) not in SHORT:
+    if value is None or value.dtype is None:
         return False
+    short, kind = int(value.dtype) in SHORT, int(value.dtype)
     axes = b.ints(*attribute(b.node, "axes", (0, 2, 3)))
-    x = b.add("Cast", "i0", to=FLOAT)
+    x = b.add("Cast", "i0", to=FLOAT) if short else "i0"
     off = b.add("Sub", x, b.add("ReduceMean", x, axes))
     root = b.add("Sqrt", b.add("ReduceMean", b.add("Mul", off, off), axes))
-    spread = b.add("Add", root, b.constant(FLOAT, (), [1e-9]))
-    b.add("Cast", b.add("Div", off, spread), to=int(value.dtype), out="o0")
+    spread = b.add("Add", root, b.constant(FLOAT if short else kind, (), [1e-9]))
+    if short:
+        b.add("Cast", b.add("Div", off, spread), to=kind, out="o0")
+    else:
+        b.add("Div", off, spread, out="o0")
     return True
 
 

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Variances that cancel.
+
+Before: v = Sub(ReduceMean(Mul(x, x), axes), Mul(m, m)), where m = ReduceMean(x, axes)
+After:  d = Sub(x, ReduceMean(x, axes)); v = ReduceMean(Mul(d, d), axes)
+The difference of two large means loses every digit where the spread is small beside the mean, and
+may be below zero, which has no root. The bodies of ONNX (LayerNormalization, GroupNormalization,
+MeanVarianceNormalization) are of this form, and exporters copy them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.edit import Editor, producer
+from aot.load.options import LoadOptions
+from aot.shapes.nodes import array, attribute, shape_of
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+MEANS = ("ReduceMean", "GlobalAveragePool")
+
+
+def variances(edit: Editor, options: LoadOptions) -> None:
+    """Compute every variance of floats from the distances to the mean."""
+    for node in edit.graph:
+        if node.op_type == "Sub" and not node.domain:
+            _rewrite(edit, node)
+
+
+def _rewrite(edit: Editor, node: ir.Node) -> None:
+    squares = producer(node.inputs[0], *MEANS)
+    mean = producer(_squared(node.inputs[1]), *MEANS)
+    if squares is None or mean is None or mean.op_type != squares.op_type:
+        return
+    x, found = _squared(squares.inputs[0]), _axes(mean)
+    if x is None or mean.inputs[0] is not x or found is None or found != _axes(squares):
+        return
+    if x.dtype is None or not x.dtype.is_floating_point():
+        return
+    shape, centre = shape_of(x), mean.outputs[0]
+    if len(shape_of(centre)) != len(shape):
+        kept = [1 if a in found[0] else n for a, n in enumerate(shape)]
+        inputs = [x, *mean.inputs[1:]]
+        centre = edit.node(mean.op_type, inputs, {"keepdims": 1}, before=node, shape=kept)
+    off = edit.node("Sub", [x, centre], before=node, shape=shape)
+    square = edit.node("Mul", [off, off], before=node, shape=shape)
+    said = dict(squares.attributes)
+    inputs = [square, *squares.inputs[1:]]
+    new = edit.node(squares.op_type, inputs, said, before=node, shape=shape_of(node.outputs[0]))
+    edit.replace(node.outputs[0], new)
+    edit.remove(node)
+
+
+def _squared(value: ir.Value | None) -> ir.Value | None:
+    """x if `value` is x * x, as `arithmetic` spells every square."""
+    node = producer(value, "Mul")
+    return node.inputs[0] if node is not None and node.inputs[0] is node.inputs[1] else None
+
+
+def _axes(mean: ir.Node) -> tuple[list[int], bool] | None:
+    """The axes a mean runs over, and whether they stay as 1; None if a run says the axes."""
+    assert mean.inputs[0] is not None
+    rank = len(shape_of(mean.inputs[0]))
+    if mean.op_type == "GlobalAveragePool":
+        return list(range(2, rank)), True
+    given = mean.inputs[1] if len(mean.inputs) > 1 else None
+    axes = array(given)
+    if axes is None and given is not None:
+        return None
+    if axes is not None and axes.size:
+        found = sorted(int(a) % rank for a in axes.ravel())
+    else:
+        found = [] if attribute(mean, "noop_with_empty_axes", 0) else list(range(rank))
+    return found, bool(attribute(mean, "keepdims", 1))
