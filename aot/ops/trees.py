@@ -84,7 +84,8 @@ class Forest:
     """Trees as the kernel walks them.
 
     What follows a node (`yes`, `no`) and `roots` are nodes, or ~leaf; leaf l has the weights and
-    targets from `leaves[l]` to `leaves[l + 1]`. `problem` says why there is no such forest.
+    targets from `leaves[l]` to `leaves[l + 1]`. `problem` says why there is no such forest. `keys`
+    are the tree and the number in it by which the model calls each node, where it does so.
     """
 
     feature: Array
@@ -99,6 +100,14 @@ class Forest:
     targets: Array
     members: Array
     problem: str = ""
+    keys: tuple[tuple[int, int], ...] = ()
+
+    def title(self, node: int) -> str:
+        """What the model calls a node."""
+        if not self.keys:
+            return f"node {node}"
+        tree, number = self.keys[node]
+        return f"node {number} of tree {tree}"
 
 
 _NONE = np.zeros(0, np.int64)
@@ -172,7 +181,10 @@ def older_forest(m: Match) -> Forest:
             return _no("a node that does not exist is named")
         nexts.append(np.array([place[k] for k in wanted], np.int64))
     named = {(m.nodes_treeids[i], n) for i in inner for n in _children(m, i)}
-    roots = [place[k] for k in keys if k not in named]
+    roots: dict[int, int] = {}
+    for key in keys:  # others that nobody names are never reached, as in onnxruntime
+        if key not in named:
+            roots.setdefault(key[0], place[key])
     order = [e for i in leaf for e in entries[keys[i]]]
     tracks = m.nodes_missing_value_tracks_true or [0] * len(keys)
     return Forest(
@@ -182,11 +194,12 @@ def older_forest(m: Match) -> Forest:
         np.array([tracks[i] for i in inner], np.int64),
         nexts[0],
         nexts[1],
-        np.array(roots, np.int64),
+        np.array(list(roots.values()), np.int64),
         np.cumsum([0, *(len(entries[keys[i]]) for i in leaf)]),
         tensor(weights if weights is not None else ())[order],
         np.array(m.target_ids, np.int64)[order],
         _NONE,
+        keys=tuple(keys[i] for i in inner),
     )
 
 
@@ -195,13 +208,16 @@ def _children(m: Match, i: int) -> tuple[int, int]:
 
 
 def _ends(f: Forest) -> tuple[bool, str]:
-    """Whether every walk ends: no node is met twice on a way, and all that is named exists."""
+    """Whether every walk from every node ends: none is its own descendant, all named nodes exist.
+
+    Nodes that no root leads to count too: a tree of the older form that is a ring has no root.
+    """
     count, leaves = len(f.yes), len(f.leaves) - 1
     named = np.concatenate([f.yes, f.no, f.roots])
     if named.size and not (-leaves <= named.min() and named.max() < count):
         return False, "a node or leaf that does not exist is named"
     state = np.zeros(count, np.int8)  # 0 new, 1 on the way, 2 known to end
-    stack = [int(r) for r in f.roots if r >= 0]
+    stack = list(range(count))
     while stack:
         at = stack[-1]
         if state[at]:
@@ -211,7 +227,7 @@ def _ends(f: Forest) -> tuple[bool, str]:
         state[at] = 1
         for following in (int(f.yes[at]), int(f.no[at])):
             if following >= 0 and state[following] == 1:
-                return False, f"node {following} is its own descendant"
+                return False, f"{f.title(following)} is its own descendant"
             if following >= 0 and not state[following]:
                 stack.append(following)
     return True, ""
