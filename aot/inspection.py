@@ -55,7 +55,7 @@ class Inspection:
         lines += [f"input  {_line(v)}" for v in self.inputs]
         lines += [f"output {_line(v)}" for v in self.outputs]
         operators = ", ".join(f"{n} {k}" for k, n in self.operators)
-        lines.append(one_line(f"operators: {operators}"))
+        lines.append(one_line(f"operators: {operators or 'none'}"))
         if self.states:
             lines.append(one_line("streaming: " + " ".join(self.state_options())))
         command = ["aotc", self.model, "-o", "OUT", *self.options]

@@ -47,8 +47,6 @@ def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
         raise ModelError(f"the graph holds {count - 1} subgraphs (limit {MAX_GRAPHS})")
     raise_all(_width_errors(model))
     check_strings(model)
-    if not graph.node:
-        raise ModelError("the graph is empty (0 nodes)", f'graph "{graph.name}"')
     if not graph.output:
         raise ModelError("the graph has no outputs", f'graph "{graph.name}"')
     raise_all(_tensor_errors(model))
@@ -170,11 +168,7 @@ def _scope_errors(graph: onnx.GraphProto, outer: frozenset[str]) -> Iterator[Aot
                 yield ModelError(f'{title}: the name "{name}" is defined twice')
             if name:
                 known.add(name)
-    listed: set[str] = set()
     for output in graph.output:
-        if output.name in listed:
-            yield ModelError(f'graph output "{output.name}" is listed twice')
-        listed.add(output.name)
         if output.name not in known and (output.name not in outer or not output.name):
             yield ModelError(f'graph output "{output.name}" is never computed')
 

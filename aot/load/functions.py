@@ -24,13 +24,75 @@ def inline_functions(model: onnx.ModelProto, options: LoadOptions) -> onnx.Model
     if not model.functions:
         return model
     push_marks(model)
+    _share_versions(model)
     splice(model, options.claimed)
     kept = [(f.domain, f.name) for f in model.functions if _is_kept(f, options)]
     if model.functions:
         _say_defaults(model)
+        _say_types(model)
         model = _inline(model, kept)
     check_scopes(model.graph)  # a body need not compute what it is to return
     return model
+
+
+def _share_versions(model: onnx.ModelProto) -> None:
+    """A function imports what the model does where all its operators are the same in both.
+
+    Before: opset 18 in a model of opset 21, o = Add(a, b)      After: opset 21, o = Add(a, b)
+    onnx wants valid functions so; what it lets pass besides, in graphs within, its inliner brings
+    to the model's version, for which it must know the type of every argument. What the model itself
+    does not import it imports in the newest version that a function does.
+    """
+    own = {_standard(o.domain) for o in model.opset_import}
+    imports = [o for f in model.functions for o in f.opset_import]
+    for entry in sorted(imports, key=lambda o: -o.version):
+        if _standard(entry.domain) not in own:
+            own.add(_standard(entry.domain))
+            model.opset_import.append(entry)
+    versions = {_standard(o.domain): o.version for o in model.opset_import}
+    for function in model.functions:
+        for entry in function.opset_import:
+            wanted = versions.get(_standard(entry.domain))
+            if wanted not in (None, entry.version) and _are_the_same(function, entry, wanted):
+                entry.version = wanted
+
+
+def _standard(domain: str) -> str:
+    return "" if domain in STANDARD_DOMAINS else domain
+
+
+def _are_the_same(function: onnx.FunctionProto, entry: onnx.OperatorSetIdProto, new: int) -> bool:
+    """Whether every operator of the domain has one definition in the entry's version and in `new`.
+
+    False for an operator that onnx does not know.
+    """
+    from onnx.defs import SchemaError, get_schema
+
+    domain = _standard(entry.domain)
+    try:
+        for node in _nodes(function):
+            if _standard(node.domain) == domain:
+                old, other = (
+                    get_schema(node.op_type, v, domain).since_version for v in (entry.version, new)
+                )
+                if old != other:
+                    return False
+    except SchemaError:
+        return False
+    return True
+
+
+def _say_types(model: onnx.ModelProto) -> None:
+    """Say the types of initialisers: onnx's inliner knows those of inputs and of nodes alone."""
+    from onnx import helper
+
+    for graph in all_graphs(model.graph):
+        said = {v.name for v in (*graph.input, *graph.value_info)}
+        graph.value_info.extend(
+            helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
+            for t in graph.initializer
+            if t.name not in said
+        )
 
 
 def _say_defaults(model: onnx.ModelProto) -> None:
@@ -39,15 +101,19 @@ def _say_defaults(model: onnx.ModelProto) -> None:
     Before: y = own.F(x), where F <a: float = 0.5> (x)      After: y = own.F <a = 0.5> (x)
     """
     defaults = {(f.domain, f.name): f.attribute_proto for f in model.functions}
-    bodies = [g.node for g in all_graphs(model.graph)]
-    for function in model.functions:
-        bodies.append(function.node)
-        inner = [g for n in function.node for g in subgraphs(n)]
-        bodies += [g.node for graph in inner for g in all_graphs(graph)]
-    for node in (n for nodes in bodies for n in nodes):
+    nodes = [n for g in all_graphs(model.graph) for n in g.node]
+    for node in (*nodes, *(n for f in model.functions for n in _nodes(f))):
         said = {a.name for a in node.attribute}
         missing = defaults.get((node.domain, node.op_type), ())
         node.attribute.extend(a for a in missing if a.name not in said)
+
+
+def _nodes(function: onnx.FunctionProto) -> Iterator[onnx.NodeProto]:
+    """The nodes of a body and of the graphs within."""
+    for node in function.node:
+        yield node
+        for graph in subgraphs(node):
+            yield from (n for g in all_graphs(graph) for n in g.node)
 
 
 def check_functions(model: onnx.ModelProto, options: LoadOptions) -> None:
