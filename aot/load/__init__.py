@@ -15,6 +15,7 @@ from aot.apart import Died, infer_shapes
 from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError, UsageError
 from aot.load.check import all_graphs, check_details, check_structure
+from aot.load.choices import check_choices
 from aot.load.containers import open_inputs, refuse_maps
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical, undone
 from aot.load.flags import check_flags
@@ -111,9 +112,12 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     _name_domains(light)
     check_details(light)
     check_flags(light)
+    check_choices(light)
     _say_onesided(light)
     _open_outputs(light)
-    light = spell_gradients(to_canonical(inline_functions(light, options)))
+    light = inline_functions(light, options)
+    check_choices(light)  # texts that functions were given
+    light = spell_gradients(to_canonical(light))
     typed = _without_shapes(light) if dimensions else _with_shapes(light)
     model = _to_ir(typed)
     weights.attach(model.graph, big)

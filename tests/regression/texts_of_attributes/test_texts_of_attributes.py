@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attributes took any text: Conv with `auto_pad="SAMEUPPER"` padded like SAME_LOWER.
+
+A generator goes through every text attribute of every operator that the installed onnx knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import onnx
+import pytest
+from onnx import defs, helper
+
+from aot.errors import AotError, ModelError
+from aot.load import LoadOptions, load
+from aot.load.choices import ANY_CASE, CHOICES, check_choices
+from graphs import model
+
+#: Text attributes whose texts ONNX leaves open: names, labels, patterns, values.
+OPEN = (
+    "Cast.to Constant.value_string Constant.value_strings Einsum.equation RegexFullMatch.pattern "
+    "StringNormalizer.locale StringNormalizer.stopwords StringSplit.delimiter "
+    "TfIdfVectorizer.pool_strings CategoryMapper.cats_strings CategoryMapper.default_string "
+    "DictVectorizer.string_vocabulary LabelEncoder.classes_strings LabelEncoder.default_string "
+    "LabelEncoder.keys_strings LabelEncoder.values_strings LinearClassifier.classlabels_strings "
+    "OneHotEncoder.cats_strings SVMClassifier.classlabels_strings "
+    "TreeEnsembleClassifier.classlabels_strings ZipMap.classlabels_strings Gradient.xs Gradient.y "
+    "Gradient.zs"
+)
+STRING, STRINGS = defs.OpSchema.AttrType.STRING, defs.OpSchema.AttrType.STRINGS
+
+
+def text_attributes() -> Iterator[tuple[str, str, str, str, bool]]:
+    """(domain, operator, attribute, default, whether it is a list) of all operators and opsets."""
+    for schema in defs.get_all_schemas_with_history():
+        for name, a in schema.attributes.items():
+            if a.type in (STRING, STRINGS):
+                default = a.default_value.s.decode()
+                yield schema.domain, schema.name, name, default, a.type == STRINGS
+
+
+def test_every_text_attribute_is_closed_or_open() -> None:
+    found = {(d, o, a) for d, o, a, _, _ in text_attributes()}
+    spelled = {tuple(t.split(".")) for t in OPEN.split()}
+    closed = {key for key in found if key[1:] not in spelled}
+    assert closed == set(CHOICES)
+
+
+def test_every_default_is_one_of_its_texts() -> None:
+    """But for one that ONNX misspells in GRU's first version."""
+    for domain, operator, name, default, _ in text_attributes():
+        allowed = CHOICES.get((domain, operator, name))
+        assert allowed is None or not default or default in allowed or default == "foward"
+
+
+def bare(domain: str, operator: str, name: str, text: str, several: bool) -> onnx.ModelProto:
+    """A model with one node, which need not be valid otherwise."""
+    value = ["Tanh", text] if several and name == "activations" else [text] if several else text
+    if several and name == "nodes_modes":
+        value = ["LEAF", text]
+    node = helper.make_node(operator, ["x"], ["y"], name="n", domain=domain, **{name: value})
+    return helper.make_model(helper.make_graph([node], "g", [], []))
+
+
+@pytest.mark.parametrize("key", sorted(CHOICES), ids=".".join)
+def test_other_texts_are_refused(key: tuple[str, str, str]) -> None:
+    """Each text is taken; a text without its last letter, in other letters or empty is an error."""
+    several = next(s for d, o, a, _, s in text_attributes() if (d, o, a) == key)
+    for text in CHOICES[key]:
+        check_choices(bare(*key, text, several))
+        for wrong in (text[:-1], text.swapcase(), f"{text}_", ""):
+            if wrong in CHOICES[key] or (key[2] in ANY_CASE and wrong == text.swapcase()):
+                continue
+            with pytest.raises(ModelError) as caught:
+                check_choices(bare(*key, wrong, several))
+            message = str(caught.value)
+            assert key[2] in message and repr(wrong) in message
+            assert all(t in message for t in CHOICES[key])
+
+
+CONV = {"x": (1, 1, 5, 5)}, {"y": None}, {"w": np.ones((1, 1, 3, 3), np.float32)}
+
+
+def test_the_convolution_that_was_padded() -> None:
+    with pytest.raises(ModelError) as caught:
+        load(model([("Conv", "x w", "y", {"auto_pad": "SAMEUPPER"})], *CONV))
+    assert str(caught.value).splitlines() == [
+        "n0_Conv (Conv): auto_pad 'SAMEUPPER' has no meaning",
+        "  hint: did you mean SAME_UPPER? auto_pad is one of NOTSET, SAME_UPPER, SAME_LOWER, VALID",
+    ]
+
+
+def function_of(text: str) -> onnx.ModelProto:
+    """A function that hands its attribute on to a convolution."""
+    inner = helper.make_node("Conv", ["a", "b"], ["c"], name="inner")
+    reference = inner.attribute.add()
+    reference.name, reference.ref_attr_name = "auto_pad", "how"
+    reference.type = onnx.AttributeProto.STRING
+    imports = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+    body = helper.make_function("own", "F", ["a", "b"], ["c"], [inner], imports[:1], ["how"])
+    made = model([("own.F", "x w", "y", {"how": text})], *CONV, domains=("own",))
+    made.functions.append(body)
+    return made
+
+
+def test_texts_that_functions_are_given() -> None:
+    assert load(function_of("SAME_UPPER"), LoadOptions())
+    with pytest.raises(AotError, match="auto_pad 'SAMEUPPER' has no meaning"):
+        load(function_of("SAMEUPPER"), LoadOptions())
+
+
+def test_bodies_of_control_flow() -> None:
+    node = helper.make_node("Gelu", ["x"], ["z"], name="g", approximate="tan")
+    ends = [helper.make_tensor_value_info("z", 1, [1])]
+    other = helper.make_node("Identity", ["x"], ["z"], name="i")
+    branches = {
+        "then_branch": helper.make_graph([node], "t", [], ends),
+        "else_branch": helper.make_graph([other], "e", [], ends),
+    }
+    rows = [("If", "c", "y", branches)]
+    made = model(rows, {"x": (1,), "c": ()}, {"y": (1,)}, dtypes={"c": onnx.TensorProto.BOOL})
+    with pytest.raises(ModelError, match="approximate 'tan' has no meaning"):
+        load(made)
