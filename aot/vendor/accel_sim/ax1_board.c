@@ -8,6 +8,11 @@
 
 static void ax1_raise(void *user);
 
+/* Whether the machine still needs time, which an interrupt that nobody expected must not stop. */
+static int ax1_runs(void) {
+    return (AX1_READ(AX1_REG_STATUS) & AX1_STATUS_BUSY) != 0U;
+}
+
 static void ax1_take_over(void) {
     AX1_NAME(sim_stepped)(1);
     AX1_NAME(sim_interrupt)(ax1_raise, (void *)0);
@@ -38,8 +43,16 @@ static void ax1_timer(void) {
 }
 
 static void ax1_ended(void) {
-    AX1_AT(AX1_TIMER) = 0U;
+    if (!ax1_runs()) {
+        AX1_AT(AX1_TIMER) = 0U;
+    }
     AX1_NAME(driver_isr)();
+}
+
+int AX1_NAME(board_held)(void) {
+    uint32_t mask;
+    __asm__ volatile("mrs %0, primask" : "=r"(mask));
+    return (int)(mask & 1U);
 }
 
 void AX1_NAME(board_prepare)(void) {
@@ -99,7 +112,9 @@ void AX1_NAME(board_interrupt)(void) {
         AX1_NAME(sim_advance)(AX1_BOARD_CYCLES);
     } else {
         AX1_MSIP = 0U;
-        ax1_next(0);
+        if (!ax1_runs()) {
+            ax1_next(0);
+        }
         AX1_NAME(driver_isr)();
     }
 }
@@ -126,13 +141,16 @@ __attribute__((naked, used, aligned(4))) void AX1_NAME(board_trap)(void) {
 
 void AX1_NAME(board_prepare)(void) {
     const uintptr_t trap = (uintptr_t)&AX1_NAME(board_trap);
-    uintptr_t old;
+    uintptr_t old, sources;
     __asm__ volatile(AX1_CSR("csrr %0, mtvec") : "=r"(old));
     if (old != trap) {
         AX1_NAME(board_faults) = old;
         ax1_next(0);
         __asm__ volatile(AX1_CSR("csrw mtvec, %0")::"r"(trap));
-        __asm__ volatile(AX1_CSR("csrs mie, %0\n\tcsrsi mstatus, 8")::"r"((uintptr_t)0x88));
+        __asm__ volatile(AX1_CSR("csrrs %0, mie, %1") : "=r"(sources) : "r"((uintptr_t)0x88));
+        if (sources == 0U) {
+            __asm__ volatile(AX1_CSR("csrsi mstatus, 8"));
+        }
     }
     ax1_take_over();
 }
@@ -141,8 +159,17 @@ void AX1_NAME(board_started)(void) {
     ax1_next(AX1_BOARD_TICKS);
 }
 
+int AX1_NAME(board_held)(void) {
+    uintptr_t state;
+    __asm__ volatile(AX1_CSR("csrr %0, mstatus") : "=r"(state));
+    return (state & 8U) == 0U;
+}
+
 #else
 /* Hosts: a start runs to the end. */
 void AX1_NAME(board_prepare)(void) {}
 void AX1_NAME(board_started)(void) {}
+int AX1_NAME(board_held)(void) {
+    return 0;
+}
 #endif

@@ -8,7 +8,7 @@ static struct {
     uint32_t count;
     void (*done)(void *user);
     void *user;
-    volatile int ended; /* set by the interrupt */
+    volatile int awaited; /* an interrupt that shows the end; the handler clears it */
     int irq;
 } ax1_driver;
 
@@ -17,6 +17,10 @@ static ax1_result ax1_result_of(uint32_t status) {
         return AX1_RUNNING;
     }
     return (status & AX1_STATUS_FAULT) != 0U ? AX1_FAULTED : AX1_OK;
+}
+
+static int ax1_busy(void) {
+    return (AX1_READ(AX1_REG_STATUS) & AX1_STATUS_BUSY) != 0U;
 }
 
 static void ax1_set_region(uint32_t n, const ax1_memory *memory) {
@@ -30,19 +34,20 @@ static void ax1_set_region(uint32_t n, const ax1_memory *memory) {
 ax1_result AX1_NAME(driver_start)(const ax1_memory *regions, uint32_t count, uint32_t entry,
                                   int irq, void (*done)(void *user), void *user) {
     const uint32_t cfg = (uint32_t)AX1_MACS | (uint32_t)AX1_VERSION << 16;
+    int held;
     uint32_t n;
     if (AX1_READ(AX1_REG_ID) != AX1_ID_VALUE || AX1_READ(AX1_REG_CFG) != cfg ||
         count > AX1_REGIONS) {
         return AX1_ABSENT;
     }
-    if ((AX1_READ(AX1_REG_STATUS) & AX1_STATUS_BUSY) != 0U) {
+    if (ax1_busy()) {
         return AX1_RUNNING;
     }
+    ax1_driver.awaited = 0;
     ax1_driver.regions = regions;
     ax1_driver.count = count;
     ax1_driver.done = done;
     ax1_driver.user = user;
-    ax1_driver.ended = 0;
     ax1_driver.irq = irq;
     if (irq) {
         AX1_PREPARE();
@@ -54,7 +59,14 @@ ax1_result AX1_NAME(driver_start)(const ax1_memory *regions, uint32_t count, uin
         }
     }
     AX1_WRITE(AX1_REG_ENTRY, entry);
+    /* Held back, a stale interrupt finds the machine running and not one that has yet to start. */
+    held = AX1_IRQ_HELD();
+    AX1_IRQ_OFF();
+    ax1_driver.awaited = irq;
     AX1_WRITE(AX1_REG_CTRL, AX1_CTRL_START | (irq ? AX1_CTRL_IRQ : 0U));
+    if (!held) {
+        AX1_IRQ_ON();
+    }
     if (irq) {
         AX1_STARTED();
     }
@@ -78,24 +90,34 @@ ax1_result AX1_NAME(driver_poll)(void) {
     return result == AX1_RUNNING ? result : ax1_finish(result);
 }
 
+/* Until an interrupt of whatever kind, unless the program has ended. */
+static void ax1_sleep(void) {
+    const int held = AX1_IRQ_HELD();
+    /* Held back, an interrupt between the look and the sleep still ends the sleep. */
+    AX1_IRQ_OFF();
+    if (ax1_busy()) {
+        AX1_WFI();
+    }
+    if (!held) {
+        AX1_IRQ_ON();
+    } else {
+        AX1_RELAX(); /* no handler moves the simulator's time */
+    }
+}
+
 ax1_result AX1_NAME(driver_wait)(ax1_wait_mode mode, uint32_t limit) {
+    const int sleeps = mode == AX1_SLEEP && ax1_driver.irq;
     uint32_t looks;
     for (looks = 0; limit == 0U || looks < limit; ++looks) {
-        if (mode == AX1_SLEEP && ax1_driver.irq) {
-            /* Held back, an interrupt between the look and the sleep still ends the sleep. */
-            AX1_IRQ_OFF();
-            if (!ax1_driver.ended) {
-                AX1_WFI();
-            }
-            AX1_IRQ_ON();
-            if (ax1_driver.ended) {
-                return AX1_NAME(driver_poll)();
-            }
-        } else {
-            const ax1_result result = AX1_NAME(driver_poll)();
-            if (result != AX1_RUNNING) {
-                return result;
-            }
+        ax1_result result;
+        if (sleeps) {
+            ax1_sleep();
+        }
+        result = AX1_NAME(driver_poll)();
+        if (result != AX1_RUNNING) {
+            return result;
+        }
+        if (!sleeps) {
             AX1_RELAX();
         }
     }
@@ -107,8 +129,12 @@ ax1_result AX1_NAME(driver_wait)(ax1_wait_mode mode, uint32_t limit) {
 }
 
 void AX1_NAME(driver_isr)(void) {
+    /* First this: an end after the look raises the interrupt again. */
     AX1_WRITE(AX1_REG_IRQ_CLEAR, 1U);
-    ax1_driver.ended = 1;
+    if (!ax1_driver.awaited || ax1_busy()) {
+        return; /* not from the end of this program */
+    }
+    ax1_driver.awaited = 0;
     if (ax1_driver.done != NULL) {
         ax1_driver.done(ax1_driver.user);
     }

@@ -6,7 +6,8 @@
  * (for instance in the file that AX1_BOARD names):
  *
  *   AX1_WFI()                      sleeps until an interrupt, also while they are held back
- *   AX1_IRQ_OFF() AX1_IRQ_ON()     hold interrupts back, let them through
+ *   AX1_IRQ_HELD()                 whether interrupts are held back now: nonzero, or 0
+ *   AX1_IRQ_OFF() AX1_IRQ_ON()     hold interrupts back; let them through if not held before
  *   AX1_CLEAN(base, bytes)         writes the cache to memory before a start
  *   AX1_INVALIDATE(base, bytes)    drops the cache before results are read
  *   AX1_PREPARE() AX1_STARTED()    before and after a start with irq
@@ -41,8 +42,12 @@
 #define AX1_STARTED() ((void)0)
 #endif
 #ifndef AX1_IRQ_OFF
+#define AX1_IRQ_HELD() 0
 #define AX1_IRQ_OFF() ((void)0)
 #define AX1_IRQ_ON() ((void)0)
+#endif
+#ifndef AX1_IRQ_HELD
+#error "AX1_IRQ_OFF needs AX1_IRQ_HELD beside it: without it interrupts would be let through"
 #endif
 #ifndef AX1_CLEAN
 #define AX1_CLEAN(base, bytes) ((void)(base), (void)(bytes))
@@ -87,8 +92,8 @@ typedef struct ax1_report {
 } ax1_report;
 
 /* Starts the program at byte `entry` of region 0. With `irq` its end raises the interrupt, whose
- * handler must call driver_isr. `done`, if not NULL, is called there. The regions must stay valid
- * until the program has ended; `count` <= AX1_REGIONS. */
+ * handler must call driver_isr. `done`, if not NULL, is called there, once. The regions must stay
+ * valid until the program has ended; `count` <= AX1_REGIONS. */
 ax1_result AX1_NAME(driver_start)(const ax1_memory *regions, uint32_t count, uint32_t entry,
                                   int irq, void (*done)(void *user), void *user);
 
@@ -96,11 +101,14 @@ ax1_result AX1_NAME(driver_start)(const ax1_memory *regions, uint32_t count, uin
 ax1_result AX1_NAME(driver_poll)(void);
 
 /* Waits for the end: AX1_POLL looks again and again, AX1_SLEEP sleeps between interrupts (the
- * program was started with irq). After `limit` looks or wake-ups without an end (0: never) the
- * program is aborted. */
+ * program was started with irq). STATUS alone says what the end is: an interrupt of something else,
+ * or of an earlier program, only wakes the core. After `limit` looks or wake-ups without an end (0:
+ * never) the program is aborted. It never returns AX1_RUNNING. Interrupts may be held back by the
+ * caller: they stay so, and `done` is then called when the caller lets them through. */
 ax1_result AX1_NAME(driver_wait)(ax1_wait_mode mode, uint32_t limit);
 
-/* The interrupt handler. */
+/* The interrupt handler. While the program runs, and where no end is awaited, it lowers the
+ * interrupt and does nothing else. */
 void AX1_NAME(driver_isr)(void);
 
 void AX1_NAME(driver_report)(ax1_report *report);
