@@ -15,10 +15,11 @@ from aot.errors import AotError, BackendError, UnsupportedError, one_line
 from aot.layout import PLAIN, Layout, same_bytes
 from aot.layout_pass import Placed, assign_layouts
 from aot.lower_context import Handle, LowerContext, Used, layout_name
+from aot.normalise.quant_ends import quantisation_of_ends
 from aot.options import Options
 from aot.partition.match import Match, ValueRef
 from aot.partition.select import BodyPart, Partition, Selected
-from aot.program import Origin, Program, Role, Tensor, View
+from aot.program import Origin, Program, Quantisation, Role, Tensor, View
 from aot.resident import (
     Pair,
     carry,
@@ -118,7 +119,19 @@ def _program(
         shapes=shapes,
         extents=extents,
         attached=tuple(sorted(c.attached.items())),
+        quantisation=_quantisation(graph, names, {s.output for s in states}),
     )
+
+
+def _quantisation(
+    graph: ir.Graph, outputs: Sequence[str], states: set[int]
+) -> tuple[tuple[str, Quantisation], ...]:
+    """That of inputs and outputs by tensor; `outputs` are the tensors of those that stay."""
+    ends = quantisation_of_ends(graph)
+    visible = [v for i, v in enumerate(graph.outputs[: output_count(graph)]) if i not in states]
+    tensors = {str(v.name): str(v.name) for v in graph.inputs}
+    made = [(t, str(v.name)) for t, v in zip(outputs, visible, strict=True)]
+    return tuple((t, ends[v]) for t, v in (*tensors.items(), *made) if v in ends)
 
 
 def lower_part(

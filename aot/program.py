@@ -326,6 +326,18 @@ class RunTimeExtent:
 
 
 @dataclass(frozen=True, slots=True)
+class Quantisation:
+    """How integers q stand for numbers: (q - zero_point) * scale.
+
+    One scale and zero point, or as many as the tensor is long along `axis` (None: one for all).
+    """
+
+    scale: tuple[float, ...]
+    zero_point: tuple[int, ...]
+    axis: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """Tensors, constants, the vendors' objects in order of creation, the calls in order.
 
@@ -334,7 +346,8 @@ class Program:
     temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
     those of outputs that depend on the data, `extents` the dimensions of inputs that a run says.
     `attached` are files that vendors add to the bundle, (path, content), for people and tools.
-    `weights` says where constants are: "embedded", "blob" or "section=NAME".
+    `weights` says where constants are: "embedded", "blob" or "section=NAME". `quantisation` is
+    that of inputs and outputs of integers that stand for numbers, by tensor.
     """
 
     name: str
@@ -352,6 +365,7 @@ class Program:
     extents: tuple[RunTimeExtent, ...] = ()
     attached: tuple[tuple[str, bytes], ...] = ()
     weights: str = "embedded"
+    quantisation: tuple[tuple[str, Quantisation], ...] = ()
 
     @property
     def kept(self) -> tuple[str, ...]:

@@ -120,6 +120,12 @@ def float32(value: float) -> str:
     return _hex(_to_float32(value)) + "F"
 
 
+def decimal_float32(value: float) -> str:
+    """A finite float constant, exact, in decimal: C++11 includes headers and has no other one."""
+    text = np.format_float_scientific(np.float32(value), unique=True, trim="0")
+    return text + "F"
+
+
 def float64(value: float) -> str:
     """A double constant, exact, as hexadecimal."""
     if math.isnan(value):

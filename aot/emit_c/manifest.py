@@ -151,8 +151,19 @@ def _tensor(program: Program, plan: Plan, t: Tensor) -> dict[str, Any]:
         "shape": list(t.shape),
         "dtype": str(t.dtype),
         "nbytes": t.nbytes,
-        "quantisation": None,
+        "quantisation": _quantisation(program, t.name),
     }
+
+
+def _quantisation(program: Program, tensor: str) -> dict[str, Any] | None:
+    """Scale and zero point (lists along `axis`, where that is not null); None for plain values."""
+    found = dict(program.quantisation).get(tensor)
+    if found is None:
+        return None
+    scale, zero = list(found.scale), list(found.zero_point)
+    if found.axis is None:
+        return {"scale": scale[0], "zero_point": zero[0], "axis": None}
+    return {"scale": scale, "zero_point": zero, "axis": found.axis}
 
 
 def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:

@@ -83,6 +83,7 @@ def emit_c(
     vendors = vendors_of(program, backends, parts)
     values = _values(program, plan, target, options, constants, headers.math, vendors, twins)
     values["selftest"] = bool(samples)
+    values["stack_bytes"] = manifest["memory"]["stack_bytes"]
     files: dict[str, File] = {
         f"src/{name}_run.c": spell_run(program, plan, target, constants, own, specialise).encode(
             "ascii"
@@ -269,6 +270,7 @@ def _values(
         "inputs": len(ins),
         "outputs": len(outs),
         "sizes": interface.sizes(program, plan.arena_bytes),
+        "quantisation": interface.quantisation(program),
         "input_members": interface.members(ins),
         "output_members": interface.members(outs),
         "gather": interface.gather(program),
