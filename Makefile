@@ -75,9 +75,10 @@ format: $(VENV)/.test ## rewrite Python and C files in the house format
 conformance: $(VENV)/.test ## every test of the installed onnx; SAN=1 sanitized, ON=aarch64|cortex-m4 a third there
 	$(PY) tests/conformance/run.py --jobs $(JOBS) $(if $(SAN),--sanitize) $(if $(ON),--on $(ON) --share)
 
-docs: $(VENV)/.test ## regenerate docs/cli.md and docs/operators.md
+docs: $(VENV)/.test ## regenerate docs/cli.md, docs/operators.md and docs/canonical.md
 	$(PY) -m aot.cli.docs
 	$(PY) -m aot.cli.ops_page
+	$(PY) -m aot.cli.canonical
 
 SEED   ?= 0
 N      ?= 500

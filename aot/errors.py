@@ -100,6 +100,10 @@ def meant(word: str, known: Iterable[str], else_: str = "") -> str:
     return " ".join(part for part in (name and f"did you mean {name}?", else_) if part)
 
 
+class PatternWarning(UserWarning):
+    """A vendor declares a pattern that waits for what normalise rewrites first."""
+
+
 def raise_all(errors: Iterable[AotError]) -> None:
     """Raise the first of `errors`, its text followed by the others'; return when there is none."""
     found = list(errors)

@@ -21,8 +21,8 @@ from pathlib import Path
 
 import pytest
 
+from aot.cli import canonical, ops_page
 from aot.cli import docs as cli_docs
-from aot.cli import ops_page
 from needs import need, need_module
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -189,7 +189,11 @@ def test_the_two_commands_come_first() -> None:
 
 
 def test_generated_pages_are_current() -> None:
-    for name, page in (("cli.md", cli_docs.page()), ("operators.md", ops_page.page())):
+    for name, page in (
+        ("cli.md", cli_docs.page()),
+        ("operators.md", ops_page.page()),
+        ("canonical.md", canonical.page(canonical.read())),
+    ):
         assert (ROOT / "docs" / name).read_text() == page, f"docs/{name}: run make docs"
 
 

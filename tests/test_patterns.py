@@ -25,6 +25,7 @@ GROUPED = np.ones((4, 1, 1, 1), np.float32)
 ROW, SQUARE = [1, 8], np.ones((8, 8), np.float32)
 BIAS = np.zeros(4, np.float32)
 HALF = np.array([2, 2], np.int64)
+TO_FLOAT = {"to": 1}
 
 
 def graph_of(rows, x=ROW, outs="y", consts=None, inputs=(), domains=()) -> ir.Graph:
@@ -57,16 +58,16 @@ TABLE = {
         {"Conv", "Relu"},
         graph_of([("Conv", "x w b", "c"), ("Tanh", "c", "y")], IMAGE, consts=CONV),
     ),
-    "conv_silu": (
+    "conv_gated": (
         graph_of(
-            [("Conv", "x w b", "c"), ("Sigmoid", "c", "s"), ("Mul", "s c", "y")], IMAGE, "y", CONV
+            [("Conv", "x w b", "c"), ("Tanh", "c", "s"), ("Mul", "s c", "y")], IMAGE, "y", CONV
         ),
-        {"Conv", "Sigmoid", "Mul"},
+        {"Conv", "Tanh", "Mul"},
         graph_of(
             [
                 ("Conv", "x w b", "c"),
                 ("Conv", "x w b", "d"),
-                ("Sigmoid", "c", "s"),
+                ("Tanh", "c", "s"),
                 ("Mul", "s d", "y"),
             ],
             IMAGE,
@@ -127,9 +128,13 @@ TABLE = {
     ),
     "act": (graph_of([("Elu", "x", "y")]), {"Elu"}, graph_of([("Relu", "x", "y")])),
     "pool_maybe_flat": (
-        graph_of([("MaxPool", "x", "p", {"kernel_shape": [2, 2]}), ("Flatten", "p", "y")], IMAGE),
-        {"MaxPool", "Flatten"},
-        graph_of([("Flatten", "x", "y")], IMAGE),
+        graph_of(
+            [("MaxPool", "x", "p", {"kernel_shape": [2, 2]}), ("Reshape", "p s", "y")],
+            IMAGE,
+            consts={"s": np.array([1, 100])},
+        ),
+        {"MaxPool", "Reshape"},
+        graph_of([("Reshape", "x s", "y")], IMAGE, consts={"s": np.array([1, 144])}),
     ),
     "negations": (
         graph_of([("Abs", "x", "a"), ("Neg", "a", "b"), ("Neg", "b", "c"), ("Neg", "c", "y")]),
@@ -137,21 +142,21 @@ TABLE = {
         graph_of([("Neg", "x", "a"), ("Neg", "a", "y")]),
     ),
     "residual": (
-        graph_of([("Conv", "x w", "c"), ("Add", "c x", "y")], IMAGE, consts={"w": W}),
+        graph_of([("Conv", "x w b", "c"), ("Add", "c x", "y")], IMAGE, consts=CONV),
         {"Conv", "Add"},
-        graph_of([("Conv", "x w", "c"), ("Sub", "c x", "y")], IMAGE, consts={"w": W}),
+        graph_of([("Conv", "x w b", "c"), ("Sub", "c x", "y")], IMAGE, consts=CONV),
     ),
-    "gated": (
+    "best": (
         graph_of(
-            [("Split", "x n", "v g", {"axis": 1}), ("Sigmoid", "g", "s"), ("Mul", "s v", "y")],
-            IMAGE,
-            consts={"n": HALF},
+            [("TopK", "x k", "v p", {"axis": 1}), ("Relu", "v", "y"), ("Cast", "p", "z", TO_FLOAT)],
+            outs="y z",
+            consts={"k": np.array([3])},
         ),
-        {"Split", "Sigmoid", "Mul"},
+        {"TopK", "Relu", "Cast"},
         graph_of(
-            [("Split", "x n", "v g", {"axis": 1}), ("Sigmoid", "v", "s"), ("Mul", "s v", "y")],
-            IMAGE,
-            consts={"n": HALF},
+            [("TopK", "x k", "v p", {"axis": 1}), ("Relu", "v", "y"), ("Neg", "p", "z")],
+            outs="y z",
+            consts={"k": np.array([3])},
         ),
     ),
     "query_key": (
@@ -207,7 +212,7 @@ def test_what_matches_bind(acme) -> None:
     assert bound("residual").r.name == "x"
     chain = bound("negations")
     assert (chain.n0.name, chain.n2.name, chain.n3) == ("n1_Neg", "n3_Neg", None)
-    assert (bound("gated").value_out.name, bound("gated").gate.name) == ("v", "g")
+    assert (bound("best").value_out.name, bound("best").place.name) == ("v", "p")
     several = bound("query_key")
     assert [v.name for v in several.outputs()] == ["a", "b", "c"]
     assert (several.wq.name, several.wk.name) == ("q", "k")

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aot.errors import AotError, InternalError, UsageError, clip, meant, near
+from aot.errors import AotError, InternalError, PatternWarning, UsageError, clip, meant, near
 from aot.lazy import defer_symbolic
 from aot.version import __version__
 
@@ -35,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _end_tidily()
         if os.environ.get("AOTC_DEBUG") != "1":
             warnings.simplefilter("ignore")  # NumPy's and others' are no messages of ours
+            warnings.simplefilter("default", PatternWarning)
     defer_symbolic()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # a name must not fail for want of a character

@@ -14,6 +14,7 @@ import numpy as np
 
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.normalise.quant_affine import absorb_codes
 from aot.shapes.nodes import Array, array, attribute, shape_of
 
@@ -23,6 +24,15 @@ if TYPE_CHECKING:
 FOLDABLE = ("Add", "Sub", "Mul", "Div", "Neg")
 LINEAR = ("Conv", "ConvTranspose", "Gemm")
 MAX_GAIN = 1e15
+
+
+CLASSES = {"LINEAR": LINEAR}
+_ALONG = "c varies along another axis than the channels"
+FORMS = tuple(
+    Form(f"{after}(LINEAR({inputs}), const(c))", f"LINEAR(x, w{scaled}, b{shifted})", _ALONG)
+    for after, scaled, shifted in (("Add", "", " + c"), ("Mul", " * c", " * c"))
+    for inputs in ("x, const(w)", "x, const(w), const(b)")
+)
 
 
 def affine(edit: Editor, options: LoadOptions) -> None:

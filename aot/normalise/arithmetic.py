@@ -15,6 +15,7 @@ import numpy as np
 
 from aot.edit import Editor
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.shapes.nodes import Array, array, constant, shape_of, words
 
 if TYPE_CHECKING:
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
 
 
 COMMUTATIVE = words("Add Mul Max Min Equal And Or Xor")
+
+
+FORMS = (
+    Form("Pow(x, 2)", "Mul(x, x)", "the exponent has more axes than x"),
+    Form("Sub(x, const(c))", "Add(x, -c)", "the elements are integers", floats=True),
+    *(
+        Form(f"Div(x, {n})", f"Mul(x, {1 / n})", "the elements are integers", floats=True)
+        for n in (2, 4, 8, 16)
+    ),
+    Form("Sum(a, b, *)", "Add(a, b)"),
+    Form("Max(a, b, c, *)", "Max(Max(a, b), c)"),
+    Form("Min(a, b, c, *)", "Min(Min(a, b), c)"),
+)
 
 
 def arithmetic(edit: Editor, options: LoadOptions) -> None:

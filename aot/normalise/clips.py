@@ -14,11 +14,23 @@ import numpy as np
 
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.shapes.nodes import array, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+_OTHERS = "the elements are integers, or a bound has several elements"
+FORMS = (
+    Form("Min(Max(x, const(a)), const(b))", "Clip(x, a, b)", _OTHERS, floats=True),
+    Form("Max(Min(x, const(b)), const(a))", "Clip(x, a, b)", _OTHERS, floats=True),
+    Form("Max(x, const(a))", "Clip(x, a)", _OTHERS, floats=True),
+    Form("Min(x, const(b))", "Clip(x, '', b)", _OTHERS, floats=True),
+    Form("Clip(x, 0)", "Relu(x)", "the elements are integers", floats=True),
+    Form("Relu(Relu(x))", "Relu(x)", "the elements are integers", floats=True),
+    Form("Relu(Clip(x, const(a), const(b)))", "Clip(x, a, b)", _OTHERS, floats=True),
+    Form("Clip(Relu(x), const(a), const(b))", "Clip(x, a, b)", _OTHERS, floats=True),
+)
 Interval = tuple[float, float]
 CLAMPS = ("Relu", "Clip", "Max", "Min")
 EVERYTHING: Interval = (-np.inf, np.inf)

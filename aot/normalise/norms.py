@@ -17,6 +17,7 @@ import numpy as np
 
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.normalise.products import plus
 from aot.shapes.nodes import Array, array, attribute, shape_of
 
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
 
 MAX_EPSILON = 0.1
 DOUBLE = 11
+
+
+FORMS = (
+    Form(
+        "Div((e := Exp(Sub(x, ReduceMax(x, const(a))))), ReduceSum(e, const(b)))",
+        "Softmax(x)",
+        "the axes differ, or there are several",
+    ),
+    Form(
+        "Div(d, Sqrt(Add(ReduceMean(Mul(d, d), const(a)), const(e))))",
+        "RMSNormalization(d), or LayerNormalization(x) where d is x minus its mean",
+        "the axes are not the last ones, the elements are float64, or e is no small number",
+    ),
+)
 
 
 def norms(edit: Editor, options: LoadOptions) -> None:

@@ -16,11 +16,21 @@ import numpy as np
 
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.normalise.quant import add_dequantise, dequantised, params_of
 from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+
+_ELSE = (
+    "other axes than those of space are padded, amounts are negative, or the mode is another one"
+)
+FORMS = (
+    Form('Conv(Pad(x, p, mode="constant"), w, *)', "Conv(x, w, pads=…)", _ELSE),
+    Form('Conv(Pad(x, p, 0, mode="constant"), w, *)', "Conv(x, w, pads=…)", _ELSE),
+)
 
 
 def padding(edit: Editor, options: LoadOptions) -> None:

@@ -17,12 +17,34 @@ from typing import TYPE_CHECKING
 
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 CLOSE = 2e-6
+
+
+FORMS = (
+    Form("Mul(x, Sigmoid(x))", "Swish(x)"),
+    Form("Mul(x, Sigmoid(Mul(x, const(c))))", "Swish(x, alpha=c)", "c has several elements"),
+    Form(
+        "Mul(x, HardSigmoid(x, alpha=0.16666667, beta=0.5))",
+        "HardSwish(x)",
+        "alpha is not 1/6 or beta is not 0.5",
+    ),
+    Form("Mul(x, Tanh(Softplus(x)))", "Mish(x)"),
+    Form("Div(Mul(x, Clip(Add(x, 3), 0, 6)), 6)", "HardSwish(x)"),
+    Form("Mul(x, Div(Clip(Add(x, 3), 0, 6), 6))", "HardSwish(x)"),
+    Form("Div(Clip(Add(x, 3), 0, 6), 6)", "HardSigmoid(x, alpha=1/6, beta=0.5)"),
+    Form("Mul(Mul(x, Add(Erf(Div(x, 1.4142135)), 1)), 0.5)", "Gelu(x)"),
+    Form("Mul(Mul(x, 0.5), Add(Erf(Div(x, 1.4142135)), 1))", "Gelu(x)"),
+    Form("Mul(x, Mul(Add(Erf(Div(x, 1.4142135)), 1), 0.5))", "Gelu(x)"),
+    Form("Mul(Mul(x, Add(Erf(Mul(x, 0.70710677)), 1)), 0.5)", "Gelu(x)"),
+    Form("Mul(Mul(x, 0.5), Add(Erf(Mul(x, 0.70710677)), 1))", "Gelu(x)"),
+    Form("Mul(x, Mul(Add(Erf(Mul(x, 0.70710677)), 1), 0.5))", "Gelu(x)"),
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,16 @@ from typing import TYPE_CHECKING
 
 from aot.edit import Editor, producer
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 SAME_ELEMENTS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+
+
+FORMS = (Form("Reshape(Reshape(x, s), t)", "Reshape(x, t)"),)
 
 
 def reshapes(edit: Editor, options: LoadOptions) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from aot.edit import Editor, producer, single_use
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.shapes.nodes import array, attribute, shape_of, words
 
 if TYPE_CHECKING:
@@ -30,6 +31,13 @@ BINARY = words(
     "Add Sub Mul Div Pow Mod Min Max And Or Xor Equal Less LessOrEqual Greater GreaterOrEqual"
 )
 Sink = Callable[[Editor, "ir.Node", "ir.Node"], None]
+
+
+CLASSES = {"UNARY": tuple(sorted(UNARY - {"Cast", "Clip"}))}
+FORMS = (
+    Form("Transpose(Transpose(x))", "Transpose(x)"),
+    Form("UNARY(Transpose(x))", "Transpose(UNARY(x))"),
+)
 
 
 def transposes(edit: Editor, options: LoadOptions) -> None:

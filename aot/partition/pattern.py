@@ -145,7 +145,7 @@ def const(pattern: Pat, value: Any = None, rtol: float = 0.0) -> Where:
     The elements may differ from `value` by `rtol` of it.
     """
     if value is None:
-        return Where(pattern, lambda v: v.const_value is not None, "constant")
+        return Where(pattern, lambda v: v.const_value is not None, "constant", True)
     if not callable(value) and _kind(value) not in "biufV":
         raise ValueError(f"const: {value!r} is no number and no function")
 
@@ -164,7 +164,8 @@ def const(pattern: Pat, value: Any = None, rtol: float = 0.0) -> Where:
             return bool(np.all(data == wanted))
         return bool(np.all(np.isclose(data, wanted, rtol=rtol, atol=0.0)))
 
-    return Where(pattern, holds, "constant with a given value")
+    given = None if callable(value) else value
+    return Where(pattern, holds, "constant with a given value", True, given)
 
 
 def _kind(value: Any) -> str:
@@ -203,7 +204,7 @@ def typed(
         pairs = zip(shape, ref.shape, strict=False)
         return len(shape) == ref.rank and all(want in (None, have) for want, have in pairs)
 
-    return Where(pattern, holds, "typed")
+    return Where(pattern, holds, "typed", dtype=wanted)
 
 
 def trace(function: Callable[..., Any]) -> Graph:

@@ -78,11 +78,18 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """`pattern`, if the value passes `test`; `text` says what is asked. Absent inputs pass."""
+    """`pattern`, if the value passes `test`; `text` says what is asked. Absent inputs pass.
+
+    `constant` tells that the value is known at compile time, `given` is the number that all its
+    elements are, `dtype` the type asked for (None and "" where the test does not say).
+    """
 
     pattern: Pat
     test: Callable[[ir.Value], bool]
     text: str
+    constant: bool = False
+    given: Any = None
+    dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,16 +23,18 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.dtypes import DType
-from aot.errors import BackendError
+from aot.errors import BackendError, PatternWarning
 from aot.layout import Layout
 from aot.partition import pattern as pat
 from aot.partition.match import Match, NodeRef, ValueRef, match_of
+from aot.vendor.canonical import unseen
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -260,7 +262,10 @@ class Backend:
                 raise BackendError(f"backend {self.name}: no {source} in {self.folder}")
 
     def pattern(self, function: Callable[..., Any]) -> Pattern:
-        """Decorator: adds the pattern a function describes; its name is the function's."""
+        """Decorator: adds the pattern a function describes; its name is the function's.
+
+        Warns (PatternWarning) of what normalise rewrites before patterns are matched.
+        """
         folder = Path(function.__code__.co_filename).parent
         try:
             graph = pat.trace(function)
@@ -276,6 +281,11 @@ class Backend:
             _region=self._region,
         )
         self.patterns.append(made)
+        gone = [] if self.name == "c" else unseen(graph, self.keeps)
+        if gone:
+            text = f"pattern {made.backend}.{made.name} waits in vain: {'; '.join(gone)}"
+            hint = "docs/canonical.md lists what vendors see"
+            warnings.warn(f"{text} ({hint})", PatternWarning, stacklevel=2)
         return made
 
     def region(self, function: RegionLowering) -> RegionLowering:

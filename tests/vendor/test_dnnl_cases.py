@@ -51,7 +51,7 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list, list]:
 
 
 #: What is worth taking only next to other operators of the vendor.
-MOVES = {"reshape", "squeeze", "unsqueeze", "flatten"}
+MOVES = {"reshape"}
 
 
 def test_every_pattern_has_a_case(bundle: tuple[Path, list, list]) -> None:

@@ -206,14 +206,6 @@ def build_slice(b: Images, m: Match) -> None:
     )
 
 
-def _view(op_type: str, optional: bool) -> Spec:
-    def graph(op: Any, x: Any, how: Any) -> Any:
-        more = {"_optional": 1} if optional else {}
-        return getattr(op, op_type)(x, how, **more)
-
-    return Spec(op_type.lower(), pattern(graph, "x", "how"), shape_supported, build_shape, True)
-
-
 SPECS = (
     Spec(
         "turned",
@@ -222,10 +214,13 @@ SPECS = (
         build_turned,
         True,
     ),
-    _view("Reshape", False),
-    _view("Squeeze", True),
-    _view("Unsqueeze", False),
-    Spec("flatten", pattern(lambda op, x: op.Flatten(x), "x"), shape_supported, build_shape, True),
+    Spec(
+        "reshape",
+        pattern(lambda op, x, how: op.Reshape(x, how), "x", "how"),
+        shape_supported,
+        build_shape,
+        True,
+    ),
     Spec(
         "transpose",
         pattern(lambda op, x: op.Transpose(x), "x"),

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 from aot.dtypes import S8, U8
 from aot.layout import Layout
@@ -23,7 +22,6 @@ from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
 Checks = Iterator[tuple[bool, str]]
 #: Operators next to which a view of codes belongs in a region: what makes and first reads codes.
 CODES = frozenset({"QuantizeLinear", "DequantizeLinear", "MaxPool"})
-VIEWS = {"Reshape": 1, "Squeeze": 1, "Unsqueeze": 1, "Flatten": 0}
 
 
 @cache
@@ -33,7 +31,7 @@ def _work() -> frozenset[str]:
     It is asked when every pattern of the backend is declared.
     """
     known = {op for p in backend.patterns for domain, op in all_ops(p.graph) if not domain}
-    return frozenset(known - {*VIEWS, "QuantizeLinear", "DequantizeLinear"})
+    return frozenset(known - {"Reshape", "QuantizeLinear", "DequantizeLinear"})
 
 
 def _neighbours(v: ValueRef, forward: bool) -> set[str]:
@@ -43,29 +41,23 @@ def _neighbours(v: ValueRef, forward: bool) -> set[str]:
     return set() if producer is None else {producer.op_type}
 
 
-def _declare_view(op_type: str, extra: int) -> None:
-    def build(op: Any, x: Any, *more: Any) -> Any:
-        return getattr(op, op_type)(x, *more, **({"_optional": 1} if op_type == "Squeeze" else {}))
-
-    params = ("x", "how")[: 1 + extra]
-    made = declare(op_type.lower(), params, build, codes=True)
-
-    @made.check
-    def fits(m: Match) -> Checks:
-        codes = m.x.dtype in (S8, U8)
-        if not codes:
-            yield from floats(m.x)
-        work = CODES if codes else _work()
-        inside = _neighbours(m.x, forward=False) & work and _neighbours(m.y, forward=True) & work
-        yield bool(inside), "it is not between two operators of this vendor"
-
-    @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
-        c.view(m.y, m.x)
+reshape = declare("reshape", ("x", "how"), lambda op, x, how: op.Reshape(x, how), codes=True)
 
 
-for _op, _extra in VIEWS.items():
-    _declare_view(_op, _extra)
+@reshape.check
+def between(m: Match) -> Checks:
+    codes = m.x.dtype in (S8, U8)
+    if not codes:
+        yield from floats(m.x)
+    work = CODES if codes else _work()
+    inside = _neighbours(m.x, forward=False) & work and _neighbours(m.y, forward=True) & work
+    yield bool(inside), "it is not between two operators of this vendor"
+
+
+@reshape.lower
+def to_view(c: LowerContext, m: Match) -> None:
+    c.view(m.y, m.x)
+
 
 concat = declare("concat", ("xs",), lambda op, xs: op.Concat(xs, _optional=-1))
 

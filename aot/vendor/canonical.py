@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What in a pattern normalise rewrites before any backend is asked, so that it cannot match.
+
+The facts are in canonical.json, which `python -m aot.cli.canonical` makes of the passes and of
+onnx's own tests; docs/canonical.md shows them.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from aot.partition.terms import COMMUTATIVE, Either, OpPat, Output, Pat, Results, Var, Where, parts
+from aot.partition.terms import children as inside
+
+#: Constants of a form and of a pattern are the same number up to this fraction.
+CLOSE = 1e-5
+
+Bound = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """A combination that normalise rewrites, as a pattern, with how often each operator is read."""
+
+    text: str
+    after: str
+    unless: str
+    floats: bool
+    graph: OpPat
+    reads: Mapping[int, int]
+    open_: frozenset[int]
+
+
+@cache
+def facts() -> dict[str, Any]:
+    """What canonical.json holds."""
+    path = Path(__file__).with_name("canonical.json")
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return found
+
+
+@cache
+def _forms() -> tuple[_Form, ...]:
+    return tuple(_form(**row) for row in facts()["forms"])
+
+
+def _form(before: str, after: str, unless: str, floats: bool) -> _Form:
+    values: dict[str, Pat] = {}
+    open_: set[int] = set()
+
+    def read(node: ast.expr) -> Pat:
+        if isinstance(node, ast.Name):
+            return values.setdefault(node.id, Var(node.id))
+        if isinstance(node, ast.NamedExpr):
+            values[node.target.id] = read(node.value)
+            return values[node.target.id]
+        if isinstance(node, ast.Constant):
+            return Where(Var("constant"), lambda _: True, before, True, node.value)
+        assert isinstance(node, ast.Call) and isinstance(node.func, ast.Name), before
+        if node.func.id == "const":
+            return Where(Var("constant"), lambda _: True, before, True)
+        kinds = facts()["classes"].get(node.func.id, [node.func.id])
+        more = any(isinstance(a, ast.Starred) for a in node.args)
+        given = tuple(read(a) for a in node.args if not isinstance(a, ast.Starred))
+        attrs = tuple((str(k.arg), ast.literal_eval(k.value)) for k in node.keywords)
+        made = OpPat(kinds[0], "", given, attrs, (), 0, tuple(kinds[1:]))
+        if more:
+            open_.add(id(made))
+        return made
+
+    graph = read(ast.parse(before.replace("*", "*_"), mode="eval").body)
+    assert isinstance(graph, OpPat), before
+    return _Form(before, after, unless, floats, graph, _readers(graph), frozenset(open_))
+
+
+def _readers(graph: Pat | Results) -> dict[int, int]:
+    """How many inputs read each operator, by id()."""
+    counts: dict[int, int] = {}
+    for part in parts(graph):
+        for child in inside(part) if isinstance(part, OpPat) else ():
+            op = _bare(child)
+            counts[id(op)] = counts.get(id(op), 0) + 1
+    return counts
+
+
+def _bare(pattern: Pat | None) -> Pat | None:
+    """The pattern without what is asked of its value; the first output is the operator."""
+    while isinstance(pattern, Where):
+        pattern = pattern.pattern
+    return pattern.op if isinstance(pattern, Output) and pattern.index == 0 else pattern
+
+
+def unseen(graph: Pat | Results, keeps: Collection[str] = ()) -> list[str]:
+    """What of a pattern is gone when it is matched, a sentence each; `keeps` are the backend's."""
+    found: list[str] = []
+    results = {id(_bare(r)) for r in inside(graph)} if isinstance(graph, Results) else set()
+    essential = {id(p) for p in _essential(graph)}
+    whole = not any(
+        isinstance(p, Where) and p.dtype and "float" not in p.dtype for p in parts(graph)
+    )
+    readers = _readers(graph)
+    for part in parts(graph):
+        if not isinstance(part, OpPat) or part.domain:
+            continue
+        forms = _rewritten(part, readers, results)
+        sentence = next((_sentence(f) for f in forms if whole or not f.floats), "")
+        alternative = "" if id(part) in essential else " (one alternative of several)"
+        reasons = (_operator(part, keeps), _attributes(part), _inputs(part), sentence)
+        found += [why + alternative for why in reasons if why]
+    return list(dict.fromkeys(found))
+
+
+def _sentence(form: _Form) -> str:
+    unless = f" unless {form.unless}" if form.unless else ""
+    return f"normalise makes {form.after} of {form.text}{unless}"
+
+
+def _essential(pattern: Pat | Results | None) -> Iterator[Pat]:
+    """The parts that every match has."""
+    if pattern is None or isinstance(pattern, Either):
+        return
+    if not isinstance(pattern, Results):
+        yield pattern
+    given: Sequence[Pat | None] = inside(pattern)
+    if isinstance(pattern, OpPat):
+        count = len(given) - (1 if pattern.optional < 0 else pattern.optional)
+        given = given[:count]
+    for child in given:
+        yield from _essential(child)
+
+
+def _operator(part: OpPat, keeps: Collection[str]) -> str:
+    """Why a kind of operator is never there."""
+    gone = facts()["rewritten"]
+    kinds = [k for k in part.kinds if k in gone and not (k in keeps and k in facts()["kept"])]
+    if not kinds or len(kinds) < len(part.kinds):
+        return ""
+    into = ", ".join(gone[kinds[0]]) or "a constant, or nothing,"
+    kept = (
+        f"; keeps=({kinds[0]!r},) of the backend prevents it" if kinds[0] in facts()["kept"] else ""
+    )
+    return f"normalise makes {into} of {kinds[0]}{kept}"
+
+
+def _attributes(part: OpPat) -> str:
+    """Why a node never has the attributes asked for."""
+    for name, value in part.attrs:
+        if name in facts()["dropped"].get(part.op_type, ()):
+            return f"{part.op_type} has no attribute {name} after normalise"
+        if (
+            name == "axis"
+            and part.op_type in facts()["axes"]
+            and isinstance(value, int)
+            and value < 0
+        ):
+            return f"axis={value} of {part.op_type} counts from the front after normalise"
+        default = facts()["defaults"].get(part.op_type, {}).get(name)
+        if default is not None and value == default:
+            return f"{part.op_type} has no {name}={value}, its default, after normalise"
+    return ""
+
+
+def _inputs(part: OpPat) -> str:
+    """Why a node never has as few, or as many, inputs."""
+    if part.optional < 0:
+        return ""
+    wanted = range(len(part.inputs) - part.optional, len(part.inputs) + 1)
+    if not set(wanted) <= set(facts()["lost_inputs"].get(part.op_type, ())):
+        return ""
+    counts = " or ".join(map(str, facts()["inputs"][part.op_type]))
+    return f"{part.op_type} has {counts} inputs after normalise, not {len(part.inputs)}"
+
+
+def _rewritten(
+    part: OpPat, readers: Mapping[int, int], results: Collection[int]
+) -> Iterator[_Form]:
+    """The forms that the pattern from `part` down has in every match."""
+    for form in _forms():
+        if any(True for _ in _fits(form, form.graph, part, {}, readers, results, True)):
+            yield form
+
+
+def _fits(
+    form: _Form,
+    wanted: Pat | None,
+    part: Pat | None,
+    bound: Bound,
+    readers: Mapping[int, int],
+    results: Collection[int],
+    root: bool = False,
+) -> Iterator[Bound]:
+    """The ways in which every value that `part` matches is matched by `wanted`."""
+    op = _bare(part)
+    if isinstance(wanted, Where):
+        if _is_constant(part, wanted.given):
+            yield bound
+    elif isinstance(op, Either):
+        if all(
+            any(True for _ in _fits(form, wanted, o, bound, readers, results)) for o in op.options
+        ):
+            yield bound
+    elif isinstance(wanted, Var):
+        if op is not None and bound.get(wanted.name, op) is op:
+            yield {**bound, wanted.name: op}
+    elif isinstance(wanted, OpPat) and isinstance(op, OpPat):
+        key = f"operator {id(wanted)}"
+        if key in bound:
+            if bound[key] is op:
+                yield bound
+            return
+        alone = readers.get(id(op), 0) == form.reads.get(id(wanted), 0) and id(op) not in results
+        same = set(op.kinds) <= set(wanted.kinds) and not op.domain and _may_have(op, wanted)
+        if same and (root or alone):
+            bound = {**bound, key: op}
+            for order in _orders(form, wanted, op):
+                yield from _all_fit(form, wanted.inputs, order, bound, readers, results)
+
+
+def _all_fit(
+    form: _Form,
+    wanted: Sequence[Pat | None],
+    given: Sequence[Pat | None],
+    bound: Bound,
+    readers: Mapping[int, int],
+    results: Collection[int],
+) -> Iterator[Bound]:
+    if not wanted:
+        yield bound
+        return
+    for found in _fits(form, wanted[0], given[0], bound, readers, results):
+        yield from _all_fit(form, wanted[1:], given[1:], found, readers, results)
+
+
+def _orders(form: _Form, wanted: OpPat, op: OpPat) -> Iterator[Sequence[Pat | None]]:
+    """The inputs of `op` that its every match has, in the orders that `wanted` may see them."""
+    count = len(op.inputs) - (1 if op.optional < 0 else op.optional)
+    given = op.inputs[:count]
+    more = id(wanted) in form.open_
+    if count < len(wanted.inputs) or (not more and len(op.inputs) > len(wanted.inputs)):
+        return
+    yield given
+    if op.op_type in COMMUTATIVE and len(given) == 2:
+        yield given[::-1]
+
+
+def _may_have(op: OpPat, wanted: OpPat) -> bool:
+    """Whether `op` asks for no other value of an attribute than `wanted` has."""
+    asked = dict(op.attrs)
+    return all(
+        asked.get(name, value) == value or _near(asked.get(name), value)
+        for name, value in wanted.attrs
+    )
+
+
+def _is_constant(part: Pat | None, given: Any) -> bool:
+    """Whether the value is known at compile time, and is `given` (None: any)."""
+    while isinstance(part, Where):
+        if part.constant and (given is None or _near(part.given, given)):
+            return True
+        part = part.pattern
+    return False
+
+
+def _near(value: Any, wanted: Any) -> bool:
+    numbers = isinstance(value, int | float) and isinstance(wanted, int | float)
+    return numbers and math.isclose(value, wanted, rel_tol=CLOSE)
