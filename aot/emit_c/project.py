@@ -18,6 +18,7 @@ from aot.emit_c.run_order import spell_run, state_slots
 from aot.emit_c.selftest import spell_selftest, vector_bytes
 from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import (
+    LIBM,
     Vendors,
     cmake_weights,
     left_out,
@@ -294,8 +295,10 @@ def _values(
         "section": weights.section_of(program) or f".rodata.{name}_weights",
         "weights_bytes": weights.payload(constants).nbytes + weights.HEADER,
         "identity": f"0x{weights.identity(program, constants):08x}U",
-        "libm": "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>" if math else "",
+        "libm": LIBM if math else "",
         "vendors": spell_cmake(name, vendors),
+        "archive": vendors.archive,
+        "links": " ".join(vendors.links),
         "slots": state_slots(program),
         "bytes": constants.blob.nbytes if constants.blob else 0,
         **interface.places(program, plan),

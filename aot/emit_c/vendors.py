@@ -52,6 +52,11 @@ class Vendors:
         return tuple(v.link for v in self.each if v.link)
 
     @property
+    def archive(self) -> bool:
+        """Whether there is a second archive, of the vendors' own sources."""
+        return any(v.sources for v in self.each)
+
+    @property
     def memory(self) -> int:
         """Bytes of RAM of all vendors' own variables."""
         return sum(v.memory for v in self.each)
@@ -182,10 +187,15 @@ endif()
 """
 
 
+#: libm, where it is a library apart.
+LIBM = "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>"
+
+
 def spell_cmake(name: str, vendors: Vendors) -> str:
     """CMake that builds the vendors' sources as a library of their own and links everything.
 
     They are the vendor's symbols, not the model's, so they stay out of the model's archive.
+    A linker looks for what an archive lacks only behind it: theirs follows, libm comes last.
     """
     if not vendors.each:
         return ""
@@ -206,11 +216,12 @@ if(vendor_sources_{name})
   target_include_directories({name}-vendors PRIVATE src/kernels)
   target_compile_definitions({name}-vendors PRIVATE ${{vendor_definitions}})
   set_target_properties({name}-vendors PROPERTIES OUTPUT_NAME {name}_vendors)
-  target_link_libraries({name}-vendors PUBLIC ${{vendor_links_{name}}})
+  target_link_libraries({name}-vendors PUBLIC ${{vendor_links_{name}}} {LIBM})
   list(APPEND installed {name}-vendors)
-  list(APPEND linked_{name} {name}-vendors)
+  set(linked_{name} {name}-vendors ${{vendor_links_{name}}} ${{linked_{name}}})
+else()
+  set(linked_{name} ${{vendor_links_{name}}} ${{linked_{name}}})
 endif()
-list(APPEND linked_{name} ${{vendor_links_{name}}})
 """
 
 
