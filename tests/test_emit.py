@@ -295,7 +295,7 @@ def test_same_bytes_under_two_hash_seeds() -> None:
         for seed in ("1", "2")
     ]
     assert texts[0] == texts[1]
-    assert "src/net_weights.bin" in texts[0]
+    assert "src/net_weights.c.bin" in texts[0]
 
 
 def test_wrappers_are_shared_and_specialised() -> None:

@@ -104,7 +104,7 @@ def emit_c(
         files.update(_passed(program, constants, values))
         manifest["weights"] = _described(name, values)
     elif constants.blob is not None:
-        files[f"src/{name}_weights.bin"] = constants.blob
+        files[weights.content_path(name, beside=True)] = constants.blob
     if constants.blob is not None or constants.passed or any(p.blobs or p.own for p in parts):
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
     files = {path: files[path] for path in sorted(files)}
@@ -162,10 +162,11 @@ def _passed(
     prefix = weights.file_prefix(program.name)
     file = weights.weights_file(constants, weights.identity(program, constants), manifests.ABI)
     own = {**values, "name": prefix, "owner": program.name, "bytes": file.nbytes}
-    own["section"] = f".rodata.{prefix}_weights"
+    path = weights.content_path(prefix, beside=False)
+    own |= {"section": f".rodata.{prefix}_weights", "beside": False, "file": path[4:]}
     header = (runtime_c() / "src" / "aot_weights.h").read_bytes()
     return {
-        f"src/{prefix}_weights.bin": file,
+        path: file,
         f"src/{prefix}_weights.c": render("weights.c", own),
         f"src/{program.name}_given.c": render("given.c", {**values}),
         "src/aot_weights.h": header,
@@ -174,7 +175,7 @@ def _passed(
 
 def _described(name: str, values: Mapping[str, object]) -> dict[str, object]:
     """What the manifest says of the file."""
-    path = f"src/{weights.file_prefix(name)}_weights.bin"
+    path = weights.content_path(weights.file_prefix(name), beside=False)
     return {"file": path, "bytes": values["weights_bytes"], "alignment": values["weights_align"]}
 
 
@@ -301,6 +302,8 @@ def _values(
         "links": " ".join(vendors.links),
         "slots": state_slots(program),
         "bytes": constants.blob.nbytes if constants.blob else 0,
+        "beside": True,
+        "file": weights.content_path(name, beside=True)[4:],
         **interface.places(program, plan),
         **interface.example(program),
     }

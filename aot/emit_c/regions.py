@@ -32,6 +32,7 @@ from aot.emit_c.run_order import (
     weights_of,
 )
 from aot.emit_c.trace import writes
+from aot.emit_c.weights import content_path
 from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
 from aot.program import WAITS, Access, Arg, Call, Program, Role
@@ -387,8 +388,10 @@ def _weights(name: str, owner: str, blob: Blob, target: Target) -> dict[str, Fil
         "bytes": blob.nbytes,
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
         "section": f".rodata.{name}_weights",
+        "beside": True,
+        "file": content_path(name, beside=True)[4:],
     }
     return {
-        f"src/{name}_weights.bin": blob,
+        content_path(name, beside=True): blob,
         f"src/{name}_weights.c": render("weights.c", values),
     }

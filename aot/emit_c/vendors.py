@@ -10,6 +10,7 @@ from pathlib import Path
 
 from aot.emit_c import ctext
 from aot.emit_c.regions import VendorParts, regions_by_vendor, without
+from aot.emit_c.weights import content_path
 from aot.errors import BackendError, InternalError
 from aot.lower_context import source_folder
 from aot.options import Options
@@ -169,11 +170,12 @@ def _stand_in(name: str, parts: VendorParts) -> str:
 
 def cmake_weights(owner: str, blob: str, section: str = "", sources: str = "sources") -> str:
     """CMake that adds the constants called `blob`_weights to `sources`."""
+    file = content_path(blob, beside=sources == "sources")
     placed = f' "-DSECTION={section}"' if section else ""
     return f"""\
 if(AOT_WEIGHTS_C)
   set(weights_c "${{CMAKE_CURRENT_BINARY_DIR}}/{blob}_weights_array.c")
-  set(weights_bin "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{blob}_weights.bin")
+  set(weights_bin "${{CMAKE_CURRENT_SOURCE_DIR}}/{file}")
   add_custom_command(OUTPUT "${{weights_c}}"
     COMMAND "${{CMAKE_COMMAND}}" -DNAME={blob} -DOWNER={owner} "-DINPUT=${{weights_bin}}"{placed}
       "-DOUTPUT=${{weights_c}}" -P "${{CMAKE_CURRENT_SOURCE_DIR}}/cmake/bin2c.cmake"
@@ -182,7 +184,8 @@ if(AOT_WEIGHTS_C)
 else()
   list(APPEND {sources} src/{blob}_weights.c)
   set_source_files_properties(src/{blob}_weights.c PROPERTIES COMPILE_OPTIONS -fno-lto
-    OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/src/{blob}_weights.bin")
+    COMPILE_DEFINITIONS AOT_WEIGHTS_BY_NAME
+    OBJECT_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/{file}")
 endif()
 """
 

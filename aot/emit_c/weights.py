@@ -74,3 +74,11 @@ def weights_file(constants: Constants, number: int, abi: int) -> Blob:
     parts = [(0, np.frombuffer(header, np.uint8))]
     parts += [(offset + HEADER, data) for offset, data in body.parts]
     return replace(body, parts=tuple(parts), nbytes=body.nbytes + HEADER)
+
+
+def content_path(blob: str, beside: bool) -> str:
+    """The file in the bundle that holds the constants called `blob`_weights.
+
+    With `beside` the name is that of the C file and ".bin": the C file finds it by its own path.
+    """
+    return f"src/{blob}_weights{'.c' if beside else ''}.bin"
