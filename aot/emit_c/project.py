@@ -289,6 +289,7 @@ def _values(
         "options": " ".join(_cmake_argument(f) for f in flags),
         "level": f"$<$<CONFIG:Release>:{board.LEVEL}> " if target.board else "",
         "level_text": f"{board.LEVEL} " if target.board else "",
+        "bare_level": board.LEVEL if target.board else "-O3",
         "frame_check": _frame_check(options.stack),
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
         "weights": _weights_cmake(program, constants),
