@@ -212,7 +212,7 @@ def _quality(p: Parser) -> None:
         "--objective",
         choices=("latency", "ram", "flash", "energy"),
         default="latency",
-        help="what kernels are chosen for (latency)",
+        help="what kernels are chosen for; energy needs a vendor (latency)",
     )
     p.add_argument(
         "--accuracy",

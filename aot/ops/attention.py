@@ -148,7 +148,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
     q, k, v, y = views_of(m)
     (batch, heads, sq, d), (_, kv_heads, skv, _), dv = q.shape, k.shape, v.shape[3]
     group = heads // kv_heads
-    way = plan(sq, skv, d, dv, group, c.vlen, c.objective == "latency")
+    way = plan(sq, skv, d, dv, group, c.vlen, c.objective in ("latency", "energy"))
     scale = attr(m, "scale")
     left, right = (min(int(attr(m, n)), sq + skv) for n in WINDOWS)
     right = 0 if attr(m, "is_causal") else right
