@@ -131,10 +131,12 @@ def _read(path: Path) -> onnx.ModelProto:
 
     from aot.load import read_proto
     from aot.load.check import check_structure
+    from aot.load.choices import check_choices
     from aot.load.convert import standard_opset
 
     model, folder = read_proto(path)
     check_structure(model, ())
+    check_choices(model)
     if folder is not None:
         load_external_data_for_model(model, str(folder))
     done = sum("QuantizeLinear" in n.op_type or "QLinear" in n.op_type for n in model.graph.node)

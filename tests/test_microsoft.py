@@ -260,7 +260,7 @@ def test_attention_of_groups(kind, past):
     elif kind == "window":
         attrs["local_window_size"] = 3
     elif kind == "softcap":
-        attrs |= {"softcap": 1.5, "scale": 0.7}
+        attrs |= {"softcap": 1.5, "scale": 0.7, "k_quant_type": "NONE", "v_quant_type": "NONE"}
     elif kind == "ragged" and past:
         inputs["lens"] = np.array([total - 1, total - 4], np.int32)
     check(

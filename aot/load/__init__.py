@@ -112,11 +112,11 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     _name_domains(light)
     check_details(light)
     check_flags(light)
-    check_choices(light)
+    check_choices(light, options.claimed)
     _say_onesided(light)
     _open_outputs(light)
     light = inline_functions(light, options)
-    check_choices(light)  # texts that functions were given
+    check_choices(light, options.claimed)  # texts that functions were given
     light = spell_gradients(to_canonical(light))
     typed = _without_shapes(light) if dimensions else _with_shapes(light)
     model = _to_ir(typed)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attributes whose text is one of a few: ONNX gives other texts no meaning.
 
-The sets are those of ONNX's texts over all opsets. Where ONNX leaves the set of an operator open
-(labels, equations, patterns) there is no row.
+The sets are those of ONNX's texts over all opsets, and of onnxruntime for its own operators. Where
+the set of an operator is open (labels, equations, patterns) there is no row.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from aot.errors import ModelError, meant
 from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     import onnx
 
-ML = "ai.onnx.ml"
+ML, MICROSOFT = "ai.onnx.ml", "com.microsoft"
 _RECURRENT = "GRU LSTM RNN"
 _PADDED = "AveragePool Conv ConvInteger ConvTranspose LpPool MaxPool QLinearConv"
 _SCORES = (
@@ -25,6 +25,8 @@ _SCORES = (
     "TreeEnsembleRegressor"
 )
 _TREES = "TreeEnsembleClassifier TreeEnsembleRegressor"
+_PADS = "NOTSET SAME_UPPER SAME_LOWER VALID"
+_CACHED = "NONE PER_TENSOR PER_CHANNEL"
 _ACTIVATIONS = (
     "Affine Elu HardSigmoid LeakyRelu Relu ScaledTanh Sigmoid Softplus Softsign Tanh "
     "ThresholdedRelu"
@@ -32,7 +34,7 @@ _ACTIVATIONS = (
 
 #: (domain, operators, attribute, texts).
 ROWS: tuple[tuple[str, str, str, str], ...] = (
-    ("", _PADDED, "auto_pad", "NOTSET SAME_UPPER SAME_LOWER VALID"),
+    ("", _PADDED, "auto_pad", _PADS),
     ("", "BitShift", "direction", "LEFT RIGHT"),
     ("", "Cast CastLike", "round_mode", "up down nearest"),
     ("", "CausalConvWithState", "activation", "none silu swish"),
@@ -60,7 +62,7 @@ ROWS: tuple[tuple[str, str, str, str], ...] = (
     ("", "StringNormalizer", "case_change_action", "NONE LOWER UPPER"),
     ("", "TensorScatter", "mode", "linear circular"),
     ("", "TfIdfVectorizer", "mode", "TF IDF TFIDF"),
-    ("", "Upsample", "mode", "nearest linear bilinear"),
+    ("", "Upsample", "mode", "nearest linear bilinear trilinear cubic"),
     ("", _RECURRENT, "direction", "forward reverse bidirectional"),
     ("", _RECURRENT, "activations", _ACTIVATIONS),
     ("ai.onnx.preview.training", "Momentum", "mode", "nesterov standard"),
@@ -76,6 +78,24 @@ ROWS: tuple[tuple[str, str, str, str], ...] = (
         "nodes_modes",
         "BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ LEAF",
     ),
+    (MICROSOFT, "FusedConv QLinearAveragePool QLinearConv", "auto_pad", _PADS),
+    (
+        MICROSOFT,
+        "FusedConv",
+        "activation",
+        "Relu Tanh Sigmoid LeakyRelu Clip HardSigmoid HardSwish",
+    ),
+    (
+        MICROSOFT,
+        "FusedGemm",
+        "activation",
+        "Relu Tanh Sigmoid LeakyRelu HardSigmoid Elu Celu Selu Softplus Softsign ScaledTanh "
+        "ThresholdedRelu ParametricSoftplus",
+    ),
+    (MICROSOFT, "DynamicQuantizeLSTM", "direction", "forward reverse bidirectional"),
+    (MICROSOFT, "DynamicQuantizeLSTM", "activations", _ACTIVATIONS),
+    (MICROSOFT, "GroupQueryAttention", "k_quant_type", _CACHED),
+    (MICROSOFT, "GroupQueryAttention", "v_quant_type", _CACHED),
 )
 CHOICES = {
     (domain, operator, attribute): tuple(texts.split())
@@ -84,25 +104,39 @@ CHOICES = {
 }
 #: Attributes whose texts are the same in any case, as in onnxruntime.
 ANY_CASE = frozenset({"activations"})
+#: Attributes that may be empty: onnxruntime and onnx.reference take that for NOTSET.
+MAY_BE_EMPTY = frozenset({"auto_pad"})
 
 
-def check_choices(model: onnx.ModelProto) -> None:
-    """ModelError for the first text that is none of its attribute's; functions are looked into."""
+def check_choices(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None:
+    """ModelError for the first text that is none of its attribute's; functions are looked into.
+
+    Calls of the model's functions, and onnxruntime's operators where a backend claims them
+    ("domain::name"), may have texts of their own.
+    """
+    own = {(_domain(f.domain), f.name) for f in model.functions}
     nodes = [n for g in all_graphs(model.graph) for n in g.node]
     nodes += [n for f in model.functions for n in f.node]
     for node in nodes:
-        domain = "" if node.domain in STANDARD_DOMAINS else node.domain
+        key = _domain(node.domain), node.op_type
+        if key in own or (key[0] == MICROSOFT and "::".join(key) in claimed):
+            continue
         for given in node.attribute:
-            allowed = CHOICES.get((domain, node.op_type, given.name))
-            if allowed is None:
-                continue
-            for text in _texts(given):
-                if not _is_one_of(text, allowed, given.name in ANY_CASE):
-                    what = f"{node_title(node)}: {given.name} {text[:60]!r} has no meaning"
-                    known = ", ".join(allowed)
-                    raise ModelError(
-                        what, hint=meant(text, allowed, f"{given.name} is one of {known}")
-                    )
+            allowed = CHOICES.get((*key, given.name))
+            if allowed is not None:
+                _check(node, given, allowed)
+
+
+def _check(node: onnx.NodeProto, given: onnx.AttributeProto, allowed: tuple[str, ...]) -> None:
+    for text in _texts(given):
+        if not _is_one_of(text, allowed, given.name):
+            what = f"{node_title(node)}: {given.name} {text[:60]!r} has no meaning"
+            known = ", ".join(allowed)
+            raise ModelError(what, hint=meant(text, allowed, f"{given.name} is one of {known}"))
+
+
+def _domain(domain: str) -> str:
+    return "" if domain in STANDARD_DOMAINS else domain
 
 
 def _texts(attribute: onnx.AttributeProto) -> Iterator[str]:
@@ -116,7 +150,9 @@ def _texts(attribute: onnx.AttributeProto) -> Iterator[str]:
         yield text.decode("utf-8", "replace")
 
 
-def _is_one_of(text: str, allowed: tuple[str, ...], any_case: bool) -> bool:
-    if any_case:
+def _is_one_of(text: str, allowed: tuple[str, ...], attribute: str) -> bool:
+    if not text:
+        return attribute in MAY_BE_EMPTY
+    if attribute in ANY_CASE:
         return text.lower() in {a.lower() for a in allowed}
     return text in allowed

@@ -28,6 +28,8 @@ LATER = "aot.later"
 """The domain of nodes that onnx's converter is to leave alone, until `name_later` is called."""
 
 OLD_RESIZE = {"coordinate_transformation_mode": b"asymmetric"}
+OLD_LINEAR = (b"bilinear", b"trilinear")
+"""What Upsample calls linear, by the number of axes."""
 ARITHMETIC = ("Add", "Sub", "Mul", "Div", "Pow")
 
 
@@ -168,6 +170,9 @@ def _old_resize(node: onnx.NodeProto, scales: Array | None) -> list[onnx.NodePro
     for name, value in OLD_RESIZE.items():
         node.attribute.add(name=name, type=3, s=value)
     mode = next((a.s for a in node.attribute if a.name == "mode"), b"nearest")
+    if mode in OLD_LINEAR:
+        _drop(node, "mode")
+        node.attribute.add(name="mode", type=3, s=b"linear")
     kept = type(node)()
     kept.CopyFrom(node)
     grows, shrinks = (scales is None or bool(c.any()) for c in _changes(scales))

@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.edit import Editor
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import array, attribute, shape_of, words
+from aot.shapes.nodes import SAME, array, attribute, shape_of, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -143,7 +143,7 @@ def _window(edit: Editor, node: ir.Node) -> None:
     dilations = [int(d) for d in attribute(node, "dilations") or [1] * rank]
     pads = [int(p) for p in attribute(node, "pads") or [0] * (2 * rank)]
     auto = str(attribute(node, "auto_pad", "NOTSET"))
-    if auto.startswith("SAME"):
+    if auto in SAME:
         assert node.inputs[0] is not None
         sizes = shape_of(node.inputs[0])[2:]
         pads = same_pads(sizes, kernel, strides, dilations, upper=auto == "SAME_UPPER")
@@ -193,7 +193,7 @@ def _conv_transpose(edit: Editor, node: ir.Node) -> None:
     auto = str(attribute(node, "auto_pad", "NOTSET"))
     if auto == "VALID":
         pads = [0] * (2 * rank)
-    if auto.startswith("SAME") or attribute(node, "output_shape"):
+    if auto in SAME or attribute(node, "output_shape"):
         begins, ends = [], []
         for i in range(rank):
             full = strides[i] * (sizes[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1

@@ -344,7 +344,7 @@ def _grouped(b: Body) -> bool:
     if not (b.has(1) and b.has(2)) or any(b.has(i) for i in range(9, 16)) or _wanted(b, 3):
         return False
     others = [k for k in b.node.attributes if k not in PLAIN_GROUPS]
-    if b.has(3) != b.has(4) or any(attribute(b.node, k) not in (0, -1) for k in others):
+    if b.has(3) != b.has(4) or any(attribute(b.node, k) not in (0, -1, "NONE") for k in others):
         return False
     q, k = b.shape(0), b.shape(1)
     heads, kv_heads = (int(attribute(b.node, f"{n}num_heads", 1)) for n in ("", "kv_"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aot.shapes.known import Facts, lookup
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.nodes import array, attribute, shape_of, words
+from aot.shapes.nodes import SAME, array, attribute, shape_of, words
 from aot.shapes.operands import OPERANDS
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def _window(node: ir.Node, facts: Facts) -> str:
     kernel = attribute(node, "kernel_shape") or _shape(node, weights)[2:]
     extents, rank = _shape(node, 0)[2:], len(kernel)
     auto = str(attribute(node, "auto_pad", "NOTSET"))
-    if auto.startswith("SAME") or len(extents) != rank:
+    if auto in SAME or len(extents) != rank:
         return ""
     strides = attribute(node, "strides") or [1] * rank
     up = bool(attribute(node, "ceil_mode", 0))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aot.shapes.microsoft import MICROSOFT
 from aot.shapes.ml import ML
-from aot.shapes.nodes import attribute
+from aot.shapes.nodes import SAME, attribute
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -58,7 +58,7 @@ def _windows(node: ir.Node, shape: tuple[int, ...], reach: list[int]) -> tuple[b
     up = bool(attribute(node, "ceil_mode", 0))
     out = []
     for i, size in enumerate(spatial):
-        if auto in ("SAME_UPPER", "SAME_LOWER"):
+        if auto in SAME:
             out.append(-(-size // strides[i]))
             continue
         around = 0 if auto == "VALID" else pads[i] + pads[i + len(reach)]

@@ -36,6 +36,9 @@ TEXTS = "aot.texts"
 DYNAMIC = "aot.dynamic"
 """The domain of operators on extents that are known at run time only."""
 
+SAME = ("SAME_UPPER", "SAME_LOWER")
+"""Texts of auto_pad that make the result as long as the input, divided by the strides."""
+
 CONTROL = "aot.control"
 """The domain of If and Loop whose bodies get all they read as inputs (`aot/shapes/closed.py`)."""
 

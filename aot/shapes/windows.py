@@ -16,7 +16,7 @@ import numpy as np
 from aot.edit import Editor
 from aot.shapes.agree import agreed, fitted
 from aot.shapes.extents import Axes, Extents, constant_ints, refused
-from aot.shapes.nodes import attribute, shape_of
+from aot.shapes.nodes import SAME, attribute, shape_of
 from aot.shapes.rows import along, counted, drop_attribute, picked, within
 from aot.shapes.sources import BOOL, given, lowest, needed
 
@@ -107,7 +107,7 @@ def _windowed(x: Extents, node: ir.Node, kernel: Sequence[int], fill: Fill) -> A
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     if inside:
         data = x.neutral(node, data, fill(x, node, data), inside)
-    if auto.startswith("SAME") and inside:
+    if auto in SAME and inside:
         data, pads = _same(x, node, data, spans, strides, auto, fill)
         drop_attribute(node, "auto_pad")
         assert node.graph is not None
@@ -212,9 +212,8 @@ def average(x: Extents, node: ir.Node) -> None:
     own = x.of(data)
     inside = [a for a in own if a >= 2]
     counts = bool(attribute(node, "count_include_pad", 0))
-    padded = any(attribute(node, "pads", None) or []) or str(
-        attribute(node, "auto_pad", "NOTSET")
-    ).startswith("SAME")
+    same = str(attribute(node, "auto_pad", "NOTSET")) in SAME
+    padded = same or any(attribute(node, "pads", None) or [])
     ceil = bool(attribute(node, "ceil_mode", 0))
     if counts and ceil and padded and inside:
         raise refused(node, "counts padding in windows that end beyond it (ceil_mode)")
