@@ -26,18 +26,30 @@ MOST_BYTES = (1 << 31) - (1 << 20)
 
 
 def check_budgets(compiled: Compiled, options: Options) -> None:
-    """Raise if the arena is larger than `options.ram`, or C is used where a backend is required."""
+    """Raise if a budget of `options` is exceeded, or C is used where a backend is required."""
     if options.require_backend:
         check_backends(compiled.partition, compiled.program)
     _check_board(compiled, options)
     _check_addresses(compiled)
     _check_flash(compiled, options)
     _check_stack(compiled, options)
-    arena = compiled.plan.arena_bytes
-    if options.ram is None or arena <= options.ram:
+    _check_ram(compiled, options)
+
+
+def _check_ram(compiled: Compiled, options: Options) -> None:
+    """Raise unless what `aotc size` calls RAM is within `--ram`: arena, variables and stack."""
+    if options.ram is None:
+        return
+    memory = compiled.manifest["memory"]
+    if memory["stack_bytes"] is None:
+        _stack_unknown(compiled, f"--ram {options.ram}", "--ram")
+    variables = int(memory["static_bytes"]) + int(memory.get("vendor_bytes", 0))
+    arena, stack = compiled.plan.arena_bytes, int(memory["stack_bytes"])
+    if arena + variables + stack <= options.ram:
         return
     raise TargetError(
-        f"--ram {options.ram}: the arena needs {arena} bytes",
+        f"--ram {options.ram}: {arena + variables + stack} bytes are needed (arena {arena}, "
+        f"variables {variables}, stack {stack})",
         _peak_text(compiled.program),
         _help(options, compiled.program),
     )
@@ -136,7 +148,7 @@ def _check_stack(compiled: Compiled, options: Options) -> None:
         return
     memory = compiled.manifest["memory"]
     if memory["stack_bytes"] is None:
-        _stack_unknown(compiled, options.stack)
+        _stack_unknown(compiled, f"--stack {options.stack}", "--stack")
     if memory["stack_bytes"] <= options.stack:
         return
     raise TargetError(
@@ -146,7 +158,7 @@ def _check_stack(compiled: Compiled, options: Options) -> None:
     )
 
 
-def _stack_unknown(compiled: Compiled, stack: int) -> NoReturn:
+def _stack_unknown(compiled: Compiled, asked: str, option: str) -> NoReturn:
     """Raise for a budget that nothing shows to be enough."""
     from aot.stack.built import some
 
@@ -157,9 +169,9 @@ def _stack_unknown(compiled: Compiled, stack: int) -> NoReturn:
     by = f" by {', '.join(vendors)}" if vendors else ""
     reserve = ", `stack` in a target file reserves more" if compiled.target.board else ""
     raise TargetError(
-        f"--stack {stack} cannot be checked: no figure for the stack of {some(unmeasured)}",
+        f"{asked} cannot be checked: no figure for the stack of {some(unmeasured)}",
         f"{', '.join(nodes[:4])}{by}" if nodes else "",
-        f"without --stack: `aotc size OUT` computes the bound of a build{reserve}",
+        f"without {option}: `aotc size OUT` computes the bound of a build{reserve}",
     )
 
 

@@ -29,9 +29,10 @@ _HOST, _BOARD = (6000, 1800, 90), (4000, 900, 60)
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """Bytes. `arena` intermediates and scratch, `io` inputs and outputs, `static` other writable
-    data; `constants` weights, `code` instructions and tables; `stack` of the entries; `macs` of one
-    run."""
+    """Bytes. `arena` intermediates and scratch, `io` inputs and outputs, `static` the bundle's
+    other variables, those of vendors included; `constants` weights, `code` instructions and tables;
+    `stack` of the entries; `macs` of one run. `around` are variables of the program around the
+    library on a board: start-up code, runner, C library."""
 
     name: str
     arena: int
@@ -42,13 +43,19 @@ class Size:
     macs: int
     estimated: bool
     stack: Stack
+    around: int = 0
+
+    @property
+    def ram(self) -> int:
+        """What `--ram` counts: arena, variables and the declared stack."""
+        return self.arena + self.static + stack_bytes(self.stack)
 
     def record(self) -> dict[str, Any]:
         """For --json."""
         return {
             **asdict(self),
             "stack": self.stack.record(),
-            "ram": self.arena + self.static,
+            "ram": self.ram,
             "flash": self.constants + self.code,
         }
 
@@ -58,14 +65,26 @@ class Size:
         return "\n".join(
             (
                 f"{self.name}",
-                f"RAM    {self.arena + self.static} bytes: arena {self.arena}, other static "
-                f"{self.static}; inputs and outputs {self.io} apart",
+                f"RAM    {self.ram} bytes: arena {self.arena}, variables {self.static}, "
+                f"{self._stack()}; apart: inputs and outputs {self.io}{self._around()}",
                 f"flash  {self.constants + self.code} bytes: constants {self.constants}, "
                 f"code and tables {self.code}{about}",
                 self.stack.text(),
                 f"MACs   {self.macs}",
             )
         )
+
+    def _stack(self) -> str:
+        known = self.stack.declared is not None or self.stack.bytes is not None
+        return f"stack {stack_bytes(self.stack)}" if known else "stack unknown"
+
+    def _around(self) -> str:
+        return f", the program around it {self.around}" if self.around else ""
+
+
+def stack_bytes(stack: Stack) -> int:
+    """The declared bound, else the computed one; 0 where neither is known."""
+    return stack.declared or stack.bytes or 0
 
 
 def measure(built: Built) -> Size:
@@ -74,28 +93,40 @@ def measure(built: Built) -> Size:
         image = measure_image(built.program())
         memory, macs = _known(built)
         arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
-        static = image.data + image.bss + max(0, image.arena - arena)
+        static = _own_variables(built)
+        around = max(0, image.data + image.bss + max(0, image.arena - arena) - static)
         code = max(0, image.flash - constants)
         io_bytes = int(memory["io_bytes"])
         stack = checked(stack_of(built), built)
-        return Size(built.name, arena, io_bytes, static, constants, code, macs, False, stack)
+        sizes = arena, io_bytes, static, constants, code, macs
+        return Size(built.name, *sizes, False, stack, around)
     archive = built.out / "lib" / f"lib{built.name}.a"
     if not archive.is_file():
         raise BuildError(f"{built.out} is not built", hint=f"cmake --build {built.out}")
-    text, data, bss = (sum(column) for column in zip(*_sections(archive), strict=True))
+    text, data, _ = (sum(column) for column in zip(*_sections(archive), strict=True))
     memory, macs = _known(built)
     arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
     return Size(
         built.name,
         arena,
         int(memory["io_bytes"]),
-        max(0, data + bss - arena),
+        _own_variables(built),
         constants,
         max(0, text + data - constants),
         macs,
         False,
         checked(stack_of(built), built),
     )
+
+
+def _own_variables(built: Built) -> int:
+    """Bytes of writable data of the library, the built-in arena apart; vendors' are declared."""
+    archive, memory = built.out / "lib" / f"lib{built.name}.a", built.manifest["memory"]
+    if not archive.is_file():
+        return int(memory.get("static_bytes", 0)) + int(memory.get("vendor_bytes", 0))
+    writable = sum(data + bss for _, data, bss in _sections(archive))
+    arena = max(1, int(memory["arena_bytes"]))  # C has no empty arrays
+    return max(0, writable - arena) + int(memory.get("vendor_bytes", 0))
 
 
 def _known(built: Built) -> tuple[dict[str, Any], int]:
@@ -114,7 +145,7 @@ def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> 
         compiled.name,
         int(memory["arena_bytes"]),
         int(memory["io_bytes"]),
-        0,
+        int(memory["static_bytes"]) + int(memory.get("vendor_bytes", 0)),
         int(memory["constants_bytes"]),
         code_estimate(compiled.program, compiled.target),
         sum(c.macs for c in calls),

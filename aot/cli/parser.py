@@ -226,7 +226,9 @@ def _quality(p: Parser) -> None:
         default="onnx",
         help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
     )
-    p.add_argument("--ram", metavar="N", type=budget, help="RAM budget in bytes, K or M (KB, MB)")
+    p.add_argument(
+        "--ram", metavar="N", type=budget, help="RAM budget in bytes: arena, variables, stack"
+    )
     p.add_argument(
         "--flash", metavar="N", type=budget, help="flash budget in bytes, K or M (KB, MB)"
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.emit_c import interface
 from aot.emit_c.constants import place_constants
+from aot.emit_c.statics import static_bytes
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
 from aot.memory.stretches import stretches
@@ -176,6 +177,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "optimal": plan.optimal,
         "schedule_optimal": plan.schedule_optimal,
         "io_bytes": sum(t.nbytes for t in caller if t.role is not Role.TEMP),
+        "static_bytes": static_bytes(program, target.pointer_bits // 8),
         "constants_bytes": constants.nbytes,
         "alignment": plan.alignment,
         "memories": [{"name": "arena", "bytes": plan.arena_bytes}],
