@@ -246,6 +246,7 @@ def cases() -> Iterator[Case]:
     yield case(f32(1, 1, 60), f32(6, 1, 16), const=const, strides=[4])
     yield case(f32(1, 20, 15), f32(18, 20, 3), f32(18), const=const, pads=[2, 0], dilations=[2])
     yield case(f32(1, 2, 4, 5, 6), f32(4, 1, 3, 2, 2), f32(4), const=const, group=2)
+    yield case(f32(1, 17, 2, 5), f32(24, 17, 3, 3), f32(24), const=const)  # no window has a place
     yield case(f32(1, 3, 6, 6), f32(4, 3, 3, 3), f32(4))
     yield case(f32(1, 64, 14, 14), f32(32, 64, 3, 3), f32(32), const=const, pads=[1, 1, 1, 1])
     double = [a.astype(np.float64) for a in (f32(1, 3, 6, 6), f32(4, 3, 3, 3))]

@@ -36,8 +36,9 @@ global_lp = op("GlobalLpPool", "x", p=2)
 
 
 def _spatial(m: Match) -> Iterator[tuple[bool, str]]:
+    """Nothing at all may be pooled to nothing: a window has no place in it."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
-    yield 0 not in m.x.shape, f"an empty tensor {list(m.x.shape)}"
+    yield 0 not in m.x.shape or 0 in m.y.shape, f"an empty tensor {list(m.x.shape)}"
 
 
 def _pooled(m: Match) -> Iterator[tuple[bool, str]]:
@@ -134,6 +135,12 @@ def max_cases() -> Iterator[Case]:
     yield case(ints(1, 2, 6, 6, dtype="int8"), **two)
     yield case(ints(2, 21, 7, 6, dtype="int8"), kernel_shape=[3, 3], strides=[2, 1])
     yield case(ints(1, 2, 6, 6, low=0, high=99, dtype="uint8"), **two)
+    none = np.zeros((2, 17, 0, 3), np.float32)  # onnx.reference refuses what has no window
+    yield case(f32(2, 17, 2, 5), kernel_shape=[3, 3], expected=(none,))
+    yield case(
+        ints(1, 17, 2, 5, dtype="int8"), kernel_shape=[3, 3], expected=(none[:1].astype("i1"),)
+    )
+    yield case(none, kernel_shape=[2, 2], expected=(none[:, :, :, 1:],))
 
 
 @average_pool.check
@@ -180,6 +187,7 @@ def average_cases() -> Iterator[Case]:
     yield case(f32(1, 3, 10), kernel_shape=[3], strides=[2], pads=[1, 1])
     yield case(f32(1, 3, 9, 9), kernel_shape=[2, 3], dilations=[2, 3])
     yield case(f32(1, 2, 4, 4, 5), kernel_shape=[2, 2, 2], strides=[2, 1, 1])
+    yield case(f32(1, 17, 2, 5), kernel_shape=[3, 3])  # no window has a place
 
 
 @lp_pool.check
@@ -199,6 +207,7 @@ def lp_cases() -> Iterator[Case]:
     yield case(f32(1, 3, 6, 7), kernel_shape=[2, 2], strides=[2, 2])
     yield case(f32(1, 3, 6, 7), kernel_shape=[3, 3], p=1)
     yield case(f32(1, 3, 9), kernel_shape=[3], p=3)
+    yield case(f32(1, 3, 1, 7), kernel_shape=[3, 3], strides=[2, 2])
 
 
 def _global(c: LowerContext, m: Match, kind: int) -> None:

@@ -120,10 +120,11 @@ def _steps(node: ir.Node, facts: Facts) -> str:
 
 
 def _window(node: ir.Node, facts: Facts) -> str:
-    """A window lies within the padded input: the number of its places is not rounded up from 0.
+    """A window lies within the padded input, or all agree that it has no place there (docs/oracles.md).
 
-    With `ceil_mode` it may hang over by less than one stride, where all agree on one place; onnx's
-    inference, its reference and onnxruntime do not agree on those that hang over further.
+    That is so where it is too large by exactly a stride, with `ceil_mode` by two strides less one;
+    below that, onnx's inference rounds to one place and its reference to none; beyond that, the
+    number of places is negative. With `ceil_mode` a window may hang over by less than a stride.
     """
     weights = 3 if node.op_type == "QLinearConv" else 1
     kernel = attribute(node, "kernel_shape") or _shape(node, weights)[2:]
@@ -137,7 +138,8 @@ def _window(node: ir.Node, facts: Facts) -> str:
     steps = attribute(node, "dilations") or [1] * rank
     for i, (extent, taps) in enumerate(zip(extents, kernel, strict=True)):
         reach, room = (taps - 1) * steps[i] + 1, extent + pads[i] + pads[i + rank]
-        if extent and reach > room + (strides[i] - 1 if up else 0):
+        over, slack = reach - room, strides[i] - 1 if up else 0
+        if extent and over > slack and over != strides[i] + slack:
             return f"a window of {reach} does not fit {room} elements on axis {i + 2}"
     return ""
 
