@@ -140,7 +140,7 @@ def max_cases() -> Iterator[Case]:
     yield case(
         ints(1, 17, 2, 5, dtype="int8"), kernel_shape=[3, 3], expected=(none[:1].astype("i1"),)
     )
-    yield case(none, kernel_shape=[2, 2], expected=(none[:, :, :, 1:],))
+    yield case(none, kernel_shape=[1, 2], expected=(none[:, :, :, 1:],))
 
 
 @average_pool.check
