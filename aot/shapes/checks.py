@@ -120,7 +120,7 @@ def _steps(node: ir.Node, facts: Facts) -> str:
 
 
 def _window(node: ir.Node, facts: Facts) -> str:
-    """A window lies within the padded input, or all agree that it has no place there (docs/oracles.md).
+    """A window lies within the padded input, or all agree that no place has it (docs/oracles.md).
 
     That is so where it is too large by exactly a stride, with `ceil_mode` by two strides less one;
     below that, onnx's inference rounds to one place and its reference to none; beyond that, the

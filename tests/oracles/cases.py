@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Models on which onnx.reference and onnxruntime disagree, by the name docs/oracles.md has for them.
+"""Models on which onnx.reference and onnxruntime disagree, by their names in docs/oracles.md.
 
 A case is the opset, inputs, outputs and nodes in onnx's text form, and the inputs' arrays.
 """

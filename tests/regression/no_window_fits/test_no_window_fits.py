@@ -74,5 +74,5 @@ def test_the_result_is_empty(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("op", [*POOLS, *CONVS])
 def test_fewer_than_no_window_is_refused(op: str, tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="kernel_shape|window of 3"):
+    with pytest.raises(ModelError, match=r"kernel_shape|window of 3"):
         aot.compile(model([1, 2, 1, 5], "kernel_shape = [3, 3]", [op]), tmp_path / "o", name="n")
