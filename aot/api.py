@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot import build as tree
-from aot.errors import AotError, TargetError, UsageError
+from aot.errors import AotError, TargetError, UsageError, shell_word
 from aot.options import Options
 from aot.target import Target, load_target
 from aot.version import __version__
@@ -65,7 +65,8 @@ class Bundle:
                 raise TargetError(
                     f"{built.name} is built for {built.target.get('name')}: "
                     "it cannot be loaded here",
-                    hint=f"aotc run {self.out} runs it where it belongs",
+                    hint="aotc run computes where it belongs, after "
+                    f"`cmake --build {shell_word(self.out)}`",
                 )
             if not (self.out / "lib" / f"lib{built.name}.so").is_file():
                 self.build()

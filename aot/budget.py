@@ -115,7 +115,7 @@ def budgeted(target: Target, options: Options) -> Target:
     if options.stack < LEAST_STACK:
         raise TargetError(
             f"--stack {options.stack}: the entries and a kernel need {LEAST_STACK} bytes at least",
-            hint="`aotc bench` measures what a built image needs",
+            hint="aotc bench measures what a built image needs",
         )
     return replace(target, stack=options.stack) if target.board else target
 
@@ -154,7 +154,7 @@ def _check_stack(compiled: Compiled, options: Options) -> None:
     raise TargetError(
         f"--stack {options.stack}: the entries may take {memory['stack_bytes']} bytes",
         f"most of it at {memory['stack_node']} ({memory['stack_kernel']})",
-        "the bound holds for any gcc that optimises; `aotc size OUT` computes that of a build",
+        "the bound holds for any gcc that optimises; aotc size computes that of a build",
     )
 
 
@@ -171,7 +171,7 @@ def _stack_unknown(compiled: Compiled, asked: str, option: str) -> NoReturn:
     raise TargetError(
         f"{asked} cannot be checked: no figure for the stack of {some(unmeasured)}",
         f"{', '.join(nodes[:4])}{by}" if nodes else "",
-        f"without {option}: `aotc size OUT` computes the bound of a build{reserve}",
+        f"without {option}: aotc size computes the bound of a build{reserve}",
     )
 
 
@@ -204,7 +204,7 @@ def check_backends(partition: Partition, program: Program) -> None:
         raise UnsupportedError(
             f"--require-backend: {len(left)} of {len(items)} calls fall to portable C: {names}"
             + (" …" if len(left) > 6 else ""),
-            hint="`aotc explain MODEL --backend …` says why",
+            hint="`aotc explain` says why",
         )
 
 

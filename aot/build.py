@@ -173,20 +173,20 @@ class Tree:
         bundle = self.out / "bundle"
         if bundle.is_symlink() or (bundle.exists() and not (bundle / "manifest.json").is_file()):
             raise BuildError(
-                f"{bundle} exists and was not written by aotc", hint="choose another -o OUT"
+                f"{bundle} exists and was not written by aotc", hint="choose another folder with -o"
             )
         home = cache_value(self.out, "CMAKE_HOME_DIRECTORY")
         if home and not (Path(home).name == "bundle" and bundle.exists()):
             raise BuildError(
                 f"{self.out} is the build tree of another CMake project",
                 f"CMakeCache.txt: {home}",
-                "choose another -o OUT",
+                "choose another folder with -o",
             )
         for name in _BUILD_FILES:
             if _is_made_by_hand(self.out / name):
                 raise BuildError(
                     f"{self.out / name} was not written by CMake, and would be replaced",
-                    hint="choose another -o OUT",
+                    hint="choose another folder with -o",
                 )
 
     def _take(self) -> None:
@@ -347,7 +347,7 @@ def configure(
         raise BuildError(
             f"CMake and make cannot build in a folder with {bad!r} in its name",
             str(out),
-            "choose another -o OUT, or --no-configure and move the bundle",
+            "choose another folder with -o, or --no-configure and move the bundle",
         )
     source = str(bundle.absolute())
     command = [tools.cmake, "-S", source, "-B", folder, *tools.generator, *settings]
@@ -426,7 +426,9 @@ def _complaint(stdout: str, stderr: str) -> list[str]:
 def read_json(path: Path, what: str) -> dict[str, Any]:
     """A JSON object that aotc wrote earlier; AotError if it is missing or damaged."""
     if not os.path.isfile(path):  # False for names that no file can have
-        raise BuildError(f"no {what} here: {path}", hint="aotc MODEL -o OUT first")
+        raise BuildError(
+            f"no {what} here: {path}", hint="compile a model into that folder first: `aotc --help`"
+        )
     value = textfile.read_json(path, what)
     if not isinstance(value, dict):
         raise AotError(f"{path} is damaged: not an object")

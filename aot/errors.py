@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 MAX_LINES = 8
 MAX_CHARACTERS = 2000
@@ -23,22 +26,37 @@ class AotError(Exception):
     """The model, target, environment or comparison is at fault (exit code 1).
 
     Each text is one line whatever names it holds: a newline in a name would let a model add lines
-    of its own, a hint perhaps. `more` are further lines of what happened.
+    of its own, a hint perhaps. `more` are further lines of what happened. `add` are options that
+    would help (records whose text is what to type): the hint begins with them.
     """
 
     def __init__(
-        self, what: str, where: str = "", hint: str = "", more: Sequence[str] = ()
+        self,
+        what: str,
+        where: str = "",
+        hint: str = "",
+        more: Sequence[str] = (),
+        add: Sequence[Any] = (),
     ) -> None:
         super().__init__(what)
         self.what, self.where, self.hint, self.more = what, where, hint, tuple(more)
+        self.add = tuple(add)
 
     def __str__(self) -> str:
         lines = [self.what, *self.more]
         if self.where:
             lines.append(f"  in {self.where}")
-        if self.hint:
-            lines.append(f"  hint: {self.hint}")
+        if advice := self.advice():
+            lines.append(f"  hint: {advice}")
         return "\n".join(map(one_line, lines))
+
+    def advice(self) -> str:
+        """The hint, after the options to add."""
+        new = [str(a) for a in self.add if not getattr(a, "instead", False)]
+        other = [str(a) for a in self.add if getattr(a, "instead", False)]
+        added = f"add {' '.join(new)}" if new else ""
+        parts = [added, f"type {' '.join(other)} instead" if other else "", self.hint]
+        return ", ".join(part for part in parts if part)
 
 
 class ModelError(AotError):
@@ -73,16 +91,35 @@ class UsageError(AotError):
     """The command line is wrong (exit code 2)."""
 
 
-def typed(option: str) -> str:
-    """`option`, a flag and its value, as words that a shell takes as they are.
+def typed(option: str, value: str) -> str:
+    """An option and its value as words that a shell, and then aotc, take as they are."""
+    word = shell_word(value)
+    return f"{option}={word}" if value.startswith("-") else f"{option} {word}"
 
-    "…" stands for what the reader fills in: it alone asks for no quotes.
-    """
-    import shlex
 
-    flag, _, value = option.partition(" ")
-    plain = value.replace("…", "")
-    return option if shlex.quote(plain) == plain else f"{flag} {shlex.quote(value)}"
+def shell_word(text: str | os.PathLike[str]) -> str:
+    """`text` as one printable word of a shell. A path that begins with `-` gets `./` before it."""
+    option = isinstance(text, os.PathLike) and os.fspath(text).startswith("-")
+    text = f"./{text}" if option else os.fspath(text)
+    if text.isprintable():
+        return shlex.quote(text)
+    told = "".join(_spelled(c) for c in text)
+    return f"$'{told}'"
+
+
+def model_word(path: str) -> str:
+    """A model as the shell takes it, and as `aotc` takes it for no subcommand and no option."""
+    plain = "/" in path or (path.endswith(".onnx") and not path.startswith("-"))
+    return shell_word(path if plain else f"./{path}")
+
+
+def _spelled(letter: str) -> str:
+    """A character between $' and ', where a shell replaces escapes by bytes."""
+    if letter in "'\\":
+        return f"\\{letter}"
+    if letter.isprintable():
+        return letter
+    return "".join(f"\\x{byte:02x}" for byte in letter.encode("utf-8", "surrogateescape"))
 
 
 def near(word: str, known: Iterable[str]) -> str:
@@ -116,7 +153,8 @@ def raise_all(errors: Iterable[AotError]) -> None:
     shown = others[:3]
     if len(others) > len(shown):
         shown[-1] += f"; and {len(others) - len(shown)} more"
-    raise type(first)(first.what, first.where, first.hint, shown)
+    add = tuple(dict.fromkeys(a for e in found for a in e.add)) if first.add else ()
+    raise type(first)(first.what, first.where, first.hint, shown, add)
 
 
 def clip(text: str) -> str:

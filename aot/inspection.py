@@ -4,22 +4,34 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aot.errors import one_line, typed
+from aot.errors import AotError, InternalError, model_word, one_line, typed
 from aot.options import Options
+from aot.pins import Pin, pinned
 
 if TYPE_CHECKING:
     import onnx
+
+    from aot.load import Opened
+
+Progress = Callable[[str], None]
+
+
+def _silent(_stage: str) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
     """A model's interface. `options` are what must still be typed to compile it.
 
-    `states` are pairs that look like what one run hands to the next, as (input, output).
+    `given` are the options that the user typed and that stay. `refused` is why the model cannot be
+    compiled with all of them, and `advice` what would help ("" where it can). `states` are pairs
+    that look like what one run hands to the next, as (input, output).
     """
 
     model: str
@@ -30,6 +42,9 @@ class Inspection:
     operators: tuple[tuple[str, int], ...]
     options: tuple[str, ...]
     states: tuple[tuple[str, str], ...] = ()
+    given: tuple[str, ...] = ()
+    refused: str = ""
+    advice: str = ""
 
     def record(self) -> dict[str, Any]:
         """For --json."""
@@ -45,10 +60,11 @@ class Inspection:
                 for (i, o), option in zip(self.states, self.state_options(), strict=True)
             ],
             "options": list(self.options),
+            "refused": self.refused,
         }
 
     def text(self) -> str:
-        """A few lines to read; the last is the command to type."""
+        """A few lines to read; the last is the command to type, or what would help."""
         opsets = ", ".join(f"{d or 'ai.onnx'} {v}" for d, v in self.opsets)
         by = f", {self.producer}" if self.producer else ""
         lines = [one_line(f"{self.model}: opset {opsets}{by}")]
@@ -58,13 +74,18 @@ class Inspection:
         lines.append(one_line(f"operators: {operators or 'none'}"))
         if self.states:
             lines.append(one_line("streaming: " + " ".join(self.state_options())))
-        command = ["aotc", self.model, "-o", "OUT", *self.options]
-        lines.append(one_line(("to type: " if self.options else "ready: ") + " ".join(command)))
+        if self.refused:
+            lines.append(one_line(f"refused: {self.refused}"))
+            return "\n".join([*lines, *([one_line(f"hint: {self.advice}")] if self.advice else [])])
+        words = ["aotc", model_word(self.model), "-o", "OUT", *self.given, *self.options]
+        if self.options:
+            lines.append("sizes and values are examples that can be compiled: put in yours")
+        lines.append(("to type: " if self.options else "ready: ") + " ".join(words))
         return "\n".join(lines)
 
     def state_options(self) -> list[str]:
         """`--state IN=OUT` for every pair, as a shell takes it."""
-        return [typed(f"--state {i}={o}") for i, o in self.states]
+        return [typed("--state", f"{i}={o}") for i, o in self.states]
 
 
 def _value(v: tuple[str, str, tuple[str, ...] | None]) -> dict[str, Any]:
@@ -79,40 +100,88 @@ def _line(v: tuple[str, str, tuple[str, ...] | None]) -> str:
     return one_line(f"{name}: {dtype}{shape}")
 
 
-def inspect_model(path: Path, options: Options) -> Inspection:
-    """Read `path` (no weights) and say what it needs beyond `options`; ModelError if it is none."""
+def inspect_model(
+    path: Path,
+    options: Options,
+    given: Sequence[tuple[str, str]] = (),
+    progress: Progress = _silent,
+) -> Inspection:
+    """Read `path` and say what it needs beyond `options`; ModelError if it is no model.
+
+    The model is loaded and partitioned with what is proposed: sizes that it refuses are replaced
+    by others. `given` are the options of the command line that pin something, with their values.
+    """
+    from aot.load import Opened
     from aot.load.containers import is_container
-    from aot.load.pin import check_names, unpinned, user_inputs
+    from aot.load.pin import check_names, user_inputs
     from aot.load.source import read_model
     from aot.streaming import state_pairs
 
-    model, _ = read_model(path)
-    graph = model.graph
+    opened = Opened(*read_model(path))
+    graph = opened.proto.graph
     if not any(is_container(i) for i in graph.input):  # parts of these have names of their own
         check_names([i for i in user_inputs(graph) if i.type.HasField("tensor_type")], options)
-    left = [o for o in unpinned(model) if not _pinned(o.input, o.axis, o.symbol, options)]
-    needed = sorted({o.option for o in left}, key=[o.option for o in left].index)
+    pins, error = _proposed(opened, options, progress)
     counts = Counter(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in graph.node)
     inputs = [i for i in user_inputs(graph) if i.name not in options.bindings]
+    again = {(p.option, p.name) for p in pins}
     return Inspection(
         str(path),
-        tuple(sorted((o.domain, o.version) for o in model.opset_import)),
-        f"{model.producer_name} {model.producer_version}".strip(),
+        tuple(sorted((o.domain, o.version) for o in opened.proto.opset_import)),
+        f"{opened.proto.producer_name} {opened.proto.producer_version}".strip(),
         tuple(_typed(i) for i in inputs),
         tuple(_typed(o) for o in graph.output),
         tuple(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))),
-        tuple(map(typed, needed)),
+        tuple(map(str, pins)),
         tuple(p for p in state_pairs(graph) if p[0] not in options.bindings),
+        tuple(typed(o, v) for o, v in given if (o, v.rpartition("=")[0]) not in again),
+        "" if error is None else error.what,
+        "" if error is None else error.advice(),
     )
 
 
-def _pinned(name: str, axis: int, symbol: str, options: Options) -> bool:
-    if name in options.bindings:
-        return True
-    shape = options.input_shapes.get(name)
-    if shape is not None and (axis < 0 or (axis < len(shape) and shape[axis] != -1)):
-        return True
-    return bool(symbol) and symbol in options.dims
+#: How often options that an error names are added.
+_CURES = 4
+
+
+def _proposed(
+    opened: Opened, options: Options, progress: Progress
+) -> tuple[list[Pin], AotError | None]:
+    """The options to add so that the model can be compiled, or what is said without success."""
+    from aot.load.examples import SIZES, example_pins, open_shapes
+    from aot.load.pin import declared_shapes
+
+    graph = opened.proto.graph
+    open_ = open_shapes(declared_shapes(graph), options)
+    first: AotError | None = None
+    for size, rank in SIZES if open_ else SIZES[:1]:
+        pins = example_pins(graph, open_, size, rank)
+        refusal = error = _refusal(opened, pinned(options, pins), progress)
+        for _ in range(_CURES):
+            added = [] if error is None else [p for p in error.add if p not in pins]
+            if error is None or not added:
+                break
+            pins = [*pins, *added]
+            error = _refusal(opened, pinned(options, pins), progress)
+        if error is None or refusal is None:
+            return pins, None
+        if first is not None and refusal.what == first.what:
+            break
+        first = first or refusal
+    return [], first
+
+
+def _refusal(opened: Opened, options: Options, progress: Progress) -> AotError | None:
+    """Why the front half of the compiler refuses the model, None if it does not."""
+    from aot.pipeline import partition_model
+
+    try:
+        partition_model(opened, options, progress)
+    except InternalError:
+        raise
+    except AotError as error:
+        return error
+    return None
 
 
 def _typed(info: onnx.ValueInfoProto) -> tuple[str, str, tuple[str, ...] | None]:

@@ -104,7 +104,9 @@ class Converted:
         try:
             return encode(array, self._width)
         except ValueError as error:
-            raise AotError(f"{value}: the reference's {error}", hint="raise --max-string") from None
+            raise AotError(
+                f"{value}: the reference's {error}", hint="a larger --max-string allows it"
+            ) from None
 
 
 def holds(info: onnx.ValueInfoProto) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from aot import dtypes
 from aot.borrow import CPU, DataType, Device, DLTensor, borrowed
-from aot.errors import AotError, BuildError, VerifyError
+from aot.errors import AotError, BuildError, VerifyError, shell_word
 from aot.run import Spec, check_dimensions, conform, cropped, specs
 
 Array = np.ndarray[Any, Any]
@@ -94,7 +94,9 @@ class Library:
         try:
             self._library = _opened(path.resolve())
         except OSError as error:
-            raise BuildError(f"cannot load {path}: {error}", hint=f"cmake --build {out}") from error
+            raise BuildError(
+                f"cannot load {path}: {error}", hint=f"`cmake --build {shell_word(out)}`"
+            ) from error
         memory = manifest["memory"]
         self._arena = aligned(_arena_bytes(memory), int(memory.get("alignment", 64)))
         self._context = aligned(_CONTEXT_BYTES, 64)

@@ -24,7 +24,10 @@ def read_npz(path: Path) -> dict[str, Array]:
     """Every array of an .npz by key, in the file's order; AotError if it is none."""
     with _reading(path), np.load(path, allow_pickle=False) as file:
         if not hasattr(file, "files"):
-            raise AotError(f"{path} holds one array, not an .npz", hint="X=file.npy names it")
+            raise AotError(
+                f"{path} holds one array, not an .npz",
+                hint="an array needs the name of its input before it: x=array.npy",
+            )
         twice = [key for key, count in Counter(file.files).items() if count > 1]
         if twice:
             raise AotError(f"{path} holds the key {one_line(twice[0][:200])!r} twice")

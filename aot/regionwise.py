@@ -17,7 +17,7 @@ import numpy as np
 
 from aot.build import build, cache_value, configure, find_tools
 from aot.compare import Difference, Tolerance, compare
-from aot.errors import UnsupportedError
+from aot.errors import UnsupportedError, shell_word
 from aot.layerwise import CODES, chained
 from aot.run import Built, Spec, execute, scratch
 from aot.target import load_target
@@ -38,16 +38,20 @@ def check_regions(built: Built) -> None:
     """
     regions = built.manifest.get("regions", [])
     if not regions:
-        raise UnsupportedError(f"{built.name} has no regions", hint="aotc MODEL --backend …")
+        raise UnsupportedError(
+            f"{built.name} has no regions",
+            hint="compile it with --backend; `aotc backends` lists the vendors",
+        )
     for region in regions:
         if not region.get("portable"):
             why = region.get("why_not") or "this bundle has no twin of it"
             raise UnsupportedError(f"region {region['region']} ({region['backend']}): {why}")
+        out = shell_word(built.out)
         option = f"AOT_{region['backend'].upper()}"
         if cache_value(built.out, option).upper() in _FALSE:
             raise UnsupportedError(
                 f"{built.out} is built without {region['backend']} (-D{option}=OFF)",
-                hint=f"cmake -D{option}=ON {built.out}, and build it again",
+                hint=f"`cmake -D{option}=ON {out} && cmake --build {out}`",
             )
 
 

@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aot.errors import ModelError, typed
+from aot.errors import ModelError
 from aot.layout import PLAIN
 from aot.lower_context import Handle, LowerContext
 from aot.options import Options
 from aot.partition.match import ValueRef
+from aot.pins import Pin
 from aot.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
 from aot.shapes.dims import dimensions_of
 from aot.shapes.extents import RUN_TIME_SHAPES
@@ -82,7 +83,9 @@ def run_time_shapes(
     for at, (index, axes) in enumerate(graph.meta.get(RUN_TIME_SHAPES, ())):
         if index in states:
             name = ValueRef(graph.outputs[index]).onnx_name
-            raise ModelError(f'the shape of "{name}" depends on the data', f"--state …={name}")
+            raise ModelError(
+                f'the shape of "{name}" depends on the data', f"--state of output {name}"
+            )
         value = ValueRef(graph.outputs[first + at])
         c.begin(Origin((value.name,), ("Output",), "the true shape"), None, -1, ())
         made = c.temp(value.shape, value.dtype, PLAIN, "shape")
@@ -106,7 +109,8 @@ def run_time_extents(graph: ir.Graph, states: set[str]) -> tuple[RunTimeExtent, 
         for index, _ in d.axes:
             if values[index].name in states:
                 what = f'"{d.name}", a dimension of state "{values[index].onnx_name}", has a range'
-                raise ModelError(what, hint=typed(f"--dim {d.name}=N"))
+                add = [Pin("--dim", d.name, (d.most,), instead=True)]
+                raise ModelError(what, hint="or leave it no state", add=add)
         axes = tuple((places.index(index), axis) for index, axis in d.axes)
         found.append(RunTimeExtent(d.name, d.least, d.most, axes, values[first + at].name))
     return tuple(found)

@@ -19,7 +19,7 @@ import numpy as np
 
 from aot import dtypes, emulate
 from aot.build import read_json
-from aot.errors import AotError, BuildError
+from aot.errors import AotError, BuildError, shell_word
 from aot.image import explain_fault
 from aot.npz import read_npy, read_npz, write_bytes, write_npy, write_npz
 from aot.shapes.dims import padded
@@ -152,7 +152,7 @@ class Built:
             target = f" --target {self.name}{suffix}" if suffix else ""
             raise BuildError(
                 f"{self.out} is not built: bin/{file} is missing",
-                hint=f"cmake --build {self.out}{target}",
+                hint=f"`cmake --build {shell_word(self.out)}{target}`",
             )
         return path
 
@@ -388,7 +388,7 @@ def write_outputs(
         }
         for target in targets:
             if "=" in target:
-                hint = "--outputs OUT.npz, with keys s<k>/NAME"
+                hint = "one .npz takes all of them: --outputs results.npz"
                 raise AotError(f"outputs of {len(runs)} samples in one file", target, hint)
             write_npz(Path(target), every)
         return

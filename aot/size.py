@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aot.errors import BuildError
+from aot.errors import BuildError, shell_word
 from aot.image import measure_image
 from aot.options import Options
 from aot.run import Built
@@ -102,7 +102,8 @@ def measure(built: Built) -> Size:
         return Size(built.name, *sizes, False, stack, around)
     archive = built.out / "lib" / f"lib{built.name}.a"
     if not archive.is_file():
-        raise BuildError(f"{built.out} is not built", hint=f"cmake --build {built.out}")
+        hint = f"`cmake --build {shell_word(built.out)}`"
+        raise BuildError(f"{built.out} is not built", hint=hint)
     text, data, _ = (sum(column) for column in zip(*_sections(archive), strict=True))
     memory, macs = _known(built)
     arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])

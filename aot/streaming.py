@@ -51,9 +51,14 @@ def state_pairs(graph: onnx.GraphProto) -> list[tuple[str, str]]:
 
 def _evidence(graph: onnx.GraphProto, source: str, result: str) -> int:
     """How much says that `result` is the next `source`."""
-    named = bool(_WORDS.search(_spaced(source))) + bool(_WORDS.search(_spaced(result)))
+    named = sounds_like_state(source) + sounds_like_state(result)
     alike = _MARKS.sub("", source.lower()) == _MARKS.sub("", result.lower())
     return 2 * _recurs(graph, source, result) + named + (1 if alike and named else 0)
+
+
+def sounds_like_state(name: str) -> bool:
+    """Whether the name of an input is one that states have."""
+    return bool(_WORDS.search(_spaced(name)))
 
 
 def _spaced(name: str) -> str:

@@ -232,13 +232,17 @@ def model_path(record: Mapping[str, Any], given: Path | None) -> Path:
         return given
     stored = record.get("model")
     if not stored:
-        raise ModelError("the bundle was compiled from memory", hint="--model M names the model")
+        raise ModelError(
+            "the bundle was compiled from memory", hint="--model names the file that it came from"
+        )
     path = Path(stored)
     if not path.is_file():
-        raise ModelError("the model file is gone", str(path), "--model M names it")
+        raise ModelError("the model file is gone", str(path), "--model names another place")
     if file_digest(path) != record.get("sha256"):
         raise ModelError(
-            "the model has changed since it was compiled", str(path), "compile again, or --model M"
+            "the model has changed since it was compiled",
+            str(path),
+            "compile again, or name the old one with --model",
         )
     return path
 

@@ -237,7 +237,7 @@ def test_inspect_gives_the_options_to_type(
     path = tmp_path / "open.onnx"
     path.write_bytes(proto.SerializeToString())
     assert main(["inspect", str(path)]) == 0
-    assert "--dim n=N" in capsys.readouterr().out
+    assert f"to type: aotc {path} -o OUT --dim n=1\n" in capsys.readouterr().out
     assert main(["inspect", str(path), "--dim", "n=2"]) == 0
     assert "ready:" in capsys.readouterr().out
 

@@ -120,7 +120,7 @@ def test_what_is_refused() -> None:
     )
     with pytest.raises(UnsupportedError, match="max-string 4") as error:
         compile_model(long, Options(target="x86-64", max_string=4))
-    assert "raise --max-string" in error.value.hint
+    assert "a larger --max-string" in error.value.hint
     cast = text("g (string[2] x) => (float[2] y) { y = Cast<to = 1>(x) }")
     with pytest.raises(UnsupportedError, match=r"Cast.*not supported on strings"):
         compile_model(cast, Options(target="x86-64"))

@@ -43,11 +43,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return _flushed(_dispatch(arguments, own=argv is None))
     except UsageError as error:
-        return _fail(str(error), 2)
+        from aot.cli.words import explained
+
+        return _fail(explained(str(error), arguments, ("--keep", "--regions")), 2)
     except InternalError as error:
         return _unexpected(f"internal error: {error}", error)
     except AotError as error:
-        return _fail(str(error), 1)
+        from aot.cli.words import explained
+
+        return _fail(explained(str(error), arguments), 1)
     except SystemExit as done:
         return _flushed(done.code if isinstance(done.code, int) else 0)
     except OSError as error:
@@ -112,7 +116,7 @@ def _unwritable(error: OSError) -> int:
 
 def _dispatch(arguments: list[str], own: bool) -> int:
     if not arguments:
-        raise UsageError("no model given", hint="aotc MODEL.onnx -o OUT, or aotc --help")
+        raise UsageError("no model given", hint="`aotc --help` shows how to name one")
     if arguments == ["--version"]:
         print(f"aotc {__version__}")
         return 0
@@ -132,6 +136,7 @@ def _dispatch(arguments: list[str], own: bool) -> int:
         from aot.cli import commands
 
         parsed = parser.command_parser(name).parse_args(rest)
+        parsed.words = rest
         with _stdout_for(parsed, own):
             return commands.run_command(name, parsed)
     if "." not in name and not os.path.lexists(name) and near(name, parser.COMMANDS):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.cli.compile import Staged, options_of
 from aot.cli.output import emit
-from aot.errors import AotError, UsageError, one_line, printable
+from aot.errors import AotError, UsageError, one_line, printable, shell_word
 
 if TYPE_CHECKING:
     from aot.run import Built
@@ -184,9 +184,14 @@ def _partition(a: argparse.Namespace) -> int:
 
 
 def _inspect(a: argparse.Namespace) -> int:
+    from aot.cli.parser import command_parser
+    from aot.cli.words import options_in
     from aot.inspection import inspect_model
 
-    report = inspect_model(Path(a.model), options_of(a))
+    pins = ("--dim", "--input-shape", "--bind")
+    given = [o for o in options_in(a.words, command_parser("inspect")) if o[0] in pins]
+    with Staged(a.verbose, a.quiet) as progress:
+        report = inspect_model(Path(a.model), options_of(a), given, progress)
     _show(a, report.record(), report.text())
     return 0
 
@@ -287,7 +292,8 @@ def _new_backend(a: argparse.Namespace) -> int:
 
     folder = Path(a.output or a.name)
     files = [str(p) for p in scaffold(a.name, folder)]
-    hint = f"pip install -e {folder} && python -m pytest {folder}"
+    word = shell_word(folder)
+    hint = f"pip install -e {word} && python -m pytest {word}"
     _show(a, {"files": files}, "\n".join([*files, hint]))
     return 0
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.cli.later import BACKENDS, unavailable
 from aot.cli.output import emit
-from aot.errors import UsageError, clip, one_line
+from aot.errors import UsageError, clip, one_line, shell_word
 from aot.options import Options
 from aot.progress import Progress
 
@@ -158,6 +158,6 @@ def _text(s: dict[str, Any], configured: bool) -> str:
         f"{memory['arena_bytes']} bytes{best}, constants {memory['constants_bytes']} bytes, "
         f"for {s['cpu']}"
     )
-    out = one_line(s["out"])
-    then = f"cmake --build {out}" if configured else f"wrote {out}/bundle"
+    wrote = f"wrote {one_line(s['out'])}/bundle"
+    then = f"cmake --build {shell_word(Path(s['out']))}" if configured else wrote
     return f"{first}\n{then}"

@@ -89,7 +89,9 @@ def _kernels_exist(program: Program) -> None:
         if call.backend == "c" or Path(header).is_absolute() or (kernels / header).is_file():
             continue
         what = f"{call.backend}: there is no kernel {call.kernel}: no header {header}"
-        hint = "Backend(header=…) names a file in the vendor's folder that declares its functions"
+        hint = (
+            "the backend's `header` names a file in the vendor's folder that declares its functions"
+        )
         raise BackendError(what, f"node {' + '.join(call.origin.nodes)}", hint)
 
 

@@ -178,5 +178,7 @@ def _remove_empty(made: Path | None, out: Path) -> None:
 def _unwritable(out: Path, error: OSError) -> BuildError:
     reason = error.strerror or str(error)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-    hint = "free some space, or choose -o on another disk" if full else "choose another -o OUT"
+    hint = (
+        "free some space, or choose -o on another disk" if full else "choose another folder with -o"
+    )
     return BuildError(f"cannot write the bundle: {reason}", str(out), hint)

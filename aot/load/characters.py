@@ -14,6 +14,7 @@ import numpy as np
 
 from aot.edit import Editor, graphs
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
+from aot.shapes.cures import YOURS, binds
 from aot.shapes.extents import RUN_TIME_SHAPES
 from aot.shapes.nodes import (
     DYNAMIC,
@@ -109,7 +110,7 @@ class _Strings:
             return encode(texts, self.width)
         except ValueError as error:
             what = f"{where}: {error} (--max-string {self.width})"
-            raise UnsupportedError(what, hint="raise --max-string") from None
+            raise UnsupportedError(what, hint="a larger --max-string allows it") from None
 
     def shapes(self, graph: ir.Graph) -> None:
         """The shapes that the run gives outputs of strings end in their bytes."""
@@ -221,7 +222,8 @@ def _expand(s: _Strings, node: ir.Node) -> None:
 def _tile(s: _Strings, node: ir.Node) -> None:
     repeats = array(node.inputs[1])
     if repeats is None:
-        raise UnsupportedError(f"{title(node)}: repeats are known at run time only")
+        what = f"{title(node)}: repeats are known at run time only"
+        raise UnsupportedError(what, hint=YOURS, add=binds(node))
     Editor(_graph(node)).set_input(node, 1, s.ints(node, [*map(int, repeats), 1]))
 
 

@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.errors import ModelError, UnsupportedError, typed
+from aot.errors import ModelError, UnsupportedError
 from aot.load.options import LoadOptions, Size
+from aot.options import MAX_BOUND
+from aot.pins import Pin
 from aot.shapes.containers import COUNT, INNER, PRESENT
 
 if TYPE_CHECKING:
@@ -103,8 +105,9 @@ def _free_symbols(info: onnx.ValueInfoProto, options: LoadOptions) -> None:
         size = options.dims.get(dim.dim_param)
         if isinstance(size, tuple):
             what = f'"{info.name}": the elements of a sequence cannot have a range of sizes'
+            add = [Pin("--dim", dim.dim_param, (size[1],), instead=True)]
             raise UnsupportedError(
-                f"{what} ({dim.dim_param})", hint=typed(f"--dim {dim.dim_param}=N")
+                f"{what} ({dim.dim_param})", hint="with a size of yours", add=add
             )
         if size is not None:
             dim.dim_value = size
@@ -151,7 +154,7 @@ def _count(state: _Opening, name: str, element: onnx.TypeProto) -> tuple[int, bo
     if bound is not None:
         count = int(np.asarray(bound).ravel()[0])
         if not 0 <= count <= most:
-            hint = "raise --max-sequence"
+            hint = f"--max-sequence {count} allows it" if 0 < count <= MAX_BOUND else ""
             raise ModelError(f'input "{name}": a sequence of {count} (0 to {most})', hint=hint)
         return count, True
     shaped = list(_shaped(name, state.options))
@@ -160,8 +163,8 @@ def _count(state: _Opening, name: str, element: onnx.TypeProto) -> tuple[int, bo
     known = element.tensor_type.HasField("shape") or name in state.shapes
     if not known:
         what = f'input "{name}" is a sequence whose elements have no shape'
-        hint = f"add --input-shape {name}/0=D0,D1,… for every element, or --bind {name}{COUNT}=N"
-        raise ModelError(what, hint=hint)
+        add = [Pin("--input-shape", f"{name}/0", (1,)), Pin("--input-shape", f"{name}/1", (1,))]
+        raise ModelError(what, hint="with shapes of yours, one for every element", add=add)
     return most, False
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.errors import AotError, ModelError, UnsupportedError, UsageError, meant, raise_all, typed
+from aot.errors import AotError, ModelError, UnsupportedError, UsageError, meant, raise_all
+from aot.load.examples import example_pins, open_shapes
 from aot.load.options import LoadOptions, Size, size_of
+from aot.pins import Pin
 from aot.shapes.dims import Dimension
 from aot.shapes.limits import excess
 
@@ -38,7 +40,6 @@ class OpenAxis:
     input: str
     axis: int
     symbol: str
-    option: str
 
 
 def user_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
@@ -70,7 +71,7 @@ def declared(info: onnx.ValueInfoProto) -> list[Dim] | None:
 
 
 def unpinned(model: onnx.ModelProto) -> tuple[OpenAxis, ...]:
-    """The open axes of the model's inputs, each with the option that would pin it.
+    """The open axes of the model's inputs, which `--dim` or `--input-shape` pins.
 
     An input without any shape is one entry with axis -1.
     """
@@ -93,14 +94,19 @@ def _element(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
 
 def _open(name: str, dims: list[Dim] | None) -> Iterator[OpenAxis]:
     if dims is None:
-        yield OpenAxis(name, -1, "", f"--input-shape {name}=D0,D1,…")
+        yield OpenAxis(name, -1, "")
         return
-    shape = ",".join(str(d) if isinstance(d, int) else "?" for d in dims)
     for axis, dim in enumerate(dims):
-        if isinstance(dim, str):
-            yield OpenAxis(name, axis, dim, f"--dim {dim}=N")
-        elif dim is None:
-            yield OpenAxis(name, axis, "", f"--input-shape {name}={shape}")
+        if dim is None or isinstance(dim, str):
+            yield OpenAxis(name, axis, dim or "")
+
+
+def declared_shapes(graph: onnx.GraphProto) -> dict[str, list[int | str | None] | None]:
+    """The shapes that the file declares for the inputs, for those of sequences their elements'."""
+    found: dict[str, list[int | str | None] | None] = {}
+    for info in user_inputs(graph):
+        found[info.name] = _plain(declared(_element(info)))
+    return found
 
 
 def pin(graph: onnx.GraphProto, options: LoadOptions) -> tuple[Dimension, ...]:
@@ -114,12 +120,13 @@ def pin(graph: onnx.GraphProto, options: LoadOptions) -> tuple[Dimension, ...]:
     shapes: dict[str, list[Dim] | None] = {}
     for info in inputs:
         dims = declared(info)
-        wanted = _wanted(info.name, options)
+        wanted = _wanted(info.name, dims, options)
         shapes[info.name] = dims if wanted is None else _merge(info.name, dims, wanted, symbols)
     errors: list[AotError] = []
+    pins = _pins(graph, inputs, options)
     for info in inputs:
         dims = _substitute(shapes[info.name], symbols)
-        errors += _errors(info.name, dims)
+        errors += _errors(info.name, dims, pins)
         _set_shape(info, dims)
     raise_all(errors)
     bind(graph, inputs, options.bindings)
@@ -143,10 +150,14 @@ def _dimensions(shapes: list[list[Dim]]) -> tuple[Dimension, ...]:
     return tuple(replace(d, axes=tuple(axes)) for d, axes in places.items())
 
 
-def _wanted(name: str, options: LoadOptions) -> tuple[Size, ...] | None:
-    if name in options.bindings:
-        return tuple(np.shape(options.bindings[name]))
-    return options.input_shapes.get(name)
+def _wanted(name: str, dims: list[Dim] | None, options: LoadOptions) -> tuple[Size, ...] | None:
+    """The shape that the user gives an input; one number is a list of one where that is needed."""
+    if name not in options.bindings:
+        return options.input_shapes.get(name)
+    shape = tuple(np.shape(options.bindings[name]))
+    if shape or dims is None or not (len(dims) == 1 or all(d == 1 for d in dims)):
+        return shape
+    return (1,) * len(dims)
 
 
 def check_names(inputs: list[onnx.ValueInfoProto], options: LoadOptions | Options) -> None:
@@ -223,14 +234,27 @@ def _substitute(dims: list[Dim] | None, symbols: Mapping[str, int | Dimension]) 
     return [symbols.get(d, d) if isinstance(d, str) else d for d in dims]
 
 
-def _errors(name: str, dims: list[Dim] | None) -> Iterator[AotError]:
+def _pins(
+    graph: onnx.GraphProto, inputs: list[onnx.ValueInfoProto], options: LoadOptions
+) -> list[Pin]:
+    """The options that pin what is open, with sizes that are examples."""
+    pins = example_pins(graph, open_shapes({i.name: _plain(declared(i)) for i in inputs}, options))
+    return [replace(p, instead=p.name in options.input_shapes) for p in pins]
+
+
+def _plain(dims: list[Dim] | None) -> list[int | str | None] | None:
+    """Dimensions as the file declares them: none is a range."""
+    return None if dims is None else [d for d in dims if not isinstance(d, Dimension)]
+
+
+def _errors(name: str, dims: list[Dim] | None, pins: list[Pin]) -> Iterator[AotError]:
     for axis in _open(name, dims):
         if axis.axis < 0:
             what = f'input "{name}" has no shape'
         else:
             symbol = f' ("{axis.symbol}")' if axis.symbol else ""
             what = f'input "{name}": dimension {axis.axis}{symbol} is not pinned'
-        yield ModelError(what, hint=f"add {typed(axis.option)}")
+        yield ModelError(what, hint="with sizes of yours", add=pins)
     if dims is not None and all(isinstance(d, int | Dimension) for d in dims):
         reason = excess([_most(d) for d in dims if isinstance(d, int | Dimension)])
         if reason:
@@ -264,11 +288,17 @@ def bind(
         if not _storable(given, dtype):
             what = f'input "{info.name}" is {dtype}, the value bound to it is {given.dtype}'
             raise ModelError(what)
+        given = given.reshape(_bound_shape(info, given))
         value = given.astype(dtype)
         if value.dtype.kind in "iub" and not np.array_equal(value, given):
             what = f'input "{info.name}" is {dtype}, the value bound to it is not ({given.dtype})'
             raise ModelError(what)
         graph.initializer.append(numpy_helper.from_array(value, info.name))
+
+
+def _bound_shape(info: onnx.ValueInfoProto, given: Any) -> tuple[int, ...]:
+    """The shape of a bound value; one number has as many axes as its input (`_wanted`)."""
+    return given.shape or tuple(d.dim_value for d in info.type.tensor_type.shape.dim)
 
 
 def _storable(given: Any, dtype: Any) -> bool:

@@ -182,7 +182,7 @@ def _unknown(where: str, what: str, name: str, known: Collection[str]) -> UsageE
     from difflib import get_close_matches
 
     near = get_close_matches(name, list(known), 3)
-    hint = f"there is {', '.join(near)}" if near else "`aotc explain MODEL` lists the nodes"
+    hint = f"there is {', '.join(near)}" if near else "`aotc explain` lists the nodes"
     return UsageError(f"the model has no {what} called {name!r}", where, hint)
 
 

@@ -149,10 +149,12 @@ def read_costs(path: Path, cpu: str, lanes: int) -> Costs:
     where = f"--tune {path}"
     read = read_json(path, "table of costs", UsageError)
     if not isinstance(read, dict) or read.get("version") != VERSION:
-        raise UsageError(f"{path} is no table of costs of this version", where, "aotc tune MODEL")
+        raise UsageError(
+            f"{path} is no table of costs of this version", where, "aotc tune writes one"
+        )
     if read.get("cpu") != cpu:
         what = f"{path} was measured on {read.get('cpu')}, the target is {cpu}"
-        raise UsageError(what, where, "aotc tune MODEL --target … measures again")
+        raise UsageError(what, where, "aotc tune, with the same --target, measures again")
     matches = read.get("matches")
     numbers = isinstance(matches, dict) and all(
         isinstance(v, int | float) and 0 <= v < _MOST_NS for v in matches.values()

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aot.errors import UsageError
+from aot.errors import UsageError, typed
 from aot.load.marks import BACKEND_KEY, KEPT_KEY, REGION_KEY
 from aot.partition.graph import read_by
 from aot.shapes.nodes import all_nodes, original_name
@@ -97,12 +97,13 @@ def _gone(kept: Kept, left: Mapping[str, Collection[str]]) -> UsageError:
         f"node {kept.name} ({kept.op_type}) is no node of its own after normalising: it became "
         "part of another node or of a constant, or did nothing"
     )
-    hint = "`aotc explain MODEL` lists the nodes that are left"
+    hint = "`aotc explain` lists the nodes that are left"
     if near:
-        hint = f"--keep {near}={kept.backend} gives the nearest node that is left to {kept.backend}"
+        option = typed("--keep", f"{near}={kept.backend}")
+        hint = f"{option} gives the nearest node that is left to {kept.backend}"
     return UsageError(what, f"--keep {kept.name}={kept.backend}", hint)
 
 
 def _empty(label: str) -> UsageError:
     what = f"region {label} is empty after normalising: none of its nodes is left"
-    return UsageError(what, hint="`aotc explain MODEL` lists the nodes that are left")
+    return UsageError(what, hint="`aotc explain` lists the nodes that are left")

@@ -25,6 +25,7 @@ from aot.partition.priced import Layouts, Pricing, cheapest
 from aot.partition.proof import GIVEN_BACK, LIMITED
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.partition.unfit import unfit
+from aot.shapes.cures import YOURS, binds
 from aot.shapes.nodes import WHY_KEY
 from aot.vendor.backend import Backend, Pattern
 
@@ -327,7 +328,6 @@ def _unsupported(
             f"{own[-1].reason if own else 'it has no pattern that fits'}",
             hint="take the node out of the region, or give it to another backend",
         )
-    return UnsupportedError(
-        f"node {ref.onnx_name} ({op}): {why}",
-        hint="" if own else advice or _OPERATORS,
-    )
+    add = binds(node) if "run time" in why or "not constant" in why else []
+    hint = advice or (YOURS if add else "" if own else _OPERATORS)
+    return UnsupportedError(f"node {ref.onnx_name} ({op}): {why}", hint=hint, add=add)

@@ -16,6 +16,7 @@ from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
 from aot.partition.reopen import reopen
 from aot.partition.select import Partition, Region
+from aot.shapes.dims import dimensions_of, single
 from aot.shapes.nodes import CONTROL, DYNAMIC, NAME_KEY, all_nodes, original_name, subgraphs, title
 from aot.version import __version__
 
@@ -76,10 +77,10 @@ def _check_static(graph: ir.Graph) -> None:
     """UnsupportedError for what no ONNX operator says: extents of values at their bounds."""
     for node in all_nodes(graph):
         if node.domain == DYNAMIC:
-            raise UnsupportedError(
-                f"{title(node)}: shapes that a run decides cannot be written as ONNX",
-                hint="--dim NAME=V instead of a range; leave out nodes that make such shapes",
-            )
+            what = f"{title(node)}: shapes that a run decides cannot be written as ONNX"
+            pins = [single(d, list(graph.inputs)) for d in dimensions_of(graph)]
+            hint = "" if pins else "leave out the nodes that make such shapes"
+            raise UnsupportedError(what, hint=hint, add=pins)
 
 
 def _labels(regions: Sequence[Region]) -> list[str]:

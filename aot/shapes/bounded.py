@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from aot.edit import Editor
 from aot.errors import UnsupportedError
 from aot.shapes.closed import MOST, close_scan
+from aot.shapes.cures import KnownLate
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import INT64, Axes, Extents, no_bound
 from aot.shapes.known import lookup
@@ -233,7 +234,7 @@ def steps_of_scan(
         return None
     if first is None or any(n is None or not x.same(first, n) for n in found):
         what = "scans what may be of different lengths"
-        raise UnsupportedError(f"{title(node)} {what}", hint="pin the dimension: --dim, --bind")
+        raise KnownLate(f"{title(node)} {what}")
     return first
 
 

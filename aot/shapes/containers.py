@@ -15,6 +15,7 @@ import numpy as np
 
 from aot.edit import Editor
 from aot.errors import UnsupportedError
+from aot.shapes.cures import KnownLate
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known import lookup
 from aot.shapes.nodes import Array, attribute, is_typed, original_name, shape_of, title, words
@@ -140,7 +141,9 @@ class Containers:
             assert value is not None
             name = original_name(value)
             what = f'{title(node)}: the length of "{name}" is known at run time only'
-            raise UnsupportedError(what, hint=f"add --bind {original_name(found.count)}=N")
+            error = KnownLate(what)
+            error.deciding = (found.count,)
+            raise error
         return found
 
     def number(self, node: ir.Node, index: int) -> int | None:
@@ -157,7 +160,7 @@ class Containers:
             assert value is not None
             name = original_name(value)
             what = f'{title(node)}: "{name}" is known at run time only'
-            raise UnsupportedError(what, hint=f"add --bind {name}=V")
+            raise KnownLate(what)
         return known.data
 
     def _open_outputs(self, graph: ir.Graph) -> None:
@@ -293,7 +296,7 @@ def _at(c: Containers, node: ir.Node) -> None:
     shapes = {shape_of(v) for v in s.items}
     if len(shapes) != 1:
         what = f"{title(node)}: an element of {sorted(shapes)} by a position known at run time"
-        raise UnsupportedError(f"{what} only", hint="--bind the position, or use one shape")
+        raise KnownLate(f"{what} only")
     place = node.inputs[1]
     assert place is not None
     if s.count is not None:

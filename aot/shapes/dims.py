@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.pins import Pin
 from aot.shapes.nodes import DYNAMIC, Array, original_name, set_type, shape_of
 
 if TYPE_CHECKING:
@@ -42,10 +43,15 @@ class Dimension:
     axes: tuple[tuple[int, int], ...] = ()
 
 
-def open_dimensions(extents: Extents, graph: ir.Graph, dimensions: Sequence[Dimension]) -> None:
-    """Give `graph` an input for every dimension; what reads inputs gets the form at the bound."""
+def open_dimensions(
+    extents: Extents, graph: ir.Graph, dimensions: Sequence[Dimension]
+) -> dict[ir.Value, Pin]:
+    """Give `graph` an input for every dimension; what reads inputs gets the form at the bound.
+
+    Returns these inputs, each with the option that would give the dimension one size.
+    """
     if not dimensions:
-        return
+        return {}
     first = next(iter(graph))
     before = list(graph.inputs)
     sizes = [_extent(extents, graph, d) for d in dimensions]
@@ -59,6 +65,17 @@ def open_dimensions(extents: Extents, graph: ir.Graph, dimensions: Sequence[Dime
         if axes:
             _spread(extents, first, value, axes)
     graph.meta[DIMENSIONS] = tuple(dimensions)
+    added = list(graph.inputs)[-len(dimensions) :]
+    return {v: single(d, before) for v, d in zip(added, dimensions, strict=True)}
+
+
+def single(dimension: Dimension, inputs: Sequence[ir.Value]) -> Pin:
+    """The option that gives a dimension its upper end; one without a name is part of a shape."""
+    for index, axis in dimension.axes:
+        value = inputs[index]
+        if dimension.name == f"{value.name}[{axis}]":
+            return Pin("--input-shape", original_name(value), shape_of(value), instead=True)
+    return Pin("--dim", dimension.name, (dimension.most,), instead=True)
 
 
 def check_counts(extents: Extents, graph: ir.Graph, counts: Mapping[str, int]) -> None:

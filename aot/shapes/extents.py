@@ -21,6 +21,7 @@ import numpy as np
 from aot.edit import Editor
 from aot.errors import UnsupportedError
 from aot.shapes.bounds import Bounds, Interval
+from aot.shapes.cures import KnownLate
 from aot.shapes.known import lookup, propagate
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.nodes import (
@@ -378,16 +379,15 @@ def _is_new(value: ir.Value) -> bool:
     return FRESH in str(value.name)
 
 
-def no_bound(node: ir.Node, what: str, hint: str = "") -> UnsupportedError:
+def no_bound(node: ir.Node, what: str, hint: str = "") -> KnownLate:
     """The error of a node whose result has no provable bound."""
     value = next((original_name(o) for o in node.outputs if o.name), "")
-    hint = hint or "bind the input that says it to a constant: --bind NAME=VALUE"
-    return UnsupportedError(f'{title(node)}: "{value}" has no provable bound: {what}', hint=hint)
+    return KnownLate(f'{title(node)}: "{value}" has no provable bound: {what}', hint=hint)
 
 
-def refused(node: ir.Node, what: str) -> UnsupportedError:
+def refused(node: ir.Node, what: str) -> KnownLate:
     """The error of a node that cannot work along an axis known at run time only."""
-    return UnsupportedError(f"{title(node)} {what}", hint="pin the dimension: --dim, --bind")
+    return KnownLate(f"{title(node)} {what}")
 
 
 def axis_of(node: ir.Node, rank: int, default: int = 0, name: str = "axis") -> int:

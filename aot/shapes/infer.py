@@ -19,6 +19,7 @@ from aot.shapes.closed import bodies, is_closed, type_results
 from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
+from aot.shapes.cures import KnownLate, Reading, late
 from aot.shapes.dims import Dimension, check_counts, open_dimensions
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.extents import Extents, refused
@@ -80,7 +81,7 @@ def infer(
     """
     with Child(strictly) as child:
         sweep = Sweep(model, rules or {}, max_string, child)
-        open_dimensions(sweep.extents, model.graph, dimensions)
+        sweep.reading.ranges = open_dimensions(sweep.extents, model.graph, dimensions)
         check_counts(sweep.extents, model.graph, counts or {})
         sweep.run(model.graph)
     raise_all(sweep.errors)
@@ -136,6 +137,8 @@ class Sweep:
         self.control = Control(self)
         self.containers = Containers(self)
         self.extents = Extents(self)
+        self.reading = Reading()
+        self.reading.note(model.graph)
 
     def run(self, graph: ir.Graph) -> None:
         """Type the values of `graph`, whose inputs and outer values are typed."""
@@ -150,6 +153,8 @@ class Sweep:
             self.visit(node)
         except (Invalid, NodeError) as e:
             self.errors.append(ModelError(f"{title(node)}: {e}", _inputs_text(node)))
+        except KnownLate as e:
+            self.errors.append(late(node, e, self.extents, self.reading))
         except AotError as e:
             self.errors.append(e)
         except BROKEN as e:
@@ -302,13 +307,9 @@ def _open_value(node: ir.Node, value: ir.Value) -> AotError:
         axis = next(i for i, d in enumerate(value.shape) if not isinstance(d, int))
         what = f'dimension {axis} of "{name}" is not known before the model runs'
     if node.op_type == "ImageDecoder":
-        hint = "decode the image in the application, or --bind a BMP or PNM"
+        hint = "decode the image in the application, or bind the input to a BMP or PNM"
         return UnsupportedError(f"{title(node)}: {what}", _inputs_text(node), hint)
-    return UnsupportedError(
-        f"{title(node)}: {what} (not supported yet)",
-        _inputs_text(node),
-        "only static shapes can be compiled",
-    )
+    return KnownLate(f"{title(node)}: {what} (not supported yet)", _inputs_text(node))
 
 
 def _inputs_text(node: ir.Node) -> str:

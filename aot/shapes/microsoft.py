@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.shapes.nodes import array, attribute
+from aot.shapes.cures import KnownLate
+from aot.shapes.nodes import array, attribute, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -126,8 +127,8 @@ def grouped_keys(node: ir.Node, now: int, past: int) -> int:
     """Keys in the caches that a GroupQueryAttention gives back."""
     total = array(node.inputs[6]) if len(node.inputs) > 6 else None
     if total is None and past:
-        hint = "bind it with --bind NAME=V"
-        raise ValueError(f"total_sequence_length (input 6) is not known before the run; {hint}")
+        what = "total_sequence_length (input 6) is not known before the run"
+        raise KnownLate(f"{title(node)}: {what}")
     return now if total is None else max(past, int(total.ravel()[0]))
 
 

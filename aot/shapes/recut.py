@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.shapes.agree import agreed
 from aot.shapes.evaluate import Invalid, slice_of
 from aot.shapes.extents import INT64, Extents, constant_ints, no_bound, refused
@@ -38,7 +37,7 @@ def sliced(x: Extents, node: ir.Node) -> None:
     count = shape_of(numbers[0])[0]
     axes = list(range(count)) if numbers[2] is None else constant_ints(x, numbers[2])
     if axes is None:
-        raise UnsupportedError(f"{refused(node, 'gets its axes at run time').what}")
+        raise refused(node, "gets its axes at run time")
     far = [a for a in axes if not -rank <= a < rank]
     if far or len(axes) != count:
         raise Invalid(f"axes {axes[:8]} of a tensor of {rank} axes, {count} starts")

@@ -151,7 +151,7 @@ BAD_MODELS: list[tuple[Callable[[], onnx.ModelProto], list[str]]] = [
     (unknown_domain, ["com.acme"]),
     (empty_graph, ["no outputs"]),
     (open_dimension, ["x", "batch", "--dim batch="]),
-    (dimension_for_a_shell, ["add --dim '`b` $(c)=N'"]),
+    (dimension_for_a_shell, ["add --dim '`b` $(c)=1'"]),
     (huge, ["x"]),
     (negative, ["x", "-3"]),
     (hostile_name, ["\\x1b[31m"]),

@@ -35,7 +35,7 @@ def listings(path: Path) -> list[Listing]:
     if not files:
         raise BackendError(
             f"no commands of an accelerator (*{SUFFIX}) in {path}",
-            hint="aotc MODEL.onnx -o OUT --backend accel_sim makes some",
+            hint="compile the model with --backend accel_sim to get some",
         )
     return [_listing(f, str(f.relative_to(folder))) for f in files]
 
