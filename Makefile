@@ -3,7 +3,6 @@
 VENV   ?= .venv
 PY     := $(VENV)/bin/python
 PYTHON ?= python3
-SUDO   := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 # What the product needs, and what only its tests need (other compilers, sanitizers, C formatting).
 APT_RUN  := gcc libc6-dev make cmake python3-venv \
   gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
@@ -22,25 +21,24 @@ JOBS   ?= 2
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
-# Packages are installed only if one of them is missing, so a second run needs no root.
-define apt_install
-	@dpkg -s $(1) >/dev/null 2>&1 || { $(SUDO) apt-get update -qq && \
-	  $(SUDO) env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(1); }
-endef
+APT := @sh scripts/apt_install.sh
+PIP := @$(PY) -m pip install -q --disable-pip-version-check
 
 $(VENV)/.run: pyproject.toml Makefile
-	$(call apt_install,$(APT_RUN))
-	$(PYTHON) -m venv $(VENV)
-	$(PY) -m pip install -q -e .
+	$(APT) $(APT_RUN)
+	@echo "installing aotc in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	$(PIP) -e .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
-	$(call apt_install,$(APT_TEST))
-	$(PY) -m pip install -q -e '.[test,check]'
+	$(APT) $(APT_TEST)
+	@echo "installing what the tests need in $(VENV)"
+	$(PIP) -e '.[test,check]'
 	@touch $@
 
 demo: $(VENV)/.run ## the digits model on this machine, and in int8 on an emulated Cortex-M4
-	$(PY) examples/digits/demo.py
+	@$(PY) examples/digits/demo.py
 
 test: $(VENV)/.test ## install what the tests need and run them
 	$(PY) -m pytest -n $(JOBS)
@@ -114,15 +112,15 @@ quantising: $(VENV)/.test ## random float models through aotc quantize, against 
 	$(PY) tests/fuzz/quantising.py -n 10000
 
 fuzz-loader: $(VENV)/.test ## coverage-guided fuzzing of the loader; SECONDS=N, findings in build/fuzz
-	$(PY) -m pip install -q -e '.[fuzz]'
+	$(PIP) -e '.[fuzz]'
 	$(PY) tests/hostile/fuzz_loader.py -max_total_time=$(SECONDS)
 
 analyse: $(VENV)/.test ## gcc -fanalyzer, clang-tidy, cppcheck with MISRA; UPDATE=1 counts sites again
-	$(call apt_install,$(APT_FULL))
+	$(APT) $(APT_FULL)
 	$(PY) tests/analyse/run.py --jobs $(JOBS) $(if $(UPDATE),--update)
 
 prove: $(VENV)/.test ## Frama-C: small models have no undefined behaviour
-	$(call apt_install,$(APT_PROVE))
+	$(APT) $(APT_PROVE)
 	$(PY) tests/analyse/prove.py
 
 clean: ## remove what the build made

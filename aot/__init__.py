@@ -19,3 +19,8 @@ def __getattr__(name: str) -> Any:
 
         return getattr(api, name)
     raise AttributeError(f"module 'aot' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Names that are imported when they are first asked for are listed too."""
+    return sorted({*globals(), *__all__})

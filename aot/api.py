@@ -12,11 +12,11 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from aot import build as tree
 from aot.errors import AotError, TargetError, UsageError, shell_word
-from aot.options import Options
+from aot.options import Options, Settings
 from aot.target import Target, load_target
 from aot.version import __version__
 
@@ -82,23 +82,25 @@ def compile(  # the public name, as in the interface
     options: Options | None = None,
     configure: bool = True,
     progress: Progress = _silent,
-    **more: Any,
+    **more: Unpack[Settings],
 ) -> Bundle:
     """Compile `model` (a path, bytes, a ModelProto or an onnx_ir.Model) into the folder `out`.
 
     Without `out` the bundle lives in a temporary folder as long as the Bundle does. `backends` are
-    vendors in order of preference, or the name of one. `more` are
-    fields of `aot.options.Options` (name, dims, input_shapes, bindings, accuracy, objective …).
+    vendors in order of preference, or the name of one. `more` are fields of
+    `aot.options.Options` (name, dims, input_shapes, bindings, accuracy, objective …), which replace
+    those of `options`. Raises AotError, UsageError for an option that does not exist.
     """
     base = options or Options()
     if not isinstance(base, Options):
         raise UsageError(f"options={options!r}: not of type Options")
-    more["target"] = target or base.target
-    more["backends"] = backends or base.backends
-    unknown = sorted(set(more) - set(Options.__slots__))
+    given: dict[str, Any] = dict(more)
+    given["target"] = target or base.target
+    given["backends"] = backends or base.backends
+    unknown = sorted(set(given) - set(Options.__slots__))
     if unknown:
         raise UsageError(f"aot.compile has no option {unknown[0]!r}", hint=f"{Options.__slots__}")
-    asked = replace(base, **more)
+    asked = replace(base, **given)
     temporary = None
     if out is None:
         temporary = tempfile.TemporaryDirectory(prefix="aotc-")

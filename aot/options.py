@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Integral
 from types import MappingProxyType, NoneType
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypedDict, get_args
 
 from aot.errors import UnsupportedError, UsageError, meant
 
@@ -147,6 +147,39 @@ class Options:
         for option, budget in (("ram", self.ram), ("flash", self.flash), ("stack", self.stack)):
             if budget is not None and budget <= 0:
                 raise UsageError(f"--{option} {budget}: must be positive")
+
+
+class Settings(TypedDict, total=False):
+    """The fields of `Options` that `aot.compile` takes by name, all of them optional, in the types
+    that it accepts: lists serve as tuples."""
+
+    name: str
+    backend_options: Mapping[str, str]
+    partition: Literal["priority", "cost"]
+    offload_limit: int | None
+    require_backend: bool
+    keep: Mapping[str, str]
+    regions: Mapping[str, Mapping[str, Any]]
+    tune: str
+    dims: Mapping[str, int | tuple[int, int]]
+    input_shapes: Mapping[str, Sequence[int | tuple[int, int]]]
+    bindings: Mapping[str, Any]
+    states: Mapping[str, str]
+    objective: Objective
+    ram: int | None
+    flash: int | None
+    stack: int | None
+    accuracy: Accuracy
+    requant: Requant
+    specialise: Specialise
+    threads: int
+    io: Literal["", "caller", "arena"]
+    weights: str
+    max_string: int
+    max_sequence: int
+    plan_effort: int
+    test_data: str | os.PathLike[str]
+    dump_after: Literal["", "load", "normalise", "partition", "lower", "schedule", "plan"]
 
 
 def _names(option: str, given: Any) -> tuple[str, ...]:

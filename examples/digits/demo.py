@@ -33,6 +33,16 @@ def run(*command: str) -> None:
         sys.exit(code)
 
 
+def build(out: Path) -> None:
+    """Show the command that builds `out`, and run it; show what it says only if it fails."""
+    command = ["cmake", "--build", str(out)]
+    print("$", " ".join(command), flush=True)
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        sys.stdout.write(done.stdout)
+        sys.exit(done.returncode)
+
+
 def drawing(pixels: Array) -> list[str]:
     """An image of 0..16 as eight lines of characters."""
     return ["".join(SHADES[int(v) // 2] * 2 for v in row) for row in pixels]
@@ -62,7 +72,7 @@ def on_board(out: Path, pixels: Array, labels: Array) -> bool:
     """The quantised network on a Cortex-M4 under QEMU; whether its accuracy is the noted one."""
     print()
     run(*AOTC, str(HERE / "digits_int8.onnx"), "-o", str(out), "--target", "cortex-m4")
-    run("cmake", "--build", str(out))
+    build(out)
     run(*AOTC, "bench", str(out))
 
     from aot.run import open_out, stream
@@ -78,7 +88,7 @@ def on_board(out: Path, pixels: Array, labels: Array) -> bool:
 def main(out: Path) -> int:
     """The demonstration; returns the exit code."""
     run(*AOTC, str(HERE / "digits.onnx"), "-o", str(out))
-    run("cmake", "--build", str(out))
+    build(out)
 
     from aot.api import Bundle
 

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metadata of the package that depends on where the project is published: URLs and the page."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+#: A link of Markdown to a file of the project: its text and its path.
+_LINK = re.compile(r"\[([^]\n]+)\]\((?![a-z]+:|#)([^)\s]+)\)")
+#: A block of code, as one group.
+_CODE = re.compile(r"^(```.*?^```)$", re.DOTALL | re.MULTILINE)
+
+
+def page(text: str, repository: str) -> str:
+    """README.md as it is read outside of the project: its links are absolute, or words where the
+    address of the repository is not known (""). Blocks of code stay as they are."""
+    parts = _CODE.split(text)
+    parts[::2] = [
+        _LINK.sub(lambda found: _linked(found[1], found[2], repository), part)
+        for part in parts[::2]
+    ]
+    return "".join(parts)
+
+
+def _linked(text: str, path: str, repository: str) -> str:
+    if repository:
+        return f"[{text}]({repository}/blob/HEAD/{path})"
+    return f"`{path}`" if text == path else f"{text} (`{path}`)"
+
+
+def urls(repository: str) -> dict[str, str]:
+    """What a package index shows beside the page; nothing without a repository."""
+    if not repository:
+        return {}
+    files = {"Documentation": "README.md", "Changelog": "CHANGELOG.md"}
+    shown = {name: f"{repository}/blob/HEAD/{path}" for name, path in files.items()}
+    return {"Source": repository, "Issues": f"{repository}/issues", **shown}
+
+
+class Metadata(MetadataHookInterface):
+    """Fills in what pyproject.toml calls dynamic."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Set the page and the URLs from `repository` of the hook's table in pyproject.toml."""
+        repository = str(self.config.get("repository", "")).rstrip("/")
+        text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
+        metadata["readme"] = {"content-type": "text/markdown", "text": page(text, repository)}
+        metadata["urls"] = urls(repository)
