@@ -54,9 +54,22 @@ class AotError(Exception):
         """The hint, after the options to add."""
         new = [str(a) for a in self.add if not getattr(a, "instead", False)]
         other = [str(a) for a in self.add if getattr(a, "instead", False)]
-        added = f"add {' '.join(new)}" if new else ""
-        parts = [added, f"type {' '.join(other)} instead" if other else "", self.hint]
+        added = f"add {_fitting(new)}" if new else ""
+        parts = [added, f"type {_fitting(other)} instead" if other else "", self.hint]
         return ", ".join(part for part in parts if part)
+
+
+#: Of what options take in a message, so that the rest of it is read, too.
+_MOST_OF_OPTIONS = 800
+
+
+def _fitting(options: Sequence[str]) -> str:
+    """`options` in a row; of too many the first, and how many more `aotc inspect` lists."""
+    kept, left = list(options), 0
+    while len(kept) > 1 and sum(map(len, kept)) > _MOST_OF_OPTIONS:
+        kept.pop()
+        left += 1
+    return " ".join(kept) + (f" and {left} more, which aotc inspect lists" if left else "")
 
 
 class ModelError(AotError):

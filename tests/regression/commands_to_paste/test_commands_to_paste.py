@@ -293,6 +293,13 @@ def test_hints_of_open_dimensions(capsys: pytest.CaptureFixture[str]) -> None:
     assert hint and hint[1] == "type --input-shape x=2,64,4 instead, with sizes of yours"
 
 
+def test_hints_of_thousands_of_dimensions(capsys: pytest.CaptureFixture[str]) -> None:
+    inputs = {f"x{i}": [f"a_dimension_with_a_long_name_{i}"] for i in range(2000)}
+    name = saved(model([("Sum", " ".join(inputs), "y")], inputs, {"y": None}))
+    _, _, err = run([name, "-o", "out", "--no-configure"], capsys)
+    assert len(err) <= 2000 and " more, which aotc inspect lists, with sizes of yours" in err
+
+
 def test_hints_of_dimensions_with_a_range(capsys: pytest.CaptureFixture[str]) -> None:
     proto = model([("Det", "x", "y")], {"x": ["n", "n"]}, {"y": None})
     words = [saved(proto), "-o", "out", "--no-configure", "--dim"]
