@@ -9,7 +9,6 @@ for proposals only; nothing is compiled by it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,25 +34,27 @@ def state_pairs(graph: onnx.GraphProto) -> list[tuple[str, str]]:
     from aot.load.pin import user_inputs
 
     inputs, outputs = user_inputs(graph), graph.output
-    scored = sorted(
-        (-_evidence(graph, info.name, o.name), i, k)
-        for i, info in enumerate(inputs)
-        for k, o in enumerate(outputs)
-        if info.type == o.type and info.type.HasField("tensor_type")
-    )
+    scored: list[tuple[int, int, int]] = []
+    for i, info in enumerate(inputs):
+        if info.type.HasField("tensor_type"):
+            alike = [(k, o.name) for k, o in enumerate(outputs) if info.type == o.type]
+            recurring = _recurring(graph, info.name) if alike else set[str]()
+            for k, name in alike:
+                evidence = 2 * (name in recurring) + _named(info.name, name)
+                scored.append((-evidence, i, k))
     found: dict[int, int] = {}
-    for score, i, k in scored:
+    for score, i, k in sorted(scored):
         room = len(found) + 1 < min(len(inputs), len(outputs))
         if score < 0 and room and i not in found and k not in found.values():
             found[i] = k
     return [(inputs[i].name, outputs[k].name) for i, k in sorted(found.items())]
 
 
-def _evidence(graph: onnx.GraphProto, source: str, result: str) -> int:
-    """How much says that `result` is the next `source`."""
+def _named(source: str, result: str) -> int:
+    """How much the names say that `result` is the next `source`, from 0 to 3."""
     named = sounds_like_state(source) + sounds_like_state(result)
     alike = _MARKS.sub("", source.lower()) == _MARKS.sub("", result.lower())
-    return 2 * _recurs(graph, source, result) + named + (1 if alike and named else 0)
+    return named + (1 if alike and named else 0)
 
 
 def sounds_like_state(name: str) -> bool:
@@ -66,15 +67,18 @@ def _spaced(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
-def _recurs(graph: onnx.GraphProto, source: str, result: str) -> bool:
-    """Whether data movements lead from the input to an initial state, or on to the output."""
-    made = {o: n for n in graph.node for o in n.output}
+def _recurring(graph: onnx.GraphProto, source: str) -> set[str]:
+    """The values that may be the next `source`.
+
+    Where data movements lead from `source` to the initial state of a recurrent layer, they are
+    moved from the outputs of that layer; elsewhere they are joined from `source` and new data.
+    """
     reached, joined = _reached(graph, source)
     for node in graph.node:
         starts = _STARTS.get(node.op_type, ())
         if any(i < len(node.input) and node.input[i] in reached for i in starts):
-            return any(made.get(v) is node for v in _origins(made, result))
-    return result in joined
+            return _moved(graph, node)
+    return joined
 
 
 def _reached(graph: onnx.GraphProto, source: str) -> tuple[set[str], set[str]]:
@@ -89,14 +93,10 @@ def _reached(graph: onnx.GraphProto, source: str) -> tuple[set[str], set[str]]:
     return reached, joined
 
 
-def _origins(made: Mapping[str, onnx.NodeProto], result: str) -> Iterator[str]:
-    """`result` and the values that data movements make it of."""
-    waiting, seen = [result], {result}
-    while waiting:
-        value = waiting.pop()
-        yield value
-        node = made.get(value)
-        if node is not None and node.op_type in _MOVES:
-            fresh = [i for i in node.input if i not in seen]
-            seen.update(fresh)
-            waiting += fresh
+def _moved(graph: onnx.GraphProto, layer: onnx.NodeProto) -> set[str]:
+    """The outputs of `layer`, and every value that data movements make of them."""
+    found = set(layer.output) - {""}
+    for node in graph.node:  # which are in order
+        if node.op_type in _MOVES and not found.isdisjoint(node.input):
+            found.update(node.output)
+    return found

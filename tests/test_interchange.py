@@ -90,7 +90,7 @@ def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["inspect", str(saved(open_, tmp_path))]) == 0
     printed = capsys.readouterr().out
     assert "input  s: sequence of float32[N,3]" in printed
-    assert "input  o: optional of float32[4]" in printed and "--dim N=N" in printed
+    assert "input  o: optional of float32[4]" in printed and "--dim N=1" in printed
 
 
 def test_maps_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

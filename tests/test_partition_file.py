@@ -210,5 +210,5 @@ def test_what_cannot_be_written_is_refused(
     assert main(["partition", str(source), "-o", str(tmp_path / "p"), "--dim", "N=1..8"]) == 1
     told = capsys.readouterr().err
     assert "shapes that a run decides cannot be written as ONNX" in told
-    assert "--dim NAME=V instead of a range" in told
+    assert "type --dim N=8 instead" in told
     assert not (tmp_path / "p").exists()

@@ -75,6 +75,8 @@ def example_pins(
     from aot.load.containers import is_container
     from aot.streaming import sounds_like_state, state_pairs
 
+    if not shapes:
+        return []
     states = {source for source, _ in state_pairs(graph)}
     states |= {n for n in shapes if sounds_like_state(n)}
     nameless = {i.name for i in graph.input if is_container(i)}
