@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values and sizes at the edge of what kernels take, for tests/test_branches.py."""
+"""Values and sizes at the edge of what kernels take, for tests/tools/test_branches.py."""
 
 from __future__ import annotations
 

@@ -29,26 +29,21 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNTIME = ROOT / "runtime_c"
 #: Tests whose C runs here, the longest first: each path is a pytest of its own, so that the
 #: libraries that it loads write their profiles when it ends.
-TESTS = (
-    *("tests/ops/test_ops.py", "tests/test_ml.py", "tests/ops/test_onnx_nodes.py"),
-    *("tests/test_qrnn.py", "tests/ops/test_dims.py", "tests/test_states.py", "tests/regression"),
-    *(
-        "tests/abi",
-        "tests/test_kernels_conv.py",
-        "tests/test_kernels_q.py",
-        "tests/test_control.py",
-    ),
-    *("tests/ops/test_dynamic.py", "tests/ops/test_dims_random.py", "tests/ops/test_recurrent.py"),
-    *("tests/ops/test_dims_fit.py", "tests/ops/test_gradient.py", "tests/ops/test_suppression.py"),
-    *("tests/test_strings.py", "tests/test_microsoft.py", "tests/test_microsoft_lstm.py"),
-    *("tests/test_normalise_attention.py", "tests/test_normalise_qoperator.py"),
-    *("tests/test_kernels_q_dsp.py", "tests/test_random.py", "tests/test_sequences.py"),
-    *("tests/test_qresize.py", "tests/test_qcalc.py", "tests/test_qconvadd.py"),
-    *("tests/test_qchannel.py", "tests/test_qconvact.py", "tests/test_qmoves.py"),
-    *("tests/test_qrnn16.py", "tests/test_qmatmul16.py", "tests/test_qsoftmax16.py"),
-    *("tests/test_layerwise.py", "tests/test_moves.py", "tests/test_cli_built.py"),
-    *("tests/test_test_data.py", "tests/test_accuracy.py", "tests/test_requant.py"),
-    *("tests/test_branches.py", "tests/test_digits.py"),
+TESTS = tuple(
+    f"tests/{name}"
+    for name in """
+    ops/test_ops.py ops/test_ml.py ops/test_onnx_nodes.py ops/test_qrnn.py ops/test_dims.py
+    regression abi ops/test_kernels_conv.py ops/test_kernels_q.py
+    ops/test_control.py ops/test_dynamic.py ops/test_dims_random.py ops/test_recurrent.py
+    ops/test_dims_fit.py ops/test_gradient.py ops/test_suppression.py ops/test_strings.py
+    ops/test_microsoft.py ops/test_microsoft_lstm.py normalise/test_normalise_attention.py
+    normalise/test_normalise_qoperator.py ops/test_kernels_q_dsp.py ops/test_random.py
+    ops/test_sequences.py ops/test_qresize.py ops/test_qcalc.py ops/test_qconvadd.py
+    ops/test_qchannel.py ops/test_qconvact.py ops/test_qmoves.py ops/test_qrnn16.py
+    ops/test_qmatmul16.py ops/test_qsoftmax16.py tools/test_layerwise.py normalise/test_moves.py
+    cli/test_cli_built.py tools/test_test_data.py ops/test_accuracy.py ops/test_requant.py
+    tools/test_branches.py test_digits.py
+    """.split()
 )
 #: Left out: what is about compilers and boards, counts files of its folder or symbols.
 DESELECTED = (
@@ -56,7 +51,7 @@ DESELECTED = (
     *("tests/abi/test_build.py::test_external_symbols", "tests/abi/test_projects.py"),
     *("tests/abi/test_runner.py::test_trace_build_guards_the_arena", "tests/abi/test_flags.py"),
     *("tests/abi/test_weights.py::test_board", "tests/abi/test_weights.py::test_section"),
-    "tests/test_states.py::test_verify_follows_a_stream[cortex-m4]",
+    "tests/abi/test_states.py::test_verify_follows_a_stream[cortex-m4]",
 )
 #: What the shims do not pass on: they always build without optimisation and sanitizers.
 SHIM = """#!/bin/sh

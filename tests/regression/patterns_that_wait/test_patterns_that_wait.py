@@ -121,7 +121,7 @@ def documented() -> Backend:
 
 
 def test_documented_patterns_match_behind_normalise() -> None:
-    """Each one, on the model of tests/test_patterns.py that it matches before."""
+    """Each one, on the model of tests/vendor/test_patterns.py that it matches before."""
     from test_patterns import TABLE
 
     backend = documented()

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from test_schedule import orders
 
 from aot.check import check_program
 from aot.errors import InternalError
@@ -22,7 +23,6 @@ from aot.target import load_target
 from aot.vendor.backend import Backend
 from memory_programs import execute, random_program
 from partition_graphs import typed_graph
-from test_schedule import orders
 
 
 def with_regions(program: Program, seed: int) -> Program:

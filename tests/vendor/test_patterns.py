@@ -19,7 +19,7 @@ from aot.pipeline import partition_model
 from aot.vendor.backend import Backend
 from graphs import model
 
-DOC = Path(__file__).parent.parent / "docs" / "patterns.md"
+DOC = Path(__file__).resolve().parents[2] / "docs" / "patterns.md"
 IMAGE, W = [1, 4, 6, 6], np.ones((4, 4, 1, 1), np.float32)
 GROUPED = np.ones((4, 1, 1, 1), np.float32)
 ROW, SQUARE = [1, 8], np.ones((8, 8), np.float32)

@@ -16,7 +16,7 @@ import pytest
 from aot.errors import UnsupportedError
 from aot.ops import requant
 
-RUNTIME = Path(__file__).resolve().parent.parent / "runtime_c"
+RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
 LIMIT = 2**21
 Array = np.ndarray[Any, Any]
 Run = Callable[[int, Array, Array, Array | None], Array]

@@ -16,7 +16,7 @@ from aot.cli.later import COMMANDS as LATER_COMMANDS
 from aot.cli.later import OPTIONS as LATER_OPTIONS
 from aot.errors import UsageError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def parsed(*words: str):

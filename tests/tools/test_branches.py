@@ -14,7 +14,7 @@ import onnx
 import pytest
 from onnx import helper
 
-sys.path.insert(0, str(Path(__file__).parent / "ops"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "ops"))
 
 import harness
 from test_vmath import runnable

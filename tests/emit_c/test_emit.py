@@ -267,7 +267,7 @@ def test_hostile_names_reach_no_code() -> None:
 
 
 def test_bundle_names_no_place_of_this_machine() -> None:
-    here = str(Path(__file__).resolve().parent.parent)
+    here = str(Path(__file__).resolve().parents[2])
     for path, content in toy.emit(toy.mixed()).items():
         assert here.encode() not in bytes(content), path
 
@@ -283,7 +283,7 @@ for p in (toy.mlp(hidden=1024), toy.mixed()):
 
 
 def test_same_bytes_under_two_hash_seeds() -> None:
-    folder = str(Path(__file__).parent)
+    folder = str(Path(__file__).resolve().parents[1])
     texts = [
         subprocess.run(
             [sys.executable, "-c", SHA, folder],

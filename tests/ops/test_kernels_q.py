@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from test_kernels_conv import runs_here
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parents[1]
 SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
 

@@ -26,7 +26,7 @@ from needs import need
 
 FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is not set")
 LINUX = ("aarch64-linux", "armv7-linux", "riscv64-linux", "x86-64-v4")
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits" / "digits.onnx"
 PROGRAM = """
 extern int memcmp(const void *, const void *, unsigned long);

@@ -18,7 +18,7 @@ from aot.ops.qsoftmax16 import power_table, rate_of
 from quant_graphs import Net, in_onnxruntime
 
 Array = np.ndarray[Any, Any]
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 RNG = np.random.default_rng(16)
 
 

@@ -16,7 +16,7 @@ from aot.quantize import read_calibration
 from needs import need_module
 from quant_graphs import Net, f32, in_onnxruntime
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "examples" / "digits"
 
 
