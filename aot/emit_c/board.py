@@ -206,6 +206,7 @@ if(AOT_BUILD_RUNNER)
       LINK_DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/board/link.ld")
   endforeach()
   set_property(SOURCE ${{board}} APPEND PROPERTY COMPILE_OPTIONS -Os
+    -fno-lto # its symbols are named in assembly too
     -fno-tree-loop-distribute-patterns) # or gcc makes a call of libc's large strlen
   # The entries run once a run: small is better.
   set_property(SOURCE src/{name}.c APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-Os>)

@@ -80,7 +80,7 @@ __attribute__((noinline)) static void set(unsigned char *begin, const unsigned c
     }
 }
 
-void aot_start(void) {
+__attribute__((used)) void aot_start(void) { /* start-up code calls it, in assembly */
     volatile uint32_t *const guard = (volatile uint32_t *)(void *)aot_stack_limit;
     int code;
     guard[0] = guard[1] = GUARD;
