@@ -43,6 +43,8 @@ def levels(tmp_path: Path, *words: str, before: str = "", target: str = "host") 
         (("-DCMAKE_C_FLAGS=-g -O1",), "", "-O1"),
         ((), "add_compile_options(-Wall -Os)", "-Os"),
         ((), "add_compile_options(-Wall)", "-O3"),
+        ((), "add_compile_options($<$<COMPILE_LANGUAGE:C>:-Os>)", "-Os"),
+        ((), "add_compile_options($<$<CONFIG:Debug>:-Og>)", "-O3"),
     ],
 )
 def test_who_says_the_level(
