@@ -68,11 +68,14 @@ def test_every_way_to_link(last: str, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 @pytest.mark.usefixtures("acme")
-def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", ["README.md", "example_main.c"])
+def test_the_command_that_is_shown(
+    page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Every archive stands before what it needs, so static libraries link too."""
     bundle = compiled(tmp_path / "out", "Neg", configure=False).out / "bundle"
-    readme = (bundle / "README.md").read_text()
-    (command,) = re.findall(r"^    (cc .*_vendors\.a.*)$", readme, re.MULTILINE)
+    text = (bundle / page).read_text()
+    (command,) = re.findall(r"^[ *]+(cc .*_vendors\.a.* -lm)\b", text, re.MULTILINE)
     toy.run("cmake", "-S", str(bundle), "-B", str(bundle / "build"))
     toy.run("cmake", "--build", str(bundle / "build"), "--target", "net")
     monkeypatch.chdir(bundle)
@@ -83,5 +86,6 @@ def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 @pytest.mark.usefixtures("acme")
 def test_a_board_is_told_the_order(tmp_path: Path) -> None:
     out = compiled(tmp_path / "out", "Neg", configure=False, target="cortex-m4").out
-    readme = (out / "bundle" / "README.md").read_text()
-    assert "build/lib/libnet.a build/lib/libnet_vendors.a -lm\n" in readme
+    for page in ("README.md", "example_main.c"):
+        text = (out / "bundle" / page).read_text()
+        assert "build/lib/libnet.a build/lib/libnet_vendors.a -lm" in text
