@@ -5,7 +5,7 @@
  * w [oc][kh][kw]. CB channels at a time, the rows that a row of results needs are copied to
  * scratch, with x_zero for what is outside: [(kh - 1) * dh + 1][width][CB] bytes, where
  * width = (ow - 1) * sw + (kw - 1) * dw + 1. In place where the results of a row never pass the
- * rows copied (aot/ops/qconv_portable.py decides).
+ * rows copied (the compiler decides).
  */
 #ifndef AOT_QDWCONV_S8_H
 #define AOT_QDWCONV_S8_H

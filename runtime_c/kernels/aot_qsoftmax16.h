@@ -3,7 +3,7 @@
  * [outer][axis][inner], of types XT and YT of aot_codes.h.
  *
  * Values and their differences to the largest are rounded as float32 rounds them, whole numbers of
- * 2^exp of the scale of x; the powers of e are off by less than 2^-30 (aot/ops/qsoftmax16.py), and
+ * 2^exp of the scale of x; the powers of e are off by less than 2^-30, and
  * their sum is exact. What comes after is done in fixed point, and repeated with the roundings of
  * float32 where those may change the code; with LOG 1 always.
  *

@@ -3,7 +3,7 @@
  *
  * RQ 0: round(float32(acc) * scale) in float32, halves to even; mult holds the bits of scale.
  * RQ 1: the same bits in integers, for cores without FPU: scale = mult * 2^-(25 + shift), where
- *       mult < 2^31 has at most 24 significant bits and 1 <= shift <= 31 (aot/ops/requant.py).
+ *       mult < 2^31 has at most 24 significant bits and 1 <= shift <= 31 (the compiler sees to it).
  * RQ 2: TensorFlow Lite's fixed point: mult is in Q31, shift a power of two (positive: left);
  *       rounded twice, halves upwards and then away from zero.
  * RQ 3: in kernels that say so, none: the int32 sums themselves are stored.
