@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from aot.check import check_program
+from aot.ir.check_program import check_program
+from aot.ir.program import Body, Call, Program
 from aot.memory.plan import plan_memory
-from aot.program import Body, Call, Program
 from aot.schedule import schedule
 from aot.target import Target
 

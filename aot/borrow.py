@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot import dtypes
 from aot.errors import AotError
+from aot.ir import dtypes
 
 Array = np.ndarray[Any, Any]
 

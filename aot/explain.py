@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import one_line
-from aot.shapes.nodes import CONTROL, DYNAMIC
+from aot.ir.graph_nodes import CONTROL, DYNAMIC
 
 if TYPE_CHECKING:
     from aot.partition.select import Partition, Selected

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import AotError, InternalError, model_word, one_line, typed
+from aot.ir.pins import Pin, pinned
 from aot.options import Options
-from aot.pins import Pin, pinned
 
 if TYPE_CHECKING:
     import onnx

@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from aot import layout as lay
 from aot.compare import Difference, Tolerance, compare
-from aot.layout import PLAIN, Layout
+from aot.ir import layout as lay
+from aot.ir.layout import PLAIN, Layout
 
 Array = np.ndarray[Any, Any]
 #: Types of codes.

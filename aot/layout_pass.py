@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from aot.errors import AotError, BackendError
-from aot.layout import PLAIN, Layout
+from aot.ir.layout import PLAIN, Layout
 from aot.partition.match import ValueRef
 from aot.partition.select import Partition, Selected
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from aot import dtypes
 from aot.borrow import CPU, DataType, Device, DLTensor, borrowed
 from aot.errors import AotError, BuildError, VerifyError, shell_word
+from aot.ir import dtypes
 from aot.run import Spec, check_dimensions, conform, cropped, specs
 
 Array = np.ndarray[Any, Any]

@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.errors import AotError, BackendError, UnsupportedError, one_line
-from aot.layout import PLAIN, Layout, same_bytes
+from aot.ir.graph_nodes import subgraphs
+from aot.ir.layout import PLAIN, Layout, same_bytes
+from aot.ir.program import Origin, Program, Quantisation, Role, Tensor, View
 from aot.layout_pass import Placed, assign_layouts
 from aot.lower_context import Handle, LowerContext, Used, layout_name
 from aot.normalise.quant_ends import quantisation_of_ends
 from aot.options import Options
 from aot.partition.match import Match, ValueRef
 from aot.partition.select import BodyPart, Partition, Selected
-from aot.program import Origin, Program, Quantisation, Role, Tensor, View
 from aot.resident import (
     Pair,
     carry,
@@ -29,7 +30,6 @@ from aot.resident import (
     run_time_shapes,
     settle,
 )
-from aot.shapes.nodes import subgraphs
 from aot.target import Target
 from aot.vendor.backend import RegionView
 

@@ -12,14 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot import dtypes
-from aot import layout as lay
-from aot.dtypes import DType
 from aot.errors import BackendError
-from aot.layout import PLAIN, Layout
-from aot.options import Options
-from aot.partition.match import Match, ValueRef
-from aot.program import (
+from aot.ir import dtypes
+from aot.ir import layout as lay
+from aot.ir.dtypes import DType
+from aot.ir.layout import PLAIN, Layout
+from aot.ir.program import (
     Access,
     Arg,
     Call,
@@ -33,6 +31,8 @@ from aot.program import (
     Tensor,
     View,
 )
+from aot.options import Options
+from aot.partition.match import Match, ValueRef
 from aot.target import Target
 from aot.vendor.backend import Pattern
 

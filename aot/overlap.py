@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from aot.program import WAITS, Access, Arg, Call, Program, Role, Scalar, StateArg, Tensor
+from aot.ir.program import WAITS, Access, Arg, Call, Program, Role, Scalar, StateArg, Tensor
 
 #: (root, first byte, end, whether it is written).
 Span = tuple[str, int, int, bool]

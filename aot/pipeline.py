@@ -14,11 +14,11 @@ from aot.options import Options
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from aot.ir.program import Program
     from aot.load import LoadOptions, Opened
     from aot.memory.plan import Plan
     from aot.partition.cost import Costs
     from aot.partition.select import Partition, Selected
-    from aot.program import Program
     from aot.samples import Sample
     from aot.target import Target
     from aot.vendor.backend import Backend
@@ -175,12 +175,12 @@ def _partitioned(
     kept: bool = True,
 ) -> tuple[ir.Model, Partition]:
     """`partition_model` once, with or without what the backends keep."""
+    from aot.ir.graph_nodes import all_nodes
     from aot.load import load, model_text
     from aot.normalise import normalise
     from aot.partition.annotate import annotate
     from aot.partition.bodies import select_all
     from aot.partition.kept import check_kept
-    from aot.shapes.nodes import all_nodes
     from aot.vendor.find import plain_names
 
     progress("load")
@@ -234,10 +234,11 @@ def compile_model(
     """
     from aot.bodies import settle_bodies
     from aot.budget import budgeted
-    from aot.check import check_program
     from aot.emit_c import bundle_name, emit_c
     from aot.emit_c.manifest import manifest_of
     from aot.emit_c.selftest import vector_bytes
+    from aot.ir.check_program import check_program
+    from aot.ir.graph_nodes import TEXTS
     from aot.load import Opened
     from aot.lower import lower
     from aot.memory.check import check_plan
@@ -245,7 +246,6 @@ def compile_model(
     from aot.overlap import overlap
     from aot.resident import hold
     from aot.schedule import schedule
-    from aot.shapes.nodes import TEXTS
     from aot.target import load_target
     from aot.twin import make_twins
 

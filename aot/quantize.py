@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from aot.apart import apart
 from aot.errors import AotError, ModelError, UsageError
+from aot.ir.onnx_subprocess import apart
 from aot.quantprep import Prepared, prepare, restore, unique_labels
 
 if TYPE_CHECKING:

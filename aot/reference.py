@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from aot.apart import apart
 from aot.errors import AotError, UnsupportedError
+from aot.ir.onnx_subprocess import apart
 
 if TYPE_CHECKING:
     import onnx

@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
-from aot.layout import PLAIN
+from aot.ir.layout import PLAIN
+from aot.ir.pins import Pin
+from aot.ir.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
 from aot.lower_context import Handle, LowerContext
 from aot.options import Options
 from aot.partition.match import ValueRef
-from aot.pins import Pin
-from aot.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
 from aot.shapes.dims import dimensions_of
 from aot.shapes.extents import RUN_TIME_SHAPES
 from aot.target import Target

@@ -17,10 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from aot import dtypes, emulate
+from aot import emulate
 from aot.build import read_json
 from aot.errors import AotError, BuildError, shell_word
 from aot.image import explain_fault
+from aot.ir import dtypes
 from aot.npz import read_npy, read_npz, write_bytes, write_npy, write_npz
 from aot.shapes.dims import padded
 

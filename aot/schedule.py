@@ -19,10 +19,10 @@ from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aot.errors import UnsupportedError
+from aot.ir.program import Program, Role, Tensor
 from aot.memory.alias import decide
 from aot.memory.frame import framed, is_framed, unframed
 from aot.memory.live import Use, Uses, segments, total_life, uses_of
-from aot.program import Program, Role, Tensor
 
 #: Evaluations of (state, ready call) spent at most, by the exact search and by the beam each.
 EFFORT = 50_000

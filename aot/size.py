@@ -17,7 +17,7 @@ from aot.run import Built
 from aot.stack.built import Stack, checked, declared, stack_of
 
 if TYPE_CHECKING:
-    from aot.program import Program
+    from aot.ir.program import Program
     from aot.target import Target
 
 #: What pyelftools raises at damaged objects besides its own ELFError.

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aot.check import check_program
 from aot.errors import AotError, InternalError
-from aot.layout import Layout
+from aot.ir.check_program import check_program
+from aot.ir.layout import Layout
+from aot.ir.program import Arg, Program, Role
 from aot.layout_pass import LayoutPlan, assign_layouts
 from aot.lower import lower_part
 from aot.lower_context import layout_name
@@ -24,7 +25,6 @@ from aot.options import Options
 from aot.partition.graph import read_by
 from aot.partition.match import ValueRef
 from aot.partition.select import Partition, Region, portable_items
-from aot.program import Arg, Program, Role
 from aot.schedule import schedule
 from aot.shapes.closed import BRANCHES
 from aot.target import Target

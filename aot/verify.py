@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.apart import infer_shapes
 from aot.api import file_digest, options_of
 from aot.build import RECORD, build, read_json
 from aot.compare import Difference, Tolerance, compare
 from aot.errors import AotError, ModelError, one_line, printable
 from aot.interchange import Converted
+from aot.ir.onnx_subprocess import infer_shapes
 from aot.layerwise import (
     Layers,
     Written,

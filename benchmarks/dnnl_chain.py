@@ -11,8 +11,8 @@ from statistics import median
 import numpy as np
 
 from aot.api import compile_to
+from aot.ir.program import Arg, Call, Params, Program, StateArg
 from aot.options import Options
-from aot.program import Arg, Call, Params, Program, StateArg
 
 HERE = Path(__file__).parent
 VENDOR = HERE.parent / "aot" / "vendor" / "dnnl"

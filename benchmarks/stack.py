@@ -31,9 +31,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "tests" / "conformanc
 
 import stack_calls  # noqa: E402
 from aot.errors import AotError  # noqa: E402
+from aot.ir.program import Call  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.pipeline import partition_model  # noqa: E402
-from aot.program import Call  # noqa: E402
 from aot.stack.declare import TABLE, family, table  # noqa: E402
 from aot.target import Target, load_target  # noqa: E402
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from aot.dtypes import U8
-from aot.program import Access, Arg, Call, Origin, Program, Role, Tensor, View
+from aot.ir.dtypes import U8
+from aot.ir.program import Access, Arg, Call, Origin, Program, Role, Tensor, View
 
 
 class Maker:

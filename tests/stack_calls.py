@@ -26,13 +26,13 @@ from aot.emit_c import ctext  # noqa: E402
 from aot.emit_c.kernels import collect as headers_of  # noqa: E402
 from aot.emit_c.project import CFLAGS  # noqa: E402
 from aot.errors import AotError  # noqa: E402
+from aot.ir.program import Arg, Call, Scalar, StateArg  # noqa: E402
 from aot.load import load  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.partition.bodies import select_all  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
-from aot.program import Arg, Call, Scalar, StateArg  # noqa: E402
 from aot.stack import outside  # noqa: E402
 from aot.stack.graph import CallGraph, deepest, read_graph, short  # noqa: E402
 from aot.target import Target  # noqa: E402

@@ -141,10 +141,10 @@ def _normalised(case: Any, keeps: frozenset[str]) -> list[ir.Node] | None:
     """The nodes after normalise, where every operator is somebody's; None if it is refused."""
     from onnx import defs
 
+    from aot.ir.graph_nodes import all_nodes
     from aot.load import load
     from aot.load.options import LoadOptions
     from aot.normalise import normalise
-    from aot.shapes.nodes import all_nodes
 
     native = frozenset(f"{s.domain}::{s.name}" for s in defs.get_all_schemas())
     for bindings in ({}, _small(case)):

@@ -13,7 +13,7 @@ from aot.placement import Needs, Placement, place
 from aot.resources import runtime_c
 
 if TYPE_CHECKING:
-    from aot.program import Program
+    from aot.ir.program import Program
     from aot.target import Target
 
 #: Sections are small so that the linker drops what an image does not use; debug information is

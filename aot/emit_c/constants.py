@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.emit_c.write import Blob
 from aot.errors import InternalError
-from aot.program import Program, Role, Tensor
+from aot.ir.program import Program, Role, Tensor
 
 #: A constant up to this many bytes is a table in the source that one can read.
 TABLE_BYTES = 256

@@ -29,7 +29,7 @@ from aot.emit_c.run_order import (
     title,
 )
 from aot.errors import InternalError
-from aot.program import Arg, Body, Call, Role, Source, Wire
+from aot.ir.program import Arg, Body, Call, Role, Source, Wire
 
 
 def statements(s: Spelling, specialise: str) -> list[str]:

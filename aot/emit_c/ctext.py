@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aot.errors import InternalError
-from aot.program import FieldValue
+from aot.ir.program import FieldValue
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _HEADER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*\.h\Z")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
 from aot.emit_c.trace import arena_offset
-from aot.program import Call, Program, RunTimeExtent, Tensor
+from aot.ir.program import Call, Program, RunTimeExtent, Tensor
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan

@@ -29,8 +29,8 @@ from aot.emit_c.vendors import (
 )
 from aot.emit_c.write import File
 from aot.errors import TargetError
+from aot.ir.program import Program
 from aot.placement import Needs
-from aot.program import Program
 from aot.resources import cmake, runtime_c
 from aot.twin import Twin, portable_bytes
 from aot.version import __version__

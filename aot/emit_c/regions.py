@@ -35,7 +35,7 @@ from aot.emit_c.trace import writes
 from aot.emit_c.weights import content_path
 from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
-from aot.program import WAITS, Access, Arg, Call, Program, Role
+from aot.ir.program import WAITS, Access, Arg, Call, Program, Role
 from aot.twin import Twin
 
 if TYPE_CHECKING:

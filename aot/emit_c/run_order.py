@@ -15,7 +15,7 @@ from aot.emit_c.kernels import Headers
 from aot.emit_c.macros import trace_macros
 from aot.emit_c.trace import arena_offset
 from aot.errors import InternalError, UnsupportedError
-from aot.program import (
+from aot.ir.program import (
     Access,
     Arg,
     Body,

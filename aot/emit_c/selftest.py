@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot import dtypes
 from aot.emit_c import ctext, interface
-from aot.program import Program, Tensor
+from aot.ir import dtypes
+from aot.ir.program import Program, Tensor
 from aot.shapes.dims import MOST_AXES, padded
 
 if TYPE_CHECKING:

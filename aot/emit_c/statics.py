@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from aot.program import Program
+from aot.ir.program import Program
 
 
 def context_bytes(program: Program, word: int) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
-from aot.program import Access, Arg, Call, Program, Role, Tensor
+from aot.ir.program import Access, Arg, Call, Program, Role, Tensor
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan

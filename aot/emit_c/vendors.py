@@ -12,9 +12,9 @@ from aot.emit_c import ctext
 from aot.emit_c.regions import VendorParts, regions_by_vendor, without
 from aot.emit_c.weights import content_path
 from aot.errors import BackendError, InternalError
+from aot.ir.program import Program
 from aot.lower_context import source_folder
 from aot.options import Options
-from aot.program import Program
 from aot.resources import runtime_c
 from aot.vendor.backend import Backend
 from aot.vendor.find import backends_for

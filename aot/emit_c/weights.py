@@ -11,7 +11,7 @@ import numpy as np
 from aot.emit_c.constants import Constants
 from aot.emit_c.write import Blob
 from aot.errors import UnsupportedError
-from aot.program import Program
+from aot.ir.program import Program
 
 HEADER = 64
 """Bytes before the constants (runtime_c/src/aot_weights.h draws them)."""

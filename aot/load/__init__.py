@@ -11,9 +11,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aot.apart import Died, infer_shapes
-from aot.edit import graphs, hoist_constants
 from aot.errors import ModelError, UsageError
+from aot.ir.graph_edit import graphs, hoist_constants
+from aot.ir.onnx_subprocess import Died, infer_shapes
 from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.choices import check_choices
 from aot.load.containers import open_inputs, refuse_maps

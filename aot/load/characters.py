@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.edit import Editor, graphs
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
-from aot.shapes.cures import YOURS, binds
-from aot.shapes.extents import RUN_TIME_SHAPES
-from aot.shapes.nodes import (
+from aot.ir.graph_edit import Editor, graphs
+from aot.ir.graph_nodes import (
     DYNAMIC,
     TEXT,
     TEXTS,
@@ -27,6 +25,8 @@ from aot.shapes.nodes import (
     shape_of,
     title,
 )
+from aot.shapes.cures import YOURS, binds
+from aot.shapes.extents import RUN_TIME_SHAPES
 
 if TYPE_CHECKING:
     import onnx_ir as ir

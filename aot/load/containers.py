@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.pins import Pin
 from aot.load.options import LoadOptions, Size
 from aot.options import MAX_BOUND
-from aot.pins import Pin
 from aot.shapes.containers import COUNT, INNER, PRESENT
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aot.apart import Died, apart, first_refused, reason_of
 from aot.errors import ModelError
+from aot.ir.onnx_subprocess import Died, apart, first_refused, reason_of
 from aot.load.batchscan import spell_batch_scans
 from aot.load.check import node_title
 from aot.load.older import (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.pins import Pin
+from aot.ir.pins import Pin
 
 if TYPE_CHECKING:
     import onnx

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from aot.apart import apart
 from aot.errors import ModelError
+from aot.ir.onnx_subprocess import apart
 from aot.load.check import STANDARD_DOMAINS, all_graphs, check_scopes, subgraphs
 from aot.load.marks import push_marks
 from aot.load.options import LoadOptions

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from aot.apart import infer_shapes, reason_of
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.onnx_subprocess import infer_shapes, reason_of
 
 if TYPE_CHECKING:
     import onnx

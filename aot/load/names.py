@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from aot.shapes.nodes import NAME_KEY, all_nodes, inner_graphs, words
+from aot.ir.graph_nodes import NAME_KEY, all_nodes, inner_graphs, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir

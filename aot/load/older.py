@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.apart import infer_shapes
 from aot.errors import UnsupportedError
+from aot.ir.onnx_subprocess import infer_shapes
 from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title, subgraphs
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.shapes.nodes import NAME_KEY
+from aot.ir.graph_nodes import NAME_KEY
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import AotError, ModelError, UnsupportedError, UsageError, meant, raise_all
+from aot.ir.pins import Pin
 from aot.load.examples import example_pins, open_shapes
 from aot.load.options import LoadOptions, Size, size_of
-from aot.pins import Pin
 from aot.shapes.dims import Dimension
 from aot.shapes.limits import excess
 

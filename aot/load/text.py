@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import original_name
+from aot.ir.graph_nodes import original_name
 
 if TYPE_CHECKING:
     import onnx_ir as ir

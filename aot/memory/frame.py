@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from aot.program import Access, Arg, Call, Origin, Program, Role
+from aot.ir.program import Access, Arg, Call, Origin, Program, Role
 
 #: The kernel's name of both calls; no kernel of that name exists.
 FRAME = "aot_frame"

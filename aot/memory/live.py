@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from aot.ir.program import Access, Arg, Program, Role
 from aot.memory.frame import is_framed
-from aot.program import Access, Arg, Program, Role
 
 ARENA_ROLES = (Role.TEMP, Role.SCRATCH)
 

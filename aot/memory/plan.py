@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from aot.ir.program import Program, Role
 from aot.memory.alias import Aliases, Sharing, decide
 from aot.memory.frame import framed, residents
 from aot.memory.live import uses_of
 from aot.memory.pack import EFFORT, Packing, pack
-from aot.program import Program, Role
 from aot.target import Target
 
 ARENA = "arena"

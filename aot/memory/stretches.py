@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aot.ir.program import Program
 from aot.memory.frame import framed
 from aot.memory.live import segments, uses_of
 from aot.memory.plan import Plan
-from aot.program import Program
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from aot.edit import Editor, graphs
+from aot.ir.graph_edit import Editor, graphs
 from aot.load.names import name_everything
 from aot.load.options import LoadOptions
 from aot.load.text import model_text

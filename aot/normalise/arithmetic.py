@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import Array, array, constant, shape_of, words
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-from aot.shapes.nodes import Array, array, constant, shape_of, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir

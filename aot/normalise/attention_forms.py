@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import array, attribute, set_type, shape_of
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import array, attribute, set_type, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

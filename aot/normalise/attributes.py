@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import SAME, array, attribute, shape_of, words
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import SAME, array, attribute, shape_of, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir

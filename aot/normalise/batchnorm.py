@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, is_used
+from aot.ir.graph_edit import Editor, is_used
+from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.affine import absorb
-from aot.shapes.nodes import Array, array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

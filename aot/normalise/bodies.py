@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import ModelError
+from aot.ir.graph_nodes import WHY_KEY, array, attribute, shape_of, title
 from aot.normalise.body import DOUBLE, FLOAT, INT32, Body
 from aot.normalise.spectral import dft, stft
-from aot.shapes.nodes import WHY_KEY, array, attribute, shape_of, title
 from aot.shapes.operands import without_ones
 
 if TYPE_CHECKING:

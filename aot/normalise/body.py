@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import shape_of
+from aot.ir.graph_nodes import shape_of
 
 if TYPE_CHECKING:
     import onnx

@@ -7,10 +7,10 @@ Before: s = Loop(10, true, s0, body={…, go = true})     After: s = Loop(s0, bo
 
 from __future__ import annotations
 
-from aot.edit import Editor, inline_branch
+from aot.ir.graph_edit import Editor, inline_branch
+from aot.ir.graph_nodes import array
 from aot.load.options import LoadOptions
 from aot.shapes.closed import bodies, is_closed, simplify
-from aot.shapes.nodes import array
 
 
 def branches(edit: Editor, options: LoadOptions) -> None:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from aot.edit import Editor, producer
+from aot.ir.graph_edit import Editor, producer
+from aot.ir.graph_nodes import shape_of, words
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import shape_of, words
 
 BROADCASTING = words(
     "Add Sub Mul Div Mod Pow Min Max Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor "

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aot.edit import Editor
+from aot.ir.graph_edit import Editor
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
 from aot.shapes.evaluate import IMPURE

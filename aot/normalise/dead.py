@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.edit import Editor, graphs, is_used
+from aot.ir.graph_edit import Editor, graphs, is_used
 from aot.load.options import LoadOptions
 
 if TYPE_CHECKING:

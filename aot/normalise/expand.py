@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aot.edit import Editor, graphs, hoist_constants
 from aot.errors import ModelError
+from aot.ir.graph_edit import Editor, graphs, hoist_constants
+from aot.ir.graph_nodes import NAME_KEY, is_typed, original_name, shape_of, subgraphs, title
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
 from aot.normalise.bodies import is_runtime, own_body, writer
 from aot.normalise.unroll import captured, is_unrollable, renamed, unrolled
 from aot.shapes.infer import infer
-from aot.shapes.nodes import NAME_KEY, is_typed, original_name, shape_of, subgraphs, title
 
 if TYPE_CHECKING:
     import onnx

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor
 from aot.errors import ModelError
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import Array, array, constant, shape_of, static_shape, title
 from aot.load.options import LoadOptions
 from aot.shapes.evaluate import IMPURE, Invalid, evaluate
-from aot.shapes.nodes import Array, array, constant, shape_of, static_shape, title
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import array, attribute
 from aot.normalise.body import FLOAT, INT32, INT64, Body
 from aot.normalise.microsoft_lstm import dynamic_lstm
 from aot.shapes.microsoft import grouped_keys, turned
-from aot.shapes.nodes import array, attribute
 
 LEAST = -10000.0
 """What a forbidden key's score is lowered by, unless the node says otherwise."""

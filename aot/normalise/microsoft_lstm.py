@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import array, attribute
 from aot.normalise.body import FLOAT, INT64, Body
-from aot.shapes.nodes import array, attribute
 
 if TYPE_CHECKING:
     import onnx

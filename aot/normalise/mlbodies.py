@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from onnx import numpy_helper
 
+from aot.ir.graph_nodes import attribute
 from aot.normalise.body import Body
-from aot.shapes.nodes import attribute
 
 FLOAT, INT64 = 1, 7
 STRINGS = "labels that are strings (needs integers)"

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.edit import Editor, is_used
+from aot.ir.graph_edit import Editor, is_used
+from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.load.options import LoadOptions
-from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

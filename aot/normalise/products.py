@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from math import pi, sqrt
 from typing import TYPE_CHECKING
 
-from aot.edit import Editor, producer, single_use
+from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, producer, single_use
-from aot.shapes.nodes import Array, array, attribute, constant, shape_of
+from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

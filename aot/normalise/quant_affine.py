@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.normalise.quant import Params, add_dequantise, dequantised, is_weight, params_of
-from aot.shapes.nodes import Array, array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

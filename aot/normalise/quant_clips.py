@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, producer, single_use
+from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_nodes import array, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quant import (
     DEQUANTISE,
@@ -24,7 +25,6 @@ from aot.normalise.quant import (
     to_codes,
     to_reals,
 )
-from aot.shapes.nodes import array, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, producer, single_use
+from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_nodes import CHANNELS_KEY, Array, array, attribute, set_type, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quant import (
     DEQUANTISE,
@@ -26,7 +27,6 @@ from aot.normalise.quant import (
     is_weight,
     params_of,
 )
-from aot.shapes.nodes import CHANNELS_KEY, Array, array, attribute, set_type, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

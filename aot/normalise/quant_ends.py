@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from aot.ir.program import Quantisation
 from aot.normalise.quant import DEQUANTISE, MOVERS, QUANTISE, Params, params_of
-from aot.program import Quantisation
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, producer, single_use
+from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_nodes import Array, array, attribute, constant, element_total, shape_of
 from aot.normalise.fold import Budget
 from aot.normalise.quant import (
     DEQUANTISE,
@@ -30,7 +31,6 @@ from aot.normalise.quant import (
 )
 from aot.normalise.quant_bias import product_scale
 from aot.normalise.quant_recurrent import is_recurrent_weight
-from aot.shapes.nodes import Array, array, attribute, constant, element_total, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.edit import Editor, single_use
+from aot.ir.graph_edit import Editor, single_use
+from aot.ir.graph_nodes import attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quant import QUANTISE, codes_value, is_byte, params_of
 from aot.normalise.quant_recurrent import DEFAULTS
-from aot.shapes.nodes import attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.edit import Editor, producer, single_use
+from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_nodes import OFFSET_KEY, Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quant import (
     QUANTISE,
@@ -34,7 +35,6 @@ from aot.normalise.quant import (
     to_codes,
     to_reals,
 )
-from aot.shapes.nodes import OFFSET_KEY, Array, array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

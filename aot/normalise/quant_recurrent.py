@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import single_use
+from aot.ir.graph_edit import single_use
+from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.normalise.quant import (
     QUANTISE,
     codes_value,
@@ -23,7 +24,6 @@ from aot.normalise.quant import (
     is_weight,
     params_of,
 )
-from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

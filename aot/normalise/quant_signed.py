@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, producer
+from aot.ir.graph_edit import Editor, producer
+from aot.ir.graph_nodes import OFFSET_KEY, array, attribute, constant
 from aot.load.options import LoadOptions
 from aot.normalise.quant import (
     DEQUANTISE,
@@ -28,7 +29,6 @@ from aot.normalise.quant import (
     params_of,
     quantiser_after,
 )
-from aot.shapes.nodes import OFFSET_KEY, array, attribute, constant
 
 if TYPE_CHECKING:
     import onnx_ir as ir

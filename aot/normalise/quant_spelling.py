@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.edit import Editor
 from aot.errors import UnsupportedError
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import array, attribute, shape_of, title
 from aot.load.options import LoadOptions
 from aot.normalise.quant import DEQUANTISE, QUANTISE
-from aot.shapes.nodes import array, attribute, shape_of, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir

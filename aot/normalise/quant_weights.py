@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quant import (
     DEQUANTISE,
@@ -27,7 +28,6 @@ from aot.normalise.quant import (
     params_of,
     to_codes,
 )
-from aot.shapes.nodes import Array, array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor, producer, single_use
+from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quant import (
     BYTES_ONLY,
@@ -33,7 +34,6 @@ from aot.normalise.quant import (
     to_codes,
     to_reals,
 )
-from aot.shapes.nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

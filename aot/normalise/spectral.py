@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
     from aot.normalise.body import Body

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.edit import Editor, producer, single_use
+from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_nodes import array, attribute, shape_of, words
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-from aot.shapes.nodes import array, attribute, shape_of, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir

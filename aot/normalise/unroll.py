@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from aot.ir.graph_nodes import CONTROL, all_nodes, subgraphs
 from aot.shapes.closed import Loop, is_closed
-from aot.shapes.nodes import CONTROL, all_nodes, subgraphs
 
 if TYPE_CHECKING:
     import onnx

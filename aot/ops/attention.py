@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import BOOL, F32, S64
+from aot.ir.dtypes import BOOL, F32, S64
+from aot.ir.graph_nodes import NAN_ROWS
 from aot.lower_context import LowerContext
 from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
@@ -19,7 +20,6 @@ from aot.ops.matmul_views import Strided
 from aot.ops.registry import Case, case, f32, op, portable
 from aot.partition.match import Match, NodeRef, ValueRef
 from aot.partition.pattern import optional
-from aot.shapes.nodes import NAN_ROWS
 
 INPUTS = "q k v mask? past_key? past_value? lens?"
 OUTPUTS = "y present_key? present_value? qk?"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot import layout as lay
 from aot.errors import UnsupportedError
+from aot.ir import layout as lay
 from aot.partition.match import ValueRef
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.layout import Layout, can_block
+from aot.ir.layout import Layout, can_block
 from aot.lower_context import LowerContext
 from aot.ops.layouts import channels_last, is_channels_last, narrow
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move

@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from aot.ir.graph_nodes import CONTROL
+from aot.ir.program import Body, Program, Role, Source, Steps, Wire
 from aot.lower_context import LowerContext, Operand
 from aot.ops.concat import MAX_PARTS
 from aot.ops.registry import op
 from aot.partition.match import Match, ValueRef
-from aot.program import Body, Program, Role, Source, Steps, Wire
 from aot.resident import Pair
 from aot.shapes.closed import BRANCHES, Loop
-from aot.shapes.nodes import CONTROL
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, F64
-from aot.layout import PLAIN, Layout, blocked
+from aot.ir.dtypes import F32, F64
+from aot.ir.layout import PLAIN, Layout, blocked
 from aot.lower_context import LowerContext
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall

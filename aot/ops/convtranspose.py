@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
-from aot.layout import Layout, blocked
+from aot.ir.dtypes import F32
+from aot.ir.layout import Layout, blocked
 from aot.lower_context import Handle, LowerContext
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds

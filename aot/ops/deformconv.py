@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from aot.dtypes import F32
+from aot.ir.dtypes import F32
 from aot.lower_context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.registry import Case, case, f32, op

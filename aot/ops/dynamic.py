@@ -10,14 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from aot.dtypes import BOOL, F32, F64, S64, DType
-from aot.layout import Layout
+from aot.ir.dtypes import BOOL, F32, F64, S64, DType
+from aot.ir.graph_nodes import DYNAMIC
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.moves import split_at
 from aot.ops.registry import op
 from aot.partition.match import Match
-from aot.shapes.nodes import DYNAMIC
 
 HEADER = "aot_dynamic.h"
 MOST_AXES = 8

@@ -8,8 +8,8 @@ import string
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from aot.dtypes import F32, F64
 from aot.errors import UnsupportedError
+from aot.ir.dtypes import F32, F64
 from aot.lower_context import LowerContext
 from aot.ops.moves import padded, strides
 from aot.ops.registry import Case, case, f32, op

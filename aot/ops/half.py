@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import BF16, F16, F32, DType
-from aot.layout import Layout
+from aot.ir.dtypes import BF16, F16, F32, DType
+from aot.ir.graph_nodes import CONTROL
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case
 from aot.partition.match import Match, ValueRef
 from aot.partition.pattern import Either, OpPat
-from aot.shapes.nodes import CONTROL
 from aot.vendor.backend import Pattern
 
 HALVES = (F16, BF16)

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from aot.dtypes import BOOL, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64, DType
 from aot.errors import UnsupportedError
+from aot.ir.dtypes import BOOL, F32, F64, S8, S16, S32, S64, U8, U16, U32, U64, DType
 
 FLOATS: tuple[DType, ...] = (F32, F64)
 SIGNED: tuple[DType, ...] = (S8, S16, S32, S64)

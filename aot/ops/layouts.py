@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from aot.layout import Layout, blocked, can_block
+from aot.ir.layout import Layout, blocked, can_block
 from aot.partition.match import Match, ValueRef
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.dtypes import (
+from aot.ir.dtypes import (
     BF16,
     BOOL,
     F8E4M3FN,
@@ -28,7 +28,7 @@ from aot.dtypes import (
     pack,
     unpack,
 )
-from aot.layout import Layout
+from aot.ir.layout import Layout
 from aot.lower_context import Handle, LowerContext
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, U8
+from aot.ir.dtypes import F32, U8
 from aot.lower_context import LowerContext
 from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES

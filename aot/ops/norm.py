@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
 from aot.errors import UnsupportedError
+from aot.ir.dtypes import F32
 from aot.lower_context import Handle, LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored

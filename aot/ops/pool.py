@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, F64, S8, U8
-from aot.layout import Layout
+from aot.ir.dtypes import F32, F64, S8, U8
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext, ParamFields
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, ints, op

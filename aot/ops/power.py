@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.dtypes import F64, DType
+from aot.ir.dtypes import F64, DType
 from aot.lower_context import Handle, LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, pack, stored

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import aot.ops.reduce  # noqa: F401 - the patterns used here
-from aot.dtypes import S16, U16
+from aot.ir.dtypes import S16, U16
 from aot.lower_context import LowerContext
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import OP, codes, dequantised, known

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aot.dtypes import S8, U8, DType
 from aot.errors import UnsupportedError
+from aot.ir.dtypes import S8, U8, DType
 from aot.lower_context import Handle, LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, operand, pack, stored

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, S16, U8
-from aot.layout import Layout
+from aot.ir.dtypes import S8, S16, U8
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops import qconv_dsp, qconv_mve, qconv_portable
 from aot.ops.conv import spatial

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8
-from aot.layout import Layout
+from aot.ir.dtypes import S8
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.qbinary import sum_fields, sums_fit

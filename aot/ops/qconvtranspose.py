@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.layout import Layout
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.qcases import codes_of, product

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, S8, S32, U8
 from aot.errors import UnsupportedError
+from aot.ir.dtypes import F32, S8, S32, U8
 from aot.lower_context import LowerContext
 from aot.ops.broadcast import collapse
 from aot.ops.conv import spatial

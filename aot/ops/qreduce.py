@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, U8
-from aot.layout import PLAIN, Layout
+from aot.ir.dtypes import S8, U8
+from aot.ir.layout import PLAIN, Layout
 from aot.lower_context import LowerContext
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (

@@ -16,8 +16,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from aot.dtypes import F32, S8, U8
-from aot.layout import PLAIN, Layout
+from aot.ir.dtypes import F32, S8, U8
+from aot.ir.layout import PLAIN, Layout
 from aot.lower_context import LowerContext, ParamFields
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (

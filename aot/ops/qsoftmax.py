@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, U8
+from aot.ir.dtypes import S8, U8
 from aot.lower_context import LowerContext
 from aot.ops.moves import split_at
 from aot.ops.qcases import codes_of, scale, zero

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S16, U16
+from aot.ir.dtypes import S16, U16
 from aot.lower_context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import follow

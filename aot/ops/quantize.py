@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.dtypes import (
+from aot.ir.dtypes import (
     F4E2M1,
     F8E4M3FN,
     F8E5M2,

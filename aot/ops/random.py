@@ -13,7 +13,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from aot.dtypes import F32, F64, U64
+from aot.ir.dtypes import F32, F64, U64
 from aot.lower_context import LowerContext
 from aot.ops.registry import op
 from aot.partition.match import Match

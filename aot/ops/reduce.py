@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aot.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.errors import UnsupportedError
-from aot.layout import Layout
+from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
+from aot.ir.layout import Layout
 from aot.lower_context import Handle, LowerContext
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing

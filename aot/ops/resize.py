@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
-from aot.layout import Layout
+from aot.ir.dtypes import F32
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, i64, ints, op

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, S32
+from aot.ir.dtypes import F32, S32
 from aot.lower_context import Handle, LowerContext, ParamFields, Used
 from aot.ops.registry import Case, case, f32, op
 from aot.partition.match import Match, ValueRef

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, S64
+from aot.ir.dtypes import F32, S64
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32, op
 from aot.partition.match import Match

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.dtypes import F32, F64, S32, S64, DType
+from aot.ir.dtypes import F32, F64, S32, S64, DType
 from aot.lower_context import LowerContext
 from aot.ops.gather import in_range
 from aot.ops.moves import padded, strides

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, S32, S64
 from aot.errors import UnsupportedError
+from aot.ir.dtypes import F32, S32, S64
 from aot.lower_context import LowerContext
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides

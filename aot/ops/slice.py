@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.layout import Layout
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.concat import take_channels
 from aot.ops.layouts import channels_last, is_channels_last

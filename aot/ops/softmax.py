@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from aot.dtypes import F64
 from aot.errors import UnsupportedError
+from aot.ir.dtypes import F64
 from aot.lower_context import LowerContext
 from aot.ops.kernels import FLOATS, listing
 from aot.ops.registry import Case, case, f32, full, op

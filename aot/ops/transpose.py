@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.layout import Layout, can_block
+from aot.ir.layout import Layout, can_block
 from aot.lower_context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import AotError, UsageError, raise_all
+from aot.ir.graph_nodes import original_name
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.graph import read_by
 from aot.partition.kept import Kept, note_kept
-from aot.shapes.nodes import original_name
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aot.errors import UsageError, typed
+from aot.ir.graph_nodes import all_nodes, original_name
 from aot.load.marks import BACKEND_KEY, KEPT_KEY, REGION_KEY
 from aot.partition.graph import read_by
-from aot.shapes.nodes import all_nodes, original_name
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot import dtypes
-from aot.dtypes import DType
 from aot.errors import InternalError, UnsupportedError
-from aot.layout import PLAIN, Layout
+from aot.ir import dtypes
+from aot.ir.dtypes import DType
+from aot.ir.layout import PLAIN, Layout
 from aot.partition.matcher import Binding, attribute
 
 if TYPE_CHECKING:

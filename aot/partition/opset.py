@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import ModelError, UsageError
+from aot.ir.graph_nodes import all_nodes, title
 from aot.load.convert import canonical_opset
-from aot.shapes.nodes import all_nodes, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir

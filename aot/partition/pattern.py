@@ -17,7 +17,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from aot.dtypes import ALL
+from aot.ir.dtypes import ALL
 from aot.partition.matcher import Binding, attribute, match_at, matches_at
 from aot.partition.terms import (
     COMMUTATIVE,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from aot.layout import PLAIN, Layout, same_bytes
+from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.partition.annotate import PORTABLE
 from aot.partition.choice import Choice, choose
 from aot.partition.cost import Costs, size_of

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from aot.layout import PLAIN, Layout
+from aot.ir.layout import PLAIN, Layout
 from aot.partition.annotate import PORTABLE, mark_of
 from aot.partition.cost import Costs
 from aot.partition.cover import MOST_TRIED

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, UnsupportedError, raise_all
-from aot.layout import Layout
+from aot.ir.graph_nodes import WHY_KEY
+from aot.ir.layout import Layout
 from aot.partition.annotate import mark_of
 from aot.partition.asked import merge_around, prove_convex
 from aot.partition.check import check_partition
@@ -26,7 +27,6 @@ from aot.partition.proof import GIVEN_BACK, LIMITED
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.partition.unfit import unfit
 from aot.shapes.cures import YOURS, binds
-from aot.shapes.nodes import WHY_KEY
 from aot.vendor.backend import Backend, Pattern
 
 if TYPE_CHECKING:

@@ -11,13 +11,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.graph_nodes import (
+    CONTROL,
+    DYNAMIC,
+    NAME_KEY,
+    all_nodes,
+    original_name,
+    subgraphs,
+    title,
+)
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
 from aot.partition.reopen import reopen
 from aot.partition.select import Partition, Region
 from aot.shapes.dims import dimensions_of, single
-from aot.shapes.nodes import CONTROL, DYNAMIC, NAME_KEY, all_nodes, original_name, subgraphs, title
 from aot.version import __version__
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aot.ir.graph_nodes import DYNAMIC, shape_of
 from aot.shapes.extents import INT64, Axes, Extents, refused
-from aot.shapes.nodes import DYNAMIC, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aot.edit import Editor
 from aot.errors import UnsupportedError
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import attribute, original_name, set_type, shape_of, title
 from aot.shapes.closed import MOST, close_scan
 from aot.shapes.cures import KnownLate
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import INT64, Axes, Extents, no_bound
 from aot.shapes.known import lookup
-from aot.shapes.nodes import attribute, original_name, set_type, shape_of, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
+from aot.ir.graph_nodes import SAME, array, attribute, shape_of, words
 from aot.shapes.known import Facts, lookup
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.nodes import SAME, array, attribute, shape_of, words
 from aot.shapes.operands import OPERANDS
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.edit import Editor, attribute_of
-from aot.shapes.nodes import (
+from aot.ir.graph_edit import Editor, attribute_of
+from aot.ir.graph_nodes import (
     CONTROL,
     all_nodes,
     array,

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor
 from aot.errors import UnsupportedError
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import Array, attribute, is_typed, original_name, shape_of, title, words
 from aot.shapes.cures import KnownLate
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known import lookup
-from aot.shapes.nodes import Array, attribute, is_typed, original_name, shape_of, title, words
 from aot.shapes.steps import Steps, forget
 
 if TYPE_CHECKING:

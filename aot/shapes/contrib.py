@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from aot.ir.graph_nodes import SAME, attribute
 from aot.shapes.microsoft import MICROSOFT
 from aot.shapes.ml import ML
-from aot.shapes.nodes import SAME, attribute
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,6 +9,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.graph_nodes import (
+    attribute,
+    inner_graphs,
+    is_typed,
+    set_type,
+    shape_of,
+    title,
+    words,
+)
 from aot.shapes.bounded import (
     merge_branches,
     most_steps,
@@ -19,15 +28,6 @@ from aot.shapes.bounded import (
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import refused
 from aot.shapes.known import Known, lookup
-from aot.shapes.nodes import (
-    attribute,
-    inner_graphs,
-    is_typed,
-    set_type,
-    shape_of,
-    title,
-    words,
-)
 from aot.shapes.steps import MOST, forget
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
-from aot.pins import Pin
-from aot.shapes.nodes import attribute, original_name, static_shape, words
+from aot.ir.graph_nodes import attribute, original_name, static_shape, words
+from aot.ir.pins import Pin
 
 if TYPE_CHECKING:
     import onnx_ir as ir

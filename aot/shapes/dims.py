@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.errors import UnsupportedError
-from aot.pins import Pin
-from aot.shapes.nodes import DYNAMIC, Array, original_name, set_type, shape_of
+from aot.ir.graph_nodes import DYNAMIC, Array, original_name, set_type, shape_of
+from aot.ir.pins import Pin
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import UnsupportedError
-from aot.shapes.nodes import Array, attribute, title, words
+from aot.ir.graph_nodes import Array, attribute, title, words
 from aot.shapes.reference import TRUSTED, Inputs, Unknown, by_reference, one_line, rounded, widened
 
 if TYPE_CHECKING:

@@ -18,13 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.edit import Editor
 from aot.errors import UnsupportedError
-from aot.shapes.bounds import Bounds, Interval
-from aot.shapes.cures import KnownLate
-from aot.shapes.known import lookup, propagate
-from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.nodes import (
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import (
     DYNAMIC,
     NAME_KEY,
     Array,
@@ -35,6 +31,10 @@ from aot.shapes.nodes import (
     shape_of,
     title,
 )
+from aot.shapes.bounds import Bounds, Interval
+from aot.shapes.cures import KnownLate
+from aot.shapes.known import lookup, propagate
+from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.terms import Terms
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Extents:
         """The outputs of a new node in front of `before`, of these (element type, shape)."""
         import onnx_ir as ir
 
-        from aot.edit import attribute_of
+        from aot.ir.graph_edit import attribute_of
 
         graph = before.graph
         assert graph is not None
@@ -374,7 +374,7 @@ class Extents:
 
 
 def _is_new(value: ir.Value) -> bool:
-    from aot.edit import FRESH
+    from aot.ir.graph_edit import FRESH
 
     return FRESH in str(value.name)
 

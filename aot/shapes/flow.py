@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of, words
 from aot.shapes.agree import agreed, fit_inputs, meet
 from aot.shapes.extents import INT64, Axes, Extents, axis_of, constant_ints, refused
 from aot.shapes.mixing import MIXING
-from aot.shapes.nodes import DYNAMIC, attribute, original_name, shape_of, words
 from aot.shapes.recut import reshape_to
 from aot.shapes.resizing import resize_as_it_is
 from aot.shapes.rowwise import ROWWISE, rowwise

@@ -11,9 +11,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from aot.apart import Child, strictly
-from aot.edit import inline_branch
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
+from aot.ir.graph_edit import inline_branch
+from aot.ir.graph_nodes import (
+    Array,
+    array,
+    ir_dtype,
+    is_typed,
+    original_name,
+    set_type,
+    shape_of,
+    static_shape,
+    subgraphs,
+    title,
+    words,
+)
+from aot.ir.onnx_subprocess import Child, strictly
 from aot.shapes.checks import axis_problem, misfit, problem
 from aot.shapes.closed import bodies, is_closed, type_results
 from aot.shapes.containers import Containers
@@ -28,19 +41,6 @@ from aot.shapes.geometry import counts_text, geometry_problem
 from aot.shapes.known import Facts, Known, lookup, propagate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
 from aot.shapes.ml import as_encoder
-from aot.shapes.nodes import (
-    Array,
-    array,
-    ir_dtype,
-    is_typed,
-    original_name,
-    set_type,
-    shape_of,
-    static_shape,
-    subgraphs,
-    title,
-    words,
-)
 from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
 from aot.shapes.single import NodeError, infer_node

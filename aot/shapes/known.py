@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array, array, constant, is_typed, shape_of, static_shape, words
 from aot.shapes.evaluate import evaluate, is_computable, shape_slice
 from aot.shapes.limits import SMALL_ELEMENTS
-from aot.shapes.nodes import Array, array, constant, is_typed, shape_of, static_shape, words
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:

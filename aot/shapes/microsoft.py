@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aot.ir.graph_nodes import array, attribute, title
 from aot.shapes.cures import KnownLate
-from aot.shapes.nodes import array, attribute, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.graph_nodes import attribute, shape_of
 from aot.shapes.agree import agreed, fit_inputs, meet
 from aot.shapes.extents import Axes, Extents, refused
-from aot.shapes.nodes import attribute, shape_of
 from aot.shapes.rows import counted
 from aot.shapes.sources import BOOL, given, needed
 from aot.shapes.windows import zero_point

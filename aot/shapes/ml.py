@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aot.shapes.nodes import attribute
+from aot.ir.graph_nodes import attribute
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -68,7 +68,7 @@ def as_encoder(node: ir.Node) -> None:
 
     Raises ValueError if its attributes do not fit.
     """
-    from aot.edit import attribute_of
+    from aot.ir.graph_edit import attribute_of
 
     source = node.inputs[0]
     kind = STRING if source is not None and int(source.dtype or 0) == STRING else INT64

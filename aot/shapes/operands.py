@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from math import prod
 from typing import TYPE_CHECKING
 
+from aot.ir.graph_nodes import attribute, shape_of
 from aot.shapes.known import Facts
-from aot.shapes.nodes import attribute, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of
 from aot.shapes.agree import agreed
 from aot.shapes.evaluate import Invalid, slice_of
 from aot.shapes.extents import INT64, Extents, constant_ints, no_bound, refused
 from aot.shapes.known import lookup
-from aot.shapes.nodes import DYNAMIC, attribute, original_name, shape_of
 from aot.shapes.regroup import regrouped
 from aot.shapes.sources import SOURCES, given, needed, total_of
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import Array, attribute, words
+from aot.ir.graph_nodes import Array, attribute, words
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
+from aot.ir.graph_nodes import shape_of
 from aot.shapes.extents import Axes, Extents
 from aot.shapes.known import lookup
-from aot.shapes.nodes import shape_of
 from aot.shapes.terms import Poly, constant, divided_by, multiply, number
 
 if TYPE_CHECKING:

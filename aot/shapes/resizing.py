@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.graph_nodes import attribute, original_name, shape_of
 from aot.shapes.extents import INT64, Axes, Extents, no_bound, refused
 from aot.shapes.known import lookup
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.nodes import attribute, original_name, shape_of
 from aot.shapes.rows import along, edge, most_of, picked, within
 from aot.shapes.sources import SOURCES, given, needed
 from aot.shapes.terms import multiply, number

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.edit import Editor
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of
 from aot.shapes.agree import agreed
 from aot.shapes.extents import INT64, Extents, axis_of, constant_ints, no_bound, refused
 from aot.shapes.known import lookup
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.nodes import DYNAMIC, attribute, original_name, shape_of
 from aot.shapes.sources import SOURCES, given, needed
 
 if TYPE_CHECKING:

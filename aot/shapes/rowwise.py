@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aot.ir.graph_nodes import shape_of
 from aot.shapes.agree import agreed
 from aot.shapes.extents import Extents, refused
-from aot.shapes.nodes import shape_of
 from aot.shapes.sources import needed
 
 if TYPE_CHECKING:

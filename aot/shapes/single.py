@@ -6,11 +6,11 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-from aot.apart import Child, Died, reason_of
 from aot.errors import UnsupportedError
+from aot.ir.graph_nodes import Array, all_nodes, attribute, inner_graphs, is_typed, shape_of
+from aot.ir.onnx_subprocess import Child, Died, reason_of
 from aot.shapes.contrib import Type
 from aot.shapes.known import Facts, Known, lookup
-from aot.shapes.nodes import Array, all_nodes, attribute, inner_graphs, is_typed, shape_of
 
 if TYPE_CHECKING:
     import onnx

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of
 from aot.shapes.evaluate import Invalid
 from aot.shapes.extents import INT64, Axes, Extents, axis_of, constant_ints, no_bound, refused
 from aot.shapes.known import lookup
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.nodes import DYNAMIC, attribute, original_name, shape_of
 from aot.shapes.texts import normalizer, splitter
 
 if TYPE_CHECKING:
@@ -320,7 +320,7 @@ def filled(x: Extents, node: ir.Node) -> None:
     tensor = attribute(node, "value")
     fill = np.zeros((), np.float32) if tensor is None else tensor.numpy().reshape(())
     assert node.graph is not None
-    from aot.edit import Editor
+    from aot.ir.graph_edit import Editor
 
     dtype = None if tensor is None else tensor.dtype
     value = Editor(node.graph).const(fill, f"{node.outputs[0].name}_fill", dtype)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.edit import Editor
 from aot.errors import UnsupportedError
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import NAME_KEY, all_nodes, set_type, shape_of, title
 from aot.shapes.known import lookup
-from aot.shapes.nodes import NAME_KEY, all_nodes, set_type, shape_of, title
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -6,8 +6,8 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+from aot.ir.graph_nodes import TEXT, attribute, shape_of
 from aot.shapes.extents import INT64, Extents, refused
-from aot.shapes.nodes import TEXT, attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.edit import Editor
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.shapes.agree import agreed, fitted
 from aot.shapes.extents import Axes, Extents, constant_ints, refused
-from aot.shapes.nodes import SAME, attribute, shape_of
 from aot.shapes.rows import along, counted, drop_attribute, picked, within
 from aot.shapes.sources import BOOL, given, lowest, needed
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from aot.stack.outside import RED_ZONE
 
 if TYPE_CHECKING:
-    from aot.program import Call, Program
+    from aot.ir.program import Call, Program
     from aot.target import Target
 
 TABLE = Path(__file__).with_name("frames.json")

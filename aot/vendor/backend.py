@@ -29,9 +29,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aot.dtypes import DType
 from aot.errors import BackendError, PatternWarning
-from aot.layout import Layout
+from aot.ir.dtypes import DType
+from aot.ir.layout import Layout
 from aot.partition import pattern as pat
 from aot.partition.match import Match, NodeRef, ValueRef, match_of
 from aot.vendor.canonical import unseen

@@ -16,9 +16,9 @@ from elftools.elf.elffile import ELFFile
 from abi import toy
 from abi.test_context import check, run_mixed
 from abi.toy import WARNINGS
-from aot.dtypes import BOOL, F16
 from aot.emit_c import vendors
-from aot.program import Arg, Program, Role
+from aot.ir.dtypes import BOOL, F16
+from aot.ir.program import Arg, Program, Role
 from aot.vendor.backend import Backend
 from needs import need, need_module
 

@@ -12,8 +12,8 @@ import pytest
 
 from abi import toy
 from abi.test_context import check, run_mixed
-from aot.dtypes import BF16, F16, F64, S16
-from aot.program import Arg, Role, Scalar
+from aot.ir.dtypes import BF16, F16, F64, S16
+from aot.ir.program import Arg, Role, Scalar
 from needs import need
 
 

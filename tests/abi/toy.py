@@ -10,10 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aot.dtypes import F32, S64, U8, DType
 from aot.emit_c import emit_c, write_bundle
-from aot.options import Options
-from aot.program import (
+from aot.ir.dtypes import F32, S64, U8, DType
+from aot.ir.program import (
     Access,
     Arg,
     Call,
@@ -26,6 +25,7 @@ from aot.program import (
     Tensor,
     View,
 )
+from aot.options import Options
 from aot.resources import runtime_c
 from aot.target import load_target
 from aot.twin import Twin
@@ -86,7 +86,7 @@ class Maker:
         return name
 
     def const(self, name: str, data: np.ndarray) -> str:
-        from aot.dtypes import from_numpy
+        from aot.ir.dtypes import from_numpy
 
         self.consts[name] = data
         return self.tensor(name, data.shape, Role.CONST, from_numpy(data.dtype))

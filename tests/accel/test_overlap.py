@@ -14,10 +14,10 @@ from test_offload import S8, SX, conv, outputs
 
 import aot
 from aot.cli import main
-from aot.dtypes import U8
 from aot.errors import VerifyError
+from aot.ir.dtypes import U8
+from aot.ir.program import WAITS, Access, Arg, Call, Origin, Program, Role, Tensor
 from aot.overlap import overlap
-from aot.program import WAITS, Access, Arg, Call, Origin, Program, Role, Tensor
 from aot.target import load_target
 from needs import need
 from quant_graphs import Net, feeds_of

@@ -31,10 +31,10 @@ from machines import HOST, Machine  # noqa: E402
 from results import results_of  # noqa: E402
 
 from aot.errors import AotError, BackendError, InternalError, ModelError  # noqa: E402
+from aot.ir.program import Program  # noqa: E402
 from aot.ops.text import encode  # noqa: E402
 from aot.options import MAX_STRING, Options  # noqa: E402
 from aot.pipeline import compile_model  # noqa: E402
-from aot.program import Program  # noqa: E402
 
 SUITES = ("node", "simple", "pytorch-converted", "pytorch-operator")
 SHARE = 3

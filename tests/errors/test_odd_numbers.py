@@ -8,9 +8,9 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from aot.dtypes import F8E4M3FN
 from aot.emit_c import ctext
 from aot.errors import AotError
+from aot.ir.dtypes import F8E4M3FN
 from aot.options import Options
 from aot.pipeline import compile_model
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from aot import dtypes
 from aot.explain import operators
+from aot.ir import dtypes
 
 Pair = tuple[str, str]
 

@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from aot import dtypes
 from aot.emit_c import kernels, run_order
 from aot.emit_c.constants import Constants
 from aot.emit_c.project import CFLAGS
+from aot.ir import dtypes
+from aot.ir.program import Program, Role
 from aot.memory.plan import Place, Plan
-from aot.program import Program, Role
 from aot.run import cropped
 from aot.target import Target
 

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
-from aot.dtypes import from_bytes, from_name
+from aot.ir.dtypes import from_bytes, from_name
 from fuzz.agreed import is_float
 from fuzz.corrected import evaluator
 from fuzz.oracles import difference

@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 
 import graphs
-from aot.check import check_program
 from aot.errors import AotError
+from aot.ir.check_program import check_program
+from aot.ir.program import Program
 from aot.lower import lower
 from aot.ops.moves import Axis, collapse, is_view
 from aot.options import Options
 from aot.pipeline import partition_model
-from aot.program import Program
 from aot.target import Target
 
 

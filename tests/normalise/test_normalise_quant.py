@@ -8,9 +8,9 @@ import onnx_ir as ir
 import pytest
 from onnx import TensorProto
 
+from aot.ir.graph_nodes import OFFSET_KEY
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
-from aot.shapes.nodes import OFFSET_KEY
 from quant_graphs import (
     S8,
     S16,

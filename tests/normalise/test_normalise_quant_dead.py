@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from aot.ir.graph_nodes import CHANNELS_KEY
+from aot.ir.layout import PLAIN
 from aot.layerwise import Written, known
-from aot.layout import PLAIN
-from aot.shapes.nodes import CHANNELS_KEY
 from quant_graphs import S8, S32, SW, SX, Net, check, codes, scales, values
 
 USED = [1, 2, 5, 11, 13]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from aot.program import Arg, Call, Program, Role, Scalar
+from aot.ir.program import Arg, Call, Program, Role, Scalar
 
 
 def number(value: float | int) -> str:

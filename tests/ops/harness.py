@@ -28,8 +28,10 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 from case_calls import Wrappers, address, calls_text, inplace_choice  # noqa: E402
 from results import results_of  # noqa: E402
 
-from aot import dtypes, layout_pass  # noqa: E402
-from aot.layout import PLAIN, blocked, can_block  # noqa: E402
+from aot import layout_pass  # noqa: E402
+from aot.ir import dtypes  # noqa: E402
+from aot.ir.layout import PLAIN, blocked, can_block  # noqa: E402
+from aot.ir.program import Program, Role  # noqa: E402
 from aot.load import load  # noqa: E402
 from aot.lower import lower  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
@@ -39,7 +41,6 @@ from aot.partition.bodies import select_all  # noqa: E402
 from aot.partition.pattern import Either, Graph, OpPat, Output, Pat, Results, Var, Where  # noqa: E402
 from aot.partition.select import Selected  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
-from aot.program import Program, Role  # noqa: E402
 from aot.target import Target  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402
 

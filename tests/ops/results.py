@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from aot import dtypes
-from aot.program import Program
+from aot.ir import dtypes
+from aot.ir.program import Program
 from aot.run import cropped
 
 

@@ -15,14 +15,14 @@ from onnx import numpy_helper, parser
 
 import aot
 from aot.build import build, configure, find_tools
-from aot.check import check_program
 from aot.errors import InternalError, UnsupportedError
 from aot.explain import explain
+from aot.ir.check_program import check_program
+from aot.ir.program import Access, Arg, Wire
 from aot.memory.check import check_plan
 from aot.options import Options
 from aot.partition.serialise import serialise
 from aot.pipeline import Compiled, compile_model, partition_model
-from aot.program import Access, Arg, Wire
 from aot.regionwise import build_portable
 from aot.run import open_out, stream
 from aot.target import load_target

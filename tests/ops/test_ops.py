@@ -8,7 +8,7 @@ import harness
 import pytest
 from test_vmath import runnable
 
-from aot.shapes.nodes import CONTROL, DYNAMIC
+from aot.ir.graph_nodes import CONTROL, DYNAMIC
 from aot.stack.declare import table
 from needs import need
 

@@ -15,7 +15,7 @@ import pytest
 from aot.cli import main
 from aot.errors import BackendError, UsageError
 from aot.explain import explain
-from aot.layout import blocked
+from aot.ir.layout import blocked
 from aot.options import Options
 from aot.partition.cost import Costs, key_of, macs_of, read_costs
 from aot.partition.select import Partition, select

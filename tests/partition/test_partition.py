@@ -8,14 +8,14 @@ import onnx
 import onnx_ir as ir
 import pytest
 
-from aot.check import check_program
 from aot.errors import BackendError, InternalError, UnsupportedError
-from aot.layout import PLAIN, blocked, same_bytes, to_physical
+from aot.ir.check_program import check_program
+from aot.ir.layout import PLAIN, blocked, same_bytes, to_physical
+from aot.ir.program import Role
 from aot.lower import lower
 from aot.options import Options
 from aot.partition.pattern import match_at, trace
 from aot.partition.select import select
-from aot.program import Role
 from aot.target import load_target
 from aot.vendor.backend import Backend
 from graphs import model

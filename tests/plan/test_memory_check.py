@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from aot.errors import InternalError
+from aot.ir.program import Access, Program, Role
 from aot.memory.check import check_plan
 from aot.memory.plan import Place, Plan, plan_memory
-from aot.program import Access, Program, Role
 from memory_programs import Maker, chain, execute, random_program
 
 

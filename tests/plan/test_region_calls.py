@@ -10,14 +10,14 @@ from dataclasses import replace
 import pytest
 from test_schedule import orders
 
-from aot.check import check_program
 from aot.errors import InternalError
-from aot.layout import blocked
+from aot.ir.check_program import check_program
+from aot.ir.layout import blocked
+from aot.ir.program import Program
 from aot.lower import lower
 from aot.memory.plan import plan_memory
 from aot.options import Options
 from aot.partition.select import select
-from aot.program import Program
 from aot.schedule import schedule
 from aot.target import load_target
 from aot.vendor.backend import Backend

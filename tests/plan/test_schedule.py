@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from aot.check import check_program
+from aot.ir.check_program import check_program
+from aot.ir.program import Access, Arg, Call, Program, Role
 from aot.memory.plan import plan_memory
-from aot.program import Access, Arg, Call, Program, Role
 from aot.schedule import schedule
 from memory_programs import Maker, chain, execute, random_program
 

@@ -13,8 +13,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
 from aot.compare import Tolerance, compare
+from aot.ir.layout import PLAIN, Layout
 from aot.layerwise import Layers, Written, chained, differences, is_quantised, known, place, written
-from aot.layout import PLAIN, Layout
 
 S8 = np.int8
 

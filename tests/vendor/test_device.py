@@ -11,15 +11,15 @@ import numpy as np
 import onnx
 import pytest
 
-from aot.check import check_program
 from aot.cli import main
 from aot.errors import BackendError
+from aot.ir.check_program import check_program
+from aot.ir.program import Role
 from aot.lower import lower
 from aot.options import Options
 from aot.partition.cost import Costs
 from aot.partition.select import select
 from aot.pipeline import compile_model
-from aot.program import Role
 from aot.target import load_target
 from aot.vendor import find
 from aot.vendor.backend import Backend

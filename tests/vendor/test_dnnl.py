@@ -19,11 +19,11 @@ from onnx.reference import ReferenceEvaluator
 
 from aot.api import compile_to
 from aot.cli import main as aotc
-from aot.dtypes import F32
 from aot.errors import BackendError
+from aot.ir.dtypes import F32
+from aot.ir.program import Origin
 from aot.lower_context import LowerContext
 from aot.options import Options
-from aot.program import Origin
 from aot.run import execute, open_out
 from aot.target import load_target
 from aot.vendor.dnnl import backend, base

@@ -15,7 +15,7 @@ import onnx
 from graphs import model
 
 OPERATOR = """
-from aot.dtypes import F32
+from aot.ir.dtypes import F32
 from aot.ops.registry import op
 
 triple = op("Triple", inputs="x", domain="toy")

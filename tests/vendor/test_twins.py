@@ -23,7 +23,7 @@ from graphs import model
 
 VENDOR = """
 import math
-from aot.layout import Layout
+from aot.ir.layout import Layout
 from aot.vendor.backend import Backend
 
 backend = Backend("acme", header="acme.h", sources=("acme.h", "acme.c"), keeps=("Mystery",))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, U8
+from aot.ir.dtypes import S8, U8
 from aot.ops import qconvadd, qmatmul
 from aot.ops.qbinary import sum_fields
 from aot.ops.qcases import conv_cases, fc_cases

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32, S8, U8
 from aot.errors import UnsupportedError
+from aot.ir.dtypes import F32, S8, U8
 from aot.partition.match import ValueRef
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Element, Layer, Network, Tensor, Where

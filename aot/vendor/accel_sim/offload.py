@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from aot.errors import UsageError
-from aot.layout import PLAIN, Layout
+from aot.ir.layout import PLAIN, Layout
 from aot.ops.layouts import channels_last
 from aot.partition.match import Match, ValueRef
 from aot.vendor.accel_sim import codes, reals, vectors, views

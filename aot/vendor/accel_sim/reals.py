@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
+from aot.ir.dtypes import F32
 from aot.ops.conv import spatial
 from aot.ops.qcommon import OP, activated, constant_bounds
 from aot.ops.registry import Case, case, f32

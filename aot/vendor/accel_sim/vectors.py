@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, U8
+from aot.ir.dtypes import S8, U8
 from aot.ops import qbinary, qpool, qsoftmax, qtable
 from aot.ops.qcommon import OP, activated, codes, dequantised, known
 from aot.ops.requant import TFLITE

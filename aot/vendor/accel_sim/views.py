@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
+from aot.ir.dtypes import F32
 from aot.partition.match import Match, ValueRef
 from aot.vendor.accel_sim.codes import EIGHT
 from aot.vendor.accel_sim.images import Images, image, order, refusal, same_order

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
+from aot.ir.dtypes import F32
 from aot.lower_context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.registry import Case, case, f32

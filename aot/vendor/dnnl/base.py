@@ -8,8 +8,8 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
-from aot.dtypes import BF16, F32, DType
-from aot.layout import PLAIN, Layout
+from aot.ir.dtypes import BF16, F32, DType
+from aot.ir.layout import PLAIN, Layout
 from aot.lower_context import LowerContext, Operand, StateHandle
 from aot.partition.match import Match, ValueRef
 from aot.partition.pattern import Builder, Var

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import S8, U8
 from aot.errors import UnsupportedError
-from aot.layout import Layout
+from aot.ir.dtypes import S8, U8
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext, ParamFields
 from aot.ops import qmatmul
 from aot.ops.conv import spatial

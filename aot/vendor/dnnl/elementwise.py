@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
-from aot.layout import Layout
+from aot.ir.dtypes import F32
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.conv_plan import Act
 from aot.ops.fused import ACTIVATIONS

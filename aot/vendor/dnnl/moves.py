@@ -10,8 +10,8 @@ import math
 from collections.abc import Iterator
 from functools import cache
 
-from aot.dtypes import S8, U8
-from aot.layout import Layout
+from aot.ir.dtypes import S8, U8
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.concat import copy_part
 from aot.ops.moves import stored

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from aot.layout import Layout
+from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32
 from aot.partition.match import Match, NodeRef

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.dtypes import F32
-from aot.layout import PLAIN, Layout
+from aot.ir.dtypes import F32
+from aot.ir.layout import PLAIN, Layout
 from aot.lower_context import LowerContext, StateHandle
 from aot.ops.conv import spatial
 from aot.ops.conv_plan import NO_ACT, Act

@@ -3,7 +3,7 @@
 
 import math
 
-from aot.dtypes import F32
+from aot.ir.dtypes import F32
 from aot.vendor.backend import Backend
 
 backend = Backend("csource", header="csource.h", sources=("csource.h", "csource.c"))

@@ -3,8 +3,8 @@
 
 import math
 
-from aot.dtypes import F32
 from aot.errors import BackendError
+from aot.ir.dtypes import F32
 from aot.vendor.backend import Backend, Speed
 
 OPERATORS = ("Add", "Sub", "Mul", "Relu", "Neg")

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import onnx_ir as ir
 import pytest
 
-from aot.layout import blocked
+from aot.ir.layout import blocked
 from aot.partition.cost import Costs
 from aot.partition.select import Partition, select
 from aot.vendor.backend import Backend, Speed

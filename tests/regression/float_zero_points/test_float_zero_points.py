@@ -11,7 +11,7 @@ from onnx import TensorProto
 from onnx.reference import ReferenceEvaluator
 
 import aot
-from aot.dtypes import F8E4M3FN, F8E5M2, DType
+from aot.ir.dtypes import F8E4M3FN, F8E5M2, DType
 from graphs import model
 
 

@@ -15,8 +15,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper
 
-from aot.apart import DEATHS, Child, Died, apart, first_refused, infer_shapes
 from aot.errors import ModelError
+from aot.ir.onnx_subprocess import DEATHS, Child, Died, apart, first_refused, infer_shapes
 from aot.load import LoadOptions, load
 from aot.shapes import infer
 

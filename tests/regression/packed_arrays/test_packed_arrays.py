@@ -17,8 +17,8 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper, parser
 
 import aot
-from aot import dtypes
 from aot.errors import AotError
+from aot.ir import dtypes
 from aot.run import Built, execute, open_out
 
 Array = np.ndarray[Any, Any]

@@ -11,8 +11,8 @@ import numpy as np
 import onnx
 import pytest
 
+from aot.ir.graph_nodes import shape_of
 from aot.load import load
-from aot.shapes.nodes import shape_of
 from graphs import model
 
 #: Each chain makes 4.0 from `v` = [4.0], by the operators that its rows name.

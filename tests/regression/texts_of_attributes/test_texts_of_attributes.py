@@ -15,10 +15,10 @@ import pytest
 from onnx import defs, helper
 
 from aot.errors import AotError, ModelError
+from aot.ir.graph_nodes import shape_of
 from aot.load import LoadOptions, load
 from aot.load.choices import ANY_CASE, CHOICES, check_choices
 from aot.quantize import _read
-from aot.shapes.nodes import shape_of
 from graphs import model
 
 #: Text attributes whose texts ONNX leaves open: names, labels, patterns, values.

@@ -16,9 +16,9 @@ import pytest
 from onnx import TensorProto
 
 from aot.api import compile_to
+from aot.ir.program import Access, Program
 from aot.memory.plan import Plan
 from aot.options import Options
-from aot.program import Access, Program
 from aot.report import page
 from aot.run import open_out
 from graphs import model

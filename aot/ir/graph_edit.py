@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.shapes.nodes import (
+from aot.ir.graph_nodes import (
     CHANNELS_KEY,
     NAME_KEY,
     OFFSET_KEY,

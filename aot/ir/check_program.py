@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from aot.check_bodies import check_bodies
 from aot.errors import BackendError, InternalError
-from aot.program import Access, Arg, Call, Program, Role, StateArg, Tensor
+from aot.ir.check_control_flow import check_bodies
+from aot.ir.program import Access, Arg, Call, Program, Role, StateArg, Tensor
 
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 

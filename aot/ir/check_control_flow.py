@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from aot.errors import InternalError
-from aot.program import Access, Arg, Body, Call, Program, Role, Source, Wire
+from aot.ir.program import Access, Arg, Body, Call, Program, Role, Source, Wire
 
 
 def check_bodies(program: Program, call: Call, where: str) -> None:

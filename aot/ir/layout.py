@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aot.dtypes import DType
+from aot.ir.dtypes import DType
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot import layout as lay
-from aot.dtypes import DType
-from aot.layout import PLAIN, Layout
+from aot.ir import layout as lay
+from aot.ir.dtypes import DType
+from aot.ir.layout import PLAIN, Layout
 
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
