@@ -14,8 +14,8 @@ from aot.ir.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, T
 from aot.lower_context import Handle, LowerContext
 from aot.options import Options
 from aot.partition.match import ValueRef
-from aot.shapes.dims import dimensions_of
-from aot.shapes.extents import RUN_TIME_SHAPES
+from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
+from aot.shapes.dynamic.input_dims import dimensions_of
 from aot.target import Target
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from aot.errors import AotError, BuildError, shell_word
 from aot.image import explain_fault
 from aot.ir import dtypes
 from aot.npz import read_npy, read_npz, write_bytes, write_npy, write_npz
-from aot.shapes.dims import padded
+from aot.shapes.dynamic.input_dims import padded
 
 Array = np.ndarray[Any, Any]
 

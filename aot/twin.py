@@ -26,7 +26,7 @@ from aot.partition.graph import read_by
 from aot.partition.match import ValueRef
 from aot.partition.select import Partition, Region, portable_items
 from aot.schedule import schedule
-from aot.shapes.closed import BRANCHES
+from aot.shapes.control_flow_isolated import BRANCHES
 from aot.target import Target
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import numpy as np
 from aot.emit_c import ctext, interface
 from aot.ir import dtypes
 from aot.ir.program import Program, Tensor
-from aot.shapes.dims import MOST_AXES, padded
+from aot.shapes.dynamic.input_dims import MOST_AXES, padded
 
 if TYPE_CHECKING:
     from aot.samples import Sample

@@ -26,7 +26,7 @@ from aot.ir.graph_nodes import (
     title,
 )
 from aot.shapes.cures import YOURS, binds
-from aot.shapes.extents import RUN_TIME_SHAPES
+from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -16,7 +16,7 @@ from aot.errors import AotError, ModelError, UnsupportedError, UsageError, meant
 from aot.ir.pins import Pin
 from aot.load.examples import example_pins, open_shapes
 from aot.load.options import LoadOptions, Size, size_of
-from aot.shapes.dims import Dimension
+from aot.shapes.dynamic.input_dims import Dimension
 from aot.shapes.limits import excess
 
 if TYPE_CHECKING:

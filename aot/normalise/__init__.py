@@ -53,7 +53,7 @@ from aot.normalise.reshapes import reshapes
 from aot.normalise.scaling import scaling
 from aot.normalise.transposes import transposes
 from aot.normalise.variances import variances
-from aot.shapes.closed import close
+from aot.shapes.control_flow_isolated import close
 from aot.shapes.infer import assert_typed
 
 if TYPE_CHECKING:

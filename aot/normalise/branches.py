@@ -10,7 +10,7 @@ from __future__ import annotations
 from aot.ir.graph_edit import Editor, inline_branch
 from aot.ir.graph_nodes import array
 from aot.load.options import LoadOptions
-from aot.shapes.closed import bodies, is_closed, simplify
+from aot.shapes.control_flow_isolated import bodies, is_closed, simplify
 
 
 def branches(edit: Editor, options: LoadOptions) -> None:

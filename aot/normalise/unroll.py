@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from aot.ir.graph_nodes import CONTROL, all_nodes, subgraphs
-from aot.shapes.closed import Loop, is_closed
+from aot.shapes.control_flow_isolated import Loop, is_closed
 
 if TYPE_CHECKING:
     import onnx

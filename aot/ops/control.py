@@ -19,7 +19,7 @@ from aot.ops.concat import MAX_PARTS
 from aot.ops.registry import op
 from aot.partition.match import Match, ValueRef
 from aot.resident import Pair
-from aot.shapes.closed import BRANCHES, Loop
+from aot.shapes.control_flow_isolated import BRANCHES, Loop
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from aot.partition.cost import Costs
 from aot.partition.select import BodyPart, Partition, select
-from aot.shapes.closed import BRANCHES, closed_nodes
+from aot.shapes.control_flow_isolated import BRANCHES, closed_nodes
 from aot.vendor.backend import Backend
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from aot.ir.graph_edit import Editor, attribute_of
 from aot.ir.graph_nodes import set_type
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.select import Partition
-from aot.shapes.closed import BOOL, INT64, Loop, bodies, closed_nodes
+from aot.shapes.control_flow_isolated import BOOL, INT64, Loop, bodies, closed_nodes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -25,7 +25,7 @@ from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
 from aot.partition.reopen import reopen
 from aot.partition.select import Partition, Region
-from aot.shapes.dims import dimensions_of, single
+from aot.shapes.dynamic.input_dims import dimensions_of, single
 from aot.version import __version__
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import SAME, array, attribute, shape_of, words
-from aot.shapes.known import Facts, lookup
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import OPERANDS
+from aot.shapes.partial_values import Facts, lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir

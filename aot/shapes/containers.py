@@ -18,8 +18,8 @@ from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, is_typed, original_name, shape_of, title, words
 from aot.shapes.cures import KnownLate
 from aot.shapes.evaluate import Invalid
-from aot.shapes.known import lookup
-from aot.shapes.steps import Steps, forget
+from aot.shapes.loop_unroll import Steps, forget
+from aot.shapes.partial_values import lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir

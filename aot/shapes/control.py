@@ -18,17 +18,17 @@ from aot.ir.graph_nodes import (
     title,
     words,
 )
-from aot.shapes.bounded import (
+from aot.shapes.dynamic.control_flow import (
     merge_branches,
     most_steps,
     scan_bounded,
     stack_bounded,
     steps_of_scan,
 )
+from aot.shapes.dynamic.extents import refused
 from aot.shapes.evaluate import Invalid
-from aot.shapes.extents import refused
-from aot.shapes.known import Known, lookup
-from aot.shapes.steps import MOST, forget
+from aot.shapes.loop_unroll import MOST, forget
+from aot.shapes.partial_values import Known, lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -20,7 +20,7 @@ from aot.ir.pins import Pin
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.extents import Extents
+    from aot.shapes.dynamic.extents import Extents
 
 #: What is said behind the options of an error.
 YOURS = "with values of yours"

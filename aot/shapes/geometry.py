@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import attribute, original_name, static_shape
-from aot.shapes.known import Facts, lookup
 from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.partial_values import Facts, lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir

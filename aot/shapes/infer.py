@@ -28,23 +28,23 @@ from aot.ir.graph_nodes import (
 )
 from aot.ir.onnx_subprocess import Child, strictly
 from aot.shapes.checks import axis_problem, misfit, problem
-from aot.shapes.closed import bodies, is_closed, type_results
 from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB, Rule, Type
 from aot.shapes.control import DATA_DEPENDENT, Control
+from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
 from aot.shapes.cures import KnownLate, Reading, late
-from aot.shapes.dims import Dimension, check_counts, open_dimensions
+from aot.shapes.dynamic.data_dependent import SOURCES
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.input_dims import Dimension, check_counts, open_dimensions
+from aot.shapes.dynamic.propagate import flows
 from aot.shapes.evaluate import Invalid, evaluate
-from aot.shapes.extents import Extents, refused
-from aot.shapes.flow import flows
 from aot.shapes.geometry import counts_text, geometry_problem
-from aot.shapes.known import Facts, Known, lookup, propagate
+from aot.shapes.infer_node import NodeError, infer_node
 from aot.shapes.limits import SMALL_ELEMENTS, excess
 from aot.shapes.ml import as_encoder
+from aot.shapes.partial_values import Facts, Known, lookup, propagate
 from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
-from aot.shapes.single import NodeError, infer_node
-from aot.shapes.sources import SOURCES
 
 if TYPE_CHECKING:
     import onnx

@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import attribute, shape_of
-from aot.shapes.known import Facts
+from aot.shapes.partial_values import Facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

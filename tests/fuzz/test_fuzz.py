@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from aot.shapes import flow
+from aot.shapes.dynamic import propagate as flow
 from fuzz import misfits, mutants, sizes, streams
 from fuzz.check import (
     CONFIGS,

@@ -14,7 +14,7 @@ from onnx import TensorProto as T
 from aot.errors import AotError
 from aot.load import LoadOptions, load, model_text, unpinned
 from aot.normalise import normalise
-from aot.shapes.extents import RUN_TIME_SHAPES
+from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
 from load_graphs import OPSET, info, model, node, refused, relu
 
 HOSTILE = ["*/ int x; /*", "a/b", "a.b", "a:b", "int", "x\ny", "naïve", "9lives", "__x__", "A", "a"]

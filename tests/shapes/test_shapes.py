@@ -10,8 +10,8 @@ from onnx.reference import ReferenceEvaluator
 
 from aot.load.convert import canonical_opset
 from aot.shapes.evaluate import Invalid, evaluate
-from aot.shapes.known import Known, propagate
 from aot.shapes.limits import MAX_ELEMENTS, excess
+from aot.shapes.partial_values import Known, propagate
 from aot.shapes.signatures import type_problem
 
 I64 = np.int64

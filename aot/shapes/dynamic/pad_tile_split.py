@@ -10,11 +10,11 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of
-from aot.shapes.agree import agreed
-from aot.shapes.extents import INT64, Extents, axis_of, constant_ints, no_bound, refused
-from aot.shapes.known import lookup
+from aot.shapes.dynamic.data_dependent import SOURCES, given, needed
+from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.extents import INT64, Extents, axis_of, constant_ints, no_bound, refused
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.sources import SOURCES, given, needed
+from aot.shapes.partial_values import lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir

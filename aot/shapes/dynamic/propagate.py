@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of, words
-from aot.shapes.agree import agreed, fit_inputs, meet
-from aot.shapes.extents import INT64, Axes, Extents, axis_of, constant_ints, refused
-from aot.shapes.mixing import MIXING
-from aot.shapes.recut import reshape_to
-from aot.shapes.resizing import resize_as_it_is
-from aot.shapes.rowwise import ROWWISE, rowwise
-from aot.shapes.sources import SOURCES, Rule, given, highest, lowest, needed
-from aot.shapes.windows import WINDOWS
+from aot.shapes.dynamic.batch_independent import ROWWISE, rowwise
+from aot.shapes.dynamic.contractions import MIXING
+from aot.shapes.dynamic.data_dependent import SOURCES, Rule, given, highest, lowest, needed
+from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
+from aot.shapes.dynamic.extents import INT64, Axes, Extents, axis_of, constant_ints, refused
+from aot.shapes.dynamic.resize import resize_as_it_is
+from aot.shapes.dynamic.slice_reshape import reshape_to
+from aot.shapes.dynamic.windows import WINDOWS
 
 if TYPE_CHECKING:
     import onnx_ir as ir

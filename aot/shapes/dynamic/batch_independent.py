@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import shape_of
-from aot.shapes.agree import agreed
-from aot.shapes.extents import Extents, refused
-from aot.shapes.sources import needed
+from aot.shapes.dynamic.data_dependent import needed
+from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.extents import Extents, refused
 
 if TYPE_CHECKING:
     import onnx_ir as ir

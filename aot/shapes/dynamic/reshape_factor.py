@@ -13,9 +13,9 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import shape_of
-from aot.shapes.extents import Axes, Extents
-from aot.shapes.known import lookup
-from aot.shapes.terms import Poly, constant, divided_by, multiply, number
+from aot.shapes.dynamic.extents import Axes, Extents
+from aot.shapes.partial_values import lookup
+from aot.shapes.symbolic import Poly, constant, divided_by, multiply, number
 
 if TYPE_CHECKING:
     import onnx_ir as ir

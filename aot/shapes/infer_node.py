@@ -10,7 +10,7 @@ from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array, all_nodes, attribute, inner_graphs, is_typed, shape_of
 from aot.ir.onnx_subprocess import Child, Died, reason_of
 from aot.shapes.contrib import Type
-from aot.shapes.known import Facts, Known, lookup
+from aot.shapes.partial_values import Facts, Known, lookup
 
 if TYPE_CHECKING:
     import onnx

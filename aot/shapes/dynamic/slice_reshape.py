@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of
-from aot.shapes.agree import agreed
+from aot.shapes.dynamic.data_dependent import SOURCES, given, needed, total_of
+from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.extents import INT64, Extents, constant_ints, no_bound, refused
+from aot.shapes.dynamic.reshape_factor import regrouped
 from aot.shapes.evaluate import Invalid, slice_of
-from aot.shapes.extents import INT64, Extents, constant_ints, no_bound, refused
-from aot.shapes.known import lookup
-from aot.shapes.regroup import regrouped
-from aot.shapes.sources import SOURCES, given, needed, total_of
+from aot.shapes.partial_values import lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 from aot.errors import UnsupportedError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import attribute, original_name, set_type, shape_of, title
-from aot.shapes.closed import MOST, close_scan
+from aot.shapes.control_flow_isolated import MOST, close_scan
 from aot.shapes.cures import KnownLate
+from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound
 from aot.shapes.evaluate import Invalid
-from aot.shapes.extents import INT64, Axes, Extents, no_bound
-from aot.shapes.known import lookup
+from aot.shapes.partial_values import lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import attribute, original_name, shape_of
-from aot.shapes.extents import INT64, Axes, Extents, no_bound, refused
-from aot.shapes.known import lookup
+from aot.shapes.dynamic.data_dependent import SOURCES, given, needed
+from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound, refused
+from aot.shapes.dynamic.pad_tile_split import along, edge, most_of, picked, within
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.rows import along, edge, most_of, picked, within
-from aot.shapes.sources import SOURCES, given, needed
-from aot.shapes.terms import multiply, number
+from aot.shapes.partial_values import lookup
+from aot.shapes.symbolic import multiply, number
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import attribute, shape_of
-from aot.shapes.agree import agreed, fit_inputs, meet
-from aot.shapes.extents import Axes, Extents, refused
-from aot.shapes.rows import counted
-from aot.shapes.sources import BOOL, given, needed
-from aot.shapes.windows import zero_point
+from aot.shapes.dynamic.data_dependent import BOOL, given, needed
+from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
+from aot.shapes.dynamic.extents import Axes, Extents, refused
+from aot.shapes.dynamic.pad_tile_split import counted
+from aot.shapes.dynamic.windows import zero_point
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -7,7 +7,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from aot.ir.graph_nodes import TEXT, attribute, shape_of
-from aot.shapes.extents import INT64, Extents, refused
+from aot.shapes.dynamic.extents import INT64, Extents, refused
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -10,11 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of
+from aot.shapes.dynamic.extents import (
+    INT64,
+    Axes,
+    Extents,
+    axis_of,
+    constant_ints,
+    no_bound,
+    refused,
+)
+from aot.shapes.dynamic.string_ops import normalizer, splitter
 from aot.shapes.evaluate import Invalid
-from aot.shapes.extents import INT64, Axes, Extents, axis_of, constant_ints, no_bound, refused
-from aot.shapes.known import lookup
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.texts import normalizer, splitter
+from aot.shapes.partial_values import lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -31,11 +31,11 @@ from aot.ir.graph_nodes import (
     shape_of,
     title,
 )
-from aot.shapes.bounds import Bounds, Interval
 from aot.shapes.cures import KnownLate
-from aot.shapes.known import lookup, propagate
+from aot.shapes.interval_analysis import Bounds, Interval
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.terms import Terms
+from aot.shapes.partial_values import lookup, propagate
+from aot.shapes.symbolic import Terms
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -15,8 +15,8 @@ import numpy as np
 
 from aot.ir.graph_nodes import DYNAMIC, Array, is_typed, shape_of, words
 from aot.shapes.evaluate import Invalid, evaluate
-from aot.shapes.known import MOVING, Facts, lookup
 from aot.shapes.limits import SMALL_ELEMENTS
+from aot.shapes.partial_values import MOVING, Facts, lookup
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:

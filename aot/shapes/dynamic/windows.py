@@ -15,10 +15,10 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, attribute, shape_of
-from aot.shapes.agree import agreed, fitted
-from aot.shapes.extents import Axes, Extents, constant_ints, refused
-from aot.shapes.rows import along, counted, drop_attribute, picked, within
-from aot.shapes.sources import BOOL, given, lowest, needed
+from aot.shapes.dynamic.data_dependent import BOOL, given, lowest, needed
+from aot.shapes.dynamic.equality_constraints import agreed, fitted
+from aot.shapes.dynamic.extents import Axes, Extents, constant_ints, refused
+from aot.shapes.dynamic.pad_tile_split import along, counted, drop_attribute, picked, within
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import Array, is_typed, shape_of
-from aot.shapes.bounds import Bounds
 from aot.shapes.evaluate import Invalid, evaluate
-from aot.shapes.known import MOVING, Facts, lookup
+from aot.shapes.interval_analysis import Bounds
+from aot.shapes.partial_values import MOVING, Facts, lookup
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:

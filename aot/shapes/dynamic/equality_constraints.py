@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import DYNAMIC, shape_of
-from aot.shapes.extents import INT64, Axes, Extents, refused
+from aot.shapes.dynamic.extents import INT64, Axes, Extents, refused
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -5,7 +5,7 @@
                           y = Relu(x)               y = Relu(aot.dynamic.Spread(x, [N, 8]))
 
 The caller's x has N rows; Spread puts them at their bound, zeros behind, and nothing reads beyond
-them. From there on N is an extent like any other (`aot.shapes.extents`).
+them. From there on N is an extent like any other (`aot.shapes.dynamic.extents`).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aot.ir.pins import Pin
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.extents import Extents
+    from aot.shapes.dynamic.extents import Extents
 
 DIMENSIONS = "aot.dimensions"
 """Key of a graph's `meta`: the Dimensions whose extents are its last inputs, in this order."""
