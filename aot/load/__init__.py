@@ -18,6 +18,7 @@ from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.choices import check_choices
 from aot.load.containers import open_inputs, refuse_maps
 from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical, undone
+from aot.load.dump import model_text
 from aot.load.flags import check_flags
 from aot.load.functions import check_functions, inline_functions
 from aot.load.gradient import spell_gradients
@@ -25,7 +26,6 @@ from aot.load.options import LoadOptions
 from aot.load.outputs import separate_outputs
 from aot.load.pin import OpenAxis, pin, unpinned
 from aot.load.source import parse, read_model, read_regular
-from aot.load.text import model_text
 from aot.shapes.microsoft import ADOPTED
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     Raises ModelError or UnsupportedError, naming node, value and dimension.
     """
     from aot.load import names, weights
-    from aot.load.characters import open_strings
+    from aot.load.encode_strings import open_strings
     from aot.shapes.infer import infer
 
     options = options or LoadOptions()

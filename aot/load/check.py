@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from aot.errors import AotError, ModelError, UnsupportedError, meant, raise_all
 from aot.load.external import is_external
-from aot.load.strings import check_strings
 from aot.load.tensors import check_tensor, element_count
+from aot.load.utf8_check import check_strings
 from aot.shapes.contrib import CONTRIB
 from aot.shapes.microsoft import ADOPTED
 

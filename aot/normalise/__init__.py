@@ -12,9 +12,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_edit import Editor, graphs
+from aot.load.dump import model_text
 from aot.load.names import name_everything
 from aot.load.options import LoadOptions
-from aot.load.text import model_text
 from aot.normalise.affine import affine
 from aot.normalise.arithmetic import arithmetic
 from aot.normalise.attention import attention

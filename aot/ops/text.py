@@ -13,10 +13,10 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, S64, U8, DType
 from aot.ir.graph_nodes import TEXT
+from aot.load.regex import compile_regex
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, op
 from aot.partition.match import Match, NodeRef, ValueRef
-from aot.regex import compile_regex
 from aot.vendor.backend import Pattern
 
 HEADER = "aot_text.h"

@@ -9,7 +9,7 @@ import re
 import pytest
 
 from aot.errors import UnsupportedError
-from aot.regex import compile_regex, encoded
+from aot.load.regex import compile_regex, encoded
 
 PATTERNS = (
     r"www\.[\w.-]+\.\bcom\b",

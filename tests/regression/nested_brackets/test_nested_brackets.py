@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto
 
 from aot.cli import main
-from aot.regex import compile_regex
+from aot.load.regex import compile_regex
 from graphs import model
 
 

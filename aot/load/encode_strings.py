@@ -277,7 +277,7 @@ def _concat(s: _Strings, node: ir.Node) -> None:
 
 
 def _regex(s: _Strings, node: ir.Node) -> None:
-    from aot.regex import compile_regex
+    from aot.load.regex import compile_regex
 
     pattern = str(attribute(node, "pattern", ""))
     try:
