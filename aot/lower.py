@@ -17,7 +17,7 @@ from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.ir.program import Origin, Program, Quantisation, Role, Tensor, View
 from aot.layout_pass import Placed, assign_layouts
 from aot.lower_context import Handle, LowerContext, Used, layout_name
-from aot.normalise.quant_ends import quantisation_of_ends
+from aot.normalise.quantised.ends import quantisation_of_ends
 from aot.options import Options
 from aot.partition.match import Match, ValueRef
 from aot.partition.select import BodyPart, Partition, Selected

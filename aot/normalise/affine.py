@@ -16,7 +16,7 @@ from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-from aot.normalise.quant_affine import absorb_codes
+from aot.normalise.quantised.affine import absorb_codes
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -23,7 +23,7 @@ from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import NAN_ROWS, attribute, is_typed, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.attention_forms import LOW, reshaped, transposed
-from aot.normalise.products import factors, scalar
+from aot.normalise.recognise_activations import factors, scalar
 
 if TYPE_CHECKING:
     import onnx_ir as ir

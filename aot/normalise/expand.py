@@ -14,7 +14,7 @@ from aot.ir.graph_edit import Editor, graphs, hoist_constants
 from aot.ir.graph_nodes import NAME_KEY, is_typed, original_name, shape_of, subgraphs, title
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
-from aot.normalise.bodies import is_runtime, own_body, writer
+from aot.normalise.decompose import is_runtime, own_body, writer
 from aot.normalise.unroll import captured, is_unrollable, renamed, unrolled
 from aot.shapes.infer import infer
 

@@ -19,7 +19,7 @@ from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-from aot.normalise.products import plus
+from aot.normalise.recognise_activations import plus
 
 if TYPE_CHECKING:
     import onnx_ir as ir

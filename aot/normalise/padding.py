@@ -18,7 +18,7 @@ from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-from aot.normalise.quant import add_dequantise, dequantised, params_of
+from aot.normalise.quantised.common import add_dequantise, dequantised, params_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

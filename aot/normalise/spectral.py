@@ -14,7 +14,7 @@ import numpy as np
 from aot.ir.graph_nodes import array, attribute, shape_of
 
 if TYPE_CHECKING:
-    from aot.normalise.body import Body
+    from aot.normalise.decompose_builder import Body
 
 Array = np.ndarray[Any, Any]
 MOST = 1 << 22

@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.graph_edit import single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
-from aot.normalise.quant import (
+from aot.normalise.quantised.common import (
     QUANTISE,
     codes_value,
     dequantised,

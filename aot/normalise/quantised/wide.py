@@ -17,7 +17,7 @@ import numpy as np
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.load.options import LoadOptions
-from aot.normalise.quant import (
+from aot.normalise.quantised.common import (
     BYTES_ONLY,
     QUANTISE,
     SHRINKING,

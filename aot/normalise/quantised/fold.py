@@ -17,7 +17,8 @@ import numpy as np
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, constant, element_total, shape_of
 from aot.normalise.fold import Budget
-from aot.normalise.quant import (
+from aot.normalise.quantised.bias import product_scale
+from aot.normalise.quantised.common import (
     DEQUANTISE,
     QUANTISE,
     codes_value,
@@ -29,8 +30,7 @@ from aot.normalise.quant import (
     quantiser_after,
     to_reals,
 )
-from aot.normalise.quant_bias import product_scale
-from aot.normalise.quant_recurrent import is_recurrent_weight
+from aot.normalise.quantised.recurrent import is_recurrent_weight
 
 if TYPE_CHECKING:
     import onnx_ir as ir

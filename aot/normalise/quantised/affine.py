@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
-from aot.normalise.quant import Params, add_dequantise, dequantised, is_weight, params_of
+from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

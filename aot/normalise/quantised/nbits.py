@@ -17,7 +17,7 @@ import numpy as np
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
-from aot.normalise.quant import DEQUANTISE
+from aot.normalise.quantised.common import DEQUANTISE
 
 if TYPE_CHECKING:
     import onnx_ir as ir

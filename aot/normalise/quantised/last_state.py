@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from aot.ir.graph_edit import Editor, single_use
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.load.options import LoadOptions
-from aot.normalise.quant import QUANTISE, codes_value, is_byte, params_of
-from aot.normalise.quant_recurrent import DEFAULTS
+from aot.normalise.quantised.common import QUANTISE, codes_value, is_byte, params_of
+from aot.normalise.quantised.recurrent import DEFAULTS
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -19,7 +19,7 @@ import numpy as np
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import OFFSET_KEY, array, attribute, constant
 from aot.load.options import LoadOptions
-from aot.normalise.quant import (
+from aot.normalise.quantised.common import (
     DEQUANTISE,
     QUANTISE,
     Params,

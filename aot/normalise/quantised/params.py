@@ -17,7 +17,7 @@ from aot.errors import ModelError, UnsupportedError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, original_name, shape_of, title
 from aot.load.options import LoadOptions
-from aot.normalise.quant import DEQUANTISE, QUANTISE, codes_value, is_code
+from aot.normalise.quantised.common import DEQUANTISE, QUANTISE, codes_value, is_code
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -19,7 +19,7 @@ from aot.errors import UnsupportedError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, shape_of, title
 from aot.load.options import LoadOptions
-from aot.normalise.quant import DEQUANTISE, QUANTISE
+from aot.normalise.quantised.common import DEQUANTISE, QUANTISE
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import array, attribute
-from aot.normalise.body import FLOAT, INT64, Body
+from aot.normalise.decompose_builder import FLOAT, INT64, Body
 
 if TYPE_CHECKING:
     import onnx

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import shape_of
 from aot.load.marks import KEPT_KEY, MARKS
-from aot.normalise.quant import DEQUANTISE, params_of
+from aot.normalise.quantised.common import DEQUANTISE, params_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -15,7 +15,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from aot.ir.graph_nodes import attribute
-from aot.normalise.body import Body
+from aot.normalise.decompose_builder import Body
 
 FLOAT, INT64 = 1, 7
 STRINGS = "labels that are strings (needs integers)"

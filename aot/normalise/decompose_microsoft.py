@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from aot.ir.graph_nodes import array, attribute
-from aot.normalise.body import FLOAT, INT32, INT64, Body
-from aot.normalise.microsoft_lstm import dynamic_lstm
+from aot.normalise.decompose_builder import FLOAT, INT32, INT64, Body
+from aot.normalise.decompose_microsoft_lstm import dynamic_lstm
 from aot.shapes.microsoft import grouped_keys, turned
 
 LEAST = -10000.0

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from aot.ir.program import Quantisation
-from aot.normalise.quant import DEQUANTISE, MOVERS, QUANTISE, Params, params_of
+from aot.normalise.quantised.common import DEQUANTISE, MOVERS, QUANTISE, Params, params_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

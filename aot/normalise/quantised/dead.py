@@ -18,7 +18,7 @@ import numpy as np
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import CHANNELS_KEY, Array, array, attribute, set_type, shape_of
 from aot.load.options import LoadOptions
-from aot.normalise.quant import (
+from aot.normalise.quantised.common import (
     DEQUANTISE,
     QUANTISE,
     Params,
