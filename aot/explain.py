@@ -154,7 +154,7 @@ def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | 
 def operators() -> list[dict[str, Any]]:
     """What portable C computes, by operator: attributes, and dtypes of the first input tested."""
     from aot.ops.registry import load_all
-    from aot.partition.pattern import OpPat
+    from aot.vendor.pattern import OpPat
 
     rows: dict[str, dict[str, Any]] = {}
     for pattern in load_all().patterns:

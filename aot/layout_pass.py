@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from aot.errors import AotError, BackendError
 from aot.ir.layout import PLAIN, Layout
-from aot.partition.match import ValueRef
 from aot.partition.select import Partition, Selected
+from aot.vendor.match import ValueRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from aot.layout_pass import Placed, assign_layouts
 from aot.lower_context import Handle, LowerContext, Used, layout_name
 from aot.normalise.quantised.ends import quantisation_of_ends
 from aot.options import Options
-from aot.partition.match import Match, ValueRef
 from aot.partition.select import BodyPart, Partition, Selected
 from aot.resident import (
     Pair,
@@ -32,6 +31,7 @@ from aot.resident import (
 )
 from aot.target import Target
 from aot.vendor.backend import RegionView
+from aot.vendor.match import Match, ValueRef
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -32,9 +32,9 @@ from aot.ir.program import (
     View,
 )
 from aot.options import Options
-from aot.partition.match import Match, ValueRef
 from aot.target import Target
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
 
 #: Bytes: what tensors are aligned to, and the most that can be asked for.
 ALIGN, MOST_ALIGN = 64, 4096

@@ -56,9 +56,9 @@ def _load_options(
     """What the user and the backends ask of the loader: pins, claims, shape rules."""
     from aot.load import LoadOptions
     from aot.load.options import PACKED_FLASH, PACKED_LATENCY
-    from aot.partition.pattern import all_ops, root_ops
     from aot.partition.takes import takes
     from aot.vendor.infer import rule_of
+    from aot.vendor.pattern import all_ops, root_ops
 
     patterns = [p for b in backends for p in b.patterns]
     claimed = {f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph) if d}
@@ -210,9 +210,9 @@ def _test_data(manifest: Mapping[str, Any], model: ir.Model, options: Options) -
     """The samples of `--test-data`, of the model's types and shapes."""
     if not options.test_data:
         return ()
-    from aot.partition.match import ValueRef
     from aot.run import specs
     from aot.samples import read_samples
+    from aot.vendor.match import ValueRef
 
     ins, outs = specs(manifest, "inputs"), specs(manifest, "outputs")
     order = tuple(

@@ -13,10 +13,10 @@ from aot.ir.pins import Pin
 from aot.ir.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
 from aot.lower_context import Handle, LowerContext
 from aot.options import Options
-from aot.partition.match import ValueRef
 from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
 from aot.shapes.dynamic.input_dims import dimensions_of
 from aot.target import Target
+from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -23,11 +23,11 @@ from aot.memory.check import check_plan
 from aot.memory.plan import Plan, plan_memory
 from aot.options import Options
 from aot.partition.graph import read_by
-from aot.partition.match import ValueRef
 from aot.partition.select import Partition, Region, portable_items
 from aot.schedule import schedule
 from aot.shapes.control_flow_isolated import BRANCHES
 from aot.target import Target
+from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -18,8 +18,8 @@ from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
 from aot.ops.registry import Case, case, f32, op, portable
-from aot.partition.match import Match, NodeRef, ValueRef
-from aot.partition.pattern import optional
+from aot.vendor.match import Match, NodeRef, ValueRef
+from aot.vendor.pattern import optional
 
 INPUTS = "q k v mask? past_key? past_value? lens?"
 OUTPUTS = "y present_key? present_value? qk?"

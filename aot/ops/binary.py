@@ -16,8 +16,8 @@ from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op, portable
 from aot.ops.unary import SPECIAL, edges
-from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
 
 NO_ACT, RELU, CLIP = 0, 1, 2
 HEADER = "aot_binary_f32.h"

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir import layout as lay
-from aot.partition.match import ValueRef
+from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
     from aot.lower_context import Handle, LowerContext

@@ -17,7 +17,7 @@ from aot.ops.kernels import NUMBERS, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
 from aot.ops.unary import SPECIAL, edges, emit
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 clip = op("Clip", "x low? high?")
 clip.layouts(follow)

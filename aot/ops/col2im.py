@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 #: Axes of an image that the kernel counts.
 AXES = 6

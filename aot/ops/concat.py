@@ -14,7 +14,7 @@ from aot.lower_context import LowerContext
 from aot.ops.layouts import channels_last, is_channels_last, narrow
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 MAX_PARTS = 64
 

@@ -17,9 +17,9 @@ from aot.ir.program import Body, Program, Role, Source, Steps, Wire
 from aot.lower_context import LowerContext, Operand
 from aot.ops.concat import MAX_PARTS
 from aot.ops.registry import op
-from aot.partition.match import Match, ValueRef
 from aot.resident import Pair
 from aot.shapes.control_flow_isolated import BRANCHES, Loop
+from aot.vendor.match import Match, ValueRef
 
 if TYPE_CHECKING:
     import onnx_ir as ir

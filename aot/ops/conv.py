@@ -17,7 +17,7 @@ from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.layouts import narrow
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match, NodeRef, same_shapes
+from aot.vendor.match import Match, NodeRef, same_shapes
 
 conv = op("Conv", inputs="x w b?")
 

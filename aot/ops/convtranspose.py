@@ -15,7 +15,7 @@ from aot.lower_context import Handle, LowerContext
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match, NodeRef
+from aot.vendor.match import Match, NodeRef
 
 transposed = op("ConvTranspose", inputs="x w b?")
 

@@ -10,7 +10,7 @@ from aot.ir.dtypes import F32
 from aot.lower_context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 deform = op("DeformConv", "x w offset b? mask?", group=1, offset_group=1)
 

@@ -17,7 +17,7 @@ from aot.lower_context import LowerContext
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.moves import split_at
 from aot.ops.registry import op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 HEADER = "aot_dynamic.h"
 MOST_AXES = 8

@@ -13,7 +13,7 @@ from aot.ir.dtypes import F32, F64
 from aot.lower_context import LowerContext
 from aot.ops.moves import padded, strides
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 einsum = op("Einsum", "xs*", equation="")
 

@@ -15,9 +15,9 @@ import numpy as np
 
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.registry import Case, case, portable
-from aot.partition.match import Match
-from aot.partition.pattern import Builder, Var
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
+from aot.vendor.pattern import Builder, Var
 
 Build = Callable[[Any, Any], Any]  # (op, pattern of the argument) -> pattern of the activation
 Constants = Callable[[Match], Act]

@@ -13,7 +13,7 @@ from aot.ir.dtypes import S32, S64
 from aot.lower_context import Handle, LowerContext
 from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 gather = op("Gather", "x indices", axis=0)
 gather_elements = op("GatherElements", "x indices", axis=0)

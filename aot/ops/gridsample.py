@@ -11,7 +11,7 @@ import numpy as np
 from aot.ir.dtypes import F32
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 #: In the order of the kernel's constants.
 MODES = ("nearest", "linear", "cubic")

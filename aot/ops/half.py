@@ -20,9 +20,9 @@ from aot.ir.graph_nodes import CONTROL
 from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case
-from aot.partition.match import Match, ValueRef
-from aot.partition.pattern import Either, OpPat
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern import Either, OpPat
 
 HALVES = (F16, BF16)
 SUFFIX = ".half"

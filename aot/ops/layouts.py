@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from aot.ir.layout import Layout, blocked, can_block
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 
 def narrow(channels: int, v: int) -> bool:

@@ -37,7 +37,7 @@ from aot.ops.layouts import follow
 from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.ops.unary import SPECIAL, edges, elements
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 TRUTH = np.array([[True, False], [True, True]])
 ORDERED = NUMBERS

@@ -16,7 +16,7 @@ from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import Case, case, f32, ints, op, portable
-from aot.partition.match import Match, NodeRef, ValueRef, product_shape
+from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
 
 DTYPES = (F32, F64, S32, S64, U32, U64)
 Array = np.ndarray[Any, Any]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
-from aot.partition.match import ValueRef
+from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
     from aot.lower_context import LowerContext

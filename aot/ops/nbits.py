@@ -15,7 +15,7 @@ from aot.lower_context import LowerContext
 from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 Array = np.ndarray[Any, Any]
 #: Rows of the weights that are unpacked at a time, about.

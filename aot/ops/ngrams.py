@@ -12,7 +12,7 @@ import numpy as np
 from aot.ir.dtypes import S32, S64
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, ints, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 MODES = ("TF", "IDF", "TFIDF")
 

@@ -17,8 +17,8 @@ from aot.ops.broadcast import pack, stored
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
 from aot.ops.softmax import split_at
-from aot.partition.match import Match, ValueRef
 from aot.shapes.operands import repeats_along, without_ones
+from aot.vendor.match import Match, ValueRef
 
 HEADER = "aot_norm_f32.h"
 

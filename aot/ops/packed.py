@@ -7,7 +7,7 @@ import math
 
 from aot.ir.dtypes import F4E2M1, F8E8M0, F32, S8, U8, DType
 from aot.lower_context import Handle, LowerContext, Used
-from aot.partition.match import ValueRef
+from aot.vendor.match import ValueRef
 
 HEADER = "aot_packed.h"
 #: Types converted by way of another one.

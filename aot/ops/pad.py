@@ -12,7 +12,7 @@ from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.moves import Axis, move, padded, stored, strides
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 MODES = ("constant", "edge", "reflect", "wrap")
 

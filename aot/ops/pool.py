@@ -14,8 +14,8 @@ from aot.ir.layout import Layout
 from aot.lower_context import LowerContext, ParamFields
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, ints, op
-from aot.partition.match import Match
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
 
 AVERAGE, MAX = 0, 1  # AOT_GLOBALPOOL_* of runtime_c/kernels/aot_globalpool_f32.h
 

@@ -16,7 +16,7 @@ from aot.ops.kernels import NUMBERS, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.ops.unary import SPECIAL, emit
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 power = op("Pow", "a b")
 power.layouts(follow)

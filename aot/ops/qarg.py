@@ -18,8 +18,8 @@ from aot.lower_context import LowerContext
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import OP, codes, dequantised, known
 from aot.ops.registry import Case, case, portable
-from aot.partition.match import Match
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
 
 
 def _declare(op_type: str) -> Pattern:

@@ -37,8 +37,8 @@ from aot.ops.qcommon import (
 from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
 from aot.ops.requant import quantised as fixed_point
-from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
 
 EIGHT = (S8, U8)
 HEADER = "aot_qbinary.h"

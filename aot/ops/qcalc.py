@@ -37,8 +37,8 @@ from aot.ops.qfixed import significands
 from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, rq_of
 from aot.ops.requant import quantised as fixed_point
-from aot.partition.match import Match
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
 
 KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h
 #: What is added to KINDS for the arithmetic of TFLite, and by how many bits its sums move left.

@@ -41,8 +41,8 @@ from aot.ops.qcommon import (
 )
 from aot.ops.qfixed import significands
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match, ValueRef
-from aot.partition.pattern import Pat, Var, const, either
+from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern import Pat, Var, const, either
 
 HEADER = "aot_qchannel.h"
 #: M of the kernel.

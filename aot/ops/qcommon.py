@@ -19,9 +19,9 @@ from aot.lower_context import Handle, LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.registry import portable
 from aot.ops.requant import multipliers, rq_of
-from aot.partition.match import Match, ValueRef
-from aot.partition.pattern import Builder, Either, OpPat, Pat, Var, either
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern import Builder, Either, OpPat, Pat, Var, either
 
 Array = np.ndarray[Any, Any]
 #: The element types of codes, in the order of AOT_CODE_* in runtime_c/kernels/aot_codes.h.

@@ -45,8 +45,8 @@ from aot.ops.qshapes import QCall, QConv
 from aot.ops.registry import Case
 from aot.ops.requant import FLOAT, MAX_SUM, TFLITE, refusal, rq_of
 from aot.ops.requant import quantised as fixed_point
-from aot.partition.match import Match, NodeRef
-from aot.partition.pattern import Var, either
+from aot.vendor.match import Match, NodeRef
+from aot.vendor.pattern import Var, either
 
 #: A float bias is rounded to whole units of the sum where that moves no result by more than this.
 BIAS_ERROR = 2.0**-7

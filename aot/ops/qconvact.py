@@ -46,8 +46,8 @@ from aot.ops.qconvsum import (
 )
 from aot.ops.qtable import LONGEST, UNARY, link, run_chain
 from aot.ops.registry import Case, case
-from aot.partition.match import Match, NodeRef, ValueRef
-from aot.partition.pattern import Pat, either, repeat
+from aot.vendor.match import Match, NodeRef, ValueRef
+from aot.vendor.pattern import Pat, either, repeat
 
 #: AOT_QCONV_ACT_PLACES and AOT_QCONV_ACT_BITS of runtime_c/kernels.
 PLACES, BITS = 15, 20

@@ -33,9 +33,9 @@ from aot.ops.qcommon import (
 from aot.ops.qconv import conv_fits, planned, product_of
 from aot.ops.registry import Case, case
 from aot.ops.requant import FLOAT, rq_of
-from aot.partition.match import Match, same_shapes
-from aot.partition.matcher import attribute
-from aot.partition.pattern import Pat, Var, either
+from aot.vendor.match import Match, same_shapes
+from aot.vendor.matcher import attribute
+from aot.vendor.pattern import Pat, Var, either
 
 #: Bytes of convolution codes made at a time: on boards what the convolution's own scratch leaves of
 #: the first, but at least the second, and elsewhere the third.

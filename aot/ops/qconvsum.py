@@ -50,8 +50,8 @@ from aot.ops.qconvadd import stage_pixels
 from aot.ops.qshapes import QCall, QConv
 from aot.ops.registry import Case, case
 from aot.ops.requant import MAX_SUM, refusal
-from aot.partition.match import Match, same_shapes
-from aot.partition.pattern import Pat, Var, either
+from aot.vendor.match import Match, same_shapes
+from aot.vendor.pattern import Pat, Var, either
 
 #: AOT_QCONV_SUM_BITS and AOT_REQUANT_NONE of runtime_c/kernels.
 BITS, NONE = 24, 3

@@ -24,8 +24,8 @@ from aot.ops.qconv import (
 )
 from aot.ops.registry import Case
 from aot.ops.requant import rq_of
-from aot.partition.match import Match
-from aot.partition.pattern import Var, either
+from aot.vendor.match import Match
+from aot.vendor.pattern import Var, either
 
 _x, _w = dequantised("x"), dequantised("w")
 transposed = quantised(

@@ -18,7 +18,7 @@ from aot.ops.kernels import listing
 from aot.ops.qcases import codes_of
 from aot.ops.qcommon import CODE_TYPES
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 EIGHT = (S8, U8)
 HEADER = "aot_qdynamic.h"

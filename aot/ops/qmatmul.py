@@ -50,9 +50,9 @@ from aot.ops.qfixed import ratio
 from aot.ops.qshapes import QFc
 from aot.ops.registry import Case, case
 from aot.ops.requant import MAX_SUM, TFLITE, refusal, rq_of
-from aot.partition.match import Match
-from aot.partition.pattern import Pat, Var, either
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
+from aot.vendor.pattern import Pat, Var, either
 
 #: AOT_QMATMUL_WIDE of aot_qmatmul_ref.h, and what its sums stay below.
 WIDE, MAX_WIDE_SUM = 4, 2**62

@@ -25,9 +25,9 @@ from aot.lower_context import LowerContext
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import OP, Array, codes, dequantised, known, quantised
 from aot.ops.registry import Case, case, i64, portable
-from aot.partition.match import Match, ValueRef
-from aot.partition.pattern import Pat, Var, const, either
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern import Pat, Var, const, either
 
 WIDE = (S16, U16)
 #: Inputs of the operators; codes are written in capitals.

@@ -36,8 +36,8 @@ from aot.ops.qcommon import (
 )
 from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
-from aot.partition.match import Match
-from aot.partition.pattern import Pat, Var, either
+from aot.vendor.match import Match
+from aot.vendor.pattern import Pat, Var, either
 
 
 def _pooled(*op_types: str) -> Pat:

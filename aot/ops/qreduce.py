@@ -34,9 +34,9 @@ from aot.ops.qcommon import (
 from aot.ops.qpool import MOST_POSITIONS
 from aot.ops.registry import Case, case, i64
 from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
-from aot.partition.match import Match
-from aot.partition.pattern import Var
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
+from aot.vendor.pattern import Var
 
 
 def _declare(name: str, op_type: str) -> Pattern:

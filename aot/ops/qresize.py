@@ -38,9 +38,9 @@ from aot.ops.qfixed import ratio, significands
 from aot.ops.registry import Case, case, i64
 from aot.ops.requant import refusal
 from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
-from aot.partition.match import Match
-from aot.partition.pattern import Var
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
+from aot.vendor.pattern import Var
 
 #: Fraction bits of a weight: AOT_QRESIZE_BITS of aot_qresize_s8.h.
 WEIGHT_BITS = 29

@@ -24,7 +24,7 @@ from aot.ops.qresize import MOST_TAPS, declared, spec
 from aot.ops.registry import Case, case, i64
 from aot.ops.resize import TRANSFORMS, Spec, known_form, plans, span_of
 from aot.ops.resize_single import linear, single_weights
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 #: Fraction bits of a weight of one axis, and what their sizes stay below.
 WEIGHT_BITS, MOST_WEIGHT = 29, 4

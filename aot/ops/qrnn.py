@@ -35,9 +35,9 @@ from aot.ops.qcommon import (
 )
 from aot.ops.qfixed import ratio
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match, ValueRef
-from aot.partition.pattern import OpPat, Output, Results, Var, either
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern import OpPat, Output, Results, Var, either
 
 KINDS = ("LSTM", "GRU", "RNN")  # in the order of AOT_QRNN_*
 DEFAULTS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}

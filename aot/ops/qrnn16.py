@@ -37,7 +37,7 @@ from aot.ops.qrnn import (
     weights_fit,
 )
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 #: AOT_QRNN_SUM_BITS: fraction bits of an argument while it is summed.
 SUM_BITS = 32

@@ -33,7 +33,7 @@ from aot.ops.qfixed import exp_negative, multiply
 from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, rq_of
 from aot.ops.requant import quantised as fixed_point
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 softmax = quantised("qsoftmax", OP.Softmax(dequantised("x"), _outputs=["soft"]))
 

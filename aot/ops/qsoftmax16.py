@@ -23,7 +23,7 @@ from aot.ops.qfixed import significands
 from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, rq_of
 from aot.ops.requant import quantised as fixed_point
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 softmax = quantised("qsoftmax16", OP.Softmax(dequantised("x"), _outputs=["soft"]))
 log_softmax = quantised("qlogsoftmax", OP.LogSoftmax(dequantised("x"), _outputs=["soft"]))

@@ -22,10 +22,10 @@ from aot.ops.qcommon import OP, Array, Codes, codes, dequantised, known, quantis
 from aot.ops.qfixed import multiply
 from aot.ops.registry import Case, case
 from aot.ops.requant import TFLITE, multipliers, rq_of
-from aot.partition.match import Match, NodeRef
-from aot.partition.pattern import Pat, const, either, repeat, wildcard
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.reference import Unknown
+from aot.vendor.match import Match, NodeRef
+from aot.vendor.pattern import Pat, const, either, repeat, wildcard
 
 UNARY = (
     "Relu Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Swish Elu Selu Celu Gelu Softplus Softsign "

@@ -24,8 +24,8 @@ from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import CODE_TYPES, Array, codes, dequantised, known, quantised
 from aot.ops.qtable import LONGEST, link, only_constants, real_values
 from aot.ops.registry import Case, case
-from aot.partition.match import Match
-from aot.partition.pattern import repeat
+from aot.vendor.match import Match
+from aot.vendor.pattern import repeat
 
 LITERAL = -(2**31)  # AOT_QTABLE16_LITERAL
 #: Fraction bits of a piece's first number, and of the others.

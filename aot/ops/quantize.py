@@ -30,7 +30,7 @@ from aot.ops.logic import F8_FORMATS
 from aot.ops.moves import split_at
 from aot.ops.packed import codes_of, store_codes
 from aot.ops.registry import Case, case, f32, ints, op
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 CODES: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8, *PACKED)
 HEADER = "aot_quantize.h"

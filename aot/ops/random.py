@@ -16,8 +16,8 @@ from typing import Any
 from aot.ir.dtypes import F32, F64, U64
 from aot.lower_context import LowerContext
 from aot.ops.registry import op
-from aot.partition.match import Match
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
 
 
 def seed_of(m: Match) -> int:

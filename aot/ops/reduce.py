@@ -18,8 +18,8 @@ from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import Case, case, f32, full, i64, ints, op
 from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
-from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
 
 X, ABS, SQUARE = 0, 1, 2  # MAP of aot_reduce_f32.h
 AS_IS, DIVIDE, ROOT, LOG = 0, 1, 2, 3  # FINISH

@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.partition.pattern import OpPat, Var
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.pattern import OpPat, Var
 
 portable = Backend("c")
 

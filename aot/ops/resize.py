@@ -15,7 +15,7 @@ from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match, NodeRef, ValueRef
+from aot.vendor.match import Match, NodeRef, ValueRef
 
 TRANSFORMS = (
     "half_pixel",

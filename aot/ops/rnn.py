@@ -13,8 +13,8 @@ import numpy as np
 from aot.ir.dtypes import F32, S32
 from aot.lower_context import Handle, LowerContext, ParamFields, Used
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
 
 Array = np.ndarray[Any, Any]
 

@@ -13,7 +13,7 @@ from aot.lower_context import LowerContext
 from aot.ops.gather import in_range
 from aot.ops.moves import padded, strides
 from aot.ops.registry import Case, case, f32, ints, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 # In the order of AOT_SCATTER_* of runtime_c/kernels/aot_scatter.h.
 REDUCTIONS = ("none", "add", "mul", "max", "min")

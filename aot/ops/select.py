@@ -15,7 +15,7 @@ from aot.lower_context import LowerContext
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 topk = op("TopK", "x k", "y indices", axis=-1, largest=1, sorted=1)
 trilu = op("Trilu", "x k?", upper=1)

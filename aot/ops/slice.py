@@ -14,7 +14,7 @@ from aot.ops.concat import take_channels
 from aot.ops.layouts import channels_last, is_channels_last
 from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 slice_ = op("Slice", "x starts ends axes? steps?")
 expand = op("Expand", "x shape")

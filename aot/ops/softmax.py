@@ -13,7 +13,7 @@ from aot.ir.dtypes import F64
 from aot.lower_context import LowerContext
 from aot.ops.kernels import FLOATS, listing
 from aot.ops.registry import Case, case, f32, full, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 
 def split_at(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import numpy as np
 from aot.ir.dtypes import S64
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32, ints, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 scatter = op("TensorScatter", "past update places?", axis=-2, mode="linear")
 

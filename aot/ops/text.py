@@ -16,8 +16,8 @@ from aot.ir.graph_nodes import TEXT
 from aot.load.regex import compile_regex
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, op
-from aot.partition.match import Match, NodeRef, ValueRef
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, NodeRef, ValueRef
 
 HEADER = "aot_text.h"
 Types = list[tuple[tuple[int, ...], DType]]

@@ -14,7 +14,7 @@ from aot.lower_context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op, portable
-from aot.partition.match import Match, ValueRef
+from aot.vendor.match import Match, ValueRef
 
 transpose = op("Transpose", "x", perm=None)
 depth_to_space = op("DepthToSpace", "x", blocksize=1, mode="DCR")

@@ -14,7 +14,7 @@ import numpy as np
 from aot.ir.dtypes import F32, F64
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 Array = np.ndarray[Any, Any]
 MEMBER = 6

@@ -15,8 +15,8 @@ from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
-from aot.partition.match import Match
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
 
 Constants = Callable[[Match], tuple[float, float, float]]
 HEADER = "aot_unary_f32.h"

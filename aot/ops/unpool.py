@@ -11,7 +11,7 @@ import numpy as np
 from aot.ir.dtypes import S64
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32, i64, op
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 unpool = op("MaxUnpool", "x index shape?", kernel_shape=None, pads=None, strides=None)
 

@@ -16,7 +16,7 @@ from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
 from aot.ops.unary import HEADER, SPECIAL, edges
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 
 def chain(c: LowerContext, m: Match, kernel: str, scale: float | None = None) -> None:

@@ -12,8 +12,8 @@ from aot.ir.layout import Layout, can_block
 from aot.lower_context import LowerContext
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, i64, ints, op
-from aot.partition.match import Match
 from aot.vendor.backend import Pattern
+from aot.vendor.match import Match
 
 reshape = op("Reshape", "x shape", allowzero=0)
 squeeze = op("Squeeze", "x axes?")

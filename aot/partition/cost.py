@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import BackendError, UsageError, one_line
-from aot.partition.match import Match, NodeRef, ValueRef
 from aot.textfile import read_json
 from aot.vendor.backend import Backend, Pattern, Speed
+from aot.vendor.match import Match, NodeRef, ValueRef
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from aot.errors import AotError, BackendError, one_line
 from aot.partition.annotate import PORTABLE, Mark, mark_of
 from aot.partition.graph import read_by
-from aot.partition.match import Match, NodeRef
-from aot.partition.pattern import Results, needed_ops, root_ops
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.match import Match, NodeRef
+from aot.vendor.pattern import Results, needed_ops, root_ops
 
 if TYPE_CHECKING:
     import onnx_ir as ir

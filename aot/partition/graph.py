@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 if TYPE_CHECKING:
     import onnx_ir as ir

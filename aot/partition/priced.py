@@ -18,9 +18,9 @@ from aot.partition.annotate import PORTABLE
 from aot.partition.choice import Choice, choose
 from aot.partition.cost import Costs, size_of
 from aot.partition.cover import Cover
-from aot.partition.match import Match, ValueRef
 from aot.partition.proof import CYCLE, Key, doubts
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.match import Match, ValueRef
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -15,9 +15,9 @@ from aot.ir.layout import PLAIN, Layout
 from aot.partition.annotate import PORTABLE, mark_of
 from aot.partition.cost import Costs
 from aot.partition.cover import MOST_TRIED
-from aot.partition.match import Match
-from aot.partition.pattern import Results, root_ops
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.match import Match
+from aot.vendor.pattern import Results, root_ops
 
 if TYPE_CHECKING:
     import onnx_ir as ir

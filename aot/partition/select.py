@@ -20,14 +20,14 @@ from aot.partition.check import check_partition
 from aot.partition.cost import Costs
 from aot.partition.cover import FREE, PORTABLE, Cover, Refusal
 from aot.partition.graph import dependencies, node_dependencies
-from aot.partition.match import Match, NodeRef
-from aot.partition.pattern import OpPat, Var
 from aot.partition.priced import Layouts, Pricing, cheapest
 from aot.partition.proof import GIVEN_BACK, LIMITED
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.partition.unfit import unfit
 from aot.shapes.cures import YOURS, binds
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.match import Match, NodeRef
+from aot.vendor.pattern import OpPat, Var
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from aot.partition.terms import Either, OpPat, Pat, Results
+from aot.vendor.pattern_ast import Either, OpPat, Pat, Results
 
 if TYPE_CHECKING:
     import onnx_ir as ir

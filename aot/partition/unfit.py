@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from aot.partition.cover import Cover, Refusal
-from aot.partition.terms import all_ops
+from aot.vendor.pattern_ast import all_ops
 
 if TYPE_CHECKING:
     import onnx_ir as ir

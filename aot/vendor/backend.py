@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 from aot.errors import BackendError, PatternWarning
 from aot.ir.dtypes import DType
 from aot.ir.layout import Layout
-from aot.partition import pattern as pat
-from aot.partition.match import Match, NodeRef, ValueRef, match_of
+from aot.vendor import pattern as pat
 from aot.vendor.canonical import unseen
+from aot.vendor.match import Match, NodeRef, ValueRef, match_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -16,8 +16,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from aot.partition.terms import COMMUTATIVE, Either, OpPat, Output, Pat, Results, Var, Where, parts
-from aot.partition.terms import children as inside
+from aot.vendor.pattern_ast import (
+    COMMUTATIVE,
+    Either,
+    OpPat,
+    Output,
+    Pat,
+    Results,
+    Var,
+    Where,
+    parts,
+)
+from aot.vendor.pattern_ast import children as inside
 
 #: Constants of a form and of a pattern are the same number up to this fraction.
 CLOSE = 1e-5

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, one_line
-from aot.partition.match import NodeRef, ValueRef
 from aot.vendor.backend import Pattern
+from aot.vendor.match import NodeRef, ValueRef
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -14,10 +14,10 @@ from aot.ir.layout import PLAIN, blocked, same_bytes, to_physical
 from aot.ir.program import Role
 from aot.lower import lower
 from aot.options import Options
-from aot.partition.pattern import match_at, trace
 from aot.partition.select import select
 from aot.target import load_target
 from aot.vendor.backend import Backend
+from aot.vendor.pattern import match_at, trace
 from graphs import model
 
 

@@ -23,9 +23,9 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from aot.ops.registry import Case
-from aot.partition.pattern import root_ops
 from aot.vendor import find
 from aot.vendor.backend import Backend
+from aot.vendor.pattern import root_ops
 from graphs import model
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "vendor_csource"

@@ -13,10 +13,10 @@ from onnx import helper
 
 from aot.errors import BackendError
 from aot.options import Options
-from aot.partition.pattern import const, either, match_at, repeat, trace, typed
 from aot.partition.select import select
 from aot.pipeline import partition_model
 from aot.vendor.backend import Backend
+from aot.vendor.pattern import const, either, match_at, repeat, trace, typed
 from graphs import model
 
 DOC = Path(__file__).resolve().parents[2] / "docs" / "patterns.md"

@@ -20,12 +20,12 @@ from aot.ops.qcommon import OP, Codes, activated, bounds, codes, constant_bounds
 from aot.ops.qconv import Product, conv_fits, conv_shape, is_depthwise, product_of
 from aot.ops.registry import Case
 from aot.ops.requant import FLOAT, TFLITE, multipliers, scales
-from aot.partition.match import Match
-from aot.partition.pattern import Pat, Var, either
 from aot.vendor.accel_sim.images import Array, Images, refusal
 from aot.vendor.accel_sim.kinds import Kind, Rq
 from aot.vendor.accel_sim.network import AddCodes, Layer, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec, quantised
+from aot.vendor.match import Match
+from aot.vendor.pattern import Pat, Var, either
 
 EIGHT = (S8, U8)
 #: Groups of a convolution that are computed one after the other.

@@ -12,7 +12,6 @@ from typing import Any, cast
 from aot.errors import UsageError
 from aot.ir.layout import PLAIN, Layout
 from aot.ops.layouts import channels_last
-from aot.partition.match import Match, ValueRef
 from aot.vendor.accel_sim import codes, reals, vectors, views
 from aot.vendor.accel_sim.checks import fits, layer_cycles
 from aot.vendor.accel_sim.config import Config, config
@@ -23,6 +22,7 @@ from aot.vendor.accel_sim.region import Lowering
 from aot.vendor.accel_sim.sources import DRIVER, DRIVER_HEADERS, SIMULATOR, SIMULATOR_HEADERS
 from aot.vendor.accel_sim.specs import Checks, Spec
 from aot.vendor.backend import Asked, Backend, Pattern, Speed
+from aot.vendor.match import Match, ValueRef
 
 NAME, HEADER = "accel_sim", "aot_ax1.h"
 FOLDER = Path(__file__).parent

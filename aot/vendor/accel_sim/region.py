@@ -12,7 +12,6 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.lower_context import Handle, LowerContext, Operand
-from aot.partition.match import Match, ValueRef
 from aot.vendor.accel_sim.compile import compile_network
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.facts import report
@@ -27,6 +26,7 @@ from aot.vendor.accel_sim.network import (
     Network,
 )
 from aot.vendor.accel_sim.specs import Spec
+from aot.vendor.match import Match, ValueRef
 
 if TYPE_CHECKING:
     from aot.vendor.backend import Pattern, RegionView

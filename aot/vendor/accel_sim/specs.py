@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from aot.partition.match import Match
-from aot.partition.pattern import Builder as Op
-from aot.partition.pattern import Pat, Var
-from aot.partition.terms import Graph
 from aot.vendor.accel_sim.images import Images
 from aot.vendor.accel_sim.kinds import Rq
+from aot.vendor.match import Match
+from aot.vendor.pattern import Builder as Op
+from aot.vendor.pattern import Pat, Var
+from aot.vendor.pattern_ast import Graph
 
 Checks = Iterator[tuple[bool, str]]
 Check = Callable[[Match, Rq], Checks]

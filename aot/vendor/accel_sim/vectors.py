@@ -12,13 +12,13 @@ from aot.ir.dtypes import S8, U8
 from aot.ops import qbinary, qpool, qsoftmax, qtable
 from aot.ops.qcommon import OP, activated, codes, dequantised, known
 from aot.ops.requant import TFLITE
-from aot.partition.match import Match, ValueRef
-from aot.partition.pattern import Pat, Var, either, repeat
 from aot.vendor.accel_sim.codes import EIGHT, arithmetic, limits, requant, sum_of
 from aot.vendor.accel_sim.images import Array, Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec, pattern, quantised
+from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern import Pat, Var, either, repeat
 
 #: Codes as they are in the machine.
 OWN = np.arange(-128, 128)

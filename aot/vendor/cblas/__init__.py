@@ -14,8 +14,8 @@ from aot.ir.dtypes import F32
 from aot.lower_context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.match import Match, ValueRef
 
 Checks = Iterator[tuple[bool, str]]
 

@@ -11,10 +11,10 @@ from typing import Any
 from aot.ir.dtypes import BF16, F32, DType
 from aot.ir.layout import PLAIN, Layout
 from aot.lower_context import LowerContext, Operand, StateHandle
-from aot.partition.match import Match, ValueRef
-from aot.partition.pattern import Builder, Var
 from aot.vendor.backend import Backend, Pattern
-from aot.vendor.between import outside_of_codes
+from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern import Builder, Var
+from aot.vendor.qdq_guard import outside_of_codes
 
 HEADER = "aot_dnnl.h"
 Reason = tuple[bool, str]

@@ -34,11 +34,11 @@ from aot.ops.qcommon import (
 from aot.ops.qconv import Product, conv_fits, product_of, weights_of
 from aot.ops.registry import Case, case
 from aot.ops.requant import FLOAT, TFLITE, rq_of
-from aot.partition.match import Match, same_shapes
-from aot.partition.pattern import OpPat, Pat, Var, either
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl import pools
 from aot.vendor.dnnl.base import declare, one_result, primitive
+from aot.vendor.match import Match, same_shapes
+from aot.vendor.pattern import OpPat, Pat, Var, either
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]

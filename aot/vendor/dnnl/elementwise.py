@@ -15,7 +15,6 @@ from aot.lower_context import LowerContext
 from aot.ops.conv_plan import Act
 from aot.ops.fused import ACTIVATIONS
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import (
     BLOCKS,
@@ -29,6 +28,7 @@ from aot.vendor.dnnl.base import (
     type_of,
 )
 from aot.vendor.dnnl.products import ordered_bounds
+from aot.vendor.match import Match, ValueRef
 
 Checks = Iterator[tuple[bool, str]]
 HARDSIGMOID = 4

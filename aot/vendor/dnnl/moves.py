@@ -15,9 +15,9 @@ from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.concat import copy_part
 from aot.ops.moves import stored
-from aot.partition.match import Match, ValueRef
-from aot.partition.terms import all_ops
 from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
+from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern_ast import all_ops
 
 Checks = Iterator[tuple[bool, str]]
 #: Operators next to which a view of codes belongs in a region: what makes and first reads codes.

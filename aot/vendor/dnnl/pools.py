@@ -10,7 +10,6 @@ from typing import Any
 from aot.ir.layout import Layout
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32
-from aot.partition.match import Match, NodeRef
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import (
     BLOCKS,
@@ -21,6 +20,7 @@ from aot.vendor.dnnl.base import (
     primitive,
     type_of,
 )
+from aot.vendor.match import Match, NodeRef
 
 MAX, AVERAGE_PADDED, AVERAGE = 0, 1, 2  # aot_dnnl_pool_params.kind
 Checks = Iterator[tuple[bool, str]]

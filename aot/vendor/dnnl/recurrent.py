@@ -16,9 +16,9 @@ from aot.ir.dtypes import F32
 from aot.lower_context import Handle, LowerContext, StateHandle
 from aot.ops.registry import Case, case, f32
 from aot.ops.rnn import GRU_DEFAULT, LSTM_DEFAULT
-from aot.partition.match import Match, ValueRef
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import declare, floats, primitive
+from aot.vendor.match import Match, ValueRef
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]

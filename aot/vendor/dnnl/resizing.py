@@ -17,9 +17,9 @@ import numpy as np
 from aot.lower_context import LowerContext
 from aot.ops.registry import Case, case, f32, i64
 from aot.ops.resize import AxisPlan, Spec, known_form, nearest, plans, positions
-from aot.partition.match import Match
 from aot.vendor.dnnl.base import declare, floats, primitive, type_of
 from aot.vendor.dnnl.pools import blocks_that_arrive
+from aot.vendor.match import Match
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from aot.lower_context import LowerContext
-from aot.partition.match import Match
 from aot.vendor.dnnl.base import declare, floats, one_result, primitive, split_at, type_of
+from aot.vendor.match import Match
 
 Checks = Iterator[tuple[bool, str]]
 

@@ -20,8 +20,8 @@ import aot
 from aot.load import load
 from aot.load.options import LoadOptions
 from aot.normalise import normalise
-from aot.partition.pattern import const, optional, typed
 from aot.vendor.backend import Backend
+from aot.vendor.pattern import const, optional, typed
 from graphs import model
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -284,7 +284,7 @@ def built(text: str) -> tuple[onnx.ModelProto, Any]:
         def value(name: str) -> Any:
             if name in made:
                 return made[name]
-            from aot.partition.pattern import wildcard
+            from aot.vendor.pattern import wildcard
 
             return made.setdefault(name, wildcard(name))
 

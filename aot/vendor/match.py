@@ -13,7 +13,7 @@ from aot.errors import InternalError, UnsupportedError
 from aot.ir import dtypes
 from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
-from aot.partition.matcher import Binding, attribute
+from aot.vendor.matcher import Binding, attribute
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aot.ir.dtypes import ALL
-from aot.partition.matcher import Binding, attribute, match_at, matches_at
-from aot.partition.terms import (
+from aot.vendor.matcher import Binding, attribute, match_at, matches_at
+from aot.vendor.pattern_ast import (
     COMMUTATIVE,
     Either,
     Graph,
@@ -192,7 +192,7 @@ def typed(
         raise ValueError(f"typed: no value has the shape {list(shape or ())}")
 
     def holds(v: ir.Value) -> bool:
-        from aot.partition.match import ValueRef
+        from aot.vendor.match import ValueRef
 
         ref = ValueRef(v)
         if wanted and str(ref.dtype) != wanted:

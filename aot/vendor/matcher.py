@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.partition.terms import (
+from aot.vendor.pattern_ast import (
     COMMUTATIVE,
     Either,
     OpPat,

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from aot.partition.match import Match
+from aot.vendor.match import Match
 
 #: Operators through which a float is looked for that becomes codes, or that was codes.
 _THROUGH = frozenset(
