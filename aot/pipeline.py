@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aot.ir.program import Program
     from aot.load import LoadOptions, Opened
     from aot.memory.plan import Plan
-    from aot.partition.cost import Costs
+    from aot.partition.cost_model import Costs
     from aot.partition.select import Partition, Selected
     from aot.samples import Sample
     from aot.target import Target
@@ -56,7 +56,7 @@ def _load_options(
     """What the user and the backends ask of the loader: pins, claims, shape rules."""
     from aot.load import LoadOptions
     from aot.load.options import PACKED_FLASH, PACKED_LATENCY
-    from aot.partition.takes import takes
+    from aot.partition.supports import takes
     from aot.vendor.infer import rule_of
     from aot.vendor.pattern import all_ops, root_ops
 
@@ -80,7 +80,7 @@ def _load_options(
 
 def _costs(options: Options) -> Costs:
     """Measured costs if there is a table, else estimates for the target."""
-    from aot.partition.cost import Costs, read_costs
+    from aot.partition.cost_model import Costs, read_costs
     from aot.target import load_target
 
     target = load_target(options.target)
@@ -179,7 +179,7 @@ def _partitioned(
     from aot.load import load, model_text
     from aot.normalise import normalise
     from aot.partition.annotate import annotate
-    from aot.partition.bodies import select_all
+    from aot.partition.control_flow import select_all
     from aot.partition.kept import check_kept
     from aot.vendor.find import plain_names
 

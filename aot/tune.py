@@ -22,7 +22,7 @@ from aot.emulate import is_native
 from aot.errors import TargetError, UsageError
 from aot.npz import write_bytes
 from aot.options import Options
-from aot.partition.cost import VERSION, key_of, read_costs
+from aot.partition.cost_model import VERSION, key_of, read_costs
 from aot.pipeline import Compiled
 from aot.run import Built, open_out, start
 from aot.target import load_target

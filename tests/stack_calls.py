@@ -31,7 +31,7 @@ from aot.load import load  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
-from aot.partition.bodies import select_all  # noqa: E402
+from aot.partition.control_flow import select_all  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.stack import outside  # noqa: E402
 from aot.stack.graph import CallGraph, deepest, read_graph, short  # noqa: E402

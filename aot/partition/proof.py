@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from aot.ir.layout import PLAIN, Layout
 from aot.partition.annotate import PORTABLE, mark_of
-from aot.partition.cost import Costs
-from aot.partition.cover import MOST_TRIED
+from aot.partition.cost_model import Costs
+from aot.partition.covering import MOST_TRIED
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match
 from aot.vendor.pattern import Results, root_ops

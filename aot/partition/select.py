@@ -15,15 +15,15 @@ from aot.errors import AotError, UnsupportedError, raise_all
 from aot.ir.graph_nodes import WHY_KEY
 from aot.ir.layout import Layout
 from aot.partition.annotate import mark_of
-from aot.partition.asked import merge_around, prove_convex
 from aot.partition.check import check_partition
-from aot.partition.cost import Costs
-from aot.partition.cover import FREE, PORTABLE, Cover, Refusal
+from aot.partition.cost_model import Costs
+from aot.partition.covering import FREE, PORTABLE, Cover, Refusal
 from aot.partition.graph import dependencies, node_dependencies
-from aot.partition.priced import Layouts, Pricing, cheapest
+from aot.partition.no_match_reasons import unfit
 from aot.partition.proof import GIVEN_BACK, LIMITED
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
-from aot.partition.unfit import unfit
+from aot.partition.select_by_cost import Layouts, Pricing, cheapest
+from aot.partition.user_regions import merge_around, prove_convex
 from aot.shapes.cures import YOURS, binds
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, NodeRef

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 
-from aot.partition.choice import Edges, Unary, choose, total_of
+from aot.partition.min_cut import Edges, Unary, choose, total_of
 
 
 def problem(seed: int, units: int, labels: int) -> tuple[list[Unary], Edges]:

@@ -17,7 +17,7 @@ from aot.ir.check_program import check_program
 from aot.ir.program import Role
 from aot.lower import lower
 from aot.options import Options
-from aot.partition.cost import Costs
+from aot.partition.cost_model import Costs
 from aot.partition.select import select
 from aot.pipeline import compile_model
 from aot.target import load_target

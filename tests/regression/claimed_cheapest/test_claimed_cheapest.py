@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from aot.ir.layout import blocked
-from aot.partition.cost import Costs
+from aot.partition.cost_model import Costs
 from aot.partition.select import Partition, select
 from aot.vendor.backend import Backend, Speed
 from partition_graphs import typed_graph, vendor

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
-from aot.partition.cover import Cover, Refusal
+from aot.partition.covering import Cover, Refusal
 from aot.vendor.pattern_ast import all_ops
 
 if TYPE_CHECKING:

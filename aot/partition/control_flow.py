@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from aot.partition.cost import Costs
+from aot.partition.cost_model import Costs
 from aot.partition.select import BodyPart, Partition, select
 from aot.shapes.control_flow_isolated import BRANCHES, closed_nodes
 from aot.vendor.backend import Backend

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.partition.annotate import PORTABLE
-from aot.partition.choice import Choice, choose
-from aot.partition.cost import Costs, size_of
-from aot.partition.cover import Cover
+from aot.partition.cost_model import Costs, size_of
+from aot.partition.covering import Cover
+from aot.partition.min_cut import Choice, choose
 from aot.partition.proof import CYCLE, Key, doubts
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, ValueRef
