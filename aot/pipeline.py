@@ -240,11 +240,11 @@ def compile_model(
     from aot.ir.check_program import check_program
     from aot.ir.graph_nodes import TEXTS
     from aot.load import Opened
-    from aot.lower import lower
+    from aot.lower.lower import lower
+    from aot.lower.persistent_tensors import hold
     from aot.memory.check import check_plan
     from aot.memory.plan import plan_memory
     from aot.overlap import overlap
-    from aot.resident import hold
     from aot.schedule import schedule
     from aot.target import load_target
     from aot.twin import make_twins

@@ -16,9 +16,9 @@ from aot.errors import AotError, InternalError
 from aot.ir.check_program import check_program
 from aot.ir.layout import Layout
 from aot.ir.program import Arg, Program, Role
-from aot.layout_pass import LayoutPlan, assign_layouts
-from aot.lower import lower_part
-from aot.lower_context import layout_name
+from aot.lower.assign_layouts import LayoutPlan, assign_layouts
+from aot.lower.context import layout_name
+from aot.lower.lower import lower_part
 from aot.memory.check import check_plan
 from aot.memory.plan import Plan, plan_memory
 from aot.options import Options

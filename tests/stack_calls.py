@@ -21,13 +21,13 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "ops")]
 
 import harness  # noqa: E402
 
-from aot import lower as lowering  # noqa: E402
 from aot.emit_c import ctext  # noqa: E402
 from aot.emit_c.kernels import collect as headers_of  # noqa: E402
 from aot.emit_c.project import CFLAGS  # noqa: E402
 from aot.errors import AotError  # noqa: E402
 from aot.ir.program import Arg, Call, Scalar, StateArg  # noqa: E402
 from aot.load import load  # noqa: E402
+from aot.lower.lower import lower as lowering  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import load_all  # noqa: E402
 from aot.options import Options  # noqa: E402

@@ -13,7 +13,7 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, F32, S64
 from aot.ir.graph_nodes import NAN_ROWS
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided

@@ -14,7 +14,7 @@ from aot.ir import layout as lay
 from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
-    from aot.lower_context import Handle, LowerContext
+    from aot.lower.context import Handle, LowerContext
 
 Shape = tuple[int, ...]
 Operand = tuple["ValueRef | Handle", Shape]  # what to pass, and its stored shape

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import DType
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import NUMBERS, listing

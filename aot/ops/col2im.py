@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Body, Program, Role, Source, Steps, Wire
-from aot.lower_context import LowerContext, Operand
+from aot.lower.context import LowerContext, Operand
+from aot.lower.persistent_tensors import Pair
 from aot.ops.concat import MAX_PARTS
 from aot.ops.registry import op
-from aot.resident import Pair
 from aot.shapes.control_flow_isolated import BRANCHES, Loop
 from aot.vendor.match import Match, ValueRef
 
@@ -85,7 +85,7 @@ def _name(label: str, node: ir.Node) -> str:
 
 @if_.lower
 def if_to_call(c: LowerContext, m: Match) -> None:
-    from aot.lower import lower_body
+    from aot.lower.lower import lower_body
 
     node = m.root.ir
     args = _Arguments()
@@ -109,7 +109,7 @@ def if_to_call(c: LowerContext, m: Match) -> None:
 
 @loop_.lower
 def loop_to_call(c: LowerContext, m: Match) -> None:
-    from aot.lower import lower_body
+    from aot.lower.lower import lower_body
 
     node = m.root.ir
     loop = Loop(node)

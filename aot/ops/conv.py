@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import Layout, blocked
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import Case, case, f32, op

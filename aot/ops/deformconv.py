@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator
 
 from aot.ir.dtypes import F32
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
 from aot.ir.graph_nodes import DYNAMIC
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.moves import split_at
 from aot.ops.registry import op

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, F64
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.moves import padded, strides
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match, ValueRef

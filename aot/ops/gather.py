@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match, ValueRef

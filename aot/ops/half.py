@@ -18,7 +18,7 @@ import numpy as np
 from aot.ir.dtypes import BF16, F16, F32, DType
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import Case
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef

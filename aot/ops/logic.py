@@ -29,7 +29,7 @@ from aot.ir.dtypes import (
     unpack,
 )
 from aot.ir.layout import Layout
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds

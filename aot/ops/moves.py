@@ -12,7 +12,7 @@ from aot.errors import UnsupportedError
 from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
-    from aot.lower_context import LowerContext
+    from aot.lower.context import LowerContext
 
 Shape = tuple[int, ...]
 AXES = 8  # loops of the strided kernels

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, U8
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES
 from aot.ops.registry import Case, case, f32, op

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, ints, op
 from aot.vendor.match import Match
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored
 from aot.ops.layouts import follow

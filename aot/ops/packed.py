@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 
 from aot.ir.dtypes import F4E2M1, F8E8M0, F32, S8, U8, DType
-from aot.lower_context import Handle, LowerContext, Used
+from aot.lower.context import Handle, LowerContext, Used
 from aot.vendor.match import ValueRef
 
 HEADER = "aot_packed.h"

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.moves import Axis, move, padded, stored, strides
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext, ParamFields
+from aot.lower.context import LowerContext, ParamFields
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.vendor.backend import Pattern

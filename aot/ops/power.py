@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F64, DType
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, pack, stored
 from aot.ops.kernels import NUMBERS, listing

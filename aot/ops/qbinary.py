@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, U8, DType
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, operand, pack, stored
 from aot.ops.layouts import follow

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import collapse, stored
 from aot.ops.layouts import follow

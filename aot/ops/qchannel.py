@@ -20,7 +20,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir import layout as lay
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Shape, collapse, stored
 from aot.ops.layouts import follow

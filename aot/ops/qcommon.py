@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16, DType
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.registry import portable
 from aot.ops.requant import multipliers, rq_of

@@ -17,7 +17,7 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops import qconv_dsp, qconv_mve, qconv_portable
 from aot.ops.conv import spatial
 from aot.ops.layouts import channels_last

@@ -16,7 +16,7 @@ import numpy as np
 
 from aot.ir.dtypes import S8
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.qbinary import sum_fields, sums_fit
 from aot.ops.qcases import codes_of, scale, zero

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.qcases import codes_of, product
 from aot.ops.qcommon import OP, activated, constant_bounds, dequantised, known, quantised

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S8, S32, U8
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.broadcast import collapse
 from aot.ops.conv import spatial
 from aot.ops.kernels import listing

@@ -16,7 +16,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.broadcast import collapse
 from aot.ops.qcases import codes_of, fc_cases, scale, zero
 from aot.ops.qcommon import (

@@ -16,7 +16,7 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.ir.layout import PLAIN, Layout
-from aot.lower_context import Handle, LowerContext, ParamFields
+from aot.lower.context import Handle, LowerContext, ParamFields
 from aot.ops.layouts import channels_last
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (

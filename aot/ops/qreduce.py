@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (
     CODE_TYPES,

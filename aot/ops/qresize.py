@@ -16,7 +16,7 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import channels_last
 from aot.ops.qcases import codes_of, scale, zero

@@ -18,7 +18,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.lower_context import LowerContext, ParamFields
+from aot.lower.context import LowerContext, ParamFields
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (
     OP,

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.lower_context import LowerContext, ParamFields
+from aot.lower.context import LowerContext, ParamFields
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import CODE_TYPES, Array, Codes, codes, known
 from aot.ops.qrnn import (

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.moves import split_at
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import (

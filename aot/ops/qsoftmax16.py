@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.moves import split_at
 from aot.ops.qcases import codes_of, scale, zero
 from aot.ops.qcommon import CODE_TYPES, OP, Array, codes, dequantised, known, quantised

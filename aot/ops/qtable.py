@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import follow
 from aot.ops.qcases import codes_of, scale, zero

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import follow
 from aot.ops.qcases import codes_of, scale, zero

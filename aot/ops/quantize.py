@@ -24,7 +24,7 @@ from aot.ir.dtypes import (
     DType,
     unpack,
 )
-from aot.lower_context import LowerContext, ParamFields
+from aot.lower.context import LowerContext, ParamFields
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.moves import split_at

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aot.ir.dtypes import F32, F64, U64
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match

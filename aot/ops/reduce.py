@@ -12,7 +12,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.layout import Layout
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import Case, case, f32, full, i64, ints, op

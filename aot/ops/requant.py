@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aot.errors import UnsupportedError
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 
 Array = np.ndarray[Any, Any]
 

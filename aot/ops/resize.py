@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match, NodeRef, ValueRef

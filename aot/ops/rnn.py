@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, S32
-from aot.lower_context import Handle, LowerContext, ParamFields, Used
+from aot.lower.context import Handle, LowerContext, ParamFields, Used
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef

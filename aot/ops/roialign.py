@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32, S64
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, i64, op
 from aot.vendor.match import Match
 

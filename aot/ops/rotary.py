@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, S64
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match
 

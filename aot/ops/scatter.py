@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, DType
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.gather import in_range
 from aot.ops.moves import padded, strides
 from aot.ops.registry import Case, case, f32, ints, op

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S32, S64
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
 from aot.ops.registry import Case, case, f32, i64, ints, op

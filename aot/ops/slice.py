@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.concat import take_channels
 from aot.ops.layouts import channels_last, is_channels_last
 from aot.ops.moves import Axis, Shape, stored, strides, view_or_move

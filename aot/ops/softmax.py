@@ -10,7 +10,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F64
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.kernels import FLOATS, listing
 from aot.ops.registry import Case, case, f32, full, op
 from aot.vendor.match import Match

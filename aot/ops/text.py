@@ -14,7 +14,7 @@ import numpy as np
 from aot.ir.dtypes import BOOL, S64, U8, DType
 from aot.ir.graph_nodes import TEXT
 from aot.load.regex import compile_regex
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, NodeRef, ValueRef

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.layout import Layout, can_block
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op, portable

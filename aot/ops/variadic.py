@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing

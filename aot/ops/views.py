@@ -9,7 +9,7 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.layout import Layout, can_block
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.backend import Pattern

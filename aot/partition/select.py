@@ -194,7 +194,7 @@ def _layouts(lanes: int) -> Layouts:
     """How the matches of a cover lay out what they name: the layout stage decides."""
 
     def chosen(items: Sequence[tuple[Pattern, Match]]) -> list[Mapping[str, Layout]]:
-        from aot.layout_pass import assign_layouts
+        from aot.lower.assign_layouts import assign_layouts
 
         order = quotient_order(dependencies([m for _, m in items]), [-1] * len(items))
         selected = [Selected(p, m, p.backend) for p, m in items]

@@ -39,7 +39,7 @@ from aot.vendor.match import Match, NodeRef, ValueRef, match_of
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.lower import LowerContext
+    from aot.lower.lower import LowerContext
 
 #: What a target's `system` may be.
 SYSTEMS = ("linux", "none")

@@ -10,7 +10,7 @@ import graphs
 from aot.errors import AotError
 from aot.ir.check_program import check_program
 from aot.ir.program import Program
-from aot.lower import lower
+from aot.lower.lower import lower
 from aot.ops.moves import Axis, collapse, is_view
 from aot.options import Options
 from aot.pipeline import partition_model

@@ -28,12 +28,12 @@ sys.path[:0] = [str(ROOT), str(Path(__file__).parent)]
 from case_calls import Wrappers, address, calls_text, inplace_choice  # noqa: E402
 from results import results_of  # noqa: E402
 
-from aot import layout_pass  # noqa: E402
 from aot.ir import dtypes  # noqa: E402
 from aot.ir.layout import PLAIN, blocked, can_block  # noqa: E402
 from aot.ir.program import Program, Role  # noqa: E402
 from aot.load import load  # noqa: E402
-from aot.lower import lower  # noqa: E402
+from aot.lower.lower import assign_layouts as layout_pass  # noqa: E402
+from aot.lower.lower import lower  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import Case, load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
@@ -192,7 +192,7 @@ def compile_jobs(jobs: list[Job], vlen: int, block: bool) -> None:
     """
     target = Target("test", "test", "x86_64", vlen=vlen)
     saved = layout_pass.assign_layouts
-    import aot.lower as lowering
+    import aot.lower.lower as lowering
 
     lowering.assign_layouts = _seeded if block and vlen > 1 else saved
     try:

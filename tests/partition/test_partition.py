@@ -12,7 +12,7 @@ from aot.errors import BackendError, InternalError, UnsupportedError
 from aot.ir.check_program import check_program
 from aot.ir.layout import PLAIN, blocked, same_bytes, to_physical
 from aot.ir.program import Role
-from aot.lower import lower
+from aot.lower.lower import lower
 from aot.options import Options
 from aot.partition.select import select
 from aot.target import load_target

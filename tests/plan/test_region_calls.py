@@ -14,7 +14,7 @@ from aot.errors import InternalError
 from aot.ir.check_program import check_program
 from aot.ir.layout import blocked
 from aot.ir.program import Program
-from aot.lower import lower
+from aot.lower.lower import lower
 from aot.memory.plan import plan_memory
 from aot.options import Options
 from aot.partition.select import select

@@ -22,7 +22,7 @@ from aot.cli import main as aotc
 from aot.errors import BackendError
 from aot.ir.dtypes import F32
 from aot.ir.program import Origin
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.options import Options
 from aot.run import execute, open_out
 from aot.target import load_target

@@ -17,7 +17,7 @@ from abi import loader as L
 from aot.cli import main
 from aot.errors import BackendError
 from aot.ir.program import Origin, Role
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.options import Options
 from aot.pipeline import compile_model
 from aot.target import load_target

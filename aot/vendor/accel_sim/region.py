@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.errors import UnsupportedError
-from aot.lower_context import Handle, LowerContext, Operand
+from aot.lower.context import Handle, LowerContext, Operand
 from aot.vendor.accel_sim.compile import compile_network
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.facts import report

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Backend, Pattern

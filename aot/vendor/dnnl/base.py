@@ -10,7 +10,7 @@ from typing import Any
 
 from aot.ir.dtypes import BF16, F32, DType
 from aot.ir.layout import PLAIN, Layout
-from aot.lower_context import LowerContext, Operand, StateHandle
+from aot.lower.context import LowerContext, Operand, StateHandle
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Builder, Var

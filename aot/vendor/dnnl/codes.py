@@ -16,7 +16,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext, ParamFields
+from aot.lower.context import LowerContext, ParamFields
 from aot.ops import qmatmul
 from aot.ops.conv import spatial
 from aot.ops.layouts import channels_last

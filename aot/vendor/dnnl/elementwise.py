@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.conv_plan import Act
 from aot.ops.fused import ACTIVATIONS
 from aot.ops.registry import Case, case, f32

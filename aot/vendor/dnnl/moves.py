@@ -12,7 +12,7 @@ from functools import cache
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.concat import copy_part
 from aot.ops.moves import stored
 from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats

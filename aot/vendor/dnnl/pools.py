@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from aot.ir.layout import Layout
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import (

@@ -13,7 +13,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import PLAIN, Layout
-from aot.lower_context import LowerContext, StateHandle
+from aot.lower.context import LowerContext, StateHandle
 from aot.ops.conv import spatial
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import ACTIVATIONS

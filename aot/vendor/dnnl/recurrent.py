@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.lower_context import Handle, LowerContext, StateHandle
+from aot.lower.context import Handle, LowerContext, StateHandle
 from aot.ops.registry import Case, case, f32
 from aot.ops.rnn import GRU_DEFAULT, LSTM_DEFAULT
 from aot.vendor.backend import Pattern

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, i64
 from aot.ops.resize import AxisPlan, Spec, known_form, nearest, plans, positions
 from aot.vendor.dnnl.base import declare, floats, primitive, type_of

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.lower_context import LowerContext
+from aot.lower.context import LowerContext
 from aot.vendor.dnnl.base import declare, floats, one_result, primitive, split_at, type_of
 from aot.vendor.match import Match
 

@@ -121,7 +121,7 @@ def test_a_node_of_too_many_inputs_or_outputs_is_refused(monkeypatch: pytest.Mon
 
 
 def test_a_program_of_too_many_calls_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aot.lower.MOST_ITEMS", 19)
+    monkeypatch.setattr("aot.lower.lower.MOST_ITEMS", 19)
     compile_model(chain(19), Options(name="net"))
     with pytest.raises(UnsupportedError, match=r"needs 20 calls \(limit 19\)"):
         compile_model(chain(20), Options(name="net"))

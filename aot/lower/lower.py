@@ -15,12 +15,9 @@ from aot.errors import AotError, BackendError, UnsupportedError, one_line
 from aot.ir.graph_nodes import subgraphs
 from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.ir.program import Origin, Program, Quantisation, Role, Tensor, View
-from aot.layout_pass import Placed, assign_layouts
-from aot.lower_context import Handle, LowerContext, Used, layout_name
-from aot.normalise.quantised.ends import quantisation_of_ends
-from aot.options import Options
-from aot.partition.select import BodyPart, Partition, Selected
-from aot.resident import (
+from aot.lower.assign_layouts import Placed, assign_layouts
+from aot.lower.context import Handle, LowerContext, Used, layout_name
+from aot.lower.persistent_tensors import (
     Pair,
     carry,
     output_count,
@@ -29,6 +26,9 @@ from aot.resident import (
     run_time_shapes,
     settle,
 )
+from aot.normalise.quantised.ends import quantisation_of_ends
+from aot.options import Options
+from aot.partition.select import BodyPart, Partition, Selected
 from aot.target import Target
 from aot.vendor.backend import RegionView
 from aot.vendor.match import Match, ValueRef
@@ -405,7 +405,7 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[
 
 def _fill(c: LowerContext, name: str, value: ValueRef) -> None:
     """Copy `value` to the tensor `name`, which is stored plain."""
-    from aot.lower_context import Handle
+    from aot.lower.context import Handle
 
     source = value
     if not value.is_const:

@@ -11,7 +11,7 @@ from aot.errors import ModelError
 from aot.ir.layout import PLAIN
 from aot.ir.pins import Pin
 from aot.ir.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
-from aot.lower_context import Handle, LowerContext
+from aot.lower.context import Handle, LowerContext
 from aot.options import Options
 from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
 from aot.shapes.dynamic.input_dims import dimensions_of
