@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops import requant
-from aot.ops.qshapes import QCall, QConv, QFc
+from aot.ops.quantised import requant
+from aot.ops.quantised.shapes import QCall, QConv, QFc
 from kernel_harness import Library, Signature, symbol
 
 Array = np.ndarray[Any, Any]

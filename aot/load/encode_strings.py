@@ -104,7 +104,7 @@ class _Strings:
 
     def encoded(self, texts: Any, where: str) -> np.ndarray[Any, Any]:
         """Bytes of constants. UnsupportedError for one that is too long."""
-        from aot.ops.text import encode
+        from aot.ops.strings import encode
 
         try:
             return encode(texts, self.width)

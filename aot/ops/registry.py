@@ -111,9 +111,8 @@ def load_all() -> Backend:
     """
     import aot.ops as package
 
-    for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-        if module != "registry":
-            importlib.import_module(f"aot.ops.{module}")
+    for module in sorted(m.name for m in pkgutil.walk_packages(package.__path__, "aot.ops.")):
+        importlib.import_module(module)
     for entry in sorted(entry_points(group="aotc.operators"), key=lambda e: e.name):
         entry.load()
     from aot.ops.half import widened

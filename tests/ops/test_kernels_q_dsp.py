@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aot.ops import qconv_dsp
-from aot.ops.qshapes import QCall, QConv, QFc
-from aot.ops.requant import multipliers
+from aot.ops.quantised import conv_dsp as qconv_dsp
+from aot.ops.quantised.requant import multipliers
+from aot.ops.quantised.shapes import QCall, QConv, QFc
 from kernel_driver import M4, RUNTIME, WARN, Board, Invocation, run, source
 from needs import need
 

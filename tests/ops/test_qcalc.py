@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import aot
-from aot.ops.qfixed import multiply
-from aot.ops.requant import quantised as fixed_point
+from aot.ops.quantised.fixed import multiply
+from aot.ops.quantised.requant import quantised as fixed_point
 from quant_graphs import Net
 
 Array = np.ndarray[Any, Any]

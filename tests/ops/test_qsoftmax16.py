@@ -14,7 +14,7 @@ import pytest
 
 import aot
 from aot.layerwise import written
-from aot.ops.qsoftmax16 import power_table, rate_of
+from aot.ops.quantised.softmax16 import power_table, rate_of
 from quant_graphs import Net, in_onnxruntime
 
 Array = np.ndarray[Any, Any]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from aot.errors import UnsupportedError
-from aot.ops import requant
+from aot.ops.quantised import requant
 
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
 LIMIT = 2**21

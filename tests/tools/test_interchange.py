@@ -14,7 +14,7 @@ import aot
 from aot.cli import main
 from aot.errors import AotError
 from aot.interchange import decoded
-from aot.ops.text import encode
+from aot.ops.strings import encode
 from aot.options import Options
 from aot.run import open_out
 from aot.verify import Request, verify

@@ -13,13 +13,23 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.ops import qconvadd, qmatmul
-from aot.ops.qbinary import sum_fields
-from aot.ops.qcases import conv_cases, fc_cases
-from aot.ops.qcommon import OP, Codes, activated, bounds, codes, constant_bounds, dequantised, known
-from aot.ops.qconv import Product, conv_fits, conv_shape, is_depthwise, product_of
+from aot.ops.quantised import convadd as qconvadd
+from aot.ops.quantised import matmul as qmatmul
+from aot.ops.quantised.binary import sum_fields
+from aot.ops.quantised.cases import conv_cases, fc_cases
+from aot.ops.quantised.common import (
+    OP,
+    Codes,
+    activated,
+    bounds,
+    codes,
+    constant_bounds,
+    dequantised,
+    known,
+)
+from aot.ops.quantised.conv import Product, conv_fits, conv_shape, is_depthwise, product_of
+from aot.ops.quantised.requant import FLOAT, TFLITE, multipliers, scales
 from aot.ops.registry import Case
-from aot.ops.requant import FLOAT, TFLITE, multipliers, scales
 from aot.vendor.accel_sim.images import Array, Images, refusal
 from aot.vendor.accel_sim.kinds import Kind, Rq
 from aot.vendor.accel_sim.network import AddCodes, Layer, Requant, Window
@@ -36,14 +46,14 @@ MOST_GROUPS = 8
 
 
 def arithmetic(rq: Rq) -> int:
-    """The compiler's name (aot/ops/requant.py) of an arithmetic."""
+    """The compiler's name (aot/ops/quantised/requant.py) of an arithmetic."""
     return TFLITE if rq is Rq.TFLITE else FLOAT
 
 
 def requant(
     rq: Rq, sx: np.float32, sw: Array, y: Codes, limits: tuple[int, int], of: str = "conv"
 ) -> Requant:
-    """Sums of scale sx * sw to codes of y, as `aot.ops.qcommon.requant` has it."""
+    """Sums of scale sx * sw to codes of y, as `aot.ops.quantised.common.requant` has it."""
     sw = np.asarray(sw, np.float32).reshape(-1)
     lo, hi = limits
     if rq is not Rq.TFLITE:
@@ -245,7 +255,7 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
 
 
 def _dense_product(m: Match) -> Checks:
-    from aot.ops.qconv import product_fits, weights_known
+    from aot.ops.quantised.conv import product_fits, weights_known
 
     axis = qmatmul._axis(m)
     asked = list(weights_known(m, (axis,)))

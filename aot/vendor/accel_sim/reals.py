@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ops.conv import spatial
-from aot.ops.qcommon import OP, activated, constant_bounds
+from aot.ops.quantised.common import OP, activated, constant_bounds
 from aot.ops.registry import Case, case, f32
 from aot.vendor.accel_sim.images import Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq

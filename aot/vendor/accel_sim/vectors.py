@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.ops import qbinary, qpool, qsoftmax, qtable
-from aot.ops.qcommon import OP, activated, codes, dequantised, known
-from aot.ops.requant import TFLITE
+from aot.ops.quantised import binary as qbinary
+from aot.ops.quantised import pool as qpool
+from aot.ops.quantised import softmax as qsoftmax
+from aot.ops.quantised import table as qtable
+from aot.ops.quantised.common import OP, activated, codes, dequantised, known
+from aot.ops.quantised.requant import TFLITE
 from aot.vendor.accel_sim.codes import EIGHT, arithmetic, limits, requant, sum_of
 from aot.vendor.accel_sim.images import Array, Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq

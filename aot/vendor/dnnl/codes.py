@@ -17,12 +17,12 @@ from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import Layout
 from aot.lower.context import LowerContext, ParamFields
-from aot.ops import qmatmul
 from aot.ops.conv import spatial
 from aot.ops.layouts import channels_last
-from aot.ops.qbinary import shapes_fit
-from aot.ops.qcases import codes_of, conv_cases, fc_cases, product, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised import matmul as qmatmul
+from aot.ops.quantised.binary import shapes_fit
+from aot.ops.quantised.cases import codes_of, conv_cases, fc_cases, product, scale, zero
+from aot.ops.quantised.common import (
     OP,
     activated,
     bounds,
@@ -31,9 +31,9 @@ from aot.ops.qcommon import (
     dequantised,
     known,
 )
-from aot.ops.qconv import Product, conv_fits, product_of, weights_of
+from aot.ops.quantised.conv import Product, conv_fits, product_of, weights_of
+from aot.ops.quantised.requant import FLOAT, TFLITE, rq_of
 from aot.ops.registry import Case, case
-from aot.ops.requant import FLOAT, TFLITE, rq_of
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl import pools
 from aot.vendor.dnnl.base import declare, one_result, primitive

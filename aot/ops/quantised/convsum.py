@@ -19,10 +19,10 @@ import numpy as np
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
 from aot.lower.context import LowerContext
-from aot.ops import qconv_portable
 from aot.ops.layouts import channels_last
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised import conv_portable as qconv_portable
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     Array,
     Codes,
@@ -37,7 +37,7 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qconv import (
+from aot.ops.quantised.conv import (
     Weights,
     bias_of,
     conv_shape,
@@ -46,10 +46,10 @@ from aot.ops.qconv import (
     weights_known,
     weights_of,
 )
-from aot.ops.qconvadd import stage_pixels
-from aot.ops.qshapes import QCall, QConv
+from aot.ops.quantised.convadd import stage_pixels
+from aot.ops.quantised.requant import MAX_SUM, refusal
+from aot.ops.quantised.shapes import QCall, QConv
 from aot.ops.registry import Case, case
-from aot.ops.requant import MAX_SUM, refusal
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.pattern import Pat, Var, either
 

@@ -18,8 +18,8 @@ from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, S16, U8, U16
 from aot.lower.context import LowerContext
 from aot.ops.broadcast import collapse
-from aot.ops.qcases import codes_of, fc_cases, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.cases import codes_of, fc_cases, scale, zero
+from aot.ops.quantised.common import (
     CODE_TYPES,
     OP,
     Array,
@@ -37,7 +37,7 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qconv import (
+from aot.ops.quantised.conv import (
     Weights,
     emit,
     kernels_of,
@@ -46,10 +46,10 @@ from aot.ops.qconv import (
     target_of,
     weights_known,
 )
-from aot.ops.qfixed import ratio
-from aot.ops.qshapes import QFc
+from aot.ops.quantised.fixed import ratio
+from aot.ops.quantised.requant import MAX_SUM, TFLITE, refusal, rq_of
+from aot.ops.quantised.shapes import QFc
 from aot.ops.registry import Case, case
-from aot.ops.requant import MAX_SUM, TFLITE, refusal, rq_of
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
 from aot.vendor.pattern import Pat, Var, either

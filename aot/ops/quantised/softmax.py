@@ -17,8 +17,8 @@ import numpy as np
 from aot.ir.dtypes import S8, U8
 from aot.lower.context import LowerContext
 from aot.ops.moves import split_at
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     Array,
     codes,
@@ -29,10 +29,10 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qfixed import exp_negative, multiply
+from aot.ops.quantised.fixed import exp_negative, multiply
+from aot.ops.quantised.requant import TFLITE, rq_of
+from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.registry import Case, case
-from aot.ops.requant import TFLITE, rq_of
-from aot.ops.requant import quantised as fixed_point
 from aot.vendor.match import Match
 
 softmax = quantised("qsoftmax", OP.Softmax(dequantised("x"), _outputs=["soft"]))

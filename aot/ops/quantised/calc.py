@@ -18,9 +18,9 @@ from aot.lower.context import LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import collapse, stored
 from aot.ops.layouts import follow
-from aot.ops.qbinary import code_operand, shapes_fit, tflite_sum
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.binary import code_operand, shapes_fit, tflite_sum
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     Codes,
     activated,
@@ -33,10 +33,10 @@ from aot.ops.qcommon import (
     quantised,
     signed_output,
 )
-from aot.ops.qfixed import significands
+from aot.ops.quantised.fixed import significands
+from aot.ops.quantised.requant import TFLITE, rq_of
+from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.registry import Case, case
-from aot.ops.requant import TFLITE, rq_of
-from aot.ops.requant import quantised as fixed_point
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
 

@@ -17,9 +17,9 @@ import numpy as np
 
 from aot.ir.dtypes import S16, U16
 from aot.lower.context import LowerContext, ParamFields
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import CODE_TYPES, Array, Codes, codes, known
-from aot.ops.qrnn import (
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import CODE_TYPES, Array, Codes, codes, known
+from aot.ops.quantised.rnn import (
     KINDS,
     MOST_RECURRENT,
     MOST_STEPS,

@@ -15,8 +15,8 @@ import numpy as np
 import aot.ops.reduce  # noqa: F401 - the patterns used here
 from aot.ir.dtypes import S16, U16
 from aot.lower.context import LowerContext
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import OP, codes, dequantised, known
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import OP, codes, dequantised, known
 from aot.ops.registry import Case, case, portable
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match

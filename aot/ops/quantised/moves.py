@@ -22,8 +22,8 @@ import aot.ops.variadic  # noqa: F401 - the patterns used here
 from aot.ir.dtypes import S16, U16
 from aot.ir.layout import Layout
 from aot.lower.context import LowerContext
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import OP, Array, codes, dequantised, known, quantised
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import OP, Array, codes, dequantised, known, quantised
 from aot.ops.registry import Case, case, i64, portable
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef

@@ -18,8 +18,8 @@ from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, operand, pack, stored
 from aot.ops.layouts import follow
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     Array,
     Codes,
@@ -34,9 +34,9 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
+from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
+from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.registry import Case, case
-from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
-from aot.ops.requant import quantised as fixed_point
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
 

@@ -18,8 +18,8 @@ from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.ir.layout import PLAIN, Layout
 from aot.lower.context import Handle, LowerContext, ParamFields
 from aot.ops.layouts import channels_last
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     CODE_TYPES,
     OP,
     Codes,
@@ -34,8 +34,8 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
+from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
 from aot.ops.registry import Case, case
-from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
 from aot.vendor.match import Match
 from aot.vendor.pattern import Pat, Var, either
 

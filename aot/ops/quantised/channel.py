@@ -24,9 +24,9 @@ from aot.lower.context import LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Shape, collapse, stored
 from aot.ops.layouts import follow
-from aot.ops.qbinary import code_operand
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.binary import code_operand
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     Array,
     activated,
@@ -39,7 +39,7 @@ from aot.ops.qcommon import (
     quantised,
     signed_output,
 )
-from aot.ops.qfixed import significands
+from aot.ops.quantised.fixed import significands
 from aot.ops.registry import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Pat, Var, const, either

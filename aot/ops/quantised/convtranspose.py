@@ -12,9 +12,9 @@ import numpy as np
 from aot.ir.layout import Layout
 from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
-from aot.ops.qcases import codes_of, product
-from aot.ops.qcommon import OP, activated, constant_bounds, dequantised, known, quantised
-from aot.ops.qconv import (
+from aot.ops.quantised.cases import codes_of, product
+from aot.ops.quantised.common import OP, activated, constant_bounds, dequantised, known, quantised
+from aot.ops.quantised.conv import (
     Weights,
     groups_of_transposed,
     product_fits,
@@ -22,8 +22,8 @@ from aot.ops.qconv import (
     record_general,
     weights_known,
 )
+from aot.ops.quantised.requant import rq_of
 from aot.ops.registry import Case
-from aot.ops.requant import rq_of
 from aot.vendor.match import Match
 from aot.vendor.pattern import Var, either
 

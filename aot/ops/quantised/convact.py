@@ -20,8 +20,8 @@ from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
 from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     Array,
     Codes,
@@ -32,8 +32,8 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qconv import conv_shape, weights_known
-from aot.ops.qconvsum import (
+from aot.ops.quantised.conv import conv_shape, weights_known
+from aot.ops.quantised.convsum import (
     NONE,
     Staged,
     Sums,
@@ -44,7 +44,7 @@ from aot.ops.qconvsum import (
     staged,
     sums_of,
 )
-from aot.ops.qtable import LONGEST, UNARY, link, run_chain
+from aot.ops.quantised.table import LONGEST, UNARY, link, run_chain
 from aot.ops.registry import Case, case
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.pattern import Pat, either, repeat

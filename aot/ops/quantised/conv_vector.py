@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.qshapes import QCall, QConv, QFc
+from aot.ops.quantised.shapes import QCall, QConv, QFc
 
 Array = np.ndarray[Any, Any]
 

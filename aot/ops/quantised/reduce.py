@@ -16,8 +16,8 @@ import numpy as np
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
 from aot.lower.context import LowerContext
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     CODE_TYPES,
     OP,
     activated,
@@ -31,9 +31,9 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qpool import MOST_POSITIONS
+from aot.ops.quantised.pool import MOST_POSITIONS
+from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
 from aot.ops.registry import Case, case, i64
-from aot.ops.requant import TFLITE, multipliers, refusal, rq_of
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
 from aot.vendor.pattern import Var

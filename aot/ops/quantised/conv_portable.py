@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops import qconv_vector
-from aot.ops.qshapes import QCall, QConv, QFc
+from aot.ops.quantised import conv_vector as qconv_vector
+from aot.ops.quantised.shapes import QCall, QConv, QFc
 
 Array = np.ndarray[Any, Any]
 

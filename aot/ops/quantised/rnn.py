@@ -19,8 +19,8 @@ import numpy as np
 from aot.ir.dtypes import F32, S8, U8
 from aot.ir.layout import PLAIN, Layout
 from aot.lower.context import LowerContext, ParamFields
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     RANGES,
     Array,
@@ -33,7 +33,7 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qfixed import ratio
+from aot.ops.quantised.fixed import ratio
 from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef

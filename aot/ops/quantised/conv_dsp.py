@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops import qconv_portable
-from aot.ops.qshapes import QCall, QConv, QFc
+from aot.ops.quantised import conv_portable as qconv_portable
+from aot.ops.quantised.shapes import QCall, QConv, QFc
 
 Array = np.ndarray[Any, Any]
 

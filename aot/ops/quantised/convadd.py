@@ -18,9 +18,9 @@ from aot.ir.dtypes import S8
 from aot.ir.layout import Layout
 from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
-from aot.ops.qbinary import sum_fields, sums_fit
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.binary import sum_fields, sums_fit
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     activated,
     bounds,
@@ -30,9 +30,9 @@ from aot.ops.qcommon import (
     known,
     quantised,
 )
-from aot.ops.qconv import conv_fits, planned, product_of
+from aot.ops.quantised.conv import conv_fits, planned, product_of
+from aot.ops.quantised.requant import FLOAT, rq_of
 from aot.ops.registry import Case, case
-from aot.ops.requant import FLOAT, rq_of
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.matcher import attribute
 from aot.vendor.pattern import Pat, Var, either

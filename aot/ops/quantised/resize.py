@@ -19,8 +19,8 @@ from aot.ir.layout import PLAIN, Layout
 from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import channels_last
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import (
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import (
     OP,
     Array,
     activated,
@@ -34,9 +34,9 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qfixed import ratio, significands
+from aot.ops.quantised.fixed import ratio, significands
+from aot.ops.quantised.requant import refusal
 from aot.ops.registry import Case, case, i64
-from aot.ops.requant import refusal
 from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match

@@ -20,9 +20,9 @@ from aot.ir.dtypes import S16, U16
 from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import follow
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import CODE_TYPES, Array, codes, dequantised, known, quantised
-from aot.ops.qtable import LONGEST, link, only_constants, real_values
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import CODE_TYPES, Array, codes, dequantised, known, quantised
+from aot.ops.quantised.table import LONGEST, link, only_constants, real_values
 from aot.ops.registry import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import repeat

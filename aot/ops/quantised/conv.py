@@ -18,11 +18,13 @@ import numpy as np
 from aot.ir.dtypes import S8, S16, U8
 from aot.ir.layout import Layout
 from aot.lower.context import LowerContext
-from aot.ops import qconv_dsp, qconv_mve, qconv_portable
 from aot.ops.conv import spatial
 from aot.ops.layouts import channels_last
-from aot.ops.qcases import conv_cases
-from aot.ops.qcommon import (
+from aot.ops.quantised import conv_dsp as qconv_dsp
+from aot.ops.quantised import conv_mve as qconv_mve
+from aot.ops.quantised import conv_portable as qconv_portable
+from aot.ops.quantised.cases import conv_cases
+from aot.ops.quantised.common import (
     CODE_TYPES,
     OP,
     Array,
@@ -40,11 +42,11 @@ from aot.ops.qcommon import (
     signed_input,
     signed_output,
 )
-from aot.ops.qfixed import multiply
-from aot.ops.qshapes import QCall, QConv
+from aot.ops.quantised.fixed import multiply
+from aot.ops.quantised.requant import FLOAT, MAX_SUM, TFLITE, refusal, rq_of
+from aot.ops.quantised.requant import quantised as fixed_point
+from aot.ops.quantised.shapes import QCall, QConv
 from aot.ops.registry import Case
-from aot.ops.requant import FLOAT, MAX_SUM, TFLITE, refusal, rq_of
-from aot.ops.requant import quantised as fixed_point
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import Var, either
 

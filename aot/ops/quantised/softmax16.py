@@ -17,12 +17,12 @@ import numpy as np
 from aot.ir.dtypes import S16, U16
 from aot.lower.context import LowerContext
 from aot.ops.moves import split_at
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import CODE_TYPES, OP, Array, codes, dequantised, known, quantised
-from aot.ops.qfixed import significands
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import CODE_TYPES, OP, Array, codes, dequantised, known, quantised
+from aot.ops.quantised.fixed import significands
+from aot.ops.quantised.requant import TFLITE, rq_of
+from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.registry import Case, case
-from aot.ops.requant import TFLITE, rq_of
-from aot.ops.requant import quantised as fixed_point
 from aot.vendor.match import Match
 
 softmax = quantised("qsoftmax16", OP.Softmax(dequantised("x"), _outputs=["soft"]))

@@ -17,8 +17,8 @@ import numpy as np
 from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.lower.context import Handle, LowerContext
 from aot.ops.broadcast import stored
+from aot.ops.quantised.requant import multipliers, rq_of
 from aot.ops.registry import portable
-from aot.ops.requant import multipliers, rq_of
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Builder, Either, OpPat, Pat, Var, either

@@ -15,8 +15,8 @@ from aot.lower.context import LowerContext
 from aot.ops.broadcast import collapse
 from aot.ops.conv import spatial
 from aot.ops.kernels import listing
-from aot.ops.qcases import codes_of
-from aot.ops.qcommon import CODE_TYPES
+from aot.ops.quantised.cases import codes_of
+from aot.ops.quantised.common import CODE_TYPES
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match, ValueRef
 

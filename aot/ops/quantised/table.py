@@ -17,11 +17,11 @@ from aot.ir.dtypes import S8, U8
 from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import follow
-from aot.ops.qcases import codes_of, scale, zero
-from aot.ops.qcommon import OP, Array, Codes, codes, dequantised, known, quantised
-from aot.ops.qfixed import multiply
+from aot.ops.quantised.cases import codes_of, scale, zero
+from aot.ops.quantised.common import OP, Array, Codes, codes, dequantised, known, quantised
+from aot.ops.quantised.fixed import multiply
+from aot.ops.quantised.requant import TFLITE, multipliers, rq_of
 from aot.ops.registry import Case, case
-from aot.ops.requant import TFLITE, multipliers, rq_of
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.reference import Unknown
 from aot.vendor.match import Match, NodeRef
