@@ -14,16 +14,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from aot import build as tree
 from aot.errors import AotError, TargetError, UsageError, shell_word
 from aot.options import Options, Settings
 from aot.target import Target, load_target
+from aot.tools import build as tree
 from aot.version import __version__
 
 if TYPE_CHECKING:
     from aot.load import Opened
-    from aot.loaded import Library
     from aot.pipeline import Compiled
+    from aot.tools.shared_library import Library
 
 Progress = Callable[[str], None]
 
@@ -54,9 +54,9 @@ class Bundle:
 
     def load(self) -> Library:
         """The model as a callable on NumPy arrays or `__dlpack__` objects; builds it if needed."""
-        from aot.emulate import is_native
-        from aot.loaded import Library
-        from aot.run import open_out
+        from aot.tools.emulate import is_native
+        from aot.tools.run import open_out
+        from aot.tools.shared_library import Library
 
         _refuse_changed(self.out)
         built = open_out(self.out)  # another compilation may have replaced the bundle

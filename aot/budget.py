@@ -124,7 +124,7 @@ def _check_flash(compiled: Compiled, options: Options) -> None:
     """Constants and, on hosts, the code as estimated; boards' linkers know it exactly."""
     if options.flash is None:
         return
-    from aot.size import code_estimate
+    from aot.tools.size import code_estimate
 
     constants = int(compiled.manifest["memory"]["constants_bytes"])
     code = 0 if compiled.target.board else code_estimate(compiled.program, compiled.target)
@@ -160,7 +160,7 @@ def _check_stack(compiled: Compiled, options: Options) -> None:
 
 def _stack_unknown(compiled: Compiled, asked: str, option: str) -> NoReturn:
     """Raise for a budget that nothing shows to be enough."""
-    from aot.stack.built import some
+    from aot.tools.stack_built import some
 
     unmeasured: list[str] = compiled.manifest["memory"]["stack_unmeasured"]
     calls = [c for c in compiled.program.every_call() if c.kernel in unmeasured]

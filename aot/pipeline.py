@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from aot.memory.plan import Plan
     from aot.partition.cost_model import Costs
     from aot.partition.select import Partition, Selected
-    from aot.samples import Sample
     from aot.target import Target
+    from aot.tools.samples import Sample
     from aot.vendor.backend import Backend
 
 Progress = Callable[[str], None]
@@ -210,8 +210,8 @@ def _test_data(manifest: Mapping[str, Any], model: ir.Model, options: Options) -
     """The samples of `--test-data`, of the model's types and shapes."""
     if not options.test_data:
         return ()
-    from aot.run import specs
-    from aot.samples import read_samples
+    from aot.tools.run import specs
+    from aot.tools.samples import read_samples
     from aot.vendor.match import ValueRef
 
     ins, outs = specs(manifest, "inputs"), specs(manifest, "outputs")

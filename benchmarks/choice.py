@@ -23,7 +23,7 @@ from onnx import shape_inference
 from onnx.utils import Extractor
 
 from aot.cli import main as aotc
-from aot.samples import random_sample
+from aot.tools.samples import random_sample
 
 DEFAULT = ("squeezenet1_1", "mobilenetv2", "resnet18", "bert_tiny")
 LEAST, MOST = 3, 12

@@ -19,7 +19,7 @@ from statistics import median
 from host import compiled, find, ours
 
 from aot.cli import main as aotc
-from aot.samples import random_sample
+from aot.tools.samples import random_sample
 
 DEFAULT = ("mobilenetv2", "resnet50", "vgg16", "bert_tiny")
 

@@ -25,8 +25,8 @@ import numpy as np
 from dnnl_chain import Chain
 from host import compiled, find, ours, session, theirs
 
-from aot.run import Built, execute
-from aot.samples import random_sample
+from aot.tools.run import Built, execute
+from aot.tools.samples import random_sample
 
 DEFAULT = ("resnet18", "resnet50", "mobilenetv2", "squeezenet1_1")
 

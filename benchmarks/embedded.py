@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import aot
-from aot.bench import Board, bench
-from aot.run import open_out
+from aot.tools.bench import Board, bench
+from aot.tools.run import open_out
 
 ROOT = Path(__file__).resolve().parents[1]
 OWN = ROOT / "examples" / "digits"

@@ -28,10 +28,10 @@ import onnx
 
 import aot
 from aot.errors import AotError, TargetError
-from aot.run import Built, execute, open_out
-from aot.samples import random_sample, read_samples
-from aot.stack.built import checked, stack_of
-from aot.verify import Request, verify
+from aot.tools.run import Built, execute, open_out
+from aot.tools.samples import random_sample, read_samples
+from aot.tools.stack_built import checked, stack_of
+from aot.tools.verify import Request, verify
 
 DIGITS = Path(__file__).resolve().parents[1] / "examples" / "digits"
 INTEGER = (

@@ -24,8 +24,8 @@ import numpy as np
 import onnxruntime as ort
 
 from aot.cli import main as aotc
-from aot.run import Built, open_out, start
-from aot.samples import random_sample
+from aot.tools.run import Built, open_out, start
+from aot.tools.samples import random_sample
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from corpus_models import CORPUS, RealModel, corpus, light, seeded
@@ -62,7 +62,7 @@ def compiled(model: RealModel, out: Path, options: list[str]) -> Built:
     words = [str(model.path), "-o", str(out), "--name", "net", "-q", *model.options(), *options]
     if aotc(words) != 0:
         raise SystemExit(f"{model.name} did not compile")
-    from aot.build import build
+    from aot.tools.build import build
 
     build(out, jobs=2)
     return open_out(out)

@@ -2,7 +2,7 @@
 """What kernels take of the stack: every call that a declared case makes, compiled for a target.
 
 Each kernel with its instance constants becomes functions, as in a bundle, and gcc says what they
-take (see aot/stack/graph.py): one that gets its parameters, and some that know them, whose loops
+take (see aot/tools/call_graph.py): one that gets its parameters, and some that know them, whose loops
 the compiler unrolls.
 """
 
@@ -34,8 +34,8 @@ from aot.options import Options  # noqa: E402
 from aot.partition.control_flow import select_all  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.stack import outside  # noqa: E402
-from aot.stack.graph import CallGraph, deepest, read_graph, short  # noqa: E402
 from aot.target import Target  # noqa: E402
+from aot.tools.call_graph import CallGraph, deepest, read_graph, short  # noqa: E402
 
 #: Wrappers of one C file.
 BATCH = 60

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aot.run import open_out
-from aot.stack.built import checked, stack_of
+from aot.tools.run import open_out
+from aot.tools.stack_built import checked, stack_of
 from corpus_models import (
     BOUNDED,
     CORPUS,

@@ -14,8 +14,8 @@ from aot.cli.output import emit
 from aot.errors import AotError, UsageError, one_line, printable, shell_word
 
 if TYPE_CHECKING:
-    from aot.run import Built
-    from aot.size import Size
+    from aot.tools.run import Built
+    from aot.tools.size import Size
 
 
 def run_command(name: str, a: argparse.Namespace) -> int:
@@ -44,8 +44,8 @@ def _show(a: argparse.Namespace, record: Any, text: str) -> None:
 
 
 def _run(a: argparse.Namespace) -> int:
-    from aot.run import execute, open_out, write_outputs
-    from aot.samples import runs_of
+    from aot.tools.run import execute, open_out, write_outputs
+    from aot.tools.samples import runs_of
 
     built = open_out(Path(a.out))
     built.program()
@@ -61,9 +61,9 @@ def _run(a: argparse.Namespace) -> int:
 
 
 def _verify(a: argparse.Namespace) -> int:
-    from aot.compare import Tolerance
-    from aot.run import open_out
-    from aot.verify import Request, verify
+    from aot.tools.compare import Tolerance
+    from aot.tools.run import open_out
+    from aot.tools.verify import Request, verify
 
     built = open_out(Path(a.out))
     request = Request(
@@ -85,9 +85,9 @@ def _verify(a: argparse.Namespace) -> int:
 
 
 def _bench(a: argparse.Namespace) -> int:
-    from aot.bench import NodeCost, bench, bench_nodes, nodes_text
     from aot.npz import write_bytes
-    from aot.run import open_out
+    from aot.tools.bench import NodeCost, bench, bench_nodes, nodes_text
+    from aot.tools.run import open_out
     from aot.vendor.accel_sim.facts import programs, summary, trace
 
     built = open_out(Path(a.out))
@@ -122,8 +122,8 @@ def _bench(a: argparse.Namespace) -> int:
 
 
 def _explain(a: argparse.Namespace) -> int:
-    from aot.explain import explain
     from aot.pipeline import estimates, partition_model
+    from aot.tools.explain import explain
 
     options = options_of(a)
     with Staged(a.verbose, a.quiet) as progress:
@@ -135,7 +135,7 @@ def _explain(a: argparse.Namespace) -> int:
 
 def _tune(a: argparse.Namespace) -> int:
     from aot.target import load_target
-    from aot.tune import tune, write_table
+    from aot.tools.tune import tune, write_table
 
     options = options_of(a)
     with Staged(a.verbose, a.quiet) as progress:
@@ -186,7 +186,7 @@ def _partition(a: argparse.Namespace) -> int:
 def _inspect(a: argparse.Namespace) -> int:
     from aot.cli.parser import command_parser
     from aot.cli.words import options_in
-    from aot.inspection import inspect_model
+    from aot.tools.inspection import inspect_model
 
     pins = ("--dim", "--input-shape", "--bind")
     given = [o for o in options_in(a.words, command_parser("inspect")) if o[0] in pins]
@@ -197,8 +197,8 @@ def _inspect(a: argparse.Namespace) -> int:
 
 
 def _size(a: argparse.Namespace) -> int:
-    from aot.run import open_out
-    from aot.size import estimate, measure
+    from aot.tools.run import open_out
+    from aot.tools.size import estimate, measure
 
     subject = Path(a.subject)
     if subject.is_dir():
@@ -214,7 +214,7 @@ def _size(a: argparse.Namespace) -> int:
 
 
 def _quantize(a: argparse.Namespace) -> int:
-    from aot.quantize import Quantisation, quantize
+    from aot.tools.quantize import Quantisation, quantize
 
     how = Quantisation(a.act, a.per_tensor, a.format)
     with Staged(a.verbose, a.quiet) as progress:
@@ -224,7 +224,7 @@ def _quantize(a: argparse.Namespace) -> int:
 
 
 def _size_details(a: argparse.Namespace, built: Built, report: Size) -> int:
-    from aot.symbols import node_sizes, nodes_text, symbols_of, symbols_text
+    from aot.tools.symbols import node_sizes, nodes_text, symbols_of, symbols_text
 
     symbols = symbols_of(built)
     record, parts = report.record(), [report.text()]
@@ -266,8 +266,8 @@ def _backends(a: argparse.Namespace) -> int:
 
 def _report(a: argparse.Namespace) -> int:
     from aot.npz import write_bytes
-    from aot.report import page
-    from aot.run import open_out
+    from aot.tools.report import page
+    from aot.tools.run import open_out
     from aot.vendor.accel_sim.facts import programs
 
     out = Path(a.out)
@@ -299,7 +299,7 @@ def _new_backend(a: argparse.Namespace) -> int:
 
 
 def _ops(a: argparse.Namespace) -> int:
-    from aot.explain import operators
+    from aot.tools.explain import operators
 
     rows = operators()
     width = len("MeanVarianceNormalization")  # longer names push what follows to the right

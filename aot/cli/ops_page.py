@@ -27,7 +27,7 @@ towards zero and then the low four bits; onnxruntime rounds them to even first.
 
 def page() -> str:
     """The whole page."""
-    from aot.explain import operators
+    from aot.tools.explain import operators
 
     rows = operators()
     table = ["| operator | types tested | attributes |", "|---|---|---|"]

@@ -38,8 +38,8 @@ from aot.version import __version__
 if TYPE_CHECKING:
     from aot.memory.plan import Plan
     from aot.options import Options
-    from aot.samples import Sample
     from aot.target import Target
+    from aot.tools.samples import Sample
 
 #: Flags of every compiler that speaks gcc's, before the target's own. Arena bytes hold one type
 #: after the other, and the built-in arena is declared as bytes: hence no type-based aliasing (which

@@ -73,7 +73,7 @@ def example_pins(
     input of unknown rank gets `rank` axes.
     """
     from aot.load.containers import is_container
-    from aot.streaming import sounds_like_state, state_pairs
+    from aot.tools.state_detection import sounds_like_state, state_pairs
 
     if not shapes:
         return []

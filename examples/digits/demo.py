@@ -75,7 +75,7 @@ def on_board(out: Path, pixels: Array, labels: Array) -> bool:
     build(out)
     run(*AOTC, "bench", str(out))
 
-    from aot.run import open_out, stream
+    from aot.tools.run import open_out, stream
 
     codes = pixels.astype(np.int8)[:, None, None]
     chances = np.array([o[0][0] for o in stream(open_out(out), [[c] for c in codes])])

@@ -14,8 +14,8 @@ import pytest
 import aot
 from aot.cli import main
 from aot.errors import ModelError
-from aot.inspection import inspect_model
 from aot.options import Options
+from aot.tools.inspection import inspect_model
 from graphs import model
 from targets.images import need_tools
 

@@ -12,7 +12,7 @@ from test_offload import residual
 import aot
 from aot.cli import main
 from aot.errors import BackendError
-from aot.report.accelerator import accelerator
+from aot.tools.report.accelerator import accelerator
 from aot.vendor.accel_sim.config import config
 from aot.vendor.accel_sim.estimate import estimate
 from aot.vendor.accel_sim.facts import programs, timeline

@@ -9,8 +9,8 @@ import numpy as np
 import onnx
 import pytest
 
-from aot.compare import Tolerance, compare
-from aot.verify import _narrow
+from aot.tools.compare import Tolerance, compare
+from aot.tools.verify import _narrow
 from graphs import model
 
 F = np.float32

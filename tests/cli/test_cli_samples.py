@@ -14,9 +14,9 @@ from onnx import TensorProto
 
 from aot.errors import AotError
 from aot.progress import Progress
-from aot.run import Spec
-from aot.samples import index_limits, random_sample, read_samples
-from aot.verify import plain
+from aot.tools.run import Spec
+from aot.tools.samples import index_limits, random_sample, read_samples
+from aot.tools.verify import plain
 from graphs import model
 
 INPUTS = (Spec("x/a", (2,), "float32"), Spec("n", (), "int64"))

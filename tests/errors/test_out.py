@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from onnx import TensorProto, helper
 
-from aot.build import Tree
 from aot.emit_c.write import write_bundle
 from aot.errors import BuildError
+from aot.tools.build import Tree
 
 _CHANGES = ("os.", "shutil.", "open")
 
@@ -117,7 +117,7 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 def test_a_bundle_of_another_name_removes_nothing_outside(tmp_path: Path) -> None:
     """The old manifest says which programs are stale; it might be anybody's."""
-    from aot.build import drop_products
+    from aot.tools.build import drop_products
 
     out = tmp_path / "out"
     (out / "bin").mkdir(parents=True)
@@ -346,8 +346,8 @@ def test_damaged_libraries(tmp_path: Path) -> None:
     """`aotc size --symbols` of objects that somebody or a disk changed."""
     from types import SimpleNamespace
 
-    from aot.size import _sections
-    from aot.symbols import symbols_of
+    from aot.tools.size import _sections
+    from aot.tools.symbols import symbols_of
 
     (tmp_path / "lib").mkdir()
     library = tmp_path / "lib" / "libnet.a"
@@ -374,7 +374,7 @@ def test_names_of_symbols_are_printed_without_controls(
 
 def test_inputs_without_an_end_are_refused(tmp_path: Path) -> None:
     from aot.errors import AotError
-    from aot.run import Spec, read_raw
+    from aot.tools.run import Spec, read_raw
 
     spec = Spec("x", (2,), "float32")
     with pytest.raises(AotError, match="/dev/zero holds 9 or more bytes"):

@@ -31,7 +31,7 @@ from onnx import compose, helper, inliner  # noqa: E402
 from aot.api import compile_to  # noqa: E402
 from aot.errors import AotError  # noqa: E402
 from aot.options import Options  # noqa: E402
-from aot.run import execute, open_out  # noqa: E402
+from aot.tools.run import execute, open_out  # noqa: E402
 from fuzz.check import ONE, PASS, Outcome, sweep  # noqa: E402
 from fuzz.draft import captured  # noqa: E402
 from fuzz.execute import Cache  # noqa: E402

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from aot.explain import operators
 from aot.ir import dtypes
+from aot.tools.explain import operators
 
 Pair = tuple[str, str]
 

@@ -26,8 +26,8 @@ from aot.emit_c.project import CFLAGS
 from aot.ir import dtypes
 from aot.ir.program import Program, Role
 from aot.memory.plan import Place, Plan
-from aot.run import cropped
 from aot.target import Target
+from aot.tools.run import cropped
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).parent

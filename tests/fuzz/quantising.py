@@ -27,8 +27,8 @@ import onnx  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
 
 from aot.errors import AotError  # noqa: E402
-from aot.quantize import Quantisation, quantize  # noqa: E402
-from aot.quantprep import unique_labels  # noqa: E402
+from aot.tools.prepare_quantize import unique_labels  # noqa: E402
+from aot.tools.quantize import Quantisation, quantize  # noqa: E402
 
 Array = np.ndarray[Any, Any]
 #: The largest difference from the float results, of the largest of these, that codes explain.

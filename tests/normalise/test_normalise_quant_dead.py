@@ -7,7 +7,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import CHANNELS_KEY
 from aot.ir.layout import PLAIN
-from aot.layerwise import Written, known
+from aot.tools.layerwise import Written, known
 from quant_graphs import S8, S32, SW, SX, Net, check, codes, scales, values
 
 USED = [1, 2, 5, 11, 13]

@@ -7,7 +7,7 @@ import numpy as np
 
 from aot.ir import dtypes
 from aot.ir.program import Program
-from aot.run import cropped
+from aot.tools.run import cropped
 
 
 def results_of(data: bytes, at: int, program: Program) -> tuple[list[tuple[str, np.ndarray]], int]:

@@ -14,18 +14,18 @@ import pytest
 from onnx import numpy_helper, parser
 
 import aot
-from aot.build import build, configure, find_tools
 from aot.errors import InternalError, UnsupportedError
-from aot.explain import explain
 from aot.ir.check_program import check_program
 from aot.ir.program import Access, Arg, Wire
 from aot.memory.check import check_plan
 from aot.options import Options
 from aot.partition.serialise import serialise
 from aot.pipeline import Compiled, compile_model, partition_model
-from aot.regionwise import build_portable
-from aot.run import open_out, stream
 from aot.target import load_target
+from aot.tools.build import build, configure, find_tools
+from aot.tools.explain import explain
+from aot.tools.regionwise import build_portable
+from aot.tools.run import open_out, stream
 from needs import need, need_module
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21]>\n'

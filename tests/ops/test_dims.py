@@ -22,7 +22,7 @@ from aot.cli import main
 from aot.errors import AotError, UnsupportedError
 from aot.options import Options
 from aot.pipeline import compile_model
-from aot.run import execute, open_out, start
+from aot.tools.run import execute, open_out, start
 from graphs import model
 from needs import need
 

@@ -17,7 +17,7 @@ import aot
 from aot.errors import UnsupportedError
 from aot.options import Options
 from aot.pipeline import compile_model
-from aot.run import execute, open_out, start
+from aot.tools.run import execute, open_out, start
 from needs import need
 
 Build = Callable[["Graph"], None]

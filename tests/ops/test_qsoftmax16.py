@@ -13,8 +13,8 @@ import onnx
 import pytest
 
 import aot
-from aot.layerwise import written
 from aot.ops.quantised.softmax16 import power_table, rate_of
+from aot.tools.layerwise import written
 from quant_graphs import Net, in_onnxruntime
 
 Array = np.ndarray[Any, Any]

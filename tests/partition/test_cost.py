@@ -14,13 +14,13 @@ import pytest
 
 from aot.cli import main
 from aot.errors import BackendError, UsageError
-from aot.explain import explain
 from aot.ir.layout import blocked
 from aot.options import Options
 from aot.partition.cost_model import Costs, key_of, macs_of, read_costs
 from aot.partition.select import Partition, select
 from aot.pipeline import partition_model
 from aot.target import load_target
+from aot.tools.explain import explain
 from aot.vendor.backend import Backend, Speed
 from graphs import model
 from partition_graphs import host, typed_graph, vendor

@@ -224,7 +224,7 @@ def test_physical_layout_round_trip() -> None:
 
 
 def test_a_survey_names_what_nobody_takes() -> None:
-    from aot.explain import explain
+    from aot.tools.explain import explain
 
     backend = small_backend()
 
@@ -240,7 +240,7 @@ def test_a_survey_names_what_nobody_takes() -> None:
 
 
 def test_a_survey_says_which_vendor_has_no_pattern() -> None:
-    from aot.explain import explain
+    from aot.tools.explain import explain
 
     vendor = Backend("acme")
 

@@ -11,10 +11,10 @@ import pytest
 from onnx import TensorProto
 
 import aot
-from aot import emulate
 from aot.cli import main
 from aot.errors import AotError, BuildError, TargetError
 from aot.target import load_target
+from aot.tools import emulate
 from graphs import model
 from targets.images import DIGITS, digits, need_tools
 
@@ -30,9 +30,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_no_compiler(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    find = aot.build.shutil.which
+    find = aot.tools.build.shutil.which
     monkeypatch.setattr(
-        aot.build.shutil, "which", lambda n, **k: None if "none-eabi" in n else find(n, **k)
+        aot.tools.build.shutil, "which", lambda n, **k: None if "none-eabi" in n else find(n, **k)
     )
     out = tmp_path / "out"
     assert main([str(DIGITS), "-o", str(out), "--target", "cortex-m4"]) == 1
@@ -52,9 +52,9 @@ def test_no_emulator(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _call(command: str, out: Path) -> None:
-    from aot.bench import bench
-    from aot.run import open_out
-    from aot.verify import Request, verify
+    from aot.tools.bench import bench
+    from aot.tools.run import open_out
+    from aot.tools.verify import Request, verify
 
     built = open_out(out)
     bench(built) if command == "bench" else verify(built, Request(), lambda _: None)
@@ -210,6 +210,6 @@ def test_placement_prefers_the_first_memory_with_room() -> None:
     large = place(chip, Needs(600_000, 100, 500_000))
     assert (large.weights.name, large.arena.name, large.data.name) == ("ddr", "sram", "dtcm")
     with pytest.raises(BuildError, match="not found"):
-        from aot.build import find_tools
+        from aot.tools.build import find_tools
 
         find_tools(("gcc-z80",), "z80-unknown-elf-gcc")

@@ -17,11 +17,11 @@ from aot.cli import main
 from aot.errors import BuildError
 from aot.options import Options
 from aot.pipeline import compile_model
-from aot.run import open_out
 from aot.stack import declare, outside
-from aot.stack.built import bounds, checked, stack_of
-from aot.stack.graph import CallGraph, deepest, read_graph
 from aot.target import load_target, names
+from aot.tools.call_graph import CallGraph, deepest, read_graph
+from aot.tools.run import open_out
+from aot.tools.stack_built import bounds, checked, stack_of
 from needs import need
 
 FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is not set")

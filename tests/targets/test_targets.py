@@ -14,11 +14,11 @@ import pytest
 
 import aot
 from aot.cli import main
-from aot.image import measure_image
-from aot.linkmap import flash_parts
 from aot.npz import read_npz
 from aot.stack.declare import family, table
 from aot.target import load_target, names
+from aot.tools.elf_image import measure_image
+from aot.tools.linkmap import flash_parts
 from targets.images import ALL, DIGITS, FAST, REST, digits, emulate, need_tools
 
 FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is not set")

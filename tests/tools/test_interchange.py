@@ -13,11 +13,11 @@ from onnx import parser
 import aot
 from aot.cli import main
 from aot.errors import AotError
-from aot.interchange import decoded
 from aot.ops.strings import encode
 from aot.options import Options
-from aot.run import open_out
-from aot.verify import Request, verify
+from aot.tools.run import open_out
+from aot.tools.value_conversion import decoded
+from aot.tools.verify import Request, verify
 from needs import need
 
 HEAD = '<ir_version: 9, opset_import: ["": 20, "ai.onnx.ml": 3]>\n'

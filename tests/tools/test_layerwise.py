@@ -12,9 +12,18 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper, save
 
-from aot.compare import Tolerance, compare
 from aot.ir.layout import PLAIN, Layout
-from aot.layerwise import Layers, Written, chained, differences, is_quantised, known, place, written
+from aot.tools.compare import Tolerance, compare
+from aot.tools.layerwise import (
+    Layers,
+    Written,
+    chained,
+    differences,
+    is_quantised,
+    known,
+    place,
+    written,
+)
 
 S8 = np.int8
 

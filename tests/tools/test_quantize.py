@@ -12,7 +12,7 @@ import onnx
 import pytest
 
 from aot.cli import main
-from aot.quantize import read_calibration
+from aot.tools.quantize import read_calibration
 from needs import need_module
 from quant_graphs import Net, f32, in_onnxruntime
 

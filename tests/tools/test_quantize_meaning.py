@@ -11,7 +11,7 @@ import onnx
 import pytest
 from onnx import helper
 
-from aot.quantize import Quantisation, quantize
+from aot.tools.quantize import Quantisation, quantize
 from needs import need_module
 from quant_graphs import Net, in_onnxruntime
 

@@ -13,8 +13,8 @@ import onnx
 import pytest
 
 from aot.cli import main
-from aot.report import page
-from aot.run import open_out
+from aot.tools.report import page
+from aot.tools.run import open_out
 from graphs import model
 
 VOID = {"meta", "br"}

@@ -20,7 +20,7 @@ from aot.ops.registry import Case, load_all
 from aot.options import Options
 from aot.partition.select import Partition, select
 from aot.pipeline import _load_options
-from aot.run import execute, open_out
+from aot.tools.run import execute, open_out
 from aot.vendor.find import backends_for
 
 

@@ -24,8 +24,8 @@ from aot.ir.dtypes import F32
 from aot.ir.program import Origin
 from aot.lower.context import LowerContext
 from aot.options import Options
-from aot.run import execute, open_out
 from aot.target import load_target
+from aot.tools.run import execute, open_out
 from aot.vendor.dnnl import backend, base
 from graphs import model
 

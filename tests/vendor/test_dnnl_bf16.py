@@ -21,8 +21,8 @@ from onnx.reference import ReferenceEvaluator
 from aot.api import compile_to
 from aot.errors import AotError
 from aot.options import Options
-from aot.run import execute, open_out
 from aot.target import load_target
+from aot.tools.run import execute, open_out
 from aot.vendor.dnnl import backend, codes, recurrent
 from aot.vendor.pattern import all_ops
 from graphs import model

@@ -13,7 +13,7 @@ import pytest
 
 import aot
 from aot.errors import ModelError
-from aot.verify import model_path
+from aot.tools.verify import model_path
 from graphs import model
 
 ONE = model([("Relu", "x", "y")], {"x": [2, 3]}, {"y": [2, 3]}).SerializeToString()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A model without intermediate results did not load in Python: its arena was not aligned."""
 
-from aot.loaded import aligned
+from aot.tools.shared_library import aligned
 
 
 def test_no_bytes_are_aligned_too() -> None:

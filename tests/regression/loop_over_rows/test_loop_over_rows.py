@@ -16,12 +16,12 @@ import pytest
 from onnx import numpy_helper, parser
 
 import aot
-from aot.build import build, configure, find_tools
 from aot.errors import UnsupportedError
 from aot.options import Options
 from aot.pipeline import compile_model
-from aot.run import open_out, stream
 from aot.target import load_target
+from aot.tools.build import build, configure, find_tools
+from aot.tools.run import open_out, stream
 from needs import need_module
 
 SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all"

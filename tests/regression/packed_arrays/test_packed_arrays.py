@@ -19,7 +19,7 @@ from onnx import TensorProto, helper, numpy_helper, parser
 import aot
 from aot.errors import AotError
 from aot.ir import dtypes
-from aot.run import Built, execute, open_out
+from aot.tools.run import Built, execute, open_out
 
 Array = np.ndarray[Any, Any]
 KINDS = dtypes.ALL

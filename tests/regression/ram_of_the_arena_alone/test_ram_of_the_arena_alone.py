@@ -15,8 +15,8 @@ import pytest
 
 import aot
 from aot.errors import TargetError
-from aot.run import open_out
-from aot.size import measure
+from aot.tools.run import open_out
+from aot.tools.size import measure
 from graphs import model
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples/digits/digits.onnx"

@@ -17,7 +17,7 @@ from aot.options import Options
 from aot.partition.cost_model import key_of
 from aot.pipeline import partition_model
 from aot.target import load_target
-from aot.tune import Tuned, write_table
+from aot.tools.tune import Tuned, write_table
 from graphs import model
 
 

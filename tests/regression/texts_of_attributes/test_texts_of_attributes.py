@@ -18,7 +18,7 @@ from aot.errors import AotError, ModelError
 from aot.ir.graph_nodes import shape_of
 from aot.load import LoadOptions, load
 from aot.load.choices import ANY_CASE, CHOICES, check_choices
-from aot.quantize import _read
+from aot.tools.quantize import _read
 from graphs import model
 
 #: Text attributes whose texts ONNX leaves open: names, labels, patterns, values.

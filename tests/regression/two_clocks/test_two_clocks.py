@@ -12,10 +12,10 @@ import numpy as np
 import onnx
 import pytest
 
-from aot import bench
-from aot.build import build
 from aot.cli import main
-from aot.run import open_out, profiled
+from aot.tools import bench
+from aot.tools.build import build
+from aot.tools.run import open_out, profiled
 from graphs import model
 
 

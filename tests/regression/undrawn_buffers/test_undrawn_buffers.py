@@ -19,8 +19,8 @@ from aot.api import compile_to
 from aot.ir.program import Access, Program
 from aot.memory.plan import Plan
 from aot.options import Options
-from aot.report import page
-from aot.run import open_out
+from aot.tools.report import page
+from aot.tools.run import open_out
 from graphs import model
 
 

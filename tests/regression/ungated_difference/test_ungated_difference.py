@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from aot.compare import compare
-from aot.layerwise import not_gated
+from aot.tools.compare import compare
+from aot.tools.layerwise import not_gated
 
 
 def test_what_differs_is_not_ok() -> None:

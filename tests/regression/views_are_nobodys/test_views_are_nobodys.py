@@ -10,9 +10,9 @@ import onnx
 import pytest
 
 from aot.cli import main
-from aot.explain import explain
 from aot.options import Options
 from aot.pipeline import partition_model
+from aot.tools.explain import explain
 from graphs import model
 
 R = np.random.default_rng(0)

@@ -21,7 +21,7 @@ import numpy as np
 
 from aot.errors import AotError, ModelError, UsageError
 from aot.ir.onnx_subprocess import apart
-from aot.quantprep import Prepared, prepare, restore, unique_labels
+from aot.tools.prepare_quantize import Prepared, prepare, restore, unique_labels
 
 if TYPE_CHECKING:
     import onnx

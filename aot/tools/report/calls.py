@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aot.report.html import table
+from aot.tools.report.html import table
 
 HEAD = ("", "nodes", "operators", "backend", "region", "kernel", "multiplications", "bytes written")
 

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from statistics import median, quantiles
 from typing import Any
 
-from aot.build import build
-from aot.emulate import is_native
 from aot.errors import one_line
-from aot.image import Image, measure_image
-from aot.linkmap import flash_parts
-from aot.run import Built, profiled, timed
-from aot.samples import random_sample
-from aot.stack.built import stack_of
+from aot.tools.build import build
+from aot.tools.elf_image import Image, measure_image
+from aot.tools.emulate import is_native
+from aot.tools.linkmap import flash_parts
+from aot.tools.run import Built, profiled, timed
+from aot.tools.samples import random_sample
+from aot.tools.stack_built import stack_of
 
 #: Characters of a node's name in the list of all calls; its end tells most.
 _TITLE = 80

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import onnx
 
     from aot.options import Options
-    from aot.reference import Reference
+    from aot.tools.reference import Reference
 
 Array = np.ndarray[Any, Any]
 COUNT, PRESENT = "/count", "/present"

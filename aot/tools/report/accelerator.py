@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import log10
 from typing import Any
 
-from aot.report.html import escape, table
+from aot.tools.report.html import escape, table
 
 Facts = Mapping[str, Any]
 UNITS = ("LD", "EX", "VX", "ST")

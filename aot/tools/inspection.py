@@ -115,7 +115,7 @@ def inspect_model(
     from aot.load.containers import is_container
     from aot.load.pin import check_names, user_inputs
     from aot.load.source import read_model
-    from aot.streaming import state_pairs
+    from aot.tools.state_detection import state_pairs
 
     opened = Opened(*read_model(path))
     graph = opened.proto.graph

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aot.report.html import colours, escape, table
+from aot.tools.report.html import colours, escape, table
 
 #: Pixels of the page.
 WIDTH, HEIGHT = 740, 300

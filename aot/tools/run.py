@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from aot import emulate
-from aot.build import read_json
 from aot.errors import AotError, BuildError, shell_word
-from aot.image import explain_fault
 from aot.ir import dtypes
 from aot.npz import read_npy, read_npz, write_bytes, write_npy, write_npz
 from aot.shapes.dynamic.input_dims import padded
+from aot.tools import emulate
+from aot.tools.build import read_json
+from aot.tools.elf_image import explain_fault
 
 Array = np.ndarray[Any, Any]
 

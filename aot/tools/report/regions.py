@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aot.report.html import colours, escape, table
+from aot.tools.report.html import colours, escape, table
 
 WIDTH, LEFT, ROW, GAP = 620, 120, 34, 12
 #: Operators named in a box.

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.api import file_digest, options_of
-from aot.build import RECORD, build, read_json
-from aot.compare import Difference, Tolerance, compare
 from aot.errors import AotError, ModelError, one_line, printable
-from aot.interchange import Converted
 from aot.ir.onnx_subprocess import infer_shapes
-from aot.layerwise import (
+from aot.load.pin import user_inputs
+from aot.options import Options
+from aot.tools.build import RECORD, build, read_json
+from aot.tools.compare import Difference, Tolerance, compare
+from aot.tools.layerwise import (
     Layers,
     Written,
     differences,
@@ -27,12 +28,11 @@ from aot.layerwise import (
     place,
     written,
 )
-from aot.load.pin import user_inputs
-from aot.options import Options
-from aot.reference import CannotRun, Reference, open_reference
-from aot.regionwise import build_portable, compare_regions
-from aot.run import Built, Spec, execute, scratch, stream
-from aot.samples import Sample, random_samples, read_samples
+from aot.tools.reference import CannotRun, Reference, open_reference
+from aot.tools.regionwise import build_portable, compare_regions
+from aot.tools.run import Built, Spec, execute, scratch, stream
+from aot.tools.samples import Sample, random_samples, read_samples
+from aot.tools.value_conversion import Converted
 
 if TYPE_CHECKING:
     import onnx

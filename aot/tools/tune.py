@@ -17,15 +17,15 @@ from statistics import fmean, median
 from typing import Any
 
 from aot.api import compile_to
-from aot.build import build
-from aot.emulate import is_native
 from aot.errors import TargetError, UsageError
 from aot.npz import write_bytes
 from aot.options import Options
 from aot.partition.cost_model import VERSION, key_of, read_costs
 from aot.pipeline import Compiled
-from aot.run import Built, open_out, start
 from aot.target import load_target
+from aot.tools.build import build
+from aot.tools.emulate import is_native
+from aot.tools.run import Built, open_out, start
 from aot.vendor.find import plain_names
 
 REORDERS = ("aot_to_blocked", "aot_from_blocked")

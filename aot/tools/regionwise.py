@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from aot.build import build, cache_value, configure, find_tools
-from aot.compare import Difference, Tolerance, compare
 from aot.errors import UnsupportedError, shell_word
-from aot.layerwise import CODES, chained
-from aot.run import Built, Spec, execute, scratch
 from aot.target import load_target
+from aot.tools.build import build, cache_value, configure, find_tools
+from aot.tools.compare import Difference, Tolerance, compare
+from aot.tools.layerwise import CODES, chained
+from aot.tools.run import Built, Spec, execute, scratch
 
 Array = np.ndarray[Any, Any]
 Key = tuple[int, int]  # call, written argument
@@ -100,7 +100,7 @@ def compare_regions(
     Codes that a chain of layers makes may be some steps apart, for one that rounds the other way
     moves those behind it: unless `--max-lsb` says how many, `chained` is the gate.
     """
-    from aot.verify import plain
+    from aot.tools.verify import plain
 
     values = region_values(vendor.manifest)
     dumps = [_dump(b, arrays, values) for b in (vendor, portable)]

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from aot.borrow import CPU, DataType, Device, DLTensor, borrowed
 from aot.errors import AotError, BuildError, VerifyError, shell_word
 from aot.ir import dtypes
-from aot.run import Spec, check_dimensions, conform, cropped, specs
+from aot.tools.borrow import CPU, DataType, Device, DLTensor, borrowed
+from aot.tools.run import Spec, check_dimensions, conform, cropped, specs
 
 Array = np.ndarray[Any, Any]
 

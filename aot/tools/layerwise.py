@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.compare import Difference, Tolerance, compare
 from aot.ir import layout as lay
 from aot.ir.layout import PLAIN, Layout
+from aot.tools.compare import Difference, Tolerance, compare
 
 Array = np.ndarray[Any, Any]
 #: Types of codes.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import BuildError
-from aot.faults import fault_text, status_text
+from aot.tools.faults import fault_text, status_text
 
 
 @dataclass(frozen=True, slots=True)

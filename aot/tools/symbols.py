@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import BuildError, one_line
-from aot.run import Built
+from aot.tools.run import Built
 
 #: A call in NAME_run.c or a vendor's file: its number and the function that is called.
 _STEP = re.compile(r"\b(?:STEP|TRY)\((\d+), (?:\(void\)0|(\w+)\()")
@@ -53,7 +53,7 @@ def symbols_of(built: Built) -> tuple[Symbol, ...]:
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
-    from aot.size import DAMAGED
+    from aot.tools.size import DAMAGED
 
     found = []
     for name, content in _files(built):
@@ -65,7 +65,7 @@ def symbols_of(built: Built) -> tuple[Symbol, ...]:
 
 
 def _files(built: Built) -> Iterator[tuple[str, bytes]]:
-    from aot.size import members
+    from aot.tools.size import members
 
     if built.board:
         program = built.program()

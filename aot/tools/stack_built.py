@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import BuildError
-from aot.run import Built
 from aot.stack import outside
-from aot.stack.graph import CallGraph, deepest, read_graph, short
+from aot.tools.call_graph import CallGraph, deepest, read_graph, short
+from aot.tools.run import Built
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from aot.report.accelerator import accelerator
-from aot.report.calls import calls
-from aot.report.html import STYLE, escape
-from aot.report.memory import memory
-from aot.report.refusals import refusals
-from aot.report.regions import regions
-from aot.report.summary import summary
+from aot.tools.report.accelerator import accelerator
+from aot.tools.report.calls import calls
+from aot.tools.report.html import STYLE, escape
+from aot.tools.report.memory import memory
+from aot.tools.report.refusals import refusals
+from aot.tools.report.regions import regions
+from aot.tools.report.summary import summary
 
 Manifest = Mapping[str, Any]
 #: Title and what writes the section's HTML ("" = nothing to say).

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import AotError
-from aot.interchange import COUNT, random_texts, text_inputs
 from aot.npz import read_npz
-from aot.run import Built, Spec, at_bound, conform, read_inputs
+from aot.tools.run import Built, Spec, at_bound, conform, read_inputs
+from aot.tools.value_conversion import COUNT, random_texts, text_inputs
 
 if TYPE_CHECKING:
     import onnx

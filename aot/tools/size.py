@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import BuildError, shell_word
-from aot.image import measure_image
 from aot.options import Options
-from aot.run import Built
-from aot.stack.built import Stack, checked, declared, stack_of
+from aot.tools.elf_image import measure_image
+from aot.tools.run import Built
+from aot.tools.stack_built import Stack, checked, declared, stack_of
 
 if TYPE_CHECKING:
     from aot.ir.program import Program
