@@ -101,7 +101,7 @@ hostile: $(VENV)/.test ## compile every hostile model of tests/hostile (about ha
 coverage: $(VENV)/.test ## branch coverage of runtime_c by the tests that run here; 95 % or it fails
 	$(PY) tests/branches.py
 
-stack: $(VENV)/.test ## measure what kernels take of the stack again: aot/stack/frames.json (an hour)
+stack: $(VENV)/.test ## measure what kernels take of the stack again: aot/plan/stack/frames.json (an hour)
 	$(PY) benchmarks/stack.py
 
 SECONDS ?= 600

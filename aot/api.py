@@ -118,11 +118,11 @@ def compile_to(
 
     The stage `options.dump_after` is printed to stdout as soon as it is there.
     """
-    from aot.budget import check_budgets
     from aot.emit_c.write import write_bundle
     from aot.load import open_model
     from aot.npz import replace_file
     from aot.pipeline import compile_model
+    from aot.plan.budget import check_budgets
 
     target = load_target(options.target)
     tools = tree.find_tools(target.packages, target.compiler) if configure else None

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
     from aot.ir.program import Program
     from aot.load import LoadOptions, Opened
-    from aot.memory.plan import Plan
     from aot.partition.cost_model import Costs
     from aot.partition.select import Partition, Selected
+    from aot.plan.memory.plan import Plan
     from aot.target import Target
     from aot.tools.samples import Sample
     from aot.vendor.backend import Backend
@@ -232,8 +232,6 @@ def compile_model(
 
     Nothing is written. Raises AotError with what, where and a hint.
     """
-    from aot.bodies import settle_bodies
-    from aot.budget import budgeted
     from aot.emit_c import bundle_name, emit_c
     from aot.emit_c.manifest import manifest_of
     from aot.emit_c.selftest import vector_bytes
@@ -242,12 +240,14 @@ def compile_model(
     from aot.load import Opened
     from aot.lower.lower import lower
     from aot.lower.persistent_tensors import hold
-    from aot.memory.check import check_plan
-    from aot.memory.plan import plan_memory
-    from aot.overlap import overlap
-    from aot.schedule import schedule
+    from aot.plan.async_overlap import overlap
+    from aot.plan.budget import budgeted
+    from aot.plan.control_flow import settle_bodies
+    from aot.plan.fallback import make_twins
+    from aot.plan.memory.check import check_plan
+    from aot.plan.memory.plan import plan_memory
+    from aot.plan.schedule import schedule
     from aot.target import load_target
-    from aot.twin import make_twins
 
     target = budgeted(load_target(options.target), options)
     name = bundle_name(options.name, source.path if isinstance(source, Opened) else source)

@@ -17,9 +17,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from aot.memory.pack import EFFORT, Buffer, pack
-from aot.memory.problem import problem_of
-from aot.memory.search import feasible
+from aot.plan.memory.pack import EFFORT, Buffer, pack
+from aot.plan.memory.problem import problem_of
+from aot.plan.memory.search import feasible
 
 FIELDS = ["id", "lower", "upper", "size"]
 LIMIT_S = 60.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every kernel takes of the stack, on every family of machines: aot/stack/frames.json.
+"""What every kernel takes of the stack, on every family of machines: aot/plan/stack/frames.json.
 
     python benchmarks/stack.py [--check|--update|--missing] [--only OPERATOR]… [TARGET …]
 
@@ -34,7 +34,7 @@ from aot.errors import AotError  # noqa: E402
 from aot.ir.program import Call  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.pipeline import partition_model  # noqa: E402
-from aot.stack.declare import TABLE, family, table  # noqa: E402
+from aot.plan.stack.declare import TABLE, family, table  # noqa: E402
 from aot.target import Target, load_target  # noqa: E402
 
 #: Targets of each family whose code differs most.

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import aot.vendor.accel_sim as package
 from aot.emit_c.board import board_files
-from aot.placement import Needs
+from aot.plan.board_memory import Needs
 from aot.target import load_target
 from aot.vendor.accel_sim.sources import DRIVER, SIMULATOR
 from needs import need

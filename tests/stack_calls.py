@@ -33,7 +33,7 @@ from aot.ops.registry import load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.partition.control_flow import select_all  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
-from aot.stack import outside  # noqa: E402
+from aot.plan.stack import outside  # noqa: E402
 from aot.target import Target  # noqa: E402
 from aot.tools.call_graph import CallGraph, deepest, read_graph, short  # noqa: E402
 
@@ -201,7 +201,7 @@ def compiler_of(target: Target) -> str:
 def depths(given: Sequence[Function], target: Target, level: str, folder: Path) -> dict[str, int]:
     """Kernel → the most bytes that one of its functions takes, callees included.
 
-    Functions that aot/stack/outside.py does not know fail a KeyError.
+    Functions that aot/plan/stack/outside.py does not know fail a KeyError.
     """
     found: dict[str, int] = {}
     for first in range(0, len(given), BATCH):
@@ -226,7 +226,7 @@ def assumed(kernel: str) -> Callable[[str], int]:
     def of(name: str) -> int:
         taken = outside.of(short(name))
         if taken < 0:
-            raise KeyError(f"{kernel} calls {name}: aot/stack/outside.py does not know it")
+            raise KeyError(f"{kernel} calls {name}: aot/plan/stack/outside.py does not know it")
         return taken
 
     return of

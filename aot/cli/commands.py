@@ -147,11 +147,11 @@ def _tune(a: argparse.Namespace) -> int:
 
 
 def _partition(a: argparse.Namespace) -> int:
-    from aot.budget import check_backends
     from aot.lower.lower import lower
     from aot.npz import same_file
     from aot.partition.serialise import save, serialise
     from aot.pipeline import partition_model
+    from aot.plan.budget import check_backends
     from aot.target import load_target
 
     options, output = options_of(a), Path(a.output)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from aot.emit_c import ctext, interface
 from aot.emit_c.write import File
 from aot.errors import TargetError
-from aot.placement import Needs, Placement, place
+from aot.plan.board_memory import Needs, Placement, place
 from aot.resources import runtime_c
 
 if TYPE_CHECKING:

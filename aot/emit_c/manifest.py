@@ -13,16 +13,16 @@ from aot.emit_c.statics import static_bytes
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
 from aot.ir.program import WAITS, Call, Program, Role, Tensor
-from aot.memory.stretches import stretches
-from aot.stack import declare
-from aot.twin import Twin, portable_bytes
+from aot.plan.fallback import Twin, portable_bytes
+from aot.plan.memory.stretches import stretches
+from aot.plan.stack import declare
 from aot.version import __version__
 
 if TYPE_CHECKING:
     from aot.ir.program import Body
-    from aot.memory.plan import Plan
     from aot.options import Options
     from aot.partition.select import Partition
+    from aot.plan.memory.plan import Plan
     from aot.target import Target
 
 #: major.minor: keys may be added in a minor version, removal is a major one.

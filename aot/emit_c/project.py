@@ -30,14 +30,14 @@ from aot.emit_c.vendors import (
 from aot.emit_c.write import File
 from aot.errors import TargetError
 from aot.ir.program import Program
-from aot.placement import Needs
+from aot.plan.board_memory import Needs
+from aot.plan.fallback import Twin, portable_bytes
 from aot.resources import cmake, runtime_c
-from aot.twin import Twin, portable_bytes
 from aot.version import __version__
 
 if TYPE_CHECKING:
-    from aot.memory.plan import Plan
     from aot.options import Options
+    from aot.plan.memory.plan import Plan
     from aot.target import Target
     from aot.tools.samples import Sample
 

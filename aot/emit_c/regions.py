@@ -36,10 +36,10 @@ from aot.emit_c.weights import content_path
 from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
 from aot.ir.program import WAITS, Access, Arg, Call, Program, Role
-from aot.twin import Twin
+from aot.plan.fallback import Twin
 
 if TYPE_CHECKING:
-    from aot.memory.plan import Plan
+    from aot.plan.memory.plan import Plan
     from aot.target import Target
     from aot.vendor.backend import Backend
 

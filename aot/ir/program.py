@@ -19,7 +19,7 @@ from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
 
 if TYPE_CHECKING:
-    from aot.memory.plan import Plan
+    from aot.plan.memory.plan import Plan
 
 
 class Role(enum.Enum):
@@ -230,7 +230,7 @@ class Call:
     `bodies` are the sub-programs of control flow: of a loop that runs `steps`, or those for true
     and for false of the first argument. `header` is the file that defines the kernel,
     `status` tells that it returns an aot_status. `halves` are two kernels (start, wait) that may
-    be called in its place with other calls in between (aot/overlap.py).
+    be called in its place with other calls in between (aot/plan/async_overlap.py).
     """
 
     kernel: str

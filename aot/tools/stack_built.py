@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import BuildError
-from aot.stack import outside
+from aot.plan.stack import outside
 from aot.tools.call_graph import CallGraph, deepest, read_graph, short
 from aot.tools.run import Built
 
@@ -20,7 +20,7 @@ class Bound:
     """What an entry takes at most: `bytes`, return addresses included, by the chain `functions`.
 
     `outside` are functions of the C library and the compiler that it may reach and that are counted
-    as aot/stack/outside.py says; `unknown` others, which are not counted (a vendor's library).
+    as aot/plan/stack/outside.py says; `unknown` others, which are not counted (a vendor's library).
     """
 
     entry: str

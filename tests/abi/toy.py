@@ -26,9 +26,9 @@ from aot.ir.program import (
     View,
 )
 from aot.options import Options
+from aot.plan.fallback import Twin
 from aot.resources import runtime_c
 from aot.target import load_target
-from aot.twin import Twin
 
 KERNELS = str(Path(__file__).with_name("kernels") / "aot_toy.h")
 RUNTIME = runtime_c()
@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The fields of aot.memory.plan.Plan that emission reads."""
+    """The fields of aot.plan.memory.plan.Plan that emission reads."""
 
     placements: dict[str, Place]
     arena_bytes: int

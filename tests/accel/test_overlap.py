@@ -17,7 +17,7 @@ from aot.cli import main
 from aot.errors import VerifyError
 from aot.ir.dtypes import U8
 from aot.ir.program import WAITS, Access, Arg, Call, Origin, Program, Role, Tensor
-from aot.overlap import overlap
+from aot.plan.async_overlap import overlap
 from aot.target import load_target
 from needs import need
 from quant_graphs import Net, feeds_of

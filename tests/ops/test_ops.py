@@ -9,7 +9,7 @@ import pytest
 from test_vmath import runnable
 
 from aot.ir.graph_nodes import CONTROL, DYNAMIC
-from aot.stack.declare import table
+from aot.plan.stack.declare import table
 from needs import need
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from aot.errors import InternalError
 from aot.ir.program import Access, Program, Role
-from aot.memory.check import check_plan
-from aot.memory.plan import Place, Plan, plan_memory
+from aot.plan.memory.check import check_plan
+from aot.plan.memory.plan import Place, Plan, plan_memory
 from memory_programs import Maker, chain, execute, random_program
 
 

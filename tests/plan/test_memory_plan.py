@@ -9,11 +9,11 @@ from aot.ir.check_program import check_program
 from aot.ir.dtypes import F32
 from aot.ir.layout import blocked
 from aot.ir.program import Program, Role, Tensor
-from aot.memory.alias import _decide, _options, decide
-from aot.memory.check import check_plan
-from aot.memory.live import uses_of
-from aot.memory.plan import Plan, plan_memory
-from aot.schedule import schedule
+from aot.plan.memory.alias import _decide, _options, decide
+from aot.plan.memory.check import check_plan
+from aot.plan.memory.live import uses_of
+from aot.plan.memory.plan import Plan, plan_memory
+from aot.plan.schedule import schedule
 from memory_programs import Maker, chain, execute, random_program, resident
 
 

@@ -15,10 +15,10 @@ from aot.ir.check_program import check_program
 from aot.ir.layout import blocked
 from aot.ir.program import Program
 from aot.lower.lower import lower
-from aot.memory.plan import plan_memory
 from aot.options import Options
 from aot.partition.select import select
-from aot.schedule import schedule
+from aot.plan.memory.plan import plan_memory
+from aot.plan.schedule import schedule
 from aot.target import load_target
 from aot.vendor.backend import Backend
 from memory_programs import execute, random_program

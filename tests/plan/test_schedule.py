@@ -11,8 +11,8 @@ import pytest
 
 from aot.ir.check_program import check_program
 from aot.ir.program import Access, Arg, Call, Program, Role
-from aot.memory.plan import plan_memory
-from aot.schedule import schedule
+from aot.plan.memory.plan import plan_memory
+from aot.plan.schedule import schedule
 from memory_programs import Maker, chain, execute, random_program
 
 

@@ -202,7 +202,7 @@ def test_an_arena_in_a_section_of_its_own(tmp_path: Path) -> None:
 
 
 def test_placement_prefers_the_first_memory_with_room() -> None:
-    from aot.placement import Needs, place
+    from aot.plan.board_memory import Needs, place
 
     chip = load_target("cortex-m55")
     small = place(chip, Needs(1000, 100, 1000))

@@ -17,7 +17,7 @@ from aot.cli import main
 from aot.errors import BuildError
 from aot.options import Options
 from aot.pipeline import compile_model
-from aot.stack import declare, outside
+from aot.plan.stack import declare, outside
 from aot.target import load_target, names
 from aot.tools.call_graph import CallGraph, deepest, read_graph
 from aot.tools.run import open_out

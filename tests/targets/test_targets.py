@@ -15,7 +15,7 @@ import pytest
 import aot
 from aot.cli import main
 from aot.npz import read_npz
-from aot.stack.declare import family, table
+from aot.plan.stack.declare import family, table
 from aot.target import load_target, names
 from aot.tools.elf_image import measure_image
 from aot.tools.linkmap import flash_parts

@@ -15,8 +15,8 @@ import pytest
 from aot.cli import main
 from aot.options import Options
 from aot.pipeline import compile_model
+from aot.plan.fallback import make_twins, portable_bytes
 from aot.tools.run import open_out
-from aot.twin import make_twins, portable_bytes
 from aot.vendor import find
 from aot.vendor.backend import Backend
 from graphs import model

@@ -16,9 +16,9 @@ import onnx
 import pytest
 
 from aot.errors import AotError, ModelError, UnsupportedError
-from aot.memory.live import total_life
 from aot.options import Options
 from aot.pipeline import compile_model
+from aot.plan.memory.live import total_life
 from graphs import model
 
 
@@ -74,14 +74,14 @@ def test_values_that_all_live_long_are_refused(monkeypatch: pytest.MonkeyPatch) 
     compiled = compile_model(proto, Options(name="net"))
     life = total_life(compiled.program)
     assert 60 * 5 < life < 60 * 60
-    monkeypatch.setattr("aot.schedule.MOST_LIFE", life - 1)
+    monkeypatch.setattr("aot.plan.schedule.MOST_LIFE", life - 1)
     with pytest.raises(UnsupportedError, match=f"live {life} steps"):
         compile_model(proto, Options(name="net"))
 
 
 def test_outputs_in_the_arena_live_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """They were not counted: thousands took gigabytes and minutes."""
-    monkeypatch.setattr("aot.schedule.MOST_LIFE", 50 * 50)
+    monkeypatch.setattr("aot.plan.schedule.MOST_LIFE", 50 * 50)
     compile_model(fan(50), Options(name="net"))
     with pytest.raises(UnsupportedError, match=r"of 50 calls live 2\d\d\d steps") as caught:
         compile_model(fan(50), Options(name="net", io="arena"))

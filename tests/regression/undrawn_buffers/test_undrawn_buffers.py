@@ -17,8 +17,8 @@ from onnx import TensorProto
 
 from aot.api import compile_to
 from aot.ir.program import Access, Program
-from aot.memory.plan import Plan
 from aot.options import Options
+from aot.plan.memory.plan import Plan
 from aot.tools.report import page
 from aot.tools.run import open_out
 from graphs import model

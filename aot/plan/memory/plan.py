@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from aot.ir.program import Program, Role
-from aot.memory.alias import Aliases, Sharing, decide
-from aot.memory.frame import framed, residents
-from aot.memory.live import uses_of
-from aot.memory.pack import EFFORT, Packing, pack
+from aot.plan.memory.alias import Aliases, Sharing, decide
+from aot.plan.memory.frame import framed, residents
+from aot.plan.memory.live import uses_of
+from aot.plan.memory.pack import EFFORT, Packing, pack
 from aot.target import Target
 
 ARENA = "arena"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from aot.ir.program import Access, Arg, Program, Role
-from aot.memory.frame import is_framed
+from aot.plan.memory.frame import is_framed
 
 ARENA_ROLES = (Role.TEMP, Role.SCRATCH)
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from aot.ir.check_program import check_program
 from aot.ir.program import Body, Call, Program
-from aot.memory.plan import plan_memory
-from aot.schedule import schedule
+from aot.plan.memory.plan import plan_memory
+from aot.plan.schedule import schedule
 from aot.target import Target
 
 

@@ -8,7 +8,7 @@ The program's own order wins ties. The calls of a vendor's region stay in a row.
 
 Memory model: bytes of the arena live from first to last use, scratch during its call; a permitted
 in-place result takes no space beside an operand that dies. The alias decision of the planner
-(aot/memory/alias.py) can differ in corner cases, so orders are compared by its count of live bytes
+(aot/plan/memory/alias.py) can differ in corner cases, so orders are compared by its count of live bytes
 and "optimal" is only claimed where both agree.
 """
 
@@ -20,9 +20,9 @@ from dataclasses import dataclass, replace
 
 from aot.errors import UnsupportedError
 from aot.ir.program import Program, Role, Tensor
-from aot.memory.alias import decide
-from aot.memory.frame import framed, is_framed, unframed
-from aot.memory.live import Use, Uses, segments, total_life, uses_of
+from aot.plan.memory.alias import decide
+from aot.plan.memory.frame import framed, is_framed, unframed
+from aot.plan.memory.live import Use, Uses, segments, total_life, uses_of
 
 #: Evaluations of (state, ready call) spent at most, by the exact search and by the beam each.
 EFFORT = 50_000

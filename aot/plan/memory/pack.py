@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from aot.memory.fit import first_fit, orders
-from aot.memory.problem import Buffer, Problem, problem_of
-from aot.memory.search import feasible
+from aot.plan.memory.fit import first_fit, orders
+from aot.plan.memory.problem import Buffer, Problem, problem_of
+from aot.plan.memory.search import feasible
 
 __all__ = ["Buffer", "Packing", "pack"]
 

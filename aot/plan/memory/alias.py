@@ -18,8 +18,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from aot.ir.program import Call, Program, Role, Tensor
-from aot.memory.live import ARENA_ROLES, Uses, heights, uses_of
-from aot.memory.problem import Buffer
+from aot.plan.memory.live import ARENA_ROLES, Uses, heights, uses_of
+from aot.plan.memory.problem import Buffer
 
 #: Combinations of one call's permissions that are compared at most.
 MOST_COMBINATIONS = 64

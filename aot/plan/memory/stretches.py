@@ -6,9 +6,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aot.ir.program import Program
-from aot.memory.frame import framed
-from aot.memory.live import segments, uses_of
-from aot.memory.plan import Plan
+from aot.plan.memory.frame import framed
+from aot.plan.memory.live import segments, uses_of
+from aot.plan.memory.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

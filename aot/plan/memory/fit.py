@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from aot.memory.problem import Problem
+from aot.plan.memory.problem import Problem
 
 
 def orders(p: Problem) -> Iterator[list[int]]:

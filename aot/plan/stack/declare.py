@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from aot.stack.outside import RED_ZONE
+from aot.plan.stack.outside import RED_ZONE
 
 if TYPE_CHECKING:
     from aot.ir.program import Call, Program

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NoReturn
 from aot.errors import TargetError, UnsupportedError
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Program, Role
-from aot.memory.frame import framed, is_framed
 from aot.options import Options
-from aot.placement import Needs, check_fit
+from aot.plan.board_memory import Needs, check_fit
+from aot.plan.memory.frame import framed, is_framed
 from aot.target import Target
 
 if TYPE_CHECKING:

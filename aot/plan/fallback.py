@@ -19,12 +19,12 @@ from aot.ir.program import Arg, Program, Role
 from aot.lower.assign_layouts import LayoutPlan, assign_layouts
 from aot.lower.context import layout_name
 from aot.lower.lower import lower_part
-from aot.memory.check import check_plan
-from aot.memory.plan import Plan, plan_memory
 from aot.options import Options
 from aot.partition.graph import read_by
 from aot.partition.select import Partition, Region, portable_items
-from aot.schedule import schedule
+from aot.plan.memory.check import check_plan
+from aot.plan.memory.plan import Plan, plan_memory
+from aot.plan.schedule import schedule
 from aot.shapes.control_flow_isolated import BRANCHES
 from aot.target import Target
 from aot.vendor.match import ValueRef

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from aot.errors import InternalError
 from aot.ir.program import Access, Arg, Call, Program, Role, Tensor
-from aot.memory.plan import Plan
+from aot.plan.memory.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

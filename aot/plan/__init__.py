@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Order of the calls, arena, memories of boards, stack, budgets."""
