@@ -121,7 +121,7 @@ def _dispatch(arguments: list[str], own: bool) -> int:
         print(f"aotc {__version__}")
         return 0
     if arguments == ["--cmake-dir"]:
-        from aot.resources import cmake
+        from aot.emit_c.resources import cmake
 
         print(cmake())
         return 0

@@ -7,10 +7,10 @@ import re
 from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext, interface
+from aot.emit_c.resources import runtime_c
 from aot.emit_c.write import File
 from aot.errors import TargetError
 from aot.plan.board_memory import Needs, Placement, place
-from aot.resources import runtime_c
 
 if TYPE_CHECKING:
     from aot.ir.program import Program

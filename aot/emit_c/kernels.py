@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aot.emit_c import ctext
+from aot.emit_c.resources import runtime_c
 from aot.errors import BackendError
-from aot.resources import runtime_c
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]+"([^"\n]+)"', re.MULTILINE)
 _STRUCT = re.compile(r"typedef\s+struct\s*\w*\s*\{([^{}]*)\}\s*(\w+)\s*;", re.DOTALL)

@@ -14,6 +14,7 @@ from aot.emit_c import manifest as manifests
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.regions import declarations, headers_of, region_files
 from aot.emit_c.render import render
+from aot.emit_c.resources import cmake, runtime_c
 from aot.emit_c.run_order import spell_run, state_slots
 from aot.emit_c.selftest import spell_selftest, vector_bytes
 from aot.emit_c.trace import spell_trace
@@ -32,7 +33,6 @@ from aot.errors import TargetError
 from aot.ir.program import Program
 from aot.plan.board_memory import Needs
 from aot.plan.fallback import Twin, portable_bytes
-from aot.resources import cmake, runtime_c
 from aot.version import __version__
 
 if TYPE_CHECKING:

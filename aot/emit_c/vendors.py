@@ -10,12 +10,12 @@ from pathlib import Path
 
 from aot.emit_c import ctext
 from aot.emit_c.regions import VendorParts, regions_by_vendor, without
+from aot.emit_c.resources import runtime_c
 from aot.emit_c.weights import content_path
 from aot.errors import BackendError, InternalError
 from aot.ir.program import Program
 from aot.lower.context import source_folder
 from aot.options import Options
-from aot.resources import runtime_c
 from aot.vendor.backend import Backend
 from aot.vendor.find import backends_for
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from abi import toy
 from abi.toy import WARNINGS
-from aot.resources import cmake
+from aot.emit_c.resources import cmake
 
 TWO_MODELS = """
 #include <pthread.h>

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from aot.emit_c import emit_c, write_bundle
+from aot.emit_c.resources import runtime_c
 from aot.ir.dtypes import F32, S64, U8, DType
 from aot.ir.program import (
     Access,
@@ -27,7 +28,6 @@ from aot.ir.program import (
 )
 from aot.options import Options
 from aot.plan.fallback import Twin
-from aot.resources import runtime_c
 from aot.target import load_target
 
 KERNELS = str(Path(__file__).with_name("kernels") / "aot_toy.h")

@@ -17,14 +17,13 @@ import numpy as np
 import pytest
 
 from abi import toy
-from aot import resources
-from aot.emit_c import bundle_name, ctext
+from aot.emit_c import bundle_name, ctext, resources
 from aot.emit_c.constants import place_constants
 from aot.emit_c.kernels import collect
+from aot.emit_c.resources import runtime_c
 from aot.errors import BackendError, InternalError, TargetError
 from aot.ir.dtypes import F32
 from aot.ir.program import Arg, Role
-from aot.resources import runtime_c
 from aot.target import load_target
 
 # -- Names ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aot.errors import InternalError
 
-_PACKAGE = Path(__file__).resolve().parent
+_PACKAGE = Path(__file__).resolve().parents[1]
 
 
 @cache
