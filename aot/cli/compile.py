@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from aot.cli.later import BACKENDS, unavailable
 from aot.cli.output import emit
+from aot.cli.progress import Progress
 from aot.errors import UsageError, clip, one_line, shell_word
 from aot.options import Options
-from aot.progress import Progress
 
 if TYPE_CHECKING:
     from aot.pipeline import Compiled

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from onnx import TensorProto
 
+from aot.cli.progress import Progress
 from aot.errors import AotError
-from aot.progress import Progress
 from aot.tools.run import Spec
 from aot.tools.samples import index_limits, random_sample, read_samples
 from aot.tools.verify import plain
