@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The int8 kernels of one planner (aot/ops/qconv_*.py) against their definition, on odd shapes.
+"""The int8 kernels of one planner (aot/ops/quantised/conv_*.py) against their definition.
 
+Odd shapes are tried.
 Run as `python kernel_cases_q.py PLANNER ARCH CPU VLEN FOLDER [FLAGS]` under the sanitizers: see
 test_kernels_q.py. Exits 1 with the first case that differs.
 """

@@ -2,8 +2,8 @@
 """What kernels take of the stack: every call that a declared case makes, compiled for a target.
 
 Each kernel with its instance constants becomes functions, as in a bundle, and gcc says what they
-take (see aot/tools/call_graph.py): one that gets its parameters, and some that know them, whose loops
-the compiler unrolls.
+take (see aot/tools/call_graph.py): one that gets its parameters, and some that know them, whose
+loops the compiler unrolls.
 """
 
 from __future__ import annotations

@@ -40,7 +40,8 @@ SAME = ("SAME_UPPER", "SAME_LOWER")
 """Texts of auto_pad that make the result as long as the input, divided by the strides."""
 
 CONTROL = "aot.control"
-"""The domain of If and Loop whose bodies get all they read as inputs (`aot/shapes/control_flow_isolated.py`)."""
+"""The domain of If and Loop whose bodies get all they read as inputs
+(`aot/shapes/control_flow_isolated.py`)."""
 
 Array = np.ndarray[Any, Any]
 

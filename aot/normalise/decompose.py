@@ -237,9 +237,9 @@ BODIES: dict[str, Callable[[Body], bool]] = {
 def writer(node: ir.Node) -> Callable[[Body], bool] | None:
     """What writes the body of a node of ONNX or of com.microsoft, None if nothing does."""
     if node.domain == MICROSOFT:
-        from aot.normalise import decompose_microsoft as microsoft
+        from aot.normalise import decompose_microsoft
 
-        return microsoft.BODIES.get(node.op_type)
+        return decompose_microsoft.BODIES.get(node.op_type)
     if node.domain:
         from aot.normalise.decompose_ml import ML_BODIES
 

@@ -8,8 +8,8 @@ The program's own order wins ties. The calls of a vendor's region stay in a row.
 
 Memory model: bytes of the arena live from first to last use, scratch during its call; a permitted
 in-place result takes no space beside an operand that dies. The alias decision of the planner
-(aot/plan/memory/alias.py) can differ in corner cases, so orders are compared by its count of live bytes
-and "optimal" is only claimed where both agree.
+(aot/plan/memory/alias.py) can differ in corner cases, so orders are compared by its count of live
+bytes and "optimal" is only claimed where both agree.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aot.ops.quantised import conv_dsp as qconv_dsp
+from aot.ops.quantised import conv_dsp
 from aot.ops.quantised.requant import multipliers
 from aot.ops.quantised.shapes import QCall, QConv, QFc
 from kernel_driver import M4, RUNTIME, WARN, Board, Invocation, run, source
@@ -103,7 +103,7 @@ def conv_case(s: QConv, groups: int = 1, weights: str = "random", big: float = 1
         x[:] = np.where(rng.random(x.shape) < 0.5, -128, 127)
     bias = rng.integers(-3000, 3000, s.oc)
     folded = bias - s.x_zero * w.astype(np.int64).sum(axis=(1, 2, 3))
-    plan = qconv_dsp.plan_conv if groups == 1 else qconv_dsp.plan_depthwise
+    plan = conv_dsp.plan_conv if groups == 1 else conv_dsp.plan_depthwise
     call = plan(s, w, folded.astype(np.int32), "speed")
     sums = conv_sums(s, x, w, folded, groups)
     sx, sw, sy = scales(rng, s, s.oc, sums)
@@ -122,7 +122,7 @@ def fc_case(s: QFc, weights: str = "random") -> Planned:
         w[:] = np.where(rng.random(w.shape) < 0.5, -128, 127)
     bias = rng.integers(-3000, 3000, s.n)
     folded = bias - s.x_zero * w.astype(np.int64).sum(axis=1)
-    call = qconv_dsp.plan_fc(s, w, folded.astype(np.int32), "speed")
+    call = conv_dsp.plan_fc(s, w, folded.astype(np.int32), "speed")
     sums = x.astype(np.int64) @ w.T.astype(np.int64) + folded
     scale = scales(rng, s, s.n, sums)
     return invocation(call, s, x, scale, codes(sums, s, scale))

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aot.ops.quantised import conv_mve as qconv_mve
-from aot.ops.quantised import requant
+from aot.ops.quantised import conv_mve, requant
 from aot.ops.quantised.shapes import QConv, QFc
 from kernel_cases_q import Scales, depthwise_shapes, finished, products, shape, shapes, sums
 from kernel_driver import M55, Invocation, run
@@ -56,7 +55,7 @@ def conv(s: QConv, depthwise: bool = False, factor: float = 1.0) -> Planned:
     bias = rng.integers(-3000, 3000, s.oc)
     acc = sums(s, x, w, depthwise) + bias
     folded = bias - s.x_zero * w.astype(np.int64).sum(axis=(1, 2, 3))
-    plan = qconv_mve.plan_depthwise if depthwise else qconv_mve.plan_conv
+    plan = conv_mve.plan_depthwise if depthwise else conv_mve.plan_conv
     call = plan(s, w, folded.astype(np.int32), "latency")
     assert call.kernel.endswith("__mve")
     return invocation(s, x, call, scales(rng, s, acc, factor), acc)
@@ -68,7 +67,7 @@ def fc(s: QFc) -> Planned:
     bias = rng.integers(-3000, 3000, s.n)
     acc = (x.astype(np.int64) - s.x_zero) @ w.astype(np.int64).T + bias
     folded = (bias - s.x_zero * w.astype(np.int64).sum(1)).astype(np.int32)
-    call = qconv_mve.plan_fc(s, w, folded, "latency")
+    call = conv_mve.plan_fc(s, w, folded, "latency")
     return invocation(s, x, call, scales(rng, s, acc, 1.0), acc)
 
 
@@ -133,12 +132,12 @@ def test_expected_values_are_not_saturated() -> None:
 def test_what_vectors_cannot_do_is_left_to_other_kernels() -> None:
     s = replace(shape(16, 16, 3, 3), simd="mve", arch="arm", cpu="cortex-m55")
     w, bias = np.full((16, 1, 1, 1), -128, np.int8), np.zeros(16, np.int32)
-    assert qconv_mve.plan_depthwise(s, w, bias, "latency").kernel == "aot_qdwconv_s8"
+    assert conv_mve.plan_depthwise(s, w, bias, "latency").kernel == "aot_qdwconv_s8"
     integer = replace(s, rq=requant.INTEGER)
     w = np.ones((16, 16, 1, 1), np.int8)
-    assert qconv_mve.plan_conv(integer, w, bias, "latency").kernel == "aot_qconv_s8"
+    assert conv_mve.plan_conv(integer, w, bias, "latency").kernel == "aot_qconv_s8"
     fc = QFc(1, 16, 16, 0, 0, -128, 127, requant.INTEGER)
-    assert qconv_mve.plan_fc(fc, w[:, :, 0, 0], bias, "latency").kernel == "aot_qfc_s8"
+    assert conv_mve.plan_fc(fc, w[:, :, 0, 0], bias, "latency").kernel == "aot_qfc_s8"
 
 
 def test_twin_on_the_host(tmp_path: Path) -> None:
@@ -176,7 +175,7 @@ def test_rounding_on_cortex_m55(rq: int, tmp_path: Path) -> None:
         w = np.zeros((n, 1, 1, 1), np.int8)
         exact = np.where(np.arange(n) % 2 == 0, 2.0**-7, 2.0**-7 * (1 + 2.0**-23))
         made = Scales(rq, *requant.multipliers(1.0, exact.astype(np.float32), 1.0, rq))
-        plan = qconv_mve.plan_depthwise if depthwise else qconv_mve.plan_conv
+        plan = conv_mve.plan_depthwise if depthwise else conv_mve.plan_conv
         call = plan(s, w, acc.astype(np.int32), "latency")
         x = np.zeros((1, 1, 1, s.ic), np.int8)
         planned.append(invocation(s, x, call, made, acc.reshape(1, 1, 1, n)))

@@ -4,7 +4,7 @@
 Before: y = QuantizeLinear(Max(DequantizeLinear(a, s), DequantizeLinear(b, t)), u)
 After:  y = QuantizeLinear(Max(DequantizeLinear(a', u), DequantizeLinear(b', u)), u)
 with a' the codes of a rescaled to u. No element changes: moving and choosing by order commute with
-rounding. 8-bit codes go through these operators as they are (quant_moves.py); runtimes do not have
+rounding. 8-bit codes go through these operators as they are (moves.py); runtimes do not have
 them for 16 bits, so here the conversions stay and patterns take all of it as moves of codes.
 """
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conv between codes: QuantizeLinear([Relu | Clip](Conv(codes, constant codes, [bias]))).
 
-Symmetric int8 weights of one or two spatial axes go to the kernels of the target (qconv_portable,
-qconv_dsp, qconv_mve), everything else to aot_qconv_ref. Channels are stored last.
+Symmetric int8 weights of one or two spatial axes go to the kernels of the target (conv_portable,
+conv_dsp, conv_mve), everything else to aot_qconv_ref. Channels are stored last.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from aot.ir.layout import Layout
 from aot.lower.context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.layouts import channels_last
-from aot.ops.quantised import conv_dsp as qconv_dsp
-from aot.ops.quantised import conv_mve as qconv_mve
-from aot.ops.quantised import conv_portable as qconv_portable
+from aot.ops.quantised import conv_dsp, conv_mve, conv_portable
 from aot.ops.quantised.cases import conv_cases
 from aot.ops.quantised.common import (
     CODE_TYPES,
@@ -68,7 +66,7 @@ conv = quantised(
 def kernels_of(simd: str) -> ModuleType:
     """The planner of the kernels for an integer vector unit ("" = portable C)."""
 
-    return {"dsp": qconv_dsp, "mve": qconv_mve}.get(simd, qconv_portable)
+    return {"dsp": conv_dsp, "mve": conv_mve}.get(simd, conv_portable)
 
 
 @dataclass(frozen=True, slots=True)

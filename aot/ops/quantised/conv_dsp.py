@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.quantised import conv_portable as qconv_portable
+from aot.ops.quantised import conv_portable
 from aot.ops.quantised.shapes import QCall, QConv, QFc
 
 Array = np.ndarray[Any, Any]
@@ -101,7 +101,7 @@ def conv_kind(s: QConv) -> int:
 def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """Convolution, groups = 1; w [oc, ic, kh, kw] int8, bias [oc] int32."""
     if s.oc < 4:
-        return qconv_portable.plan_conv(s, w, bias, objective)
+        return conv_portable.plan_conv(s, w, bias, objective)
     blocks = in_blocks(s.oc)
     bias = bias[blocks]
     last = np.ascontiguousarray(w.transpose(0, 2, 3, 1)[blocks])
@@ -119,7 +119,7 @@ def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
 def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """One filter per channel; w [c, 1, kh, kw] int8, bias [c] int32."""
     if s.ic % 4 != 0:
-        return qconv_portable.plan_depthwise(s, w, bias, objective)
+        return conv_portable.plan_depthwise(s, w, bias, objective)
     near = s.kh == s.kw == 3 and s.dh == s.dw == 1 and s.sh == s.sw
     kind = s.sh if near and s.sh in (1, 2) else 0
     weights = w.reshape(-1, 4, s.kh, s.kw).transpose(0, 2, 3, 1)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.quantised import conv_portable as qconv_portable
+from aot.ops.quantised import conv_portable
 from aot.ops.quantised.requant import INTEGER, TFLITE
 from aot.ops.quantised.shapes import QCall, QConv, QFc
 
@@ -47,7 +47,7 @@ def _reading(s: QConv) -> tuple[int, int]:
 def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [oc, ic, kh, kw] and bias [oc]."""
     if s.rq == INTEGER:  # has no form in vectors
-        return qconv_portable.plan_conv(s, w, bias, objective)
+        return conv_portable.plan_conv(s, w, bias, objective)
     direct, scratch = _reading(s)
     order = (0, 3, 2, 1) if direct == 2 else (0, 2, 3, 1)
     return QCall(
@@ -62,7 +62,7 @@ def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
 def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [n, k] and bias [n]."""
     if s.rq == INTEGER:
-        return qconv_portable.plan_fc(s, w, bias, objective)
+        return conv_portable.plan_fc(s, w, bias, objective)
     direct = s.k % 16 == 0
     rows = 1 if s.m == 1 else 2
     return QCall(
@@ -85,7 +85,7 @@ def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [c, 1, kh, kw] and bias [c]."""
     overflows = w.size and int(w.min()) < -127  # the sum of two products must fit 16 bits
     if overflows or s.rq == INTEGER:
-        return qconv_portable.plan_depthwise(s, w, bias, objective)
+        return conv_portable.plan_depthwise(s, w, bias, objective)
     taps = s.kh * s.kw
     padded = ceil_to(taps, 4)
     scratch = 12 * padded + ceil_to(s.oc, 16)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convolutions and matrix products of int8 codes in portable C: sizes of tiles, packed weights.
 
-Targets with vectors have kernels of their own: qconv_vector.
+Targets with vectors have kernels of their own: conv_vector.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.quantised import conv_vector as qconv_vector
+from aot.ops.quantised import conv_vector
 from aot.ops.quantised.shapes import QCall, QConv, QFc
 
 Array = np.ndarray[Any, Any]
@@ -65,8 +65,8 @@ def pack(w: Array, t: Tile) -> Array:
 
 def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qconv_s8 for w [oc, ic, kh, kw]."""
-    if qconv_vector.suits(s):
-        return qconv_vector.plan_conv(s, w, bias)
+    if conv_vector.suits(s):
+        return conv_vector.plan_conv(s, w, bias)
     t = tile(s.arch, s.cpu, s.oh * s.ow)
     packed = pack(w.transpose(0, 2, 3, 1).reshape(s.oc, s.kh, s.kw * s.ic), t)
     bias = pad_channels(bias.astype(np.int32), t.channels)
@@ -86,8 +86,8 @@ def copies(s: QConv) -> bool:
 
 def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qdwconv_s8 for w [c, 1, kh, kw]."""
-    if qconv_vector.suits(s):
-        return qconv_vector.plan_depthwise(s, w, bias)
+    if conv_vector.suits(s):
+        return conv_vector.plan_depthwise(s, w, bias)
     ring = (s.kh - 1) * s.dh + 1
     width = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
     block = next((b for b in (16, 8, 4) if ring * width * b <= SMALL_SCRATCH), 8)
@@ -130,8 +130,8 @@ def stays_behind(s: QConv) -> bool:
 
 def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qfc_s8 for w [n, k]."""
-    if qconv_vector.suits(s):
-        return qconv_vector.plan_fc(s, w, bias)
+    if conv_vector.suits(s):
+        return conv_vector.plan_fc(s, w, bias)
     t = tile(s.arch, s.cpu, s.m)
     bias = pad_channels(bias.astype(np.int32), t.channels)
     return QCall("aot_qfc_s8", pack(w[:, None], t), bias, 0, t.instance)

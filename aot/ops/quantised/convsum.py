@@ -20,7 +20,7 @@ from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
 from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
-from aot.ops.quantised import conv_portable as qconv_portable
+from aot.ops.quantised import conv_portable
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import (
     OP,
@@ -184,7 +184,7 @@ def staged(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Arr
     fields: dict[str, Any] = {**sizes, "rq": NONE, "y_zero": 0, "lo": 0, "hi": 0}
     shape = QConv(**fields, **target_of(c))
     inner = w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
-    call = qconv_portable.plan_conv(shape, w, (found.bias - x.z * inner).astype(np.int32), "")
+    call = conv_portable.plan_conv(shape, w, (found.bias - x.z * inner).astype(np.int32), "")
     return Staged(shape, call, stage_pixels(c, 4 * shape.oc, shape.ow, call.scratch))
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Operators that move or pick elements, between 16-bit codes of equal parameters: on the codes.
 
-Normalisation puts them there (aot/normalise/quantised/wide.py). The lowering is that of the operator on
-integers; constants among the numbers become codes.
+Normalisation puts them there (aot/normalise/quantised/wide.py). The lowering is that of the
+operator on integers; constants among the numbers become codes.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Products of 8-bit codes: convolutions, with a sum behind them, and fully connected layers.
 
-The checks and numbers are those of the portable kernels (aot/ops/q*.py), so the codes are too.
+The checks and numbers are those of the portable kernels (aot/ops/quantised/), so the codes are too.
 """
 
 from __future__ import annotations
