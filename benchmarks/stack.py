@@ -34,7 +34,7 @@ from aot.errors import AotError  # noqa: E402
 from aot.ir.program import Call  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.pipeline import partition_model  # noqa: E402
-from aot.plan.stack.declare import TABLE, family, table  # noqa: E402
+from aot.plan.stack.declare import TABLE, family, table, widths  # noqa: E402
 from aot.target import Target, load_target  # noqa: E402
 
 #: Targets of each family whose code differs most.
@@ -45,6 +45,9 @@ TARGETS = (
 #: Functions of one signature that know their parameters.
 FIXED = 2
 Rows = dict[str, dict[str, int]]
+#: Families whose levels are measured apart, by the float lanes of their vectors.
+APART = {"x86_64": (1, 4, 8, 16)}
+Widths = dict[str, dict[int, dict[str, int]]]
 
 
 def node_tests(options: Options) -> Iterator[stack_calls.Lowerable]:
@@ -111,22 +114,45 @@ def calls(target: Target, given: Sequence[tuple[Options, Any]]) -> dict[int, lis
 
 def measure(
     target: Target, given: Sequence[tuple[Options, Any]], folder: Path, known: dict[str, int]
-) -> dict[str, int]:
-    """Kernel → bytes, of one target; not of those `known`."""
-    found: dict[str, int] = {}
+) -> dict[int, dict[str, int]]:
+    """Lanes → kernel → bytes, of one target; not of the kernels `known`."""
+    found: dict[int, dict[str, int]] = {}
     count = 0
     for width, every in sorted(calls(target, given).items()):
         part = stack_calls.functions((c for c in every if c.kernel not in known), FIXED)
         count += len(part)
         chip = replace(target, vlen=width)
         level = "-O2" if target.board else "-O3"
-        for kernel, taken in stack_calls.depths(part, chip, level, folder).items():
-            found[kernel] = max(taken, found.get(kernel, 0))
-    print(f"{target.name}: {count} functions, {len(found)} kernels", flush=True)
+        found[width] = stack_calls.depths(part, chip, level, folder)
+    print(
+        f"{target.name}: {count} functions, {len(set().union(*found.values()))} kernels", flush=True
+    )
     return found
 
 
-def write(rows: Rows) -> None:
+def raise_to(column: dict[str, int], found: dict[str, int]) -> None:
+    """Raise the figures of `column` to those of `found`."""
+    for kernel, taken in found.items():
+        column[kernel] = max(taken, column.get(kernel, 0))
+
+
+def spelled(apart: Widths) -> str:
+    """The figures of levels that were measured apart."""
+    parts = []
+    for name, columns in sorted(apart.items()):
+        kernels = sorted({k for column in columns.values() for k in column})
+        lanes = sorted(columns)
+        lines = [
+            f"  {json.dumps(k)}: {json.dumps([columns[n].get(k) for n in lanes])}" for k in kernels
+        ]
+        text = ",\n".join(lines)
+        parts.append(
+            f' {json.dumps(name)}: {{"lanes": {json.dumps(lanes)}, "kernels": {{\n{text}\n }}}}'
+        )
+    return '"widths": {\n' + ",\n".join(parts) + "\n}"
+
+
+def write(rows: Rows, apart: Widths) -> None:
     """The table, a line per kernel."""
     families = list(dict.fromkeys(family(load_target(t)) for t in TARGETS))
     kernels = sorted({k for column in rows.values() for k in column})
@@ -134,7 +160,8 @@ def write(rows: Rows) -> None:
         f" {json.dumps(k)}: {json.dumps([rows.get(f, {}).get(k) for f in families])}"
         for k in kernels
     ]
-    text = f'{{"families": {json.dumps(families)},\n"kernels": {{\n' + ",\n".join(lines) + "\n}}\n"
+    text = f'{{"families": {json.dumps(families)},\n"kernels": {{\n' + ",\n".join(lines)
+    text += f"\n}},\n{spelled(apart)}\n}}\n"
     TABLE.write_text(text, encoding="ascii")
 
 
@@ -162,6 +189,9 @@ def main() -> int:
     given = list(sources(tuple(args.only)))
     kept = args.update or args.missing
     rows: Rows = {f: dict(c) for f, c in table().items()} if kept else {}
+    apart: Widths = {f: {n: {} for n in lanes} for f, lanes in APART.items()}
+    if kept:
+        apart = {f: {n: dict(c) for n, c in columns.items()} for f, columns in widths().items()}
     for name in args.targets or TARGETS:
         target = load_target(name)
         if shutil.which(stack_calls.compiler_of(target)) is None:
@@ -170,15 +200,21 @@ def main() -> int:
         with tempfile.TemporaryDirectory() as folder:
             column = rows.setdefault(family(target), {})
             known = dict(column) if args.missing else {}
-            for kernel, taken in measure(target, given, Path(folder), known).items():
-                column[kernel] = max(taken, column.get(kernel, 0))
+            for lanes, found in measure(target, given, Path(folder), known).items():
+                raise_to(column, found)
+                if own := apart.get(family(target)):
+                    raise_to(own[lanes], found)
         if not args.check:
-            write(rows)
+            write(rows, apart)
     if not args.check:
         return 0
-    found = faults(rows, table())
-    print("\n".join(found) or "the table holds")
-    return 1 if found else 0
+    wrong = faults(rows, table())
+    for name, columns in apart.items():
+        by_lanes = {f"{name} of {n} lanes": c for n, c in columns.items()}
+        known_by_lanes = {f"{name} of {n} lanes": c for n, c in widths().get(name, {}).items()}
+        wrong += faults(by_lanes, known_by_lanes)
+    print("\n".join(wrong) or "the table holds")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

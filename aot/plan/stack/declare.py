@@ -66,9 +66,37 @@ def table() -> dict[str, dict[str, int]]:
     return found
 
 
+@cache
+def widths() -> dict[str, dict[int, dict[str, int]]]:
+    """Family → float lanes of a vector → kernel → bytes, of families whose levels differ much."""
+    found: dict[str, dict[int, dict[str, int]]] = {}
+    for name, section in json.loads(TABLE.read_text(encoding="ascii")).get("widths", {}).items():
+        lanes = [int(n) for n in section["lanes"]]
+        columns: dict[int, dict[str, int]] = {n: {} for n in lanes}
+        for kernel, row in section["kernels"].items():
+            for n, taken in zip(lanes, row, strict=True):
+                if taken is not None:
+                    columns[n][kernel] = int(taken)
+        found[name] = columns
+    return found
+
+
+def figures(target: Target, lanes: int) -> dict[str, int]:
+    """Kernel → bytes on the target, for vectors of `lanes` floats.
+
+    A family's figure is the largest of its levels. Where the levels were measured apart, that of
+    the target's own width counts, or that without vectors; narrower vectors (`--objective ram`)
+    were measured on other levels, and have the family's.
+    """
+    column = table()[family(target)]
+    if lanes not in (1, target.vlen):
+        return column
+    return column | widths().get(family(target), {}).get(lanes, {})
+
+
 def declared(program: Program, target: Target) -> Declared:
     """The bound of the program's entries on the target."""
-    column = table()[family(target)]
+    column = figures(target, program.vlen)
     called = [*(c.kernel for c in program.every_call() if not c.bodies)]
     called += [s.create.kernel for s in program.states]
     unmeasured = tuple(sorted({k for k in called if k not in column}))
