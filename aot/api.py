@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from aot.errors import AotError, TargetError, UsageError, shell_word
+from aot.errors import AotError, TargetError, UsageError, meant, shell_word
 from aot.options import Options, Settings
 from aot.target import Target, load_target
 from aot.tools import build as tree
@@ -99,7 +99,9 @@ def compile(  # the public name, as in the interface
     given["backends"] = backends or base.backends
     unknown = sorted(set(given) - set(Options.__slots__))
     if unknown:
-        raise UsageError(f"aot.compile has no option {unknown[0]!r}", hint=f"{Options.__slots__}")
+        known = f"it has {', '.join(Options.__slots__)}"
+        hint = meant(unknown[0], Options.__slots__, known)
+        raise UsageError(f"aot.compile has no option {unknown[0]!r}", hint=hint)
     asked = replace(base, **given)
     temporary = None
     if out is None:

@@ -136,7 +136,8 @@ def names() -> tuple[str, ...]:
     Systems come before boards; then the order is that of SUPPORTED_ARCHS and of the names, whose
     numbers count as numbers (cortex-m7 before cortex-m33).
     """
-    return ("host", *sorted((p.stem for p in FOLDER.glob("*.toml")), key=_rank))
+    files = [p.stem for p in FOLDER.glob("*.toml")]
+    return ("host", *sorted((n for n in files if re.fullmatch(_NAME, n)), key=_rank))
 
 
 def _rank(name: str) -> tuple[bool, int, list[tuple[int, str]]]:
@@ -192,10 +193,10 @@ def load_target(spec: str = "host") -> Target:
         return _from_file(Path(spec))
     if spec == "host":
         return _named("host", _host_level())
-    if not re.fullmatch(_NAME, spec) or not (FOLDER / f"{spec}.toml").is_file():
-        raise TargetError(
-            f"unknown target {spec!r}", hint=meant(spec, names(), "`aotc targets` lists them")
-        )
+    named = re.fullmatch(_NAME, spec)
+    if not named or not (FOLDER / f"{spec}.toml").is_file():
+        hint = meant(spec, names(), "`aotc targets` lists them")
+        raise TargetError(f"unknown target {spec!r}", hint=hint if named else f"{hint}; {_NAMING}")
     return _named(spec, spec)
 
 

@@ -178,8 +178,9 @@ def forms() -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
 
     found: list[dict[str, Any]] = []
     classes: dict[str, list[str]] = {}
-    for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda i: i.name):
-        module = importlib.import_module(f"aot.normalise.{info.name}")
+    inside = pkgutil.walk_packages(package.__path__, "aot.normalise.")
+    for info in sorted(inside, key=lambda i: i.name):
+        module = importlib.import_module(info.name)
         found += [asdict(form) for form in getattr(module, "FORMS", ())]
         classes |= {k: list(v) for k, v in getattr(module, "CLASSES", {}).items()}
     return found, classes

@@ -227,7 +227,10 @@ def _quality(p: Parser) -> None:
         help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
     )
     p.add_argument(
-        "--ram", metavar="N", type=budget, help="RAM budget in bytes: arena, variables, stack"
+        "--ram",
+        metavar="N",
+        type=budget,
+        help="RAM budget in bytes, K or M (KB, MB): arena, variables, stack",
     )
     p.add_argument(
         "--flash", metavar="N", type=budget, help="flash budget in bytes, K or M (KB, MB)"
@@ -411,7 +414,12 @@ def _size(p: Parser) -> None:
     _target(p)
     _backends(p)
     _pins(p)
-    p.add_argument("--objective", choices=("latency", "ram", "flash", "energy"), default="latency")
+    p.add_argument(
+        "--objective",
+        choices=("latency", "ram", "flash", "energy"),
+        default="latency",
+        help="what kernels are chosen for (latency)",
+    )
 
 
 def _quantize(p: Parser) -> None:

@@ -290,10 +290,18 @@ def bind(
             raise ModelError(what)
         given = given.reshape(_bound_shape(info, given))
         value = given.astype(dtype)
-        if value.dtype.kind in "iub" and not np.array_equal(value, given):
+        exact = value.dtype.kind in "iub" or "int" in value.dtype.name  # 2 and 4 bits have no kind
+        if exact and not np.array_equal(value.astype(_wide(value.dtype)), given):
             what = f'input "{info.name}" is {dtype}, the value bound to it is not ({given.dtype})'
             raise ModelError(what)
         graph.initializer.append(numpy_helper.from_array(value, info.name))
+
+
+def _wide(dtype: Any) -> Any:
+    """A type that NumPy compares, for the numbers of `dtype`."""
+    import numpy as np
+
+    return dtype if dtype.kind in "iub" else np.dtype(np.int8)
 
 
 def _bound_shape(info: onnx.ValueInfoProto, given: Any) -> tuple[int, ...]:

@@ -81,8 +81,17 @@ def late(node: ir.Node, error: KnownLate, extents: Extents, reading: Reading) ->
     for value in node.inputs:
         start += extents.of(value).values()
     error.add = tuple(_pins(start, reading, extents))
-    error.hint = error.hint or (YOURS if error.add else NOTHING)
+    error.hint = error.hint or (YOURS if error.add else _long(start) or NOTHING)
     return error
+
+
+def _long(start: Iterable[ir.Value | None]) -> str:
+    """What to say of an input of the model that decides, of more elements than `--bind` lists."""
+    for value in start:
+        if value is not None and value.is_graph_input() and not _is_small(value):
+            name = original_name(value)
+            return f'input "{name}" decides it: give it at most {MOST_ELEMENTS} elements'
+    return ""
 
 
 def binds(node: ir.Node) -> list[Pin]:

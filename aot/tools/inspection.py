@@ -142,6 +142,8 @@ def inspect_model(
 
 #: How often options that an error names are added.
 _CURES = 4
+#: After how many other sizes the same refusal is taken for one of all sizes.
+_SURE = 2
 
 
 def _proposed(
@@ -154,7 +156,7 @@ def _proposed(
     graph = opened.proto.graph
     open_ = open_shapes(declared_shapes(graph), options)
     first: AotError | None = None
-    for size, rank in SIZES if open_ else SIZES[:1]:
+    for tried, (size, rank) in enumerate(SIZES if open_ else SIZES[:1]):
         pins = example_pins(graph, open_, size, rank)
         refusal = error = _refusal(opened, pinned(options, pins), progress)
         for _ in range(_CURES):
@@ -165,7 +167,7 @@ def _proposed(
             error = _refusal(opened, pinned(options, pins), progress)
         if error is None or refusal is None:
             return pins, None
-        if first is not None and refusal.what == first.what:
+        if first is not None and refusal.what == first.what and tried >= _SURE:
             break
         first = first or refusal
     return [], first

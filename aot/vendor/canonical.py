@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from aot.errors import meant
 from aot.vendor.pattern_ast import (
     COMMUTATIVE,
     Either,
@@ -122,7 +123,8 @@ def unseen(graph: Pat | Results, keeps: Collection[str] = ()) -> list[str]:
         forms = _rewritten(part, readers, results)
         sentence = next((_sentence(f) for f in forms if whole or not f.floats), "")
         alternative = "" if id(part) in essential else " (one alternative of several)"
-        reasons = (_operator(part, keeps), _attributes(part), _inputs(part), sentence)
+        known = (_operator(part, keeps), _attributes(part), _inputs(part), sentence)
+        reasons = (why,) if (why := _unknown(part)) else known
         found += [why + alternative for why in reasons if why]
     return list(dict.fromkeys(found))
 
@@ -157,6 +159,31 @@ def _operator(part: OpPat, keeps: Collection[str]) -> str:
         f"; keeps=({kinds[0]!r},) of the backend prevents it" if kinds[0] in facts()["kept"] else ""
     )
     return f"normalise makes {into} of {kinds[0]}{kept}"
+
+
+def _unknown(part: OpPat) -> str:
+    """What ONNX does not have: all the operators, or an attribute that none of them has."""
+    seen = facts()["attributes"]
+    names = [name for name, _ in part.attrs if not any(name in seen.get(k, ()) for k in part.kinds)]
+    if all(k in seen or k in facts()["rewritten"] for k in part.kinds) and not names:
+        return ""
+    from onnx.defs import get_all_schemas, get_schema, has
+
+    kinds = [k for k in part.kinds if has(k)]
+    if not kinds:
+        known = {s.name for s in get_all_schemas() if not s.domain}
+        return f"ONNX has no operator {part.op_type}{_near(part.op_type, known)}"
+    attributes = {a for k in kinds for a in get_schema(k).attributes}
+    for name in names:
+        if name not in attributes:
+            after = _near(name, attributes)
+            return f"{part.op_type} has no attribute {name} in the newest opset{after}"
+    return ""
+
+
+def _near(word: str, known: Collection[str]) -> str:
+    hint = meant(word, known)
+    return f" ({hint})" if hint else ""
 
 
 def _attributes(part: OpPat) -> str:
@@ -264,7 +291,7 @@ def _may_have(op: OpPat, wanted: OpPat) -> bool:
     """Whether `op` asks for no other value of an attribute than `wanted` has."""
     asked = dict(op.attrs)
     return all(
-        asked.get(name, value) == value or _near(asked.get(name), value)
+        asked.get(name, value) == value or _close(asked.get(name), value)
         for name, value in wanted.attrs
     )
 
@@ -272,12 +299,12 @@ def _may_have(op: OpPat, wanted: OpPat) -> bool:
 def _is_constant(part: Pat | None, given: Any) -> bool:
     """Whether the value is known at compile time, and is `given` (None: any)."""
     while isinstance(part, Where):
-        if part.constant and (given is None or _near(part.given, given)):
+        if part.constant and (given is None or _close(part.given, given)):
             return True
         part = part.pattern
     return False
 
 
-def _near(value: Any, wanted: Any) -> bool:
+def _close(value: Any, wanted: Any) -> bool:
     numbers = isinstance(value, int | float) and isinstance(wanted, int | float)
     return numbers and math.isclose(value, wanted, rel_tol=CLOSE)

@@ -19,12 +19,27 @@ from aot.errors import UnsupportedError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, shape_of, title
 from aot.load.options import LoadOptions
+from aot.normalise.form import Form
 from aot.normalise.quantised.common import DEQUANTISE, QUANTISE
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 MICROSOFT = "com.microsoft"
+
+_ELSE = "a scale or zero point is no constant"
+FORMS = (
+    Form(
+        "QLinearConv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero, *)",
+        "QuantizeLinear(Conv(DequantizeLinear(x), DequantizeLinear(w), …))",
+        _ELSE,
+    ),
+    Form(
+        "QLinearMatMul(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero)",
+        "QuantizeLinear(MatMul(DequantizeLinear(x), DequantizeLinear(w)))",
+        _ELSE,
+    ),
+)
 
 
 class Spelling:

@@ -162,6 +162,19 @@ def test_sizes_that_do_not_fit_are_replaced(capsys: pytest.CaptureFixture[str]) 
     assert inspected([saved(proto)], capsys).endswith("--dim n=224")
 
 
+def test_sizes_that_inputs_ask_of_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    proto = model([("MatMul", "a b", "y")], {"a": ["n", None], "b": [None, "m"]}, {"y": None})
+    assert inspected([saved(proto)], capsys).endswith("--input-shape a=-1,1 --input-shape b=1,-1")
+
+
+def test_a_shape_of_open_length(capsys: pytest.CaptureFixture[str]) -> None:
+    """--dim k=64 was followed by "what decides it is computed by the model"."""
+    name = saved(operator("Expand", {"r": ["k"]}, [1, 3]))
+    assert inspected([name], capsys).endswith("--dim k=1")
+    code, _, err = run([name, "-o", "out", "--no-configure", "--dim", "k=64"], capsys)
+    assert code == 1 and 'hint: input "r" decides it: give it at most 16 elements' in err
+
+
 def test_sequences_and_optionals(capsys: pytest.CaptureFixture[str]) -> None:
     element = helper.make_tensor_type_proto(T.FLOAT, ["n", None])
     kind = helper.make_sequence_type_proto(element)
@@ -191,7 +204,7 @@ def test_real_models(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 # What --bind cures
 
 
-def operator(op: str, rest: dict[str, list[int]], x: Any = X, **attributes: Any) -> onnx.ModelProto:
+def operator(op: str, rest: dict[str, list[Any]], x: Any = X, **attributes: Any) -> onnx.ModelProto:
     """A model of one node that reads x and integers which are inputs, too."""
     inputs = {"x": x, **rest} if x is not None else rest
     kinds = dict.fromkeys(rest, T.INT64)

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import pytest
 
+import aot
 from aot.cli import main, parser
 from aot.cli.compile import options_of
+from aot.errors import UsageError
 from graphs import model
 
 
@@ -54,6 +56,13 @@ def test_it_is_asked_what_was_meant(
     said = capsys.readouterr().err
     assert f"did you mean {meant}?" in said and len(said.splitlines()) <= 8
     assert not (here / "out").exists()
+
+
+def test_options_in_python(here: Path) -> None:
+    """The hint was a tuple of all options."""
+    with pytest.raises(UsageError, match="no option 'targt'") as caught:
+        aot.compile(here / "fixed.onnx", targt="host")  # type: ignore[call-arg]
+    assert caught.value.hint.startswith("did you mean target? it has name, target, backends, ")
 
 
 def test_nothing_is_guessed_from_far(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,7 +21,7 @@ from aot.load import load
 from aot.load.options import LoadOptions
 from aot.normalise import normalise
 from aot.vendor.backend import Backend
-from aot.vendor.pattern import const, optional, typed
+from aot.vendor.pattern import const, optional, typed, wildcard
 from graphs import model
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -42,6 +42,8 @@ def silu(op: Any, x: Any, w: Any, b: Any) -> Any:
     return op.Mul(v, op.Sigmoid(v))
 
 
+#: A scale and a zero point of some value.
+CODED = (wildcard("s"), wildcard("z"))
 VAIN: list[tuple[Build, str]] = [
     (silu, "normalise makes Swish(x) of Mul(x, Sigmoid(x))"),
     (lambda op, x: op.Flatten(x), "normalise makes Reshape of Flatten"),
@@ -59,6 +61,11 @@ VAIN: list[tuple[Build, str]] = [
     (lambda op, x, *p: op.BatchNormalization(x, *p), "keeps=('BatchNormalization',)"),
     (lambda op, x: optional(lambda v: op.Flatten(v), op.MaxPool(x)), "one alternative of several"),
     (lambda op, x: (op.Mul(x, op.Sigmoid(x)), op.Neg(x)), "normalise makes Swish(x)"),
+    (lambda op, x, w: op.QLinearConv(x, *CODED, w, *CODED, *CODED), "QuantizeLinear(Conv(Dequ"),
+    (lambda op, x, w: op.Relu(op.Convv(x, w)), "no operator Convv (did you mean Conv?)"),
+    (lambda op, x: op.AveragePool(x, stride=[1, 1]), "stride in the newest opset (did you mean st"),
+    (lambda op, x: op.ReduceMean(x, axes=[2, 3]), "ReduceMean has no attribute axes in the newest"),
+    (lambda op, x: op.Clip(x, min=0.0), "Clip has no attribute min in the newest opset"),
 ]
 
 
@@ -91,6 +98,8 @@ FINE: list[Build] = [
     lambda op, x, low, high: op.Clip(x, const(low, 0.0), const(high, 6.0)),
     lambda op, x, c: op.Sub(typed(x, dtype="int32"), const(c)),
     lambda op, x: op.any_of("Flatten", "Reshape")(x),
+    lambda op, x: op.any_of("Relu", "LeakyRelu")(x, alpha=0.1),
+    lambda op, x: op.RandomNormalLike(x, mean=0.5),
     lambda op, x: op.domain("com.acme").Flatten(x),
 ]
 
@@ -122,7 +131,7 @@ def documented() -> Backend:
 
 def test_documented_patterns_match_behind_normalise() -> None:
     """Each one, on the model of tests/vendor/test_patterns.py that it matches before."""
-    from test_patterns import TABLE
+    from vendor.test_patterns import TABLE
 
     backend = documented()
     options = LoadOptions()  # nothing is expanded
@@ -230,11 +239,16 @@ def built(text: str) -> tuple[onnx.ModelProto, Any]:
 
     import numpy as np
 
-    image, weights = [1, 4, 6, 6], np.ones((4, 4, 1, 1), np.float32)
+    image, codes = [1, 4, 6, 6], text.startswith("QLinear")
+    weights = np.ones((4, 4, 1, 1), np.uint8 if codes else np.float32)
+    if text.startswith("QLinearMatMul"):
+        weights = np.ones((6, 6), np.uint8)
     special = {
         "p": np.array([0, 0, 1, 1, 0, 0, 1, 1]),
         "s": np.array([4, 36]),
         "t": np.array([144]),
+        **dict.fromkeys(("x_scale", "w_scale", "y_scale"), np.float32(0.5)),
+        **dict.fromkeys(("x_zero", "w_zero", "y_zero"), np.uint8(3)),
     }
     constants: dict[str, Any] = {}
     rows: list[Any] = []
@@ -276,7 +290,8 @@ def built(text: str) -> tuple[onnx.ModelProto, Any]:
     last = read(ast.parse(text.replace("*", "*_"), mode="eval").body)
     used = {n for r in rows for n in r[1].split()}
     inputs = {n: image for n in sorted(used) if n not in constants and not n.startswith("v")}
-    proto = model(rows, inputs, {last: None}, constants)
+    kinds = dict.fromkeys([*inputs, last], onnx.TensorProto.UINT8) if codes else {}
+    proto = model(rows, inputs, {last: None}, constants, kinds)
 
     def build(op: Any, x: Any) -> Any:
         made: dict[str, Any] = {}

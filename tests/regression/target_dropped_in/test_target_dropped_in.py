@@ -47,3 +47,12 @@ def test_other_names_are_unknown(name: str, folder: Path) -> None:
     (folder.parent / "host.toml").write_text("")
     with pytest.raises(TargetError, match="unknown target"):
         target.load_target(name)
+
+
+def test_a_file_whose_name_no_target_has(folder: Path) -> None:
+    """It was listed, and then refused with "did you mean my board?"."""
+    (folder / "my board.toml").write_text('base = "cortex-m4"\n')
+    assert "my board" not in target.names()
+    with pytest.raises(TargetError, match="unknown target 'my board'") as caught:
+        target.load_target("my board")
+    assert "letters, digits and" in caught.value.hint
