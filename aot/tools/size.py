@@ -47,7 +47,7 @@ class Size:
 
     @property
     def ram(self) -> int:
-        """What `--ram` counts: arena, variables and the declared stack."""
+        """What `--ram` counts: arena, variables and the declared stack, or this build's."""
         return self.arena + self.static + stack_bytes(self.stack)
 
     def record(self) -> dict[str, Any]:
@@ -83,8 +83,8 @@ class Size:
 
 
 def stack_bytes(stack: Stack) -> int:
-    """The declared bound, else the computed one; 0 where neither is known."""
-    return stack.declared or stack.bytes or 0
+    """The declared bound, or the computed one where that is more (-O0); 0 if neither is known."""
+    return max(stack.declared or 0, stack.bytes or 0)
 
 
 def measure(built: Built) -> Size:

@@ -146,7 +146,7 @@ def checked(stack: Stack, built: Built) -> Stack:
         raise BuildError(
             f"{stack.entry} may take {stack.bytes} bytes of stack, declared are {stack.declared}",
             " -> ".join(stack.chain[-4:]),
-            "the manifest's bound is of gcc 12 with -O2 or -O3",
+            "the manifest's bound is of gcc 12 from -O1 on",
         )
     return stack
 
