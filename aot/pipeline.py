@@ -14,11 +14,11 @@ from aot.options import Options
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from aot.ir.plan import Plan
     from aot.ir.program import Program
     from aot.load import LoadOptions, Opened
     from aot.partition.cost_model import Costs
-    from aot.partition.select import Partition, Selected
-    from aot.plan.memory.plan import Plan
+    from aot.partition.result import Partition, Selected
     from aot.target import Target
     from aot.tools.samples import Sample
     from aot.vendor.backend import Backend
@@ -177,10 +177,12 @@ def _partitioned(
     """`partition_model` once, with or without what the backends keep."""
     from aot.ir.graph_nodes import all_nodes
     from aot.load import load, model_text
+    from aot.lower.assign_layouts import cover_layouts
     from aot.normalise import normalise
     from aot.partition.annotate import annotate
     from aot.partition.control_flow import select_all
     from aot.partition.kept import check_kept
+    from aot.partition.select_by_cost import all_plain
     from aot.vendor.find import plain_names
 
     progress("load")
@@ -201,7 +203,10 @@ def _partitioned(
     watch("normalise", lambda: model_text(model))
     progress("partition")
     costs = _costs(options) if options.partition == "cost" else None
-    partition = select_all(model.graph, backends, options.offload_limit, survey, marked_only, costs)
+    layouts = cover_layouts(costs.lanes) if costs is not None else all_plain
+    partition = select_all(
+        model.graph, backends, options.offload_limit, survey, marked_only, costs, layouts
+    )
     watch("partition", partition.text)
     return model, partition
 
@@ -235,6 +240,7 @@ def compile_model(
     from aot.emit_c import bundle_name, emit_c
     from aot.emit_c.manifest import manifest_of
     from aot.emit_c.selftest import vector_bytes
+    from aot.ir.check_plan import check_plan
     from aot.ir.check_program import check_program
     from aot.ir.graph_nodes import TEXTS
     from aot.load import Opened
@@ -244,7 +250,6 @@ def compile_model(
     from aot.plan.budget import budgeted
     from aot.plan.control_flow import settle_bodies
     from aot.plan.fallback import make_twins
-    from aot.plan.memory.check import check_plan
     from aot.plan.memory.plan import plan_memory
     from aot.plan.schedule import schedule
     from aot.target import load_target

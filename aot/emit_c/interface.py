@@ -11,7 +11,7 @@ from aot.emit_c.trace import arena_offset
 from aot.ir.program import Call, Program, RunTimeExtent, Tensor
 
 if TYPE_CHECKING:
-    from aot.plan.memory.plan import Plan
+    from aot.ir.plan import Plan
 
 
 def inputs(program: Program) -> list[Tensor]:

@@ -19,10 +19,10 @@ from aot.plan.stack import declare
 from aot.version import __version__
 
 if TYPE_CHECKING:
+    from aot.ir.plan import Plan
     from aot.ir.program import Body
     from aot.options import Options
-    from aot.partition.select import Partition
-    from aot.plan.memory.plan import Plan
+    from aot.partition.result import Partition
     from aot.target import Target
 
 #: major.minor: keys may be added in a minor version, removal is a major one.

@@ -36,8 +36,8 @@ from aot.plan.fallback import Twin, portable_bytes
 from aot.version import __version__
 
 if TYPE_CHECKING:
+    from aot.ir.plan import Plan
     from aot.options import Options
-    from aot.plan.memory.plan import Plan
     from aot.target import Target
     from aot.tools.samples import Sample
 

@@ -39,7 +39,7 @@ from aot.ir.program import WAITS, Access, Arg, Call, Program, Role
 from aot.plan.fallback import Twin
 
 if TYPE_CHECKING:
-    from aot.plan.memory.plan import Plan
+    from aot.ir.plan import Plan
     from aot.target import Target
     from aot.vendor.backend import Backend
 

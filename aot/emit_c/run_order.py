@@ -30,7 +30,7 @@ from aot.ir.program import (
 )
 
 if TYPE_CHECKING:
-    from aot.plan.memory.plan import Plan
+    from aot.ir.plan import Plan
     from aot.target import Target
 
 #: Nodes of a call that its comment lists; of more it names the first and the last.

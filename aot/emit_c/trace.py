@@ -10,7 +10,7 @@ from aot.emit_c import ctext
 from aot.ir.program import Access, Arg, Call, Program, Role, Tensor
 
 if TYPE_CHECKING:
-    from aot.plan.memory.plan import Plan
+    from aot.ir.plan import Plan
 
 
 def writes(program: Program, call: Call) -> Iterator[tuple[Arg, Tensor]]:

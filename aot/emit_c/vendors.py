@@ -14,10 +14,10 @@ from aot.emit_c.resources import runtime_c
 from aot.emit_c.weights import content_path
 from aot.errors import BackendError, InternalError
 from aot.ir.program import Program
-from aot.lower.context import source_folder
 from aot.options import Options
 from aot.vendor.backend import Backend
 from aot.vendor.find import backends_for
+from aot.vendor.recorder import source_folder
 
 _DEFINITION = re.compile(r'[A-Za-z_]\w*(=[\w."/]*)?')
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.ir import layout as lay
 from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
-
-if TYPE_CHECKING:
-    from aot.plan.memory.plan import Plan
+from aot.ir.plan import Plan
 
 
 class Role(enum.Enum):

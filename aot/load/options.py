@@ -13,7 +13,7 @@ from aot.errors import UsageError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.contrib import Rule
+    from aot.shapes.types import Rule
 
 MIB = 1 << 20
 

@@ -7,13 +7,17 @@ once per layout; a conversion that moves no byte is a view.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from aot.errors import AotError, BackendError
 from aot.ir.layout import PLAIN, Layout
-from aot.partition.select import Partition, Selected
-from aot.vendor.match import ValueRef
+from aot.partition.graph import dependencies
+from aot.partition.regions import quotient_order
+from aot.partition.result import Partition, Selected
+from aot.partition.select_by_cost import Layouts
+from aot.vendor.backend import Pattern
+from aot.vendor.match import Match, ValueRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +88,20 @@ def _legal(selected: Selected, value: ValueRef, layout: Layout) -> None:
             f"rank {value.rank} (needs 3 to 5)",
             f"node {selected.match.root.onnx_name}",
         )
+
+
+def cover_layouts(lanes: int) -> Layouts:
+    """How `assign_layouts` lays out the values of a cover, for vectors of `lanes` floats.
+
+    The function returned takes (pattern, match) pairs in any order and gives, for each, the layout
+    of every value that the match names: the costs of a partition include its conversions.
+    """
+
+    def layouts(items: Sequence[tuple[Pattern, Match]]) -> list[Mapping[str, Layout]]:
+        order = quotient_order(dependencies([m for _, m in items]), [-1] * len(items))
+        selected = [Selected(p, m, p.backend) for p, m in items]
+        plan = assign_layouts(Partition(tuple(selected[i] for i in order), ()), lanes)
+        placed = {i: p.layouts for i, p in zip(order, plan.items, strict=True)}
+        return [placed[i] for i in range(len(items))]
+
+    return layouts

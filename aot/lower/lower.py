@@ -16,7 +16,6 @@ from aot.ir.graph_nodes import subgraphs
 from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.ir.program import Origin, Program, Quantisation, Role, Tensor, View
 from aot.lower.assign_layouts import Placed, assign_layouts
-from aot.lower.context import Handle, LowerContext, Used, layout_name
 from aot.lower.persistent_tensors import (
     Pair,
     carry,
@@ -28,15 +27,16 @@ from aot.lower.persistent_tensors import (
 )
 from aot.normalise.quantised.ends import quantisation_of_ends
 from aot.options import Options
-from aot.partition.select import BodyPart, Partition, Selected
+from aot.partition.result import BodyPart, Partition, Selected
 from aot.target import Target
 from aot.vendor.backend import RegionView
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder, Used, layout_name
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["LowerContext", "lower", "lower_body", "lower_part"]
+__all__ = ["Recorder", "lower", "lower_body", "lower_part"]
 
 
 #: Calls of a program: more are not planned and written within half a minute.
@@ -53,7 +53,7 @@ def lower(
     if len(partition.items) > MOST_ITEMS:
         what = f"the model needs {len(partition.items)} calls (limit {MOST_ITEMS})"
         raise UnsupportedError(what, hint="loops of the same nodes can be an ONNX Loop or Scan")
-    c = LowerContext(target, options)
+    c = Recorder(target, options)
     c.reserve(str(v.name) for g in (graph, *subgraphs(graph)) for n in g for v in n.outputs)
     c.reserve(str(v) for g in (graph, *subgraphs(graph)) for v in g.initializers)
     states = pairs(graph, options.states)
@@ -61,12 +61,12 @@ def lower(
     return settle(replace(program, weights=options.weights), target, options)
 
 
-def lower_body(around: LowerContext, name: str, part: BodyPart, states: Sequence[Pair]) -> Program:
+def lower_body(around: Recorder, name: str, part: BodyPart, states: Sequence[Pair]) -> Program:
     """The program of a body, whose inputs and outputs are its caller's.
 
     Its `states` are carried from step to step in an arena of its own.
     """
-    c = LowerContext(around.target, around.options, around)
+    c = Recorder(around.target, around.options, around)
     program = _program(c, name, part.graph, part.partition, states)
     if len(program.carried) > len(states):
         what = "what it keeps between runs cannot be kept in the body of an If or a Loop"
@@ -79,7 +79,7 @@ def lower_body(around: LowerContext, name: str, part: BodyPart, states: Sequence
 
 
 def _program(
-    c: LowerContext, name: str, graph: ir.Graph, partition: Partition, states: Sequence[Pair]
+    c: Recorder, name: str, graph: ir.Graph, partition: Partition, states: Sequence[Pair]
 ) -> Program:
     """The program of a graph; the `states` are carried over to the next run."""
     layouts = assign_layouts(partition, c.vlen)
@@ -148,7 +148,7 @@ def lower_part(
     """
     arriving = {v.name: v.layout for v in inputs}
     layouts = assign_layouts(Partition(tuple(items), ()), target.vlen, arriving)
-    c = LowerContext(target, options)
+    c = Recorder(target, options)
     for value in inputs:
         _declare(c, value, Role.INPUT, value.layout)
     wanted = {}
@@ -165,7 +165,7 @@ def lower_part(
     return settle(program, target, replace(options, io="caller"))
 
 
-def _deliver(c: LowerContext, value: ValueRef) -> str:
+def _deliver(c: Recorder, value: ValueRef) -> str:
     """The output that holds `value` in the layout asked for, copied or converted if need be."""
     own = c.tensors[value.name]
     if own.role is Role.OUTPUT:
@@ -194,7 +194,7 @@ def _outputs(graph: ir.Graph) -> set[str]:
     return {n for n, times in names.items() if times == 1}
 
 
-def _declare(c: LowerContext, value: ValueRef, role: Role, layout: Layout) -> None:
+def _declare(c: Recorder, value: ValueRef, role: Role, layout: Layout) -> None:
     c.tensors[value.name] = Tensor(
         value.name,
         value.shape,
@@ -207,7 +207,7 @@ def _declare(c: LowerContext, value: ValueRef, role: Role, layout: Layout) -> No
     )
 
 
-def _enter_region(c: LowerContext, items: Sequence[Placed]) -> None:
+def _enter_region(c: Recorder, items: Sequence[Placed]) -> None:
     """Convert what comes into a region before its first call, so that its calls follow in a row."""
     inside = {v.name for p in items for v in p.selected.match.outputs()}
     for placed in items:
@@ -218,7 +218,7 @@ def _enter_region(c: LowerContext, items: Sequence[Placed]) -> None:
                 _convert(c, value)
 
 
-def _lower_region(c: LowerContext, items: Sequence[Placed], wanted: Mapping[str, Layout]) -> None:
+def _lower_region(c: Recorder, items: Sequence[Placed], wanted: Mapping[str, Layout]) -> None:
     """Let a backend lower a region as a whole; what leaves it must be written."""
     first = items[0].selected
     matches = [p.selected.match.with_layouts(p.layouts) for p in items]
@@ -257,7 +257,7 @@ def _lower_region(c: LowerContext, items: Sequence[Placed], wanted: Mapping[str,
         raise BackendError(what, where)
 
 
-def _lower_match(c: LowerContext, placed: Placed, outputs: Mapping[str, Layout]) -> None:
+def _lower_match(c: Recorder, placed: Placed, outputs: Mapping[str, Layout]) -> None:
     """Record a match; `outputs` that come out in the layout given there are written in place."""
     selected = placed.selected
     match = selected.match.with_layouts(placed.layouts)
@@ -303,7 +303,7 @@ def _shapes(shapes: Sequence[tuple[int, ...]]) -> str:
     return ", ".join("[" + ",".join(map(str, s)) + "]" for s in shapes)
 
 
-def _convert(c: LowerContext, value: ValueRef) -> None:
+def _convert(c: Recorder, value: ValueRef) -> None:
     """Make `value` available in the layout the match sees it in."""
     if value.is_const:
         return
@@ -337,7 +337,7 @@ def _convert(c: LowerContext, value: ValueRef) -> None:
     reorder(c, value, source)
 
 
-def reorder(c: LowerContext, y: ValueRef, x: ValueRef) -> None:
+def reorder(c: Recorder, y: ValueRef, x: ValueRef) -> None:
     """Record the conversion of a value between the plain and a blocked layout.
 
     From one blocked layout to another by way of the plain one, whose pad lanes become zero.
@@ -351,7 +351,7 @@ def reorder(c: LowerContext, y: ValueRef, x: ValueRef) -> None:
 
 
 def _reorder(
-    c: LowerContext, value: ValueRef, to: tuple[Used, Layout], source: tuple[Used, Layout]
+    c: Recorder, value: ValueRef, to: tuple[Used, Layout], source: tuple[Used, Layout]
 ) -> None:
     n, ch, *spatial = value.shape
     kernel = "aot_to_blocked" if to[1].blocked else "aot_from_blocked"
@@ -368,7 +368,7 @@ def _reorder(
     )
 
 
-def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[str]:
+def _finish_outputs(c: Recorder, graph: ir.Graph, states: set[int]) -> list[str]:
     """Give every output of the model its own tensor, copying what is not written in place.
 
     `states` are the indices of outputs that are handed to the next run instead.
@@ -403,9 +403,9 @@ def _finish_outputs(c: LowerContext, graph: ir.Graph, states: set[int]) -> list[
     return names
 
 
-def _fill(c: LowerContext, name: str, value: ValueRef) -> None:
+def _fill(c: Recorder, name: str, value: ValueRef) -> None:
     """Copy `value` to the tensor `name`, which is stored plain."""
-    from aot.lower.context import Handle
+    from aot.vendor.recorder import Handle
 
     source = value
     if not value.is_const:

@@ -11,18 +11,18 @@ from aot.errors import ModelError
 from aot.ir.layout import PLAIN
 from aot.ir.pins import Pin
 from aot.ir.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
-from aot.lower.context import Handle, LowerContext
 from aot.options import Options
 from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
 from aot.shapes.dynamic.input_dims import dimensions_of
 from aot.target import Target
 from aot.vendor.match import ValueRef
+from aot.vendor.recorder import Handle, Recorder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 #: Records the copy of a value to the tensor of that name.
-Fill = Callable[[LowerContext, str, ValueRef], None]
+Fill = Callable[[Recorder, str, ValueRef], None]
 #: Alignment in bytes on boards, whose memory is small: of tensors in the arena (no vector is
 #: longer), and of constants (no scalar is).
 BOARD_ALIGN, BOARD_CONST_ALIGN = 16, 8
@@ -71,7 +71,7 @@ def output_count(graph: ir.Graph) -> int:
 
 
 def run_time_shapes(
-    c: LowerContext, graph: ir.Graph, states: Sequence[int], fill: Fill
+    c: Recorder, graph: ir.Graph, states: Sequence[int], fill: Fill
 ) -> tuple[RunTimeShape, ...]:
     """Record the calls that put the shapes of outputs where NAME_output_shape finds them.
 
@@ -157,7 +157,7 @@ def _check_known(name: str, known: Mapping[str, object], what: str, where: str) 
 
 
 def carry(
-    c: LowerContext,
+    c: Recorder,
     states: Sequence[Pair],
     fill: Fill,
 ) -> None:
@@ -183,12 +183,12 @@ def carry(
             fill(c, name, s.source)
 
 
-def _begin(c: LowerContext, s: Pair) -> None:
+def _begin(c: Recorder, s: Pair) -> None:
     text = f"[{','.join(map(str, s.place.shape))}] for the next run"
     c.begin(Origin((s.place.name,), ("State",), text), None, -1, ())
 
 
-def _owner(c: LowerContext, value: ValueRef) -> tuple[str, int]:
+def _owner(c: Recorder, value: ValueRef) -> tuple[str, int]:
     """The tensor that owns the memory of `value`, and the byte offset in it; "" for a constant."""
     if value.is_const:
         return "", 0

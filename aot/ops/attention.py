@@ -13,13 +13,13 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, F32, S64
 from aot.ir.graph_nodes import NAN_ROWS
-from aot.lower.context import LowerContext
 from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
 from aot.ops.registry import Case, case, f32, op, portable
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.pattern import optional
+from aot.vendor.recorder import Recorder
 
 INPUTS = "q k v mask? past_key? past_value? lens?"
 OUTPUTS = "y present_key? present_value? qk?"
@@ -143,7 +143,7 @@ def plan(sq: int, skv: int, d: int, dv: int, group: int, v: int, latency: bool) 
 
 
 @attention.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     """Record the call."""
     q, k, v, y = views_of(m)
     (batch, heads, sq, d), (_, kv_heads, skv, _), dv = q.shape, k.shape, v.shape[3]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
-from aot.lower.context import Handle, LowerContext
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.layouts import follow
@@ -18,6 +17,7 @@ from aot.ops.registry import Case, case, f32, op, portable
 from aot.ops.unary import SPECIAL, edges
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder
 
 NO_ACT, RELU, CLIP = 0, 1, 2
 HEADER = "aot_binary_f32.h"
@@ -39,7 +39,7 @@ def reusable(space: Space, y: Any, operands: Sequence[Operand]) -> list[tuple[An
 
 
 def combine(
-    c: LowerContext,
+    c: Recorder,
     name: str,
     dtype: DType,
     y: ValueRef | Handle,
@@ -83,7 +83,7 @@ def declare(op_type: str, kernel: str, types: tuple[DType, ...] = NUMBERS) -> Pa
     made.check(lambda m: same_type(m, types))
 
     @made.lower
-    def to_kernel(c: LowerContext, m: Match) -> None:
+    def to_kernel(c: Recorder, m: Match) -> None:
         pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
         combine(c, kernel, m.a.dtype, m.y, stored(m.y), pair)
 
@@ -119,7 +119,7 @@ def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
             yield known, f"bound {name} is computed at run time"
 
     @made.lower
-    def to_kernel(c: LowerContext, m: Match) -> None:
+    def to_kernel(c: Recorder, m: Match) -> None:
         lo, hi = (_bound(m, "low", -math.inf), _bound(m, "high", math.inf))
         pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
         combine(c, kernel, F32, m.y, stored(m.y), pair, act, lo, hi)
@@ -207,7 +207,7 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
             yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
 
     @_made.lower
-    def to_muladd(c: LowerContext, m: Match, act: int = _act) -> None:
+    def to_muladd(c: Recorder, m: Match, act: int = _act) -> None:
         operands = [operand(c, v, m.y) for v in (m.a, m.b, m.c)]
         combine(c, "muladd", F32, m.y, stored(m.y), operands, act)
 
@@ -244,7 +244,7 @@ modulo.check(lambda m: same_type(m, NUMBERS))
 
 
 @modulo.lower
-def modulo_to_kernel(c: LowerContext, m: Match) -> None:
+def modulo_to_kernel(c: Recorder, m: Match) -> None:
     pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
     combine(c, "fmod" if m.fmod else "mod", m.a.dtype, m.y, stored(m.y), pair)
 
@@ -274,7 +274,7 @@ def shift_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @shift.lower
-def shift_to_kernel(c: LowerContext, m: Match) -> None:
+def shift_to_kernel(c: Recorder, m: Match) -> None:
     pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
     name = "shift_left" if m.direction == "LEFT" else "shift_right"
     combine(c, name, m.a.dtype, m.y, stored(m.y), pair)

@@ -14,7 +14,7 @@ from aot.ir import layout as lay
 from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
-    from aot.lower.context import Handle, LowerContext
+    from aot.vendor.recorder import Handle, Recorder
 
 Shape = tuple[int, ...]
 Operand = tuple["ValueRef | Handle", Shape]  # what to pass, and its stored shape
@@ -83,7 +83,7 @@ def stored(value: ValueRef) -> Shape:
     return value.layout.physical(value.shape)
 
 
-def operand(c: LowerContext, value: ValueRef, y: ValueRef) -> tuple[ValueRef | Handle, Shape]:
+def operand(c: Recorder, value: ValueRef, y: ValueRef) -> tuple[ValueRef | Handle, Shape]:
     """What to pass for `value`, an operand broadcast to `y`, and its stored shape.
 
     With `y` blocked, constants are packed in its layout, and an operand without a channel axis
@@ -99,7 +99,7 @@ def operand(c: LowerContext, value: ValueRef, y: ValueRef) -> tuple[ValueRef | H
     return value, (*full, 1)
 
 
-def pack(c: LowerContext, data: np.ndarray[Any, Any], y: ValueRef) -> tuple[Handle, Shape]:
+def pack(c: Recorder, data: np.ndarray[Any, Any], y: ValueRef) -> tuple[Handle, Shape]:
     """A constant that broadcasts to `y`, in `y`'s layout, and its stored shape."""
     if not y.layout.blocked:
         return c.const(data), data.shape

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import DType
-from aot.lower.context import LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import NUMBERS, listing
@@ -18,6 +17,7 @@ from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
 from aot.ops.unary import SPECIAL, edges, emit
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 clip = op("Clip", "x low? high?")
 clip.layouts(follow)
@@ -34,7 +34,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @clip.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     bounds = [v for v in (m.low, m.high) if v is not None]
     if all(v.is_const for v in bounds):
         low, high = limits(m.x.dtype)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 #: Axes of an image that the kernel counts.
 AXES = 6
@@ -75,7 +75,7 @@ def _fits(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @col2im.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     found = windows(m)
     fill = {"image": 1, "block": 1, "stride": 1, "dilation": 1, "pad": 0, "steps": 1}
 

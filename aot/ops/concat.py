@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.layout import Layout, can_block
-from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last, is_channels_last, narrow
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Recorder
 
 MAX_PARTS = 64
 
@@ -45,7 +45,7 @@ def concat_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str
 
 
 @concat.lower
-def concat_to_kernel(c: LowerContext, m: Match) -> None:
+def concat_to_kernel(c: Recorder, m: Match) -> None:
     parts = [x for x in m.xs if x is not None and math.prod(x.shape) > 0]
     axis = m.axis % m.y.rank
     if not parts:
@@ -67,7 +67,7 @@ def concat_to_kernel(c: LowerContext, m: Match) -> None:
         copy_part(c, m.y, part, axis, start)
 
 
-def copy_part(c: LowerContext, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
+def copy_part(c: Recorder, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
     """Record the copy of `part` to y from element `start` of the stored axis on."""
     own = stored(part)
     ys, xs = strides(stored(y)), strides(own)
@@ -76,7 +76,7 @@ def copy_part(c: LowerContext, y: ValueRef, part: ValueRef, axis: int, start: in
 
 
 def _blocked(
-    c: LowerContext, y: ValueRef, parts: list[ValueRef], starts: list[int], block: int
+    c: Recorder, y: ValueRef, parts: list[ValueRef], starts: list[int], block: int
 ) -> None:
     """Concatenation of channels stored in blocks."""
     n, _, *spatial = y.shape
@@ -89,7 +89,7 @@ def _blocked(
 
 
 def channels(
-    c: LowerContext, y: ValueRef, x: ValueRef, y0: int, x0: int, count: int, first: bool = True
+    c: Recorder, y: ValueRef, x: ValueRef, y0: int, x0: int, count: int, first: bool = True
 ) -> None:
     """Record the copy of `count` channels of x from x0 on to y from y0 on, both blocked."""
     block, n, spatial = y.layout.block, y.shape[0], math.prod(y.shape[2:])
@@ -137,7 +137,7 @@ def split_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str,
 
 
 @split.lower
-def split_to_kernel(c: LowerContext, m: Match) -> None:
+def split_to_kernel(c: Recorder, m: Match) -> None:
     axis, start = m.axis % m.x.rank, 0
     xs = strides(stored(m.x))
     sizes = _sizes(m, axis)
@@ -155,7 +155,7 @@ def split_to_kernel(c: LowerContext, m: Match) -> None:
         start += size
 
 
-def take_channels(c: LowerContext, y: ValueRef, x: ValueRef, start: int) -> None:
+def take_channels(c: Recorder, y: ValueRef, x: ValueRef, start: int) -> None:
     """Record y = channels of x from `start` on, both blocked: a view where possible."""
     offset = start * math.prod(x.shape[2:]) * x.dtype.nbytes
     if x.shape[0] == 1 and start % x.layout.block == 0:

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Body, Program, Role, Source, Steps, Wire
-from aot.lower.context import LowerContext, Operand
 from aot.lower.persistent_tensors import Pair
 from aot.ops.concat import MAX_PARTS
 from aot.ops.registry import op
 from aot.shapes.control_flow_isolated import BRANCHES, Loop
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Operand, Recorder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -65,7 +65,7 @@ class _Arguments:
         return len(self.operands) - 1
 
 
-def _result(c: LowerContext, node: ir.Node, index: int, inner: ValueRef) -> Operand:
+def _result(c: Recorder, node: ir.Node, index: int, inner: ValueRef) -> Operand:
     """Where result `index` goes: scratch if nobody reads it."""
     value = node.outputs[index] if index < len(node.outputs) else None
     if value is not None and value.name:
@@ -73,7 +73,7 @@ def _result(c: LowerContext, node: ir.Node, index: int, inner: ValueRef) -> Oper
     return c.write(c.temp(inner.shape, inner.dtype, name="unread"))
 
 
-def _arena(c: LowerContext, args: _Arguments) -> int:
+def _arena(c: Recorder, args: _Arguments) -> int:
     """The scratch tensor that holds the arena of the bodies; `settle_bodies` gives it its size."""
     return args.add(c.scratch(1, "arena"))
 
@@ -84,7 +84,7 @@ def _name(label: str, node: ir.Node) -> str:
 
 
 @if_.lower
-def if_to_call(c: LowerContext, m: Match) -> None:
+def if_to_call(c: Recorder, m: Match) -> None:
     from aot.lower.lower import lower_body
 
     node = m.root.ir
@@ -108,7 +108,7 @@ def if_to_call(c: LowerContext, m: Match) -> None:
 
 
 @loop_.lower
-def loop_to_call(c: LowerContext, m: Match) -> None:
+def loop_to_call(c: Recorder, m: Match) -> None:
     from aot.lower.lower import lower_body
 
     node = m.root.ir
@@ -154,7 +154,7 @@ def _macs(program: Program) -> int:
 
 
 def _record(
-    c: LowerContext,
+    c: Recorder,
     kernel: str,
     args: _Arguments,
     carried: list[tuple[int, int]],

@@ -11,13 +11,13 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
-from aot.lower.context import LowerContext
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.layouts import narrow
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match, NodeRef, same_shapes
+from aot.vendor.recorder import Recorder
 
 conv = op("Conv", inputs="x w b?")
 
@@ -110,7 +110,7 @@ def layouts_of(m: Match, node: NodeRef, incoming: dict[str, Layout], v: int) -> 
     return wanted
 
 
-def plan_of(m: Match, node: NodeRef, act: Act, c: LowerContext) -> KernelCall:
+def plan_of(m: Match, node: NodeRef, act: Act, c: Recorder) -> KernelCall:
     """The kernel for a match with constant weights."""
     s = conv_shape(m, node)
     w = np.asarray(m.w.data).reshape(s.oc, s.ic // s.groups, s.kh, s.kw)
@@ -128,7 +128,7 @@ def plan_of(m: Match, node: NodeRef, act: Act, c: LowerContext) -> KernelCall:
     return plan.plan_blocked(s, w, b, c.vlen, act, y_plain)
 
 
-def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     """Record the calls of a convolution with its fused operators."""
     if not packed(m):
         record_general(c, m, node)
@@ -151,7 +151,7 @@ def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
     )
 
 
-def record_general(c: LowerContext, m: Match, node: NodeRef) -> None:
+def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
     """Any rank, float64, weights known at run time only: scalar loops on plain tensors."""
     rank = m.x.rank - 2
     strides, dilations, pads = spatial(node, rank)
@@ -185,7 +185,7 @@ def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layou
 
 
 @conv.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     record(c, m, m.root, NO_ACT)
 
 
@@ -207,7 +207,7 @@ def _declare(fused: Fused) -> None:
         return layouts_of(m, m.conv, incoming, vlen)
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         record(c, m, m.conv, fused.constants(m))
 
     @made.cases

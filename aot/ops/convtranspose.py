@@ -11,11 +11,11 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import Layout, blocked
-from aot.lower.context import Handle, LowerContext
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match, NodeRef
+from aot.vendor.recorder import Handle, Recorder
 
 transposed = op("ConvTranspose", inputs="x w b?")
 
@@ -49,7 +49,7 @@ def layouts_of(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
     return {"x": blocked(v)} if few else {"x": blocked(v), "y": blocked(v)}
 
 
-def weights_of(c: LowerContext, m: Match, groups: int, v: int) -> Handle:
+def weights_of(c: Recorder, m: Match, groups: int, v: int) -> Handle:
     """Packed weights, by a call per group where they are known at run time only."""
     if m.w.is_const:
         return c.const(pack(np.asarray(m.w.data), groups, v), "w")
@@ -77,7 +77,7 @@ def weights_of(c: LowerContext, m: Match, groups: int, v: int) -> Handle:
     return whole
 
 
-def bias_of(c: LowerContext, m: Match, channels: int, v: int) -> Handle:
+def bias_of(c: Recorder, m: Match, channels: int, v: int) -> Handle:
     """The bias in whole vectors."""
     width = -(-channels // v) * v
     if m.b is None or m.b.is_const:
@@ -103,7 +103,7 @@ def bias_of(c: LowerContext, m: Match, channels: int, v: int) -> Handle:
     return whole
 
 
-def record(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     """One call; the output shape tells what output_padding added."""
     groups = int(node.attr("group", 1))
     v = m.x.layout.block or 1
@@ -151,7 +151,7 @@ def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layou
 
 
 @transposed.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     record(c, m, m.root, NO_ACT)
 
 
@@ -167,7 +167,7 @@ def _declare(fused: Fused) -> None:
         return layouts_of(m, m.conv, vlen)
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         record(c, m, m.conv, fused.constants(m))
 
     @made.cases

@@ -7,10 +7,10 @@ import math
 from collections.abc import Iterator
 
 from aot.ir.dtypes import F32
-from aot.lower.context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 deform = op("DeformConv", "x w offset b? mask?", group=1, offset_group=1)
 
@@ -36,7 +36,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @deform.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     (sh, sw), (dh, dw), (pt, pl) = spatial(m.root, 2)
     n, ic, ih, iw = m.x.shape
     oc, _, kh, kw = m.w.shape

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32, F64
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 det = op("Det", "x")
 
@@ -24,7 +24,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @det.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     n = m.x.shape[-1]
     work = c.scratch(8 * n * n)
     params = c.params(batch=math.prod(m.x.shape[:-2]), n=n)

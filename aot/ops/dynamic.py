@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
 from aot.ir.graph_nodes import DYNAMIC
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.moves import split_at
 from aot.ops.registry import op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 HEADER = "aot_dynamic.h"
 MOST_AXES = 8
@@ -54,7 +54,7 @@ def _eight(values: Sequence[int]) -> tuple[int, ...]:
 
 
 @nonzero.lower
-def nonzero_to_kernel(c: LowerContext, m: Match) -> None:
+def nonzero_to_kernel(c: Recorder, m: Match) -> None:
     params = c.params(rank=m.x.rank, dims=_eight(m.x.shape), count=math.prod(m.x.shape))
     c.call("aot_nonzero", m.y, m.n, m.x, params, header=HEADER)
 
@@ -68,7 +68,7 @@ def tail_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 
 @tail.lower
-def tail_to_kernel(c: LowerContext, m: Match) -> None:
+def tail_to_kernel(c: Recorder, m: Match) -> None:
     outer, axis, inner = split_at(m.y.layout.physical(m.y.shape), m.axis)
     params = c.params(outer=outer, axis=axis, inner=inner)
     c.call(
@@ -85,7 +85,7 @@ def tail_to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @compact.lower
-def compact_to_kernel(c: LowerContext, m: Match) -> None:
+def compact_to_kernel(c: Recorder, m: Match) -> None:
     params = c.params(rank=m.x.rank, dims=_eight(m.x.shape))
     c.call(
         "aot_compact",
@@ -105,25 +105,25 @@ def spread_axes(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @spread.lower
-def spread_to_kernel(c: LowerContext, m: Match) -> None:
+def spread_to_kernel(c: Recorder, m: Match) -> None:
     params = c.params(rank=m.y.rank, dims=_eight(m.y.shape))
     instance = {"E": m.x.dtype.nbytes}
     c.call("aot_spread", m.y, m.x, m.shape, params, instance=instance, header=HEADER)
 
 
 @agree.lower
-def agree_to_kernel(c: LowerContext, m: Match) -> None:
+def agree_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_agree", m.y, m.a, m.b, header=HEADER, status=True)
 
 
 @inside.lower
-def inside_to_kernel(c: LowerContext, m: Match) -> None:
+def inside_to_kernel(c: Recorder, m: Match) -> None:
     params = c.params(most=int(m.most))
     c.call("aot_within", m.y, m.x, params, inplace=[(m.y, m.x)], header=HEADER, status=True)
 
 
 @join.lower
-def join_to_kernel(c: LowerContext, m: Match) -> None:
+def join_to_kernel(c: Recorder, m: Match) -> None:
     """The first input holds the extents of the others on the axis."""
     sizes, *parts = m.xs
     for i, x in enumerate(parts):
@@ -135,7 +135,7 @@ def join_to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @cut.lower
-def cut_to_kernel(c: LowerContext, m: Match) -> None:
+def cut_to_kernel(c: Recorder, m: Match) -> None:
     axes = tuple(int(a) for a in m.axes)
     params = c.params(
         rank=m.x.rank,
@@ -156,7 +156,7 @@ def unique_types(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @unique.lower
-def unique_to_kernel(c: LowerContext, m: Match) -> None:
+def unique_to_kernel(c: Recorder, m: Match) -> None:
     outer, axis, inner = split_at(m.x.shape, m.axis)
     params = c.params(outer=outer, axis=axis, inner=inner, sorted=int(m.sorted))
     places = [
@@ -183,7 +183,7 @@ def nms_types(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @nms.lower
-def nms_to_kernel(c: LowerContext, m: Match) -> None:
+def nms_to_kernel(c: Recorder, m: Match) -> None:
     batch, classes, boxes = m.scores.shape
     params = c.params(
         batch=batch,

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, F64
-from aot.lower.context import LowerContext
 from aot.ops.moves import padded, strides
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Recorder
 
 einsum = op("Einsum", "xs*", equation="")
 
@@ -92,7 +92,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @einsum.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     found = parse(m.equation, [x.shape for x in m.xs])
     fields: dict[str, tuple[int, ...]] = {}
     for suffix, labels, name in (("o", found.result, "outer"), ("i", found.summed, "inner")):

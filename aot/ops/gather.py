@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
-from aot.lower.context import Handle, LowerContext
 from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder
 
 gather = op("Gather", "x indices", axis=0)
 gather_elements = op("GatherElements", "x indices", axis=0)
@@ -42,7 +42,7 @@ def gather_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @gather.lower
-def gather_to_kernel(c: LowerContext, m: Match) -> None:
+def gather_to_kernel(c: Recorder, m: Match) -> None:
     outer, axis, inner = split_at(m.x.shape, m.axis % m.x.rank)
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
@@ -71,7 +71,7 @@ def wrapped(indices: np.ndarray[Any, Any], extent: int) -> np.ndarray[Any, Any]:
     return np.where(indices < 0, indices + extent, indices)
 
 
-def index_table(c: LowerContext, indices: ValueRef, extent: int) -> tuple[ValueRef | Handle, int]:
+def index_table(c: Recorder, indices: ValueRef, extent: int) -> tuple[ValueRef | Handle, int]:
     """What to pass as indices, and the bytes of one: constants are stored as int32."""
     if indices.data is None:
         return indices, indices.dtype.nbytes
@@ -99,7 +99,7 @@ def elements_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @gather_elements.lower
-def elements_to_kernel(c: LowerContext, m: Match) -> None:
+def elements_to_kernel(c: Recorder, m: Match) -> None:
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return
@@ -133,7 +133,7 @@ def nd_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @gather_nd.lower
-def nd_to_kernel(c: LowerContext, m: Match) -> None:
+def nd_to_kernel(c: Recorder, m: Match) -> None:
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 #: In the order of the kernel's constants.
 MODES = ("nearest", "linear", "cubic")
@@ -37,7 +37,7 @@ def _mode(m: Match) -> str:
 
 
 @sample.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     n, channels, *space = m.x.shape
     rank = len(space)
     params = c.params(

@@ -18,11 +18,11 @@ import numpy as np
 from aot.ir.dtypes import BF16, F16, F32, DType
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Either, OpPat
+from aot.vendor.recorder import Recorder
 
 HALVES = (F16, BF16)
 SUFFIX = ".half"
@@ -58,7 +58,7 @@ def widened(pattern: Pattern) -> Pattern | None:
         return pattern.choose_layouts(_wide(m, {}), incoming, vlen)
 
     @made.lower
-    def to_float(c: LowerContext, m: Match) -> None:
+    def to_float(c: Recorder, m: Match) -> None:
         _lower(c, m, pattern)
 
     @made.cases
@@ -70,7 +70,7 @@ def widened(pattern: Pattern) -> Pattern | None:
     return made
 
 
-def _lower(c: LowerContext, m: Match, pattern: Pattern) -> None:
+def _lower(c: Recorder, m: Match, pattern: Pattern) -> None:
     """Widen the operands, lower as float32, round the results."""
     names: dict[int, str] = {}
     results = {id(v.ir) for v in m.outputs()}

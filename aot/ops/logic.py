@@ -29,7 +29,6 @@ from aot.ir.dtypes import (
     unpack,
 )
 from aot.ir.layout import Layout
-from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
@@ -38,6 +37,7 @@ from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.ops.unary import SPECIAL, edges, elements
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder
 
 TRUTH = np.array([[True, False], [True, True]])
 ORDERED = NUMBERS
@@ -61,7 +61,7 @@ for _name, _kernel, _types in (
         yield from same_type(m, types)
 
     @_made.lower
-    def to_kernel(c: LowerContext, m: Match, kernel: str = _kernel) -> None:
+    def to_kernel(c: Recorder, m: Match, kernel: str = _kernel) -> None:
         pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
         wide = m.a.dtype.nbytes == m.y.dtype.nbytes
         combine(c, kernel, m.a.dtype, m.y, stored(m.y), pair, wide=wide)
@@ -91,7 +91,7 @@ def where_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @where.lower
-def where_to_kernel(c: LowerContext, m: Match) -> None:
+def where_to_kernel(c: Recorder, m: Match) -> None:
     operands = [operand(c, v, m.y) for v in (m.cond, m.a, m.b)]
     space = collapse(stored(m.y), [s for _, s in operands])
     pairs = reusable(space, m.y, operands)
@@ -150,7 +150,7 @@ def cast_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @cast.lower
 @cast_like.lower
-def cast_to_kernel(c: LowerContext, m: Match) -> None:
+def cast_to_kernel(c: Recorder, m: Match) -> None:
     if m.x.dtype is m.y.dtype and m.x.layout == m.y.layout:
         c.view(m.y, m.x)
         return
@@ -171,7 +171,7 @@ def cast_to_kernel(c: LowerContext, m: Match) -> None:
     )
 
 
-def cast_by_way(c: LowerContext, m: Match) -> None:
+def cast_by_way(c: Recorder, m: Match) -> None:
     """Record a conversion between types that are widened, converted and narrowed."""
     source, to = by_way_of(m.x.dtype), to_way_of(m.y.dtype)
     wide = widen(c, m.x)
@@ -189,7 +189,7 @@ def cast_by_way(c: LowerContext, m: Match) -> None:
         c.copy(m.y, c.read(wide), elements(m) * to.nbytes)
 
 
-def cast_f8(c: LowerContext, m: Match) -> None:
+def cast_f8(c: Recorder, m: Match) -> None:
     """Record a conversion to or from float8."""
     params = c.params(n=elements(m))
     if m.y.dtype in FLOAT8:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
-from aot.lower.context import LowerContext
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import Case, case, f32, ints, op, portable
 from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
+from aot.vendor.recorder import Recorder
 
 DTYPES = (F32, F64, S32, S64, U32, U64)
 Array = np.ndarray[Any, Any]
@@ -71,7 +71,7 @@ def packed(m: Match, node: NodeRef) -> bool:
     return known and len(residuals) + len(biases) == len(extra) and m.y.shape == product_shape(m)
 
 
-def record_packed(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     """Record the product with weights packed at compile time."""
     w = weights_of(m, node)
     assert w is not None
@@ -121,7 +121,7 @@ def batches(a: Strided, b: Strided, y: Strided) -> tuple[tuple[int, ...], list[t
     return fold_batch(sizes, [v.broadcast(sizes) for v in (a, b, y)])
 
 
-def record_views(c: LowerContext, m: Match) -> None:
+def record_views(c: Recorder, m: Match) -> None:
     """Record a batched product of two activations of float32."""
     a, b, y = views_of(m)
     sizes, (sa, sb, sy) = batches(a, b, y)
@@ -147,7 +147,7 @@ def record_views(c: LowerContext, m: Match) -> None:
     c.call(call.kernel, m.y, m.a, m.b, scratch, params, instance=call.instance, macs=macs)
 
 
-def record_general(c: LowerContext, m: Match, node: NodeRef) -> None:
+def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
     """Record a product of any type, strides and addend, by scalar loops."""
     a, b, y = views_of(m)
     addend = m.values.get("c")
@@ -209,7 +209,7 @@ def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @matmul.lower
-def matmul_kernel(c: LowerContext, m: Match) -> None:
+def matmul_kernel(c: Recorder, m: Match) -> None:
     if packed(m, m.root):
         record_packed(c, m, m.root, NO_ACT)
     elif m.a.dtype is F32 and contiguous_rows(m):
@@ -227,7 +227,7 @@ def gemm_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @gemm.lower
-def gemm_kernel(c: LowerContext, m: Match) -> None:
+def gemm_kernel(c: Recorder, m: Match) -> None:
     if packed(m, m.root):
         record_packed(c, m, m.root, NO_ACT)
     else:
@@ -265,7 +265,7 @@ def _declare(fused: Fused) -> None:
         yield packed(m, m.product), "needs constant float32 weights, a bias, at most one residual"
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         record_packed(c, m, m.product, fused.constants(m))
 
     @made.cases
@@ -308,7 +308,7 @@ def _attention(name: str, ta: bool, tb: bool, ty: bool) -> None:
         yield from folds(m)
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         record_views(c, m)
 
     @made.cases

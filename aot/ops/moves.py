@@ -12,7 +12,7 @@ from aot.errors import UnsupportedError
 from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
-    from aot.lower.context import LowerContext
+    from aot.vendor.recorder import Recorder
 
 Shape = tuple[int, ...]
 AXES = 8  # loops of the strided kernels
@@ -77,7 +77,7 @@ def is_view(axes: Sequence[Axis]) -> bool:
 
 
 def move(
-    c: LowerContext,
+    c: Recorder,
     y: ValueRef,
     x: ValueRef,
     axes: Sequence[Axis],
@@ -123,7 +123,7 @@ def move(
     c.call("aot_strided_copy", to, source, params, instance={"E": elem}, header=file)
 
 
-def view_or_move(c: LowerContext, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at: int) -> None:
+def view_or_move(c: Recorder, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at: int) -> None:
     """Like `move` for a whole result; a contiguous run of x from element `at` on is a view."""
     loops = collapse(axes)
     if is_view(loops) and all(a.extent for a in axes):

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, U8
-from aot.lower.context import LowerContext
 from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 Array = np.ndarray[Any, Any]
 #: Rows of the weights that are unpacked at a time, about.
@@ -112,7 +112,7 @@ def packed(w: Weights, v: int, o: int) -> tuple[Array, Array]:
 
 
 @nbits.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     p, o = TILES[c.vlen][-1]
     codes, factors = packed(weights_of(m), c.vlen, o)
     bias = None if m.b is None else np.asarray(m.b.data, np.float32)

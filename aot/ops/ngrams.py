@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, ints, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 MODES = ("TF", "IDF", "TFIDF")
 
@@ -66,7 +66,7 @@ def _pairs(steps: Sequence[int]) -> list[tuple[int, tuple[int, int]]]:
 
 
 @tfidf.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     pool = np.array(m.pool_int64s, m.x.dtype.numpy)
     count, places, weights = tables(m, len(pool))
     params = c.params(

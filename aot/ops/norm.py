@@ -11,7 +11,6 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32
-from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored
 from aot.ops.layouts import follow
@@ -19,6 +18,7 @@ from aot.ops.registry import Case, case, f32, op
 from aot.ops.softmax import split_at
 from aot.shapes.operands import repeats_along, without_ones
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder
 
 HEADER = "aot_norm_f32.h"
 
@@ -29,7 +29,7 @@ def all_float(m: Match) -> Iterator[tuple[bool, str]]:
         yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
 
 
-def line(c: LowerContext, value: ValueRef, shape: tuple[int, ...]) -> ValueRef | Handle:
+def line(c: Recorder, value: ValueRef, shape: tuple[int, ...]) -> ValueRef | Handle:
     """`value` with every element of `shape`: constants are broadcast, others must have them."""
     if value.is_const:
         data = np.asarray(value.data).reshape(without_ones(value.shape))
@@ -66,17 +66,17 @@ def bias_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @layernorm.lower
-def layernorm_to_kernel(c: LowerContext, m: Match) -> None:
+def layernorm_to_kernel(c: Recorder, m: Match) -> None:
     normalise_lines(c, m, m.bias, m.mean, m.invstd, rms=0)
 
 
 @rmsnorm.lower
-def rmsnorm_to_kernel(c: LowerContext, m: Match) -> None:
+def rmsnorm_to_kernel(c: Recorder, m: Match) -> None:
     normalise_lines(c, m, None, None, None, rms=1)
 
 
 def normalise_lines(
-    c: LowerContext,
+    c: Recorder,
     m: Match,
     bias: ValueRef | None,
     mean: ValueRef | None,
@@ -137,16 +137,16 @@ def groups_fit(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @groupnorm.lower
-def groupnorm_to_kernel(c: LowerContext, m: Match) -> None:
+def groupnorm_to_kernel(c: Recorder, m: Match) -> None:
     normalise_groups(c, m, m.num_groups)
 
 
 @instancenorm.lower
-def instancenorm_to_kernel(c: LowerContext, m: Match) -> None:
+def instancenorm_to_kernel(c: Recorder, m: Match) -> None:
     normalise_groups(c, m, m.x.shape[1])
 
 
-def normalise_groups(c: LowerContext, m: Match, groups: int) -> None:
+def normalise_groups(c: Recorder, m: Match, groups: int) -> None:
     """Record a group normalisation with `groups` groups of channels."""
     n, channels, *spatial = m.x.shape
     params = c.params(
@@ -196,7 +196,7 @@ def batchnorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @batchnorm.lower
-def batchnorm_to_kernel(c: LowerContext, m: Match) -> None:
+def batchnorm_to_kernel(c: Recorder, m: Match) -> None:
     """Record y = x * s + t with s and t per channel, computed here in float64."""
     gamma, beta, mean, var = (
         np.asarray(v.data, np.float64) for v in (m.scale, m.bias, m.mean, m.var)
@@ -234,7 +234,7 @@ def lpnorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @lpnorm.lower
-def lpnorm_to_kernel(c: LowerContext, m: Match) -> None:
+def lpnorm_to_kernel(c: Recorder, m: Match) -> None:
     outer, axis, inner = split_at(m.x.shape, m.axis)
     c.call(
         "aot_lpnorm_f32",
@@ -264,7 +264,7 @@ def lrn_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @lrn.lower
-def lrn_to_kernel(c: LowerContext, m: Match) -> None:
+def lrn_to_kernel(c: Recorder, m: Match) -> None:
     n, channels, *spatial = m.x.shape
     values = (m.alpha / m.size, m.beta, m.bias)
     alpha, beta, bias = (float(np.float32(v)) for v in values)
@@ -306,7 +306,7 @@ def _all_but_channels(m: Match, axes: list[int]) -> bool:
 
 
 @mvn.lower
-def mvn_to_kernel(c: LowerContext, m: Match) -> None:
+def mvn_to_kernel(c: Recorder, m: Match) -> None:
     axes = sorted(a % m.x.rank for a in m.axes)
     # (x - E[x]) / (sqrt(E[x^2] - E[x]^2) + 1e-9): the last term only guards against 0 / 0.
     channelwise = _all_but_channels(m, axes) and axes[0] == 0

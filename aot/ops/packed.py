@@ -6,8 +6,8 @@ from __future__ import annotations
 import math
 
 from aot.ir.dtypes import F4E2M1, F8E8M0, F32, S8, U8, DType
-from aot.lower.context import Handle, LowerContext, Used
 from aot.vendor.match import ValueRef
+from aot.vendor.recorder import Handle, Recorder, Used
 
 HEADER = "aot_packed.h"
 #: Types converted by way of another one.
@@ -34,7 +34,7 @@ def to_way_of(dtype: DType) -> DType:
     return S8 if dtype.packed and dtype is not F4E2M1 else by_way_of(dtype)
 
 
-def codes_of(c: LowerContext, x: ValueRef) -> Handle:
+def codes_of(c: Recorder, x: ValueRef) -> Handle:
     """A byte per element of packed `x`: its value, or the code of a float."""
     bytes_of = U8 if x.dtype is F4E2M1 else by_way_of(x.dtype)
     wide = c.temp(x.shape, bytes_of, name="codes")
@@ -44,7 +44,7 @@ def codes_of(c: LowerContext, x: ValueRef) -> Handle:
     return wide
 
 
-def widen(c: LowerContext, x: ValueRef) -> ValueRef | Handle:
+def widen(c: Recorder, x: ValueRef) -> ValueRef | Handle:
     """`x` in the type of `by_way_of`."""
     if by_way_of(x.dtype) is x.dtype:
         return x
@@ -58,13 +58,13 @@ def widen(c: LowerContext, x: ValueRef) -> ValueRef | Handle:
     return wide
 
 
-def store_codes(c: LowerContext, y: ValueRef, codes: Handle | Used) -> None:
+def store_codes(c: Recorder, y: ValueRef, codes: Handle | Used) -> None:
     """Packed `y` from a byte per element."""
     instance = {"BITS": y.dtype.bits}
     c.call("aot_pack_bits", y, codes, c.params(n=count(y)), instance=instance, header=HEADER)
 
 
-def narrow(c: LowerContext, y: ValueRef, x: ValueRef | Handle, saturate: int, mode: str) -> None:
+def narrow(c: Recorder, y: ValueRef, x: ValueRef | Handle, saturate: int, mode: str) -> None:
     """`y` from `x`, which has the type of `to_way_of`."""
     params = c.params(n=count(y))
     if y.dtype is F8E8M0:

@@ -9,10 +9,10 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.moves import Axis, move, padded, stored, strides
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -68,7 +68,7 @@ def spatial_only(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 
 @pad.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     if math.prod(m.y.shape) == 0:
         move(c, m.y, m.x, [Axis(0, 1, 1)])
         return

@@ -11,11 +11,11 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext, ParamFields
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
+from aot.vendor.recorder import ParamFields, Recorder
 
 AVERAGE, MAX = 0, 1  # AOT_GLOBALPOOL_* of runtime_c/kernels/aot_globalpool_f32.h
 
@@ -47,7 +47,7 @@ def _pooled(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.kernel_shape is not None, "attribute kernel_shape is missing"
 
 
-def geometry(c: LowerContext, m: Match, order: int = 0) -> ParamFields:
+def geometry(c: Recorder, m: Match, order: int = 0) -> ParamFields:
     """The parameters every pooling kernel takes; missing spatial axes come first with extent 1."""
     n: int = m.x.rank - 2
     pads = list(m.pads or [0] * (2 * n))
@@ -100,7 +100,7 @@ def max_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @max_pool.lower
-def max_to_kernel(c: LowerContext, m: Match) -> None:
+def max_to_kernel(c: Recorder, m: Match) -> None:
     if m.x.layout.blocked and m.x.dtype is not F32:
         instance = {"V": m.x.layout.block, "U": int(m.x.dtype is U8)}
         c.call("aot_maxpool_s8_blocked", m.y, m.x, geometry(c, m), instance=instance)
@@ -157,7 +157,7 @@ def _is_global(m: Match) -> bool:
 
 
 @average_pool.lower
-def average_to_kernel(c: LowerContext, m: Match) -> None:
+def average_to_kernel(c: Recorder, m: Match) -> None:
     if m.x.dtype is F32 and _is_global(m):
         _global(c, m, AVERAGE)
         return
@@ -198,7 +198,7 @@ def lp_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @lp_pool.lower
-def lp_to_kernel(c: LowerContext, m: Match) -> None:
+def lp_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_lppool_f32", m.y, m.x, geometry(c, m, int(m.p)), header="aot_pool_plain.h")
 
 
@@ -210,7 +210,7 @@ def lp_cases() -> Iterator[Case]:
     yield case(f32(1, 3, 1, 7), kernel_shape=[3, 3], strides=[2, 2])
 
 
-def _global(c: LowerContext, m: Match, kind: int) -> None:
+def _global(c: Recorder, m: Match, kind: int) -> None:
     """Record one value per channel over all positions."""
     size = math.prod(m.x.shape[2:])
     planes = math.prod(stored(m.x)[:2])
@@ -228,7 +228,7 @@ def _declare_global(pattern: Pattern, kind: int) -> None:
         yield from _spatial(m)
 
     @pattern.lower
-    def to_kernel(c: LowerContext, m: Match) -> None:
+    def to_kernel(c: Recorder, m: Match) -> None:
         _global(c, m, kind)
 
     @pattern.cases
@@ -253,7 +253,7 @@ def global_lp_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @global_lp.lower
-def global_lp_to_kernel(c: LowerContext, m: Match) -> None:
+def global_lp_to_kernel(c: Recorder, m: Match) -> None:
     n = m.x.rank - 2
     whole = (1,) * (3 - n) + m.x.shape[2:]
     params = c.params(

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F64, DType
-from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, pack, stored
 from aot.ops.kernels import NUMBERS, listing
@@ -17,6 +16,7 @@ from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.ops.unary import SPECIAL, emit
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder
 
 power = op("Pow", "a b")
 power.layouts(follow)
@@ -35,7 +35,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @power.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     base = operand(c, m.a, m.y)
     if m.b.is_const:
         data = np.asarray(m.b.data)
@@ -56,7 +56,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
         convert(c, m.y, m.y.dtype, wide, F64, math.prod(stored(m.y)))
 
 
-def widen(c: LowerContext, given: Operand, dtype: DType) -> Operand:
+def widen(c: Recorder, given: Operand, dtype: DType) -> Operand:
     """The operand as float64, which holds every 53-bit integer and so every sensible exponent."""
     if dtype is F64:
         return given
@@ -66,7 +66,7 @@ def widen(c: LowerContext, given: Operand, dtype: DType) -> Operand:
 
 
 def convert(
-    c: LowerContext, y: ValueRef | Handle, to: DType, x: ValueRef | Handle, of: DType, n: int
+    c: Recorder, y: ValueRef | Handle, to: DType, x: ValueRef | Handle, of: DType, n: int
 ) -> None:
     """Record the conversion of `n` elements from type `of` to type `to`."""
     kernel = f"aot_cast_{of.short}_{to.short}"

@@ -24,13 +24,13 @@ from aot.ir.dtypes import (
     DType,
     unpack,
 )
-from aot.lower.context import LowerContext, ParamFields
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.moves import split_at
 from aot.ops.packed import codes_of, store_codes
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import ParamFields, Recorder
 
 CODES: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8, *PACKED)
 HEADER = "aot_quantize.h"
@@ -73,7 +73,7 @@ def dequantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from points_fit(m)
 
 
-def geometry(c: LowerContext, m: Match) -> ParamFields:
+def geometry(c: Recorder, m: Match) -> ParamFields:
     """Extents, and which scale each element uses."""
     scale = m.scale.shape
     if len(scale) <= 1 and math.prod(scale) == 1:
@@ -95,7 +95,7 @@ def suffix(value: ValueRef) -> str:
 
 
 @quantize.lower
-def to_codes(c: LowerContext, m: Match) -> None:
+def to_codes(c: Recorder, m: Match) -> None:
     instance = F8_FORMATS.get(m.y.dtype.name, {})
     if instance:
         instance = {**instance, "SATURATE": int(m.saturate)}
@@ -114,7 +114,7 @@ def to_codes(c: LowerContext, m: Match) -> None:
 
 
 @dequantize.lower
-def from_codes(c: LowerContext, m: Match) -> None:
+def from_codes(c: Recorder, m: Match) -> None:
     instance = F8_FORMATS.get(m.x.dtype.name, {})
     kernel = f"aot_dequantize_{suffix(m.x)}"
     x, zero = m.x, m.zero

@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from aot.ir.dtypes import F32, F64, U64
-from aot.lower.context import LowerContext
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 
 def seed_of(m: Match) -> int:
@@ -37,7 +37,7 @@ def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
         yield m.y.dtype in (F32, F64), f"dtype {m.y.dtype} (needs float32 or float64)"
 
     @made.lower
-    def to_kernel(c: LowerContext, m: Match) -> None:
+    def to_kernel(c: Recorder, m: Match) -> None:
         drawn = c.resident((1,), U64, "drawn")
         a, b = (m.mean, m.scale) if normal else (m.low, m.high)
         seed = seed_of(m)

@@ -12,7 +12,6 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.layout import Layout
-from aot.lower.context import Handle, LowerContext
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import Case, case, f32, full, i64, ints, op
@@ -20,6 +19,7 @@ from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder
 
 X, ABS, SQUARE = 0, 1, 2  # MAP of aot_reduce_f32.h
 AS_IS, DIVIDE, ROOT, LOG = 0, 1, 2, 3  # FINISH
@@ -112,7 +112,7 @@ def declare(op_type: str) -> Pattern:
             yield not none, f"the mean of no integers, of {list(m.x.shape)}"
 
     @made.lower
-    def to_kernel(c: LowerContext, m: Match) -> None:
+    def to_kernel(c: Recorder, m: Match) -> None:
         reduce(c, m.y, m.x, axes_of(m), kind)
 
     @made.cases
@@ -136,7 +136,7 @@ def declare(op_type: str) -> Pattern:
 
 
 def reduce(
-    c: LowerContext, y: ValueRef | Handle, x: ValueRef, axes: tuple[int, ...], kind: Kind
+    c: Recorder, y: ValueRef | Handle, x: ValueRef, axes: tuple[int, ...], kind: Kind
 ) -> None:
     """Record the steps that reduce `x` over `axes` (of its stored shape) into `y`."""
     shape = stored(x)
@@ -207,7 +207,7 @@ for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
         yield m.x.rank > 0 and m.x.shape[m.axis] > 0, f"axis {m.axis} of shape {m.x.shape}"
 
     @_arg.lower
-    def arg_to_kernel(c: LowerContext, m: Match, least: int = _min) -> None:
+    def arg_to_kernel(c: Recorder, m: Match, least: int = _min) -> None:
         outer, axis, inner = split_at(m.x.shape, m.axis)
         c.call(
             f"aot_arg_{m.x.dtype.short}",
@@ -240,7 +240,7 @@ def hardmax_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @hardmax.lower
-def hardmax_to_kernel(c: LowerContext, m: Match) -> None:
+def hardmax_to_kernel(c: Recorder, m: Match) -> None:
     outer, axis, inner = split_at(m.x.shape, m.axis)
     params = c.params(outer=outer, axis=axis, inner=inner, count=axis)
     c.call(f"aot_hardmax_{m.x.dtype.short}", m.y, m.x, params, header="aot_reduce.h")
@@ -265,16 +265,16 @@ def cumsum_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @cumsum.lower
-def cumsum_to_kernel(c: LowerContext, m: Match) -> None:
+def cumsum_to_kernel(c: Recorder, m: Match) -> None:
     running(c, m, "cumsum")
 
 
 @cumprod.lower
-def cumprod_to_kernel(c: LowerContext, m: Match) -> None:
+def cumprod_to_kernel(c: Recorder, m: Match) -> None:
     running(c, m, "cumprod")
 
 
-def running(c: LowerContext, m: Match, kernel: str) -> None:
+def running(c: Recorder, m: Match, kernel: str) -> None:
     """Record a running sum or product."""
     outer, axis, inner = split_at(m.x.shape, int(np.asarray(m.axis.data).reshape(())))
     c.call(

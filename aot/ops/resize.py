@@ -12,10 +12,10 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.moves import stored
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match, NodeRef, ValueRef
+from aot.vendor.recorder import Recorder
 
 TRANSFORMS = (
     "half_pixel",
@@ -295,7 +295,7 @@ def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str,
 
 
 @resize.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     todo = plans(m)
     if not todo:
         c.view(m.y, m.x)
@@ -305,7 +305,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
         _weighted_calls(c, m, todo)
 
 
-def _nearest_call(c: LowerContext, m: Match, todo: list[AxisPlan]) -> None:
+def _nearest_call(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
     transform = m.coordinate_transformation_mode
     rounding = m.nearest_mode
     span = span_of([p.axis for p in todo])
@@ -327,7 +327,7 @@ def _nearest_call(c: LowerContext, m: Match, todo: list[AxisPlan]) -> None:
     c.call("aot_resize_nearest", *operands, instance=instance, header="aot_resize.h")
 
 
-def _weighted_calls(c: LowerContext, m: Match, todo: list[AxisPlan]) -> None:
+def _weighted_calls(c: Recorder, m: Match, todo: list[AxisPlan]) -> None:
     """One pass per axis, the ones that shrink most first: what lies between stays small."""
     todo = sorted(todo, key=lambda p: (p.result / p.source, p.axis))
     logical, here = list(m.x.shape), m.x

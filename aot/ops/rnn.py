@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, S32
-from aot.lower.context import Handle, LowerContext, ParamFields, Used
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, ParamFields, Recorder, Used
 
 Array = np.ndarray[Any, Any]
 
@@ -139,7 +139,7 @@ def packed(weights: Array, s: Shape, columns: int) -> Array:
     return full.reshape(columns // s.panel, s.panel, depth).transpose(0, 2, 1).ravel()
 
 
-def panels(c: LowerContext, s: Shape, name: str, columns: int, *parts: Gates) -> Handle:
+def panels(c: Recorder, s: Shape, name: str, columns: int, *parts: Gates) -> Handle:
     """Packed weights: a constant, or packed by a call where they are known at run time only.
 
     Parts follow each other, each in whole panels; without parts all `columns` are zero.
@@ -185,7 +185,7 @@ def _constant(s: Shape, part: Gates) -> Array:
     return packed(rows.reshape(-1, part.depth), s, s.panels(part.count * s.padded))
 
 
-def _weights(c: LowerContext, s: Shape, value: ValueRef, d: int, name: str, *counts: int) -> Handle:
+def _weights(c: Recorder, s: Shape, value: ValueRef, d: int, name: str, *counts: int) -> Handle:
     """Direction d of W or R, its gates in groups of `counts` (one group if none is given)."""
     depth = value.shape[2]
     parts, first = [], d * s.gates * s.hidden * depth
@@ -195,7 +195,7 @@ def _weights(c: LowerContext, s: Shape, value: ValueRef, d: int, name: str, *cou
     return panels(c, s, name, 0, *parts)
 
 
-def _bias(c: LowerContext, m: Match, s: Shape, d: int, both: int) -> Handle:
+def _bias(c: Recorder, m: Match, s: Shape, d: int, both: int) -> Handle:
     """Input bias of direction d plus the recurrent one in the first `both` gates."""
     if m.b is None:
         return panels(c, s, "bias", s.row)
@@ -225,7 +225,7 @@ def _chunk(m: Match, s: Shape, d: int) -> int:
 
 
 def _params(
-    c: LowerContext, m: Match, s: Shape, d: int, default: Sequence[str], coupled: int
+    c: Recorder, m: Match, s: Shape, d: int, default: Sequence[str], coupled: int
 ) -> ParamFields:
     """The struct aot_rnn_f32_params."""
     own = functions(m, default)[d * len(default) : (d + 1) * len(default)]
@@ -254,7 +254,7 @@ def _params(
     )
 
 
-def _part(c: LowerContext, m: Match, s: Shape, name: str, d: int) -> Used | None:
+def _part(c: Recorder, m: Match, s: Shape, name: str, d: int) -> Used | None:
     """Direction d of an input or output that has all of them; None if it is absent."""
     value = m.values.get(name)
     if value is None:
@@ -274,7 +274,7 @@ RNN_DEFAULT = ("tanh",)
 
 
 @lstm.lower
-def lstm_to_kernel(c: LowerContext, m: Match) -> None:
+def lstm_to_kernel(c: Recorder, m: Match) -> None:
     s = shape_of(m, c.vlen)
     for d in range(s.directions):
         peep = None
@@ -299,7 +299,7 @@ def lstm_to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @gru.lower
-def gru_to_kernel(c: LowerContext, m: Match) -> None:
+def gru_to_kernel(c: Recorder, m: Match) -> None:
     s = shape_of(m, c.vlen)
     one = s.panels(s.padded)
     for d in range(s.directions):
@@ -326,7 +326,7 @@ def gru_to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @rnn.lower
-def rnn_to_kernel(c: LowerContext, m: Match) -> None:
+def rnn_to_kernel(c: Recorder, m: Match) -> None:
     s = shape_of(m, c.vlen)
     for d in range(s.directions):
         size = s.batch * s.padded + _chunk(m, s, d) * s.batch * s.row

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32, S64
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, i64, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 TRANSFORMS = ("output_half_pixel", "half_pixel")
 MODES = ("avg", "max")
@@ -42,7 +42,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @align.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     n, channels, h, w = m.x.shape
     params = c.params(
         n=n,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, S64
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 rotary = op(
     "RotaryEmbedding",
@@ -54,7 +54,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @rotary.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     size, (batch, seq) = head_size(m), tokens(m)
     heads = m.x.shape[1] if m.x.rank == 4 else m.num_heads
     inner = (size, seq * size) if m.x.rank == 4 else (heads * size, size)

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, DType
-from aot.lower.context import LowerContext
 from aot.ops.gather import in_range
 from aot.ops.moves import padded, strides
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 # In the order of AOT_SCATTER_* of runtime_c/kernels/aot_scatter.h.
 REDUCTIONS = ("none", "add", "mul", "max", "min")
@@ -46,7 +46,7 @@ def elements_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @scatter_elements.lower
-def elements_to_kernel(c: LowerContext, m: Match) -> None:
+def elements_to_kernel(c: Recorder, m: Match) -> None:
     if math.prod(m.updates.shape) == 0:
         c.view(m.y, m.x)
         return
@@ -93,7 +93,7 @@ def nd_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @scatter_nd.lower
-def nd_to_kernel(c: LowerContext, m: Match) -> None:
+def nd_to_kernel(c: Recorder, m: Match) -> None:
     if math.prod(m.updates.shape) == 0:
         c.view(m.y, m.x)
         return

@@ -11,11 +11,11 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S32, S64
-from aot.lower.context import LowerContext
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 topk = op("TopK", "x k", "y indices", axis=-1, largest=1, sorted=1)
 trilu = op("Trilu", "x k?", upper=1)
@@ -35,7 +35,7 @@ def topk_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @topk.lower
-def topk_to_kernel(c: LowerContext, m: Match) -> None:
+def topk_to_kernel(c: Recorder, m: Match) -> None:
     outer, extent, inner = split_at(m.x.shape, m.axis % m.x.rank)
     # The kernel sorts the values in place of its first output, so it always has one.
     y = m.y or c.temp(m.indices.shape, m.x.dtype, name="values")
@@ -65,7 +65,7 @@ def trilu_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @trilu.lower
-def trilu_to_kernel(c: LowerContext, m: Match) -> None:
+def trilu_to_kernel(c: Recorder, m: Match) -> None:
     batch = math.prod(m.x.shape[:-2])
     rows, cols = m.x.shape[-2:]
     params = c.params(batch=batch, rows=rows, cols=cols, upper=int(m.upper))
@@ -90,7 +90,7 @@ def sequence_axes(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @reverse_sequence.lower
-def reverse_to_kernel(c: LowerContext, m: Match) -> None:
+def reverse_to_kernel(c: Recorder, m: Match) -> None:
     steps = strides(m.x.shape)
     params = c.params(
         batch=m.x.shape[m.batch_axis],
@@ -118,7 +118,7 @@ def one_hot_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @one_hot.lower
-def one_hot_to_kernel(c: LowerContext, m: Match) -> None:
+def one_hot_to_kernel(c: Recorder, m: Match) -> None:
     axis = m.axis % m.y.rank
     params = c.params(
         outer=math.prod(m.indices.shape[:axis]),
@@ -146,7 +146,7 @@ def one_hot_cases() -> Iterator[Case]:
 
 
 @constant_of_shape.lower
-def fill_to_kernel(c: LowerContext, m: Match) -> None:
+def fill_to_kernel(c: Recorder, m: Match) -> None:
     value = fill_value(m)
     if value.dtype != m.y.dtype.numpy:
         raise UnsupportedError(f"a fill of {m.y.dtype} with a value of {value.dtype}")

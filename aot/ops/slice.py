@@ -9,12 +9,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.concat import take_channels
 from aot.ops.layouts import channels_last, is_channels_last
 from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Recorder
 
 slice_ = op("Slice", "x starts ends axes? steps?")
 expand = op("Expand", "x shape")
@@ -65,7 +65,7 @@ def slice_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str,
 
 
 @slice_.lower
-def slice_to_kernel(c: LowerContext, m: Match) -> None:
+def slice_to_kernel(c: Recorder, m: Match) -> None:
     kept = ranges(m)
     last = is_channels_last(m.x, m.x.layout)
     if m.x.layout.blocked and _cut(m) == [1] and not last:
@@ -108,7 +108,7 @@ def broadcast_axes(x: Shape, y: Shape) -> list[Axis]:
 
 
 @expand.lower
-def expand_to_kernel(c: LowerContext, m: Match) -> None:
+def expand_to_kernel(c: Recorder, m: Match) -> None:
     view_or_move(c, m.y, m.x, broadcast_axes(m.x.shape, m.y.shape), 0)
 
 
@@ -127,7 +127,7 @@ def tile_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @tile.lower
-def tile_to_kernel(c: LowerContext, m: Match) -> None:
+def tile_to_kernel(c: Recorder, m: Match) -> None:
     axes: list[Axis] = []
     counts = _numbers(m.repeats) or []
     loops = zip(counts, m.x.shape, strides(m.y.shape), strides(m.x.shape), strict=True)

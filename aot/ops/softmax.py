@@ -10,10 +10,10 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F64
-from aot.lower.context import LowerContext
 from aot.ops.kernels import FLOATS, listing
 from aot.ops.registry import Case, case, f32, full, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 
 def split_at(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
@@ -30,7 +30,7 @@ for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
         yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
 
     @_made.lower
-    def to_kernel(c: LowerContext, m: Match, log: int = _log) -> None:
+    def to_kernel(c: Recorder, m: Match, log: int = _log) -> None:
         outer, axis, inner = split_at(m.x.shape, m.axis)
         if m.x.dtype is F64 and c.accuracy == "strict":
             raise UnsupportedError(

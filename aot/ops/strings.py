@@ -14,10 +14,10 @@ import numpy as np
 from aot.ir.dtypes import BOOL, S64, U8, DType
 from aot.ir.graph_nodes import TEXT
 from aot.load.regex import compile_regex
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, NodeRef, ValueRef
+from aot.vendor.recorder import Recorder
 
 HEADER = "aot_text.h"
 Types = list[tuple[tuple[int, ...], DType]]
@@ -87,13 +87,13 @@ def broadcasts(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @join.lower
-def join_to_kernel(c: LowerContext, m: Match) -> None:
+def join_to_kernel(c: Recorder, m: Match) -> None:
     n = strings(m.y)
     params = c.params(n=n, a=int(strings(m.a) == n), b=int(strings(m.b) == n))
     call(c, "aot_text_join", m, m.y, m.a, m.b, params, status=True)
 
 
-def call(c: LowerContext, kernel: str, m: Match, *operands: Any, status: bool = False) -> None:
+def call(c: Recorder, kernel: str, m: Match, *operands: Any, status: bool = False) -> None:
     """Record a kernel for strings as long as the match's first input has them."""
     width = next(v for _, v in m.inputs()).shape[-1]
     c.call(kernel, *operands, instance={"W": width}, header=HEADER, status=status)
@@ -105,7 +105,7 @@ def constant_keys(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @find.lower
-def find_to_kernel(c: LowerContext, m: Match) -> None:
+def find_to_kernel(c: Recorder, m: Match) -> None:
     keys = np.asarray(m.keys.data)
     order = sorted(range(len(keys)), key=lambda i: (keys[i].tobytes(), i))
     params = c.params(n=strings(m.x), keys=len(keys))
@@ -114,7 +114,7 @@ def find_to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @match.lower
-def match_to_kernel(c: LowerContext, m: Match) -> None:
+def match_to_kernel(c: Recorder, m: Match) -> None:
     found = compile_regex(str(m.pattern))
     params = c.params(n=strings(m.x), width=found.table.shape[1])
     tables = (
@@ -137,7 +137,7 @@ def case_pairs(upper: bool) -> np.ndarray[Any, Any]:
 
 
 @recase.lower
-def recase_to_kernel(c: LowerContext, m: Match) -> None:
+def recase_to_kernel(c: Recorder, m: Match) -> None:
     pairs = case_pairs(bool(m.upper))
     params = c.params(n=strings(m.x), pairs=len(pairs))
     call(c, "aot_text_case", m, m.y, m.x, c.const(pairs, "pairs"), params, status=True)
@@ -154,7 +154,7 @@ def known_action(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @keep.lower
-def keep_to_kernel(c: LowerContext, m: Match) -> None:
+def keep_to_kernel(c: Recorder, m: Match) -> None:
     width, words = m.x.shape[-1], [str(w) for w in m.stopwords]
     none = np.zeros((1, 2), np.uint32)
     lower = none if m.is_case_sensitive else case_pairs(False)
@@ -182,7 +182,7 @@ def recased(text: str, upper: bool) -> str:
 
 
 @split.lower
-def split_to_kernel(c: LowerContext, m: Match) -> None:
+def split_to_kernel(c: Recorder, m: Match) -> None:
     mark = np.frombuffer(m.delimiter.encode() or bytes(1), np.uint8)
     params = c.params(
         n=strings(m.x),

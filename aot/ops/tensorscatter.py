@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import S64
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, ints, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 scatter = op("TensorScatter", "past update places?", axis=-2, mode="linear")
 
@@ -41,7 +41,7 @@ def inside(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @scatter.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     axis = m.axis % m.past.rank
     shape = m.past.shape
     params = c.params(

@@ -10,18 +10,18 @@ from typing import Any
 import numpy as np
 
 from aot.ir.layout import Layout, can_block
-from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import Case, case, f32, i64, ints, op, portable
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Recorder
 
 transpose = op("Transpose", "x", perm=None)
 depth_to_space = op("DepthToSpace", "x", blocksize=1, mode="DCR")
 space_to_depth = op("SpaceToDepth", "x", blocksize=1, mode="DCR")
 
 
-def permute(c: LowerContext, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:
+def permute(c: Recorder, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:
     """Record y = x seen as `shape` with its axes in the order `perm`."""
     source = strides(shape)
     result = strides([shape[p] for p in perm])
@@ -60,7 +60,7 @@ def _makes_channels_last(m: Match) -> bool:
 
 
 @transpose.lower
-def transpose_to_kernel(c: LowerContext, m: Match) -> None:
+def transpose_to_kernel(c: Recorder, m: Match) -> None:
     if m.y.layout.blocked:
         c.view(m.y, m.x)
         return
@@ -125,7 +125,7 @@ def shuffles_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[st
 
 
 @channel_shuffle.lower
-def shuffle_to_kernel(c: LowerContext, m: Match) -> None:
+def shuffle_to_kernel(c: Recorder, m: Match) -> None:
     groups, inner, _ = _groups(m)
     n, channels, *space = m.x.shape
     size = math.prod(space)
@@ -161,7 +161,7 @@ def whole_blocks(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @depth_to_space.lower
-def depth_to_kernel(c: LowerContext, m: Match) -> None:
+def depth_to_kernel(c: Recorder, m: Match) -> None:
     n, ch, h, w = m.x.shape
     b = m.blocksize
     if m.mode == "DCR":
@@ -177,7 +177,7 @@ def depth_cases() -> Iterator[Case]:
 
 
 @space_to_depth.lower
-def space_to_kernel(c: LowerContext, m: Match) -> None:
+def space_to_kernel(c: Recorder, m: Match) -> None:
     n, ch, h, w = m.x.shape
     b = m.blocksize
     order = (0, 3, 5, 1, 2, 4) if m.mode == "DCR" else (0, 1, 3, 5, 2, 4)

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, F64
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 Array = np.ndarray[Any, Any]
 MEMBER = 6
@@ -266,7 +266,7 @@ def _sets(f: Forest, splits: Array) -> Array | None:
     return np.concatenate(parts)
 
 
-def _record(c: LowerContext, m: Match, f: Forest, aggregate: int, base: Array | None) -> None:
+def _record(c: Recorder, m: Match, f: Forest, aggregate: int, base: Array | None) -> None:
     kind = m.x.dtype.np_name
     splits = f.split.astype(kind)
     sets = _sets(f, splits)
@@ -310,12 +310,12 @@ def older_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @trees.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     _record(c, m, forest(m), m.aggregate_function, None)
 
 
 @older.lower
-def older_to_kernel(c: LowerContext, m: Match) -> None:
+def older_to_kernel(c: Recorder, m: Match) -> None:
     given = m.base_values if m.base_values_as_tensor is None else m.base_values_as_tensor
     base = None if given is None else np.broadcast_to(tensor(given), (m.n_targets,))
     _record(c, m, older_forest(m), AGGREGATES.index(m.aggregate_function), base)

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
-from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 Constants = Callable[[Match], tuple[float, float, float]]
 HEADER = "aot_unary_f32.h"
@@ -27,7 +27,7 @@ def elements(m: Match) -> int:
     return math.prod(stored(m.y))
 
 
-def emit(c: LowerContext, m: Match, kernel: str, a: float = 0, b: float = 0, d: float = 0) -> None:
+def emit(c: Recorder, m: Match, kernel: str, a: float = 0, b: float = 0, d: float = 0) -> None:
     """Record the kernel for m.x's type; a, b, d are its constants (of integers: bounds)."""
     dtype: DType = m.x.dtype
     header = header_of(kernel, dtype, HEADER, c.accuracy)
@@ -73,7 +73,7 @@ def declare(
         yield m.x.dtype in types, f"dtype {m.x.dtype} (needs {listing(types)})"
 
     @made.lower
-    def to_kernel(c: LowerContext, m: Match) -> None:
+    def to_kernel(c: Recorder, m: Match) -> None:
         emit(c, m, kernel, *(constants(m) if constants else ()))
 
     @made.cases
@@ -175,7 +175,7 @@ def gelu_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @gelu.lower
-def gelu_to_kernel(c: LowerContext, m: Match) -> None:
+def gelu_to_kernel(c: Recorder, m: Match) -> None:
     emit(c, m, "gelu_tanh" if m.approximate == "tanh" else "gelu")
 
 
@@ -201,12 +201,12 @@ def floats_only(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @isnan.lower
-def isnan_to_kernel(c: LowerContext, m: Match) -> None:
+def isnan_to_kernel(c: Recorder, m: Match) -> None:
     emit(c, m, "isnan")
 
 
 @isinf.lower
-def isinf_to_kernel(c: LowerContext, m: Match) -> None:
+def isinf_to_kernel(c: Recorder, m: Match) -> None:
     emit(c, m, "isinf", m.detect_negative, m.detect_positive)
 
 
@@ -228,7 +228,7 @@ logical_not.layouts(follow)
 
 
 @logical_not.lower
-def not_to_kernel(c: LowerContext, m: Match) -> None:
+def not_to_kernel(c: Recorder, m: Match) -> None:
     emit(c, m, "not")
 
 

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import S64
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, i64, op
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 unpool = op("MaxUnpool", "x index shape?", kernel_shape=None, pads=None, strides=None)
 
@@ -38,7 +38,7 @@ def unpool_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @unpool.lower
-def unpool_to_kernel(c: LowerContext, m: Match) -> None:
+def unpool_to_kernel(c: Recorder, m: Match) -> None:
     lead = [1] * (5 - m.x.rank)
     params = c.params(
         count=math.prod(m.x.shape),

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.lower.context import LowerContext
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
@@ -17,9 +16,10 @@ from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, op
 from aot.ops.unary import HEADER, SPECIAL, edges
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 
-def chain(c: LowerContext, m: Match, kernel: str, scale: float | None = None) -> None:
+def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> None:
     """y = x0 ∘ x1 ∘ …, each step on what the steps before made, then times `scale`."""
     so_far: Operand = operand(c, m.xs[0], m.y)
     for i, x in enumerate(m.xs[1:]):
@@ -54,7 +54,7 @@ for _name, _kernel in (("Min", "min"), ("Max", "max"), ("Sum", "add"), ("Mean", 
             yield x.dtype in types, f"dtype {x.dtype} (needs {listing(types)})"  # type: ignore[arg-type]
 
     @_made.lower
-    def to_chain(c: LowerContext, m: Match, name: str = _name, kernel: str = _kernel) -> None:
+    def to_chain(c: Recorder, m: Match, name: str = _name, kernel: str = _kernel) -> None:
         if len(m.xs) == 1:
             c.copy(m.y, m.xs[0], math.prod(stored(m.y)) * m.y.dtype.nbytes)
         else:

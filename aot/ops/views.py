@@ -9,11 +9,11 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.layout import Layout, can_block
-from aot.lower.context import LowerContext
 from aot.ops.layouts import follow
 from aot.ops.registry import Case, case, f32, i64, ints, op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 reshape = op("Reshape", "x shape", allowzero=0)
 squeeze = op("Squeeze", "x axes?")
@@ -32,7 +32,7 @@ def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str,
     return {"x": layout, "y": layout}
 
 
-def to_view(c: LowerContext, m: Match) -> None:
+def to_view(c: Recorder, m: Match) -> None:
     c.view(m.y, m.x)
 
 

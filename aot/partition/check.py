@@ -12,7 +12,7 @@ from aot.errors import InternalError
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.partition.select import Partition, Selected
+    from aot.partition.result import Partition, Selected
 
 
 def check_partition(graph: ir.Graph, partition: Partition) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from aot.ir.graph_edit import Editor, attribute_of
 from aot.ir.graph_nodes import set_type
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
-from aot.partition.select import Partition
+from aot.partition.result import Partition
 from aot.shapes.control_flow_isolated import BOOL, INT64, Loop, bodies, closed_nodes
 
 if TYPE_CHECKING:

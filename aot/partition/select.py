@@ -6,14 +6,12 @@ What vendors take is then merged into regions (see `regions`), and the result ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, UnsupportedError, raise_all
 from aot.ir.graph_nodes import WHY_KEY
-from aot.ir.layout import Layout
 from aot.partition.annotate import mark_of
 from aot.partition.check import check_partition
 from aot.partition.cost_model import Costs
@@ -22,7 +20,8 @@ from aot.partition.graph import dependencies, node_dependencies
 from aot.partition.no_match_reasons import unfit
 from aot.partition.proof import GIVEN_BACK, LIMITED
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
-from aot.partition.select_by_cost import Layouts, Pricing, cheapest
+from aot.partition.result import Partition, Selected
+from aot.partition.select_by_cost import Layouts, Pricing, all_plain, cheapest
 from aot.partition.user_regions import merge_around, prove_convex
 from aot.shapes.cures import YOURS, binds
 from aot.vendor.backend import Backend, Pattern
@@ -32,101 +31,7 @@ from aot.vendor.pattern import OpPat, Var
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-__all__ = ["Partition", "Refusal", "Region", "Selected", "select"]
-
 NOBODY = "none"
-
-NO_PRICING = Pricing()
-NO_REGIONS = RegionCertificate(0, 0, True, ())
-
-
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """A match that will be lowered by `pattern`; `region` is -1 for portable C."""
-
-    pattern: Pattern
-    match: Match
-    backend: str
-    region: int = -1
-
-    @property
-    def name(self) -> str:
-        """The name of the node that ends the match."""
-        return self.match.root.name
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """Region `index` of a vendor: its matches in the order they run."""
-
-    index: int
-    backend: str
-    items: tuple[Selected, ...]
-
-    @property
-    def nodes(self) -> tuple[str, ...]:
-        """Names of the nodes inside, in the order they run."""
-        return tuple(n.name for s in self.items for n in reversed(s.match.nodes))
-
-
-@dataclass(frozen=True, slots=True)
-class BodyPart:
-    """The partition of a body: attribute `label` of the control-flow node called `node`."""
-
-    node: str
-    label: str
-    graph: ir.Graph
-    partition: Partition
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """Every node of the graph in exactly one selected match.
-
-    The order is topological and every region is contiguous in it. `certificate` says how near to
-    the fewest regions are; with `--offload-limit` it speaks of all regions, kept or not.
-    `bodies` are those of control flow, the numbers of whose regions go on from these.
-    """
-
-    items: tuple[Selected, ...]
-    refusals: tuple[Refusal, ...]
-    certificate: RegionCertificate = NO_REGIONS
-    pricing: Pricing = NO_PRICING
-    bodies: tuple[BodyPart, ...] = ()
-
-    def tree(self) -> Iterator[Partition]:
-        """The partition and those of all bodies, each before those within it."""
-        yield self
-        for body in self.bodies:
-            yield from body.partition.tree()
-
-    @property
-    def regions(self) -> tuple[Region, ...]:
-        """The vendors' regions in the order they run."""
-        groups: dict[int, list[Selected]] = {}
-        for s in self.items:
-            if s.region >= 0:
-                groups.setdefault(s.region, []).append(s)
-        return tuple(Region(r, g[0].backend, tuple(g)) for r, g in sorted(groups.items()))
-
-    def text(self) -> str:
-        """One line per match, one per refusal, one about the regions."""
-        lines = []
-        for s in self.items:
-            nodes = " + ".join(n.name for n in reversed(s.match.nodes))
-            region = f" region {s.region}" if s.region >= 0 else ""
-            lines.append(f"{nodes}: {s.backend}.{s.pattern.name}{region}")
-        lines += [f"{r.node}: {r.who} refused: {r.reason}" for r in self.refusals]
-        if self.certificate.count:
-            kept = len(self.regions)
-            limited = f", the first {kept} offloaded" if kept < self.certificate.count else ""
-            lines.append(self.certificate.text() + limited)
-        if self.pricing.prices:
-            lines.append(self.pricing.text())
-        for body in self.bodies:
-            lines.append(f"{body.label} of {body.node}:")
-            lines += [f"  {line}" for line in body.partition.text().splitlines()]
-        return "\n".join(lines) + "\n"
 
 
 def select(
@@ -136,11 +41,13 @@ def select(
     survey: bool = False,
     marked_only: Collection[str] = (),
     costs: Costs | None = None,
+    layouts: Layouts = all_plain,
 ) -> Partition:
     """Cover `graph` with matches of `backends`, the first named winning.
 
     What the user says of a node (`annotate`) comes first; the backends named in `marked_only` get
-    nothing else. With `costs` the time of the whole decides instead (`priced`).
+    nothing else. With `costs` nodes go where they cost least instead; `layouts` says how the
+    matches of a cover lay out their values, so that conversions are paid for.
     `offload_limit` keeps only that many regions, the first in the order they run; what the others
     held goes to portable C. With `survey` a node that no backend takes is given to the backend
     `none`, and every reason is kept: for reading, not for lowering (nothing is priced then).
@@ -161,7 +68,7 @@ def select(
     pricing = Pricing()
     if costs is not None and complete:
         refusals = cover.refusals
-        cover, pricing = cheapest(graph, backends, marked_only, costs, _layouts(costs.lanes))
+        cover, pricing = cheapest(graph, backends, marked_only, costs, layouts)
         cover.remember(refusals)
         if _give_back(graph, cover, backends, costs):
             pricing = pricing.doubting(GIVEN_BACK)
@@ -188,21 +95,6 @@ def select(
     partition = Partition(tuple(items[i] for i in order), tuple(kept), certificate, pricing)
     check_partition(graph, partition)
     return partition
-
-
-def _layouts(lanes: int) -> Layouts:
-    """How the matches of a cover lay out what they name: the layout stage decides."""
-
-    def chosen(items: Sequence[tuple[Pattern, Match]]) -> list[Mapping[str, Layout]]:
-        from aot.lower.assign_layouts import assign_layouts
-
-        order = quotient_order(dependencies([m for _, m in items]), [-1] * len(items))
-        selected = [Selected(p, m, p.backend) for p, m in items]
-        plan = assign_layouts(Partition(tuple(selected[i] for i in order), ()), lanes)
-        placed = {i: p.layouts for i, p in zip(order, plan.items, strict=True)}
-        return [placed[i] for i in range(len(items))]
-
-    return chosen
 
 
 def _give_back(graph: ir.Graph, cover: Cover, backends: Sequence[Backend], costs: Costs) -> bool:

@@ -30,6 +30,11 @@ Item = tuple[Pattern, Match]
 Layouts = Callable[[Sequence[Item]], list[Mapping[str, Layout]]]
 
 
+def all_plain(items: Sequence[Item]) -> list[Mapping[str, Layout]]:
+    """The layouts of covers in which every value is in ONNX's row-major order."""
+    return [{} for _ in items]
+
+
 @dataclass(frozen=True, slots=True)
 class Price:
     """What a unit of nodes costs with each backend that can take part in it, in nanoseconds.

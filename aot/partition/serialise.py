@@ -24,7 +24,7 @@ from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.export_control_flow import reopen
 from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
-from aot.partition.select import Partition, Region
+from aot.partition.result import Partition, Region
 from aot.shapes.dynamic.input_dims import dimensions_of, single
 from aot.version import __version__
 

@@ -15,7 +15,7 @@ from aot.plan.memory.frame import framed, is_framed
 from aot.target import Target
 
 if TYPE_CHECKING:
-    from aot.partition.select import Partition
+    from aot.partition.result import Partition
     from aot.pipeline import Compiled
 
 

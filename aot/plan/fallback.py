@@ -13,21 +13,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, InternalError
+from aot.ir.check_plan import check_plan
 from aot.ir.check_program import check_program
 from aot.ir.layout import Layout
+from aot.ir.plan import Plan
 from aot.ir.program import Arg, Program, Role
 from aot.lower.assign_layouts import LayoutPlan, assign_layouts
-from aot.lower.context import layout_name
 from aot.lower.lower import lower_part
 from aot.options import Options
 from aot.partition.graph import read_by
-from aot.partition.select import Partition, Region, portable_items
-from aot.plan.memory.check import check_plan
-from aot.plan.memory.plan import Plan, plan_memory
+from aot.partition.result import Partition, Region
+from aot.partition.select import portable_items
+from aot.plan.memory.plan import plan_memory
 from aot.plan.schedule import schedule
 from aot.shapes.control_flow_isolated import BRANCHES
 from aot.target import Target
 from aot.vendor.match import ValueRef
+from aot.vendor.recorder import layout_name
 
 if TYPE_CHECKING:
     import onnx_ir as ir

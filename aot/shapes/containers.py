@@ -24,7 +24,7 @@ from aot.shapes.partial_values import lookup
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.infer import Sweep
+    from aot.shapes.context import Inference
 
 OPERATORS = words(
     "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt "
@@ -67,7 +67,7 @@ def is_container(value: ir.Value) -> bool:
 class Containers:
     """What the sequences and optionals of a model hold; rewrites the nodes that touch them."""
 
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: Inference) -> None:
         self.sweep = sweep
         self.held: dict[ir.Value, Held] = {}
         self.steps = Steps(sweep)

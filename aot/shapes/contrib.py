@@ -3,20 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import SAME, attribute
 from aot.shapes.microsoft import MICROSOFT
 from aot.shapes.ml import ML
+from aot.shapes.types import Rule, Type
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-Type = tuple[int, tuple[int, ...]]
-"""Element type (TensorProto.DataType) and shape of a value."""
-
-Rule = Callable[["ir.Node", list[Type | None]], list[Type]]
 
 
 def _first(node: ir.Node, types: list[Type | None]) -> list[Type]:

@@ -18,6 +18,7 @@ from aot.ir.graph_nodes import (
     title,
     words,
 )
+from aot.shapes.containers import Containers
 from aot.shapes.dynamic.control_flow import (
     merge_branches,
     most_steps,
@@ -25,7 +26,7 @@ from aot.shapes.dynamic.control_flow import (
     stack_bounded,
     steps_of_scan,
 )
-from aot.shapes.dynamic.extents import refused
+from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.evaluate import Invalid
 from aot.shapes.loop_unroll import MOST, forget
 from aot.shapes.partial_values import Known, lookup
@@ -33,7 +34,7 @@ from aot.shapes.partial_values import Known, lookup
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.infer import Sweep
+    from aot.shapes.context import Inference
 
 DATA_DEPENDENT = words(
     "NonZero NonMaxSuppression Unique Compress StringSplit SequenceAt ConcatFromSequence"
@@ -51,15 +52,15 @@ class Control:
 
     OPERATORS: ClassVar[frozenset[str]] = frozenset(("If", "Loop", "Scan"))
 
-    def __init__(self, sweep: Sweep) -> None:
-        self._sweep = sweep
+    def __init__(self, sweep: Inference, extents: Extents, containers: Containers) -> None:
+        self._sweep, self._extents, self._containers = sweep, extents, containers
         self.taken: list[tuple[ir.Node, ir.Graph]] = []
 
     def visit(self, node: ir.Node) -> bool:
         """Type the outputs of a control-flow node; whether other nodes have taken its place."""
         if node.op_type == "If":
             return self._if(node)
-        x = self._sweep.extents
+        x = self._extents
         scanned = int(attribute(node, "num_scan_inputs", 0))
         if any(x.of(v) for v in node.inputs[: len(node.inputs) - scanned]):
             raise refused(node, "takes a tensor whose shape is known at run time only")
@@ -71,13 +72,13 @@ class Control:
         if condition is not None and condition.full:
             taken = branches[0] if bool(condition.data.ravel()[0]) else branches[1]
             self._body(node, taken, bounded=True)
-            held = self._sweep.containers.held
+            held = self._containers.held
             if any(o in held for o in taken.outputs):
                 self._in_place(node, taken)
                 return True
             _copy_types(node.outputs, taken.outputs)
             for value, result in zip(node.outputs, taken.outputs, strict=True):
-                self._sweep.extents.set(value, self._sweep.extents.of(result))
+                self._extents.set(value, self._extents.of(result))
                 known = lookup(result, self._sweep.facts)
                 if known is not None:
                     self._sweep.facts[value] = known
@@ -85,15 +86,15 @@ class Control:
             return False
         for branch in branches:
             self._body(node, branch, bounded=True)
-            if any(o in self._sweep.containers.held for o in branch.outputs):
+            if any(o in self._containers.held for o in branch.outputs):
                 what = "which sequence or optional it gives is known at run time only"
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
-        merge_branches(self._sweep.extents, node, branches)
+        merge_branches(self._extents, node, branches)
         return False
 
     def _in_place(self, node: ir.Node, branch: ir.Graph) -> None:
         """Put the nodes of the branch before the If; its outputs are the branch's."""
-        containers = self._sweep.containers
+        containers = self._containers
         old = list(branch.outputs)
         new = containers.steps.splice(branch, (), node)
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
@@ -101,7 +102,7 @@ class Control:
 
     def _loop(self, node: ir.Node) -> bool:
         """Typed as it is where every step is alike, else step by step."""
-        held = self._sweep.containers.held
+        held = self._containers.held
         states = list(node.inputs[2:])
         if any(s in held for s in states if s is not None):
             self._unroll(node)
@@ -128,7 +129,7 @@ class Control:
 
     def _noted(self) -> list[list[Any]]:
         """What an attempt at a body notes beside types: it goes when another one is made."""
-        return [self._sweep.errors, self._sweep.extents.checks, self.taken]
+        return [self._sweep.errors, self._extents.checks, self.taken]
 
     def _is_short(self, node: ir.Node, body: ir.Graph) -> bool:
         """Whether unrolling is worth an attempt."""
@@ -154,7 +155,7 @@ class Control:
         return True
 
     def _unroll(self, node: ir.Node, body: ir.Graph | None = None) -> None:
-        containers = self._sweep.containers
+        containers = self._containers
         states, rows = containers.steps.unroll(node, body or attribute(node, "body"))
         if not rows and any(o.name for o in node.outputs[len(states) :]):
             raise UnsupportedError(f"{title(node)}: a loop of no steps puts out nothing")
@@ -176,19 +177,19 @@ class Control:
         set_type(body.inputs[1], 9, ())
         _copy_types(body.inputs[2:], states)
         self._sweep.facts[body.inputs[1]] = Known(np.array(True))  # or the step is not made
-        most = most_steps(self._sweep.extents, node)
+        most = most_steps(self._extents, node)
         if most:
-            self._sweep.extents.new(body.inputs[0], most - 1)
+            self._extents.new(body.inputs[0], most - 1)
         self._body(node, body, steps=not thawed)
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
         if any(o.name for o in node.outputs[len(states) :]):
-            made = stack_bounded(self._sweep.extents, node, len(states))
+            made = stack_bounded(self._extents, node, len(states))
             return made is not node
         return False
 
     def _scan(self, node: ir.Node) -> bool:
-        x = self._sweep.extents
+        x = self._extents
         body = attribute(node, "body")
         scanned = int(attribute(node, "num_scan_inputs"))
         count = len(node.inputs) - scanned
@@ -243,7 +244,7 @@ class Control:
         A body of `steps` stays as it is: where shapes depend on the data, each step has its own.
         """
         before = len(self._sweep.errors)
-        extents = self._sweep.extents
+        extents = self._extents
         checks = len(extents.checks)
         extents.frozen += steps
         try:
@@ -255,9 +256,9 @@ class Control:
         if len(extents.checks) > checks:
             raise refused(node, "compares extents in its body")
         for value in graph.outputs:
-            if not bounded and self._sweep.extents.of(value):
+            if not bounded and self._extents.of(value):
                 raise refused(node, "gives a tensor whose shape is known at run time only")
-            if not is_typed(value) and value not in self._sweep.containers.held:
+            if not is_typed(value) and value not in self._containers.held:
                 what = f'the shape of "{value.name}" depends on the data'
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
 

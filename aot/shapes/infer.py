@@ -29,7 +29,7 @@ from aot.ir.graph_nodes import (
 from aot.ir.onnx_subprocess import Child, strictly
 from aot.shapes.checks import axis_problem, misfit, problem
 from aot.shapes.containers import Containers
-from aot.shapes.contrib import CONTRIB, Rule, Type
+from aot.shapes.contrib import CONTRIB
 from aot.shapes.control import DATA_DEPENDENT, Control
 from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
 from aot.shapes.cures import KnownLate, Reading, late
@@ -45,6 +45,7 @@ from aot.shapes.ml import as_encoder
 from aot.shapes.partial_values import Facts, Known, lookup, propagate
 from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
+from aot.shapes.types import Rule, Type
 
 if TYPE_CHECKING:
     import onnx
@@ -134,11 +135,11 @@ class Sweep:
         self._rules = {**CONTRIB, **rules}
         self.facts: Facts = {}
         self.errors: list[AotError] = []
-        self.control = Control(self)
         self.containers = Containers(self)
         self.extents = Extents(self)
         self.reading = Reading()
         self.reading.note(model.graph)
+        self.control = Control(self, self.extents, self.containers)
 
     def run(self, graph: ir.Graph) -> None:
         """Type the values of `graph`, whose inputs and outer values are typed."""

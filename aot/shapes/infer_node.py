@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array, all_nodes, attribute, inner_graphs, is_typed, shape_of
 from aot.ir.onnx_subprocess import Child, Died, reason_of
-from aot.shapes.contrib import Type
 from aot.shapes.partial_values import Facts, Known, lookup
+from aot.shapes.types import Type
 
 if TYPE_CHECKING:
     import onnx

@@ -20,7 +20,7 @@ from aot.shapes.partial_values import lookup
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.infer import Sweep
+    from aot.shapes.context import Inference
 
 MOST = 4096
 """Nodes that the steps of one loop may make."""
@@ -36,7 +36,7 @@ def forget(body: ir.Graph) -> None:
 class Steps:
     """Writes nodes in front of a node; a list of numbers among the inputs is a constant."""
 
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: Inference) -> None:
         self._sweep = sweep
 
     def graph(self, node: ir.Node) -> ir.Graph:

@@ -11,7 +11,7 @@ from aot.shapes.cures import KnownLate
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.contrib import Rule, Type
+    from aot.shapes.types import Rule, Type
 
 FLOAT, INT32 = 1, 6
 

@@ -11,7 +11,7 @@ from aot.errors import one_line
 from aot.ir.graph_nodes import CONTROL, DYNAMIC
 
 if TYPE_CHECKING:
-    from aot.partition.select import Partition, Selected
+    from aot.partition.result import Partition, Selected
 
     #: Nanoseconds that a match takes, and whether they were measured.
     Estimate = Callable[[Selected], tuple[float, bool]]

@@ -35,17 +35,16 @@ from aot.ir.layout import Layout
 from aot.vendor import pattern as pat
 from aot.vendor.canonical import unseen
 from aot.vendor.match import Match, NodeRef, ValueRef, match_of
+from aot.vendor.recorder import Recorder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.lower.lower import LowerContext
-
 #: What a target's `system` may be.
 SYSTEMS = ("linux", "none")
 Check = Callable[[Match], Iterable[tuple[bool, str]]]
-Lowering = Callable[["LowerContext", Match], object]
-RegionLowering = Callable[["LowerContext", "RegionView"], object]
+Lowering = Callable[[Recorder, Match], object]
+RegionLowering = Callable[[Recorder, "RegionView"], object]
 LayoutRule = Callable[[Match, dict[str, Layout], int], dict[str, Layout]]
 # (node, inputs) -> (shape, dtype) of each output; inputs are typed and static.
 Infer = Callable[[NodeRef, tuple[ValueRef | None, ...]], list[tuple[tuple[int, ...], DType]]]
@@ -169,7 +168,7 @@ class Pattern:
         """What lowers the backend's regions as wholes, if anything does."""
         return self._region
 
-    def record(self, c: LowerContext, m: Match) -> None:
+    def record(self, c: Recorder, m: Match) -> None:
         """Run the lowering."""
         if self._lower is None:
             raise TypeError(f"pattern {self.backend}.{self.name} has no lowering")

@@ -12,7 +12,7 @@ from aot.vendor.match import NodeRef, ValueRef
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.contrib import Rule, Type
+    from aot.shapes.types import Rule, Type
 
 
 def rule_of(pattern: Pattern) -> Rule:

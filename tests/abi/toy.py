@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The fields of aot.plan.memory.plan.Plan that emission reads."""
+    """The fields of aot.ir.plan.Plan that emission reads."""
 
     placements: dict[str, Place]
     arena_bytes: int

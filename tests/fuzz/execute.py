@@ -24,8 +24,8 @@ from aot.emit_c import kernels, run_order
 from aot.emit_c.constants import Constants
 from aot.emit_c.project import CFLAGS
 from aot.ir import dtypes
+from aot.ir.plan import Place, Plan
 from aot.ir.program import Program, Role
-from aot.plan.memory.plan import Place, Plan
 from aot.target import Target
 from aot.tools.run import cropped
 

@@ -38,7 +38,7 @@ from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import Case, load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
 from aot.partition.control_flow import select_all  # noqa: E402
-from aot.partition.select import Selected  # noqa: E402
+from aot.partition.result import Selected  # noqa: E402
 from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.target import Target  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402

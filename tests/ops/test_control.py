@@ -15,12 +15,12 @@ from onnx import numpy_helper, parser
 
 import aot
 from aot.errors import InternalError, UnsupportedError
+from aot.ir.check_plan import check_plan
 from aot.ir.check_program import check_program
 from aot.ir.program import Access, Arg, Wire
 from aot.options import Options
 from aot.partition.serialise import serialise
 from aot.pipeline import Compiled, compile_model, partition_model
-from aot.plan.memory.check import check_plan
 from aot.target import load_target
 from aot.tools.build import build, configure, find_tools
 from aot.tools.explain import explain

@@ -16,7 +16,8 @@ from aot.load.options import LoadOptions
 from aot.normalise import normalise
 from aot.options import Options
 from aot.partition.annotate import annotate, regions_from_toml
-from aot.partition.select import Partition, select
+from aot.partition.result import Partition
+from aot.partition.select import select
 from aot.vendor.backend import Backend
 from graphs import model
 from partition_graphs import host, vendor

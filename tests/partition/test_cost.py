@@ -15,9 +15,11 @@ import pytest
 from aot.cli import main
 from aot.errors import BackendError, UsageError
 from aot.ir.layout import blocked
+from aot.lower.assign_layouts import cover_layouts
 from aot.options import Options
 from aot.partition.cost_model import Costs, key_of, macs_of, read_costs
-from aot.partition.select import Partition, select
+from aot.partition.result import Partition
+from aot.partition.select import select
 from aot.pipeline import partition_model
 from aot.target import load_target
 from aot.tools.explain import explain
@@ -57,7 +59,10 @@ def with_costs(backend: Backend, lanes: int = 1, **costs: float) -> Partition:
     named = {k.replace("_", "."): v for k, v in costs.items()}
     named = {**{f"c.{p.name}": 100.0 for p in portable.patterns}, **named}
     return select(
-        graph(), [backend, portable], costs=Costs(lanes, table([backend, portable], named))
+        graph(),
+        [backend, portable],
+        costs=Costs(lanes, table([backend, portable], named)),
+        layouts=cover_layouts(lanes),
     )
 
 
@@ -119,7 +124,12 @@ def test_what_the_user_gives_to_a_backend_stays_there() -> None:
     g = graph()
     next(iter(g)).metadata_props["aot.backend"] = "acme"
     costs = Costs(1, table([acme(), host()], {f"acme.{n}": 1e6 for n in ("exp", "sin")} | C))
-    assert taken(select(g, [acme(), host()], costs=costs)) == ["acme", "c", "c", "c"]
+    assert taken(select(g, [acme(), host()], costs=costs, layouts=cover_layouts(costs.lanes))) == [
+        "acme",
+        "c",
+        "c",
+        "c",
+    ]
 
 
 C = {f"c.{p.name}": 100.0 for p in host().patterns}
@@ -133,7 +143,7 @@ def test_three_backends_and_a_node_only_one_of_them_computes() -> None:
     for b, ns in ((one, 50.0), (two, 40.0), (portable, 45.0)):
         for p in b.patterns:
             p.cost(lambda m, ns=ns: ns)
-    found = select(g, [one, two, portable], costs=Costs())
+    found = select(g, [one, two, portable], costs=Costs(), layouts=cover_layouts(Costs().lanes))
     assert taken(found) == ["two", "two", "one", "two"]
     assert found.pricing.total == pytest.approx(170.0)
     assert found.pricing.total == pytest.approx(found.pricing.bound)
@@ -156,7 +166,7 @@ def test_a_cost_that_is_no_number_is_the_backends_fault() -> None:
     made = acme()
     made.patterns[0].cost(lambda m: float("nan"))
     with pytest.raises(BackendError, match=r"acme\.exp: its cost is nan ns"):
-        select(graph(), [made, host()], costs=Costs())
+        select(graph(), [made, host()], costs=Costs(), layouts=cover_layouts(Costs().lanes))
 
 
 def test_explain_says_what_the_alternatives_cost() -> None:
@@ -250,7 +260,7 @@ def test_the_file_of_a_partition_remembers_which_lowering_was_chosen() -> None:
     names = {f"c.{p.name}": 100.0 for p in portable.patterns}
     costs = {**names, "acme.exp": 80.0, "acme.other": 10.0, "acme.sin": 1.0}
     known = Costs(1, table([made, portable], costs))
-    found = select(loaded.graph, [made, portable], costs=known)
+    found = select(loaded.graph, [made, portable], costs=known, layouts=cover_layouts(known.lanes))
     assert [s.pattern.name for s in found.items] == ["other", "sin", "other", "sin"]
     loaded.opset_imports[""] = onnx.defs.onnx_opset_version()
     again = ir.from_proto(load_again(serialise(loaded, found)))

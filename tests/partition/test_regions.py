@@ -20,7 +20,8 @@ from aot.partition.check import check_partition, check_regions
 from aot.partition.graph import dependencies
 from aot.partition.region_search import condensed
 from aot.partition.regions import merge_regions, quotient_order
-from aot.partition.select import Partition, select
+from aot.partition.result import Partition
+from aot.partition.select import select
 from aot.pipeline import partition_model
 from aot.vendor.backend import Backend
 from graphs import model

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from aot.errors import InternalError
+from aot.ir.check_plan import check_plan
+from aot.ir.plan import Place, Plan
 from aot.ir.program import Access, Program, Role
-from aot.plan.memory.check import check_plan
-from aot.plan.memory.plan import Place, Plan, plan_memory
+from aot.plan.memory.plan import plan_memory
 from memory_programs import Maker, chain, execute, random_program
 
 

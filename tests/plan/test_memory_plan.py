@@ -5,14 +5,15 @@ from __future__ import annotations
 
 import pytest
 
+from aot.ir.check_plan import check_plan
 from aot.ir.check_program import check_program
 from aot.ir.dtypes import F32
 from aot.ir.layout import blocked
+from aot.ir.plan import Plan
 from aot.ir.program import Program, Role, Tensor
 from aot.plan.memory.alias import _decide, _options, decide
-from aot.plan.memory.check import check_plan
 from aot.plan.memory.live import uses_of
-from aot.plan.memory.plan import Plan, plan_memory
+from aot.plan.memory.plan import plan_memory
 from aot.plan.schedule import schedule
 from memory_programs import Maker, chain, execute, random_program, resident
 

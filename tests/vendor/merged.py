@@ -18,7 +18,8 @@ from aot.load import load
 from aot.normalise import normalise
 from aot.ops.registry import Case, load_all
 from aot.options import Options
-from aot.partition.select import Partition, select
+from aot.partition.result import Partition
+from aot.partition.select import select
 from aot.pipeline import _load_options
 from aot.tools.run import execute, open_out
 from aot.vendor.find import backends_for

@@ -15,6 +15,7 @@ from aot.cli import main
 from aot.errors import BackendError
 from aot.ir.check_program import check_program
 from aot.ir.program import Role
+from aot.lower.assign_layouts import cover_layouts
 from aot.lower.lower import lower
 from aot.options import Options
 from aot.partition.cost_model import Costs
@@ -92,7 +93,7 @@ def test_a_trip_that_does_not_pay_is_not_made(device: Backend) -> None:
         for p in portable.patterns:
             p.cost(lambda m, size=size: size * 2.0)
         graph = typed_graph(rows, [size], "b")
-        found = select(graph, [device, portable], costs=Costs())
+        found = select(graph, [device, portable], costs=Costs(), layouts=cover_layouts(1))
         assert {s.backend for s in found.items} == {taken}
 
 

@@ -22,11 +22,11 @@ from aot.cli import main as aotc
 from aot.errors import BackendError
 from aot.ir.dtypes import F32
 from aot.ir.program import Origin
-from aot.lower.context import LowerContext
 from aot.options import Options
 from aot.target import load_target
 from aot.tools.run import execute, open_out
 from aot.vendor.dnnl import backend, base
+from aot.vendor.recorder import Recorder
 from graphs import model
 
 TARGET = "x86-64-v3"
@@ -338,7 +338,7 @@ def test_slots_are_those_of_the_header() -> None:
 
 
 def test_states_are_shared_and_made_of_constants() -> None:
-    c = LowerContext(load_target(TARGET), Options())
+    c = Recorder(load_target(TARGET), Options())
     c.begin(Origin(("n",), ("N",)), backend.patterns[0], 0, ())
     one = c.state("aot_dnnl_open", release="aot_dnnl_close", slots=3)
     assert one == c.state("aot_dnnl_open", release="aot_dnnl_close", slots=3)

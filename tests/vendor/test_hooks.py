@@ -17,11 +17,11 @@ from abi import loader as L
 from aot.cli import main
 from aot.errors import BackendError
 from aot.ir.program import Origin, Role
-from aot.lower.context import LowerContext
 from aot.options import Options
 from aot.pipeline import compile_model
 from aot.target import load_target
 from aot.vendor import find
+from aot.vendor.recorder import Recorder
 from graphs import model
 
 N = 600
@@ -140,7 +140,7 @@ def test_passes_aim_at_the_objective() -> None:
 
 
 def test_what_a_vendor_may_not_ask_for() -> None:
-    c = LowerContext(load_target("x86-64-v3"), Options())
+    c = Recorder(load_target("x86-64-v3"), Options())
     c.begin(Origin(("n",), ("N",)), stackchip.neg, 0, ())
     data = np.zeros(4, np.float32)
     with pytest.raises(BackendError, match="an alignment of 48 bytes"):

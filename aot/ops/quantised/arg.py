@@ -14,12 +14,12 @@ import numpy as np
 
 import aot.ops.reduce  # noqa: F401 - the patterns used here
 from aot.ir.dtypes import S16, U16
-from aot.lower.context import LowerContext
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import OP, codes, dequantised, known
 from aot.ops.registry import Case, case, portable
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 
 def _declare(op_type: str) -> Pattern:
@@ -44,7 +44,7 @@ def _declare(op_type: str) -> Pattern:
                 yield False, reason
 
     @made.lower
-    def on_codes(c: LowerContext, m: Match) -> None:
+    def on_codes(c: Recorder, m: Match) -> None:
         own.record(c, inner(m))
 
     @made.cases

@@ -14,7 +14,6 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, U8, DType
-from aot.lower.context import Handle, LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, operand, pack, stored
 from aot.ops.layouts import follow
@@ -39,6 +38,7 @@ from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.registry import Case, case
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder
 
 EIGHT = (S8, U8)
 HEADER = "aot_qbinary.h"
@@ -160,7 +160,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield not reason, reason
 
 
-def code_operand(c: LowerContext, value: ValueRef, y: ValueRef) -> Operand:
+def code_operand(c: Recorder, value: ValueRef, y: ValueRef) -> Operand:
     """What to pass for an operand as int8 codes, and its stored shape."""
     if value.is_const:
         data = np.asarray(value.data)
@@ -174,7 +174,7 @@ def code_operand(c: LowerContext, value: ValueRef, y: ValueRef) -> Operand:
     return signed_input(c, what), shape
 
 
-def record(c: LowerContext, m: Match, kernel: str, kind: int, fields: dict[str, int]) -> None:
+def record(c: Recorder, m: Match, kernel: str, kind: int, fields: dict[str, int]) -> None:
     """Record a kernel of aot_qbinary.h on the operands as int8 codes."""
     low, high = bounds(m, codes(m, "y"))
     offset = codes(m, "y").z - codes(m, "y").signed().z
@@ -202,7 +202,7 @@ def record(c: LowerContext, m: Match, kernel: str, kind: int, fields: dict[str, 
 
 
 @total.lower
-def total_to_kernel(c: LowerContext, m: Match) -> None:
+def total_to_kernel(c: Recorder, m: Match) -> None:
     three = codes(m, "a"), codes(m, "b"), codes(m, "y")
     kind, fields = sum_fields(*three, _sign(m), rq_of(c))
     record(c, m, "aot_qadd_s8", kind, fields)
@@ -231,7 +231,7 @@ def tflite_sum(a: Codes, b: Codes, y: Codes, sign: int, left: int = TFLITE_SHIFT
 
 
 @product.lower
-def product_to_kernel(c: LowerContext, m: Match) -> None:
+def product_to_kernel(c: Recorder, m: Match) -> None:
     a, b, y = (codes(m, k).signed() for k in "aby")
     rq = rq_of(c)
     mult, shift = multipliers(float(a.s), b.scale.reshape(-1), float(y.s), rq, "mul")

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.lower.context import LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import collapse, stored
 from aot.ops.layouts import follow
@@ -39,6 +38,7 @@ from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.registry import Case, case
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h
 #: What is added to KINDS for the arithmetic of TFLite, and by how many bits its sums move left.
@@ -123,7 +123,7 @@ def _tflite_fields(m: Match) -> dict[str, Any]:
     return dict(zip(("y_mult", "y_shift"), pair, strict=True))
 
 
-def _like_tflite(c: LowerContext, m: Match) -> bool:
+def _like_tflite(c: Recorder, m: Match) -> bool:
     three = [codes(m, k) for k in "aby"]
     symmetric = all(k.dtype is S16 and k.z == 0 for k in three)
     return rq_of(c) == TFLITE and symmetric and KINDS[m.op.op_type] < 2
@@ -136,7 +136,7 @@ def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
     return {k: 0 for k in names} | {"bits": 1, "sig": none, "exp": none} | fields
 
 
-def _to_kernel(c: LowerContext, m: Match) -> None:
+def _to_kernel(c: Recorder, m: Match) -> None:
     tflite = _like_tflite(c, m)
     fields = _tflite_fields(m) if tflite else _exact_fields(m)
     three: dict[str, Codes] = {k: codes(m, k).signed() for k in "aby"}
@@ -214,7 +214,7 @@ def rescaling_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @rescaling.lower
-def rescale(c: LowerContext, m: Match) -> None:
+def rescale(c: Recorder, m: Match) -> None:
     x, y = codes(m, "x"), codes(m, "y")
     tflite = rq_of(c) == TFLITE and x.dtype is S16 and x.z == y.z == 0
     if tflite:

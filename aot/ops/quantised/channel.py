@@ -20,7 +20,6 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir import layout as lay
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.lower.context import LowerContext
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Shape, collapse, stored
 from aot.ops.layouts import follow
@@ -43,6 +42,7 @@ from aot.ops.quantised.fixed import significands
 from aot.ops.registry import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Pat, Var, const, either
+from aot.vendor.recorder import Recorder
 
 HEADER = "aot_qchannel.h"
 #: M of the kernel.
@@ -179,7 +179,7 @@ def placed(found: Numbers, y: ValueRef) -> tuple[Array, Shape]:
     return found.words[order], y.layout.physical(full.shape)
 
 
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     found, x, y = numbers(m), codes(m, "x").signed(), codes(m, "y").signed()
     low, high = bounds(m, codes(m, "y"))
     offset = codes(m, "y").z - y.z

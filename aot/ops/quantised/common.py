@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16, DType
-from aot.lower.context import Handle, LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.quantised.requant import multipliers, rq_of
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Builder, Either, OpPat, Pat, Var, either
+from aot.vendor.recorder import Handle, Recorder
 
 Array = np.ndarray[Any, Any]
 #: The element types of codes, in the order of AOT_CODE_* in runtime_c/kernels/aot_codes.h.
@@ -152,7 +152,7 @@ def bounds(m: Match, y: Codes, mark: str = "") -> tuple[int, int]:
     return min(low, high), high
 
 
-def signed_input(c: LowerContext, x: ValueRef) -> ValueRef | Handle:
+def signed_input(c: Recorder, x: ValueRef) -> ValueRef | Handle:
     """`x` as int8 codes: itself, or a copy of uint8 codes with the top bit turned."""
     if x.dtype is not U8:
         return x
@@ -161,18 +161,18 @@ def signed_input(c: LowerContext, x: ValueRef) -> ValueRef | Handle:
     return copy
 
 
-def signed_output(c: LowerContext, y: ValueRef) -> ValueRef | Handle:
+def signed_output(c: Recorder, y: ValueRef) -> ValueRef | Handle:
     """Where a kernel that makes int8 codes writes `y`; `finish` turns the top bits."""
     return y if y.dtype is not U8 else c.temp(y.shape, S8, y.layout, "signed")
 
 
-def finish(c: LowerContext, y: ValueRef, made: ValueRef | Handle) -> None:
+def finish(c: Recorder, y: ValueRef, made: ValueRef | Handle) -> None:
     """Store in `y` what a kernel left in `signed_output`."""
     if isinstance(made, Handle):
         flip(c, y, made, y)
 
 
-def flip(c: LowerContext, y: Any, x: Any, like: ValueRef) -> None:
+def flip(c: Recorder, y: Any, x: Any, like: ValueRef) -> None:
     """Record y = x with the top bit of every code turned: int8 to uint8 or back."""
     params = c.params(n=math.prod(stored(like)))
     c.call("aot_qflip", y, x, params, inplace=[(y, x)])
@@ -187,9 +187,7 @@ class Requant:
     instance: dict[str, int]
 
 
-def requant(
-    c: LowerContext, sx: np.float32, sw: Array, sy: np.float32, of: str = "conv"
-) -> Requant:
+def requant(c: Recorder, sx: np.float32, sw: Array, sy: np.float32, of: str = "conv") -> Requant:
     """Multipliers for sums of scale sx * sw, results of scale sy; one if all are equal.
 
     `of` is the operator to TensorFlow Lite; per channel it treats all alike.

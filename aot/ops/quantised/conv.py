@@ -17,7 +17,6 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.layouts import channels_last
 from aot.ops.quantised import conv_dsp, conv_mve, conv_portable
@@ -47,6 +46,7 @@ from aot.ops.quantised.shapes import QCall, QConv
 from aot.ops.registry import Case
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import Var, either
+from aot.vendor.recorder import Recorder
 
 #: A float bias is rounded to whole units of the sum where that moves no result by more than this.
 BIAS_ERROR = 2.0**-7
@@ -240,7 +240,7 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
 
 
 @conv.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     found = product_of(m, 0, rq_of(c))
     groups = int(m.conv.attr("group", 1))
     fast = m.x.rank < 5 and (groups == 1 or is_depthwise(m)) and found.w.symmetric
@@ -271,7 +271,7 @@ def conv_shape(
     return {**sizes, "oh": oh, "ow": ow, **window, **codes_of}
 
 
-def target_of(c: LowerContext) -> dict[str, Any]:
+def target_of(c: Recorder) -> dict[str, Any]:
     """What a plan may depend on."""
     t = c.target
     return {"arch": t.arch, "simd": t.simd, "cpu": t.cpu, "vlen": c.vlen}
@@ -286,7 +286,7 @@ class Planned:
     scales: Requant
 
 
-def planned(c: LowerContext, m: Match, found: Product, result: str, mark: str = "") -> Planned:
+def planned(c: Recorder, m: Match, found: Product, result: str, mark: str = "") -> Planned:
     """The kernel for a convolution whose codes are `result`."""
     w = found.w
     x, y = codes(m, "x").signed(), codes(m, result).signed()
@@ -311,7 +311,7 @@ def is_depthwise(m: Match) -> bool:
     return bool(groups == m.x.shape[1] == m.w.shape[0] > 1)
 
 
-def _fast(c: LowerContext, m: Match, found: Product) -> None:
+def _fast(c: Recorder, m: Match, found: Product) -> None:
     """Record a kernel of the target for int8 codes."""
     ready = planned(c, m, found, "y")
     source, made = signed_input(c, m.x), signed_output(c, m.y)
@@ -321,7 +321,7 @@ def _fast(c: LowerContext, m: Match, found: Product) -> None:
 
 
 def emit(
-    c: LowerContext,
+    c: Recorder,
     call: QCall,
     y: Any,
     x: Any,
@@ -347,7 +347,7 @@ def emit(
     )
 
 
-def _general(c: LowerContext, m: Match, w: Weights, bias: Array, groups: int) -> None:
+def _general(c: Recorder, m: Match, w: Weights, bias: Array, groups: int) -> None:
     """Record aot_qconv_ref of a convolution."""
     strides, dilations, pads = spatial(m.conv, m.x.rank - 2)
     sizes = {"k": m.w.shape[2:], "s": strides, "d": dilations, "pad": pads}
@@ -355,7 +355,7 @@ def _general(c: LowerContext, m: Match, w: Weights, bias: Array, groups: int) ->
 
 
 def record_general(
-    c: LowerContext,
+    c: Recorder,
     m: Match,
     w: Weights,
     bias: Array,

@@ -18,7 +18,6 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import (
@@ -48,6 +47,7 @@ from aot.ops.quantised.table import LONGEST, UNARY, link, run_chain
 from aot.ops.registry import Case, case
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.pattern import Pat, either, repeat
+from aot.vendor.recorder import Recorder
 
 #: AOT_QCONV_ACT_PLACES and AOT_QCONV_ACT_BITS of runtime_c/kernels.
 PLACES, BITS = 15, 20
@@ -218,7 +218,7 @@ def plain(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]
     return {"x": PLAIN, "y": PLAIN}
 
 
-def _record(c: LowerContext, m: Match, found: Sums, of: Staged) -> None:
+def _record(c: Recorder, m: Match, found: Sums, of: Staged) -> None:
     x, y, table = codes(m, "x").signed(), codes(m, "y").signed(), _table(m, found)
     assert table is not None
     unit = table.width / 2**PLACES
@@ -240,7 +240,7 @@ def _record(c: LowerContext, m: Match, found: Sums, of: Staged) -> None:
 
 
 @conv_act.lower
-def conv_to_kernel(c: LowerContext, m: Match) -> None:
+def conv_to_kernel(c: Recorder, m: Match) -> None:
     found = sums_of(m, 0)
     sizes = conv_shape(m, m.conv, codes(m, "x").signed(), codes(m, "y"), NONE)
     data = found.w.stored.reshape(*found.w.data.shape[:2], sizes["kh"], sizes["kw"])
@@ -248,7 +248,7 @@ def conv_to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @dense_act.lower
-def dense_to_kernel(c: LowerContext, m: Match) -> None:
+def dense_to_kernel(c: Recorder, m: Match) -> None:
     found = sums_of(m, 1)
     data = found.w.stored[:, :, None, None]
     _record(c, m, found, staged(c, m, found, dense_sizes(m), data))

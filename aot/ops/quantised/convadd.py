@@ -16,7 +16,6 @@ import numpy as np
 
 from aot.ir.dtypes import S8
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.quantised.binary import sum_fields, sums_fit
 from aot.ops.quantised.cases import codes_of, scale, zero
@@ -36,6 +35,7 @@ from aot.ops.registry import Case, case
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.matcher import attribute
 from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.recorder import Recorder
 
 #: Bytes of convolution codes made at a time: on boards what the convolution's own scratch leaves of
 #: the first, but at least the second, and elsewhere the third.
@@ -105,14 +105,14 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     return {"x": channels_last(m.x), "r": channels_last(m.r), "y": channels_last(m.y)}
 
 
-def stage_pixels(c: LowerContext, channels: int, columns: int, scratch: int) -> int:
+def stage_pixels(c: Recorder, channels: int, columns: int, scratch: int) -> int:
     """Pixels of the convolution made at a time: an even number, or a whole row."""
     room = max(BOARD_STAGE, BOARD_SCRATCH - scratch) if c.target.board else HOST_STAGE
     return min(columns, max(2, room // channels & ~1))
 
 
 @conv_add.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     rq = rq_of(c)
     ready = planned(c, m, product_of(m, 0, rq, "c"), "c", "1")
     call, shape = ready.call, ready.shape

@@ -18,7 +18,6 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.quantised import conv_portable
 from aot.ops.quantised.cases import codes_of, scale, zero
@@ -52,6 +51,7 @@ from aot.ops.quantised.shapes import QCall, QConv
 from aot.ops.registry import Case, case
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.recorder import Recorder
 
 #: AOT_QCONV_SUM_BITS and AOT_REQUANT_NONE of runtime_c/kernels.
 BITS, NONE = 24, 3
@@ -178,7 +178,7 @@ class Staged:
         return {**own, "pixels": self.pixels, **dict.fromkeys(names, 0)}
 
 
-def staged(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Array) -> Staged:
+def staged(c: Recorder, m: Match, found: Sums, sizes: dict[str, int], w: Array) -> Staged:
     """The convolution of these sizes with weights [oc, ic, kh, kw]."""
     x = codes(m, "x").signed()
     fields: dict[str, Any] = {**sizes, "rq": NONE, "y_zero": 0, "lo": 0, "hi": 0}
@@ -188,7 +188,7 @@ def staged(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Arr
     return Staged(shape, call, stage_pixels(c, 4 * shape.oc, shape.ow, call.scratch))
 
 
-def _record(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Array) -> None:
+def _record(c: Recorder, m: Match, found: Sums, sizes: dict[str, int], w: Array) -> None:
     """Record the call for a convolution of these sizes with weights [oc, ic, kh, kw]."""
     x, y, r = (codes(m, k).signed() for k in "xyr")
     made_of = staged(c, m, found, sizes, w)
@@ -219,7 +219,7 @@ def _record(c: LowerContext, m: Match, found: Sums, sizes: dict[str, int], w: Ar
 
 
 @conv_sum.lower
-def conv_to_kernel(c: LowerContext, m: Match) -> None:
+def conv_to_kernel(c: Recorder, m: Match) -> None:
     found = sums_of(m, 0)
     sizes = conv_shape(m, m.conv, codes(m, "x").signed(), codes(m, "y"), NONE)
     data = found.w.stored.reshape(*found.w.data.shape[:2], sizes["kh"], sizes["kw"])
@@ -227,7 +227,7 @@ def conv_to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @dense_sum.lower
-def dense_to_kernel(c: LowerContext, m: Match) -> None:
+def dense_to_kernel(c: Recorder, m: Match) -> None:
     found = sums_of(m, 1)
     _record(c, m, found, dense_sizes(m), found.w.stored[:, :, None, None])
 

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.layouts import channels_last
 from aot.ops.quantised.cases import codes_of, product
 from aot.ops.quantised.common import OP, activated, constant_bounds, dequantised, known, quantised
@@ -26,6 +25,7 @@ from aot.ops.quantised.requant import rq_of
 from aot.ops.registry import Case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Var, either
+from aot.vendor.recorder import Recorder
 
 _x, _w = dequantised("x"), dequantised("w")
 transposed = quantised(
@@ -64,7 +64,7 @@ def turned(w: Weights) -> Weights:
 
 
 @transposed.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     rank = m.x.rank - 2
     found = product_of(m, 1, rq_of(c))
     kernel = m.w.shape[2:]

@@ -11,7 +11,6 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S8, S32, U8
-from aot.lower.context import LowerContext
 from aot.ops.broadcast import collapse
 from aot.ops.conv import spatial
 from aot.ops.kernels import listing
@@ -19,6 +18,7 @@ from aot.ops.quantised.cases import codes_of
 from aot.ops.quantised.common import CODE_TYPES
 from aot.ops.registry import Case, case, f32, op
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Recorder
 
 EIGHT = (S8, U8)
 HEADER = "aot_qdynamic.h"
@@ -45,7 +45,7 @@ def dynamic_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @dynamic.lower
-def dynamic_to_kernel(c: LowerContext, m: Match) -> None:
+def dynamic_to_kernel(c: Recorder, m: Match) -> None:
     # Outputs that nobody reads are written all the same.
     scale = m.scale if m.scale is not None else c.temp((), F32, name="scale")
     zero = m.zero if m.zero is not None else c.temp((), U8, name="zero")
@@ -94,7 +94,7 @@ def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @matmul.lower
-def matmul_to_kernel(c: LowerContext, m: Match) -> None:
+def matmul_to_kernel(c: Recorder, m: Match) -> None:
     batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
     (rows, depth), columns = m.a.shape[-2:], m.b.shape[-1]
     params = c.params(
@@ -149,7 +149,7 @@ def conv_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @conv.lower
-def conv_to_kernel(c: LowerContext, m: Match) -> None:
+def conv_to_kernel(c: Recorder, m: Match) -> None:
     rank = m.x.rank - 2
     strides, dilations, pads = spatial(m.root, rank)
     lead = 3 - rank

@@ -16,7 +16,6 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.lower.context import LowerContext
 from aot.ops.broadcast import collapse
 from aot.ops.quantised.cases import codes_of, fc_cases, scale, zero
 from aot.ops.quantised.common import (
@@ -53,6 +52,7 @@ from aot.ops.registry import Case, case
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
 from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.recorder import Recorder
 
 #: AOT_QMATMUL_WIDE of aot_qmatmul_ref.h, and what its sums stay below.
 WIDE, MAX_WIDE_SUM = 4, 2**62
@@ -110,7 +110,7 @@ def dense_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 @dense.lower
-def dense_to_kernel(c: LowerContext, m: Match) -> None:
+def dense_to_kernel(c: Recorder, m: Match) -> None:
     found = product_of(m, _axis(m), rq_of(c))
     w = found.w
     fast = w.symmetric and all(codes(m, k).dtype in (S8, U8) for k in "xy")
@@ -120,7 +120,7 @@ def dense_to_kernel(c: LowerContext, m: Match) -> None:
         _general(c, m, w, found.bias)
 
 
-def _fast(c: LowerContext, m: Match, w: Weights, bias: Array) -> None:
+def _fast(c: Recorder, m: Match, w: Weights, bias: Array) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
     scales = _scales(c, x.s, w, y.s)
     low, high = bounds(m, codes(m, "y"))
@@ -144,14 +144,14 @@ def _fast(c: LowerContext, m: Match, w: Weights, bias: Array) -> None:
     finish(c, m.y, made)
 
 
-def _scales(c: LowerContext, sx: np.float32, w: Weights, sy: np.float32) -> Requant:
+def _scales(c: Recorder, sx: np.float32, w: Weights, sy: np.float32) -> Requant:
     """Multipliers; TFLite rounds the product of two scales per tensor to float32 first."""
     if rq_of(c) == TFLITE and len(w.scale) == 1:
         return requant(c, np.float32(sx * w.scale[0]), np.ones(1, np.float32), sy)
     return requant(c, sx, w.scale, sy, "fc")
 
 
-def _general(c: LowerContext, m: Match, w: Weights, bias: Array) -> None:
+def _general(c: Recorder, m: Match, w: Weights, bias: Array) -> None:
     """Record aot_qconv_ref on one position per row."""
     x, y = codes(m, "x"), codes(m, "y")
     scales = requant(c, x.s, w.scale, y.s, "fc")
@@ -224,7 +224,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield False, error.what
 
 
-def _wide(c: LowerContext, a: Codes, b: Codes, y: Codes) -> Requant:
+def _wide(c: Recorder, a: Codes, b: Codes, y: Codes) -> Requant:
     """The multiplier of sums of 64 bits."""
     found = ratio(_wide_scale(a, b, y), 0)
     mult, shift = np.array([found["mult"]], np.int32), np.array([found["shift"] - 31], np.int8)
@@ -232,7 +232,7 @@ def _wide(c: LowerContext, a: Codes, b: Codes, y: Codes) -> Requant:
 
 
 @product.lower
-def product_to_kernel(c: LowerContext, m: Match) -> None:
+def product_to_kernel(c: Recorder, m: Match) -> None:
     a, b, y = (codes(m, k) for k in "aby")
     scales = _wide(c, a, b, y) if _is_wide(a, b, y) else requant(c, a.s, b.scale, y.s, "fc")
     batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])

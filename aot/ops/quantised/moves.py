@@ -21,13 +21,13 @@ import aot.ops.transpose
 import aot.ops.variadic  # noqa: F401 - the patterns used here
 from aot.ir.dtypes import S16, U16
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import OP, Array, codes, dequantised, known, quantised
 from aot.ops.registry import Case, case, i64, portable
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Pat, Var, const, either
+from aot.vendor.recorder import Recorder
 
 WIDE = (S16, U16)
 #: Inputs of the operators; codes are written in capitals.
@@ -143,7 +143,7 @@ def _declare(op_type: str) -> Pattern:
         return own.choose_layouts(inner(m, own), incoming, vlen)
 
     @made.lower
-    def on_codes(c: LowerContext, m: Match) -> None:
+    def on_codes(c: Recorder, m: Match) -> None:
         own.record(c, inner(m, own))
 
     return made

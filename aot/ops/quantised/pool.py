@@ -16,7 +16,6 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.ir.layout import PLAIN, Layout
-from aot.lower.context import Handle, LowerContext, ParamFields
 from aot.ops.layouts import channels_last
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import (
@@ -38,6 +37,7 @@ from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
 from aot.ops.registry import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.recorder import Handle, ParamFields, Recorder
 
 
 def _pooled(*op_types: str) -> Pat:
@@ -139,7 +139,7 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     return {"x": channels_last(m.x), "y": y}
 
 
-def _geometry(c: LowerContext, m: Match, x: Codes, y: Codes) -> ParamFields:
+def _geometry(c: Recorder, m: Match, x: Codes, y: Codes) -> ParamFields:
     sizes = window(m)
     assert sizes is not None
     low, high = bounds(m, codes(m, "y"))
@@ -156,7 +156,7 @@ def _geometry(c: LowerContext, m: Match, x: Codes, y: Codes) -> ParamFields:
 
 
 def _scales(
-    c: LowerContext, m: Match, x: Codes, y: Codes
+    c: Recorder, m: Match, x: Codes, y: Codes
 ) -> tuple[Handle | None, Handle | None, dict[str, int]]:
     """Multipliers, shifts and the instance constants that go with them."""
     sizes, rq, vary = window(m), rq_of(c), _counts_vary(m)
@@ -175,7 +175,7 @@ def _scales(
 
 
 @average.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
     mult, shift, instance = _scales(c, m, x, y)
     made = signed_output(c, m.y)
@@ -186,7 +186,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
 
 @wide.lower
 @maximum.lower
-def wide_to_kernel(c: LowerContext, m: Match) -> None:
+def wide_to_kernel(c: Recorder, m: Match) -> None:
     x, y = codes(m, "x"), codes(m, "y")
     mult, shift, instance = _scales(c, m, x, y)
     types = {"XT": CODE_TYPES.index(x.dtype), "YT": CODE_TYPES.index(y.dtype)}

@@ -15,7 +15,6 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.lower.context import LowerContext
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import (
     CODE_TYPES,
@@ -37,6 +36,7 @@ from aot.ops.registry import Case, case, i64
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
 from aot.vendor.pattern import Var
+from aot.vendor.recorder import Recorder
 
 
 def _declare(name: str, op_type: str) -> Pattern:
@@ -96,7 +96,7 @@ def plain(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]
 
 @mean.lower
 @total.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
     axes, rq = _axes(m), rq_of(c)
     assert axes is not None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from aot.errors import UnsupportedError
-from aot.lower.context import LowerContext
+from aot.vendor.recorder import Recorder
 
 Array = np.ndarray[Any, Any]
 
@@ -21,7 +21,7 @@ MAX_SUM = 2**30
 MAX_SCALE = 32.0
 
 
-def rq_of(c: LowerContext) -> int:
+def rq_of(c: Recorder) -> int:
     """The arithmetic of this compile: TFLite's if asked for, else float32, on integers where the
     core has no FPU."""
     if c.options.requant == "tflite":

@@ -16,7 +16,6 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import channels_last
 from aot.ops.quantised.cases import codes_of, scale, zero
@@ -41,6 +40,7 @@ from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plan
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
 from aot.vendor.pattern import Var
+from aot.vendor.recorder import Recorder
 
 #: Fraction bits of a weight: AOT_QRESIZE_BITS of aot_qresize_s8.h.
 WEIGHT_BITS = 29
@@ -136,7 +136,7 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
 
 
 @resized.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
     span, tables = _axes(m)
     bits = min(SUM_BITS, math.floor(math.log2((2**31 - 2**20) / (CODE_BITS * _most(tables)))))

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.lower.context import LowerContext
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import CODE_TYPES, Array, bounds, codes, constant_bounds, known
 from aot.ops.quantised.fixed import significands
@@ -25,6 +24,7 @@ from aot.ops.registry import Case, case, i64
 from aot.ops.resize import TRANSFORMS, Spec, known_form, plans, span_of
 from aot.ops.resize_single import linear, single_weights
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 #: Fraction bits of a weight of one axis, and what their sizes stay below.
 WEIGHT_BITS, MOST_WEIGHT = 29, 4
@@ -144,7 +144,7 @@ def ratio(value: float, bits: int) -> dict[str, int]:
 
 
 @resized.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     x, y, s = codes(m, "x"), codes(m, "y"), spec(m)
     found = tables(s)
     span, missing = found.span, 3 - len(found.span)

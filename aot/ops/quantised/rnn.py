@@ -18,7 +18,6 @@ import numpy as np
 
 from aot.ir.dtypes import F32, S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.lower.context import LowerContext, ParamFields
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import (
     OP,
@@ -38,6 +37,7 @@ from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OpPat, Output, Results, Var, either
+from aot.vendor.recorder import ParamFields, Recorder
 
 KINDS = ("LSTM", "GRU", "RNN")  # in the order of AOT_QRNN_*
 DEFAULTS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
@@ -265,7 +265,7 @@ def geometry(m: Match, d: int) -> dict[str, int]:
     }
 
 
-def _params(c: LowerContext, m: Match, d: int, shift: int) -> ParamFields:
+def _params(c: Recorder, m: Match, d: int, shift: int) -> ParamFields:
     extents = geometry(m, d)
     every, last = _kinds(m)
     low, high = RANGES[S8]
@@ -288,7 +288,7 @@ def _kinds(m: Match) -> tuple[Codes | None, Codes | None]:
     return (None, one) if m.y.rank == 3 else (one, None)
 
 
-def _to_kernel(c: LowerContext, m: Match) -> None:
+def _to_kernel(c: Recorder, m: Match) -> None:
     first = not m.layer.attr("layout", 0)
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
     directions, hidden = m.r.shape[0], m.r.shape[2]

@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.lower.context import LowerContext, ParamFields
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import CODE_TYPES, Array, Codes, codes, known
 from aot.ops.quantised.rnn import (
@@ -38,6 +37,7 @@ from aot.ops.quantised.rnn import (
 )
 from aot.ops.registry import Case, case, f32
 from aot.vendor.match import Match
+from aot.vendor.recorder import ParamFields, Recorder
 
 #: AOT_QRNN_SUM_BITS: fraction bits of an argument while it is summed.
 SUM_BITS = 32
@@ -151,7 +151,7 @@ def _made(prefix: str, code: Codes | None) -> dict[str, int]:
     return {**requant_fields(prefix, code), f"{prefix}_lo": low, f"{prefix}_hi": high}
 
 
-def _params(c: LowerContext, m: Match, d: int, found: Direction) -> ParamFields:
+def _params(c: Recorder, m: Match, d: int, found: Direction) -> ParamFields:
     every, last = _kinds(m)
     return c.params(
         **geometry(m, d),
@@ -163,7 +163,7 @@ def _params(c: LowerContext, m: Match, d: int, found: Direction) -> ParamFields:
     )
 
 
-def _to_kernel(c: LowerContext, m: Match) -> None:
+def _to_kernel(c: Recorder, m: Match) -> None:
     first = not m.layer.attr("layout", 0)
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
     directions, hidden = m.r.shape[0], m.r.shape[2]

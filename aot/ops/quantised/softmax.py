@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.lower.context import LowerContext
 from aot.ops.moves import split_at
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import (
@@ -34,6 +33,7 @@ from aot.ops.quantised.requant import TFLITE, rq_of
 from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.registry import Case, case
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 softmax = quantised("qsoftmax", OP.Softmax(dequantised("x"), _outputs=["soft"]))
 
@@ -87,7 +87,7 @@ def tflite_table(step: float) -> Array:
 
 
 @softmax.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     outer, extent, inner = split_at(m.x.shape, _axis(m))
     x, y = codes(m, "x"), codes(m, "y").signed()
     tflite = rq_of(c) == TFLITE and y.z == -128 and float(y.s) == 1 / 256

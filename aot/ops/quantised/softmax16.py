@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.lower.context import LowerContext
 from aot.ops.moves import split_at
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import CODE_TYPES, OP, Array, codes, dequantised, known, quantised
@@ -24,6 +23,7 @@ from aot.ops.quantised.requant import TFLITE, rq_of
 from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.registry import Case, case
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 softmax = quantised("qsoftmax16", OP.Softmax(dequantised("x"), _outputs=["soft"]))
 log_softmax = quantised("qlogsoftmax", OP.LogSoftmax(dequantised("x"), _outputs=["soft"]))
@@ -105,13 +105,13 @@ def log_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from _fits(m)
 
 
-def _like_tflite(c: LowerContext, m: Match) -> bool:
+def _like_tflite(c: Recorder, m: Match) -> bool:
     x, y = codes(m, "x"), codes(m, "y")
     types = x.dtype is S16 and y.dtype is S16 and x.z == y.z == 0
     return rq_of(c) == TFLITE and types and float(y.s) == 1 / 32768
 
 
-def _to_tflite(c: LowerContext, m: Match) -> None:
+def _to_tflite(c: Recorder, m: Match) -> None:
     outer, extent, inner = split_at(m.x.shape, _axis(m))
     real = float(codes(m, "x").s) / (TFLITE_RANGE / 65535)
     mult, shift = fixed_point(real)
@@ -127,7 +127,7 @@ def _to_tflite(c: LowerContext, m: Match) -> None:
     )
 
 
-def _to_kernel(c: LowerContext, m: Match, log: int) -> None:
+def _to_kernel(c: Recorder, m: Match, log: int) -> None:
     outer, extent, inner = split_at(m.x.shape, _axis(m))
     x, y = codes(m, "x"), codes(m, "y")
     both = significands(x.s, y.s)
@@ -162,7 +162,7 @@ def _to_kernel(c: LowerContext, m: Match, log: int) -> None:
 
 
 @softmax.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     if _like_tflite(c, m):
         _to_tflite(c, m)
     else:
@@ -170,7 +170,7 @@ def to_kernel(c: LowerContext, m: Match) -> None:
 
 
 @log_softmax.lower
-def to_log_kernel(c: LowerContext, m: Match) -> None:
+def to_log_kernel(c: Recorder, m: Match) -> None:
     _to_kernel(c, m, 1)
 
 

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import follow
 from aot.ops.quantised.cases import codes_of, scale, zero
@@ -26,6 +25,7 @@ from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.reference import Unknown
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import Pat, const, either, repeat, wildcard
+from aot.vendor.recorder import Recorder
 
 UNARY = (
     "Relu Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Swish Elu Selu Celu Gelu Softplus Softsign "
@@ -128,11 +128,11 @@ table.layouts(follow)
 
 
 @table.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     lookup(c, m, entries(m, rq_of(c)))
 
 
-def lookup(c: LowerContext, m: Match, data: Array | None) -> None:
+def lookup(c: Recorder, m: Match, data: Array | None) -> None:
     """Record y = data[x]."""
     assert data is not None
     params = c.params(n=math.prod(stored(m.y)))

@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.lower.context import LowerContext
 from aot.ops.broadcast import stored
 from aot.ops.layouts import follow
 from aot.ops.quantised.cases import codes_of, scale, zero
@@ -26,6 +25,7 @@ from aot.ops.quantised.table import LONGEST, link, only_constants, real_values
 from aot.ops.registry import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import repeat
+from aot.vendor.recorder import Recorder
 
 LITERAL = -(2**31)  # AOT_QTABLE16_LITERAL
 #: Fraction bits of a piece's first number, and of the others.
@@ -131,7 +131,7 @@ table.layouts(follow)
 
 
 @table.lower
-def to_kernel(c: LowerContext, m: Match) -> None:
+def to_kernel(c: Recorder, m: Match) -> None:
     found = made(m)
     assert found is not None
     literal = found.literal if found.literal.size else np.zeros(1, found.literal.dtype)

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from aot.ir.plan import Sharing
 from aot.ir.program import Call, Program, Role, Tensor
 from aot.plan.memory.live import ARENA_ROLES, Uses, heights, uses_of
 from aot.plan.memory.problem import Buffer
@@ -46,21 +47,6 @@ class Group:
         size = max(self.heights)
         varying = self.heights if min(self.heights) < size else ()
         return Buffer(self.members[0][0], size, self.start, self.end, self.align, heights=varying)
-
-
-@dataclass(frozen=True, slots=True)
-class Sharing:
-    """One used permission: argument `out` of call `call` lies on argument `inp`.
-
-    Byte 0 of root `below` lies `shift` bytes after byte 0 of root `above`, the result's.
-    """
-
-    call: int
-    out: int
-    inp: int
-    above: str
-    below: str
-    shift: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,69 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Plan: where every tensor of the arena lives, how small that is, and whether it is optimal."""
+"""Planning the arena of a program: aliases first, then exact offsets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from aot.ir.plan import ARENA, Place, Plan
 from aot.ir.program import Program, Role
-from aot.plan.memory.alias import Aliases, Sharing, decide
+from aot.plan.memory.alias import Aliases, decide
 from aot.plan.memory.frame import framed, residents
 from aot.plan.memory.live import uses_of
 from aot.plan.memory.pack import EFFORT, Packing, pack
 from aot.target import Target
-
-ARENA = "arena"
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """`offset` bytes into the memory called `memory`."""
-
-    memory: str
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The arena of one program. All sizes in bytes.
-
-    `placements` holds every tensor of the arena that a call touches, views of them included.
-    `lower_bound_bytes` is the most that is live at one time given the order and the aliases, sizes
-    rounded up to the alignment; `logical_bound_bytes` the same in elements × dtype, without
-    scratch and layout padding, a tensor and its copy in another layout counted once. `optimal`
-    says that no smaller arena exists for this order and these aliases; `schedule_optimal` that no
-    order needs less. `inplace` are the permissions used. Inputs and outputs that are not in the
-    arena are the caller's memory (`io_bytes`), constants are in no plan.
-    """
-
-    placements: Mapping[str, Place]
-    arena_bytes: int
-    lower_bound_bytes: int
-    logical_bound_bytes: int
-    optimal: bool
-    alignment: int
-    io_bytes: int = 0
-    schedule_optimal: bool = False
-    inplace: tuple[Sharing, ...] = ()
-    live: Mapping[str, tuple[int, int]] | None = None
-
-    def text(self) -> str:
-        """The plan in lines, lowest address first; equal plans give equal text."""
-        proof = "optimal" if self.optimal else "not proven optimal"
-        order = "optimal" if self.schedule_optimal else "not proven optimal"
-        lines = [
-            f"plan arena={self.arena_bytes} lower_bound={self.lower_bound_bytes} ({proof}) "
-            f"logical_bound={self.logical_bound_bytes} io={self.io_bytes} align={self.alignment} "
-            f"order {order}"
-        ]
-        places = sorted(self.placements.items(), key=lambda item: (item[1].offset, item[0]))
-        for name, place in places:
-            steps = (self.live or {}).get(name)
-            life = f" steps {steps[0]}..{steps[1] - 1}" if steps else ""
-            lines.append(f"  {place.memory}+{place.offset}: {name}{life}")
-        lines += [f"  call {s.call}: {s.above} in place of {s.below}" for s in self.inplace]
-        return "\n".join(lines) + "\n"
 
 
 def plan_memory(program: Program, target: Target | None = None, effort: int = EFFORT) -> Plan:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aot.ir.plan import Plan
 from aot.ir.program import Program
 from aot.plan.memory.frame import framed
 from aot.plan.memory.live import segments, uses_of
-from aot.plan.memory.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,7 +40,7 @@ from aot.shapes.symbolic import Terms
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.infer import Sweep
+    from aot.shapes.context import Inference
 
 RUN_TIME_SHAPES = "aot.run_time_shapes"
 """Key of a graph's `meta`: (output, its dynamic axes) for each of the last outputs, its shapes."""
@@ -56,7 +56,7 @@ Axes = dict[int, "ir.Value"]
 class Extents:
     """Which axes of which values are dynamic, and the nodes that say how long they are."""
 
-    def __init__(self, sweep: Sweep) -> None:
+    def __init__(self, sweep: Inference) -> None:
         self.sweep = sweep
         self.bounds = Bounds(sweep.facts)
         self.terms = Terms(sweep.facts, self.bounds)

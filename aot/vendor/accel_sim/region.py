@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.errors import UnsupportedError
-from aot.lower.context import Handle, LowerContext, Operand
 from aot.vendor.accel_sim.compile import compile_network
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.facts import report
@@ -27,6 +26,7 @@ from aot.vendor.accel_sim.network import (
 )
 from aot.vendor.accel_sim.specs import Spec
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Operand, Recorder
 
 if TYPE_CHECKING:
     from aot.vendor.backend import Pattern, RegionView
@@ -77,7 +77,7 @@ class Lowering:
     ) -> None:
         self.specs, self.config, self.rq, self.options = specs, config, rq, options
 
-    def __call__(self, c: LowerContext, region: RegionView) -> None:
+    def __call__(self, c: Recorder, region: RegionView) -> None:
         """Lower a region."""
         places: dict[str, Handle] = {}
         leaving = {v.name for v in region.outputs}
@@ -119,7 +119,7 @@ class Lowering:
 
     def _record(
         self,
-        c: LowerContext,
+        c: Recorder,
         name: str,
         compiled: Compiled,
         sources: Mapping[int, ValueRef],
@@ -156,7 +156,7 @@ class Lowering:
         c.attach(f"accel/{name}.json", report(compiled, self.config))
 
     @staticmethod
-    def _used(c: LowerContext, v: ValueRef, places: Mapping[str, Handle], written: bool) -> Operand:
+    def _used(c: Recorder, v: ValueRef, places: Mapping[str, Handle], written: bool) -> Operand:
         what = places.get(v.name, v)
         return c.write(what) if written else c.read(what)
 

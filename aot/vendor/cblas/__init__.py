@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.lower.context import LowerContext
 from aot.ops.conv import spatial
 from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 
@@ -89,10 +89,10 @@ def product_fits(m: Match) -> Checks:
     yield max(sizes) < INT32, f"sizes {list(sizes)} (need to be below 2^31)"
 
 
-def product_runs(relu: bool) -> Callable[[LowerContext, Match], None]:
+def product_runs(relu: bool) -> Callable[[Recorder, Match], None]:
     """The call of a product."""
 
-    def lowering(c: LowerContext, m: Match) -> None:
+    def lowering(c: Recorder, m: Match) -> None:
         batch, rows, n, k, step_a, step_b = _sizes(m)
         alpha, beta = float(m.product.attr("alpha", 1.0)), float(m.product.attr("beta", 1.0))
         bias = m.values.get("c")
@@ -136,10 +136,10 @@ def conv_fits(m: Match) -> Checks:
         yield columns < INT32, f"a row of the unfolded image has {columns} bytes (needs < 2^31)"
 
 
-def conv_runs(relu: bool) -> Callable[[LowerContext, Match], None]:
+def conv_runs(relu: bool) -> Callable[[Recorder, Match], None]:
     """The call of a convolution: some rows of the image unfolded, then a product."""
 
-    def lowering(c: LowerContext, m: Match) -> None:
+    def lowering(c: Recorder, m: Match) -> None:
         strides, dilations, pads = spatial(m.conv, 2)
         n, ci, h, w = m.x.shape
         co, _, kh, kw = m.w.shape
@@ -168,7 +168,7 @@ def declare(
     name: str,
     build: Callable[..., Any],
     fits: Callable[[Match], Checks],
-    runs: Callable[[bool], Callable[[LowerContext, Match], None]],
+    runs: Callable[[bool], Callable[[Recorder, Match], None]],
 ) -> Pattern:
     """`build` alone and followed by Relu; the former is returned."""
 

@@ -10,11 +10,11 @@ from typing import Any
 
 from aot.ir.dtypes import BF16, F32, DType
 from aot.ir.layout import PLAIN, Layout
-from aot.lower.context import LowerContext, Operand, StateHandle
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Builder, Var
 from aot.vendor.qdq_guard import outside_of_codes
+from aot.vendor.recorder import Operand, Recorder, StateHandle
 
 HEADER = "aot_dnnl.h"
 Reason = tuple[bool, str]
@@ -63,7 +63,7 @@ def declare(
     return made
 
 
-def primitive(c: LowerContext, create: str, *operands: Operand) -> StateHandle:
+def primitive(c: Recorder, create: str, *operands: Operand) -> StateHandle:
     """The object that `create(slots, session, operands...)` makes in NAME_init."""
     session = c.state("aot_dnnl_open", release="aot_dnnl_close", slots=SESSION_SLOTS)
     return c.state(create, session, *operands, release="aot_dnnl_release", slots=SLOTS)

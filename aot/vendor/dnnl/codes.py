@@ -16,7 +16,6 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext, ParamFields
 from aot.ops.conv import spatial
 from aot.ops.layouts import channels_last
 from aot.ops.quantised import matmul as qmatmul
@@ -39,6 +38,7 @@ from aot.vendor.dnnl import pools
 from aot.vendor.dnnl.base import declare, one_result, primitive
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.pattern import OpPat, Pat, Var, either
+from aot.vendor.recorder import ParamFields, Recorder
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]
@@ -51,7 +51,7 @@ def _declare(name: str, inner: Pat) -> Pattern:
     return declare(name, (), lambda op: graph, codes=True)
 
 
-def _onnx_rounding(c: LowerContext, m: Match) -> None:
+def _onnx_rounding(c: Recorder, m: Match) -> None:
     """Refuse arithmetic that is not the library's."""
     if rq_of(c) == TFLITE:
         raise UnsupportedError(
@@ -145,7 +145,7 @@ def _rows(m: Match, found: Product, fold: bool) -> tuple[Array, Array, float]:
     return unit.astype(np.float32), bias.astype(np.float32), residual
 
 
-def _run(c: LowerContext, m: Match, state: Any, macs: int) -> None:
+def _run(c: Recorder, m: Match, state: Any, macs: int) -> None:
     if "r" not in m.values:
         c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
         return
@@ -153,7 +153,7 @@ def _run(c: LowerContext, m: Match, state: Any, macs: int) -> None:
     c.call("aot_dnnl_run_sum", state, m.y, m.x, m.r, None, inplace=pair, status=True, macs=macs)
 
 
-def to_conv(c: LowerContext, m: Match) -> None:
+def to_conv(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
     rank, groups = m.x.rank, int(m.conv.attr("group", 1))
     strides, dilations, before = spatial(m.conv, rank - 2)
@@ -199,7 +199,7 @@ def dense_supported(m: Match) -> Checks:
 
 
 @qdense.lower
-def to_dense(c: LowerContext, m: Match) -> None:
+def to_dense(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
     found = product_of(m, qmatmul._axis(m), FLOAT)
     unit, bias, residual = _rows(m, found, fold=True)
@@ -232,7 +232,7 @@ def maximum_fits(m: Match) -> Checks:
 
 
 @qmaxpool.lower
-def to_maximum(c: LowerContext, m: Match) -> None:
+def to_maximum(c: Recorder, m: Match) -> None:
     low, high = (-128.0, 127.0) if m.x.dtype is S8 else (0.0, 255.0)
     fields = {"x_type": EIGHT.index(m.x.dtype), "scale": 1.0, "shift": 0.0}
     _pool(c, m, m.root, {**fields, "low": low, "high": high})
@@ -252,7 +252,7 @@ def average_fits(m: Match) -> Checks:
 
 
 @qaverage.lower
-def to_average(c: LowerContext, m: Match) -> None:
+def to_average(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
     x, y = codes(m, "x"), codes(m, "y")
     ratio = float(np.float64(x.s) / np.float64(y.s))
@@ -260,7 +260,7 @@ def to_average(c: LowerContext, m: Match) -> None:
     _pool(c, m, m.pool, {**fields, **_bounds(m)})
 
 
-def _pool(c: LowerContext, m: Match, node: Any, fields: dict[str, Any]) -> None:
+def _pool(c: Recorder, m: Match, node: Any, fields: dict[str, Any]) -> None:
     w = pools.window_of(m, node)
     del w["given"]
     kind = {"rank": m.x.rank, "kind": pools.kind_of(node)}
@@ -305,7 +305,7 @@ def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
     return {"a": wanted, "b": wanted, "y": wanted}
 
 
-def to_pair(c: LowerContext, m: Match) -> None:
+def to_pair(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
     a, b, y = (codes(m, k) for k in "aby")
     kind = KINDS[m.op.op_type]

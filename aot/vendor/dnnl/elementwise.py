@@ -11,7 +11,6 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.conv_plan import Act
 from aot.ops.fused import ACTIVATIONS
 from aot.ops.registry import Case, case, f32
@@ -29,6 +28,7 @@ from aot.vendor.dnnl.base import (
 )
 from aot.vendor.dnnl.products import ordered_bounds
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 HARDSIGMOID = 4
@@ -63,7 +63,7 @@ def _declare_unary(made: Pattern, act_of: Callable[[Match], Act]) -> None:
         return {"v": x, "y": kept}
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         act = act_of(m)
         n = stored_elements(m.v)
         params = c.params(type=type_of(m.v), n=n, act=act.kind, alpha=act.alpha, beta=act.beta)
@@ -131,7 +131,7 @@ def prelu_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str,
 
 
 @prelu.lower
-def to_prelu(c: LowerContext, m: Match) -> None:
+def to_prelu(c: Recorder, m: Match) -> None:
     slope = np.asarray(m.s.data)
     slope = slope.reshape((1,) * (m.x.rank - slope.ndim) + slope.shape)
     params = c.params(
@@ -191,7 +191,7 @@ def _declare_binary(op_type: str) -> None:
         return {"a": both, "b": both, "y": kept}
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         pair = _operands(m)
         assert pair is not None
         x, x1 = pair
@@ -243,7 +243,7 @@ def _declare_affine(relu: bool) -> None:
         return {"x": x, "y": blocks(m.x.shape, x.block)} if x.block in BLOCKS else {}
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         rows = [np.asarray(v.data, np.float32).reshape(-1) for v in (m.s, m.t)]
         rows += [np.zeros_like(rows[0]), np.ones_like(rows[0])]
         names = ("scale", "shift", "zeros", "ones")

@@ -12,12 +12,12 @@ from functools import cache
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.concat import copy_part
 from aot.ops.moves import stored
 from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern_ast import all_ops
+from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 #: Operators next to which a view of codes belongs in a region: what makes and first reads codes.
@@ -55,7 +55,7 @@ def between(m: Match) -> Checks:
 
 
 @reshape.lower
-def to_view(c: LowerContext, m: Match) -> None:
+def to_view(c: Recorder, m: Match) -> None:
     c.view(m.y, m.x)
 
 
@@ -91,7 +91,7 @@ def whole_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 
 @concat.lower
-def to_views(c: LowerContext, m: Match) -> None:
+def to_views(c: Recorder, m: Match) -> None:
     parts, axis, block = _parts(m), _axis(m), m.y.layout.block
     starts = [sum(p.shape[axis] for p in parts[:i]) // (block or 1) for i in range(len(parts))]
     shape = stored(m.y)

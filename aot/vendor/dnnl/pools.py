@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from aot.ir.layout import Layout
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import (
@@ -21,6 +20,7 @@ from aot.vendor.dnnl.base import (
     type_of,
 )
 from aot.vendor.match import Match, NodeRef
+from aot.vendor.recorder import Recorder
 
 MAX, AVERAGE_PADDED, AVERAGE = 0, 1, 2  # aot_dnnl_pool_params.kind
 Checks = Iterator[tuple[bool, str]]
@@ -84,7 +84,7 @@ def window_fits(m: Match, node: NodeRef) -> Checks:
     yield plain, f"dilations {[d + 1 for d in w['d']]} of an average (needs 1)"
 
 
-def _record(c: LowerContext, m: Match) -> None:
+def _record(c: Recorder, m: Match) -> None:
     w = window_of(m, m.root)
     given = w.pop("given")
     assert len(given) == m.x.rank - 2
@@ -136,7 +136,7 @@ def odd_window(m: Match) -> Checks:
 
 
 @lrn.lower
-def to_lrn(c: LowerContext, m: Match) -> None:
+def to_lrn(c: Recorder, m: Match) -> None:
     size = int(m.root.attr("size", 1))
     params = c.params(
         type=type_of(m.x),

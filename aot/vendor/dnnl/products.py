@@ -13,7 +13,6 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import PLAIN, Layout
-from aot.lower.context import LowerContext, StateHandle
 from aot.ops.conv import spatial
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import ACTIVATIONS
@@ -22,6 +21,7 @@ from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import blocked_by, blocks, declare, floats, primitive, type_of
 from aot.vendor.match import Match, NodeRef, ValueRef, product_shape, same_shapes
+from aot.vendor.recorder import Recorder, StateHandle
 
 Constants = Callable[[Match], Act]
 Checks = Iterator[tuple[bool, str]]
@@ -109,7 +109,7 @@ def ordered_bounds(m: Match) -> Checks:
 
 
 def run(
-    c: LowerContext, m: Match, state: StateHandle, x: ValueRef, r: ValueRef | None, work: Work
+    c: Recorder, m: Match, state: StateHandle, x: ValueRef, r: ValueRef | None, work: Work
 ) -> None:
     """The call that executes a product, with its residual if it has one."""
     scratch = c.scratch(work.scratch)
@@ -198,7 +198,7 @@ def conv_scratch(m: Match, node: NodeRef) -> int:
     return 4 * channels * pixels + 256 if gathered else 0
 
 
-def record_conv(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     rank, groups = m.x.rank, int(node.attr("group", 1))
     transposed = node.op_type == "ConvTranspose"
     strides, dilations, before = spatial(node, rank - 2)
@@ -254,7 +254,7 @@ def _declare_conv(made: Pattern, constants: Constants) -> None:
         return conv_layouts(m, m.conv, vlen)
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         record_conv(c, m, m.conv, constants(m))
 
     @made.cases
@@ -309,7 +309,7 @@ def dense_fits(m: Match, node: NodeRef) -> Checks:
         yield fits, f"operand of shape {v and v.shape} is no bias of {w.shape[1]} columns"
 
 
-def record_dense(c: LowerContext, m: Match, node: NodeRef, act: Act) -> None:
+def record_dense(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     w = dense_weights(m, node)
     assert w is not None
     k, n = w.shape
@@ -362,7 +362,7 @@ def _declare_dense(made: Pattern, constants: Constants) -> None:
         yield from dense_fits(m, m.node)
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         record_dense(c, m, m.node, constants(m))
 
     @made.cases
@@ -400,7 +400,7 @@ def batches_agree(m: Match) -> Checks:
 
 
 @matmul.lower
-def to_matmul(c: LowerContext, m: Match) -> None:
+def to_matmul(c: Recorder, m: Match) -> None:
     rank = m.y.rank
     params = c.params(
         type=type_of(m.a),

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.lower.context import Handle, LowerContext, StateHandle
 from aot.ops.registry import Case, case, f32
 from aot.ops.rnn import GRU_DEFAULT, LSTM_DEFAULT
 from aot.vendor.backend import Pattern
 from aot.vendor.dnnl.base import declare, floats, primitive
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.recorder import Handle, Recorder, StateHandle
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]
@@ -92,7 +92,7 @@ def _kind(m: Match) -> int:
     return GRU_LINEAR if m.root.attr("linear_before_reset", 0) else GRU
 
 
-def _primitive(c: LowerContext, m: Match, way: int, ends: bool) -> StateHandle:
+def _primitive(c: Recorder, m: Match, way: int, ends: bool) -> StateHandle:
     """The object of direction number `way`; `ends`: it leaves the last states."""
     kind = _kind(m)
     steps, batch, features = m.x.shape
@@ -111,7 +111,7 @@ def _primitive(c: LowerContext, m: Match, way: int, ends: bool) -> StateHandle:
     return primitive(c, "aot_dnnl_recurrent", *weights, bias, params)
 
 
-def _record(c: LowerContext, m: Match) -> None:
+def _record(c: Recorder, m: Match) -> None:
     steps, batch, features = m.x.shape
     directions, _, hidden = m.r.shape
     long = _kind(m) == LSTM

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from aot.lower.context import LowerContext
 from aot.ops.registry import Case, case, f32, i64
 from aot.ops.resize import AxisPlan, Spec, known_form, nearest, plans, positions
 from aot.vendor.dnnl.base import declare, floats, primitive, type_of
 from aot.vendor.dnnl.pools import blocks_that_arrive
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]
@@ -80,7 +80,7 @@ def positions_agree(m: Match) -> Checks:
 
 
 @resize.lower
-def to_resampling(c: LowerContext, m: Match) -> None:
+def to_resampling(c: Recorder, m: Match) -> None:
     linear = _spec(m).mode == "linear"
     block = m.x.layout.block
     ends = {"x": m.x.shape, "y": m.y.shape}

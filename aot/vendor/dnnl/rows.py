@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.lower.context import LowerContext
 from aot.vendor.dnnl.base import declare, floats, one_result, primitive, split_at, type_of
 from aot.vendor.match import Match
+from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 
@@ -28,7 +28,7 @@ def _declare_softmax(op_type: str) -> None:
             yield extent != 1, "the axis has one element: oneDNN's logarithm of 1 is 1.4e-6"
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         axis = int(m.root.attr("axis", -1)) % m.x.rank
         outer, extent, inner = split_at(m.x.shape, axis, axis + 1)
         sizes = {"outer": outer, "axis": extent, "inner": inner}
@@ -64,7 +64,7 @@ def row_fits(m: Match) -> Checks:
 
 
 @layernorm.lower
-def to_layernorm(c: LowerContext, m: Match) -> None:
+def to_layernorm(c: Recorder, m: Match) -> None:
     axis = int(m.root.attr("axis", -1)) % m.x.rank
     outer, inner, _ = split_at(m.x.shape, axis, m.x.rank)
     scale = np.asarray(m.scale.data, np.float32).reshape(-1)
@@ -113,7 +113,7 @@ def _declare_reduce(op_type: str) -> None:
             yield exact, f"{extent} terms in one float32 sum (at most {MOST_SUMMED})"
 
     @made.lower
-    def lowered(c: LowerContext, m: Match) -> None:
+    def lowered(c: Recorder, m: Match) -> None:
         axes = _axes(m)
         outer, extent, inner = split_at(m.x.shape, axes[0], axes[-1] + 1)
         sizes = {"outer": outer, "axis": extent, "inner": inner}

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,14 +33,26 @@ from aot.ir.program import (
 )
 from aot.options import Options
 from aot.target import Target
-from aot.vendor.backend import Pattern
 from aot.vendor.match import Match, ValueRef
 
 #: Bytes: what tensors are aligned to, and the most that can be asked for.
 ALIGN, MOST_ALIGN = 64, 4096
 
-if TYPE_CHECKING:
-    from aot.partition.select import BodyPart
+
+class Maker(Protocol):
+    """What the recorder needs to know of a pattern: `folder` and `header` are those of its C."""
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Where headers are looked for first."""
+
+    @property
+    def header(self) -> str:
+        """The C header of its kernels ("" = one per kernel)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +89,10 @@ class ParamFields:
 Operand = ValueRef | Handle | Used | ParamFields | StateHandle | Scalar | int | float | None
 
 
-class LowerContext:
+class Recorder:
     """Records tensors, constants and calls while the matches are lowered one after the other."""
 
-    def __init__(
-        self, target: Target, options: Options, around: LowerContext | None = None
-    ) -> None:
+    def __init__(self, target: Target, options: Options, around: Recorder | None = None) -> None:
         """`around` is the context of the program whose call has what is lowered here as a body."""
         self.target, self.options = target, options
         self.around = around
@@ -92,7 +102,7 @@ class LowerContext:
         self.consts: dict[str, np.ndarray[Any, Any]] = around.consts if around else {}
         self.calls: list[Call] = []
         self.states: list[State] = around.states if around else []
-        self.parts: dict[tuple[str, str], BodyPart] = {}
+        self.parts: dict[tuple[str, str], Any] = {}
         """The bodies of control flow: (node, attribute) → what to lower (aot/ops/control.py)."""
         self.carried: list[str] = []
         self.attached: dict[str, bytes] = around.attached if around else {}
@@ -108,7 +118,7 @@ class LowerContext:
     # -- called by the driver --------------------------------------------------------------
 
     def begin(
-        self, origin: Origin, pattern: Pattern | None, region: int, outputs: Iterable[str]
+        self, origin: Origin, pattern: Maker | None, region: int, outputs: Iterable[str]
     ) -> None:
         """Start the lowering of one match; `outputs` are the tensors it must write."""
         self._origin, self._region, self._outputs = origin, region, set(outputs)

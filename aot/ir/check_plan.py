@@ -12,8 +12,8 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
 
 from aot.errors import InternalError
+from aot.ir.plan import Plan
 from aot.ir.program import Access, Arg, Call, Program, Role, Tensor
-from aot.plan.memory.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
