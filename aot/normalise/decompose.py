@@ -17,6 +17,8 @@ import numpy as np
 from aot.errors import ModelError
 from aot.ir.graph_nodes import WHY_KEY, array, attribute, shape_of, title
 from aot.normalise.decompose_builder import DOUBLE, FLOAT, INT32, Body
+from aot.normalise.decompose_microsoft import BODIES as MICROSOFT_BODIES
+from aot.normalise.decompose_ml import ML_BODIES
 from aot.normalise.spectral import dft, stft
 from aot.shapes.operands import without_ones
 
@@ -237,12 +239,8 @@ BODIES: dict[str, Callable[[Body], bool]] = {
 def writer(node: ir.Node) -> Callable[[Body], bool] | None:
     """What writes the body of a node of ONNX or of com.microsoft, None if nothing does."""
     if node.domain == MICROSOFT:
-        from aot.normalise import decompose_microsoft
-
-        return decompose_microsoft.BODIES.get(node.op_type)
+        return MICROSOFT_BODIES.get(node.op_type)
     if node.domain:
-        from aot.normalise.decompose_ml import ML_BODIES
-
         return ML_BODIES.get((node.domain, node.op_type))
     return BODIES.get(node.op_type)
 

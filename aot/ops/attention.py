@@ -16,7 +16,8 @@ from aot.ir.graph_nodes import NAN_ROWS
 from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
-from aot.ops.registry import Case, case, f32, op, portable
+from aot.ops.registry import op, portable
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.pattern import optional
 from aot.vendor.recorder import Recorder

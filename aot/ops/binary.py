@@ -13,9 +13,10 @@ from aot.ir.dtypes import F32, DType
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.layouts import follow
-from aot.ops.registry import Case, case, f32, op, portable
+from aot.ops.registry import op, portable
 from aot.ops.unary import SPECIAL, edges
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 

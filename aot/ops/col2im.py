@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

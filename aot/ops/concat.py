@@ -12,7 +12,8 @@ import numpy as np
 from aot.ir.layout import Layout, can_block
 from aot.ops.layouts import channels_last, is_channels_last, narrow
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
-from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Body, Program, Role, Source, Steps, Wire
+from aot.lower.lower import lower_body
 from aot.lower.persistent_tensors import Pair
 from aot.ops.concat import MAX_PARTS
 from aot.ops.registry import op
@@ -85,7 +86,6 @@ def _name(label: str, node: ir.Node) -> str:
 
 @if_.lower
 def if_to_call(c: Recorder, m: Match) -> None:
-    from aot.lower.lower import lower_body
 
     node = m.root.ir
     args = _Arguments()
@@ -109,7 +109,6 @@ def if_to_call(c: Recorder, m: Match) -> None:
 
 @loop_.lower
 def loop_to_call(c: Recorder, m: Match) -> None:
-    from aot.lower.lower import lower_body
 
     node = m.root.ir
     loop = Loop(node)

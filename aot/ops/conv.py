@@ -15,7 +15,8 @@ from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.layouts import narrow
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef, same_shapes
 from aot.vendor.recorder import Recorder
 

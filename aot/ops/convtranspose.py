@@ -13,7 +13,8 @@ from aot.ir.dtypes import F32
 from aot.ir.layout import Layout, blocked
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.recorder import Handle, Recorder
 

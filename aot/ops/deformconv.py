@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from aot.ir.dtypes import F32
 from aot.ops.conv import spatial
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, F64
 from aot.ops.moves import padded, strides
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 

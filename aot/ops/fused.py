@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 
 from aot.ops.conv_plan import NO_ACT, Act
-from aot.ops.registry import Case, case, portable
+from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Builder, Var
 

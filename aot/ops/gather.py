@@ -11,7 +11,8 @@ import numpy as np
 
 from aot.ir.dtypes import S32, S64
 from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
-from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 

@@ -18,8 +18,8 @@ import numpy as np
 from aot.ir.dtypes import BF16, F16, F32, DType
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.layout import Layout
-from aot.ops.registry import Case
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Either, OpPat
 from aot.vendor.recorder import Recorder

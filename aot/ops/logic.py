@@ -34,8 +34,9 @@ from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
 from aot.ops.layouts import follow
 from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
-from aot.ops.registry import Case, case, f32, ints, op
+from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, elements
+from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 

@@ -14,7 +14,8 @@ from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
-from aot.ops.registry import Case, case, f32, ints, op, portable
+from aot.ops.registry import op, portable
+from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
 from aot.vendor.recorder import Recorder
 

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
-from aot.ops.registry import Case, case, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

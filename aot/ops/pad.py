@@ -10,7 +10,8 @@ import numpy as np
 
 from aot.ir.layout import Layout
 from aot.ops.moves import Axis, move, padded, stored, strides
-from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

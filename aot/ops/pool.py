@@ -12,8 +12,9 @@ import numpy as np
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.layout import Layout
 from aot.ops.moves import stored
-from aot.ops.registry import Case, case, f32, ints, op
+from aot.ops.registry import op
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import ParamFields, Recorder
 

@@ -28,7 +28,8 @@ from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.moves import split_at
 from aot.ops.packed import codes_of, store_codes
-from aot.ops.registry import Case, case, f32, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import ParamFields, Recorder
 

@@ -14,10 +14,11 @@ from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.layout import Layout
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
-from aot.ops.registry import Case, case, f32, full, i64, ints, op
+from aot.ops.registry import op
 from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32, full, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 

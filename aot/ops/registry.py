@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How an operator of the portable C backend is declared, and how its test cases are written.
+"""How an operator of the portable C backend is declared.
 
     softmax = op("Softmax", inputs="x", outputs="y", axis=-1)
 
@@ -13,13 +13,11 @@ import functools
 import importlib
 import pkgutil
 import sys
-from dataclasses import dataclass, field
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from aot.ops.half import widened
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.pattern import OpPat, Var
 
@@ -50,72 +48,16 @@ def op(
     return made
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Case:
-    """One test of an operator: arrays for its inputs (None = absent), attributes, constants.
-
-    `const` lists the indices of inputs given as initialisers; inputs that must be constant are
-    listed there. `seed` draws random arrays. `expected` are the outputs where onnx.reference is
-    wrong or refuses.
-    """
-
-    inputs: tuple[np.ndarray[Any, Any] | None, ...]
-    attrs: dict[str, Any]
-    const: tuple[int, ...] = ()
-    outputs: int = 1
-    rtol: float = 1e-3
-    atol: float = 1e-6
-    name: str = field(default="")
-    expected: tuple[np.ndarray[Any, Any], ...] = ()
-
-
-def case(
-    *inputs: np.ndarray[Any, Any] | None,
-    const: tuple[int, ...] = (),
-    outputs: int = 1,
-    rtol: float = 1e-3,
-    atol: float = 1e-6,
-    expected: tuple[np.ndarray[Any, Any], ...] = (),
-    **attrs: Any,
-) -> Case:
-    """A test case: `case(f32(2, 3), axis=1)`."""
-    return Case(inputs, attrs, const, outputs, rtol, atol, expected=expected)
-
-
-def f32(*shape: int, seed: int = 0, low: float = -2.0, high: float = 2.0) -> np.ndarray[Any, Any]:
-    """Seeded uniform float32 values in [low, high)."""
-    rng = np.random.default_rng([seed, *shape])
-    return rng.uniform(low, high, shape).astype(np.float32)
-
-
-def i64(*values: int) -> np.ndarray[Any, Any]:
-    """A 1-D int64 array of these values."""
-    return np.array(values, np.int64)
-
-
-def ints(*shape: int, low: int = -5, high: int = 5, dtype: str = "int64", seed: int = 0) -> Any:
-    """Seeded integers in [low, high)."""
-    return np.random.default_rng([seed, *shape]).integers(low, high, shape).astype(dtype)
-
-
-def full(shape: tuple[int, ...], value: float, dtype: str = "float32") -> np.ndarray[Any, Any]:
-    """A constant array."""
-    return np.full(shape, value, dtype)
-
-
 @functools.cache
 def load_all() -> Backend:
     """Import every module of aot.ops (each registers its operators) and return the backend.
 
     Installed packages add operators by the entry point group `aotc.operators` (a module each).
     """
-    import aot.ops as package
-
-    for module in sorted(m.name for m in pkgutil.walk_packages(package.__path__, "aot.ops.")):
+    folder = [str(Path(__file__).parent)]
+    for module in sorted(m.name for m in pkgutil.walk_packages(folder, "aot.ops.")):
         importlib.import_module(module)
     for entry in sorted(entry_points(group="aotc.operators"), key=lambda e: e.name):
         entry.load()
-    from aot.ops.half import widened
-
     portable.patterns.extend([w for p in portable.patterns if (w := widened(p)) is not None])
     return portable

@@ -13,7 +13,8 @@ import numpy as np
 from aot.ir.dtypes import F32
 from aot.ir.layout import Layout
 from aot.ops.moves import stored
-from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.recorder import Recorder
 

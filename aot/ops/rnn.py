@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, S32
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, ParamFields, Recorder, Used
 

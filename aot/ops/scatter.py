@@ -11,7 +11,8 @@ import numpy as np
 from aot.ir.dtypes import F32, F64, S32, S64, DType
 from aot.ops.gather import in_range
 from aot.ops.moves import padded, strides
-from aot.ops.registry import Case, case, f32, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

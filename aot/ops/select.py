@@ -13,7 +13,8 @@ from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S32, S64
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
-from aot.ops.registry import Case, case, f32, i64, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

@@ -11,7 +11,8 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F64
 from aot.ops.kernels import FLOATS, listing
-from aot.ops.registry import Case, case, f32, full, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, full
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

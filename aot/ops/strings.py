@@ -14,8 +14,9 @@ import numpy as np
 from aot.ir.dtypes import BOOL, S64, U8, DType
 from aot.ir.graph_nodes import TEXT
 from aot.load.regex import compile_regex
-from aot.ops.registry import Case, case, op
+from aot.ops.registry import op
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.recorder import Recorder
 

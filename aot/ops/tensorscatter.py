@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import S64
-from aot.ops.registry import Case, case, f32, ints, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

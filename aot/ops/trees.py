@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, F64
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

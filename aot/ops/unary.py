@@ -13,8 +13,9 @@ from aot.ir.dtypes import F32, DType
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.layouts import follow
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

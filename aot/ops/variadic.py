@@ -13,8 +13,9 @@ from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
 from aot.ops.layouts import follow
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
 from aot.ops.unary import HEADER, SPECIAL, edges
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

@@ -20,6 +20,7 @@ import numpy as np
 from aot.ir import layout as lay
 from aot.ir.layout import PLAIN, Layout
 from aot.tools.compare import Difference, Tolerance, compare
+from aot.tools.run import Spec
 
 Array = np.ndarray[Any, Any]
 #: Types of codes.
@@ -232,3 +233,15 @@ def _correlation(a: Array, b: Array) -> float:
     x, y = a - a.mean(), b - b.mean()
     size = float(np.sqrt((x @ x) * (y @ y)))
     return float(x @ y) / size if size else 0.0
+
+
+def stored_array(data: bytes, spec: Spec, layout: str) -> Array:
+    """Stored bytes as an array in ONNX's order; "NC16" is [N, ceil(C/16), *S, 16]."""
+    array = np.frombuffer(data, spec.array_dtype)
+    if layout == "stored_array":
+        return array.reshape(spec.shape)
+    lanes = int(layout.removeprefix("NC").removesuffix("z"))
+    n, c, *space = spec.shape
+    stored = array.reshape(n, -(-c // lanes), *space, lanes)
+    order = (0, 1, stored.ndim - 1, *range(2, stored.ndim - 1))
+    return stored.transpose(order).reshape(n, -1, *space)[:, :c]

@@ -19,7 +19,7 @@ from aot.errors import UnsupportedError, shell_word
 from aot.target import load_target
 from aot.tools.build import build, cache_value, configure, find_tools
 from aot.tools.compare import Difference, Tolerance, compare
-from aot.tools.layerwise import CODES, chained
+from aot.tools.layerwise import CODES, chained, stored_array
 from aot.tools.run import Built, Spec, execute, scratch
 
 Array = np.ndarray[Any, Any]
@@ -100,7 +100,6 @@ def compare_regions(
     Codes that a chain of layers makes may be some steps apart, for one that rounds the other way
     moves those behind it: unless `--max-lsb` says how many, `chained` is the gate.
     """
-    from aot.tools.verify import plain
 
     values = region_values(vendor.manifest)
     dumps = [_dump(b, arrays, values) for b in (vendor, portable)]
@@ -110,7 +109,7 @@ def compare_regions(
     found = []
     for key, (label, wrote) in values.items():
         spec = Spec(label, tuple(wrote["shape"]), str(wrote["dtype"]))
-        ours, theirs = (plain(d[key], spec, wrote["layout"]) for d in dumps)
+        ours, theirs = (stored_array(d[key], spec, wrote["layout"]) for d in dumps)
         one = compare(label, ours, theirs, spec.dtype, loose, accuracy)
         several = spec.dtype in CODES and tolerance.lsb is None and key[0] not in alone
         found.append(chained(one, ours, theirs) if several else one)

@@ -26,6 +26,7 @@ from aot.tools.layerwise import (
     known,
     not_gated,
     place,
+    stored_array,
     written,
 )
 from aot.tools.reference import CannotRun, Reference, open_reference
@@ -389,7 +390,7 @@ class _Comparison:
                 wrote = node["writes"][key[1]]
                 spec = Spec(value, tuple(wrote["shape"]), wrote["dtype"])
                 data = (Path(folder) / entry["file"]).read_bytes()
-                array = plain(data, spec, wrote["layout"])
+                array = stored_array(data, spec, wrote["layout"])
                 array = _inside(array, np.shape(theirs[value]))
                 found.append(self._difference(spec, array, theirs[value], slack=INSIDE))
         return found
@@ -403,19 +404,7 @@ def _inside(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _stored_array(data: bytes, w: Written) -> Array:
-    return plain(data, Spec(w.value, w.shape, w.dtype), str(w.layout))
-
-
-def plain(data: bytes, spec: Spec, layout: str) -> Array:
-    """Stored bytes as an array in ONNX's order; "NC16" is [N, ceil(C/16), *S, 16]."""
-    array = np.frombuffer(data, spec.array_dtype)
-    if layout == "plain":
-        return array.reshape(spec.shape)
-    lanes = int(layout.removeprefix("NC").removesuffix("z"))
-    n, c, *space = spec.shape
-    stored = array.reshape(n, -(-c // lanes), *space, lanes)
-    order = (0, 1, stored.ndim - 1, *range(2, stored.ndim - 1))
-    return stored.transpose(order).reshape(n, -1, *space)[:, :c]
+    return stored_array(data, Spec(w.value, w.shape, w.dtype), str(w.layout))
 
 
 def _as_bits(array: Array, spec: Spec) -> Array:

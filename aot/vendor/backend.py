@@ -126,7 +126,7 @@ class Pattern:
         return self._infer
 
     def cases(self, function: Cases) -> Cases:
-        """Decorator: a generator of test cases (`aot.ops.registry.case`)."""
+        """Decorator: a generator of test cases (`aot.vendor.cases.case`)."""
         self._cases.append(function)
         return function
 

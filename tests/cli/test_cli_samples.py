@@ -14,9 +14,9 @@ from onnx import TensorProto
 
 from aot.cli.progress import Progress
 from aot.errors import AotError
+from aot.tools.layerwise import stored_array as plain
 from aot.tools.run import Spec
 from aot.tools.samples import index_limits, random_sample, read_samples
-from aot.tools.verify import plain
 from graphs import model
 
 INPUTS = (Spec("x/a", (2,), "float32"), Spec("n", (), "int64"))

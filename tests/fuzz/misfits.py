@@ -28,8 +28,8 @@ import onnx  # noqa: E402
 from harness import info, model_of  # noqa: E402
 from onnx import numpy_helper  # noqa: E402
 
-from aot.ops.registry import Case  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402
+from aot.vendor.cases import Case  # noqa: E402
 from fuzz.alone import TAKEN, Untold, empty, missing, told  # noqa: E402
 from fuzz.check import CONFIGS, CRASH, TRACEBACK, WRONG, Outcome, compile_run, judge  # noqa: E402
 from fuzz.execute import Cache, execute_all  # noqa: E402

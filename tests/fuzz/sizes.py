@@ -25,8 +25,8 @@ import numpy as np  # noqa: E402
 import onnx  # noqa: E402
 from harness import info, model_of  # noqa: E402
 
-from aot.ops.registry import Case  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402
+from aot.vendor.cases import Case  # noqa: E402
 from fuzz.alone import TAKEN, Untold, told  # noqa: E402
 from fuzz.check import (  # noqa: E402
     CONFIGS,

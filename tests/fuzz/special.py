@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from aot.ops.registry import Case, load_all
+from aot.ops.registry import load_all
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case
 from fuzz.agreed import is_float
 from fuzz.draft import Draft, Reject
 from fuzz.execute import Cache

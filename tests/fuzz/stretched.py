@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.registry import Case, load_all
+from aot.ops.registry import load_all
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case
 from aot.vendor.find import bundled, find_backend
 from fuzz.draft import Draft, Reject
 from fuzz.families import family

@@ -23,9 +23,9 @@ sys.path.append(str(Path(__file__).parents[1] / "ops"))
 
 from harness import model_of
 
-from aot.ops.registry import Case as Declared
 from aot.ops.registry import load_all
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case as Declared
 from hostile.case import Case, saved
 
 INTS = (0, -1, 1, 2, 3, 7, -9, 1 << 31, -(1 << 31), 1 << 40, (1 << 63) - 1, -(1 << 63))

@@ -17,9 +17,10 @@ import aot
 from aot.errors import AotError
 from aot.load import load
 from aot.normalise import normalise
-from aot.ops.registry import f32, load_all
+from aot.ops.registry import load_all
 from aot.options import Options
 from aot.pipeline import _load_options, compile_model
+from aot.vendor.cases import f32
 
 Arrays = dict[str, np.ndarray[Any, Any] | None]
 

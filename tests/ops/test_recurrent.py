@@ -15,7 +15,8 @@ from test_vmath import runnable
 
 import aot
 from aot.errors import AotError
-from aot.ops.registry import case, f32, load_all
+from aot.ops.registry import load_all
+from aot.vendor.cases import case, f32
 from needs import need_module
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}

@@ -16,12 +16,13 @@ from onnx import helper, numpy_helper
 from aot.api import compile_to
 from aot.load import load
 from aot.normalise import normalise
-from aot.ops.registry import Case, load_all
+from aot.ops.registry import load_all
 from aot.options import Options
 from aot.partition.result import Partition
 from aot.partition.select import select
 from aot.pipeline import _load_options
 from aot.tools.run import execute, open_out
+from aot.vendor.cases import Case
 from aot.vendor.find import backends_for
 
 

@@ -22,9 +22,9 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from aot.ops.registry import Case
 from aot.vendor import find
 from aot.vendor.backend import Backend
+from aot.vendor.cases import Case
 from aot.vendor.pattern import root_ops
 from graphs import model
 

@@ -15,8 +15,8 @@ import pytest
 from onnx.reference import ReferenceEvaluator
 
 from aot.api import compile_to
-from aot.ops.registry import Case
 from aot.options import Options
+from aot.vendor.cases import Case
 from aot.vendor.cblas import backend
 from graphs import model
 from needs import missing

@@ -22,7 +22,7 @@ from dnnl_libraries import ROOTS, library
 from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from aot.ops.registry import case
+from aot.vendor.cases import case
 
 Array = np.ndarray
 NONE = case()

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.registry import Case, case
+from aot.vendor.cases import Case, case
 
 Array = np.ndarray[Any, Any]
 

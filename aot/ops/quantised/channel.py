@@ -39,7 +39,7 @@ from aot.ops.quantised.common import (
     signed_output,
 )
 from aot.ops.quantised.fixed import significands
-from aot.ops.registry import Case, case, f32
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Pat, Var, const, either
 from aot.vendor.recorder import Recorder

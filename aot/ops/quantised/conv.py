@@ -43,7 +43,7 @@ from aot.ops.quantised.fixed import multiply
 from aot.ops.quantised.requant import FLOAT, MAX_SUM, TFLITE, refusal, rq_of
 from aot.ops.quantised.requant import quantised as fixed_point
 from aot.ops.quantised.shapes import QCall, QConv
-from aot.ops.registry import Case
+from aot.vendor.cases import Case
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import Var, either
 from aot.vendor.recorder import Recorder

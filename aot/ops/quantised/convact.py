@@ -44,7 +44,7 @@ from aot.ops.quantised.convsum import (
     sums_of,
 )
 from aot.ops.quantised.table import LONGEST, UNARY, link, run_chain
-from aot.ops.registry import Case, case
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.pattern import Pat, either, repeat
 from aot.vendor.recorder import Recorder

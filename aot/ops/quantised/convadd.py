@@ -31,7 +31,7 @@ from aot.ops.quantised.common import (
 )
 from aot.ops.quantised.conv import conv_fits, planned, product_of
 from aot.ops.quantised.requant import FLOAT, rq_of
-from aot.ops.registry import Case, case
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.matcher import attribute
 from aot.vendor.pattern import Pat, Var, either

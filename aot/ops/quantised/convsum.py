@@ -48,7 +48,7 @@ from aot.ops.quantised.conv import (
 from aot.ops.quantised.convadd import stage_pixels
 from aot.ops.quantised.requant import MAX_SUM, refusal
 from aot.ops.quantised.shapes import QCall, QConv
-from aot.ops.registry import Case, case
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.pattern import Pat, Var, either
 from aot.vendor.recorder import Recorder

@@ -22,7 +22,7 @@ from aot.ops.quantised.conv import (
     weights_known,
 )
 from aot.ops.quantised.requant import rq_of
-from aot.ops.registry import Case
+from aot.vendor.cases import Case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Var, either
 from aot.vendor.recorder import Recorder

@@ -16,7 +16,8 @@ from aot.ops.conv import spatial
 from aot.ops.kernels import listing
 from aot.ops.quantised.cases import codes_of
 from aot.ops.quantised.common import CODE_TYPES
-from aot.ops.registry import Case, case, f32, op
+from aot.ops.registry import op
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 

@@ -48,8 +48,8 @@ from aot.ops.quantised.conv import (
 from aot.ops.quantised.fixed import ratio
 from aot.ops.quantised.requant import MAX_SUM, TFLITE, refusal, rq_of
 from aot.ops.quantised.shapes import QFc
-from aot.ops.registry import Case, case
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Pat, Var, either
 from aot.vendor.recorder import Recorder

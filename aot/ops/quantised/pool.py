@@ -34,7 +34,7 @@ from aot.ops.quantised.common import (
     signed_output,
 )
 from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
-from aot.ops.registry import Case, case
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Pat, Var, either
 from aot.vendor.recorder import Handle, ParamFields, Recorder

@@ -32,8 +32,8 @@ from aot.ops.quantised.common import (
 )
 from aot.ops.quantised.pool import MOST_POSITIONS
 from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
-from aot.ops.registry import Case, case, i64
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, i64
 from aot.vendor.match import Match
 from aot.vendor.pattern import Var
 from aot.vendor.recorder import Recorder

@@ -35,9 +35,9 @@ from aot.ops.quantised.common import (
 )
 from aot.ops.quantised.fixed import ratio, significands
 from aot.ops.quantised.requant import refusal
-from aot.ops.registry import Case, case, i64
 from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, i64
 from aot.vendor.match import Match
 from aot.vendor.pattern import Var
 from aot.vendor.recorder import Recorder

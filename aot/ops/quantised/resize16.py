@@ -20,9 +20,9 @@ from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import CODE_TYPES, Array, bounds, codes, constant_bounds, known
 from aot.ops.quantised.fixed import significands
 from aot.ops.quantised.resize import MOST_TAPS, declared, spec
-from aot.ops.registry import Case, case, i64
 from aot.ops.resize import TRANSFORMS, Spec, known_form, plans, span_of
 from aot.ops.resize_single import linear, single_weights
+from aot.vendor.cases import Case, case, i64
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

@@ -33,8 +33,8 @@ from aot.ops.quantised.common import (
     signed_output,
 )
 from aot.ops.quantised.fixed import ratio
-from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OpPat, Output, Results, Var, either
 from aot.vendor.recorder import ParamFields, Recorder

@@ -35,7 +35,7 @@ from aot.ops.quantised.rnn import (
     states_and_last,
     weights_fit,
 )
-from aot.ops.registry import Case, case, f32
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import ParamFields, Recorder
 

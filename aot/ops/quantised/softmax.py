@@ -31,7 +31,7 @@ from aot.ops.quantised.common import (
 from aot.ops.quantised.fixed import exp_negative, multiply
 from aot.ops.quantised.requant import TFLITE, rq_of
 from aot.ops.quantised.requant import quantised as fixed_point
-from aot.ops.registry import Case, case
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

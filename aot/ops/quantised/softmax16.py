@@ -21,7 +21,7 @@ from aot.ops.quantised.common import CODE_TYPES, OP, Array, codes, dequantised, 
 from aot.ops.quantised.fixed import significands
 from aot.ops.quantised.requant import TFLITE, rq_of
 from aot.ops.quantised.requant import quantised as fixed_point
-from aot.ops.registry import Case, case
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

@@ -20,9 +20,9 @@ from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import OP, Array, Codes, codes, dequantised, known, quantised
 from aot.ops.quantised.fixed import multiply
 from aot.ops.quantised.requant import TFLITE, multipliers, rq_of
-from aot.ops.registry import Case, case
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.reference import Unknown
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import Pat, const, either, repeat, wildcard
 from aot.vendor.recorder import Recorder

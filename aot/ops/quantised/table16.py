@@ -22,7 +22,7 @@ from aot.ops.layouts import follow
 from aot.ops.quantised.cases import codes_of, scale, zero
 from aot.ops.quantised.common import CODE_TYPES, Array, codes, dequantised, known, quantised
 from aot.ops.quantised.table import LONGEST, link, only_constants, real_values
-from aot.ops.registry import Case, case
+from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import repeat
 from aot.vendor.recorder import Recorder

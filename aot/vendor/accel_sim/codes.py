@@ -29,11 +29,11 @@ from aot.ops.quantised.common import (
 )
 from aot.ops.quantised.conv import Product, conv_fits, conv_shape, is_depthwise, product_of
 from aot.ops.quantised.requant import FLOAT, TFLITE, multipliers, scales
-from aot.ops.registry import Case
 from aot.vendor.accel_sim.images import Array, Images, refusal
 from aot.vendor.accel_sim.kinds import Kind, Rq
 from aot.vendor.accel_sim.network import AddCodes, Layer, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec, quantised
+from aot.vendor.cases import Case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Pat, Var, either
 

@@ -12,21 +12,24 @@ from typing import Any, cast
 from aot.errors import UsageError
 from aot.ir.layout import PLAIN, Layout
 from aot.ops.layouts import channels_last
-from aot.vendor.accel_sim import codes, reals, vectors, views
 from aot.vendor.accel_sim.checks import fits, layer_cycles
+from aot.vendor.accel_sim.codes import SPECS as CODES
 from aot.vendor.accel_sim.config import Config, config
 from aot.vendor.accel_sim.images import Images
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import AccelOptions, Layer
+from aot.vendor.accel_sim.reals import SPECS as REALS
 from aot.vendor.accel_sim.region import Lowering
 from aot.vendor.accel_sim.sources import DRIVER, DRIVER_HEADERS, SIMULATOR, SIMULATOR_HEADERS
 from aot.vendor.accel_sim.specs import Checks, Spec
+from aot.vendor.accel_sim.vectors import SPECS as VECTORS
+from aot.vendor.accel_sim.views import SPECS as VIEWS
 from aot.vendor.backend import Asked, Backend, Pattern, Speed
 from aot.vendor.match import Match, ValueRef
 
 NAME, HEADER = "accel_sim", "aot_ax1.h"
 FOLDER = Path(__file__).parent
-SPECS = (*codes.SPECS, *vectors.SPECS, *views.SPECS, *reals.SPECS)
+SPECS = (*CODES, *VECTORS, *VIEWS, *REALS)
 CHOICES = {"weights": ("flash", "sram"), "compress": ("auto", "on", "off")}
 SOURCES = (
     *("aot_ax1.c", "aot_ax1.h", *DRIVER, *DRIVER_HEADERS),

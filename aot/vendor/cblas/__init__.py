@@ -12,8 +12,8 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ops.conv import spatial
-from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 

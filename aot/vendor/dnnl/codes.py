@@ -32,10 +32,10 @@ from aot.ops.quantised.common import (
 )
 from aot.ops.quantised.conv import Product, conv_fits, product_of, weights_of
 from aot.ops.quantised.requant import FLOAT, TFLITE, rq_of
-from aot.ops.registry import Case, case
 from aot.vendor.backend import Pattern
-from aot.vendor.dnnl import pools
+from aot.vendor.cases import Case, case
 from aot.vendor.dnnl.base import declare, one_result, primitive
+from aot.vendor.dnnl.pools import kind_of, window_fits, window_of
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.pattern import OpPat, Pat, Var, either
 from aot.vendor.recorder import ParamFields, Recorder
@@ -228,7 +228,7 @@ def _last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]
 def maximum_fits(m: Match) -> Checks:
     yield m.x.dtype in EIGHT, f"dtype {m.x.dtype} (needs int8 or uint8)"
     yield from one_result(m)
-    yield from pools.window_fits(m, m.root)
+    yield from window_fits(m, m.root)
 
 
 @qmaxpool.lower
@@ -244,7 +244,7 @@ def average_fits(m: Match) -> Checks:
     yield from asked
     yield from constant_bounds(m)
     yield m.x.dtype is m.y.dtype, f"an average of {m.x.dtype} as {m.y.dtype}"
-    yield from pools.window_fits(m, m.pool)
+    yield from window_fits(m, m.pool)
     if all(ok for ok, _ in asked) and m.pool.op_type == "AveragePool":
         counted = m.pool.attr("count_include_pad", 0) and any(m.pool.attr("pads") or [])
         exact = not counted or codes(m, "x").z == 0
@@ -261,9 +261,9 @@ def to_average(c: Recorder, m: Match) -> None:
 
 
 def _pool(c: Recorder, m: Match, node: Any, fields: dict[str, Any]) -> None:
-    w = pools.window_of(m, node)
+    w = window_of(m, node)
     del w["given"]
-    kind = {"rank": m.x.rank, "kind": pools.kind_of(node)}
+    kind = {"rank": m.x.rank, "kind": kind_of(node)}
     params: ParamFields = c.params(**kind, **fields, x=m.x.shape, y=m.y.shape, **w)
     state = primitive(c, "aot_dnnl_qpool", params)
     macs = math.prod(m.y.shape) * math.prod(w["k"])

@@ -13,8 +13,8 @@ from aot.ir.dtypes import F32
 from aot.ir.layout import Layout
 from aot.ops.conv_plan import Act
 from aot.ops.fused import ACTIVATIONS
-from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.dnnl.base import (
     BLOCKS,
     TYPES,

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from aot.ir.layout import Layout
-from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.dnnl.base import (
     BLOCKS,
     blocks,

@@ -17,8 +17,8 @@ from aot.ops.conv import spatial
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import ACTIVATIONS
 from aot.ops.matmul import bias_of, is_residual, weights_of
-from aot.ops.registry import Case, case, f32
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.dnnl.base import blocked_by, blocks, declare, floats, primitive, type_of
 from aot.vendor.match import Match, NodeRef, ValueRef, product_shape, same_shapes
 from aot.vendor.recorder import Recorder, StateHandle

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.ops.registry import Case, case, f32
 from aot.ops.rnn import GRU_DEFAULT, LSTM_DEFAULT
 from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.dnnl.base import declare, floats, primitive
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder, StateHandle

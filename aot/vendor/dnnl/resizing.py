@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.registry import Case, case, f32, i64
 from aot.ops.resize import AxisPlan, Spec, known_form, nearest, plans, positions
+from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.dnnl.base import declare, floats, primitive, type_of
 from aot.vendor.dnnl.pools import blocks_that_arrive
 from aot.vendor.match import Match
