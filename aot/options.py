@@ -136,7 +136,7 @@ class Options:
         if self.offload_limit is not None and self.offload_limit < 0:
             raise UsageError(f"offload_limit={self.offload_limit}: must not be negative")
         if self.keep or self.regions:
-            from aot.partition.annotate import check_regions
+            from aot.options import check_regions
 
             check_regions(self.regions, self.keep)
         for option, bound in (("string", self.max_string), ("sequence", self.max_sequence)):
@@ -206,3 +206,30 @@ def _one_of(option: str, value: str, known: tuple[str, ...]) -> None:
     if value not in known:
         what = f"{option} {value}: not one of {', '.join(known)}"
         raise UsageError(what, hint=meant(str(value), known))
+
+
+FIELDS = ("backend", "nodes", "begin", "end")
+
+
+def check_regions(regions: Any, keep: Any) -> None:
+    """Raise UsageError unless `regions` and `keep` have the form `annotate` reads."""
+    if not isinstance(keep, Mapping) or any(not isinstance(v, str) for v in keep.values()):
+        raise UsageError("keep is not a table of NODE = BACKEND")
+    if not isinstance(regions, Mapping):
+        raise UsageError("regions is not a table of regions by name")
+    for label, asked in regions.items():
+        where = f"region {label}"
+        if not isinstance(asked, Mapping):
+            raise UsageError(f"{where} is not a table", hint=f"fields: {', '.join(FIELDS)}")
+        unknown = sorted(set(asked) - set(FIELDS))
+        if unknown:
+            what = f"{where} has no field {unknown[0]!r}"
+            raise UsageError(what, hint=f"fields: {', '.join(FIELDS)}")
+        for key in ("nodes", "begin", "end"):
+            names = asked.get(key, [])
+            if not isinstance(names, list | tuple) or any(not isinstance(n, str) for n in names):
+                raise UsageError(f"{where}: {key} is not a list of names")
+        if not isinstance(asked.get("backend", ""), str):
+            raise UsageError(f"{where}: backend is not a name")
+        if ("nodes" in asked) == ("begin" in asked or "end" in asked):
+            raise UsageError(f"{where} needs either nodes or begin and end")

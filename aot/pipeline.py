@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from aot.ir.plan import Plan
     from aot.ir.program import Program
+    from aot.ir.sample import Sample
     from aot.load import LoadOptions, Opened
     from aot.partition.cost_model import Costs
     from aot.partition.result import Partition, Selected
     from aot.target import Target
-    from aot.tools.samples import Sample
     from aot.vendor.backend import Backend
 
 Progress = Callable[[str], None]
@@ -237,8 +237,9 @@ def compile_model(
 
     Nothing is written. Raises AotError with what, where and a hint.
     """
-    from aot.emit_c import bundle_name, emit_c
     from aot.emit_c.manifest import manifest_of
+    from aot.emit_c.names import bundle_name
+    from aot.emit_c.project import emit_c
     from aot.emit_c.selftest import vector_bytes
     from aot.ir.check_plan import check_plan
     from aot.ir.check_program import check_program

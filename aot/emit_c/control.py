@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aot.emit_c import ctext
-from aot.emit_c.run_order import (
+from aot.emit_c.spelling import (
     Spelling,
     part_head,
     pointer,

@@ -15,8 +15,9 @@ from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.regions import declarations, headers_of, region_files
 from aot.emit_c.render import render
 from aot.emit_c.resources import cmake, runtime_c
-from aot.emit_c.run_order import spell_run, state_slots
+from aot.emit_c.run_order import spell_run
 from aot.emit_c.selftest import spell_selftest, vector_bytes
+from aot.emit_c.spelling import state_slots
 from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import (
     LIBM,
@@ -37,9 +38,9 @@ from aot.version import __version__
 
 if TYPE_CHECKING:
     from aot.ir.plan import Plan
+    from aot.ir.sample import Sample
     from aot.options import Options
     from aot.target import Target
-    from aot.tools.samples import Sample
 
 #: Flags of every compiler that speaks gcc's, before the target's own. Arena bytes hold one type
 #: after the other, and the built-in arena is declared as bytes: hence no type-based aliasing (which

@@ -17,15 +17,14 @@ from aot.emit_c.demands import refuse
 from aot.emit_c.kernels import Headers, collect
 from aot.emit_c.macros import trace_macros
 from aot.emit_c.render import render
-from aot.emit_c.run_order import (
+from aot.emit_c.run_order import spell_file, spell_run
+from aot.emit_c.spelling import (
     Spelling,
     create,
     pointer,
     region_arguments,
     region_head,
     slot,
-    spell_file,
-    spell_run,
     spelling,
     stateful,
     step,

@@ -14,7 +14,7 @@ from aot.ir.program import Program, Tensor
 from aot.shapes.dynamic.input_dims import MOST_AXES, padded
 
 if TYPE_CHECKING:
-    from aot.tools.samples import Sample
+    from aot.ir.sample import Sample
 
 #: (relative, of the largest, absolute) tolerance of floats by dtype; others are exact.
 _TOLERANCE = {

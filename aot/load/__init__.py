@@ -17,7 +17,7 @@ from aot.ir.onnx_subprocess import Died, infer_shapes
 from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.choices import check_choices
 from aot.load.containers import open_inputs, refuse_maps
-from aot.load.convert import MIN_IR_VERSION, canonical_opset, to_canonical, undone
+from aot.load.convert import MIN_IR_VERSION, to_canonical, undone
 from aot.load.dump import model_text
 from aot.load.flags import check_flags
 from aot.load.functions import check_functions, inline_functions
@@ -36,7 +36,6 @@ __all__ = [
     "LoadOptions",
     "OpenAxis",
     "Opened",
-    "canonical_opset",
     "load",
     "model_text",
     "open_model",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
 from aot.ir.onnx_subprocess import Died, apart, first_refused, reason_of
+from aot.ir.opset import canonical_opset
 from aot.load.batchscan import spell_batch_scans
 from aot.load.check import node_title
 from aot.load.older import (
@@ -37,13 +38,6 @@ SPATIAL_CHANGE = 9
 MASK_CHANGE = 10
 
 NO_ADAPTER = re.compile(r"No Adapter.* [Ff]or (\w+)")
-
-
-def canonical_opset() -> int:
-    """The newest opset the installed onnx knows."""
-    from onnx import defs
-
-    return int(defs.onnx_opset_version())
 
 
 def standard_opset(model: onnx.ModelProto) -> int:

@@ -25,6 +25,7 @@ from aot.ir.graph_nodes import (
     shape_of,
     title,
 )
+from aot.ir.string_rows import encode
 from aot.shapes.cures import YOURS, binds
 from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
 
@@ -104,8 +105,6 @@ class _Strings:
 
     def encoded(self, texts: Any, where: str) -> np.ndarray[Any, Any]:
         """Bytes of constants. UnsupportedError for one that is too long."""
-        from aot.ops.strings import encode
-
         try:
             return encode(texts, self.width)
         except ValueError as error:

@@ -13,6 +13,7 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, S64, U8, DType
 from aot.ir.graph_nodes import TEXT
+from aot.ir.string_rows import encode
 from aot.load.regex import compile_regex
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
@@ -196,21 +197,6 @@ def split_to_kernel(c: Recorder, m: Match) -> None:
 
 
 # -- cases -----------------------------------------------------------------------------------
-
-
-def encode(texts: Any, width: int) -> np.ndarray[Any, Any]:
-    """An array of str or bytes as uint8 with an axis of `width` behind the others.
-
-    Raises ValueError for one that is too long.
-    """
-    given = np.asarray(texts, dtype=object)
-    found = np.zeros((given.size, width), np.uint8)
-    for row, text in zip(found, given.ravel(), strict=True):
-        data = text.encode() if isinstance(text, str) else bytes(text)
-        if len(data) > width:
-            raise ValueError(f"{data[:40]!r} has {len(data)} bytes")
-        row[: len(data)] = np.frombuffer(data, np.uint8)
-    return found.reshape(*given.shape, width)
 
 
 @join.cases

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from aot.errors import AotError, UsageError, raise_all
 from aot.ir.graph_nodes import original_name
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
+from aot.options import check_regions
 from aot.partition.graph import read_by
 from aot.partition.kept import Kept, note_kept
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 PORTABLE = "c"
-FIELDS = ("backend", "nodes", "begin", "end")
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,27 +208,3 @@ def regions_from_toml(path: str) -> tuple[dict[str, dict[str, Any]], dict[str, s
     regions, keep = read.get("regions", {}), read.get("keep", {})
     check_regions(regions, keep)
     return regions, keep
-
-
-def check_regions(regions: Any, keep: Any) -> None:
-    """Raise UsageError unless `regions` and `keep` have the form `annotate` reads."""
-    if not isinstance(keep, Mapping) or any(not isinstance(v, str) for v in keep.values()):
-        raise UsageError("keep is not a table of NODE = BACKEND")
-    if not isinstance(regions, Mapping):
-        raise UsageError("regions is not a table of regions by name")
-    for label, asked in regions.items():
-        where = f"region {label}"
-        if not isinstance(asked, Mapping):
-            raise UsageError(f"{where} is not a table", hint=f"fields: {', '.join(FIELDS)}")
-        unknown = sorted(set(asked) - set(FIELDS))
-        if unknown:
-            what = f"{where} has no field {unknown[0]!r}"
-            raise UsageError(what, hint=f"fields: {', '.join(FIELDS)}")
-        for field in ("nodes", "begin", "end"):
-            names = asked.get(field, [])
-            if not isinstance(names, list | tuple) or any(not isinstance(n, str) for n in names):
-                raise UsageError(f"{where}: {field} is not a list of names")
-        if not isinstance(asked.get("backend", ""), str):
-            raise UsageError(f"{where}: backend is not a name")
-        if ("nodes" in asked) == ("begin" in asked or "end" in asked):
-            raise UsageError(f"{where} needs either nodes or begin and end")

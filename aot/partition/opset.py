@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.errors import ModelError, UsageError
 from aot.ir.graph_nodes import all_nodes, title
-from aot.load.convert import canonical_opset
+from aot.ir.opset import canonical_opset
 
 if TYPE_CHECKING:
     import onnx_ir as ir

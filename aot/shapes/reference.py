@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import Array, attribute, words
+from aot.ir.opset import canonical_opset
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -57,8 +58,6 @@ def by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
         raise Unknown  # nobody says what such a bound is, so it is what the kernel makes of it
     import onnx_ir as ir
     from onnx.reference import ReferenceEvaluator
-
-    from aot.load.convert import canonical_opset
 
     proto = ir.serde.serialize_node(node)
     names = {n: a for n, a in zip(proto.input, inputs, strict=True) if n and a is not None}

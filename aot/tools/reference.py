@@ -131,7 +131,7 @@ def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
     """`proto` in the canonical opset by onnx's own converter; as it is where that fails."""
     from onnx import version_converter
 
-    from aot.load import canonical_opset
+    from aot.ir.opset import canonical_opset
 
     proto.ir_version = max(proto.ir_version, 8)
     versions = [o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")]

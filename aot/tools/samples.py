@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.errors import AotError
+from aot.ir.sample import Sample
 from aot.npz import read_npz
 from aot.tools.run import Built, Spec, at_bound, conform, read_inputs
 from aot.tools.value_conversion import COUNT, random_texts, text_inputs
@@ -23,15 +24,6 @@ Array = np.ndarray[Any, Any]
 
 _SAMPLE = re.compile(r"s([0-9]{1,6})/(.+)", re.DOTALL)
 _ORDERED = re.compile(r"s([0-9]{1,6})_(in|out|tflite_out)([0-9]{1,4})")
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One set of inputs in the bundle's order, and the expected outputs stored with it by name."""
-
-    label: str
-    inputs: tuple[Array, ...]
-    expected: Mapping[str, Array] = field(default_factory=dict)
 
 
 def read_samples(

@@ -99,7 +99,7 @@ class Converted:
         return self._encoded(array, value) if array.dtype.kind in "OSU" else array
 
     def _encoded(self, array: Array, value: str) -> Array:
-        from aot.ops.strings import encode
+        from aot.ir.string_rows import encode
 
         try:
             return encode(array, self._width)
@@ -148,7 +148,7 @@ def _rows(rows: Array) -> Array:
 
 def random_texts(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Short strings, some of them empty or the same, as rows of bytes."""
-    from aot.ops.strings import encode
+    from aot.ir.string_rows import encode
 
     words = ["", "a", "b", "Ab", "été", "two words", "0.5", "a-b", "中"]
     count = int(np.prod(shape[:-1]))

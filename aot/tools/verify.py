@@ -14,6 +14,7 @@ import numpy as np
 from aot.api import file_digest, options_of
 from aot.errors import AotError, ModelError, one_line, printable
 from aot.ir.onnx_subprocess import infer_shapes
+from aot.ir.sample import Sample
 from aot.load.pin import user_inputs
 from aot.options import Options
 from aot.tools.build import RECORD, build, read_json
@@ -32,7 +33,7 @@ from aot.tools.layerwise import (
 from aot.tools.reference import CannotRun, Reference, open_reference
 from aot.tools.regionwise import build_portable, compare_regions
 from aot.tools.run import Built, Spec, execute, scratch, stream
-from aot.tools.samples import Sample, random_samples, read_samples
+from aot.tools.samples import random_samples, read_samples
 from aot.tools.value_conversion import Converted
 
 if TYPE_CHECKING:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aot.emit_c import emit_c, write_bundle
+from aot.emit_c.project import emit_c
 from aot.emit_c.resources import runtime_c
+from aot.emit_c.write import write_bundle
 from aot.ir.dtypes import F32, S64, U8, DType
 from aot.ir.program import (
     Access,

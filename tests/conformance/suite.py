@@ -32,7 +32,7 @@ from results import results_of  # noqa: E402
 
 from aot.errors import AotError, BackendError, InternalError, ModelError  # noqa: E402
 from aot.ir.program import Program  # noqa: E402
-from aot.ops.strings import encode  # noqa: E402
+from aot.ir.string_rows import encode  # noqa: E402
 from aot.options import MAX_STRING, Options  # noqa: E402
 from aot.pipeline import compile_model  # noqa: E402
 

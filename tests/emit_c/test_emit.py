@@ -17,9 +17,10 @@ import numpy as np
 import pytest
 
 from abi import toy
-from aot.emit_c import bundle_name, ctext, resources
+from aot.emit_c import ctext, resources
 from aot.emit_c.constants import place_constants
 from aot.emit_c.kernels import collect
+from aot.emit_c.names import bundle_name
 from aot.emit_c.resources import runtime_c
 from aot.errors import BackendError, InternalError, TargetError
 from aot.ir.dtypes import F32
@@ -325,7 +326,7 @@ def test_accuracy_decides_on_contraction() -> None:
 
 def test_unknown_toolchain() -> None:
     target = replace(load_target("x86-64"), toolchain="none")
-    from aot.emit_c import emit_c
+    from aot.emit_c.project import emit_c
     from aot.options import Options
 
     program = toy.mlp()

@@ -134,7 +134,7 @@ def compile_run(outcome: Outcome) -> None:
 
 def strings_as_bytes(array: Array) -> Array:
     """Strings as the bundle takes them."""
-    from aot.ops.strings import encode
+    from aot.ir.string_rows import encode
     from aot.options import MAX_STRING
 
     return encode(array, MAX_STRING) if array.dtype.kind in "OSU" else array

@@ -17,7 +17,7 @@ import onnx
 from onnx import inliner
 from onnx.numpy_helper import to_array
 
-from aot.ops.strings import encode
+from aot.ir.string_rows import encode
 from aot.options import MAX_STRING
 from fuzz.agreed import is_float, misread, untrusted
 from fuzz.corrected import evaluator, widen, widen_node

@@ -14,7 +14,7 @@ from onnx import parser
 import aot
 from aot.cli import main
 from aot.errors import AotError, UnsupportedError
-from aot.ops.strings import encode
+from aot.ir.string_rows import encode
 
 HEAD = '<ir_version: 10, opset_import: ["" : 21, "ai.onnx.ml" : 4]>\n'
 WIDTH = 12

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from aot.load.convert import canonical_opset
+from aot.ir.opset import canonical_opset
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.limits import MAX_ELEMENTS, excess
 from aot.shapes.partial_values import Known, propagate

@@ -13,7 +13,7 @@ from onnx import parser
 import aot
 from aot.cli import main
 from aot.errors import AotError
-from aot.ops.strings import encode
+from aot.ir.string_rows import encode
 from aot.options import Options
 from aot.tools.run import open_out
 from aot.tools.value_conversion import decoded

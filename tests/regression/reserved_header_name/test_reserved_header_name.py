@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from aot.emit_c import bundle_name
+from aot.emit_c.names import bundle_name
 from graphs import model
 
 

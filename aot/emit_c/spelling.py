@@ -1,0 +1,372 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call in C: its arguments, its parameter struct, the wrapper of its kernel, its comment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from aot.emit_c import ctext
+from aot.emit_c.constants import Constants
+from aot.emit_c.kernels import Headers
+from aot.emit_c.trace import arena_offset
+from aot.errors import InternalError, UnsupportedError
+from aot.ir.program import (
+    Access,
+    Arg,
+    Body,
+    Call,
+    Params,
+    Program,
+    Role,
+    Scalar,
+    State,
+    StateArg,
+    region_name,
+)
+
+if TYPE_CHECKING:
+    from aot.ir.plan import Plan
+
+
+#: Nodes of a call that its comment lists; of more it names the first and the last.
+MOST_NODES = 12
+
+
+#: What one emitted function is specialised on.
+Signature = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class Spelling:
+    """Text collected while the calls are spelled.
+
+    `program` is `root` or one of its bodies: these have the model's name, objects and constants,
+    and their calls are not traced. `inner` are the functions of control flow.
+    """
+
+    program: Program
+    plan: Plan
+    constants: Constants
+    headers: Headers
+    params: dict[tuple[str, str], str] = field(default_factory=dict)
+    wrappers: dict[Signature, str] = field(default_factory=dict)
+    fixed: frozenset[int] = frozenset()
+    functions: list[str] = field(default_factory=list)
+    failed: str = ""  # the vendor's function that is told of errors
+    inner: list[str] = field(default_factory=list)
+    around: Program | None = None
+    ends: dict[str, str] = field(init=False)  # the caller's tensors, in C
+
+    def __post_init__(self) -> None:
+        ends = {name: f"out[{i}]" for i, name in enumerate(self.program.outputs)}
+        self.ends = ends | {name: f"in[{i}]" for i, name in enumerate(self.program.inputs)}
+
+    @property
+    def root(self) -> Program:
+        """The whole program."""
+        return self.around or self.program
+
+    def within(self, body: Body, specialise: str) -> Spelling:
+        """The spelling of a body: what is collected goes to the same place."""
+        assert body.plan is not None
+        fixed = _fixed(body.program, specialise)
+        made = replace(self, program=body.program, plan=body.plan, fixed=fixed)
+        made.around = self.root
+        return made
+
+
+def spelling(
+    program: Program, plan: Plan, constants: Constants, headers: Headers, specialise: str
+) -> Spelling:
+    """Nothing spelled yet."""
+    return Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
+
+
+def region(s: Spelling, call: Call) -> str:
+    """The statement that computes a vendor's region."""
+    note = ctext.comment(f"region {call.region}: {call.backend}")
+    passed = ", ".join(region_arguments(s.root, s.program))
+    return f"    {note}\n    REGION({s.root.name}_{region_name(call.region)}({passed}));"
+
+
+def region_arguments(root: Program, program: Program) -> list[str]:
+    """What a function that computes a part of `program` is given."""
+    ends = [] if program.io == "arena" else ["in", "out"]
+    passed = ["weights"] if root.weights == "blob" else []
+    return ["arena", *ends, *(["state"] if root.states else []), *passed]
+
+
+def region_head(root: Program, program: Program, region: int, tail: str, before: str = "") -> str:
+    """The head of a region's function, ending in `tail` (a brace or semicolon)."""
+    return part_head(root, program, f"{before}aot_status {root.name}_{region_name(region)}", tail)
+
+
+def part_head(root: Program, program: Program, head: str, tail: str) -> str:
+    """The head of a function that computes a part of `program`."""
+    declared = [PARAMETERS[a] for a in region_arguments(root, program)]
+    return ctext.call(head, declared, indent="", tail=tail)
+
+
+def _fixed(program: Program, specialise: str) -> frozenset[int]:
+    """Indices of calls whose function is compiled for their very parameters.
+
+    "none": no call, so a function serves all calls of its signature. "hot": where that costs no
+    code, because the signature has one call, or a tenth of the work is done there and the kernel
+    is not one of those whose loops are assembly anyway. "all": each.
+    """
+    if specialise == "all":
+        return frozenset(range(len(program.calls)))
+    if specialise == "none":
+        return frozenset()
+    count = Counter(_signature(c) for c in program.calls)
+    total = sum(c.macs for c in program.calls)
+    hot = (
+        i
+        for i, c in enumerate(program.calls)
+        if count[_signature(c)] == 1
+        or (0 < total <= 10 * c.macs and not c.kernel.endswith(("__dsp", "__mve")))
+    )
+    return frozenset(hot)
+
+
+def state_slots(program: Program) -> int:
+    """Pointers of a context that belong to the vendors' objects."""
+    return sum(s.slots for s in program.states)
+
+
+def slot(program: Program, name: str) -> int:
+    """Number of the first pointer of the object called `name`."""
+    first = 0
+    for state in program.states:
+        if state.name == name:
+            return first
+        first += state.slots
+    raise InternalError(f"state {name} does not exist")
+
+
+def create(s: Spelling, state: State) -> str:
+    """The statement of NAME_vendors_init that makes one object."""
+    call = state.create
+    arguments = [f"state + {slot(s.program, state.name)}"]
+    for a in call.args:
+        null = isinstance(a, Scalar) and _is_null(a)
+        arguments.append("NULL" if null else _passed(s, a))
+    if call.params:
+        arguments.append("&" + _params(s, call, call.params))
+    head = ctext.call(f"status = {ctext.ident(call.kernel)}", arguments, indent=" " * 8)
+    node = " + ".join(call.origin.nodes) or state.name
+    made = f"    {ctext.comment(node)}\n    if (status == AOT_OK)"
+    if not s.failed:
+        return f"{made}\n{head}"
+    told = f"        if (status != AOT_OK)\n            {s.failed}({ctext.string(node)}, status);"
+    return f"{made} {{\n{head}\n{told}\n    }}"
+
+
+def stateful(program: Program) -> list[str]:
+    """Vendors that have objects, in the order of their first one."""
+    return list(dict.fromkeys(s.create.backend for s in program.states))
+
+
+def title(program: Program, call: Call) -> str:
+    """`conv1 + relu: [1,3,96,96] -> [1,8,48,48]`."""
+    nodes = call.origin.nodes
+    what = " + ".join(nodes if len(nodes) <= MOST_NODES else (nodes[0], "...", nodes[-1]))
+    what = what or call.kernel
+    text = call.origin.comment
+    if not text:
+        read = [t for n in call.reads() if (t := program.tensors[n]).role is not Role.CONST]
+        written = [t for n in call.writes() if (t := program.tensors[n]).role is not Role.SCRATCH]
+        sides = (", ".join(ctext.shape(t.shape) for t in side) for side in (read, written))
+        text = " -> ".join(sides)
+    return f"{what}: {text}"
+
+
+def step(s: Spelling, index: int, call: Call) -> str:
+    """The statement of one call."""
+    head = f"    {ctext.comment(title(s.program, call))}\n"
+    if _is_nothing(s, call):
+        return head + ("    (void)0;" if s.around else f"    STEP({index}, (void)0);")
+    fixed = index in s.fixed
+    function = _wrapper(s, call, fixed)
+    arguments = [_passed(s, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))]
+    if call.params and not fixed:
+        arguments.append("&" + _params(s, call, call.params))
+    node = " + ".join(call.origin.nodes) or call.kernel
+    told = ctext.string(node) if call.status and s.failed else ""
+    return head + statement(s, index, call.status, function, arguments, told)
+
+
+def statement(
+    s: Spelling,
+    index: int,
+    status: bool,
+    function: str,
+    arguments: Sequence[str],
+    told: str = "",
+) -> str:
+    """The call of a function for call `index`, traced unless it is in a body.
+
+    `told` is what the vendor's function for errors is told.
+    """
+    opening = (
+        f"TRY_SAYING({index}, {told}, " if told else f"{'TRY' if status else 'STEP'}({index}, "
+    )
+    if s.around:
+        opening = f"SAYING({told}, " if told else "REGION(" if status else ""
+    closing = ");" if opening else ";"
+    one = f"    {opening}{ctext.call(function, arguments, indent='', tail='')}{closing}"
+    if len(one) <= 98 and "\n" not in one:
+        return one
+    return f"    {opening}{function}(\n{ctext.wrap(arguments, ' ' * 12)}){closing}"
+
+
+def _is_nothing(s: Spelling, call: Call) -> bool:
+    """Whether a copy has both its ends in one place."""
+    ends = [pointer(s, a) for a in call.pointers()]
+    return call.kernel == "aot_copy" and ends[0] == ends[1]
+
+
+def _passed(s: Spelling, arg: Arg | Scalar | StateArg) -> str:
+    if isinstance(arg, StateArg):
+        return f"state + {slot(s.root, arg.state)}"
+    return pointer(s, arg) if isinstance(arg, Arg) else _value(arg)
+
+
+def _is_null(arg: Scalar) -> bool:
+    return arg.ctype.replace(" ", "") == "void*"
+
+
+def _value(arg: Scalar) -> str:
+    kind = ctext.ctype(arg.ctype)
+    return f"({kind})({ctext.number(arg.value, kind)})"
+
+
+def pointer(s: Spelling, arg: Arg) -> str:
+    """The address of an argument, in C."""
+    base, offset = s.program.base(arg.tensor)
+    offset += arg.offset
+    tensor = s.program.tensors[base]
+    if tensor.role in (Role.INPUT, Role.OUTPUT):
+        return at(s.ends[base], offset)
+    if tensor.role is Role.CONST:
+        return _constant(s, base, offset)
+    place = arena_offset(s.program, s.plan, arg.tensor)
+    if place is None and tensor.nbytes == 0:
+        return "arena"
+    if place is None:
+        raise InternalError(f"tensor {arg.tensor} has no place in the plan")
+    return at("arena", place + arg.offset)
+
+
+def _constant(s: Spelling, name: str, offset: int) -> str:
+    stored = s.constants.same[name]
+    if stored in s.constants.offsets:
+        blob = weights_of(s.root.name, s.constants.owners.get(stored, ""))
+        if s.constants.passed:
+            return at("weights", s.constants.offsets[stored] + offset)
+        return at(f"{blob}_weights", s.constants.offsets[stored] + offset)
+    table = f"{s.root.name}_c_{stored}"
+    return f"(const unsigned char *){table} + {offset}" if offset else table
+
+
+def weights_of(name: str, vendor: str) -> str:
+    """Prefix of the weights' symbol: the model's, or those that only one vendor reads."""
+    return f"{name}_vendor_{ctext.ident(vendor)}" if vendor else name
+
+
+def at(base: str, offset: int) -> str:
+    """`base + offset`."""
+    return f"{base} + {offset}" if offset else base
+
+
+def _params(s: Spelling, call: Call, params: Params) -> str:
+    """Name of the static struct with these values; equal ones are shared."""
+    kinds: Mapping[str, str] = s.headers.fields.get(params.ctype, {})
+    for k, v in params.fields:
+        if not ctext.fits(v, kind := kinds.get(k, "")):
+            node = f"node {', '.join(call.origin.nodes)} ({', '.join(call.origin.ops)})"
+            raise UnsupportedError(f"{k} {v} is beyond the kernel's {kind or 'int64_t'}", node)
+    fields = [f".{ctext.ident(k)} = {ctext.field(v, kinds.get(k, ''))}" for k, v in params.fields]
+    init = "{" + ", ".join(fields) + "}"
+    if len(init) + len(params.ctype) > 70:
+        init = "{\n" + ctext.wrap(fields) + "\n}"
+    key = (ctext.ident(params.ctype), init)
+    return s.params.setdefault(key, f"{s.root.name}_p{len(s.params)}")
+
+
+def _signature(call: Call) -> Signature:
+    kinds = tuple(_kind(a) for a in call.args)
+    return (call.kernel, call.header, call.instance, kinds, bool(call.params), call.status)
+
+
+def _kind(arg: Arg | Scalar | StateArg) -> str:
+    if isinstance(arg, StateArg):
+        return "state"
+    if isinstance(arg, Arg):
+        return arg.access.value
+    return "null" if _is_null(arg) else ctext.ctype(arg.ctype)
+
+
+def _wrapper(s: Spelling, call: Call, specialised: bool) -> str:
+    """Name of the function for the call's signature, which is spelled the first time."""
+    fixed = _params(s, call, call.params) if call.params and specialised else ""
+    key = (*_signature(call), fixed)
+    if key not in s.wrappers:
+        kernel = ctext.ident(call.kernel)
+        number = len(s.wrappers)
+        s.wrappers[key] = f"{s.root.name}_k{number}_{kernel.removeprefix('aot_')}"
+        s.functions.append(_function(s.wrappers[key], call, fixed))
+    return s.wrappers[key]
+
+
+def _function(name: str, call: Call, fixed: str) -> str:
+    declared: list[str] = []
+    passed: list[str] = []
+    for arg in call.args:
+        if isinstance(arg, Scalar) and _is_null(arg):
+            passed.append("NULL")
+            continue
+        label = _label(arg, len(declared))
+        declared.append(_declaration(arg) + label)
+        passed.append(label)
+    if call.params:
+        if not fixed:
+            declared.append(f"const {ctext.ident(call.params.ctype)} *p")
+        passed.append(f"&{fixed}" if fixed else "p")
+    passed += [ctext.integer(v) for _, v in call.instance]
+    result = "aot_status" if call.status else "void"
+    note = ", ".join(f"{k} = {v}" for k, v in call.instance)
+    lines = [ctext.comment(f"{call.kernel}: {note}")] if note else []
+    head = f"AOT_NOINLINE static {result} {name}"
+    lines.append(ctext.call(head, declared or ["void"], indent="", tail=" {"))
+    lines.append(ctext.call(("return " if call.status else "") + call.kernel, passed))
+    lines.append("}\n")
+    return "\n".join(lines)
+
+
+def _label(arg: Arg | Scalar | StateArg, index: int) -> str:
+    if isinstance(arg, StateArg):
+        return f"s{index}"
+    if isinstance(arg, Scalar):
+        return f"n{index}"
+    return f"x{index}" if arg.access is Access.READ else f"y{index}"
+
+
+def _declaration(arg: Arg | Scalar | StateArg) -> str:
+    if isinstance(arg, StateArg):
+        return "void **"
+    if isinstance(arg, Scalar):
+        return ctext.ctype(arg.ctype) + " "
+    return "const void *" if arg.access is Access.READ else "void *"
+
+
+PARAMETERS = {
+    "arena": "unsigned char *arena",
+    "in": "const unsigned char *const *in",
+    "out": "unsigned char *const *out",
+    "state": "void **state",
+    "weights": "const unsigned char *weights",
+}
