@@ -3,27 +3,29 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
-from aot.errors import AotError, TargetError, UsageError, meant, shell_word
+from aot.emit_c.write import write_bundle
+from aot.errors import TargetError, UsageError, meant, shell_word
+from aot.load.source import open_model
+from aot.npz import replace_file
 from aot.options import Options, Settings
+from aot.pipeline import compile_model
+from aot.plan.budget import check_budgets
+from aot.plan.compiled import Compiled
 from aot.target import Target, load_target
 from aot.tools import build as tree
-from aot.version import __version__
-
-if TYPE_CHECKING:
-    from aot.load import Opened
-    from aot.pipeline import Compiled
-    from aot.tools.shared_library import Library
+from aot.tools.emulate import is_native
+from aot.tools.record import MANIFEST, as_written, file_digest, record_of, refuse_changed
+from aot.tools.run import open_out
+from aot.tools.shared_library import Library
 
 Progress = Callable[[str], None]
 
@@ -54,13 +56,10 @@ class Bundle:
 
     def load(self) -> Library:
         """The model as a callable on NumPy arrays or `__dlpack__` objects; builds it if needed."""
-        from aot.tools.emulate import is_native
-        from aot.tools.run import open_out
-        from aot.tools.shared_library import Library
 
-        _refuse_changed(self.out)
+        refuse_changed(self.out)
         built = open_out(self.out)  # another compilation may have replaced the bundle
-        with _as_written(self.out):
+        with as_written(self.out):
             if not is_native(built.target):
                 raise TargetError(
                     f"{built.name} is built for {built.target.get('name')}: "
@@ -120,11 +119,6 @@ def compile_to(
 
     The stage `options.dump_after` is printed to stdout as soon as it is there.
     """
-    from aot.emit_c.write import write_bundle
-    from aot.load import open_model
-    from aot.npz import replace_file
-    from aot.pipeline import compile_model
-    from aot.plan.budget import check_budgets
 
     target = load_target(options.target)
     tools = tree.find_tools(target.packages, target.compiler) if configure else None
@@ -144,7 +138,7 @@ def compile_to(
     with change:
         old = _old_manifest(out)
         write_bundle(compiled.files, out)
-        kept = {**record_of(opened, options), "manifest": file_digest(out / _MANIFEST)}
+        kept = {**record_of(opened, options), "manifest": file_digest(out / MANIFEST)}
         record = json.dumps(kept, indent=1, sort_keys=True) + "\n"
         replace_file(out / tree.RECORD, record.encode())  # not through a link
         if tools is not None:
@@ -161,43 +155,6 @@ def _below(source: Path, folder: Path) -> bool:
     return os.path.isfile(source) and whole in source.resolve().parents
 
 
-_MANIFEST = "bundle/manifest.json"
-
-
-def changed(out: Path) -> str:
-    """Which of the files that aotc wrote to `out` for itself is another now, "" if none is."""
-    try:
-        record = tree.read_json(out / tree.RECORD, "record of a compilation")
-        options_of(record)
-        same = record.get("manifest") == file_digest(out / _MANIFEST)
-    except (AotError, OSError, TypeError, ValueError):
-        return tree.RECORD
-    return "" if same else _MANIFEST
-
-
-def _refuse_changed(out: Path) -> None:
-    """AotError if the manifest is not the one that OUT/aotc.json remembers; without one any is."""
-    if (out / tree.RECORD).is_file() and changed(out) == _MANIFEST:
-        raise _foreign(out)
-
-
-@contextlib.contextmanager
-def _as_written(out: Path) -> Iterator[None]:
-    """What goes wrong with a manifest that somebody changed is no fault of the compiler."""
-    try:
-        yield
-    except (AotError, OSError):
-        raise
-    except Exception as error:
-        if not changed(out):
-            raise
-        raise _foreign(out) from error
-
-
-def _foreign(out: Path) -> AotError:
-    return AotError(f"{out / _MANIFEST} is not as aotc wrote it", hint="compile again")
-
-
 def _old_manifest(out: Path) -> Mapping[str, Any]:
     path = out / "bundle" / "manifest.json"
     return tree.read_json(path, "bundle") if path.is_file() else {}
@@ -206,64 +163,3 @@ def _old_manifest(out: Path) -> Mapping[str, Any]:
 def _toolchain(out: Path, target: Target) -> Path | None:
     """A toolchain file is only for foreign chips: here CC and CFLAGS choose."""
     return None if target.native() else out / "bundle" / "cmake" / "toolchain.cmake"
-
-
-def record_of(opened: Opened, options: Options) -> dict[str, Any]:
-    """What OUT/aotc.json remembers: the model's path, the digest of the bytes that were compiled
-    (the file may be another one since), and the options."""
-    return {
-        "aotc": __version__,
-        "model": None if opened.path is None else str(opened.path.resolve()),
-        "sha256": opened.sha256,
-        "options": _plain(_fields(options)),
-    }
-
-
-def _fields(options: Options) -> dict[str, Any]:
-    """Fields of the record by name."""
-    return {name: getattr(options, name) for name in Options.__slots__}
-
-
-def _plain(value: Any) -> Any:
-    """`value` in the types of JSON."""
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, tuple | list):
-        return [_plain(v) for v in value]
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return value
-
-
-def file_digest(path: Path) -> str:
-    """The SHA-256 of a file in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _alike(value: Any, default: Any) -> bool:
-    """Whether a stored option has the type of its default (a budget's is None)."""
-    if default is None:
-        return value is None or type(value) is int
-    return type(value) is type(default)
-
-
-def _size(stored: Any) -> Any:
-    return tuple(stored) if isinstance(stored, list) else stored
-
-
-def options_of(record: Mapping[str, Any]) -> Options:
-    """The Options that OUT/aotc.json remembers."""
-    stored = record.get("options", {})
-    defaults = {k: _plain(v) for k, v in _fields(Options()).items()}
-    if not isinstance(stored, dict):
-        raise AotError(f"{tree.RECORD} is damaged: options is no object")
-    known = {k: v for k, v in stored.items() if k in defaults}
-    for key, value in known.items():
-        if not _alike(value, defaults[key]):
-            raise AotError(f"{tree.RECORD} is damaged: options.{key} is {str(value)[:40]!r}")
-    known["backends"] = tuple(known.get("backends", ()))
-    shapes = known.get("input_shapes", {})
-    known["input_shapes"] = {k: tuple(_size(d) for d in v) for k, v in shapes.items()}
-    known["dims"] = {k: _size(v) for k, v in known.get("dims", {}).items()}
-    return Options(**known)

@@ -177,3 +177,13 @@ def clip(text: str) -> str:
         lines = [*lines[: MAX_LINES - 1], f"  … {len(lines) - MAX_LINES + 1} more lines"]
     joined = "\n".join(lines)
     return joined if len(joined) <= MAX_CHARACTERS else joined[: MAX_CHARACTERS - 2] + " …"
+
+
+def some(kernels: Sequence[str]) -> str:
+    """The first few of the names."""
+    return ", ".join(kernels[:3]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")
+
+
+def unavailable(what: str) -> UnsupportedError:
+    """The error for a part of the interface that this version does not have yet."""
+    return UnsupportedError(f"{what} is not available in this version of aotc")

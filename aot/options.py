@@ -136,8 +136,6 @@ class Options:
         if self.offload_limit is not None and self.offload_limit < 0:
             raise UsageError(f"offload_limit={self.offload_limit}: must not be negative")
         if self.keep or self.regions:
-            from aot.options import check_regions
-
             check_regions(self.regions, self.keep)
         for option, bound in (("string", self.max_string), ("sequence", self.max_sequence)):
             if not 0 < bound <= MAX_BOUND:

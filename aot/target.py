@@ -11,13 +11,14 @@ from __future__ import annotations
 import platform
 import re
 import shutil
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from aot.errors import TargetError, meant
+from aot.options import Options
 from aot.textfile import read_toml
 
 FOLDER = Path(__file__).with_name("targets")
@@ -370,3 +371,18 @@ def parse_bytes(text: str, where: str = "") -> int:
         what = f"size {text!r} is not a number of bytes (K or KB is 1024, M or MB 1024 times that)"
         raise TargetError(what, where)
     return int(found[1]) * {"K": 1024, "M": 1024**2}.get((found[2] or "").upper(), 1)
+
+
+def widths(target: Target, options: Options) -> Iterator[Target]:
+    """The target, and for `--objective ram` the same with narrower channel blocks.
+
+    Channels are padded to whole blocks, so narrower vectors waste less of the arena. With
+    `--accuracy strict` only the target without vectors: lanes add in an order of their own, and the
+    bits would depend on the target.
+    """
+    if options.accuracy == "strict":
+        yield replace(target, vlen=1)
+        return
+    yield target
+    if options.objective == "ram":
+        yield from (replace(target, vlen=v) for v in (8, 4, 1) if v < target.vlen)

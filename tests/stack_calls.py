@@ -31,8 +31,8 @@ from aot.lower.lower import lower as lowering  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
+from aot.partition.claims import load_options  # noqa: E402
 from aot.partition.control_flow import select_all  # noqa: E402
-from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.plan.stack import outside  # noqa: E402
 from aot.target import Target  # noqa: E402
 from aot.tools.call_graph import CallGraph, deepest, read_graph, short  # noqa: E402

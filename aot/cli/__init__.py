@@ -126,19 +126,15 @@ def _dispatch(arguments: list[str], own: bool) -> int:
         print(cmake())
         return 0
     from aot.cli import parser
-    from aot.cli.later import COMMANDS as LATER
-    from aot.cli.later import unavailable
 
     name, rest = _command(arguments)
-    if name in LATER:
-        raise unavailable(f"aotc {name}")
     if name in parser.COMMANDS:
-        from aot.cli import commands
-
         parsed = parser.command_parser(name).parse_args(rest)
         parsed.words = rest
+        from aot.cli.subcommand import run_command
+
         with _stdout_for(parsed, own):
-            return commands.run_command(name, parsed)
+            return run_command(name, parsed)
     if "." not in name and not os.path.lexists(name) and near(name, parser.COMMANDS):
         what = f"{name!r} is neither a subcommand nor a file"
         raise UsageError(what, hint=meant(name, parser.COMMANDS, "`aotc --help` lists them"))

@@ -19,6 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import AotError
+from aot.ir.graph_nodes import all_nodes
+from aot.load import load
+from aot.load.options import LoadOptions
+from aot.normalise import PASSES, normalise
+from aot.normalise.attributes import AXIS
+from aot.normalise.gemm import DEFAULTS
 
 if TYPE_CHECKING:
     import onnx
@@ -141,11 +147,6 @@ def _normalised(case: Any, keeps: frozenset[str]) -> list[ir.Node] | None:
     """The nodes after normalise, where every operator is somebody's; None if it is refused."""
     from onnx import defs
 
-    from aot.ir.graph_nodes import all_nodes
-    from aot.load import load
-    from aot.load.options import LoadOptions
-    from aot.normalise import normalise
-
     native = frozenset(f"{s.domain}::{s.name}" for s in defs.get_all_schemas())
     for bindings in ({}, _small(case)):
         options = LoadOptions(native=native, keeps=keeps, bindings=bindings)
@@ -188,8 +189,6 @@ def forms() -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
 
 def data(seen: Seen, kept: Collection[str]) -> dict[str, Any]:
     """What aot/vendor/canonical.json holds."""
-    from aot.normalise.attributes import AXIS
-    from aot.normalise.gemm import DEFAULTS
 
     rows, classes = forms()
     own = {k: sorted(v) for k, v in sorted(seen.left.items()) if "." not in k}
@@ -239,7 +238,6 @@ def _code(names: Iterable[str]) -> str:
 
 def _passes() -> list[tuple[str, list[str]]]:
     """(name, lines of the docstring) of every pass, in order."""
-    from aot.normalise import PASSES
 
     found: dict[str, list[str]] = {}
     for rewrite in PASSES:

@@ -9,21 +9,20 @@ import sys
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from aot.cli.later import BACKENDS, unavailable
+from aot.api import compile_to
 from aot.cli.output import emit
 from aot.cli.progress import Progress
-from aot.errors import UsageError, clip, one_line, shell_word
+from aot.errors import UsageError, clip, one_line, shell_word, unavailable
 from aot.options import Options
-
-if TYPE_CHECKING:
-    from aot.pipeline import Compiled
+from aot.partition.annotate import regions_from_toml
+from aot.plan.compiled import Compiled
+from aot.vendor.find import PLANNED, available
 
 
 def run(a: argparse.Namespace) -> int:
     """Compile, write, configure; say in two lines what came out."""
-    from aot.api import compile_to
 
     options = options_of(a)
     out = Path(a.output)
@@ -108,7 +107,6 @@ def _regions(path: str) -> tuple[dict[str, Any], dict[str, str]]:
     """(regions, keep) of a `--regions` file, which most command lines do not have."""
     if not path:
         return {}, {}
-    from aot.partition.annotate import regions_from_toml
 
     return regions_from_toml(path)
 
@@ -124,13 +122,11 @@ def _once(option: str, pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 def _backends(names: Iterable[str]) -> tuple[str, ...]:
     """Check what can be checked without importing a vendor."""
-    from aot.vendor.find import available
-
     asked = [n for n in names if n != "c"]
     known = available() if asked else ["c"]
     for name in asked:
         plain = name.partition(":")[0]
-        if plain in BACKENDS and plain not in known:
+        if plain in PLANNED and plain not in known:
             raise unavailable(f"--backend {plain}")
     return tuple(asked)
 

@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 from pathlib import Path
 
 from aot.cli import parser
-from aot.cli.later import COMMANDS as LATER
-from aot.cli.later import Later
 
 _HEAD = """\
 # The command line
@@ -32,30 +29,11 @@ def page() -> str:
     for name, (text, _) in parser.COMMANDS.items():
         parts += [f"## aotc {name}\n", f"{text[:1].upper()}{text[1:]}.\n"]
         parts.append(_table(parser.command_parser(name)))
-    rows = [f"| `aotc {name}` | {text} |" for name, text in LATER.items()]
-    rows += [f"| `{' '.join(_names(a))}` | {_cell(a.help)} |" for a in _later()]
-    if rows:
-        parts.append("## Not available in this version\n")
-        parts.append("\n".join(["| what | meaning |", "|---|---|", *rows]) + "\n")
     return "\n".join(parts)
 
 
-def _later() -> Iterator[argparse.Action]:
-    seen: set[str] = set()
-    parsers = [parser.compile_parser(), *map(parser.command_parser, parser.COMMANDS)]
-    for p in parsers:
-        for action in p._actions:
-            if isinstance(action, Later) and action.option_strings[0] not in seen:
-                seen.add(action.option_strings[0])
-                yield action
-
-
 def _table(p: argparse.ArgumentParser) -> str:
-    rows = [
-        f"| `{_cell(' '.join(_names(a)))}` | {_cell(a.help)} |"
-        for a in p._actions
-        if not isinstance(a, Later)
-    ]
+    rows = [f"| `{_cell(' '.join(_names(a)))}` | {_cell(a.help)} |" for a in p._actions]
     return "\n".join(["| argument | meaning |", "|---|---|", *rows]) + "\n"
 
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from aot.tools.explain import operators
+
 _HEAD = """\
 # Operators
 
@@ -27,7 +29,6 @@ towards zero and then the low four bits; onnxruntime rounds them to even first.
 
 def page() -> str:
     """The whole page."""
-    from aot.tools.explain import operators
 
     rows = operators()
     table = ["| operator | types tested | attributes |", "|---|---|---|"]

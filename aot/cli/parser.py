@@ -8,8 +8,6 @@ import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from aot.cli.later import COMMANDS as LATER_COMMANDS
-from aot.cli.later import add_later, unavailable
 from aot.cli.values import (
     backend_option,
     bind,
@@ -23,7 +21,7 @@ from aot.cli.values import (
     state,
     tolerance,
 )
-from aot.errors import UsageError, meant
+from aot.errors import UsageError, meant, unavailable
 from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
 
 _EPILOG = """\
@@ -65,7 +63,6 @@ def compile_parser() -> Parser:
         "configure\nCMake with OUT as its build tree; `cmake --build OUT` does the rest.",
         epilog="subcommands (aotc SUBCOMMAND --help):\n"
         + "".join(f"  {n:<12} {COMMANDS[n][0]}\n" for n in COMMANDS)
-        + "".join(f"  {n:<12} {t} (not available in this version)\n" for n, t in _later())
         + "\n"
         + _EPILOG,
     )
@@ -96,7 +93,6 @@ def compile_parser() -> Parser:
     p.add_argument(
         "--dump-after", metavar="STAGE", default="", help=f"print a stage: {', '.join(STAGES)}"
     )
-    add_later(p)
     _common(p)
     return p
 
@@ -109,10 +105,6 @@ def _offload(p: Parser) -> None:
         help="give backends only the first N regions in the order they run",
     )
     p.add_argument("--require-backend", action="store_true", help="fail if portable C is used")
-
-
-def _later() -> list[tuple[str, str]]:
-    return list(LATER_COMMANDS.items())
 
 
 def _common(p: Parser) -> None:

@@ -96,7 +96,8 @@ def state(text: str) -> tuple[str, str]:
 
 
 def _array(path: str) -> Any:
-    from aot.npz import read_npy
+
+    from aot.npz import read_npy  # loads NumPy, which `--help` does not wait for
 
     try:
         return read_npy(Path(path))
@@ -118,7 +119,8 @@ def _number(text: str) -> int | float | bool | None:
 
 def budget(text: str) -> int:
     """Bytes, with K or KB (1024), M or MB (1024²)."""
-    from aot.target import parse_bytes
+
+    from aot.target import parse_bytes  # loads TOML, which `--help` does not wait for
 
     try:
         value = parse_bytes(text)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Sequence
 
+from aot.cli.parser import COMMANDS, command_parser, compile_parser
 from aot.errors import UsageError, model_word, typed
 
 #: In a hint: a command that needs the model, and what the command line said of it.
@@ -24,7 +25,6 @@ def options_in(words: Sequence[str], parser: argparse.ArgumentParser) -> Iterato
 
 def explained(text: str, words: Sequence[str], without: Sequence[str] = ()) -> str:
     """`text` with `aotc explain` spelled out for the command line `words`, less some options."""
-    from aot.cli.parser import COMMANDS, command_parser, compile_parser
 
     if EXPLAIN not in text:
         return text

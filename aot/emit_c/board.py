@@ -4,17 +4,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from aot.emit_c import ctext, interface
+from aot.emit_c import ctext
 from aot.emit_c.resources import runtime_c
 from aot.emit_c.write import File
 from aot.errors import TargetError
 from aot.plan.board_memory import Needs, Placement, place
-
-if TYPE_CHECKING:
-    from aot.ir.program import Program
-    from aot.target import Target
+from aot.target import Target
 
 #: Sections are small so that the linker drops what an image does not use; debug information is
 #: not loaded, and names the line of a fault.
@@ -27,19 +23,6 @@ WEIGHTS_ALIGN = 16
 #: Where the built-in arena goes unless the memory it is placed in names a section.
 ARENA = ".bss.aot_arena"
 _SHARED = ("board.h", "measure.h", "runner.c", "self_test.h", "semihost.c", "trace.h")
-
-
-def needs_of(program: Program, arena_bytes: int, constants_bytes: int) -> Needs:
-    """What the image of a program needs."""
-    return Needs(arena_bytes, io_bytes(program), constants_bytes)
-
-
-def io_bytes(program: Program) -> int:
-    """Bytes of the runner's inputs and outputs, each rounded up to 16; none if in the arena."""
-    if program.io == "arena":
-        return 0
-    caller = interface.inputs(program) + interface.outputs(program)
-    return sum(-(-t.nbytes // 16) * 16 for t in caller)
 
 
 def board_files(target: Target, needs: Needs, flash: int | None = None) -> dict[str, File]:

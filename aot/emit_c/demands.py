@@ -7,12 +7,8 @@ word the compiler sees most: it is asked here, in every source that computes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from aot.emit_c import ctext
-
-if TYPE_CHECKING:
-    from aot.target import Target
+from aot.target import Target
 
 #: Options that take from floats what kernels rely on: NaN, infinities, sums that round in order.
 _LOOSE = """\

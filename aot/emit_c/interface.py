@@ -4,14 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
 from aot.emit_c.trace import arena_offset
+from aot.ir.plan import Plan
 from aot.ir.program import Call, Program, RunTimeExtent, Tensor
-
-if TYPE_CHECKING:
-    from aot.ir.plan import Plan
 
 
 def inputs(program: Program) -> list[Tensor]:

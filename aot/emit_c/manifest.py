@@ -5,25 +5,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.emit_c import interface
 from aot.emit_c.constants import place_constants
 from aot.emit_c.statics import static_bytes
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
-from aot.ir.program import WAITS, Call, Program, Role, Tensor
+from aot.ir.plan import Plan
+from aot.ir.program import WAITS, Body, Call, Program, Role, Tensor
+from aot.options import Options
+from aot.partition.result import Partition
 from aot.plan.fallback import Twin, portable_bytes
 from aot.plan.memory.stretches import stretches
 from aot.plan.stack import declare
+from aot.target import Target
 from aot.version import __version__
-
-if TYPE_CHECKING:
-    from aot.ir.plan import Plan
-    from aot.ir.program import Body
-    from aot.options import Options
-    from aot.partition.result import Partition
-    from aot.target import Target
 
 #: major.minor: keys may be added in a minor version, removal is a major one.
 SCHEMA_VERSION = "1.0"

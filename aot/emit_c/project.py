@@ -7,7 +7,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.emit_c import board, ctext, interface, kernels, weights
 from aot.emit_c import manifest as manifests
@@ -31,16 +31,14 @@ from aot.emit_c.vendors import (
 )
 from aot.emit_c.write import File
 from aot.errors import TargetError
+from aot.ir.plan import Plan
 from aot.ir.program import Program
-from aot.plan.board_memory import Needs
+from aot.ir.sample import Sample
+from aot.options import Options
+from aot.plan.board_memory import Needs, io_bytes, needs_of
 from aot.plan.fallback import Twin, portable_bytes
+from aot.target import Target
 from aot.version import __version__
-
-if TYPE_CHECKING:
-    from aot.ir.plan import Plan
-    from aot.ir.sample import Sample
-    from aot.options import Options
-    from aot.target import Target
 
 #: Flags of every compiler that speaks gcc's, before the target's own. Arena bytes hold one type
 #: after the other, and the built-in arena is declared as bytes: hence no type-based aliasing (which
@@ -226,7 +224,7 @@ def _frame_check(stack: int | None) -> str:
 
 
 def _needs(program: Program, plan: Plan, constants: Constants, memory: int) -> Needs:
-    needs = board.needs_of(program, plan.arena_bytes, constants.nbytes)
+    needs = needs_of(program, plan.arena_bytes, constants.nbytes)
     return replace(needs, io=needs.io + memory)
 
 
@@ -286,7 +284,7 @@ def _values(
         "arena_attribute": board.arena_attribute(
             target, _needs(program, plan, constants, vendors.memory)
         ),
-        "runner_io_bytes": board.io_bytes(program),
+        "runner_io_bytes": io_bytes(program),
         "options": " ".join(_cmake_argument(f) for f in flags),
         "level": f"$<$<CONFIG:Release>:{board.LEVEL}> " if target.board else "",
         "level_text": f"{board.LEVEL} " if target.board else "",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aot.emit_c import board, ctext
 from aot.emit_c.constants import Constants, place_constants
@@ -34,13 +33,11 @@ from aot.emit_c.trace import writes
 from aot.emit_c.weights import content_path
 from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
+from aot.ir.plan import Plan
 from aot.ir.program import WAITS, Access, Arg, Call, Program, Role
 from aot.plan.fallback import Twin
-
-if TYPE_CHECKING:
-    from aot.ir.plan import Plan
-    from aot.target import Target
-    from aot.vendor.backend import Backend
+from aot.target import Target
+from aot.vendor.backend import Backend
 
 
 @dataclass(frozen=True, slots=True)

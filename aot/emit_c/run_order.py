@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
 from aot.emit_c.constants import Constants
@@ -19,13 +18,11 @@ from aot.emit_c.spelling import (
     state_slots,
     stateful,
 )
+from aot.ir.plan import Plan
 from aot.ir.program import (
     Program,
 )
-
-if TYPE_CHECKING:
-    from aot.ir.plan import Plan
-    from aot.target import Target
+from aot.target import Target
 
 
 def spell_run(

@@ -4,17 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.emit_c import ctext, interface
 from aot.ir import dtypes
 from aot.ir.program import Program, Tensor
+from aot.ir.sample import Sample
 from aot.shapes.dynamic.input_dims import MOST_AXES, padded
-
-if TYPE_CHECKING:
-    from aot.ir.sample import Sample
 
 #: (relative, of the largest, absolute) tolerance of floats by dtype; others are exact.
 _TOLERANCE = {

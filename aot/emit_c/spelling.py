@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
 from aot.emit_c.trace import arena_offset
 from aot.errors import InternalError, UnsupportedError
+from aot.ir.plan import Plan
 from aot.ir.program import (
     Access,
     Arg,
@@ -26,10 +26,6 @@ from aot.ir.program import (
     StateArg,
     region_name,
 )
-
-if TYPE_CHECKING:
-    from aot.ir.plan import Plan
-
 
 #: Nodes of a call that its comment lists; of more it names the first and the last.
 MOST_NODES = 12

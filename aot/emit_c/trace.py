@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from aot.emit_c import ctext
+from aot.ir.plan import Plan
 from aot.ir.program import Access, Arg, Call, Program, Role, Tensor
-
-if TYPE_CHECKING:
-    from aot.ir.plan import Plan
 
 
 def writes(program: Program, call: Call) -> Iterator[tuple[Arg, Tensor]]:

@@ -16,7 +16,7 @@ from aot.errors import BackendError, InternalError
 from aot.ir.program import Program
 from aot.options import Options
 from aot.vendor.backend import Backend
-from aot.vendor.find import backends_for
+from aot.vendor.find import backends_of
 from aot.vendor.recorder import source_folder
 
 _DEFINITION = re.compile(r'[A-Za-z_]\w*(=[\w."/]*)?')
@@ -75,10 +75,7 @@ def used_backends(program: Program, options: Options) -> dict[str, Backend]:
     if not used:
         return {}
     _kernels_exist(program)
-    named = {n.partition(":")[0] for n in options.backends}
-    # A model's own metadata may name more than the options.
-    ordered = (*options.backends, *sorted(used - named))
-    return {b.name: b for b in backends_for(ordered, options=options) if b.name in used}
+    return {b.name: b for b in backends_of(used, options)}
 
 
 def _kernels_exist(program: Program) -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from aot.errors import typed
-
-if TYPE_CHECKING:
-    from aot.options import Options
+from aot.options import Options
 
 
 @dataclass(frozen=True, slots=True)

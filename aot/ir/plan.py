@@ -41,6 +41,11 @@ class Plan:
     inplace: tuple[Sharing, ...] = ()
     live: Mapping[str, tuple[int, int]] | None = None
 
+    def pads_little(self) -> bool:
+        """Whether blocks of channels cost at most 2 % or 4 KiB beyond the elements that count."""
+        logical = self.logical_bound_bytes
+        return self.arena_bytes <= max(1.02 * logical, logical + 4096)
+
     def text(self) -> str:
         """The plan in lines, lowest address first; equal plans give equal text."""
         proof = "optimal" if self.optimal else "not proven optimal"

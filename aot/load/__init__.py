@@ -6,26 +6,26 @@ Reading trusts nothing: see `source`, `external` and `check` for what is refused
 
 from __future__ import annotations
 
-import hashlib
-import os
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from aot.errors import ModelError, UsageError
+from aot.errors import ModelError
 from aot.ir.graph_edit import graphs, hoist_constants
 from aot.ir.onnx_subprocess import Died, infer_shapes
+from aot.load import names, weights
 from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.choices import check_choices
 from aot.load.containers import open_inputs, refuse_maps
 from aot.load.convert import MIN_IR_VERSION, to_canonical, undone
 from aot.load.dump import model_text
+from aot.load.encode_strings import open_strings
 from aot.load.flags import check_flags
 from aot.load.functions import check_functions, inline_functions
 from aot.load.gradient import spell_gradients
 from aot.load.options import LoadOptions
 from aot.load.outputs import separate_outputs
-from aot.load.pin import OpenAxis, pin, unpinned
-from aot.load.source import parse, read_model, read_regular
+from aot.load.pin import pin
+from aot.load.source import read_proto
+from aot.shapes.infer import infer
 from aot.shapes.microsoft import ADOPTED
 
 if TYPE_CHECKING:
@@ -34,56 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LoadOptions",
-    "OpenAxis",
-    "Opened",
     "load",
     "model_text",
-    "open_model",
-    "read_proto",
-    "unpinned",
 ]
-
-
-class Opened(NamedTuple):
-    """A model that has been read: `read_proto` gives it as it is."""
-
-    proto: onnx.ModelProto
-    folder: Path | None
-    path: Path | None = None
-    sha256: str | None = None
-
-
-def open_model(source: Any) -> Opened:
-    """A model that is read once: also the path of its file and the SHA-256 of its bytes, None for
-    an object that is no file's content."""
-    path = Path(source) if isinstance(source, (str, os.PathLike)) else None
-    data = source if path is None else read_regular(path)
-    if not isinstance(data, bytes):
-        return Opened(*read_proto(source))
-    where, folder = (
-        ("the bytes given", None) if path is None else (str(path), path.resolve().parent)
-    )
-    return Opened(parse(data, where), folder, path, hashlib.sha256(data).hexdigest())
-
-
-def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
-    """The ModelProto behind whatever holds a model, and the folder of its external data.
-
-    Raises UsageError for an object of another kind.
-    """
-    if isinstance(source, Opened):
-        return source.proto, source.folder
-    if isinstance(source, (str, os.PathLike, bytes)):
-        return read_model(source)
-    import onnx
-    import onnx_ir as ir
-
-    if isinstance(source, ir.Model):
-        return ir.to_proto(source), None
-    if not isinstance(source, onnx.ModelProto):
-        kinds = "a path, bytes, a ModelProto or an onnx_ir.Model"
-        raise UsageError(f"the model is a {type(source).__name__}, not {kinds}")
-    return source, None
 
 
 def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
@@ -92,9 +45,6 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     `source` is a path, the bytes of a file, a ModelProto or an onnx_ir.Model (not changed).
     Raises ModelError or UnsupportedError, naming node, value and dimension.
     """
-    from aot.load import names, weights
-    from aot.load.encode_strings import open_strings
-    from aot.shapes.infer import infer
 
     options = options or LoadOptions()
     proto, folder = read_proto(source)

@@ -26,6 +26,7 @@ from aot.ir.graph_nodes import (
     title,
 )
 from aot.ir.string_rows import encode
+from aot.load.regex import compile_regex
 from aot.shapes.cures import YOURS, binds
 from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
 
@@ -276,7 +277,6 @@ def _concat(s: _Strings, node: ir.Node) -> None:
 
 
 def _regex(s: _Strings, node: ir.Node) -> None:
-    from aot.load.regex import compile_regex
 
     pattern = str(attribute(node, "pattern", ""))
     try:

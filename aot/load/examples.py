@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.pins import Pin
+from aot.load.containers import is_container
+from aot.load.options import LoadOptions, Size
+from aot.load.state_detection import sounds_like_state, state_pairs
+from aot.options import Options
 
 if TYPE_CHECKING:
     import onnx
-
-    from aot.load.options import LoadOptions, Size
-    from aot.options import Options
 
     Dims = list[int | str | None]
 
@@ -72,8 +73,6 @@ def example_pins(
     stands for the axes that have one (the elements of a sequence forget the names of axes). An
     input of unknown rank gets `rank` axes.
     """
-    from aot.load.containers import is_container
-    from aot.tools.state_detection import sounds_like_state, state_pairs
 
     if not shapes:
         return []

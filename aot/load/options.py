@@ -9,11 +9,11 @@ from operator import index
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import UsageError
+from aot.shapes.types import Rule
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.types import Rule
 
 MIB = 1 << 20
 

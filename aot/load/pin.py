@@ -15,14 +15,15 @@ import numpy as np
 from aot.errors import AotError, ModelError, UnsupportedError, UsageError, meant, raise_all
 from aot.ir.pins import Pin
 from aot.load.examples import example_pins, open_shapes
+from aot.load.inputs import user_inputs
 from aot.load.options import LoadOptions, Size, size_of
+from aot.options import Options
 from aot.shapes.dynamic.input_dims import Dimension
 from aot.shapes.limits import excess
 
 if TYPE_CHECKING:
     import onnx
 
-    from aot.options import Options
 
 Dim = int | str | Dimension | None
 """A size, a symbol's name, a range, or None where the file says nothing."""
@@ -40,13 +41,6 @@ class OpenAxis:
     input: str
     axis: int
     symbol: str
-
-
-def user_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:
-    """Inputs that are not merely initialisers in disguise."""
-    constants = {i.name for i in graph.initializer}
-    constants |= {s.values.name for s in graph.sparse_initializer}
-    return [i for i in graph.input if i.name not in constants]
 
 
 def declared(info: onnx.ValueInfoProto) -> list[Dim] | None:

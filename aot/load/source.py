@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from aot.errors import ModelError
+from aot.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     import onnx
@@ -81,3 +82,45 @@ def _kind(mode: int) -> str:
         if test(mode):
             return name
     return "a special file"
+
+
+class Opened(NamedTuple):
+    """A model that has been read: `read_proto` gives it as it is."""
+
+    proto: onnx.ModelProto
+    folder: Path | None
+    path: Path | None = None
+    sha256: str | None = None
+
+
+def open_model(source: Any) -> Opened:
+    """A model that is read once: also the path of its file and the SHA-256 of its bytes, None for
+    an object that is no file's content."""
+    path = Path(source) if isinstance(source, (str, os.PathLike)) else None
+    data = source if path is None else read_regular(path)
+    if not isinstance(data, bytes):
+        return Opened(*read_proto(source))
+    where, folder = (
+        ("the bytes given", None) if path is None else (str(path), path.resolve().parent)
+    )
+    return Opened(parse(data, where), folder, path, hashlib.sha256(data).hexdigest())
+
+
+def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
+    """The ModelProto behind whatever holds a model, and the folder of its external data.
+
+    Raises UsageError for an object of another kind.
+    """
+    if isinstance(source, Opened):
+        return source.proto, source.folder
+    if isinstance(source, (str, os.PathLike, bytes)):
+        return read_model(source)
+    import onnx
+    import onnx_ir as ir
+
+    if isinstance(source, ir.Model):
+        return ir.to_proto(source), None
+    if not isinstance(source, onnx.ModelProto):
+        kinds = "a path, bytes, a ModelProto or an onnx_ir.Model"
+        raise UsageError(f"the model is a {type(source).__name__}, not {kinds}")
+    return source, None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from aot.load.check import STANDARD_DOMAINS, all_graphs, subgraphs, tensors
 from aot.load.external import is_external, locate, read
-from aot.load.pin import user_inputs
+from aot.load.inputs import user_inputs
 from aot.load.sparse import dense
 from aot.load.tensors import element_count, ir_tensor
 from aot.shapes.limits import SMALL_ELEMENTS

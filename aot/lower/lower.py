@@ -405,7 +405,6 @@ def _finish_outputs(c: Recorder, graph: ir.Graph, states: set[int]) -> list[str]
 
 def _fill(c: Recorder, name: str, value: ValueRef) -> None:
     """Copy `value` to the tensor `name`, which is stored plain."""
-    from aot.vendor.recorder import Handle
 
     source = value
     if not value.is_const:

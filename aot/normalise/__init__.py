@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from aot.errors import UnsupportedError
 from aot.ir.graph_edit import Editor, graphs
+from aot.ir.graph_nodes import all_nodes
 from aot.load.dump import model_text
 from aot.load.names import name_everything
 from aot.load.options import LoadOptions
@@ -122,6 +124,17 @@ def finish(model: ir.Model, options: LoadOptions, budget: Budget) -> bool:
         quant_share(Editor(graph))
         folded = fold_weights(Editor(graph), budget, sums) or folded
     return folded
+
+
+#: Nodes that are matched and lowered within half a minute, with what comes before.
+MOST_NODES = 75_000
+
+
+def check_size(graph: ir.Graph) -> None:
+    """UnsupportedError if `graph`, with the graphs within it, has more nodes than MOST_NODES."""
+    if (count := sum(1 for _ in all_nodes(graph))) > MOST_NODES:
+        what = f"the model has {count} nodes after normalising (limit {MOST_NODES})"
+        raise UnsupportedError(what, hint="loops of the same nodes can be an ONNX Loop or Scan")
 
 
 def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:

@@ -16,6 +16,7 @@ import numpy as np
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, array, attribute, shape_of, words
 from aot.load.options import LoadOptions
+from aot.shapes.evaluate import slice_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -227,7 +228,6 @@ def _slice(edit: Editor, node: ir.Node) -> None:
     parts = [array(i) for i in node.inputs[1:]]
     if any(p is None and i is not None for p, i in zip(parts, node.inputs[1:], strict=True)):
         return
-    from aot.shapes.evaluate import slice_of
 
     starts, ends = parts[0], parts[1]
     assert starts is not None and ends is not None and node.inputs[0] is not None

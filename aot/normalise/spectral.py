@@ -7,14 +7,12 @@ Before: y = DFT(x)      After: y = Reshape(MatMul(Reshape(x, [-1, n · c]), M), 
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.ir.graph_nodes import array, attribute, shape_of
-
-if TYPE_CHECKING:
-    from aot.normalise.decompose_builder import Body
+from aot.normalise.decompose_builder import Body
 
 Array = np.ndarray[Any, Any]
 MOST = 1 << 22

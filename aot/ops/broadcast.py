@@ -5,16 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir import layout as lay
 from aot.vendor.match import ValueRef
-
-if TYPE_CHECKING:
-    from aot.vendor.recorder import Handle, Recorder
+from aot.vendor.recorder import Handle, Recorder
 
 Shape = tuple[int, ...]
 Operand = tuple["ValueRef | Handle", Shape]  # what to pass, and its stored shape

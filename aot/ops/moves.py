@@ -6,13 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
 from aot.vendor.match import ValueRef
-
-if TYPE_CHECKING:
-    from aot.vendor.recorder import Recorder
+from aot.vendor.recorder import Recorder
 
 Shape = tuple[int, ...]
 AXES = 8  # loops of the strided kernels

@@ -18,6 +18,7 @@ from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.options import check_regions
 from aot.partition.graph import read_by
 from aot.partition.kept import Kept, note_kept
+from aot.textfile import read_toml
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -198,8 +199,6 @@ def regions_from_toml(path: str) -> tuple[dict[str, dict[str, Any]], dict[str, s
     conv1 = "c"
     """
     from pathlib import Path
-
-    from aot.textfile import read_toml
 
     read = read_toml(Path(path), "--regions", UsageError)
     unknown = sorted(set(read) - {"regions", "keep"})

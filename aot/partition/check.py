@@ -8,11 +8,10 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from aot.errors import InternalError
+from aot.partition.result import Partition, Selected
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-    from aot.partition.result import Partition, Selected
 
 
 def check_partition(graph: ir.Graph, partition: Partition) -> None:

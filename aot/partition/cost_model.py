@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import BackendError, UsageError, one_line
+from aot.options import Options
+from aot.target import load_target
 from aot.textfile import read_json
 from aot.vendor.backend import Backend, Pattern, Speed
 from aot.vendor.match import Match, NodeRef, ValueRef
@@ -164,3 +166,11 @@ def read_costs(path: Path, cpu: str, lanes: int) -> Costs:
         raise UsageError(f"{path}: its costs are not numbers of nanoseconds", where)
     assert isinstance(matches, dict)
     return Costs(lanes, {str(k): float(v) for k, v in matches.items()}, float(rate))
+
+
+def costs_for(options: Options) -> Costs:
+    """Measured costs if there is a table, else estimates for the target."""
+    target = load_target(options.target)
+    if options.tune:
+        return read_costs(Path(options.tune), target.cpu, target.vlen)
+    return Costs(target.vlen)

@@ -7,12 +7,12 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from aot.partition.covering import Cover, Refusal
+from aot.vendor.backend import Backend
 from aot.vendor.pattern_ast import all_ops
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.vendor.backend import Backend
 
 #: Patterns that a reason names.
 _NAMED = 3

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from aot.partition.covering import Refusal
+from aot.partition.proof import SEVERAL_FORMS
 from aot.partition.regions import RegionCertificate
 from aot.partition.select_by_cost import Pricing
 from aot.vendor.backend import Pattern
@@ -110,3 +111,15 @@ class Partition:
             lines.append(f"{body.label} of {body.node}:")
             lines += [f"  {line}" for line in body.partition.text().splitlines()]
         return "\n".join(lines) + "\n"
+
+
+def cheaper(
+    first: tuple[ir.Model, Partition], second: tuple[ir.Model, Partition]
+) -> tuple[ir.Model, Partition]:
+    """The form of the model that costs less; it is proven only if the other form is, too."""
+    prices = first[1].pricing, second[1].pricing
+    better = bool(prices[1].prices) and prices[1].total < prices[0].total
+    (model, partition), rest = (second, prices[0]) if better else (first, prices[1])
+    if rest.prices and not rest.optimal:
+        partition = replace(partition, pricing=partition.pricing.doubting(SEVERAL_FORMS))
+    return model, partition

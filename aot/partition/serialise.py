@@ -21,6 +21,7 @@ from aot.ir.graph_nodes import (
     title,
 )
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
+from aot.npz import write_bytes
 from aot.partition.export_control_flow import reopen
 from aot.partition.graph import read_by
 from aot.partition.opset import lowest_opset
@@ -244,8 +245,6 @@ def _readers(graph: ir.Graph) -> dict[int, list[int]]:
 def save(model: onnx.ModelProto, path: Any) -> None:
     """Write the model in one step. Raises AotError if it cannot be written."""
     from pathlib import Path
-
-    from aot.npz import write_bytes
 
     size = model.ByteSize()
     if size >= 1 << 31:

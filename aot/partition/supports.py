@@ -6,12 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from aot.vendor.backend import Pattern
 from aot.vendor.pattern_ast import Either, OpPat, Pat, Results
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-    from aot.vendor.backend import Pattern
 
 
 def takes(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:

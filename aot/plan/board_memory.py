@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from aot.errors import TargetError
+from aot.ir.program import Program
 from aot.target import Memory, Target
 
 #: Bytes kept free for start-up code and kernels where constants share a memory with code.
@@ -102,3 +103,16 @@ def check_fit(target: Target, needs: Needs) -> None:
         else f"{memory.name} has {memory.bytes} bytes",
         f"{_HELP[use]}; or a board with more memory (`aotc targets`)",
     )
+
+
+def needs_of(program: Program, arena_bytes: int, constants_bytes: int) -> Needs:
+    """What the image of a program needs."""
+    return Needs(arena_bytes, io_bytes(program), constants_bytes)
+
+
+def io_bytes(program: Program) -> int:
+    """Bytes of the runner's inputs and outputs, each rounded up to 16; none if in the arena."""
+    if program.io == "arena":
+        return 0
+    sizes = (program.tensors[n].nbytes for n in (*program.inputs, *program.outputs))
+    return sum(-(-n // 16) * 16 for n in sizes)

@@ -4,20 +4,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
-from aot.errors import TargetError, UnsupportedError
+from aot.errors import TargetError, UnsupportedError, some
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Program, Role
 from aot.options import Options
-from aot.plan.board_memory import Needs, check_fit
+from aot.partition.annotate import PORTABLE
+from aot.partition.result import Partition
+from aot.plan.board_memory import Needs, check_fit, needs_of
+from aot.plan.code_size import code_estimate
+from aot.plan.compiled import Compiled
 from aot.plan.memory.frame import framed, is_framed
 from aot.target import Target
-
-if TYPE_CHECKING:
-    from aot.partition.result import Partition
-    from aot.pipeline import Compiled
-
+from aot.vendor.backend import Backend
+from aot.vendor.find import backends_of
 
 #: Bytes of stack below which no model runs.
 LEAST_STACK = 192
@@ -75,13 +76,17 @@ _SMALLER = {"accel_sim": "--backend accel_sim:64 simulates the smallest machine"
 
 def _name_vendors(error: TargetError, compiled: Compiled, options: Options) -> None:
     """Say how much of what does not fit are vendors' variables, and what would need less."""
-    from aot.emit_c.vendors import used_backends
-
-    for vendor in used_backends(compiled.program, options).values():
+    for vendor in _vendors(compiled.program, options):
         if vendor.memory:
             error.where += f"; {vendor.memory} bytes of them are variables of {vendor.name}"
             if smaller := _SMALLER.get(vendor.name):
                 error.hint = f"{smaller}; {error.hint}"
+
+
+def _vendors(program: Program, options: Options) -> list[Backend]:
+    """The vendors that have calls in `program`."""
+    used = {c.backend for c in program.every_call()} - {PORTABLE}
+    return backends_of(used, options) if used else []
 
 
 def _check_addresses(compiled: Compiled) -> None:
@@ -124,8 +129,6 @@ def _check_flash(compiled: Compiled, options: Options) -> None:
     """Constants and, on hosts, the code as estimated; boards' linkers know it exactly."""
     if options.flash is None:
         return
-    from aot.tools.size import code_estimate
-
     constants = int(compiled.manifest["memory"]["constants_bytes"])
     code = 0 if compiled.target.board else code_estimate(compiled.program, compiled.target)
     if constants + code <= options.flash:
@@ -160,8 +163,6 @@ def _check_stack(compiled: Compiled, options: Options) -> None:
 
 def _stack_unknown(compiled: Compiled, asked: str, option: str) -> NoReturn:
     """Raise for a budget that nothing shows to be enough."""
-    from aot.tools.stack_built import some
-
     unmeasured: list[str] = compiled.manifest["memory"]["stack_unmeasured"]
     calls = [c for c in compiled.program.every_call() if c.kernel in unmeasured]
     nodes = list(dict.fromkeys((c.origin.nodes or (c.kernel,))[-1] for c in calls))
@@ -176,8 +177,6 @@ def _stack_unknown(compiled: Compiled, asked: str, option: str) -> NoReturn:
 
 
 def _needs(compiled: Compiled) -> Needs:
-    from aot.emit_c.board import needs_of
-
     constants = int(compiled.manifest["memory"]["constants_bytes"])
     constants += int(compiled.manifest.get("test_data", {}).get("bytes", 0))
     needs = needs_of(compiled.program, compiled.plan.arena_bytes, constants)

@@ -28,6 +28,7 @@ from aot.plan.memory.plan import plan_memory
 from aot.plan.schedule import schedule
 from aot.shapes.control_flow_isolated import BRANCHES
 from aot.target import Target
+from aot.vendor.find import find_backend
 from aot.vendor.match import ValueRef
 from aot.vendor.recorder import layout_name
 
@@ -132,7 +133,6 @@ def _twin(
     target: Target,
     options: Options,
 ) -> Twin:
-    from aot.vendor.find import find_backend
 
     program, plan, graph = around.program, around.plan, around.graph
     nodes = {id(n.ir) for s in region.items for n in s.match.nodes}

@@ -16,15 +16,15 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, is_typed, original_name, shape_of, title, words
-from aot.shapes.cures import KnownLate
+from aot.shapes.context import Inference
 from aot.shapes.evaluate import Invalid
+from aot.shapes.known_late import KnownLate
 from aot.shapes.loop_unroll import Steps, forget
 from aot.shapes.partial_values import lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.context import Inference
 
 OPERATORS = words(
     "ConcatFromSequence Optional OptionalGetElement OptionalHasElement SequenceAt "

@@ -19,6 +19,7 @@ from aot.ir.graph_nodes import (
     words,
 )
 from aot.shapes.containers import Containers
+from aot.shapes.context import Inference
 from aot.shapes.dynamic.control_flow import (
     merge_branches,
     most_steps,
@@ -34,7 +35,6 @@ from aot.shapes.partial_values import Known, lookup
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.context import Inference
 
 DATA_DEPENDENT = words(
     "NonZero NonMaxSuppression Unique Compress StringSplit SequenceAt ConcatFromSequence"

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import attribute, original_name, static_shape, words
 from aot.ir.pins import Pin
+from aot.shapes.dynamic.extents import Extents
+from aot.shapes.known_late import KnownLate
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.dynamic.extents import Extents
 
 #: What is said behind the options of an error.
 YOURS = "with values of yours"
@@ -36,15 +36,6 @@ _FIRST = words("BlackmanWindow ConstantOfShape HammingWindow HannWindow Loop Mel
 _INDEXED = words("Gather GatherElements GatherND ScatterElements ScatterND")
 #: Operators that hand their first input on, as far as its elements go.
 _PASSES = words("Cast Identity Reshape Squeeze Unsqueeze")
-
-
-class KnownLate(UnsupportedError):
-    """Something is known at run time only that must be known before.
-
-    `deciding` are values that decide it, besides those that the refused node reads.
-    """
-
-    deciding: tuple[ir.Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array, attribute, title, words
+from aot.shapes.images import decode_image
 from aot.shapes.reference import TRUSTED, Inputs, Unknown, by_reference, one_line, rounded, widened
 
 if TYPE_CHECKING:
@@ -298,7 +299,6 @@ def _constant_of_shape(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 
 def _image(node: ir.Node, inputs: Inputs) -> list[Array]:
-    from aot.shapes.images import decode_image
 
     data, kind = _need(inputs, 0).tobytes(), str(attribute(node, "pixel_format", "RGB"))
     try:

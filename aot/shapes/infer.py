@@ -32,7 +32,7 @@ from aot.shapes.containers import Containers
 from aot.shapes.contrib import CONTRIB
 from aot.shapes.control import DATA_DEPENDENT, Control
 from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
-from aot.shapes.cures import KnownLate, Reading, late
+from aot.shapes.cures import Reading, late
 from aot.shapes.dynamic.data_dependent import SOURCES
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.input_dims import Dimension, check_counts, open_dimensions
@@ -40,6 +40,7 @@ from aot.shapes.dynamic.propagate import flows
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.geometry import counts_text, geometry_problem
 from aot.shapes.infer_node import NodeError, infer_node
+from aot.shapes.known_late import KnownLate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
 from aot.shapes.ml import as_encoder
 from aot.shapes.partial_values import Facts, Known, lookup, propagate

@@ -15,12 +15,12 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import NAME_KEY, all_nodes, set_type, shape_of, title
+from aot.shapes.context import Inference
 from aot.shapes.partial_values import lookup
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.context import Inference
 
 MOST = 4096
 """Nodes that the steps of one loop may make."""

@@ -6,12 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import array, attribute, title
-from aot.shapes.cures import KnownLate
+from aot.shapes.known_late import KnownLate
+from aot.shapes.types import Rule, Type
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.types import Rule, Type
 
 FLOAT, INT32 = 1, 6
 

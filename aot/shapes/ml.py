@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aot.ir.graph_edit import attribute_of
 from aot.ir.graph_nodes import attribute
 
 if TYPE_CHECKING:
@@ -68,7 +69,6 @@ def as_encoder(node: ir.Node) -> None:
 
     Raises ValueError if its attributes do not fit.
     """
-    from aot.ir.graph_edit import attribute_of
 
     source = node.inputs[0]
     kind = STRING if source is not None and int(source.dtype or 0) == STRING else INT64

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from aot.errors import one_line
 from aot.ir.graph_nodes import CONTROL, DYNAMIC
+from aot.ops.registry import load_all
+from aot.partition.result import Partition, Selected
+from aot.vendor.pattern import OpPat
 
 if TYPE_CHECKING:
-    from aot.partition.result import Partition, Selected
-
     #: Nanoseconds that a match takes, and whether they were measured.
     Estimate = Callable[[Selected], tuple[float, bool]]
 
@@ -108,7 +109,7 @@ def explain(
 ) -> Explanation:
     """The explanation of `partition`; portable C's own refusals only if `verbose`.
 
-    `estimate` gives what a match takes (`aot.pipeline.estimates`). The nodes of bodies
+    `estimate` gives what a match takes (`aot.vendor.find.estimates`). The nodes of bodies
     follow those of the graph around them.
     """
     own = _lines(partition, "", verbose, estimate)
@@ -153,8 +154,6 @@ def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | 
 
 def operators() -> list[dict[str, Any]]:
     """What portable C computes, by operator: attributes, and dtypes of the first input tested."""
-    from aot.ops.registry import load_all
-    from aot.vendor.pattern import OpPat
 
     rows: dict[str, dict[str, Any]] = {}
     for pattern in load_all().patterns:

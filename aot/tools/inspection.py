@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 
 from aot.errors import AotError, InternalError, model_word, one_line, typed
 from aot.ir.pins import Pin, pinned
+from aot.load.containers import is_container
+from aot.load.examples import SIZES, example_pins, open_shapes
+from aot.load.inputs import user_inputs
+from aot.load.pin import check_names, declared_shapes
+from aot.load.source import Opened, read_model
+from aot.load.state_detection import state_pairs
 from aot.options import Options
 
 if TYPE_CHECKING:
     import onnx
 
-    from aot.load import Opened
 
-Progress = Callable[[str], None]
-
-
-def _silent(_stage: str) -> None:
-    return None
+#: The front half of the compiler, which raises AotError for a model that it refuses.
+Compiles = Callable[[Opened, Options], object]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +105,20 @@ def _line(v: tuple[str, str, tuple[str, ...] | None]) -> str:
 def inspect_model(
     path: Path,
     options: Options,
+    compiles: Compiles,
     given: Sequence[tuple[str, str]] = (),
-    progress: Progress = _silent,
 ) -> Inspection:
     """Read `path` and say what it needs beyond `options`; ModelError if it is no model.
 
-    The model is loaded and partitioned with what is proposed: sizes that it refuses are replaced
-    by others. `given` are the options of the command line that pin something, with their values.
+    `compiles` tries the options that are proposed: sizes that the compiler refuses are replaced by
+    others. `given` are the options of the command line that pin something, with their values.
     """
-    from aot.load import Opened
-    from aot.load.containers import is_container
-    from aot.load.pin import check_names, user_inputs
-    from aot.load.source import read_model
-    from aot.tools.state_detection import state_pairs
 
     opened = Opened(*read_model(path))
     graph = opened.proto.graph
     if not any(is_container(i) for i in graph.input):  # parts of these have names of their own
         check_names([i for i in user_inputs(graph) if i.type.HasField("tensor_type")], options)
-    pins, error = _proposed(opened, options, progress)
+    pins, error = _proposed(opened, options, compiles)
     counts = Counter(f"{n.domain}.{n.op_type}" if n.domain else n.op_type for n in graph.node)
     inputs = [i for i in user_inputs(graph) if i.name not in options.bindings]
     again = {(p.option, p.name) for p in pins}
@@ -147,24 +144,22 @@ _SURE = 2
 
 
 def _proposed(
-    opened: Opened, options: Options, progress: Progress
+    opened: Opened, options: Options, compiles: Compiles
 ) -> tuple[list[Pin], AotError | None]:
     """The options to add so that the model can be compiled, or what is said without success."""
-    from aot.load.examples import SIZES, example_pins, open_shapes
-    from aot.load.pin import declared_shapes
 
     graph = opened.proto.graph
     open_ = open_shapes(declared_shapes(graph), options)
     first: AotError | None = None
     for tried, (size, rank) in enumerate(SIZES if open_ else SIZES[:1]):
         pins = example_pins(graph, open_, size, rank)
-        refusal = error = _refusal(opened, pinned(options, pins), progress)
+        refusal = error = _refusal(opened, pinned(options, pins), compiles)
         for _ in range(_CURES):
             added = [] if error is None else [p for p in error.add if p not in pins]
             if error is None or not added:
                 break
             pins = [*pins, *added]
-            error = _refusal(opened, pinned(options, pins), progress)
+            error = _refusal(opened, pinned(options, pins), compiles)
         if error is None or refusal is None:
             return pins, None
         if first is not None and refusal.what == first.what and tried >= _SURE:
@@ -173,12 +168,10 @@ def _proposed(
     return [], first
 
 
-def _refusal(opened: Opened, options: Options, progress: Progress) -> AotError | None:
+def _refusal(opened: Opened, options: Options, compiles: Compiles) -> AotError | None:
     """Why the front half of the compiler refuses the model, None if it does not."""
-    from aot.pipeline import partition_model
-
     try:
-        partition_model(opened, options, progress)
+        compiles(opened, options)
     except InternalError:
         raise
     except AotError as error:

@@ -238,7 +238,7 @@ def _correlation(a: Array, b: Array) -> float:
 def stored_array(data: bytes, spec: Spec, layout: str) -> Array:
     """Stored bytes as an array in ONNX's order; "NC16" is [N, ceil(C/16), *S, 16]."""
     array = np.frombuffer(data, spec.array_dtype)
-    if layout == "stored_array":
+    if layout == "plain":
         return array.reshape(spec.shape)
     lanes = int(layout.removeprefix("NC").removesuffix("z"))
     n, c, *space = spec.shape

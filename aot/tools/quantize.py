@@ -21,6 +21,11 @@ import numpy as np
 
 from aot.errors import AotError, ModelError, UsageError
 from aot.ir.onnx_subprocess import apart
+from aot.load.check import check_structure
+from aot.load.choices import check_choices
+from aot.load.convert import standard_opset
+from aot.load.source import read_proto
+from aot.npz import read_npz, same_file, write_bytes
 from aot.tools.prepare_quantize import Prepared, prepare, restore, unique_labels
 
 if TYPE_CHECKING:
@@ -96,7 +101,6 @@ def quantize(
     `calibrate` is an .npz with the keys NAME, s<k>/NAME or s<k>_in<i>; an array with more rows than
     an input has is one sample per row. Raises AotError naming file, key or node.
     """
-    from aot.npz import same_file, write_bytes
 
     _check_tool()
     for file, what in ((model, "model"), (calibrate, "calibration data")):
@@ -129,11 +133,6 @@ def _read(path: Path) -> onnx.ModelProto:
     from onnx import version_converter
     from onnx.external_data_helper import load_external_data_for_model
 
-    from aot.load import read_proto
-    from aot.load.check import check_structure
-    from aot.load.choices import check_choices
-    from aot.load.convert import standard_opset
-
     model, folder = read_proto(path)
     check_structure(model, ())
     check_choices(model)
@@ -165,7 +164,6 @@ def _fix_constants(model: onnx.ModelProto) -> None:
 
 def read_calibration(path: Path, model: onnx.ModelProto) -> list[Feeds]:
     """The samples of an .npz, each with every input of the model."""
-    from aot.npz import read_npz
 
     inputs = list(model.graph.input)
     groups: dict[int, dict[str, Array]] = {}

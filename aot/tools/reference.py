@@ -12,6 +12,7 @@ import numpy as np
 
 from aot.errors import AotError, UnsupportedError
 from aot.ir.onnx_subprocess import apart
+from aot.ir.opset import canonical_opset
 
 if TYPE_CHECKING:
     import onnx
@@ -130,8 +131,6 @@ class OnnxReference:
 def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
     """`proto` in the canonical opset by onnx's own converter; as it is where that fails."""
     from onnx import version_converter
-
-    from aot.ir.opset import canonical_opset
 
     proto.ir_version = max(proto.ir_version, 8)
     versions = [o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")]

@@ -14,11 +14,14 @@ import numpy as np
 from aot.errors import AotError
 from aot.ir.sample import Sample
 from aot.npz import read_npz
-from aot.tools.run import Built, Spec, at_bound, conform, read_inputs
+from aot.options import Options
+from aot.tools.run import Built, Spec, at_bound, conform, read_inputs, specs
 from aot.tools.value_conversion import COUNT, random_texts, text_inputs
+from aot.vendor.match import ValueRef
 
 if TYPE_CHECKING:
     import onnx
+    import onnx_ir as ir
 
 Array = np.ndarray[Any, Any]
 
@@ -185,3 +188,15 @@ def index_limits(graph: onnx.GraphProto) -> dict[str, int]:
             if -len(shape) <= axis < len(shape):
                 limits[origin] = min(limits.get(origin, shape[axis]), shape[axis])
     return limits
+
+
+def samples_for(manifest: Mapping[str, Any], model: ir.Model, options: Options) -> Sequence[Sample]:
+    """The samples of `--test-data`, of the model's types and shapes."""
+    if not options.test_data:
+        return ()
+    ins, outs = specs(manifest, "inputs"), specs(manifest, "outputs")
+    order = tuple(
+        [ValueRef(v).onnx_name for v in ends] for ends in (model.graph.inputs, model.graph.outputs)
+    )
+    tflite = options.requant == "tflite"
+    return read_samples(Path(options.test_data), ins, outs, (order[0], order[1]), True, tflite)

@@ -5,26 +5,20 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import BuildError, shell_word
-from aot.options import Options
+from aot.plan.code_size import code_estimate
+from aot.plan.compiled import Compiled
 from aot.tools.elf_image import measure_image
 from aot.tools.run import Built
 from aot.tools.stack_built import Stack, checked, declared, stack_of
 
-if TYPE_CHECKING:
-    from aot.ir.program import Program
-    from aot.target import Target
-
 #: What pyelftools raises at damaged objects besides its own ELFError.
 DAMAGED = (AttributeError, LookupError, TypeError, ValueError)
-#: Estimate of code in bytes: the entry points (on boards start-up code and runner too), one kernel
-#: wrapper, one call.
-_HOST, _BOARD = (6000, 1800, 90), (4000, 900, 60)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +129,8 @@ def _known(built: Built) -> tuple[dict[str, Any], int]:
     return built.manifest["memory"], sum(int(n.get("macs", 0)) for n in built.manifest["nodes"])
 
 
-def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> Size:
+def estimate(compiled: Compiled) -> Size:
     """The size of a model for a target with no toolchain: all exact but the code."""
-    from aot.pipeline import compile_model
-
-    compiled = compile_model(model, options, progress)
     memory = compiled.manifest["memory"]
     calls = compiled.program.calls
     return Size(
@@ -153,14 +144,6 @@ def estimate(model: Path, options: Options, progress: Callable[[str], None]) -> 
         True,
         declared(compiled.manifest),
     )
-
-
-def code_estimate(program: Program, target: Target) -> int:
-    """Bytes of code, about: entries, a function per kernel and its variants, calls."""
-    entry, wrapper, call = _BOARD if target.board else _HOST
-    calls = list(program.every_call())
-    wrappers = {(c.kernel, c.instance) for c in calls}
-    return entry + wrapper * len(wrappers) + call * len(calls)
 
 
 def _sections(archive: Path) -> Iterator[tuple[int, int, int]]:

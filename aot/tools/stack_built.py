@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from aot.errors import BuildError
+from aot.errors import BuildError, some
 from aot.plan.stack import outside
 from aot.tools.call_graph import CallGraph, deepest, read_graph, short
 from aot.tools.run import Built
@@ -107,11 +106,6 @@ class Stack:
         more = f"; without {', '.join(self.unknown[:3])}" if self.unknown else ""
         told = "none declared" if self.declared is None else f"declared {self.declared}"
         return f"stack  {self.bytes} bytes at most ({' -> '.join(self.chain[-3:])}{more}), {told}"
-
-
-def some(kernels: Sequence[str]) -> str:
-    """The first few of the names."""
-    return ", ".join(kernels[:3]) + (f" and {len(kernels) - 3} more" if len(kernels) > 3 else "")
 
 
 def stack_of(built: Built) -> Stack:

@@ -12,6 +12,7 @@ from typing import Any
 
 from aot.errors import BuildError, one_line
 from aot.tools.run import Built
+from aot.tools.size import DAMAGED, members
 
 #: A call in NAME_run.c or a vendor's file: its number and the function that is called.
 _STEP = re.compile(r"\b(?:STEP|TRY)\((\d+), (?:\(void\)0|(\w+)\()")
@@ -53,8 +54,6 @@ def symbols_of(built: Built) -> tuple[Symbol, ...]:
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
-    from aot.tools.size import DAMAGED
-
     found = []
     for name, content in _files(built):
         try:
@@ -65,7 +64,6 @@ def symbols_of(built: Built) -> tuple[Symbol, ...]:
 
 
 def _files(built: Built) -> Iterator[tuple[str, bytes]]:
-    from aot.tools.size import members
 
     if built.board:
         program = built.program()

@@ -16,12 +16,11 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
-from aot.api import compile_to
 from aot.errors import TargetError, UsageError
 from aot.npz import write_bytes
 from aot.options import Options
 from aot.partition.cost_model import VERSION, key_of, read_costs
-from aot.pipeline import Compiled
+from aot.plan.compiled import Compiled
 from aot.target import load_target
 from aot.tools.build import build
 from aot.tools.emulate import is_native
@@ -33,6 +32,8 @@ ROUNDS = 5
 #: Runs of a round: about this many milliseconds' worth, within these limits.
 ROUND_MS, LEAST, MOST = 250.0, 5, 200
 Progress = Callable[[str], None]
+#: `aot.api.compile_to`: compiles a source to the folder OUT.
+CompileTo = Callable[[Path, Path, Options], Compiled]
 
 
 @dataclass(slots=True)
@@ -59,8 +60,17 @@ class Tuned:
         return "\n".join([*lines, f"{len(self.matches)} costs measured"])
 
 
-def tune(source: Path, options: Options, progress: Progress, rounds: int = ROUNDS) -> Tuned:
-    """Measure. Raises UsageError without a vendor, TargetError for a machine that is not this."""
+def tune(
+    source: Path,
+    options: Options,
+    compile_to: CompileTo,
+    progress: Progress,
+    rounds: int = ROUNDS,
+) -> Tuned:
+    """Compile `source` in every variant with `compile_to`, and measure.
+
+    Raises UsageError without a vendor, TargetError for a machine that is not this.
+    """
     vendors = plain_names(options.backends)
     if not vendors:
         raise UsageError("aotc tune needs --backend: it compares vendors with portable C")
@@ -74,7 +84,7 @@ def tune(source: Path, options: Options, progress: Progress, rounds: int = ROUND
         variants = []
         for label, backends in [*((v, (v,)) for v in vendors), ("c", ())]:
             progress(f"build {label}")
-            variants.append(_variant(source, options, label, backends, Path(folder)))
+            variants.append(_variant(compile_to, source, options, label, backends, Path(folder)))
         for number in range(rounds):
             progress(f"measure {number + 1}/{rounds}")
             for variant in variants[number % len(variants) :] + variants[: number % len(variants)]:
@@ -83,7 +93,12 @@ def tune(source: Path, options: Options, progress: Progress, rounds: int = ROUND
 
 
 def _variant(
-    source: Path, options: Options, label: str, backends: Sequence[str], folder: Path
+    compile_to: CompileTo,
+    source: Path,
+    options: Options,
+    label: str,
+    backends: Sequence[str],
+    folder: Path,
 ) -> _Variant:
     asked = replace(options, backends=tuple(backends), partition="priority", tune="", io="caller")
     out = folder / label

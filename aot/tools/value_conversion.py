@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import AotError
-from aot.load.pin import user_inputs
+from aot.ir.string_rows import encode
+from aot.load.inputs import user_inputs
+from aot.options import Options
+from aot.tools.reference import Reference
 
 if TYPE_CHECKING:
     import onnx
 
-    from aot.options import Options
-    from aot.tools.reference import Reference
 
 Array = np.ndarray[Any, Any]
 COUNT, PRESENT = "/count", "/present"
@@ -99,7 +100,6 @@ class Converted:
         return self._encoded(array, value) if array.dtype.kind in "OSU" else array
 
     def _encoded(self, array: Array, value: str) -> Array:
-        from aot.ir.string_rows import encode
 
         try:
             return encode(array, self._width)
@@ -148,7 +148,6 @@ def _rows(rows: Array) -> Array:
 
 def random_texts(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Short strings, some of them empty or the same, as rows of bytes."""
-    from aot.ir.string_rows import encode
 
     words = ["", "a", "b", "Ab", "été", "two words", "0.5", "a-b", "中"]
     count = int(np.prod(shape[:-1]))

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.api import file_digest, options_of
 from aot.errors import AotError, ModelError, one_line, printable
 from aot.ir.onnx_subprocess import infer_shapes
 from aot.ir.sample import Sample
-from aot.load.pin import user_inputs
+from aot.load.inputs import user_inputs
 from aot.options import Options
 from aot.tools.build import RECORD, build, read_json
 from aot.tools.compare import Difference, Tolerance, compare
@@ -30,6 +29,7 @@ from aot.tools.layerwise import (
     stored_array,
     written,
 )
+from aot.tools.record import file_digest, options_of
 from aot.tools.reference import CannotRun, Reference, open_reference
 from aot.tools.regionwise import build_portable, compare_regions
 from aot.tools.run import Built, Spec, execute, scratch, stream

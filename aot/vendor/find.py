@@ -1,30 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finding backends by name: folders of aot/vendor, then pip packages by entry point."""
+"""Finding backends by name: folders of aot/vendor, then pip packages by entry point.
+
+This module stands with the vendors' folders: it knows the portable backend, which comes last.
+"""
 
 from __future__ import annotations
 
 import importlib
 import itertools
 import pkgutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from aot.errors import BackendError, TargetError, UsageError, meant, raise_all
+from aot.load.marks import marked_backends
+from aot.load.source import Opened
+from aot.ops.registry import load_all
+from aot.options import Options
+from aot.partition.annotate import asked_backends
+from aot.partition.cost_model import costs_for
+from aot.partition.result import Selected
+from aot.target import Target, load_target
 from aot.vendor.backend import Asked, Backend
 
-if TYPE_CHECKING:
-    from aot.options import Options
-    from aot.target import Target
-
 GROUP = "aotc.backends"
+#: Vendors of the interface that do not come with this version.
+PLANNED = ("cmsis_nn",)
 
 
 def bundled() -> list[str]:
     """Names of the vendors that come with aotc."""
-    import aot.vendor as package
-
-    return sorted(m.name for m in pkgutil.iter_modules(package.__path__) if m.ispkg)
+    return sorted(m.name for m in pkgutil.iter_modules([str(Path(__file__).parent)]) if m.ispkg)
 
 
 def external() -> dict[str, EntryPoint]:
@@ -40,8 +47,6 @@ def available() -> list[str]:
 def find_backend(name: str, where: str = "--backend") -> Backend:
     """Import the backend called `name`; BackendError names the known ones."""
     if name == "c":
-        from aot.ops.registry import load_all
-
         return load_all()
     try:
         if name in bundled():
@@ -125,8 +130,6 @@ def _configured(backend: Backend, config: str, options: Options | None) -> Backe
         return backend
     if options is None:
         return backend.configure(Asked(config))
-    from aot.target import load_target
-
     machine = machine_of(load_target(options.target).emulator)
     asked = Asked(config, own, options.objective, options.requant, machine)
     return backend.configure(asked)
@@ -136,3 +139,39 @@ def machine_of(emulator: Sequence[str]) -> str:
     """The machine that a command of QEMU's system emulator names, or ""."""
     named = [b.partition(",")[0] for a, b in itertools.pairwise(emulator) if a == "-M"]
     return named[0] if named else ""
+
+
+def chosen_backends(opened: Opened, options: Options) -> tuple[list[Backend], list[str]]:
+    """The backends for a model in order, and the names of those that get marked nodes only.
+
+    Nodes are marked by `--keep`, `--regions` and the metadata of the model itself.
+    """
+    asked = [*asked_backends(options.keep, options.regions), *marked_backends(opened.proto)]
+    named = plain_names(options.backends)
+    marked_only = [n for n in plain_names(asked) if n not in named]
+    chosen = backends_for(options.backends, options=options)
+    marked = backends_for(marked_only, "--keep, --regions or the model's metadata")
+    check_target([*chosen, *marked], load_target(options.target))
+    return [*chosen[:-1], *marked], marked_only
+
+
+def backends_of(vendors: Collection[str], options: Options) -> list[Backend]:
+    """The backends called `vendors`, in order of preference, as the options configure them.
+
+    The metadata of a model may name vendors that the options do not name; they come last.
+    """
+    named = plain_names(options.backends)
+    ordered = (*options.backends, *sorted(set(vendors).difference(named)))
+    return [b for b in backends_for(ordered, options=options) if b.name in vendors]
+
+
+def estimates(options: Options) -> Callable[[Selected], tuple[float, bool]]:
+    """Nanoseconds of a match, and whether they are measured: `--tune` has it."""
+    costs = costs_for(options)
+    known = {b.name: b for b in backends_for(options.backends, options=options)}
+
+    def of(s: Selected) -> tuple[float, bool]:
+        backend = known.get(s.backend) or known.setdefault(s.backend, find_backend(s.backend))
+        return costs.of(backend, s.pattern, s.match)
+
+    return of

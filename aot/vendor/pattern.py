@@ -18,6 +18,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aot.ir.dtypes import ALL
+from aot.vendor.match import ValueRef
 from aot.vendor.matcher import Binding, attribute, match_at, matches_at
 from aot.vendor.pattern_ast import (
     COMMUTATIVE,
@@ -192,7 +193,6 @@ def typed(
         raise ValueError(f"typed: no value has the shape {list(shape or ())}")
 
     def holds(v: ir.Value) -> bool:
-        from aot.vendor.match import ValueRef
 
         ref = ValueRef(v)
         if wanted and str(ref.dtype) != wanted:

@@ -15,6 +15,7 @@ import aot
 from aot.cli import main
 from aot.errors import ModelError
 from aot.options import Options
+from aot.pipeline import partition_model
 from aot.tools.inspection import inspect_model
 from graphs import model
 from targets.images import need_tools
@@ -179,12 +180,14 @@ def test_a_pair_given_twice_is_a_usage_error(capsys: pytest.CaptureFixture[str])
 def test_inspect_proposes_the_pairs(tmp_path: Path) -> None:
     proto, states, _ = window()
     onnx.save(proto, str(tmp_path / "m.onnx"))
-    report = inspect_model(tmp_path / "m.onnx", Options())
+    report = inspect_model(tmp_path / "m.onnx", Options(), partition_model)
     assert dict(report.states) == states
     assert report.state_options() == ["--state s=next"]
     nodes = [("Add", "a h_in", "b"), ("Relu", "b", "h_out"), ("Relu", "a", "y")]
     ends = {"h_out": ROW, "y": ROW}
     onnx.save(model(nodes, {"a": ROW, "h_in": ROW}, ends), str(tmp_path / "m.onnx"))
-    assert inspect_model(tmp_path / "m.onnx", Options()).states == (("h_in", "h_out"),)
+    assert inspect_model(tmp_path / "m.onnx", Options(), partition_model).states == (
+        ("h_in", "h_out"),
+    )
     onnx.save(model([("Relu", "a", "y")], {"a": ROW}, {"y": ROW}), str(tmp_path / "m.onnx"))
-    assert inspect_model(tmp_path / "m.onnx", Options()).states == ()
+    assert inspect_model(tmp_path / "m.onnx", Options(), partition_model).states == ()

@@ -417,7 +417,7 @@ def test_unexpected_failures_stay_short(
         def fail(*_args: object, error: BaseException = raised) -> None:
             raise error
 
-        monkeypatch.setattr("aot.pipeline.compile_model", fail)
+        monkeypatch.setattr("aot.api.compile_model", fail)
         assert main([str(path), "-o", str(tmp_path / "out")]) == 1
         message = capsys.readouterr().err
         assert says in message and "Traceback" not in message and "\x1b" not in message
@@ -430,7 +430,7 @@ def test_debug_shows_the_traceback(
     def fail(*_args: object) -> None:
         raise KeyError("boom")
 
-    monkeypatch.setattr("aot.pipeline.compile_model", fail)
+    monkeypatch.setattr("aot.api.compile_model", fail)
     monkeypatch.setenv("AOTC_DEBUG", "1")
     assert main([str(save(tiny(), tmp_path)), "-o", str(tmp_path / "out")]) == 1
     assert "Traceback" in capsys.readouterr().err

@@ -366,9 +366,9 @@ def test_names_of_symbols_are_printed_without_controls(
 ) -> None:
     from argparse import Namespace
 
-    from aot.cli.commands import _show
+    from aot.cli.commands.common import show
 
-    _show(Namespace(json=False, quiet=False), {}, "a\x1b[31m\x9b\nb")
+    show(Namespace(json=False, quiet=False), {}, "a\x1b[31m\x9b\nb")
     assert capsys.readouterr().out == "a\\x1b[31m\\x9b\nb\n"
 
 

@@ -12,7 +12,8 @@ from onnx import AttributeProto, helper
 from onnx import TensorProto as T
 
 from aot.errors import AotError
-from aot.load import LoadOptions, load, model_text, unpinned
+from aot.load import LoadOptions, load, model_text
+from aot.load.pin import unpinned
 from aot.normalise import normalise
 from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
 from load_graphs import OPSET, info, model, node, refused, relu

@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 import aot
 from aot.ops.registry import load_all
 from aot.options import Options
-from aot.pipeline import _load_options
+from aot.partition.claims import load_options
 from normalise_graphs import f32, model_of, node, only, run
 
 SHAPES = {"q": (2, 6, 12), "k": (2, 6, 12), "v": (2, 6, 12)}
@@ -232,7 +232,7 @@ def test_backends_may_keep_the_products():
 
 @pytest.mark.parametrize("op_type", ["Attention", "LayerNormalization"])
 def test_what_kernels_refuse_becomes_its_body(op_type):
-    known = _load_options(Options(), [load_all()])
+    known = load_options(Options(), [load_all()])
     options = {"native": known.native, "takes": known.takes}
     names = {"Attention": "qkv", "LayerNormalization": "xs"}[op_type]
     shapes = dict(zip("qkvxs", [(1, 2, 3, 4)] * 4 + [(4,)], strict=True))

@@ -37,9 +37,9 @@ from aot.lower.lower import lower  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
+from aot.partition.claims import load_options  # noqa: E402
 from aot.partition.control_flow import select_all  # noqa: E402
 from aot.partition.result import Selected  # noqa: E402
-from aot.pipeline import _load_options as load_options  # noqa: E402
 from aot.target import Target  # noqa: E402
 from aot.vendor.backend import Pattern  # noqa: E402
 from aot.vendor.cases import Case  # noqa: E402

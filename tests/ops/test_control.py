@@ -20,7 +20,8 @@ from aot.ir.check_program import check_program
 from aot.ir.program import Access, Arg, Wire
 from aot.options import Options
 from aot.partition.serialise import serialise
-from aot.pipeline import Compiled, compile_model, partition_model
+from aot.pipeline import compile_model, partition_model
+from aot.plan.compiled import Compiled
 from aot.target import load_target
 from aot.tools.build import build, configure, find_tools
 from aot.tools.explain import explain

@@ -19,7 +19,8 @@ from aot.load import load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
 from aot.options import Options
-from aot.pipeline import _load_options, compile_model
+from aot.partition.claims import load_options
+from aot.pipeline import compile_model
 from aot.vendor.cases import f32
 
 Arrays = dict[str, np.ndarray[Any, Any] | None]
@@ -53,7 +54,7 @@ def check(op, outputs=("y",), const=(), *, inputs: Arrays, count: int = 9, **att
     feeds = {n: a for n, a in inputs.items() if a is not None and n not in const}
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     wanted = session.run(None, feeds)
-    options = _load_options(Options(), [load_all()])
+    options = load_options(Options(), [load_all()])
     result = normalise(
         load(onnx.ModelProto.FromString(model.SerializeToString()), options), options
     )
@@ -138,7 +139,7 @@ def test_the_operator_that_onnxruntime_puts_in_the_domain_of_onnx():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
     wanted = session.run(None, {"x": x, "s": scale})
-    options = _load_options(Options(), [load_all()])
+    options = load_options(Options(), [load_all()])
     result = normalise(load(model, options), options)
     found = ReferenceEvaluator(ir.to_proto(result)).run(
         None, dict(zip([str(v.name) for v in result.graph.inputs], (x, scale), strict=True))

@@ -20,7 +20,8 @@ from aot.load import load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
 from aot.options import Options
-from aot.pipeline import _load_options, compile_model
+from aot.partition.claims import load_options
+from aot.pipeline import compile_model
 
 Array = np.ndarray[Any, Any]
 INPUTS = "x w r b lens h0 c0 p ws wz rs rz".split()
@@ -91,7 +92,7 @@ def wanted(model: Any, feeds: dict[str, Array]) -> list[Array]:
 def check(given: dict[str, Array], outputs=OUTPUTS, **attrs: Any) -> None:
     model = model_of(given, outputs, **attrs)
     feeds = {n: given[n] for n in FED if n in given}
-    options = _load_options(Options(), [load_all()])
+    options = load_options(Options(), [load_all()])
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     result = normalise(load(copy, options), options)
     names = {v.name: v.metadata_props["aot.onnx_name"] for v in result.graph.inputs}

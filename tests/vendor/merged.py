@@ -18,9 +18,9 @@ from aot.load import load
 from aot.normalise import normalise
 from aot.ops.registry import load_all
 from aot.options import Options
+from aot.partition.claims import load_options
 from aot.partition.result import Partition
 from aot.partition.select import select
-from aot.pipeline import _load_options
 from aot.tools.run import execute, open_out
 from aot.vendor.cases import Case
 from aot.vendor.find import backends_for
@@ -41,7 +41,7 @@ class Part:
 def partition_of(model: onnx.ModelProto, backends: tuple[str, ...]) -> Partition:
     """Who computes what."""
     found = backends_for(backends)
-    options = _load_options(Options(), found)
+    options = load_options(Options(), found)
     return select(normalise(load(model, options), options).graph, found)
 
 

@@ -11,13 +11,11 @@ import json
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.program import Call, Program
 from aot.plan.stack.outside import RED_ZONE
-
-if TYPE_CHECKING:
-    from aot.ir.program import Call, Program
-    from aot.target import Target
+from aot.target import Target
 
 TABLE = Path(__file__).with_name("frames.json")
 #: Compilers and shapes differ: one byte in so many is added to what was measured, on hosts, where

@@ -17,9 +17,9 @@ from aot.errors import UnsupportedError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import attribute, original_name, set_type, shape_of, title
 from aot.shapes.control_flow_isolated import MOST, close_scan
-from aot.shapes.cures import KnownLate
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound
 from aot.shapes.evaluate import Invalid
+from aot.shapes.known_late import KnownLate
 from aot.shapes.partial_values import lookup
 
 if TYPE_CHECKING:

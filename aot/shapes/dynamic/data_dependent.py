@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of
 from aot.shapes.dynamic.extents import (
     INT64,
@@ -328,7 +329,6 @@ def filled(x: Extents, node: ir.Node) -> None:
     tensor = attribute(node, "value")
     fill = np.zeros((), np.float32) if tensor is None else tensor.numpy().reshape(())
     assert node.graph is not None
-    from aot.ir.graph_edit import Editor
 
     dtype = None if tensor is None else tensor.dtype
     value = Editor(node.graph).const(fill, f"{node.outputs[0].name}_fill", dtype)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import UnsupportedError
-from aot.ir.graph_edit import Editor
+from aot.ir.graph_edit import FRESH, Editor, attribute_of
 from aot.ir.graph_nodes import (
     DYNAMIC,
     NAME_KEY,
@@ -31,8 +31,9 @@ from aot.ir.graph_nodes import (
     shape_of,
     title,
 )
-from aot.shapes.cures import KnownLate
+from aot.shapes.context import Inference
 from aot.shapes.interval_analysis import Bounds, Interval
+from aot.shapes.known_late import KnownLate
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup, propagate
 from aot.shapes.symbolic import Terms
@@ -40,7 +41,6 @@ from aot.shapes.symbolic import Terms
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.context import Inference
 
 RUN_TIME_SHAPES = "aot.run_time_shapes"
 """Key of a graph's `meta`: (output, its dynamic axes) for each of the last outputs, its shapes."""
@@ -127,8 +127,6 @@ class Extents:
     ) -> list[ir.Value]:
         """The outputs of a new node in front of `before`, of these (element type, shape)."""
         import onnx_ir as ir
-
-        from aot.ir.graph_edit import attribute_of
 
         graph = before.graph
         assert graph is not None
@@ -374,7 +372,6 @@ class Extents:
 
 
 def _is_new(value: ir.Value) -> bool:
-    from aot.ir.graph_edit import FRESH
 
     return FRESH in str(value.name)
 

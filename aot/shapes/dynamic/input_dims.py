@@ -20,11 +20,11 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import DYNAMIC, Array, original_name, set_type, shape_of
 from aot.ir.pins import Pin
+from aot.shapes.dynamic.extents import Extents
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-    from aot.shapes.dynamic.extents import Extents
 
 DIMENSIONS = "aot.dimensions"
 """Key of a graph's `meta`: the Dimensions whose extents are its last inputs, in this order."""

@@ -6,10 +6,10 @@ README.md says what is where and why. Only `backend` imports the compiler.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from aot.vendor.accel_sim.offload import backend
+from aot.vendor.accel_sim import offload
+from aot.vendor.accel_sim.offload import backend
 
 __all__ = ["backend"]
 
@@ -18,6 +18,5 @@ def __getattr__(name: str) -> Any:
     """`backend`, when somebody asks for it."""
     if name != "backend":
         raise AttributeError(f"module {__name__} has no attribute {name!r}")
-    from aot.vendor.accel_sim import offload
 
     return offload.backend

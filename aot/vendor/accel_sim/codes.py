@@ -27,7 +27,15 @@ from aot.ops.quantised.common import (
     dequantised,
     known,
 )
-from aot.ops.quantised.conv import Product, conv_fits, conv_shape, is_depthwise, product_of
+from aot.ops.quantised.conv import (
+    Product,
+    conv_fits,
+    conv_shape,
+    is_depthwise,
+    product_fits,
+    product_of,
+    weights_known,
+)
 from aot.ops.quantised.requant import FLOAT, TFLITE, multipliers, scales
 from aot.vendor.accel_sim.images import Array, Images, refusal
 from aot.vendor.accel_sim.kinds import Kind, Rq
@@ -255,7 +263,6 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
 
 
 def _dense_product(m: Match) -> Checks:
-    from aot.ops.quantised.conv import product_fits, weights_known
 
     axis = qmatmul._axis(m)
     asked = list(weights_known(m, (axis,)))

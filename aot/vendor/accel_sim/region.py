@@ -6,7 +6,6 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,11 +24,9 @@ from aot.vendor.accel_sim.network import (
     Network,
 )
 from aot.vendor.accel_sim.specs import Spec
+from aot.vendor.backend import Pattern, RegionView
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Operand, Recorder
-
-if TYPE_CHECKING:
-    from aot.vendor.backend import Pattern, RegionView
 
 FLASH, WRITABLE = 1, 2
 #: Constants in this section of a board's image are copied to RAM at start-up.

@@ -107,7 +107,7 @@ def test_loops_in_loops_and_graphs_in_graphs_are_bounded() -> None:
 def test_too_many_nodes_are_refused_before_they_are_matched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("aot.pipeline.MOST_NODES", 19)
+    monkeypatch.setattr("aot.normalise.MOST_NODES", 19)
     with pytest.raises(UnsupportedError, match=r"20 nodes after normalising \(limit 19\)"):
         compile_model(chain(20), Options(name="net"))
 

@@ -19,7 +19,8 @@ from onnx import numpy_helper, parser
 import aot
 from aot.errors import UnsupportedError
 from aot.options import Options
-from aot.pipeline import Compiled, compile_model
+from aot.pipeline import compile_model
+from aot.plan.compiled import Compiled
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.target import load_target
 from aot.tools.build import build, configure, find_tools

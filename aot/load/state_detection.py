@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from aot.load.inputs import user_inputs
+
 if TYPE_CHECKING:
     import onnx
 
@@ -31,7 +33,6 @@ _STARTS = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
 
 def state_pairs(graph: onnx.GraphProto) -> list[tuple[str, str]]:
     """(input, output), the clearest first; at least one input and one output are left over."""
-    from aot.load.pin import user_inputs
 
     inputs, outputs = user_inputs(graph), graph.output
     scored: list[tuple[int, int, int]] = []

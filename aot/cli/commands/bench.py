@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc bench`: what one run costs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from aot.cli.compile import Staged
+from aot.errors import UsageError
+from aot.npz import write_bytes
+from aot.tools.bench import NodeCost, bench, bench_nodes, nodes_text
+from aot.tools.run import open_out
+from aot.vendor.accel_sim.facts import programs, summary, trace
+
+
+def command(a: argparse.Namespace) -> int:
+    """Do what the options say and print the result; the exit code."""
+    built = open_out(Path(a.out))
+    built.program()
+    accelerator = programs(built.out / "bundle")
+    if a.trace:
+        if not accelerator:
+            raise UsageError("--trace: no accelerator works in this bundle")
+        write_bytes(Path(a.trace), trace(accelerator).encode())
+    with Staged(a.verbose, a.quiet) as progress:
+        progress("bench")
+        timing = bench(built, a.repeat)
+    nodes: tuple[NodeCost, ...] = ()
+    if a.per_node:
+        with Staged(a.verbose, a.quiet) as progress:
+            progress("bench every call")
+            nodes = bench_nodes(built, a.repeat)
+    if a.json_file:
+        record = {"name": built.name, "target": built.manifest.get("target"), **timing.record()}
+        if nodes:
+            record["nodes"] = [n.record() for n in nodes]
+        if accelerator:
+            record["accelerator"] = [{k: f[k] for k in f if k != "spans"} for f in accelerator]
+        write_bytes(Path(a.json_file), (json.dumps(record, indent=1) + "\n").encode())
+    if not a.quiet:
+        print(f"{built.name}: {timing.text()}")
+        for facts in accelerator:
+            print(summary(facts, a.per_node))
+        if nodes:
+            print(nodes_text(nodes, built.board))
+    return 0

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc disasm`: the streams of an accelerator as text."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from aot.cli.commands.common import show
+from aot.errors import one_line
+from aot.vendor.accel_sim.listing import listings
+
+
+def command(a: argparse.Namespace) -> int:
+    """Do what the options say and print the result; the exit code."""
+    found = listings(Path(a.out))
+    record = [{"file": s.name, "instructions": s.count, "listing": s.text} for s in found]
+    text = "\n".join(f"; {one_line(s.name)}: {s.count} instructions\n{s.text}" for s in found)
+    show(a, record, text.rstrip("\n"))
+    return 0

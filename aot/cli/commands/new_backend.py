@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc new-backend`: a package with a vendor that works."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from aot.cli.commands.common import show
+from aot.errors import shell_word
+from aot.vendor.scaffold import scaffold
+
+
+def command(a: argparse.Namespace) -> int:
+    """Do what the options say and print the result; the exit code."""
+    folder = Path(a.output or a.name)
+    files = [str(p) for p in scaffold(a.name, folder)]
+    word = shell_word(folder)
+    hint = f"pip install -e {word} && python -m pytest {word}"
+    show(a, {"files": files}, "\n".join([*files, hint]))
+    return 0

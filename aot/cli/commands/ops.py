@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc ops`: the operators of portable C."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from aot.cli.commands.common import show
+from aot.tools.explain import operators
+
+
+def command(a: argparse.Namespace) -> int:
+    """Do what the options say and print the result; the exit code."""
+    rows = operators()
+    width = len("MeanVarianceNormalization")  # longer names push what follows to the right
+    lines = [f"{r['op']:<{width}}  {_operator(r)}".rstrip() for r in rows]
+    show(a, rows, "\n".join([*lines, f"{len(rows)} operators"]))
+    return 0
+
+
+def _operator(row: dict[str, Any]) -> str:
+    """Attributes and tested dtypes of one operator."""
+    attributes = f"({', '.join(row['attributes'])})" if row["attributes"] else ""
+    return f"{' '.join(row['dtypes'])} {attributes}".strip()

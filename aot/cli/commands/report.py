@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc report`: a bundle as a page."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from aot.cli.commands.common import show
+from aot.npz import write_bytes
+from aot.tools.report import page
+from aot.tools.run import open_out
+from aot.vendor.accel_sim.facts import programs
+
+
+def command(a: argparse.Namespace) -> int:
+    """Do what the options say and print the result; the exit code."""
+    out = Path(a.out)
+    text = page({**open_out(out).manifest, "accelerator": programs(out / "bundle")})
+    write_bytes(Path(a.output), text.encode("utf-8", "replace"))
+    show(a, {"file": a.output, "bytes": len(text)}, a.output)
+    return 0

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`aotc run`: the built model on files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from aot.cli.commands.common import show
+from aot.cli.compile import Staged
+from aot.errors import one_line
+from aot.tools.run import execute, open_out, write_outputs
+from aot.tools.samples import runs_of
+
+
+def command(a: argparse.Namespace) -> int:
+    """Do what the options say and print the result; the exit code."""
+    built = open_out(Path(a.out))
+    built.program()
+    samples = runs_of(built, a.inputs)
+    with Staged(a.verbose, a.quiet) as progress:
+        progress("run")
+        runs = [(s.label, execute(built, s.inputs)) for s in samples]
+    write_outputs(built, runs, a.outputs)
+    record = [{"name": s.name, "dtype": s.dtype, "shape": list(s.shape)} for s in built.outputs]
+    text = "\n".join(f"{one_line(s.name)}: {s.dtype}{list(s.shape)}" for s in built.outputs)
+    show(a, record, "" if a.outputs else text)
+    return 0

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The refusal of a value that only a run knows, where compiling needs to know it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+class KnownLate(UnsupportedError):
+    """Something is known at run time only that must be known before.
+
+    `deciding` are values that decide it, besides those that the refused node reads.
+    """
+
+    deciding: tuple[ir.Value, ...] = ()

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one import rule: a folder of `aot` imports only folders before it (ARCHITECTURE.md).
+
+Imports in functions, for annotations and by `importlib` count like any other.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import house
+
+#: The rooms in the order of the pipeline; `vendor` is the contract, `vendors` the vendors' folders.
+ORDER = (
+    "errors version npz textfile options target ir shapes load normalise vendor partition lower "
+    "ops vendors plan emit_c tools pipeline api aot cli __main__"
+).split()
+#: The parts of aot/vendor that find and make vendors: they stand where the vendors' folders stand.
+FINDERS = ("find", "scaffold")
+NAME = re.compile(r"aot(\.\w+)+")
+
+
+def room(module: str) -> str:
+    """Where a module of `aot` stands in ORDER."""
+    parts = module.split(".")
+    if parts[:2] == ["aot", "vendor"] and len(parts) > 2:
+        folder = (house.ROOT / "aot" / "vendor" / parts[2]).is_dir()
+        return "vendors" if folder or parts[2] in FINDERS else "vendor"
+    return parts[1] if len(parts) > 1 else "aot"
+
+
+def by_name(tree: ast.AST) -> list[str]:
+    """Modules that a file imports by a text: `import_module("aot.ops.conv")`."""
+    found = []
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or not node.args:
+            continue
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+        if name not in ("import_module", "__import__", "find_spec", "resolve_name"):
+            continue
+        text = node.args[0]
+        if isinstance(text, ast.JoinedStr):
+            text = text.values[0]
+        if isinstance(text, ast.Constant) and NAME.match(str(text.value)):
+            found.append(str(text.value).rstrip("."))
+    return found
+
+
+def against_the_order(root: Path) -> list[str]:
+    """One sentence for every import of a later folder in the checkout `root`."""
+    known = house.modules(root)
+    files = {file: module for module, file in known.items()}
+    wrong = []
+    for file, module in sorted(files.items()):
+        tree = ast.parse((root / file).read_text())
+        names = set(by_name(tree))
+        for found, _ in house.imports(tree):
+            modules = {n for n in found if n in known}
+            names |= modules - {"aot"} or modules  # `from aot import textfile` asks for that file
+        for name in sorted(names):
+            here, there = room(module), room(name)
+            if ORDER.index(there) > ORDER.index(here):
+                wrong.append(f"{file} imports {name}: {here} stands before {there}")
+    return wrong
+
+
+def test_folders_import_only_folders_before_them() -> None:
+    assert not against_the_order(house.ROOT)
+
+
+def test_no_file_imports_in_a_circle() -> None:
+    assert not house.circles(house.measure(house.ROOT).imports)
+
+
+def test_every_kind_of_import_is_seen(tmp_path: Path) -> None:
+    """Each of four spellings of one forbidden import is named with its file and the rule."""
+    spellings = (
+        "from aot.plan import schedule\n",
+        "def f():\n    import aot.plan.schedule\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from aot.plan import schedule\n",
+        "import importlib\nimportlib.import_module('aot.plan.schedule')\n",
+    )
+    for text in spellings:
+        for name, content in (("aot/ir/first.py", text), ("aot/plan/schedule.py", "s = 1\n")):
+            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name).write_text(content)
+        assert against_the_order(tmp_path) == [
+            "aot/ir/first.py imports aot.plan.schedule: ir stands before plan"
+        ]
