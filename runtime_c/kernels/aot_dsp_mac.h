@@ -297,7 +297,11 @@ AOT_INLINE void aot_dsp_codes_block(int32_t *sum, const int8_t *x, const int8_t 
 AOT_INLINE void aot_dsp_2x4(int32_t *sum, const uint32_t *x, const int8_t *w, const int32_t *bias,
                             const uint32_t *end, int WIDE) {
 #if AOT_DSP
-    (WIDE ? aot_dsp_wide : aot_dsp_narrow)(sum, x, w, bias, end);
+    if (WIDE != 0) {
+        aot_dsp_wide(sum, x, w, bias, end);
+    } else {
+        aot_dsp_narrow(sum, x, w, bias, end);
+    }
 #else
     aot_dsp_block(sum, x, w, bias, end, 0, WIDE);
 #endif
@@ -309,7 +313,11 @@ AOT_INLINE void aot_dsp_2x4(int32_t *sum, const uint32_t *x, const int8_t *w, co
 AOT_INLINE void aot_dsp_row_2x4(int32_t *sum, const uint32_t *x, const int8_t *w,
                                 const int32_t *bias, const uint32_t *end, int WIDE) {
 #if AOT_DSP
-    (WIDE ? aot_dsp_wide_row : aot_dsp_narrow_row)(sum, x, w, bias, end);
+    if (WIDE != 0) {
+        aot_dsp_wide_row(sum, x, w, bias, end);
+    } else {
+        aot_dsp_narrow_row(sum, x, w, bias, end);
+    }
 #else
     aot_dsp_block(sum, x, w, bias, end, 1, WIDE);
 #endif
@@ -319,7 +327,11 @@ AOT_INLINE void aot_dsp_row_2x4(int32_t *sum, const uint32_t *x, const int8_t *w
 AOT_INLINE void aot_dsp_1x4(int32_t *sum, const int8_t *x, const int8_t *w, int32_t eights,
                             const int32_t *bias, int WIDE) {
 #if AOT_DSP
-    (WIDE ? aot_dsp_wide_codes : aot_dsp_narrow_codes)(sum, x, w, eights, bias);
+    if (WIDE != 0) {
+        aot_dsp_wide_codes(sum, x, w, eights, bias);
+    } else {
+        aot_dsp_narrow_codes(sum, x, w, eights, bias);
+    }
 #else
     aot_dsp_codes_block(sum, x, w, eights, bias, WIDE);
 #endif

@@ -50,15 +50,20 @@ class Params:
         return self.scale.reshape(shape), self.zero.reshape(shape)
 
 
-def params_of(node: ir.Node | None) -> Params | None:
+def params_of(node: ir.Node | None, short: bool = False) -> Params | None:
     """The constant parameters of a QuantizeLinear or DequantizeLinear of float32 and integers.
 
-    None for others: scales known at run time only, blocks, float8, half precision.
+    None for others: scales known at run time only, blocks, float8, half precision. With `short`
+    float16 and bfloat16 are scales too, and become float32.
     """
     if node is None or len(node.inputs) < 3 or attribute(node, "block_size", 0):
         return None
     scale, zero = array(node.inputs[1]), array(node.inputs[2])
-    if scale is None or zero is None or scale.dtype != np.float32 or scale.ndim > 1:
+    if scale is None or zero is None or scale.ndim > 1:
+        return None
+    if short and scale.dtype.itemsize == 2:
+        scale = scale.astype(np.float32)
+    if scale.dtype != np.float32:
         return None
     if not is_code(codes_value(node)):
         return None

@@ -50,7 +50,9 @@ def _read(value: ir.Value, seen: set[ir.Value], moved: bool = False) -> Iterator
     seen.add(value)
     for use in value.uses():
         node = use.node
-        params = params_of(node) if node.op_type == DEQUANTISE and use.idx == 0 else None
+        params = (
+            params_of(node, short=True) if node.op_type == DEQUANTISE and use.idx == 0 else None
+        )
         if params is not None and (params.per_tensor or not moved):
             yield params
         elif _moves(node, use.idx):
@@ -63,7 +65,7 @@ def _written(value: ir.Value, seen: set[ir.Value], moved: bool = False) -> Itera
     if node is None or value in seen:
         return
     seen.add(value)
-    params = params_of(node) if node.op_type == QUANTISE else None
+    params = params_of(node, short=True) if node.op_type == QUANTISE else None
     if params is not None and (params.per_tensor or not moved):
         yield params
     for index, source in enumerate(node.inputs):

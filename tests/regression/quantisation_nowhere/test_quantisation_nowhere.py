@@ -116,3 +116,15 @@ def test_operators_on_integers(tmp_path: Path) -> None:
     found = macros(bundle)
     assert (found["NET_X_ZERO_POINT"], found["NET_Y_ZERO_POINT"]) == ("3", "(-7)")
     assert found["NET_Y_SCALE"] == "5.0e-01F"
+
+
+def test_scales_of_half_precision(tmp_path: Path) -> None:
+    rows = [("DequantizeLinear", "x h z", "a"), ("QuantizeLinear", "a k m", "y")]
+    halves = {"h": np.array(0.0235, np.float16), "k": np.array(0.3, np.float16)}
+    constants = {**halves, "z": CONSTANTS["z"], "m": CONSTANTS["m"]}
+    proto = model(rows, {"x": (2, 3)}, {"y": None}, constants, dtypes={"x": U8, "y": I8})
+    bundle = aot.compile(proto, tmp_path, name="net", configure=False)
+    (x,), (y,) = bundle.manifest["inputs"], bundle.manifest["outputs"]
+    assert x["quantisation"]["scale"] == float(halves["h"])
+    assert y["quantisation"] == {"scale": float(halves["k"]), "zero_point": -7, "axis": None}
+    assert np.float16(macros(bundle)["NET_X_SCALE"].rstrip("F")) == halves["h"]

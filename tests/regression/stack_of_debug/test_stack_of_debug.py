@@ -28,3 +28,13 @@ def test_ram_of_a_build_without_optimisation(tmp_path: Path) -> None:
     assert size.stack.bytes > size.stack.declared, "the build is no example"
     assert size.ram == size.arena + size.static + size.stack.bytes
     assert f"stack {size.stack.bytes}; apart" in size.text()
+
+
+def test_integer_kernels_have_a_bound_without_optimisation(tmp_path: Path) -> None:
+    """A choice between two functions was a call through a pointer, which has no bound."""
+    need_tools("cortex-m4")
+    digits = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
+    bundle = aot.compile(digits, tmp_path / "out", target="cortex-m4")
+    toy.run("cmake", "-DCMAKE_BUILD_TYPE=None", "-DCMAKE_C_FLAGS=-O0", str(bundle.out))
+    toy.run("cmake", "--build", str(bundle.out))
+    assert "dsp_job" in str(measure(open_out(bundle.out)).stack.chain)
