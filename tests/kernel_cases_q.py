@@ -266,7 +266,7 @@ ARCH, CPU, VLEN = "riscv32", "rv32imac", 1
 def main() -> None:
     """Command line."""
     global ARCH, CPU, VLEN
-    planner = importlib.import_module(f"aot.ops.{sys.argv[1]}")
+    planner = importlib.import_module(f"aot.ops.quantised.{sys.argv[1]}")
     ARCH, CPU, VLEN = sys.argv[2], sys.argv[3], int(sys.argv[4])
     cases = every_case(planner)
     for case in cases:

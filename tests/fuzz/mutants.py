@@ -184,12 +184,12 @@ MUTANTS = (
     ),
     rewrite("unroll", "range(steps)", "range(max(1, steps - 1))", "loop,scan"),
     rewrite(
-        "quant_bias",
+        "quantised/bias",
         "if np.any(np.abs(steps - codes) > CLOSE) or np.any(",
         "if np.any(",
         "qdq,fine_bias",
     ),
-    rewrite("quant_signed", "OFFSET = 128", "OFFSET = 127", "qdq"),
+    rewrite("quantised/signed", "OFFSET = 128", "OFFSET = 127", "qdq"),
     Mutant(
         "aot/ops/slice.py",
         "Axis(len(r), a, b * r.step)",

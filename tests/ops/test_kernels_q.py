@@ -42,7 +42,7 @@ def test_kernels_match_numpy(arch: str, cpu: str, vlen: int, tmp_path: Path) -> 
     }
     script = str(HERE / "kernel_cases_q.py")
     done = subprocess.run(
-        [sys.executable, script, "qconv_portable", arch, cpu, str(vlen), str(tmp_path), *SANITIZE],
+        [sys.executable, script, "conv_portable", arch, cpu, str(vlen), str(tmp_path), *SANITIZE],
         env=env,
         capture_output=True,
         text=True,
