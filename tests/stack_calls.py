@@ -27,7 +27,7 @@ from aot.emit_c.project import CFLAGS  # noqa: E402
 from aot.errors import AotError  # noqa: E402
 from aot.ir.program import Arg, Call, Scalar, StateArg  # noqa: E402
 from aot.load import load  # noqa: E402
-from aot.lower.lower import lower as lowering  # noqa: E402
+from aot.lower import lower as lowering  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import load_all  # noqa: E402
 from aot.options import Options  # noqa: E402

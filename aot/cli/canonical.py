@@ -25,6 +25,7 @@ from aot.load.options import LoadOptions
 from aot.normalise import PASSES, normalise
 from aot.normalise.attributes import AXIS
 from aot.normalise.gemm import DEFAULTS
+from aot.ops.registry import load_all
 
 if TYPE_CHECKING:
     import onnx
@@ -177,13 +178,15 @@ def forms() -> tuple[list[dict[str, Any]], dict[str, list[str]]]:
     """Every pass's FORMS as records, in the order of the passes' names, and their CLASSES."""
     import aot.normalise as package
 
+    load_all()  # classes are what the operators' records say
     found: list[dict[str, Any]] = []
     classes: dict[str, list[str]] = {}
     inside = pkgutil.walk_packages(package.__path__, "aot.normalise.")
     for info in sorted(inside, key=lambda i: i.name):
         module = importlib.import_module(info.name)
         found += [asdict(form) for form in getattr(module, "FORMS", ())]
-        classes |= {k: list(v) for k, v in getattr(module, "CLASSES", {}).items()}
+        for name, members in getattr(module, "CLASSES", {}).items():
+            classes[name] = list(members() if callable(members) else members)
     return found, classes
 
 

@@ -98,13 +98,14 @@ class Editor:
         shape: Shape,
         dtype: ir.DataType | None = None,
         hint: str = "",
+        domain: str = "",
     ) -> ir.Value:
         """The output of a new node in front of `before`, with the element type of input 0."""
         import onnx_ir as ir
 
         first = next(i for i in inputs if i is not None)
         made = ir.Node(
-            "",
+            domain,
             op_type,
             list(inputs),
             [attribute_of(k, v) for k, v in (attributes or {}).items()],

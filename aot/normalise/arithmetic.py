@@ -14,15 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, constant, shape_of, words
+from aot.ir.graph_nodes import Array, array, constant, shape_of
+from aot.ir.operators import Commutative, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-
-COMMUTATIVE = words("Add Mul Max Min Equal And Or Xor")
 
 
 FORMS = (
@@ -41,7 +39,7 @@ FORMS = (
 def arithmetic(edit: Editor, options: LoadOptions) -> None:
     """Rewrite operators that have a plainer equivalent with the same bits."""
     for node in edit.graph:
-        if node.op_type in COMMUTATIVE and not node.domain:
+        if trait_of(node, Commutative) is not None:
             _constant_second(edit, node)
         rule = None if node.domain else RULES.get(node.op_type)
         new = None if rule is None else rule(edit, node)

@@ -9,27 +9,26 @@ from __future__ import annotations
 import numpy as np
 
 from aot.ir.graph_edit import Editor, producer
-from aot.ir.graph_nodes import shape_of, words
+from aot.ir.graph_nodes import shape_of
+from aot.ir.operators import Elementwise, element_places, operand_names, trait_of
 from aot.load.options import LoadOptions
-
-BROADCASTING = words(
-    "Add Sub Mul Div Mod Pow Min Max Equal Less LessOrEqual Greater GreaterOrEqual And Or Xor "
-    "BitShift BitwiseAnd BitwiseOr BitwiseXor PRelu Where"
-)
 
 
 def broadcasts(edit: Editor, options: LoadOptions) -> None:
     """Read the small tensor instead of its expansion."""
     for node in edit.graph:
-        if node.domain or node.op_type not in BROADCASTING:
+        trait, places = trait_of(node, Elementwise), element_places(node)
+        if trait is None or len(places) < 2:
             continue
-        for index, value in enumerate(node.inputs):
+        names = operand_names(node)
+        for index in places:
+            value = node.inputs[index]
             expand = producer(value, "Expand")
             if expand is None or expand.inputs[0] is None:
                 continue
-            if node.op_type == "PRelu" and index == 0:
+            if trait.broadcasts is not None and names[index] not in trait.broadcasts:
                 continue
-            inputs = [i for i in node.inputs if i is not None]
+            inputs = [i for p, i in enumerate(node.inputs) if p in places and i is not None]
             shapes = [shape_of(expand.inputs[0] if i is value else i) for i in inputs]
             if np.broadcast_shapes(*shapes) == shape_of(node.outputs[0]):
                 edit.set_input(node, index, expand.inputs[0])

@@ -16,8 +16,9 @@ class Form:
 
     `before` is a Python expression: calls are operators, lower-case names any value, `const(c)` any
     constant, numbers constants of that value, `*` further inputs, keywords attributes that the
-    node has or may leave to their defaults; names in capitals are CLASSES of the module. `floats`
-    says that integers are left alone.
+    node has or may leave to their defaults; names in capitals are keys of CLASSES of the module,
+    whose values are operators or a function that gives them. `floats` says that integers are left
+    alone.
     """
 
     before: str

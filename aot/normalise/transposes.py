@@ -14,26 +14,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, attribute, shape_of, words
+from aot.ir.graph_edit import Editor, producer
+from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.operators import Elementwise, element_places, operators, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-UNARY = words(
-    "Abs Acos Acosh Asin Asinh Atan Atanh Cast Ceil Celu Clip Cos Cosh Elu Erf Exp Floor Gelu "
-    "HardSigmoid HardSwish LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu Sigmoid Sign Sin "
-    "Sinh Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu"
-)
-BINARY = words(
-    "Add Sub Mul Div Pow Mod Min Max And Or Xor Equal Less LessOrEqual Greater GreaterOrEqual"
-)
 Sink = Callable[[Editor, "ir.Node", "ir.Node"], None]
 
 
-CLASSES = {"UNARY": tuple(sorted(UNARY - {"Cast", "Clip"}))}
+def _unary() -> tuple[str, ...]:
+    """Operators of ONNX that compute each element from one, and have one input."""
+    alone = [o for o in operators() if o.trait(Elementwise) and len(o.operands) == 1]
+    return tuple(o.name for o in alone if not o.domain and not o.operands[0].endswith("*"))
+
+
+CLASSES = {"UNARY": _unary}
 FORMS = (
     Form("Transpose(Transpose(x))", "Transpose(x)"),
     Form("UNARY(Transpose(x))", "Transpose(UNARY(x))"),
@@ -43,16 +42,16 @@ FORMS = (
 def transposes(edit: Editor, options: LoadOptions) -> None:
     """Merge Transposes and let the others sink one step."""
     for node in edit.graph:
-        if node.domain:
+        if trait_of(node, Elementwise) is not None:
+            _elementwise(edit, node)
+        elif node.domain:
             continue
-        if node.op_type == "Transpose":
+        elif node.op_type == "Transpose":
             _merge(edit, node)
-        elif node.op_type in BINARY:
-            _binary(edit, node)
         elif node.op_type == "Concat":
             _concat(edit, node)
-        elif node.op_type in UNARY or node.op_type in AXES:
-            _unary(edit, node)
+        elif node.op_type in AXES:
+            _with_axes(edit, node)
 
 
 def _perm(node: ir.Node) -> list[int]:
@@ -97,6 +96,7 @@ def _after(
         before=node,
         shape=_turned(shape, perm),
         dtype=result.dtype,
+        domain=node.domain,
     )
     made = inner.producer()
     assert made is not None
@@ -111,27 +111,29 @@ def _attributes(node: ir.Node) -> dict[str, Any]:
     return dict(node.attributes.items())
 
 
-def _binary(edit: Editor, node: ir.Node) -> None:
-    turned = [_sinking(i, node) for i in node.inputs]
-    perms = [_perm(t) for t in turned if t is not None]
-    if not perms or any(p != perms[0] for p in perms):
+def _elementwise(edit: Editor, node: ir.Node) -> None:
+    """Combine the operands before their Transposes, which are alike; constants are turned back."""
+    places = element_places(node)
+    turned = {i: _sinking(node.inputs[i], node) for i in places}
+    perms = [_perm(t) for t in turned.values() if t is not None]
+    if not perms or any(p != perms[0] for p in perms) or len(node.outputs) > 1:
         return
     perm, shape = perms[0], shape_of(node.outputs[0])
     if len(perm) != len(shape):
         return
-    inputs: list[ir.Value | None] = []
-    for value, transpose in zip(node.inputs, turned, strict=True):
+    inputs = list(node.inputs)
+    for index, value in enumerate(node.inputs):
+        transpose = turned.get(index)
         if transpose is not None:
-            inputs.append(transpose.inputs[0])
+            inputs[index] = transpose.inputs[0]
             continue
         data = array(value)
-        if data is None or value is None:
+        if value is not None and data is None:
             return
-        if data.size > 1:
+        if index in places and value is not None and data is not None and data.size > 1:
             padded = data.reshape((1,) * (len(shape) - data.ndim) + data.shape)
             inverse = np.argsort(perm)
-            value = edit.const(padded.transpose(inverse), f"{node.name}_const", value.dtype)
-        inputs.append(value)
+            inputs[index] = edit.const(padded.transpose(inverse), f"{node.name}_const", value.dtype)
     _after(edit, node, inputs, perm, _attributes(node))
 
 
@@ -145,17 +147,11 @@ def _concat(edit: Editor, node: ir.Node) -> None:
     _after(edit, node, inputs, perm, {"axis": perm[int(attribute(node, "axis"))]})
 
 
-def _unary(edit: Editor, node: ir.Node) -> None:
+def _with_axes(edit: Editor, node: ir.Node) -> None:
     before = _sinking(node.inputs[0], node)
-    if before is None or (node.op_type in UNARY and single_use(before.outputs[0]) is None):
+    if before is None or any(i is not None and array(i) is None for i in node.inputs[1:]):
         return
-    if any(i is not None and array(i) is None for i in node.inputs[1:]):
-        return
-    if node.op_type in AXES:
-        AXES[node.op_type](edit, node, before)
-    else:
-        inputs = [before.inputs[0], *node.inputs[1:]]
-        _after(edit, node, inputs, _perm(before), _attributes(node))
+    AXES[node.op_type](edit, node, before)
 
 
 def _axis(edit: Editor, node: ir.Node, before: ir.Node) -> None:

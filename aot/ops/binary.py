@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
+from aot.ir.operators import Commutative, Elementwise, Trait
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.layouts import follow
@@ -77,9 +78,14 @@ def same_type(m: Match, types: tuple[DType, ...]) -> Iterator[tuple[bool, str]]:
     yield m.b.dtype is m.a.dtype, f"dtypes {m.a.dtype} and {m.b.dtype} (need to be equal)"
 
 
-def declare(op_type: str, kernel: str, types: tuple[DType, ...] = NUMBERS) -> Pattern:
+def declare(
+    op_type: str,
+    kernel: str,
+    types: tuple[DType, ...] = NUMBERS,
+    traits: Sequence[Trait] = (Elementwise(),),
+) -> Pattern:
     """An operator of two operands of one type."""
-    made = op(op_type, "a b")
+    made = op(op_type, "a b", traits=traits)
     made.layouts(follow)
     made.check(lambda m: same_type(m, types))
 
@@ -108,7 +114,8 @@ def declare_clamped(op_type: str, kernel: str) -> Pattern:
         made.layouts(follow)
         made.check(lambda m: same_type(m, (F32,)))
         _lower_clamped(made, kernel, act)
-    return declare(op_type, kernel)
+    exchange = [Commutative()] if op_type in ("Add", "Mul") else []
+    return declare(op_type, kernel, traits=[Elementwise(), *exchange])
 
 
 def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
@@ -160,9 +167,8 @@ add = declare_clamped("Add", "add")
 sub = declare_clamped("Sub", "sub")
 mul = declare_clamped("Mul", "mul")
 div = declare_clamped("Div", "div")
-declare("BitwiseAnd", "bit_and", INTS)
-declare("BitwiseOr", "bit_or", INTS)
-declare("BitwiseXor", "bit_xor", INTS)
+for _name, _kernel in (("And", "and"), ("Or", "or"), ("Xor", "xor")):
+    declare(f"Bitwise{_name}", f"bit_{_kernel}", INTS, [Elementwise(), Commutative()])
 
 
 @add.cases
@@ -219,7 +225,7 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
         yield case(f32(3, 7), f32(7), f32(3, 1))
 
 
-prelu = declare("PRelu", "prelu", FLOATS)
+prelu = declare("PRelu", "prelu", FLOATS, [Elementwise(broadcasts={"b": "a"})])
 
 
 @prelu.check
@@ -239,7 +245,7 @@ def prelu_cases() -> Iterator[Case]:
     yield case(f32(2, 7), f32(1))
 
 
-modulo = op("Mod", "a b", fmod=0)
+modulo = op("Mod", "a b", traits=[Elementwise()], fmod=0)
 modulo.layouts(follow)
 modulo.check(lambda m: same_type(m, NUMBERS))
 
@@ -264,7 +270,7 @@ def modulo_cases() -> Iterator[Case]:
         yield case(np.array([1e30, -5.5, 3e-40, 7], t.np_name), np.array(3, t.np_name), fmod=1)
 
 
-shift = op("BitShift", "a b", direction="")
+shift = op("BitShift", "a b", traits=[Elementwise()], direction="")
 shift.layouts(follow)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import DType
+from aot.ir.operators import Elementwise
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import NUMBERS, listing
@@ -20,7 +21,7 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
-clip = op("Clip", "x low? high?")
+clip = op("Clip", "x low? high?", traits=[Elementwise("x")])
 clip.layouts(follow)
 
 

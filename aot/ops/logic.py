@@ -29,6 +29,7 @@ from aot.ir.dtypes import (
     unpack,
 )
 from aot.ir.layout import Layout
+from aot.ir.operators import Commutative, Elementwise
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
@@ -54,7 +55,8 @@ for _name, _kernel, _types in (
     ("Or", "or", (BOOL,)),
     ("Xor", "xor", (BOOL,)),
 ):
-    _made = op(_name, "a b")
+    _exchange = [Commutative()] if _name in ("Equal", "And", "Or", "Xor") else []
+    _made = op(_name, "a b", traits=[Elementwise(), *_exchange])
     _made.layouts(follow)
 
     @_made.check
@@ -81,7 +83,7 @@ for _name, _kernel, _types in (
             yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
 
 
-where = op("Where", "cond a b")
+where = op("Where", "cond a b", traits=[Elementwise()])
 where.layouts(follow)
 
 
@@ -116,7 +118,7 @@ def where_cases() -> Iterator[Case]:
     yield case(f32(7) > 0, ints(7, dtype="int16"), ints(7, dtype="int16", seed=1))
 
 
-cast = op("Cast", "x", to=0, saturate=1, round_mode="up")
+cast = op("Cast", "x", traits=[Elementwise()], to=0, saturate=1, round_mode="up")
 cast_like = op("CastLike", "x like", saturate=1, round_mode="up")
 CASTABLE = (*NUMBERS, BOOL, F16, BF16)
 NARROW = (F16, BF16)

@@ -2,6 +2,7 @@
 """How an operator of the portable C backend is declared.
 
     softmax = op("Softmax", inputs="x", outputs="y", axis=-1)
+    relu = op("Relu", "x", traits=[Elementwise()])
 
 declares the operator with the names of its inputs and outputs (a trailing `?` marks an optional
 one; a single `xs*` makes `m.xs` the tuple of all inputs) and the defaults of its attributes.
@@ -13,10 +14,12 @@ import functools
 import importlib
 import pkgutil
 import sys
+from collections.abc import Iterable
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
+from aot.ir.operators import Trait, operator
 from aot.ops.half import widened
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.pattern import OpPat, Var
@@ -30,9 +33,15 @@ def op(
     outputs: str = "y",
     domain: str = "",
     priority: int = 0,
+    traits: Iterable[Trait] = (),
     **attrs: Any,
 ) -> Pattern:
-    """Declare that portable C computes `op_type`; decorate the result with check, lower, cases."""
+    """Declare that portable C computes `op_type`; decorate the result with check, lower, cases.
+
+    `traits` are what the passes may rely on (`aot.ir.operators`).
+    """
+    if traits:
+        operator(op_type, inputs, domain=domain, traits=traits)
     names = inputs.split()
     variadic = bool(names) and names[-1].endswith("*")
     optional = sum(1 for n in names if n.endswith("?"))

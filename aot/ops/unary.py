@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
+from aot.ir.operators import Elementwise
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.layouts import follow
@@ -66,7 +67,7 @@ def declare(
     **attrs: Any,
 ) -> Pattern:
     """An operator computed by one kernel; `samples` are attributes for its test."""
-    made = op(op_type, "x", **attrs)
+    made = op(op_type, "x", traits=[Elementwise()], **attrs)
     made.layouts(follow)
 
     @made.check
@@ -164,7 +165,7 @@ def celu_divides(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.alpha != 0, "alpha 0 (the definition divides by it)"
 
 
-gelu = op("Gelu", "x", approximate="none")
+gelu = op("Gelu", "x", traits=[Elementwise()], approximate="none")
 gelu.layouts(follow)
 
 
@@ -191,8 +192,8 @@ def special_cases() -> Iterator[Case]:
     yield case(SPECIAL)
 
 
-isnan = op("IsNaN", "x")
-isinf = op("IsInf", "x", detect_negative=1, detect_positive=1)
+isnan = op("IsNaN", "x", traits=[Elementwise()])
+isinf = op("IsInf", "x", traits=[Elementwise()], detect_negative=1, detect_positive=1)
 
 
 @isnan.check
@@ -224,7 +225,7 @@ def one_sided_cases() -> Iterator[Case]:
     yield case(SPECIAL, detect_positive=0)
 
 
-logical_not = op("Not", "x")
+logical_not = op("Not", "x", traits=[Elementwise()])
 logical_not.layouts(follow)
 
 

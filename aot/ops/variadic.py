@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32
+from aot.ir.operators import Commutative, Elementwise
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
@@ -45,7 +46,7 @@ def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> Non
 
 
 for _name, _kernel in (("Min", "min"), ("Max", "max"), ("Sum", "add"), ("Mean", "add")):
-    _made = op(_name, "xs*")
+    _made = op(_name, "xs*", traits=[Elementwise(), Commutative()])
     _made.layouts(follow)
     _types = NUMBERS if _name in ("Min", "Max") else FLOATS
 

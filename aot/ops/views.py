@@ -9,6 +9,7 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.layout import Layout, can_block
+from aot.ir.operators import Elementwise
 from aot.ops.layouts import follow
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
@@ -20,7 +21,7 @@ reshape = op("Reshape", "x shape", allowzero=0)
 squeeze = op("Squeeze", "x axes?")
 unsqueeze = op("Unsqueeze", "x axes")
 flatten = op("Flatten", "x", axis=1)
-identity = op("Identity", "x")
+identity = op("Identity", "x", traits=[Elementwise()])
 bit_cast = op("BitCast", "x", to=0)
 identity.layouts(follow)
 

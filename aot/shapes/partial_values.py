@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.graph_nodes import Array, array, constant, is_typed, shape_of, static_shape, words
+from aot.ir.graph_nodes import Array, array, constant, is_typed, shape_of, static_shape
+from aot.ir.operators import element_places
 from aot.shapes.evaluate import evaluate, is_computable, shape_slice
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.shapes.reference import Unknown
@@ -36,10 +37,6 @@ MOVING: dict[str, tuple[int, ...] | None] = {
     "Split": (0,),
     "Identity": (0,),
 }
-ELEMENTWISE = words(
-    "Add Sub Mul Div Mod Neg Abs Min Max Sum Equal Less LessOrEqual Greater GreaterOrEqual And Or "
-    "Xor Not Cast"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,9 +124,10 @@ def _full(node: ir.Node, facts: Facts) -> list[Known]:
 
 
 def _partial(node: ir.Node, facts: Facts) -> list[Known]:
-    if node.op_type not in MOVING and node.op_type not in ELEMENTWISE and node.op_type != "Where":
+    moved = MOVING.get(node.op_type, ()) if not node.domain else ()
+    moved = element_places(node) if moved == () else moved
+    if moved == ():
         return []
-    moved = MOVING.get(node.op_type, tuple(range(len(node.inputs))))
     data: list[Array | None] = []
     masks: list[Array | None] = []
     useful = False

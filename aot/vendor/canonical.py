@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import meant
+from aot.ir.operators import Commutative, operator_named
 from aot.vendor.pattern_ast import (
-    COMMUTATIVE,
     Either,
     OpPat,
     Output,
@@ -283,7 +283,8 @@ def _orders(form: _Form, wanted: OpPat, op: OpPat) -> Iterator[Sequence[Pat | No
     if count < len(wanted.inputs) or (not more and len(op.inputs) > len(wanted.inputs)):
         return
     yield given
-    if op.op_type in COMMUTATIVE and len(given) == 2:
+    known = operator_named(op.op_type, op.domain)
+    if known is not None and known.trait(Commutative) and len(given) == 2:
         yield given[::-1]
 
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.ir.operators import Commutative, trait_of
 from aot.vendor.pattern_ast import (
-    COMMUTATIVE,
     Either,
     OpPat,
     Output,
@@ -360,7 +360,7 @@ def _trimmed(node: ir.Node) -> list[ir.Value | None]:
 def _orders(node: ir.Node, inputs: list[ir.Value | None]) -> list[tuple[ir.Value | None, ...]]:
     """Orders in which the inputs may be read: as written first, no order twice."""
     count = len(inputs)
-    if node.domain or node.op_type not in COMMUTATIVE or not 2 <= count <= MOST_EXCHANGED:
+    if trait_of(node, Commutative) is None or not 2 <= count <= MOST_EXCHANGED:
         return [tuple(inputs)]
     if count == 2:
         a, b = inputs

@@ -21,7 +21,6 @@ from aot.ir.dtypes import ALL
 from aot.vendor.match import ValueRef
 from aot.vendor.matcher import Binding, attribute, match_at, matches_at
 from aot.vendor.pattern_ast import (
-    COMMUTATIVE,
     Either,
     Graph,
     OpPat,
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 __all__ = [
-    "COMMUTATIVE",
     "Binding",
     "Builder",
     "Either",

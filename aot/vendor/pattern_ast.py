@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: Operators of ONNX whose inputs may be exchanged.
-COMMUTATIVE = frozenset(
-    {"Add", "Mul", "Min", "Max", "And", "Or", "Xor", "Equal", "Sum", "Mean"}
-    | {"BitwiseAnd", "BitwiseOr", "BitwiseXor"}
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Var:

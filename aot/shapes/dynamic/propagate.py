@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of, words
+from aot.ir.operators import Elementwise, trait_of
 from aot.shapes.dynamic.batch_independent import ROWWISE, rowwise
 from aot.shapes.dynamic.contractions import MIXING
 from aot.shapes.dynamic.data_dependent import SOURCES, Rule, given, highest, lowest, needed
@@ -26,15 +27,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 BOOL = 9
-ELEMENTWISE = words(
-    """
-    Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor
-    Cast Ceil Celu Clip Cos Cosh Div Dropout Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual
-    HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Less LessOrEqual Log Max Mean Min Mish Mod
-    Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus
-    Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
-    """
-)
 
 
 def pass_on(x: Extents, node: ir.Node, axes: Axes, *outputs: int) -> None:
@@ -421,6 +413,8 @@ def flows(x: Extents, node: ir.Node) -> None:
         if not node.domain
         else OTHER_DOMAINS.get((node.domain, node.op_type))
     )
+    if rule is None and trait_of(node, Elementwise) is not None:
+        rule = elementwise
     if rule is None:
         raise refused(node, "meets a dimension known at run time only (it has no rule for that)")
     for index in () if node.domain else COUNTED.get(node.op_type, ()):
@@ -441,7 +435,6 @@ def _same_type(x: Extents, node: ir.Node) -> None:
 #: Inputs with as many numbers as another input has axes, or as there are results.
 COUNTED = {"Pad": (1, 3), "Resize": (1, 2, 3), "Split": (1,), "Tile": (1,), "TopK": (1,)}
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(sorted(ELEMENTWISE), elementwise),
     **dict.fromkeys(sorted(NEUTRAL), reduction),
     **SOURCES,
     **WINDOWS,

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the compiler knows of an operator: one record, which `aot/ops` makes and every stage reads.
+
+    prelu = operator("PRelu", "x slope", traits=[Elementwise(broadcasts={"slope": "x"})])
+
+A trait is a promise that a pass relies on; a pass asks for the trait it needs and never for the
+operator's name. `tests/ops/test_traits.py` proves every promise on random inputs. The table is
+filled when the portable backend is loaded (`aot.ops.registry.load_all`), which every compilation
+does first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from aot.errors import BackendError
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """Every element of the result is computed from the elements at its place.
+
+    `operands` names the operands that have such elements ("" = all); the others are parameters of
+    one element. They broadcast to each other; with `broadcasts` only its keys do, each to the shape
+    of its value, and the result has that shape.
+    """
+
+    operands: str = ""
+    broadcasts: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Commutative:
+    """The operands may be exchanged: the result has the same bits."""
+
+
+Trait = Elementwise | Commutative
+T = TypeVar("T", Elementwise, Commutative)
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """An operator of ONNX or of another domain, and what holds of it.
+
+    `operands` are the names of its inputs: a trailing `?` marks an optional one, a trailing `*` any
+    number of them.
+    """
+
+    name: str
+    operands: tuple[str, ...]
+    domain: str = ""
+    traits: tuple[Trait, ...] = ()
+
+    def trait(self, kind: type[T]) -> T | None:
+        """The trait of this kind, None if the operator has none."""
+        return next((t for t in self.traits if isinstance(t, kind)), None)
+
+    def names(self, count: int) -> tuple[str, ...]:
+        """The name of each of `count` inputs of a node, without marks."""
+        plain = [o.rstrip("?*") for o in self.operands]
+        return tuple(plain[: min(count, len(plain))] + plain[-1:] * (count - len(plain)))
+
+
+_TABLE: dict[tuple[str, str], Operator] = {}
+
+
+def operator(
+    name: str, operands: str = "x", *, domain: str = "", traits: Iterable[Trait] = ()
+) -> Operator:
+    """Declare an operator; `operands` are the names of its inputs, see `Operator`.
+
+    Raises BackendError for a trait that names another operand, or a second record of the operator.
+    """
+    made = Operator(name, tuple(operands.split()), domain, tuple(traits))
+    known = {o.rstrip("?*") for o in made.operands}
+    for trait in made.traits:
+        if isinstance(trait, Elementwise):
+            broadcasts = trait.broadcasts or {}
+            wrong = {*trait.operands.split(), *broadcasts, *broadcasts.values()} - known
+            if wrong:
+                what = f"operator {name}: Elementwise names {', '.join(sorted(wrong))}"
+                raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
+    if _TABLE.setdefault((domain, name), made) != made:
+        raise BackendError(f"operator {domain or 'ai.onnx'}.{name} has two records")
+    return made
+
+
+def operators() -> Iterator[Operator]:
+    """Every operator that has a record, by domain and name."""
+    yield from (_TABLE[key] for key in sorted(_TABLE))
+
+
+def operator_named(name: str, domain: str = "") -> Operator | None:
+    """The record of an operator, None if there is none."""
+    return _TABLE.get((domain, name))
+
+
+def operator_of(node: ir.Node) -> Operator | None:
+    """The record of the operator of `node`, None if it has none."""
+    return _TABLE.get((node.domain, node.op_type))
+
+
+def trait_of(node: ir.Node, kind: type[T]) -> T | None:
+    """The trait that the operator of `node` has, None if it has none of this kind."""
+    found = operator_of(node)
+    return None if found is None else found.trait(kind)
+
+
+def operand_names(node: ir.Node) -> tuple[str, ...]:
+    """What the record of a node's operator calls each of its inputs; none without a record."""
+    found = operator_of(node)
+    return () if found is None else found.names(len(node.inputs))
+
+
+def element_places(node: ir.Node) -> tuple[int, ...]:
+    """The inputs whose elements an elementwise node combines; none for other nodes."""
+    trait = trait_of(node, Elementwise)
+    if trait is None:
+        return ()
+    names = operand_names(node)
+    meant = trait.operands.split() or names
+    return tuple(i for i, n in enumerate(names) if n in meant and node.inputs[i] is not None)

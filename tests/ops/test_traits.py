@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the records of operators promise, proven on the operators' declared cases.
+
+`elementwise` exchanges the places of elements: an elementwise operator exchanges those of its
+result likewise. `exchanged` swaps two operands. The same checks, turned round, find operators for
+which a trait holds that no record claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import harness
+import numpy as np
+import onnx
+import pytest
+
+import aot
+from aot.errors import BackendError
+from aot.ir.operators import Commutative, Elementwise, Operator, operator, operator_named, operators
+from aot.options import Options
+from aot.pipeline import compile_model
+from aot.vendor.cases import Case
+from graphs import model
+
+Array = np.ndarray[Any, Any]
+RNG = np.random.default_rng(7)
+#: Elementwise by accident or by the sizes of their cases: what no record may claim.
+NOT_ELEMENTWISE = {
+    "Bernoulli": "draws numbers",
+    "CastLike": "its second operand gives a type, no elements",
+    "DequantizeLinear": "per axis where the scale is no scalar",
+    "QuantizeLinear": "per axis where the scale is no scalar",
+}
+
+
+def jobs(name: str) -> Iterator[harness.Job]:
+    """The declared cases of an operator of ONNX that onnx.reference computes alone."""
+    for job in harness.collect((name,)):
+        if job.model is not None and not job.fused and not job.case.expected:
+            yield job
+
+
+def run(job: harness.Job, inputs: Sequence[Array | None]) -> Array:
+    """The first output for other inputs of the case."""
+    case = replace(job.case, inputs=tuple(inputs), const=())
+    pattern = next(p for p in harness.load_all().patterns if job.label.startswith(f"{p.name}["))
+    return harness.reference(harness.model_of(pattern.graph, case), case)[0]
+
+
+def broadcast(
+    record: Operator, trait: Elementwise, case: Case
+) -> tuple[list[int], tuple[int, ...]]:
+    """The inputs that hold elements, and the shape that they have in common."""
+    names = record.names(len(case.inputs))
+    meant = trait.operands.split() or names
+    places = [i for i, n in enumerate(names) if n in meant and case.inputs[i] is not None]
+    held = [i for i in places if trait.broadcasts is None or names[i] not in trait.broadcasts]
+    return places, np.broadcast_shapes(*(np.shape(case.inputs[i]) for i in held))
+
+
+def elementwise(record: Operator, trait: Elementwise, job: harness.Job) -> bool:
+    """Whether exchanging the places of elements exchanges those of the result and nothing else."""
+    places, shape = broadcast(record, trait, job.case)
+    want = run(job, job.case.inputs)
+    if want.shape != shape:
+        return False
+    order = RNG.permutation(want.size)
+    inputs = list(job.case.inputs)
+    for i in places:
+        spread = np.broadcast_to(np.asarray(inputs[i]), shape)
+        inputs[i] = spread.reshape(-1)[order].reshape(shape)
+    got = run(job, inputs)
+    return same(got, want.reshape(-1)[order].reshape(shape))
+
+
+def same(left: Array, right: Array) -> bool:
+    """Whether the arrays are equal but for the last bits that libm gives lanes of a vector."""
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if left.dtype.kind == "f":
+        with np.errstate(all="ignore"):
+            return bool(np.allclose(left, right, 1e-6, 0, equal_nan=True))
+    if left.dtype.kind == "V":  # types that NumPy lacks, among them NaNs
+        return left.tobytes() == right.tobytes()
+    return bool((left == right).all())
+
+
+@pytest.mark.parametrize("name", [o.name for o in operators() if o.trait(Elementwise)])
+def test_elementwise_operators_are(name: str) -> None:
+    record = operator_named(name)
+    assert record is not None
+    trait, count = record.trait(Elementwise), 0
+    assert trait is not None
+    for job in jobs(name):
+        assert elementwise(record, trait, job), job.label
+        count += 1
+    assert count or name == "Dropout", "no case proves it"
+
+
+@pytest.mark.parametrize("name", [o.name for o in operators() if o.trait(Commutative)])
+def test_commutative_operators_are(name: str) -> None:
+    """Operands are spread to one shape first: onnx.reference's Mean refuses a smaller first one."""
+    found = [j for j in jobs(name) if len(j.case.inputs) == 2]
+    assert found
+    for job in found:
+        left, right = (a.copy() for a in np.broadcast_arrays(*job.case.inputs))
+        assert same(run(job, (left, right)), run(job, (right, left))), job.label
+
+
+def test_no_elementwise_operator_is_forgotten() -> None:
+    """Operators whose cases all show the trait, and that do not claim it."""
+    names = {p.name for p in harness.load_all().patterns if harness.single(p.graph)}
+    missed = []
+    for name in sorted(n for n in names if operator_named(n) is None and "." not in n):
+        found = [j for j in jobs(name) if j.case.inputs and j.case.outputs == 1]
+        count = max((len(j.case.inputs) for j in found), default=0)
+        record = Operator(name, tuple(f"x{i}" for i in range(count)))
+        if found and all(shows(record, job) for job in found):
+            missed.append(name)
+    assert set(missed) <= set(NOT_ELEMENTWISE), missed
+
+
+def shows(record: Operator, job: harness.Job) -> bool:
+    """Whether the case of an operator without a record has elements that keep to their places."""
+    try:
+        return np.size(job.want[0]) > 1 and elementwise(record, Elementwise(), job)
+    except Exception:  # other shapes than the operator takes
+        return False
+
+
+def between_transposes(name: str) -> onnx.ModelProto | None:
+    """Transpose, the operator, Transpose back: on the first case that has four axes."""
+    record = operator_named(name)
+    assert record is not None
+    for job in jobs(name):
+        trait = record.trait(Elementwise)
+        assert trait is not None
+        places, shape = broadcast(record, trait, job.case)
+        if job.want[0].size < 2 or len(places) < 1:
+            continue
+        spread = {
+            i: np.resize(np.broadcast_to(np.asarray(job.case.inputs[i]), shape), (2, 3, 4, 5))
+            for i in places
+        }
+        rest = {
+            f"c{i}": np.asarray(a)
+            for i, a in enumerate(job.case.inputs)
+            if i not in places and a is not None
+        }
+        rows: list[Any] = [("Transpose", f"x{i}", f"t{i}", {"perm": [0, 2, 3, 1]}) for i in places]
+        reads = " ".join(
+            f"t{i}" if i in places else f"c{i}" if a is not None else "_"
+            for i, a in enumerate(job.case.inputs)
+        )
+        rows += [(name, reads, "r", job.case.attrs)] if "_" not in reads else []
+        rows += [("Transpose", "r", "y", {"perm": [0, 3, 1, 2]})]
+        if len(rows) != len(places) + 2:
+            continue
+        kinds = {f"x{i}": onnx.helper.np_dtype_to_tensor_dtype(a.dtype) for i, a in spread.items()}
+        kinds["y"] = onnx.helper.np_dtype_to_tensor_dtype(job.want[0].dtype)
+        shapes = {f"x{i}": [2, 3, 4, 5] for i in places}
+        proto = model(rows, shapes, {"y": None}, rest, dtypes=kinds)
+        proto.opset_import[0].version = onnx.defs.onnx_opset_version()
+        return proto
+    return None
+
+
+@pytest.mark.parametrize("name", [o.name for o in operators() if o.trait(Elementwise)])
+def test_transposes_around_an_elementwise_operator_vanish(name: str) -> None:
+    """One call and no arena; a call more for each operand of a chain."""
+    if name == "Dropout":
+        return
+    proto = between_transposes(name)
+    assert proto is not None
+    compiled = compile_model(proto, Options())
+    chained = max(0, len(proto.graph.input) - 2) if name in ("Max", "Mean", "Min", "Sum") else 0
+    calls = [c.kernel for c in compiled.program.calls]
+    assert not any("transpose" in c or "gather" in c for c in calls), calls
+    assert len(calls) <= 1 + chained + (name == "Mean"), calls
+    assert chained or compiled.plan.arena_bytes == 0, calls
+
+
+def test_a_trait_of_another_operand_is_refused() -> None:
+    with pytest.raises(BackendError, match="Toy: Elementwise names z"):
+        operator("Toy", "x", domain="acme", traits=[Elementwise("z")])
+    with pytest.raises(BackendError, match=r"ai.onnx.Relu has two records"):
+        operator("Relu", "x")
+    assert aot.__version__
