@@ -64,6 +64,14 @@ full-bench: $(VENV)/.test
 stack-check: $(VENV)/.test
 	$(PY) benchmarks/stack.py --check
 
+# Neither Python nor a model: a C compiler and CMake. VLEN="1;4;8;16" and SANITIZE=ON are its options.
+VLEN     ?= native
+SANITIZE ?= OFF
+kernels: ## the tests in C of runtime_c/kernels alone; VLEN="1;4;8;16" SANITIZE=ON for more
+	cmake -S runtime_c/tests -B build/kernels "-DVLEN=$(VLEN)" -DSANITIZE=$(SANITIZE)
+	cmake --build build/kernels --parallel $(JOBS)
+	ctest --test-dir build/kernels --output-on-failure --parallel $(JOBS)
+
 check: ## ruff, mypy --strict, formatting of the C files
 	@$(MAKE) -s $(VENV)/.test >/dev/null
 	$(VENV)/bin/ruff check -q .

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tests of runtime_c/tests, in C alone: they pass, and they reach every header of kernels."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from needs import need
+
+ROOT = Path(__file__).resolve().parents[1]
+KERNELS = ROOT / "runtime_c" / "kernels"
+TESTS = ROOT / "runtime_c" / "tests"
+WIDTHS = (1, 4, 8, 16)
+
+#: Headers of instructions that this machine's compiler does not take: what tests them instead.
+FOREIGN: Mapping[str, str] = {}
+
+#: Kernels that have no test in C yet; tests/ops and its neighbours call them from bundles.
+UNTESTED = frozenset(
+    """
+attention_f32 blocked_channels cast cast_f8 channel_gather codes col2im control conv_act_f32
+conv_f32_blocked conv_f32_plain conv_f32_ref conv_f64_ref conv_ref_body convtranspose_f32 copy
+deformconv_f32 det dsp_mac dsp_out dsp_pixels dwconv_f32_blocked dynamic einsum gather gemm_f32
+globalpool_f32 gridsample_f32 gru_f32 index lstm_f32 matmul_f32 matmul_f32_q4 matmul_f32_ref
+matmul_f64_ref matmul_ref_body matmul_s32_ref matmul_s64_ref matmul_u32_ref matmul_u64_ref
+maxpool_s8_blocked move ngrams nms_f32 norm_f32 packed pad panels_f32 pool pool_f32_blocked
+pool_plain qavgpool_s8 qbinary qbinary_mve qcalc qchannel qconv_act qconv_act_s8
+qconv_act_s8__vec qconv_add qconv_add_s8 qconv_add_s8__dsp qconv_add_s8__mve qconv_add_s8__vec
+qconv_ref qconv_s8 qconv_s8__dsp qconv_s8__mve qconv_s8__vec qconv_s8_params qconv_sum
+qconv_sum_s8 qconv_sum_s8__vec qdwconv_s8 qdwconv_s8__dsp qdwconv_s8__mve qdwconv_s8__vec
+qdynamic qexact qfc_s8 qfc_s8__dsp qfc_s8__mve qfc_s8__vec qflip qmatmul_ref qmve qpool_ref
+qresize16 qresize_s8 qrnn_s16 qrnn_s8 qsoftmax16 qsoftmax_s16 qsoftmax_s8 qtable qtable16
+qtile_s8 qtile_s8_arm qtile_s8_job qtile_s8_riscv quantize qvec random reorder requant resize
+rnn_f32 roialign_f32 rotary_f32 scatter select strided_copy tensor_scatter text tile_f32
+tile_f32_body tile_f32_set topk transpose trees unique unpool walk winograd_f32_blocked
+    """.split()
+)
+
+MARKER = re.compile(r'^# \d+ "([^"]*)"', re.M)
+FUNCTION = re.compile(r"\bstatic (?:inline )?[^;{}=]*?\b(\w+)\s*\([^;{}]*\)\s*\{")
+NAME = re.compile(r"\baot_\w+")
+
+
+def pieces(source: Path) -> Iterator[tuple[str, str]]:
+    """(file, text) in the order in which the preprocessor reads them for a test."""
+    words = [need("gcc"), "-E", "-std=c99", "-DAOT_VLEN=4", "-DAOT_INLINE=static inline"]
+    words += [f"-I{TESTS}", f"-I{KERNELS}", f"-I{ROOT}/runtime_c/include", str(source)]
+    text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    parts = MARKER.split(text)
+    for file, part in zip(parts[1::2], parts[2::2], strict=True):
+        yield Path(file).name, part.partition("\n")[2]
+
+
+def functions(text: str) -> Iterator[tuple[str, str]]:
+    """(name, body) of every function that a text defines."""
+    for found in FUNCTION.finditer(text):
+        at, depth = found.end(), 1
+        while depth and at < len(text):
+            depth += {"{": 1, "}": -1}.get(text[at], 0)
+            at += 1
+        yield found[1], text[found.start(1) + len(found[1]) : at]
+
+
+def reached(source: Path) -> dict[str, tuple[set[str], set[str]]]:
+    """For each header of kernels that a test includes: its functions, and those the test calls.
+
+    A call is direct or by way of other functions of kernels.
+    """
+    texts: dict[str, str] = defaultdict(str)
+    for file, text in pieces(source):
+        texts[file] += text
+    bodies: dict[str, str] = {}
+    homes: dict[str, set[str]] = {}
+    for file, text in texts.items():
+        if (KERNELS / file).is_file():
+            found = dict(functions(text))
+            homes[file] = set(found)
+            bodies |= found
+    called: set[str] = set()
+    waiting = set(NAME.findall(texts[source.name])) & bodies.keys()
+    while waiting:
+        called |= waiting
+        waiting = {n for f in waiting for n in NAME.findall(bodies[f])} & bodies.keys() - called
+    return {file: (names, names & called) for file, names in homes.items()}
+
+
+@cache
+def coverage() -> dict[str, tuple[set[str], set[str]]]:
+    """What all tests together reach: by header, its functions and the called ones."""
+    total: dict[str, tuple[set[str], set[str]]] = {}
+    for source in sorted(TESTS.glob("test_*.c")):
+        for file, (names, called) in reached(source).items():
+            old = total.get(file, (set(), set()))
+            total[file] = (old[0] | names, old[1] | called)
+    return total
+
+
+def test_every_header_has_a_test() -> None:
+    headers = {p.name for p in KERNELS.glob("*.h")}
+    assert set(FOREIGN) <= headers
+    found = coverage()
+    silent = {h for h, (names, called) in found.items() if names and not called}
+    without = (headers - found.keys()) | silent
+    untested = {f"aot_{name}.h" for name in UNTESTED}
+    hint = "write or extend a runtime_c/tests/test_*.c that includes them and calls their functions"
+    assert without - set(FOREIGN) - untested == set(), hint
+    assert untested - without == set(), "these have a test now: take them out of UNTESTED"
+
+
+def ctest(build: Path, *options: str) -> None:
+    """Configures, builds and runs the project; its output is in the failure."""
+    jobs = str(min(os.cpu_count() or 1, 2))
+    for words in (
+        [need("cmake"), "-S", str(TESTS), "-B", str(build), *options],
+        ["cmake", "--build", str(build), "--parallel", jobs],
+        ["ctest", "--test-dir", str(build), "--output-on-failure", "--parallel", jobs],
+    ):
+        done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert done.returncode == 0, f"{' '.join(words)}\n{done.stdout[-8000:]}"
+    programs = {p.stem for p in TESTS.glob("test_*.c")}
+    assert int(re.findall(r"out of (\d+)", done.stdout)[0]) >= len(programs) > 0
+
+
+def test_kernels_pass_at_the_native_width(tmp_path: Path) -> None:
+    ctest(tmp_path, "-DCMAKE_C_FLAGS_RELEASE=-O1")
+
+
+@pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="every width, sanitised: AOT_FULL=1")
+@pytest.mark.parametrize("sanitize", ["ON", "OFF"])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_kernels_pass_at_every_width(tmp_path: Path, width: int, sanitize: str) -> None:
+    level = "-O1" if sanitize == "ON" else "-O3"
+    options = (f"-DVLEN={width}", f"-DSANITIZE={sanitize}", f"-DCMAKE_C_FLAGS_RELEASE={level}")
+    ctest(tmp_path, *options)
