@@ -26,21 +26,15 @@ FOREIGN: Mapping[str, str] = {}
 #: Kernels that have no test in C yet; tests/ops and its neighbours call them from bundles.
 UNTESTED = frozenset(
     """
-attention_f32 blocked_channels cast cast_f8 channel_gather codes col2im control conv_act_f32
-conv_f32_blocked conv_f32_plain conv_f32_ref conv_f64_ref conv_ref_body convtranspose_f32 copy
-deformconv_f32 det dsp_mac dsp_out dsp_pixels dwconv_f32_blocked dynamic einsum gather gemm_f32
-globalpool_f32 gridsample_f32 gru_f32 index lstm_f32 matmul_f32 matmul_f32_q4 matmul_f32_ref
-matmul_f64_ref matmul_ref_body matmul_s32_ref matmul_s64_ref matmul_u32_ref matmul_u64_ref
-maxpool_s8_blocked move ngrams nms_f32 norm_f32 packed pad panels_f32 pool pool_f32_blocked
-pool_plain qavgpool_s8 qbinary qbinary_mve qcalc qchannel qconv_act qconv_act_s8
-qconv_act_s8__vec qconv_add qconv_add_s8 qconv_add_s8__dsp qconv_add_s8__mve qconv_add_s8__vec
-qconv_ref qconv_s8 qconv_s8__dsp qconv_s8__mve qconv_s8__vec qconv_s8_params qconv_sum
-qconv_sum_s8 qconv_sum_s8__vec qdwconv_s8 qdwconv_s8__dsp qdwconv_s8__mve qdwconv_s8__vec
-qdynamic qexact qfc_s8 qfc_s8__dsp qfc_s8__mve qfc_s8__vec qflip qmatmul_ref qmve qpool_ref
-qresize16 qresize_s8 qrnn_s16 qrnn_s8 qsoftmax16 qsoftmax_s16 qsoftmax_s8 qtable qtable16
-qtile_s8 qtile_s8_arm qtile_s8_job qtile_s8_riscv quantize qvec random reorder requant resize
-rnn_f32 roialign_f32 rotary_f32 scatter select strided_copy tensor_scatter text tile_f32
-tile_f32_body tile_f32_set topk transpose trees unique unpool walk winograd_f32_blocked
+attention_f32 cast cast_f8 control dsp_mac dsp_out dsp_pixels dynamic gridsample_f32 gru_f32
+lstm_f32 ngrams nms_f32 norm_f32 packed qavgpool_s8 qbinary qbinary_mve qcalc qchannel qconv_act
+qconv_act_s8 qconv_act_s8__vec qconv_add qconv_add_s8 qconv_add_s8__dsp qconv_add_s8__mve
+qconv_add_s8__vec qconv_ref qconv_s8 qconv_s8__dsp qconv_s8__mve qconv_s8__vec qconv_s8_params
+qconv_sum qconv_sum_s8 qconv_sum_s8__vec qdwconv_s8 qdwconv_s8__dsp qdwconv_s8__mve
+qdwconv_s8__vec qdynamic qexact qfc_s8 qfc_s8__dsp qfc_s8__mve qfc_s8__vec qflip qmatmul_ref
+qmve qpool_ref qresize16 qresize_s8 qrnn_s16 qrnn_s8 qsoftmax16 qsoftmax_s16 qsoftmax_s8 qtable
+qtable16 qtile_s8 qtile_s8_arm qtile_s8_job qtile_s8_riscv quantize qvec random requant resize
+rnn_f32 roialign_f32 rotary_f32 text topk trees unique
     """.split()
 )
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* Template of the general matrix product: included once per element type by
  * aot_matmul_<dtype>_ref.h with AOT_MR_T (element type), AOT_MR_ACC (type of the sum: unsigned for
- * integers, which wrap), AOT_MR_NAME (kernel) and AOT_MR_PARAMS (its parameters). No guard.
+ * integers, which wrap), AOT_MR_WHOLE (a number, signed even if the type is not), AOT_MR_NAME
+ * (kernel) and AOT_MR_PARAMS (its parameters). No guard.
  *
  * For every index (p, q, s) of three batch axes, outermost first:
  *     y(i, j) = alpha * sum over t of a(i, t) * b(t, j) + beta * c(i, j)
@@ -23,7 +24,8 @@ AOT_INLINE int64_t AOT_MR_CAT(AOT_MR_NAME, _at)(const int64_t *stride, const int
 
 AOT_INLINE void AOT_MR_NAME(AOT_MR_T *y, const AOT_MR_T *a, const AOT_MR_T *b, const AOT_MR_T *c,
                             const AOT_MR_PARAMS *p) {
-    const AOT_MR_ACC alpha = (AOT_MR_ACC)(AOT_MR_T)p->alpha, beta = (AOT_MR_ACC)(AOT_MR_T)p->beta;
+    const AOT_MR_ACC alpha = (AOT_MR_ACC)AOT_MR_WHOLE(p->alpha);
+    const AOT_MR_ACC beta = (AOT_MR_ACC)AOT_MR_WHOLE(p->beta);
     int32_t at[3], i, j, t;
     for (at[0] = 0; at[0] < p->batch[0]; ++at[0]) {
         for (at[1] = 0; at[1] < p->batch[1]; ++at[1]) {

@@ -12,6 +12,7 @@
 #define AOT_MR_CAT(a, b) AOT_MR_CAT2(a, b)
 #define AOT_MR_T int64_t
 #define AOT_MR_ACC uint64_t
+#define AOT_MR_WHOLE(v) (int64_t)(v)
 #define AOT_MR_NAME aot_matmul_s64_ref
 #define AOT_MR_PARAMS aot_matmul_s64_ref_params
 #include "aot_matmul_ref_body.h"
@@ -19,6 +20,7 @@
 #undef AOT_MR_CAT2
 #undef AOT_MR_T
 #undef AOT_MR_ACC
+#undef AOT_MR_WHOLE
 #undef AOT_MR_NAME
 #undef AOT_MR_PARAMS
 

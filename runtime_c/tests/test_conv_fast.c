@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Convolutions of float32 with a way of their own: depthwise ones, and 3x3 by Winograd. */
+#include "convolution.h"
+
+#include "aot_dwconv_f32_blocked.h"
+#include "aot_winograd_f32_blocked.h"
+
+#define V AOT_VLEN
+
+/* n, channels, ih, iw, channels, kernel, strides, dilations, pads, groups */
+static const geometry depthwise[] = {
+    {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, {0, 0, 0, 0}, 1},
+    {2, 5, 7, 23, 5, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 5},
+    {1, 17, 9, 37, 17, 3, 3, 2, 2, 1, 1, {0, 0, 1, 1}, 17},
+    {1, 16, 6, 21, 16, 5, 5, 1, 1, 1, 1, {2, 2, 2, 2}, 16},
+    {1, 3, 8, 19, 3, 5, 5, 2, 2, 1, 1, {2, 1, 2, 3}, 3},
+    {1, 4, 8, 40, 4, 3, 3, 1, 1, 2, 2, {2, 2, 2, 2}, 4},
+    {1, 9, 5, 17, 9, 7, 4, 3, 3, 1, 1, {3, 2, 3, 1}, 9},
+    {1, 2, 2, 2, 2, 3, 3, 1, 1, 1, 1, {3, 3, 3, 3}, 2},
+    {1, 8, 3, 64, 8, 1, 3, 1, 3, 1, 1, {0, 1, 0, 1}, 8},
+};
+
+static void test_depthwise(int number, int act, int parts) {
+    const geometry *g = &depthwise[number];
+    const int oh = out_rows(g), ow = out_columns(g), taps = g->kh * g->kw, c = g->ic;
+    const int n = g->n * c * oh * ow, KW = g->dw == 1 && (g->kw == 3 || g->kw == 5) ? g->kw : 0;
+    const int S = g->sw <= 2 ? g->sw : 0;
+    const ptrdiff_t x_plane = (ptrdiff_t)g->ih * g->iw * V, y_plane = (ptrdiff_t)oh * ow * V;
+    float *x = NEW(float, g->n *c * g->ih * g->iw), *w = NEW(float, c *taps), *bias = NEW(float, c);
+    float *packed = NEW(float, blocks(c, V) * taps * V),
+          *y = NEW(float, y_plane *blocks(c, V) * g->n);
+    double *want = NEW(double, n), *size = NEW(double, n);
+    const float *whole, *xb;
+    check_case("depthwise %d, act %d, parts %d", number, act, parts);
+    fill_f32(x, g->n * c * g->ih * g->iw, -1.0, 1.0);
+    fill_f32(w, c * taps, -1.0, 1.0);
+    fill_f32(bias, c, -1.0, 1.0);
+    for (int i = 0; i < blocks(c, V) * taps * V; ++i) {
+        const int channel = i / (taps * V) * V + i % V;
+        packed[i] = channel < c ? w[channel * taps + i / V % taps] : 0.0F;
+    }
+    whole = padded_bias(bias, c, V);
+    xb = to_blocks(x, g->n, c, g->ih * g->iw, V);
+    convolve(want, size, x, w, bias, NULL, g);
+    for (int part = 0; part <= parts; ++part) {
+        const int y0 = part ? oh / 2 : 0, y1 = parts > part ? oh / 2 : oh;
+        const int first = y0 * g->sh - g->pad[0], row0 = first > 0 ? first : 0;
+        const aot_dwconv_f32_blocked_params p = {g->n,      c,
+                                                 g->ih,     g->iw,
+                                                 c,         oh,
+                                                 ow,        g->kh,
+                                                 g->kw,     g->sh,
+                                                 g->sw,     g->dh,
+                                                 g->dw,     g->pad[0],
+                                                 g->pad[1], y0,
+                                                 y1,        row0,
+                                                 y0,        g->iw * V,
+                                                 x_plane,   x_plane * blocks(c, V),
+                                                 y_plane,   y_plane * blocks(c, V),
+                                                 act,       -0.5F,
+                                                 0.625F};
+        float *to = y + (ptrdiff_t)y0 * ow * V;
+        const float *from = xb + (ptrdiff_t)row0 * g->iw * V;
+        const int ACT = act > AOT_ACT_CLAMP;
+        if (KW == 3 && S == 1) {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 3, 1, ACT);
+        } else if (KW == 3 && S == 2) {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 3, 2, ACT);
+        } else if (KW == 5 && S == 1) {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 5, 1, ACT);
+        } else if (KW == 5 && S == 2) {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, 5, 2, ACT);
+        } else {
+            aot_dwconv_f32_blocked(to, from, packed, whole, &p, KW, S, ACT);
+        }
+    }
+    close_conv("y", y, want, size, g->n, c, oh * ow, V, act, -0.5F, 0.625F, 1e-6);
+    check_free();
+}
+
+/* Winograd's transform of the weights for the points 0, 1, -1, 2, -2, 1/2, -1/2 (the first M + 1 of
+ * them) and infinity. Lagrange's interpolation through the points gives the row (1, p, p * p) / the
+ * product of p - q over the other points q; infinity gives (0, 0, 1). The kernel has the sign of
+ * point 0 in its own transform. */
+static void transform(double rows[8][3], int M) {
+    static const double points[7] = {0.0, 1.0, -1.0, 2.0, -2.0, 0.5, -0.5};
+    for (int i = 0; i <= M; ++i) {
+        double product = 1.0;
+        for (int q = 0; q <= M; ++q) {
+            product *= q == i ? 1.0 : points[i] - points[q];
+        }
+        product = i == 0 ? fabs(product) : product;
+        for (int k = 0; k < 3; ++k) {
+            rows[i][k] = pow(points[i], k) / product;
+        }
+    }
+    rows[M + 1][0] = rows[M + 1][1] = 0.0;
+    rows[M + 1][2] = 1.0;
+}
+
+/* n, ic, ih, iw, oc, kernel, strides, dilations, pads, groups */
+static const geometry squares[] = {
+    {1, 1, 3, 3, 1, 3, 3, 1, 1, 1, 1, {0, 0, 0, 0}, 1},
+    {2, 3, 7, 9, 5, 3, 3, 1, 1, 1, 1, {1, 1, 1, 1}, 1},
+    {1, 17, 12, 13, 33, 3, 3, 1, 1, 1, 1, {1, 0, 1, 2}, 1},
+    {1, 16, 6, 26, 64, 3, 3, 1, 1, 1, 1, {2, 1, 2, 1}, 1},
+};
+
+static void test_winograd(int number, int M, int act, int added, int parts) {
+    const geometry *g = &squares[number];
+    const int oh = out_rows(g), ow = out_columns(g), pixels = oh * ow, T = M + 2, tiles = 5;
+    const int n = g->n * g->oc * pixels, O = 2, points = T * T;
+    const ptrdiff_t x_plane = (ptrdiff_t)g->ih * g->iw * V, y_plane = (ptrdiff_t)pixels * V;
+    float *x = NEW(float, g->n * g->ic * g->ih * g->iw), *w = NEW(float, g->oc * g->ic * 9);
+    float *bias = NEW(float, g->oc), *r = NEW(float, n), *u = NEW(float, points * g->ic * g->oc);
+    float *y = NEW(float, y_plane *blocks(g->oc, V) * g->n), *packed;
+    float *scratch = NEW(float, (ptrdiff_t)points *tiles *V *(blocks(g->ic, V) + O));
+    double *want = NEW(double, n), *size = NEW(double, n), rows[8][3], most = 0.0;
+    const float *whole, *xb, *rb;
+    /* Rounding errors grow with the tile, and are relative to the largest result. */
+    const double error = M == 2 ? 3e-6 : M == 4 ? 2e-5 : 1e-4;
+    check_case("winograd %d, M %d, act %d, r %d, parts %d", number, M, act, added, parts);
+    fill_f32(x, g->n * g->ic * g->ih * g->iw, -1.0, 1.0);
+    fill_f32(w, g->oc * g->ic * 9, -1.0, 1.0);
+    fill_f32(bias, g->oc, -1.0, 1.0);
+    fill_f32(r, n, -1.0, 1.0);
+    transform(rows, M);
+    for (int i = 0; i < points * g->ic * g->oc; ++i) {
+        const int a = i / (g->ic * g->oc) / T, b = i / (g->ic * g->oc) % T;
+        const float *k = w + (i % g->oc * g->ic + i / g->oc % g->ic) * 9;
+        double v = 0.0;
+        for (int t = 0; t < 9; ++t) {
+            v += rows[a][t / 3] * rows[b][t % 3] * (double)k[t];
+        }
+        u[i] = (float)v;
+    }
+    whole = padded_bias(bias, g->oc, V);
+    packed = to_panels(u, points * g->ic, g->oc, V, O);
+    xb = to_blocks(x, g->n, g->ic, g->ih * g->iw, V);
+    rb = added ? to_blocks(r, g->n, g->oc, pixels, V) : NULL;
+    convolve(want, size, x, w, bias, added ? r : NULL, g);
+    for (int i = 0; i < n; ++i) {
+        most = size[i] > most ? size[i] : most;
+    }
+    for (int i = 0; i < n; ++i) {
+        size[i] = most;
+    }
+    for (int part = 0; part <= parts; ++part) {
+        const int cut = oh / 2 / M * M, y0 = part ? cut : 0, y1 = parts > part ? cut : oh;
+        const int first = y0 - g->pad[0], row0 = first > 0 ? first : 0;
+        const ptrdiff_t to = (ptrdiff_t)y0 * ow * V;
+        const float *from = xb + (ptrdiff_t)row0 * g->iw * V, *plus = added ? rb + to : NULL;
+        const aot_winograd_f32_blocked_params p = {g->n,
+                                                   g->ic,
+                                                   g->ih,
+                                                   g->iw,
+                                                   g->oc,
+                                                   oh,
+                                                   ow,
+                                                   3,
+                                                   3,
+                                                   1,
+                                                   1,
+                                                   1,
+                                                   1,
+                                                   g->pad[0],
+                                                   g->pad[1],
+                                                   tiles,
+                                                   y0,
+                                                   y1,
+                                                   row0,
+                                                   y0,
+                                                   g->iw * V,
+                                                   x_plane,
+                                                   x_plane * blocks(g->ic, V),
+                                                   y_plane,
+                                                   y_plane * blocks(g->oc, V),
+                                                   act,
+                                                   -0.5F,
+                                                   0.625F};
+        const int ACT = act > AOT_ACT_CLAMP;
+        if (M == 2) {
+            aot_winograd_f32_blocked(y + to, from, packed, whole, plus, scratch, &p, 2, 6, 2, ACT);
+        } else if (M == 4) {
+            aot_winograd_f32_blocked(y + to, from, packed, whole, plus, scratch, &p, 4, 6, 2, ACT);
+        } else {
+            aot_winograd_f32_blocked(y + to, from, packed, whole, plus, scratch, &p, 6, 6, 2, ACT);
+        }
+    }
+    close_conv("y", y, want, size, g->n, g->oc, pixels, V, act, -0.5F, 0.625F, error);
+    check_free();
+}
+
+int main(void) {
+    for (int number = 0; number < (int)(sizeof depthwise / sizeof *depthwise); ++number) {
+        for (int k = 0; k < 4; ++k) {
+            test_depthwise(number, k == 3 ? AOT_ACT_SIGMOID : k % 2, k / 2);
+        }
+    }
+    for (int number = 0; number < (int)(sizeof squares / sizeof *squares); ++number) {
+        for (int M = 2; M <= 6; M += 2) {
+            for (int k = 0; k < 4; ++k) {
+                test_winograd(number, M, k == 3 ? AOT_ACT_TANH : k % 2, k % 2, k / 2);
+            }
+        }
+    }
+    return check_end();
+}
