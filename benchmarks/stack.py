@@ -45,6 +45,8 @@ TARGETS = (
 #: Functions of one signature that know their parameters.
 FIXED = 2
 Rows = dict[str, dict[str, int]]
+#: Bytes above which the instances of a kernel are told apart.
+MUCH = 1024
 #: Families whose levels are measured apart, by the float lanes of their vectors.
 APART = {"x86_64": (1, 4, 8, 16)}
 Widths = dict[str, dict[int, dict[str, int]]]
@@ -130,6 +132,26 @@ def measure(
     return found
 
 
+def by_kernel(found: dict[str, int]) -> dict[str, int]:
+    """The largest figure of each kernel's instances."""
+    most: dict[str, int] = {}
+    for row, taken in found.items():
+        kernel = row.partition(" ")[0]
+        most[kernel] = max(taken, most.get(kernel, 0))
+    return most
+
+
+def much_less(columns: dict[int, dict[str, int]]) -> dict[int, dict[str, int]]:
+    """The rows of kernels, and of instances below two thirds of a kernel that takes much."""
+    kept: dict[int, dict[str, int]] = {}
+    for lanes, column in columns.items():
+        kernels = {row: taken for row, taken in column.items() if " " not in row}
+        large = {k: taken for k, taken in kernels.items() if taken > MUCH}
+        apart = {r: t for r, t in column.items() if 3 * t < 2 * large.get(r.partition(" ")[0], 0)}
+        kept[lanes] = kernels | apart
+    return kept
+
+
 def raise_to(column: dict[str, int], found: dict[str, int]) -> None:
     """Raise the figures of `column` to those of `found`."""
     for kernel, taken in found.items():
@@ -139,7 +161,8 @@ def raise_to(column: dict[str, int], found: dict[str, int]) -> None:
 def spelled(apart: Widths) -> str:
     """The figures of levels that were measured apart."""
     parts = []
-    for name, columns in sorted(apart.items()):
+    for name, given in sorted(apart.items()):
+        columns = much_less(given)
         kernels = sorted({k for column in columns.values() for k in column})
         lanes = sorted(columns)
         lines = [
@@ -170,7 +193,8 @@ def faults(rows: Rows, known: Rows) -> list[str]:
     found = []
     for name, column in rows.items():
         for kernel, taken in sorted(column.items()):
-            row = known.get(name, {}).get(kernel)
+            held = known.get(name, {})
+            row = held.get(kernel, held.get(kernel.partition(" ")[0]))
             if row is None or taken > row:
                 found.append(f"{kernel} on {name}: {taken} bytes, the table says {row}")
     return found
@@ -201,9 +225,9 @@ def main() -> int:
             column = rows.setdefault(family(target), {})
             known = dict(column) if args.missing else {}
             for lanes, found in measure(target, given, Path(folder), known).items():
-                raise_to(column, found)
+                raise_to(column, by_kernel(found))
                 if own := apart.get(family(target)):
-                    raise_to(own[lanes], found)
+                    raise_to(own[lanes], {**found, **by_kernel(found)})
         if not args.check:
             write(rows, apart)
     if not args.check:

@@ -34,6 +34,7 @@ from aot.options import Options  # noqa: E402
 from aot.partition.claims import load_options  # noqa: E402
 from aot.partition.control_flow import select_all  # noqa: E402
 from aot.plan.stack import outside  # noqa: E402
+from aot.plan.stack.declare import row_of  # noqa: E402
 from aot.target import Target  # noqa: E402
 from aot.tools.call_graph import CallGraph, deepest, read_graph, short  # noqa: E402
 
@@ -199,7 +200,7 @@ def compiler_of(target: Target) -> str:
 
 
 def depths(given: Sequence[Function], target: Target, level: str, folder: Path) -> dict[str, int]:
-    """Kernel → the most bytes that one of its functions takes, callees included.
+    """Row of the table → the most bytes that one of its functions takes, callees included.
 
     Functions that aot/plan/stack/outside.py does not know fail a KeyError.
     """
@@ -210,7 +211,8 @@ def depths(given: Sequence[Function], target: Target, level: str, folder: Path) 
         for i, call in enumerate(f.call for f in part):
             taken = deepest(graph, f"w{i}", assumed(call.kernel)).bytes
             taken += pushed(call) if target.arch == "arm" else 0
-            found[call.kernel] = max(taken, found.get(call.kernel, 0))
+            row = row_of(call)
+            found[row] = max(taken, found.get(row, 0))
     return found
 
 

@@ -79,12 +79,18 @@ def widths() -> dict[str, dict[int, dict[str, int]]]:
     return found
 
 
-def figures(target: Target, lanes: int) -> dict[str, int]:
-    """Kernel → bytes on the target, for vectors of `lanes` floats.
+def row_of(call: Call) -> str:
+    """The row of an instance of a kernel: its name, and its constants as in `P14 O2 YV16`."""
+    return " ".join([call.kernel, *(f"{name}{value}" for name, value in call.instance)])
 
-    A family's figure is the largest of its levels. Where the levels were measured apart, that of
-    the target's own width counts, or that without vectors; narrower vectors (`--objective ram`)
-    were measured on other levels, and have the family's.
+
+def figures(target: Target, lanes: int) -> dict[str, int]:
+    """Row → bytes on the target, for vectors of `lanes` floats; every kernel has a row.
+
+    A family's figure is the largest of its levels and of the instances of the kernel. Where the
+    levels were measured apart, that of the target's own width counts, or that without vectors, and
+    instances that take much less have rows of their own; narrower vectors (`--objective ram`) were
+    measured on other levels, and have the family's.
     """
     column = table()[family(target)]
     if lanes not in (1, target.vlen):
@@ -127,7 +133,7 @@ def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Ca
             taken, inner = max(below, key=lambda b: b[0])
             taken += 16 * word + 2 * word * (len(call.args) + 1)
         else:
-            taken = column[call.kernel]
+            taken = column.get(row_of(call), column[call.kernel])
         if taken >= most:
             most, deepest = taken, inner or call
     return most + 12 * word + word * arguments, deepest
