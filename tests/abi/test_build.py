@@ -212,7 +212,7 @@ def test_a_vendors_sources_are_a_library_of_their_own(
         "{ for (int32_t i = 0; i < p->n; ++i) y[i] = -x[i]; }\n"
     )
     npu = Backend("npu", sources=("npu.c",), folder=tmp_path)
-    monkeypatch.setattr(vendors, "backends_for", lambda names, **_: [npu])
+    monkeypatch.setattr(vendors, "backends_of", lambda _names, _options: [npu])
     m = toy.Maker("net")
     m.tensor("x", (4,), Role.INPUT)
     m.tensor("y", (4,), Role.OUTPUT)

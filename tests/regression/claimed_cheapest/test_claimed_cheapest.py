@@ -10,6 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from aot.ir.layout import blocked
+from aot.lower.assign_layouts import cover_layouts
 from aot.partition.cost_model import Costs
 from aot.partition.select import Partition, select
 from aot.vendor.backend import Backend, Speed
@@ -86,7 +87,7 @@ def test_layouts_depend_on_neighbours() -> None:
     acme = costing(vendor("acme", "Tanh"), tanh=10.0)
     acme.patterns[0].layouts(lambda m, incoming, v: {n: blocked(v) for n in m.values})
     graph = typed_graph([("Tanh", "x", "a"), ("Neg", "a", "y")], [1, 16, 2, 2], "y")
-    found = select(graph, [acme, portable(100.0)], costs=Costs(16))
+    found = select(graph, [acme, portable(100.0)], costs=Costs(16), layouts=cover_layouts(16))
     assert CLAIM not in said(found)
     assert "layouts depend" in said(found)
 
