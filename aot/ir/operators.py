@@ -11,9 +11,9 @@ does first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from aot.errors import BackendError
 
@@ -35,12 +35,31 @@ class Elementwise:
 
 
 @dataclass(frozen=True, slots=True)
+class Moves:
+    """Every element of the results is an element of one of `operands` ("" = of any operand).
+
+    Which one follows `by` "place" from places alone, by "order" from comparisons of elements (which
+    a positive scale keeps), by "choice" from another operand. `fills` tells that elements of no
+    operand come in, too; `fewer` that elements of the operands may be missing in the results;
+    `bytes_only` that runtimes compute it on integers of 8 bits, and not on longer ones. `when`
+    tells of which nodes all that is true (None: of all).
+    """
+
+    operands: str = ""
+    by: Literal["place", "order", "choice"] = "place"
+    fills: bool = False
+    fewer: bool = False
+    bytes_only: bool = False
+    when: Callable[[ir.Node], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Commutative:
     """The operands may be exchanged: the result has the same bits."""
 
 
-Trait = Elementwise | Commutative
-T = TypeVar("T", Elementwise, Commutative)
+Trait = Elementwise | Moves | Commutative
+T = TypeVar("T", Elementwise, Moves, Commutative)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +98,12 @@ def operator(
     made = Operator(name, tuple(operands.split()), domain, tuple(traits))
     known = {o.rstrip("?*") for o in made.operands}
     for trait in made.traits:
-        if isinstance(trait, Elementwise):
-            broadcasts = trait.broadcasts or {}
+        if isinstance(trait, Elementwise | Moves):
+            broadcasts = trait.broadcasts or {} if isinstance(trait, Elementwise) else {}
             wrong = {*trait.operands.split(), *broadcasts, *broadcasts.values()} - known
             if wrong:
-                what = f"operator {name}: Elementwise names {', '.join(sorted(wrong))}"
+                kind = type(trait).__name__
+                what = f"operator {name}: {kind} names {', '.join(sorted(wrong))}"
                 raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
     if _TABLE.setdefault((domain, name), made) != made:
         raise BackendError(f"operator {domain or 'ai.onnx'}.{name} has two records")
@@ -120,8 +140,26 @@ def operand_names(node: ir.Node) -> tuple[str, ...]:
 def element_places(node: ir.Node) -> tuple[int, ...]:
     """The inputs whose elements an elementwise node combines; none for other nodes."""
     trait = trait_of(node, Elementwise)
-    if trait is None:
+    return () if trait is None else _places(node, trait.operands)
+
+
+def moved_places(node: ir.Node) -> tuple[int, ...]:
+    """The inputs whose elements a node moves or picks, by whatever rule; none for other nodes."""
+    trait = trait_of(node, Moves)
+    if trait is None or (trait.when is not None and not trait.when(node)):
         return ()
+    return _places(node, trait.operands)
+
+
+def rearranged_places(node: ir.Node) -> tuple[int, ...]:
+    """The inputs whose elements, and no others, a node puts where places alone say it."""
+    trait = trait_of(node, Moves)
+    whole = trait is not None and trait.by == "place" and not trait.fills and trait.when is None
+    return moved_places(node) if whole else ()
+
+
+def _places(node: ir.Node, operands: str) -> tuple[int, ...]:
+    """The inputs of a node that its record calls by one of the names `operands` ("" = all)."""
     names = operand_names(node)
-    meant = trait.operands.split() or names
+    meant = operands.split() or names
     return tuple(i for i, n in enumerate(names) if n in meant and node.inputs[i] is not None)

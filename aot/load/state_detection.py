@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from aot.ir.operators import Moves, operator_named
 from aot.load.inputs import user_inputs
 
 if TYPE_CHECKING:
@@ -23,10 +24,6 @@ _WORDS = re.compile(
 )
 #: What such names lose before they are compared.
 _MARKS = re.compile(r"(prev|previous|past|present|new|next|input|output|in|out|n|[0-9]+|[^a-z0-9])")
-_MOVES = frozenset(
-    "Cast Concat Expand Flatten Gather Identity Pad Reshape Slice Split Squeeze Transpose"
-    " Unsqueeze".split()
-)
 #: Recurrent operators → inputs that are initial states.
 _STARTS = {"LSTM": (5, 6), "GRU": (5,), "RNN": (5,)}
 
@@ -87,17 +84,24 @@ def _reached(graph: onnx.GraphProto, source: str) -> tuple[set[str], set[str]]:
     reached, joined = {source}, set[str]()
     for node in graph.node:  # which are in order
         moved = node.input if node.op_type == "Concat" else node.input[:1]
-        if node.op_type in _MOVES and any(i in reached for i in moved):
+        if _moves(node) and any(i in reached for i in moved):
             reached.update(node.output)
             if node.op_type == "Concat" or any(i in joined for i in moved):
                 joined.update(node.output)
     return reached, joined
 
 
+def _moves(node: onnx.NodeProto) -> bool:
+    """Whether the node puts elements elsewhere, or gives them another type."""
+    known = operator_named(node.op_type, node.domain)
+    trait = None if known is None else known.trait(Moves)
+    return node.op_type == "Cast" or (trait is not None and trait.by == "place")
+
+
 def _moved(graph: onnx.GraphProto, layer: onnx.NodeProto) -> set[str]:
     """The outputs of `layer`, and every value that data movements make of them."""
     found = set(layer.output) - {""}
     for node in graph.node:  # which are in order
-        if node.op_type in _MOVES and not found.isdisjoint(node.input):
+        if _moves(node) and not found.isdisjoint(node.input):
             found.update(node.output)
     return found

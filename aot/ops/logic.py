@@ -29,7 +29,7 @@ from aot.ir.dtypes import (
     unpack,
 )
 from aot.ir.layout import Layout
-from aot.ir.operators import Commutative, Elementwise
+from aot.ir.operators import Commutative, Elementwise, Moves
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
@@ -83,7 +83,11 @@ for _name, _kernel, _types in (
             yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
 
 
-where = op("Where", "cond a b", traits=[Elementwise()])
+where = op(
+    "Where",
+    "cond a b",
+    traits=[Elementwise(), Moves("a b", by="choice", bytes_only=True)],
+)
 where.layouts(follow)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.layout import Layout
+from aot.ir.operators import Moves
 from aot.ops.moves import stored
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
@@ -28,7 +29,14 @@ GEOMETRY: dict[str, Any] = {
     "ceil_mode": 0,
     "auto_pad": "NOTSET",
 }
-max_pool = op("MaxPool", "x", "y indices?", storage_order=0, **GEOMETRY)
+max_pool = op(
+    "MaxPool",
+    "x",
+    "y indices?",
+    traits=[Moves(by="order", fewer=True, bytes_only=True)],
+    storage_order=0,
+    **GEOMETRY,
+)
 average_pool = op("AveragePool", "x", count_include_pad=0, **GEOMETRY)
 lp_pool = op("LpPool", "x", p=2, **GEOMETRY)
 global_average = op("GlobalAveragePool", "x")

@@ -12,6 +12,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.layout import Layout
+from aot.ir.operators import Moves
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import op
@@ -90,8 +91,10 @@ def spatial(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layou
 
 def declare(op_type: str) -> Pattern:
     """One reduction operator."""
-    made = op(op_type, "x axes?", keepdims=1, noop_with_empty_axes=0)
     kind = KINDS[op_type]
+    extreme = Moves("x", by="order", fewer=True, bytes_only=True)
+    traits = [extreme] if kind.kernel in ("max", "min") else []
+    made = op(op_type, "x axes?", traits=traits, keepdims=1, noop_with_empty_axes=0)
     made.layouts(spatial)
 
     types = NUMBERS

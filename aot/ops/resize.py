@@ -6,17 +6,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32
+from aot.ir.graph_nodes import attribute
 from aot.ir.layout import Layout
+from aot.ir.operators import Moves
 from aot.ops.moves import stored
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 TRANSFORMS = (
     "half_pixel",
@@ -41,7 +46,20 @@ ATTRIBUTES: dict[str, Any] = {
     "axes": None,
     "keep_aspect_ratio_policy": "stretch",
 }
-resize = op("Resize", "x roi? scales? sizes?", **ATTRIBUTES)
+
+
+def _picks(node: ir.Node) -> bool:
+    """Whether a Resize gives elements of its input."""
+    rule = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
+    return str(attribute(node, "mode", "nearest")) == "nearest" and rule != "tf_crop_and_resize"
+
+
+resize = op(
+    "Resize",
+    "x roi? scales? sizes?",
+    traits=[Moves("x", bytes_only=True, when=_picks)],
+    **ATTRIBUTES,
+)
 
 
 @dataclass(frozen=True, slots=True)

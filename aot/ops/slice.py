@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.layout import Layout
+from aot.ir.operators import Moves
 from aot.ops.concat import take_channels
 from aot.ops.layouts import channels_last, is_channels_last
 from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
@@ -17,9 +18,9 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 
-slice_ = op("Slice", "x starts ends axes? steps?")
-expand = op("Expand", "x shape")
-tile = op("Tile", "x repeats")
+slice_ = op("Slice", "x starts ends axes? steps?", traits=[Moves("x", fewer=True)])
+expand = op("Expand", "x shape", traits=[Moves("x")])
+tile = op("Tile", "x repeats", traits=[Moves("x")])
 
 
 def _numbers(value: ValueRef | None) -> list[int] | None:

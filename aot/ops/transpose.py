@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.layout import Layout, can_block
+from aot.ir.operators import Moves
 from aot.ops.layouts import channels_last
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import op, portable
@@ -17,9 +18,9 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 
-transpose = op("Transpose", "x", perm=None)
-depth_to_space = op("DepthToSpace", "x", blocksize=1, mode="DCR")
-space_to_depth = op("SpaceToDepth", "x", blocksize=1, mode="DCR")
+transpose = op("Transpose", "x", traits=[Moves()], perm=None)
+depth_to_space = op("DepthToSpace", "x", traits=[Moves(bytes_only=True)], blocksize=1, mode="DCR")
+space_to_depth = op("SpaceToDepth", "x", traits=[Moves(bytes_only=True)], blocksize=1, mode="DCR")
 
 
 def permute(c: Recorder, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:

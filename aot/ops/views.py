@@ -9,7 +9,7 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import Elementwise
+from aot.ir.operators import Elementwise, Moves
 from aot.ops.layouts import follow
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
@@ -17,11 +17,11 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
-reshape = op("Reshape", "x shape", allowzero=0)
-squeeze = op("Squeeze", "x axes?")
-unsqueeze = op("Unsqueeze", "x axes")
-flatten = op("Flatten", "x", axis=1)
-identity = op("Identity", "x", traits=[Elementwise()])
+reshape = op("Reshape", "x shape", traits=[Moves("x")], allowzero=0)
+squeeze = op("Squeeze", "x axes?", traits=[Moves("x")])
+unsqueeze = op("Unsqueeze", "x axes", traits=[Moves("x")])
+flatten = op("Flatten", "x", traits=[Moves()], axis=1)
+identity = op("Identity", "x", traits=[Elementwise(), Moves()])
 bit_cast = op("BitCast", "x", to=0)
 identity.layouts(follow)
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import DYNAMIC, Array, is_typed, shape_of, words
+from aot.ir.operators import rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.limits import SMALL_ELEMENTS
-from aot.shapes.partial_values import MOVING, Facts, lookup
+from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class Bounds:
         if node is None or node.domain not in ("", DYNAMIC):
             return widest
         rule = RULES.get(node.op_type) if not node.domain else None
-        if node.op_type in MOVING and not node.domain:
+        if rearranged_places(node):
             found = self._moved(node, value, depth)
         elif rule is not None:
             inputs = [self.of(v, depth + 1) for v in node.inputs]
@@ -85,11 +86,11 @@ class Bounds:
         return found or widest
 
     def _moved(self, node: ir.Node, value: ir.Value, depth: int) -> Interval | None:
-        places = MOVING[node.op_type]
+        places = rearranged_places(node)
         lows: list[Array | None] = []
         highs: list[Array | None] = []
         for index, source in enumerate(node.inputs):
-            if places is None or index in places:
+            if index in places:
                 found = self.of(source, depth + 1)
                 if found is None:
                     return None

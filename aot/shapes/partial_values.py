@@ -14,29 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import Array, array, constant, is_typed, shape_of, static_shape
-from aot.ir.operators import element_places
+from aot.ir.operators import element_places, rearranged_places
 from aot.shapes.evaluate import evaluate, is_computable, shape_slice
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-# Operators that only move elements, and which inputs hold elements (None: all).
-MOVING: dict[str, tuple[int, ...] | None] = {
-    "Gather": (0,),
-    "Slice": (0,),
-    "Concat": None,
-    "Unsqueeze": (0,),
-    "Squeeze": (0,),
-    "Reshape": (0,),
-    "Flatten": (0,),
-    "Transpose": (0,),
-    "Expand": (0,),
-    "Tile": (0,),
-    "Split": (0,),
-    "Identity": (0,),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +108,8 @@ def _full(node: ir.Node, facts: Facts) -> list[Known]:
 
 
 def _partial(node: ir.Node, facts: Facts) -> list[Known]:
-    moved = MOVING.get(node.op_type, ()) if not node.domain else ()
-    moved = element_places(node) if moved == () else moved
-    if moved == ():
+    moved = rearranged_places(node) or element_places(node)
+    if not moved:
         return []
     data: list[Array | None] = []
     masks: list[Array | None] = []
@@ -136,7 +119,7 @@ def _partial(node: ir.Node, facts: Facts) -> list[Known]:
         if value is None:
             data.append(None)
             masks.append(None)
-        elif moved is None or index in moved:
+        elif index in moved:
             known = known or _blank(value)
             if known is None:
                 return []
@@ -169,7 +152,7 @@ def _blank(value: ir.Value) -> Known | None:
 
 
 def _apply(node: ir.Node, data: list[Array | None], masks: list[Array | None]) -> list[Known]:
-    if node.op_type in MOVING:
+    if rearranged_places(node):
         pairs = zip(evaluate(node, data), evaluate(node, masks), strict=True)
         return [Known(v, m.astype(bool)) for v, m in pairs]
     filled = [

@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import Array, is_typed, shape_of
+from aot.ir.operators import rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.interval_analysis import Bounds
-from aot.shapes.partial_values import MOVING, Facts, lookup
+from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:
@@ -139,19 +140,19 @@ class Terms:
         node = value.producer()
         if node is None or node.domain:
             return None
-        if node.op_type in MOVING:
+        if rearranged_places(node):
             return self._moved(node, value, depth)
         rule = RULES.get(node.op_type)
         return None if rule is None else rule(self, node, depth)
 
     def _moved(self, node: ir.Node, value: ir.Value, depth: int) -> list[Poly] | None:
         """Operators that move elements move the numbers of their polynomials."""
-        places = MOVING[node.op_type]
+        places = rearranged_places(node)
         inputs: list[Array | None] = []
         for index, source in enumerate(node.inputs):
             if source is None:
                 inputs.append(None)
-            elif places is None or index in places:
+            elif index in places:
                 if not is_typed(source) or prod(shape_of(source)) > 16 * MOST_ELEMENTS:
                     return None
                 codes = [self._code(p) for p in self.of(source, depth + 1)]

@@ -15,11 +15,20 @@ from typing import Any
 import harness
 import numpy as np
 import onnx
+import onnx_ir
 import pytest
 
 import aot
 from aot.errors import BackendError
-from aot.ir.operators import Commutative, Elementwise, Operator, operator, operator_named, operators
+from aot.ir.operators import (
+    Commutative,
+    Elementwise,
+    Moves,
+    Operator,
+    operator,
+    operator_named,
+    operators,
+)
 from aot.options import Options
 from aot.pipeline import compile_model
 from aot.vendor.cases import Case
@@ -108,6 +117,56 @@ def test_commutative_operators_are(name: str) -> None:
     for job in found:
         left, right = (a.copy() for a in np.broadcast_arrays(*job.case.inputs))
         assert same(run(job, (left, right)), run(job, (right, left))), job.label
+
+
+def recoded(trait: Moves, data: list[Array], kept: Array) -> dict[int, Array]:
+    """Other values for those of the arrays, each for each: in the same order where that counts.
+
+    Values of `kept` stay, for a node may put them in by itself.
+    """
+    old = np.unique(np.concatenate([d.reshape(-1) for d in data] + [kept]))
+    if trait.by == "order":
+        new = np.arange(old.size).astype(old.dtype)
+    else:
+        new = old[RNG.permutation(old.size)]
+        for value in kept:
+            there, here = np.flatnonzero(new == value), np.flatnonzero(old == value)
+            new[there], new[here] = new[here].copy(), value
+    found = {i: np.asarray(new[np.searchsorted(old, d)]) for i, d in enumerate(data)}
+    return {**found, -1: new, -2: old}
+
+
+def moves(record: Operator, trait: Moves, job: harness.Job) -> bool | None:
+    """Whether other values of the operands are the other values of the result; None: not tried."""
+    names = record.names(len(job.case.inputs))
+    meant = trait.operands.split() or names
+    places = [i for i, n in enumerate(names) if n in meant and job.case.inputs[i] is not None]
+    data = [np.asarray(job.case.inputs[i]) for i in places]
+    assert job.model is not None
+    node = onnx_ir.from_proto(job.model).graph[0]
+    known = all(d.dtype.kind in "fiu" and d.dtype.itemsize > 1 and d.size for d in data)
+    if not known or any(np.isnan(d).any() for d in data) or (trait.when and not trait.when(node)):
+        return None
+    fill = job.case.inputs[2] if trait.fills and len(job.case.inputs) > 2 else None
+    kept = np.zeros(1) if fill is None else np.reshape(fill, (1,))
+    table = recoded(trait, data, kept[: 1 if trait.fills else 0].astype(data[0].dtype))
+    inputs = list(job.case.inputs)
+    for i, place in enumerate(places):
+        inputs[place] = table[i]
+    want = run(job, job.case.inputs)
+    return same(run(job, inputs), table[-1][np.searchsorted(table[-2], want)])
+
+
+@pytest.mark.parametrize("name", [o.name for o in operators() if o.trait(Moves)])
+def test_moving_operators_do(name: str) -> None:
+    record = operator_named(name)
+    assert record is not None
+    trait = record.trait(Moves)
+    assert trait is not None
+    found = [moves(record, trait, job) for job in jobs(name)]
+    tried = any(f is not None for f in found)
+    assert tried or name == "Identity", "no case proves it"  # which has no kernel, so no case
+    assert False not in found, found.index(False)
 
 
 def test_no_elementwise_operator_is_forgotten() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
+from aot.ir.operators import Moves, moved_places, trait_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -169,60 +170,32 @@ def add_quantise(
     )
 
 
-MOVERS: dict[str, tuple[int, ...]] = {
-    "Concat": (),
-    "DepthToSpace": (0,),
-    "Expand": (0,),
-    "Flatten": (0,),
-    "Gather": (0,),
-    "GatherElements": (0,),
-    "GatherND": (0,),
-    "Identity": (0,),
-    "Max": (),
-    "MaxPool": (0,),
-    "Min": (),
-    "Pad": (0,),
-    "ReduceMax": (0,),
-    "ReduceMin": (0,),
-    "Reshape": (0,),
-    "Resize": (0,),
-    "Slice": (0,),
-    "SpaceToDepth": (0,),
-    "Squeeze": (0,),
-    "Tile": (0,),
-    "Transpose": (0,),
-    "Unsqueeze": (0,),
-    "Where": (1, 2),
-}
-"""Operators whose results are elements of their data inputs, chosen by place or by order; the
-indices of those inputs (empty: all). They work on codes as on numbers: scales are positive."""
-
-BY_ORDER = ("Max", "MaxPool", "Min", "ReduceMax", "ReduceMin")
-BYTES_ONLY = (*BY_ORDER, "DepthToSpace", "Pad", "Resize", "SpaceToDepth", "Where")
-SHRINKING = ("Gather", "GatherElements", "GatherND", "MaxPool", "ReduceMax", "ReduceMin", "Slice")
-
-
 def moved_inputs(node: ir.Node) -> tuple[int, ...] | None:
-    """The data inputs of a node that only moves or picks elements, else None."""
-    places = None if node.domain else MOVERS.get(node.op_type)
-    if places is None or len(node.outputs) != 1:
-        return None
-    if node.op_type == "Resize" and not _picks(node):
-        return None
-    if node.op_type in BY_ORDER and any(o.name for o in node.outputs[1:]):
-        return None
-    return places or tuple(range(len(node.inputs)))
+    """The data inputs of a node that only moves or picks elements, else None.
 
-
-def _picks(node: ir.Node) -> bool:
-    """Whether a Resize gives elements of its input."""
-    rule = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
-    return str(attribute(node, "mode", "nearest")) == "nearest" and rule != "tf_crop_and_resize"
+    Such a node works on quantised values as on numbers: scales are positive.
+    """
+    trait = trait_of(node, Moves)
+    if trait is None or len(node.outputs) != 1:
+        return None
+    return moved_places(node) or None
 
 
 def takes_codes(node: ir.Node, value: ir.Value) -> bool:
     """Whether ONNX and onnxruntime let this mover work on codes of the type of `value`."""
-    return is_byte(value) if node.op_type in BYTES_ONLY else is_activation(value)
+    return is_byte(value) if bytes_only(node) else is_activation(value)
+
+
+def bytes_only(node: ir.Node) -> bool:
+    """Whether runtimes have this mover for integers of 8 bits only."""
+    trait = trait_of(node, Moves)
+    return trait is not None and trait.bytes_only
+
+
+def shrinks(node: ir.Node) -> bool:
+    """Whether elements that a mover reads may be missing in its result."""
+    trait = trait_of(node, Moves)
+    return trait is not None and trait.fewer
 
 
 def quantiser_after(value: ir.Value, *, bias: bool = False) -> ir.Node | None:

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from aot.ir.operators import moved_places
 from aot.ir.program import Quantisation
-from aot.normalise.quantised.common import DEQUANTISE, MOVERS, QUANTISE, Params, params_of
+from aot.normalise.quantised.common import DEQUANTISE, QUANTISE, Params, params_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -40,7 +41,7 @@ def _record(params: Params) -> Quantisation:
 
 def _moves(node: ir.Node, index: int) -> bool:
     """Whether elements of input `index` become elements of the result as they are."""
-    return not node.domain and index in MOVERS.get(node.op_type, ())
+    return index in moved_places(node)
 
 
 def _read(value: ir.Value, seen: set[ir.Value], moved: bool = False) -> Iterator[Params]:

@@ -20,7 +20,6 @@ from aot.ir.graph_nodes import OFFSET_KEY, Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     QUANTISE,
-    SHRINKING,
     Params,
     add_dequantise,
     add_quantise,
@@ -31,6 +30,7 @@ from aot.normalise.quantised.common import (
     limits,
     moved_inputs,
     params_of,
+    shrinks,
     takes_codes,
     to_codes,
     to_reals,
@@ -173,7 +173,7 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
     sources = [node.inputs[i] for i in places]
     if any(s is None for s in sources) or (_of_equal_codes(sources) and not _odd_pad(node)):
         return
-    if node.op_type in SHRINKING and any(s and single_use(s) is not node for s in sources):
+    if shrinks(node) and any(s and single_use(s) is not node for s in sources):
         return
     assert result.dtype is not None
     inputs = list(node.inputs)

@@ -18,12 +18,11 @@ from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
-    BYTES_ONLY,
     QUANTISE,
-    SHRINKING,
     Params,
     add_dequantise,
     add_quantise,
+    bytes_only,
     codes_value,
     dequantised,
     is_activation,
@@ -31,6 +30,7 @@ from aot.normalise.quantised.common import (
     limits,
     moved_inputs,
     params_of,
+    shrinks,
     to_codes,
     to_reals,
 )
@@ -53,7 +53,7 @@ def quant_wide(edit: Editor, options: LoadOptions) -> None:
 
 
 def _is_mover(node: ir.Node) -> bool:
-    return node.op_type in BYTES_ONLY and moved_inputs(node) is not None
+    return bytes_only(node) and moved_inputs(node) is not None
 
 
 def _is_wide(value: ir.Value) -> bool:
@@ -148,7 +148,7 @@ def _before(edit: Editor, quantise: ir.Node) -> None:
     constants = _constants(node)
     places = [i for i in moved_inputs(node) or () if not _is_among(node.inputs[i], constants)]
     sources = [node.inputs[i] for i in places]
-    if node.op_type in SHRINKING and any(s and single_use(s) is not node for s in sources):
+    if shrinks(node) and any(s and single_use(s) is not node for s in sources):
         return
     for place in places:
         _into(edit, node, place, kind)
