@@ -11,7 +11,7 @@ does first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -19,6 +19,8 @@ from aot.errors import BackendError
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from aot.ir.graph_nodes import Array
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +60,20 @@ class Commutative:
     """The operands may be exchanged: the result has the same bits."""
 
 
-Trait = Elementwise | Moves | Commutative
-T = TypeVar("T", Elementwise, Moves, Commutative)
+@dataclass(frozen=True, slots=True)
+class Exact:
+    """onnx.reference computes it as ONNX says, so that nodes of constants are folded by it.
+
+    With `rounds_once` it takes several steps: short floats are computed in float32 and rounded
+    once. `when` tells for which nodes and inputs that is true (None: for all).
+    """
+
+    rounds_once: bool = False
+    when: Callable[[ir.Node, Sequence[Array | None]], bool] | None = None
+
+
+Trait = Elementwise | Moves | Commutative | Exact
+T = TypeVar("T", Elementwise, Moves, Commutative, Exact)
 
 
 @dataclass(frozen=True, slots=True)

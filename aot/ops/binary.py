@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
-from aot.ir.operators import Commutative, Elementwise, Trait
+from aot.ir.operators import Commutative, Elementwise, Exact, Trait
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.layouts import follow
@@ -168,7 +168,7 @@ sub = declare_clamped("Sub", "sub")
 mul = declare_clamped("Mul", "mul")
 div = declare_clamped("Div", "div")
 for _name, _kernel in (("And", "and"), ("Or", "or"), ("Xor", "xor")):
-    declare(f"Bitwise{_name}", f"bit_{_kernel}", INTS, [Elementwise(), Commutative()])
+    declare(f"Bitwise{_name}", f"bit_{_kernel}", INTS, [Elementwise(), Commutative(), Exact()])
 
 
 @add.cases
@@ -270,7 +270,7 @@ def modulo_cases() -> Iterator[Case]:
         yield case(np.array([1e30, -5.5, 3e-40, 7], t.np_name), np.array(3, t.np_name), fmod=1)
 
 
-shift = op("BitShift", "a b", traits=[Elementwise()], direction="")
+shift = op("BitShift", "a b", traits=[Elementwise(), Exact()], direction="")
 shift.layouts(follow)
 
 

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import DType
-from aot.ir.operators import Elementwise
+from aot.ir.graph_nodes import Array
+from aot.ir.operators import Elementwise, Exact
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import NUMBERS, listing
@@ -21,7 +22,16 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
-clip = op("Clip", "x low? high?", traits=[Elementwise("x")])
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def _bounded(_node: ir.Node, inputs: Sequence[Array | None]) -> bool:
+    """Whether no bound is a NaN: nobody says what the result of such a bound is."""
+    return not any(bound is not None and (bound != bound).any() for bound in inputs[1:])
+
+
+clip = op("Clip", "x low? high?", traits=[Elementwise("x"), Exact(when=_bounded)])
 clip.layouts(follow)
 
 

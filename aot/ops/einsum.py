@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, F64
+from aot.ir.operators import Exact
 from aot.ops.moves import padded, strides
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 
-einsum = op("Einsum", "xs*", equation="")
+einsum = op("Einsum", "xs*", traits=[Exact(rounds_once=True)], equation="")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from aot.ir.layout import Layout
-from aot.ir.operators import Moves
+from aot.ir.operators import Exact, Moves
 from aot.ops.moves import Axis, move, padded, stored, strides
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -19,7 +19,10 @@ from aot.vendor.recorder import Recorder
 MODES = ("constant", "edge", "reflect", "wrap")
 
 pad = op(
-    "Pad", "x pads value? axes?", traits=[Moves("x", fills=True, bytes_only=True)], mode="constant"
+    "Pad",
+    "x pads value? axes?",
+    traits=[Moves("x", fills=True, bytes_only=True), Exact()],
+    mode="constant",
 )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F64, DType
-from aot.ir.operators import Elementwise
+from aot.ir.operators import Elementwise, Exact
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, pack, stored
 from aot.ops.kernels import NUMBERS, listing
@@ -20,7 +20,7 @@ from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 
-power = op("Pow", "a b", traits=[Elementwise()])
+power = op("Pow", "a b", traits=[Elementwise(), Exact()])
 power.layouts(follow)
 #: Exponents with a kernel of their own.
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "pow_half", -1.0: "reciprocal"}

@@ -12,7 +12,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.layout import Layout
-from aot.ir.operators import Moves
+from aot.ir.operators import Exact, Moves, Trait
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import op
@@ -93,7 +93,9 @@ def declare(op_type: str) -> Pattern:
     """One reduction operator."""
     kind = KINDS[op_type]
     extreme = Moves("x", by="order", fewer=True, bytes_only=True)
-    traits = [extreme] if kind.kernel in ("max", "min") else []
+    traits: list[Trait] = [] if kind.kernel == "logsumexp" else [Exact(rounds_once=True)]
+    if kind.kernel in ("max", "min"):
+        traits.append(extreme)
     made = op(op_type, "x axes?", traits=traits, keepdims=1, noop_with_empty_axes=0)
     made.layouts(spatial)
 
@@ -203,7 +205,8 @@ for _name in KINDS:
 
 
 for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
-    _arg = op(_name, "x", axis=0, keepdims=1, select_last_index=0)
+    _exact = [Exact(rounds_once=True)]
+    _arg = op(_name, "x", traits=_exact, axis=0, keepdims=1, select_last_index=0)
 
     @_arg.check
     def arg_supported(m: Match) -> Iterator[tuple[bool, str]]:
@@ -235,7 +238,7 @@ for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
             yield case(ints(3, 9, low=0, dtype=t), axis=1)
 
 
-hardmax = op("Hardmax", "x", axis=-1)
+hardmax = op("Hardmax", "x", traits=[Exact(rounds_once=True)], axis=-1)
 
 
 @hardmax.check
@@ -256,7 +259,7 @@ def hardmax_cases() -> Iterator[Case]:
     yield case(f32(2, 5, 3).astype(np.float64), axis=1)
 
 
-cumsum = op("CumSum", "x axis", exclusive=0, reverse=0)
+cumsum = op("CumSum", "x axis", traits=[Exact(rounds_once=True)], exclusive=0, reverse=0)
 cumprod = op("CumProd", "x axis", exclusive=0, reverse=0)
 
 

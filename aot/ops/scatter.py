@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, DType
+from aot.ir.graph_nodes import attribute
+from aot.ir.operators import Exact
 from aot.ops.gather import in_range
 from aot.ops.moves import padded, strides
 from aot.ops.registry import op
@@ -16,12 +19,27 @@ from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
 # In the order of AOT_SCATTER_* of runtime_c/kernels/aot_scatter.h.
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 TYPES: tuple[DType | None, ...] = (None, F32, F64, S32, S64)
 
-scatter_elements = op("ScatterElements", "x indices updates", axis=0, reduction="none")
-scatter_nd = op("ScatterND", "x indices updates", reduction="none")
+
+def _keeps_nan(node: ir.Node, _inputs: object) -> bool:
+    """Whether onnx.reference loses no NaN: the extremes of ScatterElements do."""
+    return attribute(node, "reduction", "none") not in ("max", "min")
+
+
+scatter_elements = op(
+    "ScatterElements",
+    "x indices updates",
+    traits=[Exact(when=_keeps_nan)],
+    axis=0,
+    reduction="none",
+)
+scatter_nd = op("ScatterND", "x indices updates", traits=[Exact()], reduction="none")
 
 
 def _reducible(m: Match) -> Iterator[tuple[bool, str]]:

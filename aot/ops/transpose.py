@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import Moves
+from aot.ir.operators import Exact, Moves
 from aot.ops.layouts import channels_last
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import op, portable
@@ -19,8 +19,12 @@ from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 
 transpose = op("Transpose", "x", traits=[Moves()], perm=None)
-depth_to_space = op("DepthToSpace", "x", traits=[Moves(bytes_only=True)], blocksize=1, mode="DCR")
-space_to_depth = op("SpaceToDepth", "x", traits=[Moves(bytes_only=True)], blocksize=1, mode="DCR")
+depth_to_space = op(
+    "DepthToSpace", "x", traits=[Moves(bytes_only=True), Exact()], blocksize=1, mode="DCR"
+)
+space_to_depth = op(
+    "SpaceToDepth", "x", traits=[Moves(bytes_only=True), Exact()], blocksize=1, mode="DCR"
+)
 
 
 def permute(c: Recorder, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
-from aot.ir.operators import Elementwise
+from aot.ir.operators import Elementwise, Exact
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.layouts import follow
@@ -64,10 +64,11 @@ def declare(
     samples: Mapping[str, Any] | None = None,
     low: float = -4.0,
     high: float = 4.0,
+    exact: Exact | None = None,
     **attrs: Any,
 ) -> Pattern:
     """An operator computed by one kernel; `samples` are attributes for its test."""
-    made = op(op_type, "x", traits=[Elementwise()], **attrs)
+    made = op(op_type, "x", traits=[Elementwise(), *([exact] if exact else [])], **attrs)
     made.layouts(follow)
 
     @made.check
@@ -104,50 +105,73 @@ SPECIAL = np.array(
     [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 3.5, np.inf, -np.inf, np.nan, 1e-40, 90.0, -110.0], np.float32
 )
 
-for _name in ("Abs", "Sign"):
-    declare(_name, _name.lower(), types=NUMBERS)
+#: Of operators that onnx.reference computes in one step, and in several.
+STEP, STEPS = Exact(), Exact(rounds_once=True)
+
+declare("Abs", "abs", types=NUMBERS)
+declare("Sign", "sign", types=NUMBERS, exact=STEP)
 declare("Neg", "neg", types=FLOATS + SIGNED)
-declare("BitwiseNot", "bit_not", types=INTS)
-for _name in ("Sigmoid", "Tanh", "Erf", "Floor", "Ceil", "Round"):
+declare("BitwiseNot", "bit_not", types=INTS, exact=STEP)
+declare("Sigmoid", "sigmoid", exact=STEPS)
+declare("Tanh", "tanh", exact=STEP)
+for _name in ("Erf", "Floor", "Ceil"):
     declare(_name, _name.lower())
+declare("Round", "round", exact=STEP)
 for _name in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh"):
-    declare(_name, _name.lower())
+    declare(_name, _name.lower(), exact=STEP)
 for _name in ("Asin", "Acos", "Atanh"):
-    declare(_name, _name.lower(), low=-0.99, high=0.99)
-declare("Acosh", "acosh", low=1.0, high=50.0)
-for _name in ("Exp", "Softplus", "Softsign", "Mish"):
-    declare(_name, _name.lower())
-for _name in ("Sqrt", "Log", "Reciprocal"):
-    declare(_name, _name.lower(), low=0.125)
+    declare(_name, _name.lower(), low=-0.99, high=0.99, exact=STEP)
+declare("Acosh", "acosh", low=1.0, high=50.0, exact=STEP)
+declare("Exp", "exp", exact=STEP)
+for _name in ("Softplus", "Softsign", "Mish"):
+    declare(_name, _name.lower(), exact=STEPS)
+declare("Sqrt", "sqrt", low=0.125)
+for _name in ("Log", "Reciprocal"):
+    declare(_name, _name.lower(), low=0.125, exact=STEP)
 relu = declare("Relu", "relu", types=FLOATS + SIGNED)
-declare("LeakyRelu", "leaky_relu", lambda m: (m.alpha, 0, 0), samples={"alpha": 0.3}, alpha=0.01)
-declare("Elu", "elu", lambda m: (m.alpha, 1, 1), samples={"alpha": 2.0}, alpha=1.0)
+declare(
+    "LeakyRelu",
+    "leaky_relu",
+    lambda m: (m.alpha, 0, 0),
+    samples={"alpha": 0.3},
+    exact=STEPS,
+    alpha=0.01,
+)
+declare("Elu", "elu", lambda m: (m.alpha, 1, 1), samples={"alpha": 2.0}, exact=STEPS, alpha=1.0)
 declare(
     "Selu",
     "elu",
     lambda m: (m.alpha * m.gamma, m.gamma, 1),
     samples={"alpha": 2.0, "gamma": 3.0},
+    exact=STEPS,
     alpha=1.67326319217681884765625,
     gamma=1.05070102214813232421875,
 )
 celu = declare(
-    "Celu", "elu", lambda m: (m.alpha, 1, 1 / m.alpha), samples={"alpha": 2.0}, alpha=1.0
+    "Celu",
+    "elu",
+    lambda m: (m.alpha, 1, 1 / m.alpha),
+    samples={"alpha": 2.0},
+    exact=STEPS,
+    alpha=1.0,
 )
 declare(
     "HardSigmoid",
     "hard_sigmoid",
     lambda m: (m.alpha, m.beta, 0),
     samples={"alpha": 0.5, "beta": 0.6},
+    exact=STEPS,
     alpha=0.2,
     beta=0.5,
 )
-declare("HardSwish", "hard_swish", lambda m: (1 / 6, 0.5, 0))
-declare("Swish", "swish", lambda m: (m.alpha, 0, 0), samples={"alpha": 0.7}, alpha=1.0)
+declare("HardSwish", "hard_swish", lambda m: (1 / 6, 0.5, 0), exact=STEPS)
+declare("Swish", "swish", lambda m: (m.alpha, 0, 0), samples={"alpha": 0.7}, exact=STEPS, alpha=1.0)
 declare(
     "ThresholdedRelu",
     "thresholded_relu",
     lambda m: (m.alpha, 0, 0),
     samples={"alpha": 0.5},
+    exact=STEPS,
     alpha=1.0,
 )
 declare(
@@ -155,6 +179,7 @@ declare(
     "shrink",
     lambda m: (m.lambd, m.bias, 0),
     samples={"lambd": 1.5, "bias": 0.5},
+    exact=STEPS,
     bias=0.0,
     lambd=0.5,
 )
@@ -192,8 +217,8 @@ def special_cases() -> Iterator[Case]:
     yield case(SPECIAL)
 
 
-isnan = op("IsNaN", "x", traits=[Elementwise()])
-isinf = op("IsInf", "x", traits=[Elementwise()], detect_negative=1, detect_positive=1)
+isnan = op("IsNaN", "x", traits=[Elementwise(), STEP])
+isinf = op("IsInf", "x", traits=[Elementwise(), STEP], detect_negative=1, detect_positive=1)
 
 
 @isnan.check

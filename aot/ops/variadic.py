@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.ir.operators import Commutative, Elementwise, Moves
+from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
@@ -46,8 +46,10 @@ def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> Non
 
 
 for _name, _kernel in (("Min", "min"), ("Max", "max"), ("Sum", "add"), ("Mean", "add")):
-    _picks = [Moves(by="order", bytes_only=True)] if _name in ("Min", "Max") else []
-    _made = op(_name, "xs*", traits=[Elementwise(), Commutative(), *_picks])
+    _more: list[Trait] = [Exact(rounds_once=True)]
+    if _name in ("Min", "Max"):
+        _more = [Moves(by="order", bytes_only=True)]
+    _made = op(_name, "xs*", traits=[Elementwise(), Commutative(), *_more])
     _made.layouts(follow)
     _types = NUMBERS if _name in ("Min", "Max") else FLOATS
 

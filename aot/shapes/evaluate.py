@@ -11,8 +11,9 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array, attribute, title, words
+from aot.ir.operators import Exact, trait_of
 from aot.shapes.images import decode_image
-from aot.shapes.reference import TRUSTED, Inputs, Unknown, by_reference, one_line, rounded, widened
+from aot.shapes.reference import Inputs, Unknown, by_reference, one_line, rounded, widened
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -48,7 +49,7 @@ def evaluate(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 def is_computable(node: ir.Node) -> bool:
     """Whether `evaluate` has a rule for the operator, or trusts onnx.reference with it."""
-    return not node.domain and (node.op_type in RULES or node.op_type in TRUSTED)
+    return not node.domain and (node.op_type in RULES or trait_of(node, Exact) is not None)
 
 
 def _need(inputs: Inputs, index: int) -> Array:

@@ -3,8 +3,8 @@
 
 It ignores the lengths and activations of recurrent layers, sums other channels in LRN, multiplies
 the zeros of a dilation with infinities, subtracts an infinity from itself (ReduceLogSumExp,
-OneHot), loses a NaN (the extremes of ScatterElements), and more; what is not listed here is
-computed when the model runs, by our own kernels.
+OneHot), loses a NaN (the extremes of ScatterElements), and more; an operator without the trait
+`Exact` is computed when the model runs, by our own kernels.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.ir.graph_nodes import Array, attribute, words
+from aot.ir.graph_nodes import Array
+from aot.ir.operators import Exact, trait_of
 from aot.ir.opset import canonical_opset
 
 if TYPE_CHECKING:
@@ -22,23 +23,6 @@ if TYPE_CHECKING:
 
 Inputs = Sequence[Array | None]
 
-#: One function of each element: correctly rounded in every float type, or moved.
-PLAIN = words(
-    "Acos Acosh Asin Asinh Atan Atanh BitCast BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor "
-    "Cast CastLike CenterCropPad Clip Compress Cos Cosh DepthToSpace Exp EyeLike GatherElements "
-    "GatherND IsInf IsNaN Log NonZero Pad Pow Reciprocal ReverseSequence Round "
-    "ScatterElements ScatterND Sign Sin Sinh SpaceToDepth StringConcat Tan Tanh TopK Trilu Unique"
-)
-#: Of several steps: computed in float32 where the type is shorter, rounded once.
-STEPS = words(
-    "ArgMax ArgMin Celu CumSum Einsum Elu Gemm HardSigmoid HardSwish Hardmax LeakyRelu MatMul Mean "
-    "Mish ReduceL1 ReduceL2 ReduceLogSum ReduceMax ReduceMean ReduceMin ReduceProd "
-    "ReduceSum ReduceSumSquare Selu Shrink Sigmoid Softmax Softplus Softsign Sum Swish "
-    "ThresholdedRelu"
-)
-#: Made from a few integers.
-MADE = words("BlackmanWindow HammingWindow HannWindow MelWeightMatrix")
-TRUSTED = PLAIN | STEPS | MADE
 SHORT = ("float16", "bfloat16")
 
 
@@ -48,14 +32,9 @@ class Unknown(Exception):
 
 def by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
     """The outputs of `node`; raises Unknown where onnx.reference is not trusted, or cannot."""
-    if node.domain or node.op_type not in TRUSTED:
+    trait = trait_of(node, Exact)
+    if node.domain or trait is None or (trait.when is not None and not trait.when(node, inputs)):
         raise Unknown
-    if node.op_type == "Unique" and not attribute(node, "sorted", 1):
-        raise Unknown  # the reference sorts, if only the values are asked for
-    if node.op_type == "ScatterElements" and attribute(node, "reduction", "none") in ("max", "min"):
-        raise Unknown
-    if node.op_type == "Clip" and any(a is not None and has_nan(a) for a in inputs[1:]):
-        raise Unknown  # nobody says what such a bound is, so it is what the kernel makes of it
     import onnx_ir as ir
     from onnx.reference import ReferenceEvaluator
 
@@ -79,7 +58,8 @@ def has_nan(array: Array) -> bool:
 
 def widened(node: ir.Node, inputs: Inputs) -> tuple[Inputs, Any]:
     """The inputs, short floats of an operator of several steps as float32; and the short type."""
-    if node.domain or node.op_type not in STEPS:
+    trait = trait_of(node, Exact)
+    if trait is None or not trait.rounds_once:
         return inputs, None
     kind = next((a.dtype for a in inputs if a is not None and a.dtype.name in SHORT), None)
     if kind is None:
