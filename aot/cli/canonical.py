@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from aot.errors import AotError
 from aot.ir.graph_nodes import all_nodes
+from aot.ir.operators import operators
 from aot.load import load
 from aot.load.options import LoadOptions
 from aot.normalise import PASSES, normalise
-from aot.normalise.attributes import AXIS
 from aot.normalise.gemm import DEFAULTS
 from aot.ops.registry import load_all
 
@@ -202,7 +202,7 @@ def data(seen: Seen, kept: Collection[str]) -> dict[str, Any]:
         "lost_inputs": seen.lost_inputs(),
         "rewritten": seen.rewritten(),
         "kept": sorted(kept),
-        "axes": sorted(AXIS),
+        "axes": [o.name for o in operators() if o.attributes and not o.domain],
         "defaults": {"Gemm": dict(DEFAULTS)},
         "forms": rows,
         "classes": classes,

@@ -12,7 +12,7 @@ does first.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeVar
 
 from aot.errors import BackendError
@@ -72,6 +72,20 @@ class Exact:
     when: Callable[[ir.Node, Sequence[Array | None]], bool] | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AxisOf:
+    """An attribute that is an axis of an operand; negative ones count from its last axis.
+
+    `default` is what a node without the attribute means (None: no axis). With `end` the place
+    behind the last axis counts, too; with `idle` there are nodes for which it means nothing.
+    """
+
+    operand: str
+    default: int | None = None
+    end: bool = False
+    idle: bool = False
+
+
 Trait = Elementwise | Moves | Commutative | Exact
 T = TypeVar("T", Elementwise, Moves, Commutative, Exact)
 
@@ -88,6 +102,7 @@ class Operator:
     operands: tuple[str, ...]
     domain: str = ""
     traits: tuple[Trait, ...] = ()
+    attributes: Mapping[str, AxisOf] = field(default_factory=dict)
 
     def trait(self, kind: type[T]) -> T | None:
         """The trait of this kind, None if the operator has none."""
@@ -103,14 +118,25 @@ _TABLE: dict[tuple[str, str], Operator] = {}
 
 
 def operator(
-    name: str, operands: str = "x", *, domain: str = "", traits: Iterable[Trait] = ()
+    name: str,
+    operands: str = "x",
+    *,
+    domain: str = "",
+    traits: Iterable[Trait] = (),
+    **attributes: AxisOf,
 ) -> Operator:
     """Declare an operator; `operands` are the names of its inputs, see `Operator`.
 
+    `attributes` say of an attribute which values it takes, as in `axis=AxisOf("x", -1)`.
+
     Raises BackendError for a trait that names another operand, or a second record of the operator.
     """
-    made = Operator(name, tuple(operands.split()), domain, tuple(traits))
+    made = Operator(name, tuple(operands.split()), domain, tuple(traits), attributes)
     known = {o.rstrip("?*") for o in made.operands}
+    for attribute, rule in attributes.items():
+        if rule.operand not in known:
+            what = f"operator {name}: {attribute} is an axis of {rule.operand}"
+            raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
     for trait in made.traits:
         if isinstance(trait, Elementwise | Moves):
             broadcasts = trait.broadcasts or {} if isinstance(trait, Elementwise) else {}
@@ -149,6 +175,16 @@ def operand_names(node: ir.Node) -> tuple[str, ...]:
     """What the record of a node's operator calls each of its inputs; none without a record."""
     found = operator_of(node)
     return () if found is None else found.names(len(node.inputs))
+
+
+def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
+    """Attributes of the node that are axes: name, rule, and the input whose axes they count."""
+    found = operator_of(node)
+    if found is not None:
+        names = found.names(len(node.inputs))
+        for name, rule in found.attributes.items():
+            if rule.operand in names and node.inputs[names.index(rule.operand)] is not None:
+                yield name, rule, names.index(rule.operand)
 
 
 def element_places(node: ir.Node) -> tuple[int, ...]:

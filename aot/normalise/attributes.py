@@ -15,32 +15,13 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, array, attribute, shape_of, words
+from aot.ir.operators import AxisOf, axes_of
 from aot.load.options import LoadOptions
 from aot.shapes.evaluate import slice_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-# Operators whose attribute `axis` counts axes of input 0, with its default.
-AXIS = {
-    "ArgMax": 0,
-    "ArgMin": 0,
-    "Concat": 0,
-    "DequantizeLinear": 1,
-    "Flatten": 1,
-    "Gather": 0,
-    "GatherElements": 0,
-    "Hardmax": -1,
-    "LayerNormalization": -1,
-    "LogSoftmax": -1,
-    "LpNormalization": -1,
-    "QuantizeLinear": 1,
-    "RMSNormalization": -1,
-    "ScatterElements": 0,
-    "Softmax": -1,
-    "Split": 0,
-    "TopK": -1,
-}
 # Operators whose constant input holds axes of input 0, and which input.
 AXES_INPUT = {name: 1 for name in ("Squeeze", "CenterCropPad")} | {"Slice": 3, "Pad": 3}
 REDUCTIONS = words(
@@ -54,10 +35,10 @@ def attributes(edit: Editor, options: LoadOptions) -> None:
     """Bring every node's attributes and optional inputs to canonical form."""
     for node in edit.graph:
         _drop_absent(edit, node)
+        for name, axis, index in axes_of(node):
+            _axis(edit, node, name, axis, index)
         if node.domain:
             continue
-        if node.op_type in AXIS:
-            _axis(edit, node)
         if node.op_type in AXES_INPUT:
             _axes_input(edit, node, AXES_INPUT[node.op_type])
         rule = RULES.get(node.op_type)
@@ -79,11 +60,11 @@ def _rank(node: ir.Node) -> int:
     return len(shape_of(node.inputs[0]))
 
 
-def _axis(edit: Editor, node: ir.Node) -> None:
-    axis, rank = int(attribute(node, "axis", AXIS[node.op_type])), _rank(node)
-    if node.op_type in ("DequantizeLinear", "QuantizeLinear") and "axis" not in node.attributes:
-        return
-    edit.set_attribute(node, "axis", axis + rank if axis < 0 else axis)
+def _axis(edit: Editor, node: ir.Node, name: str, rule: AxisOf, index: int) -> None:
+    axis, value = attribute(node, name, rule.default), node.inputs[index]
+    if axis is not None and value is not None and (name in node.attributes or not rule.idle):
+        rank = len(shape_of(value))
+        edit.set_attribute(node, name, int(axis) + (rank if int(axis) < 0 else 0))
 
 
 def _axes_input(edit: Editor, node: ir.Node, index: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import Moves
+from aot.ir.operators import AxisOf, Moves
 from aot.ops.layouts import channels_last, is_channels_last, narrow
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
 from aot.ops.registry import op
@@ -20,13 +20,13 @@ from aot.vendor.recorder import Recorder
 
 MAX_PARTS = 64
 
-concat = op("Concat", "xs*", traits=[Moves()], axis=None)
+concat = op("Concat", "xs*", traits=[Moves()], axis=AxisOf("xs"))
 split = op(
     "Split",
     "x sizes?",
     " ".join(f"y{i}" for i in range(MAX_PARTS)),
     traits=[Moves("x", fewer=True)],
-    axis=0,
+    axis=AxisOf("x", 0),
     num_outputs=None,
 )
 

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
-from aot.ir.operators import Exact, Moves
+from aot.ir.operators import AxisOf, Exact, Moves
 from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 
-gather = op("Gather", "x indices", traits=[Moves("x", fewer=True)], axis=0)
+gather = op("Gather", "x indices", traits=[Moves("x", fewer=True)], axis=AxisOf("x", 0))
 gather_elements = op(
-    "GatherElements", "x indices", traits=[Moves("x", fewer=True), Exact()], axis=0
+    "GatherElements", "x indices", traits=[Moves("x", fewer=True), Exact()], axis=AxisOf("x", 0)
 )
 gather_nd = op("GatherND", "x indices", traits=[Moves("x", fewer=True), Exact()], batch_dims=0)
 

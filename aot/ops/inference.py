@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import Array, attribute
-from aot.ir.operators import Elementwise, Exact, operator
+from aot.ir.operators import AxisOf, Elementwise, Exact, operator
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -19,11 +19,12 @@ def _sorts(node: ir.Node, _inputs: Sequence[Array | None]) -> bool:
 
 
 operator("Dropout", "x ratio? training?", traits=[Elementwise("x")])
+operator("Compress", "x condition", traits=[Exact()], axis=AxisOf("x"))
+operator("SplitToSequence", "x sizes?", axis=AxisOf("x", 0))
 operator("Unique", "x", traits=[Exact(when=_sorts)])
 for _name, _operands in (
     ("BlackmanWindow", "size"),
     ("CenterCropPad", "x shape"),
-    ("Compress", "x condition"),
     ("EyeLike", "x"),
     ("HammingWindow", "size"),
     ("HannWindow", "size"),

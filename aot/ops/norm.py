@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32
+from aot.ir.operators import AxisOf
 from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored
 from aot.ops.layouts import follow
@@ -47,9 +48,14 @@ def full_line(m: Match, value: ValueRef, name: str) -> tuple[bool, str]:
 
 
 layernorm = op(
-    "LayerNormalization", "x scale bias?", "y mean? invstd?", axis=-1, epsilon=1e-5, stash_type=1
+    "LayerNormalization",
+    "x scale bias?",
+    "y mean? invstd?",
+    axis=AxisOf("x", -1),
+    epsilon=1e-5,
+    stash_type=1,
 )
-rmsnorm = op("RMSNormalization", "x scale", axis=-1, epsilon=1e-5, stash_type=1)
+rmsnorm = op("RMSNormalization", "x scale", axis=AxisOf("x", -1), epsilon=1e-5, stash_type=1)
 
 
 @layernorm.check
@@ -225,7 +231,7 @@ def batchnorm_cases() -> Iterator[Case]:
     yield case(f32(1, 19, 7), *statistics(19), const=(1, 2, 3, 4))
 
 
-lpnorm = op("LpNormalization", "x", axis=-1, p=2)
+lpnorm = op("LpNormalization", "x", axis=AxisOf("x", -1), p=2)
 lpnorm.check(all_float)
 
 

@@ -24,6 +24,7 @@ from aot.ir.dtypes import (
     DType,
     unpack,
 )
+from aot.ir.operators import AxisOf
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.moves import split_at
@@ -39,13 +40,19 @@ HEADER = "aot_quantize.h"
 quantize = op(
     "QuantizeLinear",
     "x scale zero?",
-    axis=1,
+    axis=AxisOf("x", 1, idle=True),
     block_size=0,
     saturate=1,
     output_dtype=0,
     precision=0,
 )
-dequantize = op("DequantizeLinear", "x scale zero?", axis=1, block_size=0, output_dtype=0)
+dequantize = op(
+    "DequantizeLinear",
+    "x scale zero?",
+    axis=AxisOf("x", 1, idle=True),
+    block_size=0,
+    output_dtype=0,
+)
 
 
 quantize.packed = dequantize.packed = True

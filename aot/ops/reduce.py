@@ -12,7 +12,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.layout import Layout
-from aot.ir.operators import Exact, Moves, Trait
+from aot.ir.operators import AxisOf, Exact, Moves, Trait
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import op
@@ -206,7 +206,7 @@ for _name in KINDS:
 
 for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
     _exact = [Exact(rounds_once=True)]
-    _arg = op(_name, "x", traits=_exact, axis=0, keepdims=1, select_last_index=0)
+    _arg = op(_name, "x", traits=_exact, axis=AxisOf("x", 0), keepdims=1, select_last_index=0)
 
     @_arg.check
     def arg_supported(m: Match) -> Iterator[tuple[bool, str]]:
@@ -238,7 +238,7 @@ for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
             yield case(ints(3, 9, low=0, dtype=t), axis=1)
 
 
-hardmax = op("Hardmax", "x", traits=[Exact(rounds_once=True)], axis=-1)
+hardmax = op("Hardmax", "x", traits=[Exact(rounds_once=True)], axis=AxisOf("x", -1))
 
 
 @hardmax.check

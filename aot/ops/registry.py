@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How an operator of the portable C backend is declared.
 
-    softmax = op("Softmax", inputs="x", outputs="y", axis=-1)
+    softmax = op("Softmax", inputs="x", outputs="y", axis=AxisOf("x", -1))
     relu = op("Relu", "x", traits=[Elementwise()])
 
 declares the operator with the names of its inputs and outputs (a trailing `?` marks an optional
@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from aot.ir.operators import Trait, operator
+from aot.ir.operators import AxisOf, Trait, operator
 from aot.ops.half import widened
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.pattern import OpPat, Var
@@ -38,10 +38,13 @@ def op(
 ) -> Pattern:
     """Declare that portable C computes `op_type`; decorate the result with check, lower, cases.
 
-    `traits` are what the passes may rely on (`aot.ir.operators`).
+    `traits` are what the passes may rely on, and an attribute that is an axis is an `AxisOf`
+    instead of its default (`aot.ir.operators`).
     """
-    if traits:
-        operator(op_type, inputs, domain=domain, traits=traits)
+    axes = {k: v for k, v in attrs.items() if isinstance(v, AxisOf)}
+    if traits or axes:
+        operator(op_type, inputs, domain=domain, traits=traits, **axes)
+    defaults = attrs | {k: rule.default for k, rule in axes.items()}
     names = inputs.split()
     variadic = bool(names) and names[-1].endswith("*")
     optional = sum(1 for n in names if n.endswith("?"))
@@ -52,7 +55,7 @@ def op(
     outs = tuple(o.rstrip("?") for o in outputs.split())
     folder = Path(sys._getframe(1).f_code.co_filename).parent
     name = op_type if not domain else f"{domain}.{op_type}"
-    made = Pattern(name, graph, "c", outs, dict(attrs), priority, folder)
+    made = Pattern(name, graph, "c", outs, defaults, priority, folder)
     portable.patterns.append(made)
     return made
 

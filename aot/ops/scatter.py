@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, DType
 from aot.ir.graph_nodes import attribute
-from aot.ir.operators import Exact
+from aot.ir.operators import AxisOf, Exact
 from aot.ops.gather import in_range
 from aot.ops.moves import padded, strides
 from aot.ops.registry import op
@@ -36,7 +36,7 @@ scatter_elements = op(
     "ScatterElements",
     "x indices updates",
     traits=[Exact(when=_keeps_nan)],
-    axis=0,
+    axis=AxisOf("x", 0),
     reduction="none",
 )
 scatter_nd = op("ScatterND", "x indices updates", traits=[Exact()], reduction="none")

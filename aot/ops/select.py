@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S32, S64
-from aot.ir.operators import Exact
+from aot.ir.operators import AxisOf, Exact
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
 from aot.ops.registry import op
@@ -19,7 +19,7 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
-topk = op("TopK", "x k", "y indices", traits=[Exact()], axis=-1, largest=1, sorted=1)
+topk = op("TopK", "x k", "y indices", traits=[Exact()], axis=AxisOf("x", -1), largest=1, sorted=1)
 trilu = op("Trilu", "x k?", traits=[Exact()], upper=1)
 reverse_sequence = op("ReverseSequence", "x lens", traits=[Exact()], batch_axis=1, time_axis=0)
 one_hot = op("OneHot", "indices depth pair", axis=-1)

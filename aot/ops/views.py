@@ -9,7 +9,7 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import Elementwise, Exact, Moves
+from aot.ir.operators import AxisOf, Elementwise, Exact, Moves
 from aot.ops.layouts import follow
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
@@ -20,7 +20,7 @@ from aot.vendor.recorder import Recorder
 reshape = op("Reshape", "x shape", traits=[Moves("x")], allowzero=0)
 squeeze = op("Squeeze", "x axes?", traits=[Moves("x")])
 unsqueeze = op("Unsqueeze", "x axes", traits=[Moves("x")])
-flatten = op("Flatten", "x", traits=[Moves()], axis=1)
+flatten = op("Flatten", "x", traits=[Moves()], axis=AxisOf("x", 1, end=True))
 identity = op("Identity", "x", traits=[Elementwise(), Moves()])
 bit_cast = op("BitCast", "x", traits=[Exact()], to=0)
 identity.layouts(follow)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from math import prod
 from typing import TYPE_CHECKING
 
-from aot.ir.graph_nodes import SAME, array, attribute, shape_of, words
+from aot.ir.graph_nodes import SAME, array, attribute, shape_of
+from aot.ir.operators import axes_of
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import OPERANDS
 from aot.shapes.partial_values import Facts, lookup
@@ -36,16 +37,14 @@ def misfit(node: ir.Node, facts: Facts) -> str:
 
 def axis_problem(node: ir.Node) -> str:
     """Why the axis of a node is none of its input's: onnx's inference does not survive some."""
-    known = not node.domain and node.op_type in AXIS and node.inputs
-    return _axis(node) if known and node.inputs[0] is not None else ""
-
-
-def _axis(node: ir.Node) -> str:
-    """onnx's inference cuts an axis to 32 bits, and does not look at that of a normalisation."""
-    rank, axis = len(_shape(node, 0)), attribute(node, "axis")
-    if axis is None or (rank and -rank <= int(axis) < rank):
-        return ""
-    return f"axis {axis} of a tensor of {rank} axes" if rank else ""
+    for name, rule, index in axes_of(node):
+        value, axis = node.inputs[index], attribute(node, name)
+        rank = 0 if value is None else len(shape_of(value))
+        if rule.end or rule.idle or axis is None or (rank and -rank <= int(axis) < rank):
+            continue
+        # onnx's inference cuts an axis to 32 bits, and does not look at that of a normalisation.
+        return f"{name} {axis} of a tensor of {rank} axes" if rank else ""
+    return ""
 
 
 def _same_count(node: ir.Node, facts: Facts) -> str:
@@ -201,13 +200,6 @@ def _shape(node: ir.Node, index: int) -> tuple[int, ...]:
 
 
 #: Operators whose `axis` is one of their first input's.
-AXIS = words(
-    """
-    ArgMax ArgMin Compress Concat Gather GatherElements Hardmax LayerNormalization LogSoftmax
-    LpNormalization RMSNormalization ScatterElements Softmax Split SplitToSequence TopK
-    TensorScatter
-    """
-)
 CHECKS: dict[str, Check] = {
     "Reshape": _same_count,
     "Gather": _indices,
