@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from aot.errors import BackendError
 
@@ -88,6 +88,7 @@ class AxisOf:
 
 Trait = Elementwise | Moves | Commutative | Exact
 T = TypeVar("T", Elementwise, Moves, Commutative, Exact)
+Rule = TypeVar("Rule")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,43 @@ class Operator:
         """The name of each of `count` inputs of a node, without marks."""
         plain = [o.rstrip("?*") for o in self.operands]
         return tuple(plain[: min(count, len(plain))] + plain[-1:] * (count - len(plain)))
+
+
+class Interface(Generic[Rule]):
+    """Rules of one kind, one per operator, where a trait cannot say it: an engine defines the
+    interface and asks it, the modules of `aot/ops` give the rules beside their operators.
+
+        evaluate: Interface[Callable[[ir.Node, Inputs], list[Array]]] = Interface("evaluate")
+
+        @evaluate("Squeeze Unsqueeze")
+        def reshaped(node, inputs): ...
+
+        rule = evaluate.of(node)  # None: the operator has no rule
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._rules: dict[tuple[str, str], Rule] = {}
+
+    def __call__(self, operators: str, domain: str = "") -> Callable[[Rule], Rule]:
+        """Decorate the rule of the operators named; raises BackendError for a second rule."""
+
+        def give(rule: Rule) -> Rule:
+            for name in operators.split():
+                if self._rules.setdefault((domain, name), rule) is not rule:
+                    what = f"operator {domain or 'ai.onnx'}.{name}: two rules of {self.name}"
+                    raise BackendError(what, hint="keep one of them")
+            return rule
+
+        return give
+
+    def of(self, node: ir.Node) -> Rule | None:
+        """The rule of the operator of `node`, None if it has none."""
+        return self._rules.get((node.domain, node.op_type))
+
+    def operators(self) -> Iterator[tuple[str, str]]:
+        """Every operator that has a rule, as (domain, name), sorted."""
+        yield from sorted(self._rules)
 
 
 _TABLE: dict[tuple[str, str], Operator] = {}

@@ -23,6 +23,7 @@ from aot.errors import BackendError
 from aot.ir.operators import (
     Commutative,
     Elementwise,
+    Interface,
     Moves,
     Operator,
     operator,
@@ -248,3 +249,15 @@ def test_a_trait_of_another_operand_is_refused() -> None:
     with pytest.raises(BackendError, match=r"ai.onnx.Relu has two records"):
         operator("Relu", "x")
     assert aot.__version__
+
+
+def test_an_interface_asks_the_operator_of_a_node() -> None:
+    asked: Interface[str] = Interface("asked")
+    asked("Relu Elu")("unary")
+    asked("Relu", domain="of.others")("theirs")
+    nodes = [onnx_ir.node(name, []) for name in ("Relu", "Elu", "Selu")]
+    assert [asked.of(node) for node in nodes] == ["unary", "unary", None]
+    assert asked.of(onnx_ir.node("Relu", [], domain="of.others")) == "theirs"
+    assert list(asked.operators()) == [("", "Elu"), ("", "Relu"), ("of.others", "Relu")]
+    with pytest.raises(BackendError, match=r"ai.onnx.Elu: two rules of asked"):
+        asked("Elu")("binary")
