@@ -55,11 +55,6 @@ class DType:
         """Whether this is a floating point type."""
         return self.short in ("f16", "bf16", "f32", "f64")
 
-    @property
-    def is_int(self) -> bool:
-        """Whether this is an integer type (bool is none)."""
-        return self.short[0] in "su" and not self.packed
-
     def __str__(self) -> str:
         return self.name
 

@@ -12,7 +12,6 @@ from aot.ir.graph_nodes import (
     CHANNELS_KEY,
     NAME_KEY,
     OFFSET_KEY,
-    Array,
     is_typed,
     set_type,
     shape_of,
@@ -267,12 +266,6 @@ def _constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
     if name in ("value_int", "value_ints"):
         return ir.Tensor(np.asarray(value, dtype=np.int64))
     return None
-
-
-def as_array(value: ir.Value) -> Array:
-    """The elements of a value known to be constant."""
-    assert value.const_value is not None
-    return value.const_value.numpy()
 
 
 def same_shape(left: ir.Value, right: ir.Value) -> bool:

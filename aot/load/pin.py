@@ -64,16 +64,6 @@ def declared(info: onnx.ValueInfoProto) -> list[Dim] | None:
     return dims
 
 
-def unpinned(model: onnx.ModelProto) -> tuple[OpenAxis, ...]:
-    """The open axes of the model's inputs, which `--dim` or `--input-shape` pins.
-
-    An input without any shape is one entry with axis -1.
-    """
-    return tuple(
-        o for info in user_inputs(model.graph) for o in _open(info.name, declared(_element(info)))
-    )
-
-
 def _element(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
     """The input, or what it holds if it is a sequence or an optional."""
     import onnx

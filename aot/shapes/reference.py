@@ -51,11 +51,6 @@ def by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [np.asarray(r) for r in results]
 
 
-def has_nan(array: Array) -> bool:
-    """Whether an element is not a number (for NumPy, bfloat16 is of kind V)."""
-    return bool((array != array).any())
-
-
 def widened(node: ir.Node, inputs: Inputs) -> tuple[Inputs, Any]:
     """The inputs, short floats of an operator of several steps as float32; and the short type."""
     trait = trait_of(node, Exact)

@@ -15,7 +15,7 @@ from aot.vendor.accel_sim.program import Program
 def stream(tmp_path):
     file = tmp_path / "bundle" / "src" / "net.ax1"
     file.parent.mkdir(parents=True)
-    file.write_bytes(Program().loop(2).fence(units=3).endl().halt(status=5).bytes())
+    file.write_bytes(Program().loop(count=2).fence(units=3).endl().halt(status=5).bytes())
     return file
 
 

@@ -95,7 +95,7 @@ def test_wrong_fields(name, fields, text):
 
 def test_a_listing_is_a_program():
     p = Program().view(slot=1, base=64, pixel=16, row=512, height=32, width=32, pad=-128)
-    p.seta(r1=1, v1=0).loop(4)
+    p.seta(r1=1, v1=0).loop(count=4)
     p.mm(view=1, kern=0, y=-1, x=-1, rows=8, cols=16, dtype=1, r1=1, wait=1, signal=4)
     p.endl(r1=1, s1=8 << 20).halt(status=3)
     text = disassemble(p.bytes())

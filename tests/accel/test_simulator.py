@@ -10,12 +10,12 @@ import struct
 import numpy as np
 import pytest
 from accel_harness import CTRL, STATUS, Simulator
+from accel_interpreter import Machine
 from accel_pipeline import conv
 from accel_programs import Writer
 
 from aot.vendor.accel_sim.config import config
 from aot.vendor.accel_sim.estimate import estimate
-from aot.vendor.accel_sim.interpreter import Machine
 from aot.vendor.accel_sim.isa import BY_NAME
 from aot.vendor.accel_sim.kinds import Fault
 from aot.vendor.accel_sim.program import EX, LD, ST, VX, Program
@@ -76,7 +76,7 @@ def test_loops_are_the_unrolled_program():
     body(rolled, 0, mm=LD, drain=LD)
     product, drain = BY_NAME["MM"], BY_NAME["DRAIN"]
     step = 2 << product.field("y").low
-    rolled.seta(r1=1, v1=0, r2=2, v2=0, r3=3, v3=0).loop(3)
+    rolled.seta(r1=1, v1=0, r2=2, v2=0, r3=3, v3=0).loop(count=3)
     body(rolled, 2, r=1)
     rolled.endl(r1=1, s1=step, r2=2, s2=32 << product.field("acc").low, r3=3,
                 s3=32 << drain.field("acc").low)  # fmt: skip
@@ -165,7 +165,7 @@ def test_faults():
     assert fault(Program().endl().halt()) == (Fault.LOOPS, 0, 0)
     deep = Program()
     for _ in range(5):
-        deep.loop(2)
+        deep.loop(count=2)
     assert fault(deep.halt()) == (Fault.LOOPS, 64, 0)
     alu = bytearray(small().alu(op=8, from_view=0, view=0, rows=1, cols=1, ch=1).halt().bytes())
     alu[at + 8] = (alu[at + 8] & 0xF0) | 9
@@ -244,7 +244,7 @@ def test_speed():
     p = Program().view(slot=0, base=0, pixel=16, row=256, height=8, width=16)
     p.kern(slot=0, kh=3, kw=3, ci=16)
     p.ldl(region=1, offset=0, mem=1, to=0, bytes=9 * 256 * 4, signal=EX)
-    p.mm(view=0, kern=0, rows=4, cols=16, tiles=4, wait=LD).loop(1000)
+    p.mm(view=0, kern=0, rows=4, cols=16, tiles=4, wait=LD).loop(count=1000)
     p.mm(view=0, kern=0, rows=4, cols=16, tiles=4).endl().halt()
     regions = [p.bytes(), bytes(9 * 256 * 4)]
     begin = time.process_time()

@@ -9,6 +9,7 @@ import json
 
 import pytest
 from accel_harness import Simulator
+from accel_interpreter import Machine
 from accel_pipeline import conv
 from accel_programs import Racy
 
@@ -18,7 +19,6 @@ from aot.vendor.accel_sim.encode import StreamError, encode_all
 from aot.vendor.accel_sim.energy import traffic
 from aot.vendor.accel_sim.estimate import estimate
 from aot.vendor.accel_sim.frontend import expand
-from aot.vendor.accel_sim.interpreter import Machine
 from aot.vendor.accel_sim.kinds import Fault
 from aot.vendor.accel_sim.program import EX, LD, VX, Program
 from aot.vendor.accel_sim.timing import Region

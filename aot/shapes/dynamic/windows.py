@@ -17,7 +17,7 @@ from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.shapes.dynamic.data_dependent import BOOL, given, lowest, needed
 from aot.shapes.dynamic.equality_constraints import agreed, fitted
-from aot.shapes.dynamic.extents import Axes, Extents, constant_ints, refused
+from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.pad_tile_split import along, counted, drop_attribute, picked, within
 
 if TYPE_CHECKING:
@@ -416,11 +416,6 @@ def channelwise(x: Extents, node: ir.Node) -> None:
     x.sweep.type_outputs(node)
     for value in node.outputs[:1]:
         x.set(value, x.of(data))
-
-
-def check_known(x: Extents, value: ir.Value | None) -> bool:
-    """Whether all elements of a small value are known."""
-    return constant_ints(x, value) is not None
 
 
 WINDOWS: dict[str, Callable[[Extents, ir.Node], None]] = {

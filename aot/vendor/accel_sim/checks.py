@@ -14,7 +14,7 @@ from aot.vendor.accel_sim.tiling import (
     product_tiling,
     vector_cycles,
 )
-from aot.vendor.accel_sim.timing import dma_cycles, linear_cycles
+from aot.vendor.accel_sim.timing import linear_cycles
 
 #: Coordinates in instructions reach so far, and so many channels fit their field.
 SIDE, CHANNELS = 2047, 4095
@@ -81,8 +81,3 @@ def layer_cycles(
     padded = -(-y.channels // lanes) * lanes
     size = int(layer.weights.size) // y.channels * padded * y.itemsize + 9 * y.channels
     return max(found[0][0].alone, linear_cycles(config, flash, size))
-
-
-def io_cycles(t: Tensor, config: Config) -> int:
-    """Cycles to bring a tensor in or out."""
-    return dma_cycles(config, False, 1, t.bytes)

@@ -11,7 +11,6 @@ are the same codes with the top bit flipped (so code 0 of u8 is code -128 inside
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -247,8 +246,3 @@ class Compiled:
 
 #: Regions 0 to 2 are commands, constants, scratch; the machine has eight.
 FIRST_IO, MAX_IOS = 3, 5
-
-
-def of_kind(layers: Sequence[Layer], *kinds: LayerKind) -> list[Layer]:
-    """The layers of some kinds."""
-    return [layer for layer in layers if layer.kind in kinds]

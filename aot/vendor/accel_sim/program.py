@@ -12,10 +12,11 @@ wait and signal are masks of units: EX, or LD | EX. Registers r1, r2, r3 (0 to 7
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from aot.vendor.accel_sim.encode import Instr, encode_all, instr
-from aot.vendor.accel_sim.isa import BYTES
+from aot.vendor.accel_sim.isa import BY_NAME, BYTES
 from aot.vendor.accel_sim.kinds import Unit
 
 LD, EX, VX, ST = (1 << u for u in (Unit.LD, Unit.EX, Unit.VX, Unit.ST))
@@ -35,6 +36,12 @@ class Program:
         self.code.append(instr(name, own, **tail))
         return self
 
+    def __getattr__(self, name: str) -> Callable[..., Program]:
+        """`p.mm(rows=8, …)` appends the instruction MM; every instruction of the table has one."""
+        if name.upper() not in BY_NAME:
+            raise AttributeError(f"no instruction {name.upper()!r}")
+        return lambda **fields: self.add(name.upper(), fields)
+
     def __len__(self) -> int:
         return len(self.code)
 
@@ -46,79 +53,3 @@ class Program:
     def size(self) -> int:
         """Bytes of the stream."""
         return BYTES * len(self.code)
-
-    def halt(self, **fields: int) -> Program:
-        """End."""
-        return self.add("HALT", fields)
-
-    def fence(self, **fields: int) -> Program:
-        """Wait for units."""
-        return self.add("FENCE", fields)
-
-    def loop(self, count: int) -> Program:
-        """Begin a loop."""
-        return self.add("LOOP", {"count": count})
-
-    def endl(self, **fields: int) -> Program:
-        """End a loop; r1=3, s1=16 adds 16 to register 3 after every pass."""
-        return self.add("ENDL", fields)
-
-    def seta(self, **fields: int) -> Program:
-        """Set registers; r1=3, v1=0 sets register 3 to 0."""
-        return self.add("SETA", fields)
-
-    def view(self, **fields: int) -> Program:
-        """Describe a tensor in SPM."""
-        return self.add("VIEW", fields)
-
-    def kern(self, **fields: int) -> Program:
-        """Describe a window."""
-        return self.add("KERN", fields)
-
-    def strd(self, **fields: int) -> Program:
-        """Describe a tensor in the system."""
-        return self.add("STRD", fields)
-
-    def vset0(self, **fields: int) -> Program:
-        """Requantisation."""
-        return self.add("VSET0", fields)
-
-    def vset1(self, **fields: int) -> Program:
-        """Addition."""
-        return self.add("VSET1", fields)
-
-    def vset2(self, **fields: int) -> Program:
-        """The rest of an addition."""
-        return self.add("VSET2", fields)
-
-    def ld(self, **fields: int) -> Program:
-        """System to view."""
-        return self.add("LD", fields)
-
-    def st(self, **fields: int) -> Program:
-        """View to system."""
-        return self.add("ST", fields)
-
-    def ldl(self, **fields: int) -> Program:
-        """System to a local memory."""
-        return self.add("LDL", fields)
-
-    def mm(self, **fields: int) -> Program:
-        """Convolution or product."""
-        return self.add("MM", fields)
-
-    def dw(self, **fields: int) -> Program:
-        """Depthwise convolution."""
-        return self.add("DW", fields)
-
-    def drain(self, **fields: int) -> Program:
-        """Sums to codes."""
-        return self.add("DRAIN", fields)
-
-    def alu(self, **fields: int) -> Program:
-        """Elementwise."""
-        return self.add("ALU", fields)
-
-    def pool(self, **fields: int) -> Program:
-        """Pooling."""
-        return self.add("POOL", fields)

@@ -31,7 +31,6 @@ from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
-HARDSIGMOID = 4
 #: Functions that take zero to zero, so pad lanes stay zero.
 KEEP_ZERO = {2, 3, 6, 7, 8, 9, 10, 11, 12, 15, 16}  # 18 makes 1 or infinity of 0
 MORE: tuple[tuple[str, Act], ...] = (

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import accel_arithmetic as arith
 import numpy as np
 
-from aot.vendor.accel_sim import arithmetic as arith
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.encode import StreamError
 from aot.vendor.accel_sim.frontend import Step, View, expand
