@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The body of an operator in the making: how bodies.py and microsoft.py write nodes."""
+"""The body of an operator in the making: how the rules of `decompose` write nodes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.ir.graph_nodes import shape_of
+from aot.ir.graph_nodes import attribute, shape_of
 
 if TYPE_CHECKING:
     import onnx
@@ -39,6 +39,25 @@ class Body:
         assert value is not None
         return shape_of(value)
 
+    def kind(self, index: int = 0) -> int:
+        """The type of the elements of input `index`, a number of TensorProto.DataType."""
+        value = self.node.inputs[index]
+        assert value is not None and value.dtype is not None
+        return int(value.dtype)
+
+    def wanted(self, *outputs: int) -> bool:
+        """Whether the call has one of these outputs."""
+        given = self.node.outputs
+        return any(i < len(given) and bool(given[i].name) for i in outputs)
+
+    def floats(self, name: str) -> np.ndarray[Any, Any]:
+        """An attribute that is a list of numbers, as float32; empty where the call lacks it."""
+        return np.array(attribute(self.node, name, None) or (), np.float32)
+
+    def attributes(self, *but: str) -> dict[str, Any]:
+        """The attributes of the call by name, without those named."""
+        return {name: a.value for name, a in self.node.attributes.items() if name not in but}
+
     def add(self, op_type: str, *inputs: str, out: str = "", **attrs: Any) -> str:
         """The first output of a new node."""
         from onnx import helper
@@ -52,6 +71,10 @@ class Body:
         from onnx import helper
 
         return self.add("Constant", value=helper.make_tensor("c", kind, shape, values))
+
+    def number(self, value: float) -> str:
+        """A constant scalar of the type of input 0."""
+        return self.constant(self.kind(), (), [value])
 
     def data(self, values: np.ndarray[Any, Any]) -> str:
         """A constant tensor of these elements."""

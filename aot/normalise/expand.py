@@ -14,7 +14,7 @@ from aot.ir.graph_edit import Editor, graphs, hoist_constants
 from aot.ir.graph_nodes import NAME_KEY, is_typed, original_name, shape_of, subgraphs, title
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
-from aot.normalise.decompose import is_runtime, own_body, writer
+from aot.normalise.decompose import decompose, own_body
 from aot.normalise.unroll import captured, is_unrollable, renamed, unrolled
 from aot.shapes.infer import infer
 
@@ -56,7 +56,7 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
 
 def _is_taken(node: ir.Node, options: LoadOptions) -> bool:
     """Whether some backend computes the node as it is."""
-    if f"{node.domain}::{node.op_type}" not in (options.native or ()) or is_runtime(node):
+    if f"{node.domain}::{node.op_type}" not in (options.native or ()):
         return False
     return options.takes is None or options.takes(node)
 
@@ -65,7 +65,7 @@ def has_body(node: ir.Node, model: ir.Model) -> bool:
     """Whether ONNX defines the operator by smaller ones."""
     from onnx import defs
 
-    if is_unrollable(node) or writer(node) is not None:
+    if is_unrollable(node) or decompose.of(node) is not None:
         return True
     version = model.opset_imports.get(node.domain, 0)
     if not version or not defs.has(node.op_type, version, node.domain):

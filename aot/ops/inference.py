@@ -6,8 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aot.ir.graph_nodes import Array, attribute
-from aot.ir.operators import AxisOf, Elementwise, Exact, operator
+import numpy as np
+
+from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.ir.operators import AxisOf, Exact, operator
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import Body
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -18,7 +22,6 @@ def _sorts(node: ir.Node, _inputs: Sequence[Array | None]) -> bool:
     return bool(attribute(node, "sorted", 1))
 
 
-operator("Dropout", "x ratio? training?", traits=[Elementwise("x")])
 operator("Compress", "x condition", traits=[Exact()], axis=AxisOf("x"))
 operator("SplitToSequence", "x sizes?", axis=AxisOf("x", 0))
 operator("Unique", "x", traits=[Exact(when=_sorts)])
@@ -33,3 +36,14 @@ for _name, _operands in (
     ("StringConcat", "x y"),
 ):
     operator(_name, _operands, traits=[Exact()])
+
+
+@decompose("EyeLike")
+def _eye_like(b: Body) -> bool:
+    """Ones on a diagonal, of a constant shape."""
+    value = b.node.outputs[0]
+    assert value.dtype is not None
+    rows, columns = shape_of(value)
+    ones = np.eye(rows, columns, int(attribute(b.node, "k", 0)), np.float32)
+    b.add("Cast", b.data(ones), out="o0", to=int(value.dtype))
+    return True

@@ -11,8 +11,12 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, U8
+from aot.ir.graph_nodes import array, attribute
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import Body
 from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES
+from aot.ops.microsoft import MICROSOFT
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
@@ -25,7 +29,7 @@ RUN = 256
 nbits = op(
     "MatMulNBits",
     "x w s z? g? b?",
-    domain="com.microsoft",
+    domain=MICROSOFT,
     K=0,
     N=0,
     bits=4,
@@ -159,3 +163,44 @@ def cases() -> Iterator[Case]:
         const = tuple(i for i in range(1, len(inputs)) if inputs[i] is not None)
         attrs = {"K": k, "N": n, "bits": 4, "block_size": 32}
         yield case(*inputs, const=const, expected=(want,), atol=1e-3, **attrs)
+
+
+@decompose("MatMulNBits", MICROSOFT)
+def _nbits(b: Body) -> bool:
+    """Weights dequantised at compile time."""
+    w = _whole_weights(b)
+    if w is None:
+        return False
+    y = b.add("MatMul", "i0", b.data(np.ascontiguousarray(w)))
+    b.add("Add" if b.has(5) else "Identity", y, *(["i5"] if b.has(5) else []), out="o0")
+    return True
+
+
+def _whole_weights(b: Body) -> Array | None:
+    """The weights [K, N] of a MatMulNBits in the type of its scales, None if they are not known."""
+    rows, columns = int(attribute(b.node, "K", 0)), int(attribute(b.node, "N", 0))
+    size, bits = int(attribute(b.node, "block_size", 0)), int(attribute(b.node, "bits", 4))
+    packed, scales = array(b.node.inputs[1]), array(b.node.inputs[2])
+    if packed is None or scales is None or b.has(4) or bits not in (4, 8) or size <= 0:
+        return None
+    blocks = -(-rows // size)
+    zeros = array(b.node.inputs[3]) if b.has(3) else None
+    if b.has(3) and zeros is None:
+        return None
+    codes = _codes(packed.reshape(columns, -1), bits)[:, : blocks * size]
+    codes = codes.reshape(columns, blocks, size).astype(np.float32)
+    if zeros is None:
+        middle: Any = np.float32(1 << (bits - 1))
+    elif zeros.dtype == np.uint8:
+        middle = _codes(zeros.reshape(columns, -1), bits)[:, :blocks].astype(np.float32)
+        middle = middle[..., None]
+    else:
+        middle = zeros.reshape(columns, blocks, 1).astype(np.float32)
+    w = (codes - middle) * scales.reshape(columns, blocks, 1).astype(np.float32)
+    flat: Array = w.reshape(columns, -1)[:, :rows].T.astype(scales.dtype)
+    return flat
+
+
+def _codes(data: Array, bits: int) -> Array:
+    """Codes of 4 or 8 bits along the last axis."""
+    return data if bits == 8 else halves(data)

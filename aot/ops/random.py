@@ -14,6 +14,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from aot.ir.dtypes import F32, F64, U64
+from aot.ir.graph_nodes import attribute
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import FLOAT, INT32, Body
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
@@ -63,3 +66,32 @@ declare("RandomUniform", "", False, low=0.0, high=1.0)
 declare("RandomUniformLike", "x", False, low=0.0, high=1.0)
 declare("RandomNormal", "", True, mean=0.0, scale=1.0)
 declare("RandomNormalLike", "x", True, mean=0.0, scale=1.0)
+
+
+@decompose("Bernoulli")
+def _bernoulli(b: Body) -> bool:
+    """1 with the chance that the input says (ONNX's own body gives the other one)."""
+    value = b.node.inputs[0]
+    assert value is not None and value.dtype is not None
+    seed = attribute(b.node, "seed", None)
+    seeded: dict[str, Any] = {} if seed is None else {"seed": float(seed)}
+    below = b.add("Less", b.add("RandomUniformLike", "i0", **seeded), "i0")
+    b.add("Cast", below, to=int(attribute(b.node, "dtype", None) or value.dtype), out="o0")
+    return True
+
+
+@decompose("Multinomial")
+def _multinomial(b: Body) -> bool:
+    """A draw picks the first class whose summed share is above it; inputs are log-chances."""
+    rows, count = b.shape(0)[0], int(attribute(b.node, "sample_size", 1))
+    seed = attribute(b.node, "seed", None)
+    draw: dict[str, Any] = {"shape": [rows, count, 1], "dtype": FLOAT}
+    if seed is not None:
+        draw["seed"] = float(seed)
+    shares = b.add("Softmax", b.add("Cast", "i0", to=FLOAT), axis=-1)
+    upto = b.add("Unsqueeze", b.add("CumSum", shares, b.constant(7, (), [1])), b.ints(1))
+    reached = b.add("LessOrEqual", upto, b.add("RandomUniform", **draw))
+    steps = b.add("ReduceSum", b.add("Cast", reached, to=INT32), b.ints(2), keepdims=0)
+    last = b.constant(INT32, (), [b.shape(0)[1] - 1])
+    b.add("Cast", b.add("Min", steps, last), to=int(attribute(b.node, "dtype", INT32)), out="o0")
+    return True

@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 from aot.errors import UnsupportedError
 from aot.load import LoadOptions, load
 from aot.normalise import normalise
-from aot.normalise.spectral import matrix
+from aot.ops.spectral import matrix
 from aot.options import Options
 from aot.pipeline import compile_model
 

@@ -11,6 +11,8 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S8, S32, U8
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import DOUBLE, INT32, Body
 from aot.ops.broadcast import collapse
 from aot.ops.conv import spatial
 from aot.ops.kernels import listing
@@ -182,3 +184,18 @@ def conv_cases() -> Iterator[Case]:
     zero = np.array(9, np.uint8)
     yield case(x, w, zero, zero, const=(1,), **named)
     yield case(codes_of(1, 3, 8), codes_of(2, 3, 3))
+
+
+@decompose("MatMulInteger")
+def _matmul_integer(b: Body) -> bool:
+    left, right = b.centred(0, 2, INT32, -2), b.centred(1, 3, INT32, -1)
+    b.add("MatMul", left, right, out="o0")
+    return True
+
+
+@decompose("ConvInteger")
+def _conv_integer(b: Body) -> bool:
+    # Sums of products of 9-bit numbers are exact in float64.
+    left, right = b.centred(0, 2, DOUBLE, 1), b.centred(1, 3, DOUBLE, 0)
+    b.add("Cast", b.add("Conv", left, right, **b.attributes()), to=INT32, out="o0")
+    return True

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
 
 Array = np.ndarray[Any, Any]
@@ -28,6 +29,7 @@ def number(b: Body, index: int, default: int) -> int | None:
     return None if data is None else int(data.reshape(-1)[0])
 
 
+@decompose("DFT")
 def dft(b: Body) -> bool:
     """The nodes of a DFT whose length and axis are constants."""
     x = b.node.inputs[0]
@@ -82,6 +84,7 @@ def matrix(n: int, parts: int, length: int, inverse: bool, onesided: bool) -> Ar
     return m[:, :parts]
 
 
+@decompose("STFT")
 def stft(b: Body) -> bool:
     """The nodes of an STFT whose step and frame length are constants: frames, window, DFT.
 

@@ -21,7 +21,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import array, attribute
+from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.ops.microsoft import MICROSOFT
 
 if TYPE_CHECKING:
     import onnx
@@ -74,6 +76,7 @@ class Steps:
         return out
 
 
+@decompose("DynamicQuantizeLSTM", MICROSOFT)
 def dynamic_lstm(b: Body) -> bool:
     """Whether the node is one that onnxruntime gives a meaning that this body has."""
     layer = _layer(b)
@@ -185,31 +188,33 @@ def _start(b: Body, layer: Layer, index: int, input_: int) -> str:
 # -- the steps --------------------------------------------------------------------------------
 
 
-def _scanned(b: Body, layer: Layer, d: Direction, sums: str, lengths: str) -> tuple[str, str, str]:
+def _scanned(
+    b: Body, layer: Layer, way: Direction, sums: str, lengths: str
+) -> tuple[str, str, str]:
     """All states [S, B, H], the last [B, H] and the last cell of one direction."""
     from onnx import helper
 
-    back = layer.backward[d.index]
+    back = layer.backward[way.index]
     if layer.lengths and back:
         sums = b.add("ReverseSequence", sums, lengths, time_axis=0, batch_axis=1)
-    if d.bias:
-        sums = b.add("Add", sums, d.bias)
-    states = [_start(b, layer, d.index, k) for k in (STATE, CELL)]
+    if way.bias:
+        sums = b.add("Add", sums, way.bias)
+    states = [_start(b, layer, way.index, k) for k in (STATE, CELL)]
     scanned = [sums]
     if layer.lengths:
         states.append(b.data(np.zeros((layer.batch, layer.hidden), np.float32)))
         scanned.append(b.data(np.arange(layer.steps, dtype=np.int64)[:, None]))
-    outs = [f"d{d.index}_{k}" for k in range(len(states) + 1)]
-    way = int(back and not layer.lengths)
+    outs = [f"d{way.index}_{k}" for k in range(len(states) + 1)]
+    sense = int(back and not layer.lengths)
     b.nodes.append(
         helper.make_node(
             "Scan",
             [*states, *scanned],
             outs,
-            body=_steps(layer, d, lengths),
+            body=_steps(layer, way, lengths),
             num_scan_inputs=len(scanned),
-            scan_input_directions=[way] * len(scanned),
-            scan_output_directions=[way],
+            scan_input_directions=[sense] * len(scanned),
+            scan_output_directions=[sense],
         )
     )
     if not layer.lengths:
@@ -222,28 +227,30 @@ def _scanned(b: Body, layer: Layer, d: Direction, sums: str, lengths: str) -> tu
     return y, outs[2], b.add("Where", began, outs[1], none)
 
 
-def _steps(layer: Layer, d: Direction, lengths: str) -> onnx.GraphProto:
+def _steps(layer: Layer, way: Direction, lengths: str) -> onnx.GraphProto:
     """One step: state h, cell c (and the last state l), sums g [B, 4H] (and its number t)."""
     from onnx import helper
 
-    s = Steps()
-    q = s.add("DynamicQuantizeLinear", "h")
-    total = s.add("Add", "g", _product(s.add, (q, f"{q}_s", f"{q}_z"), d.codes, d.scale, d.zero))
-    new_h, new_c = _gates(s, layer, d, total)
+    steps = Steps()
+    q = steps.add("DynamicQuantizeLinear", "h")
+    total = steps.add(
+        "Add", "g", _product(steps.add, (q, f"{q}_s", f"{q}_z"), way.codes, way.scale, way.zero)
+    )
+    new_h, new_c = _gates(steps, layer, way, total)
     plain = [("h", FLOAT), ("c", FLOAT)]
     if layer.lengths:
-        runs = s.add("Less", "t", lengths)
-        axis = s.add("Constant", value_ints=[1])
-        runs = s.add("Unsqueeze", runs, axis)
-        none = s.add("Constant", value_float=0.0)
-        s.add("Where", runs, new_h, none, out="h_next")
-        s.add("Where", runs, new_c, "c", out="c_next")
-        s.add("Where", runs, new_h, "l", out="l_next")
+        runs = steps.add("Less", "t", lengths)
+        axis = steps.add("Constant", value_ints=[1])
+        runs = steps.add("Unsqueeze", runs, axis)
+        none = steps.add("Constant", value_float=0.0)
+        steps.add("Where", runs, new_h, none, out="h_next")
+        steps.add("Where", runs, new_c, "c", out="c_next")
+        steps.add("Where", runs, new_h, "l", out="l_next")
         plain.append(("l", FLOAT))
     else:
-        s.add("Identity", new_h, out="h_next")
-        s.add("Identity", new_c, out="c_next")
-    s.add("Identity", "h_next", out="y")
+        steps.add("Identity", new_h, out="h_next")
+        steps.add("Identity", new_c, out="c_next")
+    steps.add("Identity", "h_next", out="y")
     shape = [layer.batch, layer.hidden]
     state = [helper.make_tensor_value_info(n, k, shape) for n, k in plain]
     state.append(helper.make_tensor_value_info("g", FLOAT, [layer.batch, 4 * layer.hidden]))
@@ -251,36 +258,36 @@ def _steps(layer: Layer, d: Direction, lengths: str) -> onnx.GraphProto:
         state.append(helper.make_tensor_value_info("t", INT64, [1]))
     names = [f"{n}_next" for n, _ in plain] + ["y"]
     results = [helper.make_tensor_value_info(n, FLOAT, shape) for n in names]
-    return helper.make_graph(s.nodes, "step", state, results)
+    return helper.make_graph(steps.nodes, "step", state, results)
 
 
-def _gates(s: Steps, layer: Layer, d: Direction, total: str) -> tuple[str, str]:
+def _gates(steps: Steps, layer: Layer, way: Direction, total: str) -> tuple[str, str]:
     """State and cell after a step whose sums of gates i, o, f and c are `total`."""
     from onnx import helper
 
-    gate, cell, last = layer.functions[3 * d.index : 3 * d.index + 3]
-    size = s.add("Constant", value_ints=[layer.hidden] * 4)
+    gate, cell, last = layer.functions[3 * way.index : 3 * way.index + 3]
+    size = steps.add("Constant", value_ints=[layer.hidden] * 4)
     names = ["gi", "go", "gf", "gc"]
-    s.nodes.append(helper.make_node("Split", [total, size], names, axis=1))
+    steps.nodes.append(helper.make_node("Split", [total, size], names, axis=1))
 
-    def opened(name: str, k: int, c: str) -> str:
-        if d.peepholes:
-            name = s.add("Add", name, s.add("Mul", d.peepholes[k], c))
-        return s.add(gate, _clipped(s, layer, name))
+    def opened(name: str, place: int, c: str) -> str:
+        if way.peepholes:
+            name = steps.add("Add", name, steps.add("Mul", way.peepholes[place], c))
+        return steps.add(gate, _clipped(steps, layer, name))
 
     i = opened("gi", 0, "c")
     if layer.joined:
-        f = s.add("Sub", s.add("Constant", value_float=1.0), i)
+        f = steps.add("Sub", steps.add("Constant", value_float=1.0), i)
     else:
         f = opened("gf", 2, "c")
-    fresh = s.add("Mul", i, s.add(cell, _clipped(s, layer, "gc")))
-    new_c = s.add("Add", s.add("Mul", f, "c"), fresh)
+    fresh = steps.add("Mul", i, steps.add(cell, _clipped(steps, layer, "gc")))
+    new_c = steps.add("Add", steps.add("Mul", f, "c"), fresh)
     o = opened("go", 1, new_c)
-    return s.add("Mul", o, s.add(last, new_c)), new_c
+    return steps.add("Mul", o, steps.add(last, new_c)), new_c
 
 
-def _clipped(s: Steps, layer: Layer, x: str) -> str:
+def _clipped(steps: Steps, layer: Layer, x: str) -> str:
     if layer.clip is None:
         return x
-    ends = [s.add("Constant", value_float=v) for v in (-layer.clip, layer.clip)]
-    return s.add("Clip", x, *ends)
+    ends = [steps.add("Constant", value_float=v) for v in (-layer.clip, layer.clip)]
+    return steps.add("Clip", x, *ends)

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dropout: what comes in at inference, and draws where a constant says that it trains.
+
+Before: y = Dropout(x, ratio, training_mode=True)
+After: y = Mul(x, Where(RandomUniformLike(x) >= ratio, 1 / (1 - ratio), 0))
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from aot.ir.graph_nodes import array, attribute
+from aot.ir.operators import Elementwise, operator
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import FLOAT, Body
+
+operator("Dropout", "x ratio? training?", traits=[Elementwise("x")])
+
+
+@decompose("Dropout")
+def _dropout(b: Body) -> bool:
+    """At inference, and with nothing to drop, everything stays; else draws decide."""
+    ratio = array(b.node.inputs[1]) if b.has(1) else None
+    training = array(b.node.inputs[2]) if b.has(2) else None
+    kept = ratio is not None and not ratio.any()
+    if b.has(2) and not kept and (training is None or training.any()):
+        if training is None:
+            return b.refuse("training_mode is computed at run time (needs a constant)")
+        return _dropped(b)
+    b.add("Identity", "i0", out="o0")
+    if len(b.node.outputs) > 1 and b.node.outputs[1].name:
+        from onnx import helper
+
+        true = helper.make_tensor("c", 9, (1,), [True])
+        b.add("ConstantOfShape", b.add("Shape", "i0"), value=true, out="o1")
+    return True
+
+
+def _dropped(b: Body) -> bool:
+    """Elements whose draw is below the ratio become 0, the others grow by 1 / (1 - ratio)."""
+    value = b.node.inputs[0]
+    assert value is not None and value.dtype is not None
+    given = b.add("Cast", "i1", to=FLOAT) if b.has(1) else b.constant(FLOAT, (), [0.5])
+    ratio = b.add("Reshape", given, b.ints(1)) if b.has(1) and b.shape(1) == () else given
+    seed = attribute(b.node, "seed", None)
+    seeded: dict[str, Any] = {} if seed is None else {"seed": float(seed)}
+    draws = b.add("RandomUniformLike", "i0", dtype=FLOAT, **seeded)
+    mask = b.add("GreaterOrEqual", draws, ratio)
+    grown = b.add("Reciprocal", b.add("Sub", b.constant(FLOAT, (1,), [1.0]), ratio))
+    kind = int(value.dtype)
+    factor = b.add("Where", mask, grown, b.constant(FLOAT, (1,), [0.0]))
+    b.add("Mul", "i0", b.add("Cast", factor, to=kind), out="o0")
+    if len(b.node.outputs) > 1 and b.node.outputs[1].name:
+        b.add("Identity", mask, out="o1")
+    return True

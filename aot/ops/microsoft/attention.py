@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Attention of com.microsoft, without grouped queries.
+
+Before: y = com.microsoft.MultiHeadAttention(q, k, v)
+After: y = Attention(heads of q, heads of k, heads of v)
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import sqrt
+from typing import Any
+
+import numpy as np
+
+from aot.ir.graph_nodes import attribute
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import INT64, Body
+from aot.ops.microsoft import MICROSOFT
+
+LEAST = -10000.0
+"""What a forbidden key's score is lowered by, unless the node says otherwise."""
+
+
+def _lowered(b: Body, mask: int, axes: list[int]) -> str:
+    """A mask of ones and zeros as what is added to the scores."""
+    value = float(attribute(b.node, "mask_filter_value", LEAST))
+    keep = b.add("Cast", f"i{mask}", to=9)
+    if axes:
+        keep = b.add("Unsqueeze", keep, b.ints(*axes))
+    return b.add("Where", keep, b.number(0.0), b.number(value))
+
+
+def scale_of(b: Body, columns: int) -> float:
+    given = float(attribute(b.node, "scale", 0.0) or 0.0)
+    return given or 1 / sqrt(columns)
+
+
+def _key_mask(b: Body, index: int, keys: int) -> str | None:
+    """The mask at `index`, of one row per sample, per query or of lengths, as a bias."""
+    shape = b.shape(index)
+    if len(shape) == 1:
+        row = b.data(np.arange(keys, dtype=np.int64)[None, :])
+        ends = b.add("Unsqueeze", b.add("Cast", f"i{index}", to=INT64), b.ints(1))
+        keep = b.add("Unsqueeze", b.add("Less", row, ends), b.ints(1, 2))
+        value = float(attribute(b.node, "mask_filter_value", LEAST))
+        return b.add("Where", keep, b.number(0.0), b.number(value))
+    axes = {2: [1, 2], 3: [1]}.get(len(shape))
+    if axes is None or shape[-1] != keys:
+        return None
+    return _lowered(b, index, axes)
+
+
+def _attended(b: Body, operands: list[str], masks: list[str], **attrs: Any) -> str:
+    mask = masks[0] if masks else ""
+    if len(masks) == 2:
+        mask = b.add("Add", *masks)
+    inputs = operands + [mask] if mask else operands
+    causal = int(attribute(b.node, "unidirectional", 0))
+    return b.add("Attention", *inputs, is_causal=causal, **attrs)
+
+
+@decompose("Attention", MICROSOFT)
+def _attention(b: Body) -> bool:
+    """q, k and v are one product; no past."""
+    if b.has(4) or b.has(6) or attribute(b.node, "do_rotary", 0) or b.wanted(1):
+        return False
+    heads = int(attribute(b.node, "num_heads", 1))
+    width = b.shape(1)[1]
+    sizes = [int(s) for s in attribute(b.node, "qkv_hidden_sizes") or [width // 3] * 3]
+    keys = b.shape(0)[1]
+    masks = [f"i{5}"] if b.has(5) else []
+    if b.has(3):
+        mask = None if b.shape(3) != b.shape(0)[:1] and len(b.shape(3)) == 1 else ""
+        mask = _key_mask(b, 3, keys) if mask is not None else None
+        if mask is None:
+            return False
+        masks.append(mask)
+    whole = b.add("MatMul", "i0", "i1")
+    if b.has(2):
+        whole = b.add("Add", whole, "i2")
+    bounds = np.cumsum([0, *sizes])
+    parts = [
+        b.add("Slice", whole, b.ints(int(s)), b.ints(int(e)), b.ints(2), b.ints(1))
+        for s, e in pairwise(bounds)
+    ]
+    counts = {"q_num_heads": heads, "kv_num_heads": heads}
+    y = _attended(b, parts, masks, scale=scale_of(b, sizes[0] // heads), **counts)
+    b.add("Identity", y, out="o0")
+    return True
+
+
+@decompose("QAttention", MICROSOFT)
+def _quantised_attention(b: Body) -> bool:
+    """QAttention: the same on what its codes stand for; no past."""
+    if b.has(8) or b.wanted(1):
+        return False
+    codes = [b.add("DequantizeLinear", *_codes(b, 0, 3, 6))]
+    codes.append(b.add("DequantizeLinear", *_codes(b, 1, 4, 7), axis=1))
+    mask = ["i5"] if b.has(5) else []
+    attrs = {n: a.value for n, a in b.node.attributes.items()}
+    b.add("Attention", *codes, "i2", *mask, out="o0", domain="com.microsoft", **attrs)
+    return True
+
+
+def _codes(b: Body, codes: int, scale: int, zero: int) -> list[str]:
+    """Inputs of a DequantizeLinear; a scale of one element is a scalar."""
+    found = [f"i{codes}"]
+    for index in (scale, zero):
+        if b.has(index):
+            one = b.shape(index) == (1,)
+            found.append(b.add("Reshape", f"i{index}", b.ints()) if one else f"i{index}")
+    return found
+
+
+def heads_apart(b: Body, x: str, shape: tuple[int, ...], heads: int) -> str:
+    """[B, S, H * d] as [B, H, S, d]."""
+    apart = b.ints(shape[0], shape[1], heads, shape[2] // heads)
+    return b.add("Transpose", b.add("Reshape", x, apart), perm=[0, 2, 1, 3])
+
+
+@decompose("MultiHeadAttention", MICROSOFT)
+def _multi_head(b: Body) -> bool:
+    """Operands that are three tensors; keys and values may come split into heads."""
+    heads = int(attribute(b.node, "num_heads", 1))
+    q, k, v = (b.shape(i) if b.has(i) else () for i in range(3))
+    past = b.has(6)
+    if len(q) != 3 or len(k) != len(v) or len(k) not in (3, 4) or b.has(8):
+        return False
+    if b.wanted(3) or b.has(6) != b.has(7):
+        return False
+    names = ["i0", "i1", "i2"]
+    if b.has(3):
+        widths = [q[2], k[2], v[2]] if len(k) == 3 else []
+        if not widths:
+            return False
+        ends = np.cumsum([0, *widths])
+        for i in range(3):
+            cut = [b.ints(int(e)) for e in (ends[i], ends[i + 1], 0, 1)]
+            names[i] = b.add("Add", names[i], b.add("Slice", "i3", *cut))
+    q4 = heads_apart(b, names[0], q, heads)
+    k4, v4 = names[1:]
+    if len(k) == 3:
+        k4, v4 = heads_apart(b, k4, k, heads), heads_apart(b, v4, v, heads)
+    if past:
+        k4, v4 = b.add("Concat", "i6", k4, axis=2), b.add("Concat", "i7", v4, axis=2)
+    keys = (k[1] if len(k) == 3 else k[2]) + (b.shape(6)[2] if past else 0)
+    masks = ["i5"] if b.has(5) else []
+    if b.has(4):
+        mask = _key_mask(b, 4, keys) if b.shape(4)[0] == q[0] else None
+        if mask is None:
+            return False
+        masks.append(mask)
+    if past and attribute(b.node, "unidirectional", 0):
+        return False
+    y = _attended(b, [q4, k4, v4], masks, scale=scale_of(b, q[2] // heads))
+    flat = b.add("Transpose", y, perm=[0, 2, 1, 3])
+    b.add("Reshape", flat, b.ints(q[0], q[1], -1), out="o0")
+    for index, x in ((1, k4), (2, v4)):
+        if b.wanted(index):
+            b.add("Identity", x, out=f"o{index}")
+    return True

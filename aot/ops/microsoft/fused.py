@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gelu and products of com.microsoft, with the sums and activations that were fused into them.
+
+Before: y = com.microsoft.FusedConv<activation="Relu">(x, w, b)
+After: y = Relu(Conv(x, w, b))
+"""
+
+from __future__ import annotations
+
+from aot.ir.graph_nodes import attribute
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import Body
+from aot.ops.microsoft import MICROSOFT
+from aot.shapes.microsoft import turned
+
+
+@decompose("Gelu", MICROSOFT)
+def _gelu(b: Body) -> bool:
+    b.add("Gelu", "i0", out="o0")
+    return True
+
+
+@decompose("BiasGelu", MICROSOFT)
+def _bias_gelu(b: Body) -> bool:
+    b.add("Gelu", b.add("Add", "i0", "i1"), out="o0")
+    return True
+
+
+@decompose("FastGelu", MICROSOFT)
+def _fast_gelu(b: Body) -> bool:
+    x = b.add("Add", "i0", "i1") if b.has(1) else "i0"
+    b.add("Gelu", x, out="o0", approximate="tanh")
+    return True
+
+
+@decompose("QuickGelu", MICROSOFT)
+def _quick_gelu(b: Body) -> bool:
+    alpha = b.number(float(attribute(b.node, "alpha", 1.702)))
+    b.add("Mul", "i0", b.add("Sigmoid", b.add("Mul", "i0", alpha)), out="o0")
+    return True
+
+
+def _operand(b: Body, index: int, letter: str) -> str:
+    """An operand of FusedMatMul, its axes in order."""
+    rank = len(b.shape(index))
+    flags = [bool(attribute(b.node, f"trans{w}{letter}", 0)) for w in ("Batch", "")]
+    perm = turned(tuple(range(rank)), *flags)
+    if perm == tuple(range(rank)):
+        return f"i{index}"
+    return b.add("Transpose", f"i{index}", perm=list(perm))
+
+
+@decompose("FusedMatMul", MICROSOFT)
+def _fused_matmul(b: Body) -> bool:
+    alpha = float(attribute(b.node, "alpha", 1.0))
+    y = b.add("MatMul", _operand(b, 0, "A"), _operand(b, 1, "B"))
+    b.add("Mul", y, b.number(alpha), out="o0")
+    return True
+
+
+def _activated(b: Body, x: str, numbers: list[float]) -> bool:
+    """o0 = the node's activation of x."""
+    name = attribute(b.node, "activation", "")
+    if name in ("", "Relu", "Tanh", "Sigmoid"):
+        b.add(name or "Identity", x, out="o0")
+    elif name == "LeakyRelu":
+        b.add(name, x, out="o0", alpha=(numbers or [0.01])[0])
+    elif name == "HardSigmoid":
+        alpha, beta = numbers if len(numbers) == 2 else (0.2, 0.5)
+        b.add(name, x, out="o0", alpha=alpha, beta=beta)
+    elif name == "Clip" and len(numbers) == 2:
+        b.add(name, x, *(b.number(v) for v in numbers), out="o0")
+    else:
+        return False
+    return True
+
+
+@decompose("FusedConv", MICROSOFT)
+def _fused_conv(b: Body) -> bool:
+    own = ("activation", "activation_params")
+    numbers = [float(v) for v in attribute(b.node, "activation_params", None) or ()]
+    bias = ["i2"] if b.has(2) else []
+    y = b.add("Conv", "i0", "i1", *bias, **b.attributes(*own))
+    return _activated(b, b.add("Add", y, "i3") if b.has(3) else y, numbers)
+
+
+@decompose("FusedGemm", MICROSOFT)
+def _fused_gemm(b: Body) -> bool:
+    own = [f"activation_{k}" for k in ("alpha", "beta", "gamma")]
+    numbers = [float(attribute(b.node, k)) for k in own if attribute(b.node, k) is not None]
+    c = ["i2"] if b.has(2) else []
+    y = b.add("Gemm", "i0", "i1", *c, **b.attributes("activation", *own))
+    return _activated(b, y, numbers)

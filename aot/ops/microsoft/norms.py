@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalisations of com.microsoft with the sums in front of them.
+
+Before: y = com.microsoft.SkipLayerNormalization(x, skip, gamma, beta)
+After: y = LayerNormalization(Add(x, skip), gamma, beta)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aot.ir.graph_nodes import attribute
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import FLOAT, INT32, Body
+from aot.ops.microsoft import MICROSOFT
+
+
+def _norm(b: Body, total: str, scale: int, shift: int, rms: bool) -> None:
+    """o0 = the total, normalised."""
+    epsilon = float(attribute(b.node, "epsilon", 1e-12))
+    inputs = [total, f"i{scale}"]
+    if rms:
+        b.add("RMSNormalization", *inputs, out="o0", axis=-1, epsilon=epsilon)
+        return
+    if b.has(shift):
+        inputs.append(f"i{shift}")
+    b.add("LayerNormalization", *inputs, out="o0", axis=-1, epsilon=epsilon)
+
+
+def _skip(b: Body, rms: bool) -> bool:
+    total = b.add("Add", "i0", "i1")
+    bias = 3 if rms else 4
+    if b.has(bias):
+        total = b.add("Add", total, f"i{bias}")
+    wanted = [bool(o.name) for o in b.node.outputs] + [False] * 4
+    if wanted[1] or wanted[2]:
+        return False  # onnxruntime itself leaves them unwritten
+    _norm(b, total, 2, 3, rms)
+    if wanted[3]:
+        b.add("Identity", total, out="o3")
+    return True
+
+
+@decompose("SkipLayerNormalization", MICROSOFT)
+def _skip_norm(b: Body) -> bool:
+    return _skip(b, rms=False)
+
+
+@decompose("SkipSimplifiedLayerNormalization", MICROSOFT)
+def _skip_rms(b: Body) -> bool:
+    return _skip(b, rms=True)
+
+
+@decompose("SimplifiedLayerNormalization", MICROSOFT)
+def _simplified_norm(b: Body) -> bool:
+    """RMSNormalization; the other result is what it multiplies by."""
+    axis = int(attribute(b.node, "axis", -1))
+    epsilon = float(attribute(b.node, "epsilon", 1e-5))
+    b.add("RMSNormalization", "i0", "i1", out="o0", axis=axis, epsilon=epsilon)
+    if b.wanted(1):
+        rank = len(b.shape(0))
+        wide = b.add("Cast", "i0", to=FLOAT)
+        axes = b.ints(*range(axis % rank, rank))
+        square = b.add("ReduceMean", b.add("Mul", wide, wide), axes, keepdims=1)
+        root = b.add("Sqrt", b.add("Add", square, b.constant(FLOAT, (), [epsilon])))
+        b.add("Reciprocal", root, out="o1")
+    return True
+
+
+@decompose("EmbedLayerNormalization", MICROSOFT)
+def _embed_norm(b: Body) -> bool:
+    batch, length = b.shape(0)
+    total = b.add("Gather", "i2", "i0", axis=0)
+    if b.has(8):
+        places = b.add("Gather", "i3", "i8", axis=0)
+    else:
+        row = b.data(np.arange(length, dtype=np.int64))
+        places = b.add("Gather", "i3", row, axis=0)
+    total = b.add("Add", total, places)
+    if b.has(1) and b.has(4):
+        total = b.add("Add", total, b.add("Gather", "i4", "i1", axis=0))
+    _norm(b, total, 5, 6, False)
+    names = [o.name for o in b.node.outputs] + ["", ""]
+    if names[1]:
+        if b.has(7):
+            b.add("ReduceSum", "i7", b.ints(1), out="o1", keepdims=0)
+        else:
+            b.add("Identity", b.constant(INT32, (batch,), [0] * batch), out="o1")
+    if names[2]:
+        b.add("Identity", total, out="o2")
+    return True

@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators of ai.onnx.ml that exporters commonly write, by ONNX's own operators.
+
+Before: y = ai.onnx.ml.Scaler(x; offset, scale)
+After: y = Mul(Sub(x, offset), scale)
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aot.ir.graph_nodes import attribute
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import FLOAT, Body
+
+ML = "ai.onnx.ml"
+STRINGS = "labels that are strings (needs integers)"
+
+
+def wide(b: Body) -> str:
+    """Input 0 as float32."""
+    return "i0" if b.kind() == FLOAT else b.add("Cast", "i0", to=FLOAT)
+
+
+def rows(b: Body, x: str) -> str:
+    """`x` as samples by features: a vector is one sample."""
+    shape = b.shape(0)
+    return x if len(shape) > 1 else b.add("Reshape", x, b.ints(1, *shape))
+
+
+@decompose("Scaler", ML)
+def _scaler(b: Body) -> bool:
+    x = wide(b)
+    offset, scale = b.floats("offset"), b.floats("scale")
+    if offset.size:
+        x = b.add("Sub", x, b.data(offset))
+    b.add("Mul", x, b.data(scale if scale.size else np.ones(1, np.float32)), out="o0")
+    return True
+
+
+@decompose("Normalizer", ML)
+def _normalizer(b: Body) -> bool:
+    """As onnxruntime: rows of zeros stay what they are."""
+    norm = attribute(b.node, "norm", "MAX")
+    x, axis = wide(b), b.ints(len(b.shape(0)) - 1)
+    if norm == "MAX":
+        size = b.add("ReduceMax", x, axis)
+    elif norm == "L1":
+        size = b.add("ReduceL1", x, axis)
+    else:
+        size = b.add("ReduceL2", x, axis)
+    zero, one = b.constant(FLOAT, (), [0.0]), b.constant(FLOAT, (), [1.0])
+    b.add("Div", x, b.add("Where", b.add("Equal", size, zero), one, size), out="o0")
+    return norm in ("MAX", "L1", "L2")
+
+
+@decompose("ArrayFeatureExtractor", ML)
+def _array_feature_extractor(b: Body) -> bool:
+    flat = b.add("Reshape", "i1", b.ints(-1))
+    b.add("Gather", rows(b, "i0"), flat, axis=-1, out="o0")
+    return True
+
+
+def _table(b: Body, what: str) -> np.ndarray[Any, Any] | None:
+    """Keys or values of a LabelEncoder; None where they are strings."""
+    tensor = attribute(b.node, f"{what}_tensor", None)
+    if tensor is not None:
+        found = np.asarray(tensor.numpy())
+        return found if found.dtype.kind in "if" else None
+    for name, kind in (("floats", np.float32), ("int64s", np.int64)):
+        given = attribute(b.node, f"{what}_{name}", None)
+        if given:
+            return np.array(given, kind)
+    return None
+
+
+def _default(b: Body, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    tensor = attribute(b.node, "default_tensor", None)
+    if tensor is not None:
+        return np.asarray(tensor.numpy(), values.dtype).reshape(())
+    if values.dtype.kind == "f":
+        return np.array(attribute(b.node, "default_float", -0.0), values.dtype)
+    return np.array(attribute(b.node, "default_int64", -1), values.dtype)
+
+
+def matches(b: Body, x: str, keys: np.ndarray[Any, Any]) -> str:
+    """x[..., None] == keys as int32; NaN equals NaN."""
+    apart = b.add("Unsqueeze", x, b.ints(-1))
+    equal = b.add("Equal", apart, b.data(keys))
+    if keys.dtype.kind == "f" and np.isnan(keys).any():
+        both = b.add("And", b.add("IsNaN", apart), b.data(np.isnan(keys)))
+        equal = b.add("Or", equal, both)
+    return b.add("Cast", equal, to=6)
+
+
+@decompose("LabelEncoder", ML)
+def _label_encoder(b: Body) -> bool:
+    keys, values = _table(b, "keys"), _table(b, "values")
+    if keys is None or values is None or keys.size == 0:
+        return b.refuse("keys or values that are none, or of another type than numbers")
+    hits = matches(b, "i0", keys)
+    place = b.add("ArgMax", hits, axis=-1, keepdims=0)
+    found = b.add("Cast", b.add("ReduceMax", hits, b.ints(-1), keepdims=0), to=9)
+    b.add("Where", found, b.add("Gather", b.data(values), place), b.data(_default(b, values)))
+    b.nodes[-1].output[0] = "o0"
+    return True
+
+
+def transformed(b: Body, scores: str, out: str) -> bool:
+    """The post_transform of `scores`; False for the ones that are not known."""
+    kind = attribute(b.node, "post_transform", "NONE")
+    if kind == "SOFTMAX":
+        b.add("Softmax", scores, axis=-1, out=out)
+    elif kind == "LOGISTIC":
+        b.add("Sigmoid", scores, out=out)
+    else:
+        b.add("Identity", scores, out=out)
+    if kind in ("SOFTMAX", "LOGISTIC", "NONE"):
+        return True
+    return b.refuse(f"post_transform {kind} (needs NONE, LOGISTIC or SOFTMAX)")
+
+
+def _linear(b: Body, targets: int) -> str:
+    x = rows(b, wide(b))
+    weights = b.floats("coefficients").reshape(targets, -1)
+    y = b.add("MatMul", x, b.data(np.ascontiguousarray(weights.T)))
+    shift = b.floats("intercepts")
+    return b.add("Add", y, b.data(shift)) if shift.size else y
+
+
+@decompose("LinearRegressor", ML)
+def _linear_regressor(b: Body) -> bool:
+    return transformed(b, _linear(b, int(attribute(b.node, "targets", 1))), "o0")
+
+
+@decompose("LinearClassifier", ML)
+def _linear_classifier(b: Body) -> bool:
+    labels = attribute(b.node, "classlabels_ints", None)
+    if not labels:
+        return b.refuse(STRINGS)
+    shift = b.floats("intercepts")
+    rows = int(shift.size) or len(labels)
+    if rows != len(labels):
+        # One row for two classes: runtimes differ in what the other score is.
+        return b.refuse(f"{rows} rows of coefficients for {len(labels)} classes")
+    scores = _linear(b, rows)
+    best = b.add("ArgMax", scores, axis=-1, keepdims=0)
+    b.add("Gather", b.data(np.array(labels, np.int64)), best, out="o0")
+    return transformed(b, scores, "o1")

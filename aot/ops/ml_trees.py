@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The classifier of ai.onnx.ml by the regressor of `trees.py`.
+
+Before: y, z = ai.onnx.ml.TreeEnsembleClassifier(x)
+After: s = ai.onnx.ml.TreeEnsembleRegressor(x); y = Gather(labels, ArgMax(s)); z = Softmax(s)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import numpy_helper
+
+from aot.ir.graph_nodes import attribute
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.ops.ml import ML, STRINGS, transformed
+
+
+@decompose("TreeEnsembleClassifier", ML)
+def _tree_classifier(b: Body) -> bool:
+    """Scores of a regressor; one score for two classes is read as onnxruntime does."""
+    labels = attribute(b.node, "classlabels_int64s", None)
+    if not labels:
+        return b.refuse(STRINGS)
+    attrs = {n: a.value for n, a in b.node.attributes.items() if n.startswith("nodes_")}
+    for name in ("treeids", "nodeids", "ids", "weights", "weights_as_tensor"):
+        given = attribute(b.node, f"class_{name}", None)
+        if given is not None:
+            attrs[f"target_{name}"] = given
+    for name in ("base_values", "base_values_as_tensor"):
+        given = attribute(b.node, name, None)
+        if given is not None:
+            attrs[name] = given
+    for name, value in attrs.items():
+        if hasattr(value, "numpy"):
+            attrs[name] = numpy_helper.from_array(np.asarray(value.numpy()))
+    one = len(labels) == 2 and len(set(attrs["target_ids"])) == 1
+    if one:
+        attrs["target_ids"] = [0] * len(attrs["target_ids"])
+        attrs = {k: v for k, v in attrs.items() if not k.startswith("base_")}
+    if one and len(attribute(b.node, "base_values", None) or ()) > 0:
+        return b.refuse("base_values of one score for two classes (runtimes differ)")
+    targets = 1 if one else len(labels)
+    scores = b.add("TreeEnsembleRegressor", "i0", domain="ai.onnx.ml", n_targets=targets, **attrs)
+    names = b.data(np.array(labels, np.int64))
+    if not one:
+        best = b.add("ArgMax", scores, axis=-1, keepdims=0)
+        b.add("Gather", names, best, out="o0")
+        return transformed(b, scores, "o1")
+    return _two_classes(b, scores, names, bool(np.min(attrs["target_weights"]) >= 0))
+
+
+def _two_classes(b: Body, score: str, names: str, positive: bool) -> bool:
+    """Labels and scores of one score: a probability if no weight is negative, else a margin."""
+    kind = attribute(b.node, "post_transform", "NONE")
+    if kind not in ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO"):
+        return b.refuse(f"post_transform {kind}")
+    border = b.constant(FLOAT, (), [0.5 if positive else 0.0])
+    over = b.add("Reshape", b.add("Greater", score, border), b.ints(-1))
+    b.add("Gather", names, b.add("Cast", over, to=INT64), out="o0")
+    if positive and kind != "LOGISTIC":
+        other = b.add("Sub", b.constant(FLOAT, (), [1.0]), score)
+    else:
+        other = b.add("Neg", score)
+    if kind == "LOGISTIC":
+        other, score = b.add("Sigmoid", other), b.add("Sigmoid", score)
+    b.add("Concat", other, score, axis=1, out="o1")
+    return True
