@@ -86,8 +86,69 @@ class AxisOf:
     idle: bool = False
 
 
-Trait = Elementwise | Moves | Commutative | Exact
-T = TypeVar("T", Elementwise, Moves, Commutative, Exact)
+@dataclass(frozen=True, slots=True)
+class Along:
+    """Every line of elements along the attribute `axis` is computed alone, at its places.
+
+    A line that `padding` makes longer at its end has the same results in front. The smallest
+    number of an integer type stands for -inf, the largest for inf.
+    """
+
+    axis: str
+    padding: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reduces:
+    """One result comes of all elements along some axes; more elements `neutral` do not change it.
+
+    `axes` names the operand or the attribute that holds these axes ("" = all axes behind the
+    channels); an operand is read as that of ReduceSum is. The smallest number of an integer type
+    stands for -inf, the largest for inf. `when` tells of which nodes all that is true (None: of
+    all).
+    """
+
+    neutral: float
+    axes: str = ""
+    when: Callable[[ir.Node], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A window moves along the axes behind the channels of `operand`, as Conv and MaxPool say it.
+
+    `kernel` names the operand that the window has the shape of ("" = the attribute kernel_shape).
+    The elements that the window finds beyond the ends are `padding`: a number, the operand that
+    holds it, or None where they do not count. With `per_channel` every channel is computed alone.
+    """
+
+    operand: str
+    kernel: str = ""
+    padding: float | str | None = 0
+    per_channel: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """The result is linear in `data` and in `weights`; `bias` is added to every output channel.
+
+    Output channels run along `out_axis` of the weights (the other one of two, where the attribute
+    `transposed` is 1) and along `result_axis` of the result. The attribute `groups` says into how
+    many groups channels are divided: axis 0 of the weights runs through all groups, other axes
+    within one.
+    """
+
+    data: str
+    weights: str
+    bias: str = ""
+    out_axis: int = 0
+    result_axis: int = 1
+    groups: str = ""
+    transposed: str = ""
+
+
+Trait = Elementwise | Moves | Commutative | Exact | Along | Reduces | Window | Linear
+T = TypeVar("T", Elementwise, Moves, Commutative, Exact, Along, Reduces, Window, Linear)
 Rule = TypeVar("Rule")
 
 
@@ -176,16 +237,34 @@ def operator(
             what = f"operator {name}: {attribute} is an axis of {rule.operand}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
     for trait in made.traits:
-        if isinstance(trait, Elementwise | Moves):
-            broadcasts = trait.broadcasts or {} if isinstance(trait, Elementwise) else {}
-            wrong = {*trait.operands.split(), *broadcasts, *broadcasts.values()} - known
-            if wrong:
-                kind = type(trait).__name__
-                what = f"operator {name}: {kind} names {', '.join(sorted(wrong))}"
-                raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
+        wrong = _named(trait) - known - (set(attributes) if isinstance(trait, Reduces) else set())
+        if wrong:
+            what = f"operator {name}: {type(trait).__name__} names {', '.join(sorted(wrong))}"
+            raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
+        if isinstance(trait, Along) and trait.axis not in attributes:
+            what = f"operator {name}: Along names {trait.axis}"
+            raise BackendError(what, hint=f'say {trait.axis}=AxisOf("x", -1) beside its traits')
     if _TABLE.setdefault((domain, name), made) != made:
         raise BackendError(f"operator {domain or 'ai.onnx'}.{name} has two records")
     return made
+
+
+def _named(trait: Trait) -> set[str]:
+    """The operands that a trait names; of Reduces perhaps an attribute."""
+    match trait:
+        case Elementwise(operands, broadcasts):
+            more = broadcasts or {}
+            return {*operands.split(), *more, *more.values()}
+        case Moves(operands):
+            return set(operands.split())
+        case Reduces(_, axes):
+            return {axes} - {""}
+        case Window(operand, kernel, padding):
+            return {operand, kernel, padding if isinstance(padding, str) else ""} - {""}
+        case Linear(data, weights, bias):
+            return {data, weights, bias} - {""}
+        case _:
+            return set()
 
 
 def operators() -> Iterator[Operator]:

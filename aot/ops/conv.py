@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
+from aot.ir.operators import Linear, Window, operator
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
@@ -20,7 +21,12 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef, same_shapes
 from aot.vendor.recorder import Recorder
 
-conv = op("Conv", inputs="x w b?")
+conv = op(
+    "Conv",
+    inputs="x w b?",
+    traits=[Window("x", kernel="w"), Linear("x", "w", "b", out_axis=0, groups="group")],
+)
+operator("QLinearConv", "x xs xz w ws wz ys yz b?", traits=[Window("x", kernel="w", padding="xz")])
 
 
 def spatial(node: NodeRef, rank: int) -> tuple[list[int], list[int], list[int]]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.layout import Layout, blocked
+from aot.ir.operators import Linear
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
@@ -18,7 +19,11 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.recorder import Handle, Recorder
 
-transposed = op("ConvTranspose", inputs="x w b?")
+transposed = op(
+    "ConvTranspose",
+    inputs="x w b?",
+    traits=[Linear("x", "w", "b", out_axis=1, groups="group")],
+)
 
 
 def pack(w: np.ndarray[Any, Any], groups: int, v: int) -> np.ndarray[Any, Any]:

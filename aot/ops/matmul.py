@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
-from aot.ir.operators import Exact
+from aot.ir.operators import Exact, Linear
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
@@ -23,8 +23,19 @@ from aot.vendor.recorder import Recorder
 DTYPES = (F32, F64, S32, S64, U32, U64)
 Array = np.ndarray[Any, Any]
 
-matmul = op("MatMul", "a b", traits=[Exact(rounds_once=True)])
-gemm = op("Gemm", "a b c?", traits=[Exact(rounds_once=True)])
+matmul = op(
+    "MatMul",
+    "a b",
+    traits=[Exact(rounds_once=True), Linear("a", "b", out_axis=-1, result_axis=-1)],
+)
+gemm = op(
+    "Gemm",
+    "a b c?",
+    traits=[
+        Exact(rounds_once=True),
+        Linear("a", "b", "c", out_axis=1, transposed="transB"),
+    ],
+)
 
 
 # -- products with constant weights -----------------------------------------------------------

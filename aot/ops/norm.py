@@ -13,7 +13,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import array, attribute
-from aot.ir.operators import AxisOf
+from aot.ir.operators import Along, AxisOf
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
 from aot.ops.binary import combine
@@ -237,7 +237,7 @@ def batchnorm_cases() -> Iterator[Case]:
     yield case(f32(1, 19, 7), *statistics(19), const=(1, 2, 3, 4))
 
 
-lpnorm = op("LpNormalization", "x", axis=AxisOf("x", -1), p=2)
+lpnorm = op("LpNormalization", "x", traits=[Along("axis", 0)], axis=AxisOf("x", -1), p=2)
 lpnorm.check(all_float)
 
 

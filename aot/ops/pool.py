@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.layout import Layout
-from aot.ir.operators import Moves
+from aot.ir.operators import Moves, Reduces, Window
 from aot.ops.moves import stored
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
@@ -33,15 +33,19 @@ max_pool = op(
     "MaxPool",
     "x",
     "y indices?",
-    traits=[Moves(by="order", fewer=True, bytes_only=True)],
+    traits=[
+        Moves(by="order", fewer=True, bytes_only=True),
+        Window("x", padding=-math.inf, per_channel=True),
+    ],
     storage_order=0,
     **GEOMETRY,
 )
-average_pool = op("AveragePool", "x", count_include_pad=0, **GEOMETRY)
-lp_pool = op("LpPool", "x", p=2, **GEOMETRY)
+_mean = Window("x", padding=None, per_channel=True)
+average_pool = op("AveragePool", "x", traits=[_mean], count_include_pad=0, **GEOMETRY)
+lp_pool = op("LpPool", "x", traits=[Window("x", per_channel=True)], p=2, **GEOMETRY)
 global_average = op("GlobalAveragePool", "x")
-global_max = op("GlobalMaxPool", "x")
-global_lp = op("GlobalLpPool", "x", p=2)
+global_max = op("GlobalMaxPool", "x", traits=[Reduces(-math.inf)])
+global_lp = op("GlobalLpPool", "x", traits=[Reduces(0)], p=2)
 
 
 def _spatial(m: Match) -> Iterator[tuple[bool, str]]:

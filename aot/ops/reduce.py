@@ -6,13 +6,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
+from aot.ir.graph_nodes import attribute
 from aot.ir.layout import Layout
-from aot.ir.operators import AxisOf, Exact, Moves, Trait
+from aot.ir.operators import Along, AxisOf, Exact, Moves, Reduces, Trait
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import op
@@ -22,6 +24,9 @@ from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, full, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 X, ABS, SQUARE = 0, 1, 2  # MAP of aot_reduce_f32.h
 AS_IS, DIVIDE, ROOT, LOG = 0, 1, 2, 3  # FINISH
@@ -48,6 +53,10 @@ KINDS = {
     "ReduceLogSum": Kind("sum", X, LOG),
     "ReduceLogSumExp": Kind("logsumexp"),
 }
+
+
+#: What a kernel of a reduction finds in an element that changes nothing.
+NEUTRAL = {"sum": 0, "prod": 1, "max": -math.inf, "min": math.inf, "logsumexp": -math.inf}
 
 
 def axes_of(m: Match) -> tuple[int, ...]:
@@ -94,6 +103,8 @@ def declare(op_type: str) -> Pattern:
     kind = KINDS[op_type]
     extreme = Moves("x", by="order", fewer=True, bytes_only=True)
     traits: list[Trait] = [] if kind.kernel == "logsumexp" else [Exact(rounds_once=True)]
+    if kind.finish != DIVIDE:
+        traits.append(Reduces(NEUTRAL[kind.kernel], "axes"))
     if kind.kernel in ("max", "min"):
         traits.append(extreme)
     made = op(op_type, "x axes?", traits=traits, keepdims=1, noop_with_empty_axes=0)
@@ -204,8 +215,14 @@ for _name in KINDS:
             yield case(f32(2, 0, 3), i64(1), const=(1,))
 
 
+def takes_first(node: ir.Node) -> bool:
+    """Whether the first of equal elements counts, so that more of them behind change nothing."""
+    return not attribute(node, "select_last_index", 0)
+
+
 for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
-    _exact = [Exact(rounds_once=True)]
+    _first = Reduces(math.inf if _min else -math.inf, "axis", when=takes_first)
+    _exact: list[Trait] = [Exact(rounds_once=True), _first]
     _arg = op(_name, "x", traits=_exact, axis=AxisOf("x", 0), keepdims=1, select_last_index=0)
 
     @_arg.check
@@ -238,7 +255,8 @@ for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
             yield case(ints(3, 9, low=0, dtype=t), axis=1)
 
 
-hardmax = op("Hardmax", "x", traits=[Exact(rounds_once=True)], axis=AxisOf("x", -1))
+_line = Along("axis", -math.inf)
+hardmax = op("Hardmax", "x", traits=[_line, Exact(rounds_once=True)], axis=AxisOf("x", -1))
 
 
 @hardmax.check

@@ -10,7 +10,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F64
-from aot.ir.operators import AxisOf, Exact
+from aot.ir.operators import Along, AxisOf, Exact
 from aot.ops.kernels import FLOATS, listing
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32, full
@@ -25,7 +25,8 @@ def split_at(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
 
 
 for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
-    _made = op(_name, "x", traits=[] if _log else [Exact(rounds_once=True)], axis=AxisOf("x", -1))
+    _exact = [] if _log else [Exact(rounds_once=True)]
+    _made = op(_name, "x", traits=[Along("axis", -math.inf), *_exact], axis=AxisOf("x", -1))
 
     @_made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:

@@ -14,6 +14,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import Array, array, shape_of
+from aot.ir.operators import Linear, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
 
@@ -58,8 +59,10 @@ def product_scale(node: ir.Node) -> Params | None:
 
 
 def channel_axis(node: ir.Node, rank: int) -> int:
-    """The axis of the weights along which a product's output channels run."""
-    return {"Conv": 0, "ConvTranspose": 1}.get(node.op_type, rank - 1)
+    """The axis of the weights, of `rank` axes, along which a product's output channels run."""
+    trait = trait_of(node, Linear)
+    assert trait is not None
+    return trait.out_axis % rank
 
 
 def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
@@ -97,8 +100,9 @@ def _numbers(value: ir.Value | None) -> tuple[Array, Params | None] | None:
 
 
 def _channels(product: ir.Node) -> int:
-    shape = shape_of(product.outputs[0])
-    return shape[1] if "Conv" in product.op_type else shape[-1]
+    trait = trait_of(product, Linear)
+    assert trait is not None
+    return shape_of(product.outputs[0])[trait.result_axis]
 
 
 def _row(bias: Array, channels: int) -> Array | None:

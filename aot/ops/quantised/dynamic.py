@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S8, S32, U8
+from aot.ir.operators import Window
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import DOUBLE, INT32, Body
 from aot.ops.broadcast import collapse
@@ -33,6 +34,7 @@ matmul = op("MatMulInteger", "a b az? bz?")
 conv = op(
     "ConvInteger",
     "x w xz? wz?",
+    traits=[Window("x", kernel="w", padding="xz")],
     auto_pad="NOTSET",
     dilations=None,
     group=1,

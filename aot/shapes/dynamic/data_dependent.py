@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import inf, prod
+from math import inf, isfinite, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -170,7 +170,7 @@ def top_k(x: Extents, node: ir.Node) -> None:
     size = shape_of(data)[axis]
     known = constant_ints(x, k)
     if axis in x.of(data):
-        fill = _last(data, bool(attribute(node, "largest", 1)))
+        fill = number_of(data, -inf if attribute(node, "largest", 1) else inf)
         data = x.neutral(node, data, fill, (axis,))
     axes = {a: n for a, n in x.of(data).items() if a != axis}
     if known is not None:
@@ -198,23 +198,15 @@ def top_k(x: Extents, node: ir.Node) -> None:
     x.drop(node)
 
 
-def _last(value: ir.Value, largest: bool) -> float | int:
-    """The element of a type that comes last when the largest (smallest) come first."""
-    return lowest(value) if largest else highest(value)
-
-
-def lowest(value: ir.Value) -> float | int:
-    """The smallest element of the value's type."""
+def number_of(value: ir.Value, number: float) -> float | int:
+    """`number` in the value's type: for -inf and inf of integers the smallest and the largest."""
     assert value.dtype is not None
     kind = value.dtype.numpy()
-    return -inf if kind.kind not in "iub" else (0 if kind.kind == "b" else int(np.iinfo(kind).min))
-
-
-def highest(value: ir.Value) -> float | int:
-    """The largest element of the value's type."""
-    assert value.dtype is not None
-    kind = value.dtype.numpy()
-    return inf if kind.kind not in "iub" else (1 if kind.kind == "b" else int(np.iinfo(kind).max))
+    if isfinite(number) or kind.kind not in "iub":
+        return number
+    if kind.kind == "b":
+        return int(number > 0)
+    return int(np.iinfo(kind).max if number > 0 else np.iinfo(kind).min)
 
 
 def ranged(x: Extents, node: ir.Node) -> None:

@@ -7,21 +7,30 @@ Operators without a rule are refused by name.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.graph_nodes import DYNAMIC, attribute, original_name, shape_of, words
-from aot.ir.operators import Elementwise, trait_of
+from aot.ir.operators import (
+    Along,
+    Elementwise,
+    Reduces,
+    Window,
+    axes_of,
+    operand_names,
+    trait_of,
+)
 from aot.shapes.dynamic.batch_independent import ROWWISE, rowwise
 from aot.shapes.dynamic.contractions import MIXING
-from aot.shapes.dynamic.data_dependent import SOURCES, Rule, given, highest, lowest, needed
+from aot.shapes.dynamic.data_dependent import SOURCES, Rule, given, needed, number_of
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, axis_of, constant_ints, refused
 from aot.shapes.dynamic.resize import resize_as_it_is
 from aot.shapes.dynamic.slice_reshape import reshape_to
-from aot.shapes.dynamic.windows import WINDOWS
+from aot.shapes.dynamic.windows import WINDOWS, windowed
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -238,16 +247,22 @@ def size(x: Extents, node: ir.Node) -> None:
     x.drop(node)
 
 
-def _along(x: Extents, node: ir.Node, data: ir.Value) -> tuple[list[int], bool]:
+def _along(x: Extents, node: ir.Node, trait: Reduces) -> tuple[list[int], bool]:
     """The axes of a reduction, and whether they stay."""
-    rank = len(shape_of(data))
-    wanted = given(node, 1)
+    rank, keep = len(shape_of(needed(node, 0))), bool(attribute(node, "keepdims", 1))
+    if not trait.axes:
+        return list(range(2, rank)), True
+    rule = next((r for name, r, _ in axes_of(node) if name == trait.axes), None)
+    if rule is not None:
+        return [axis_of(node, rank, rule.default or 0, trait.axes)], keep
+    names = operand_names(node)
+    wanted = given(node, names.index(trait.axes)) if trait.axes in names else None
     axes = constant_ints(x, wanted) if wanted is not None else []
     if axes is None:
         raise refused(node, "gets its axes at run time")
     if not axes and not attribute(node, "noop_with_empty_axes", 0):
         axes = list(range(rank))
-    return [a + rank if a < 0 else a for a in axes], bool(attribute(node, "keepdims", 1))
+    return [a + rank if a < 0 else a for a in axes], keep
 
 
 def _left(x: Extents, data: ir.Value, axes: Sequence[int], keep: bool) -> Axes:
@@ -256,27 +271,16 @@ def _left(x: Extents, data: ir.Value, axes: Sequence[int], keep: bool) -> Axes:
     return {stay.index(a): n for a, n in x.of(data).items() if a not in axes}
 
 
-NEUTRAL = {
-    "ReduceSum": lambda v: 0,
-    "ReduceSumSquare": lambda v: 0,
-    "ReduceL1": lambda v: 0,
-    "ReduceL2": lambda v: 0,
-    "ReduceLogSum": lambda v: 0,
-    "ReduceProd": lambda v: 1,
-    "ReduceMax": lowest,
-    "ReduceMin": highest,
-    "ReduceLogSumExp": lowest,
-}
-
-
-def reduction(x: Extents, node: ir.Node) -> None:
+def reduction(x: Extents, node: ir.Node, trait: Reduces) -> None:
     """A reduction; along a dynamic axis its tail gets the neutral element."""
     data = needed(node, 0)
-    axes, keep = _along(x, node, data)
+    axes, keep = _along(x, node, trait)
     left = _left(x, data, axes, keep)
     inside = [a for a in x.of(data) if a in axes]
+    if inside and trait.when is not None and not trait.when(node):
+        raise refused(node, "reduces a dimension known at run time only, with such attributes")
     if inside:
-        fill = NEUTRAL[node.op_type](data)
+        fill = number_of(data, trait.neutral)
         node.replace_input_with(0, x.neutral(node, data, fill, inside))
     pass_on(x, node, left)
 
@@ -284,7 +288,7 @@ def reduction(x: Extents, node: ir.Node) -> None:
 def mean(x: Extents, node: ir.Node) -> None:
     """ReduceMean along a dynamic axis: the sum by the number of elements."""
     data = needed(node, 0)
-    axes, keep = _along(x, node, data)
+    axes, keep = _along(x, node, Reduces(0, "axes"))
     left = _left(x, data, axes, keep)
     inside = [a for a in x.of(data) if a in axes]
     if not inside:
@@ -307,26 +311,15 @@ def mean(x: Extents, node: ir.Node) -> None:
     x.drop(node)
 
 
-def softmax(x: Extents, node: ir.Node) -> None:
-    """Softmax along a dynamic axis: nothing of the tail is left."""
+def along_axis(x: Extents, node: ir.Node, trait: Along) -> None:
+    """Every line alone; along a dynamic axis its tail gets the padding."""
     data = needed(node, 0)
-    axis = axis_of(node, len(shape_of(data)), -1)
+    default = next(rule.default for name, rule, _ in axes_of(node) if name == trait.axis)
+    axis = axis_of(node, len(shape_of(data)), default or 0, trait.axis)
     if axis in x.of(data):
-        node.replace_input_with(0, x.neutral(node, data, -np.inf, [axis]))
-    pass_on(x, node, x.of(data))
-
-
-def arg_extreme(x: Extents, node: ir.Node) -> None:
-    """ArgMax and ArgMin: the tail never wins, as the first of equals is taken."""
-    data = needed(node, 0)
-    axis = axis_of(node, len(shape_of(data)))
-    if axis in x.of(data):
-        if attribute(node, "select_last_index", 0):
-            raise refused(node, "looks for the last index along a dimension known at run time only")
-        fill = lowest(data) if node.op_type == "ArgMax" else highest(data)
+        fill = number_of(data, trait.padding)
         node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
-    keep = bool(attribute(node, "keepdims", 1))
-    pass_on(x, node, _left(x, data, [axis], keep))
+    pass_on(x, node, x.of(data))
 
 
 def cumulate(x: Extents, node: ir.Node) -> None:
@@ -396,14 +389,15 @@ def reversed_(x: Extents, node: ir.Node) -> None:
     pass_on(x, node, x.of(data))
 
 
-def along_one(x: Extents, node: ir.Node) -> None:
-    """LpNormalization, Hardmax: tails that change nothing."""
-    data = needed(node, 0)
-    axis = axis_of(node, len(shape_of(data)), -1)
-    if axis in x.of(data):
-        fill = 0 if node.op_type == "LpNormalization" else lowest(data)
-        node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
-    pass_on(x, node, x.of(data))
+def by_trait(node: ir.Node) -> Rule | None:
+    """The rule that a trait of the node's operator gives, None without one."""
+    if (window := trait_of(node, Window)) is not None:
+        return partial(windowed, trait=window)
+    if (reduces := trait_of(node, Reduces)) is not None:
+        return partial(reduction, trait=reduces)
+    if (line := trait_of(node, Along)) is not None:
+        return partial(along_axis, trait=line)
+    return elementwise if trait_of(node, Elementwise) is not None else None
 
 
 def flows(x: Extents, node: ir.Node) -> None:
@@ -413,8 +407,7 @@ def flows(x: Extents, node: ir.Node) -> None:
         if not node.domain
         else OTHER_DOMAINS.get((node.domain, node.op_type))
     )
-    if rule is None and trait_of(node, Elementwise) is not None:
-        rule = elementwise
+    rule = rule or by_trait(node)
     if rule is None:
         raise refused(node, "meets a dimension known at run time only (it has no rule for that)")
     for index in () if node.domain else COUNTED.get(node.op_type, ()):
@@ -435,12 +428,9 @@ def _same_type(x: Extents, node: ir.Node) -> None:
 #: Inputs with as many numbers as another input has axes, or as there are results.
 COUNTED = {"Pad": (1, 3), "Resize": (1, 2, 3), "Split": (1,), "Tile": (1,), "TopK": (1,)}
 RULES: dict[str, Rule] = {
-    **dict.fromkeys(sorted(NEUTRAL), reduction),
     **SOURCES,
     **WINDOWS,
     **MIXING,
-    "ArgMax": arg_extreme,
-    "ArgMin": arg_extreme,
     "CastLike": _same_type,
     "Concat": concat,
     "CumProd": cumulate,
@@ -450,10 +440,7 @@ RULES: dict[str, Rule] = {
     "Gather": gather,
     "GatherElements": gather_elements,
     "GatherND": gather_nd,
-    "Hardmax": along_one,
     "LayerNormalization": normalisation,
-    "LogSoftmax": softmax,
-    "LpNormalization": along_one,
     "OneHot": one_hot,
     "QuantizeLinear": quantisation,
     "RMSNormalization": normalisation,
@@ -462,7 +449,6 @@ RULES: dict[str, Rule] = {
     "ReverseSequence": reversed_,
     "Shape": shape,
     "Size": size,
-    "Softmax": softmax,
     "Squeeze": squeeze,
     "Transpose": transpose,
     "Trilu": every_axis,

@@ -15,7 +15,8 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, attribute, shape_of
-from aot.shapes.dynamic.data_dependent import BOOL, given, lowest, needed
+from aot.ir.operators import Window, operand_names
+from aot.shapes.dynamic.data_dependent import BOOL, given, needed, number_of
 from aot.shapes.dynamic.equality_constraints import agreed, fitted
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.pad_tile_split import along, counted, drop_attribute, picked, within
@@ -23,21 +24,9 @@ from aot.shapes.dynamic.pad_tile_split import along, counted, drop_attribute, pi
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-Fill = Callable[[Extents, "ir.Node", "ir.Value"], Any]
 
-
-def zero(x: Extents, node: ir.Node, data: ir.Value) -> Any:
-    """Padding of convolutions."""
-    return 0
-
-
-def least(x: Extents, node: ir.Node, data: ir.Value) -> Any:
-    """Padding of MaxPool."""
-    return lowest(data)
-
-
-def zero_point(index: int) -> Fill:
-    """Padding of integer convolutions: input `index` holds the code of 0."""
+def zero_point(index: int) -> Callable[[Extents, ir.Node, ir.Value], Any]:
+    """Padding of integer products: input `index` holds the code of 0."""
 
     def fill(x: Extents, node: ir.Node, data: ir.Value) -> Any:
         code = given(node, index)
@@ -47,6 +36,16 @@ def zero_point(index: int) -> Fill:
         return x.node(node, "Reshape", [code, where], [(int(code.dtype or 0), (1,))])[0]
 
     return fill
+
+
+def _padding(x: Extents, node: ir.Node, data: ir.Value, trait: Window) -> Any:
+    """What the window of `node` finds beyond the ends: a number or a value [1]."""
+    if not isinstance(trait.padding, str):
+        return number_of(data, trait.padding or 0)
+    names = operand_names(node)
+    if trait.padding not in names:
+        return 0
+    return zero_point(names.index(trait.padding))(x, node, data)
 
 
 def only_first(x: Extents, node: ir.Node, what: str = "runs along") -> ir.Value:
@@ -60,43 +59,36 @@ def _spatial(node: ir.Node, name: str, rank: int, default: int) -> list[int]:
     return [int(v) for v in attribute(node, name, None) or [default] * rank]
 
 
-def _kernel(node: ir.Node, weights: ir.Value | None) -> list[int]:
+def _kernel(node: ir.Node, trait: Window) -> list[int]:
     found = attribute(node, "kernel_shape", None)
-    if found:
+    if found or not trait.kernel:
         return [int(v) for v in found]
-    assert weights is not None
-    return list(shape_of(weights)[2:])
+    return list(shape_of(needed(node, operand_names(node).index(trait.kernel)))[2:])
 
 
-def windows(fill: Fill, weights: int | None, channels: bool) -> Callable[[Extents, ir.Node], None]:
-    """A rule of operators with windows, whose padding is `fill`.
+def windowed(x: Extents, node: ir.Node, trait: Window) -> None:
+    """Axes behind the channels have as many elements as windows; batches pass.
 
-    `weights` is the number of the input that is the kernel (None: an attribute says its shape);
-    `channels` tells that all channels pass, else they are mixed and must be known.
+    Channels pass where each is computed alone; else they are mixed and must be known.
     """
-
-    def rule(x: Extents, node: ir.Node) -> None:
-        data = only_first(x, node)
-        if 1 in x.of(data) and not channels:
-            raise refused(node, "has channels whose number is known at run time only")
-        indices = node.op_type == "MaxPool" and len(node.outputs) > 1 and node.outputs[1].name
-        if indices and set(x.of(data)) - {0}:
-            raise refused(node, "gives indices along a dimension known at run time only")
-        kernel = _kernel(node, None if weights is None else given(node, weights))
-        axes = _windowed(x, node, kernel, fill)
-        x.sweep.type_outputs(node)
-        for axis, n in axes.items():
-            x.new(n, shape_of(node.outputs[0])[axis])
-        for value in node.outputs:
-            if value.name:
-                x.set(value, axes)
-
-    return rule
+    data = only_first(x, node)
+    if 1 in x.of(data) and not trait.per_channel:
+        raise refused(node, "has channels whose number is known at run time only")
+    indices = len(node.outputs) > 1 and node.outputs[1].name
+    if indices and set(x.of(data)) - {0}:
+        raise refused(node, "gives indices along a dimension known at run time only")
+    axes = _windowed(x, node, trait)
+    x.sweep.type_outputs(node)
+    for axis, n in axes.items():
+        x.new(n, shape_of(node.outputs[0])[axis])
+    for value in node.outputs:
+        if value.name:
+            x.set(value, axes)
 
 
-def _windowed(x: Extents, node: ir.Node, kernel: Sequence[int], fill: Fill) -> Axes:
+def _windowed(x: Extents, node: ir.Node, trait: Window) -> Axes:
     """Prepare the first input of a node; the dynamic axes of the result."""
-    data = needed(node, 0)
+    data, kernel = needed(node, 0), _kernel(node, trait)
     own, rank = x.of(data), len(kernel)
     axes = {a: n for a, n in own.items() if a < 2}
     inside = [a for a in own if a >= 2]
@@ -106,9 +98,9 @@ def _windowed(x: Extents, node: ir.Node, kernel: Sequence[int], fill: Fill) -> A
     auto = str(attribute(node, "auto_pad", "NOTSET"))
     spans = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     if inside:
-        data = x.neutral(node, data, fill(x, node, data), inside)
+        data = x.neutral(node, data, _padding(x, node, data, trait), inside)
     if auto in SAME and inside:
-        data, pads = _same(x, node, data, spans, strides, auto, fill)
+        data, pads = _same(x, node, data, spans, strides, auto, trait)
         drop_attribute(node, "auto_pad")
         assert node.graph is not None
         Editor(node.graph).set_attribute(node, "pads", pads)
@@ -152,7 +144,7 @@ def _same(
     spans: Sequence[int],
     strides: Sequence[int],
     auto: str,
-    fill: Fill,
+    trait: Window,
 ) -> tuple[ir.Value, list[int]]:
     """Padding that gives ceil(n / stride) windows: `data`, moved where it depends on n; pads."""
     rank = len(spans)
@@ -165,7 +157,7 @@ def _same(
             ends = (small, large) if auto == "SAME_UPPER" else (large, small)
             pads[i], pads[i + rank] = ends
         else:
-            data = _same_moved(x, node, data, axis, span, stride, auto == "SAME_UPPER", fill)
+            data = _same_moved(x, node, data, axis, span, stride, auto == "SAME_UPPER", trait)
     return data, pads
 
 
@@ -177,7 +169,7 @@ def _same_moved(
     span: int,
     stride: int,
     upper: bool,
-    fill: Fill,
+    trait: Window,
 ) -> ir.Value:
     """`data` with its padding: how much there is in front depends on the extent."""
     n, size = x.of(data)[axis], shape_of(data)[axis]
@@ -196,7 +188,7 @@ def _same_moved(
     below = x.node(node, "Less", [at, n], [(BOOL, (bound,))])[0]
     there = x.node(node, "And", [there, below], [(BOOL, (bound,))])[0]
     there = along(x, node, there, len(shape_of(data)), axis, BOOL)
-    value = fill(x, node, data)
+    value = _padding(x, node, data, trait)
     if not hasattr(value, "producer"):
         assert data.dtype is not None
         value = x.const(node, np.full(1, value, data.dtype.numpy()), data)
@@ -204,6 +196,10 @@ def _same_moved(
     made = x.node(node, "Where", [there, moved, value], kind)[0]
     x.set(made, x.of(moved))
     return made
+
+
+#: The window of an AveragePool that counts the padding.
+COUNTED = Window("x", per_channel=True)
 
 
 def average(x: Extents, node: ir.Node) -> None:
@@ -218,7 +214,7 @@ def average(x: Extents, node: ir.Node) -> None:
     if counts and ceil and padded and inside:
         raise refused(node, "counts padding in windows that end beyond it (ceil_mode)")
     if (counts and not ceil) or not inside:
-        windows(zero, None, True)(x, node)
+        windowed(x, node, COUNTED)
         return
     shape = shape_of(data)
     assert data.dtype is not None
@@ -234,7 +230,7 @@ def average(x: Extents, node: ir.Node) -> None:
         maker = made.producer()
         assert maker is not None
         made.type = data.type
-        windows(zero, None, True)(x, maker)
+        windowed(x, maker, COUNTED)
         parts.append(made)
     axes = x.of(parts[0])
     y = x.node(node, "Div", parts, [(int(data.dtype), shape_of(parts[0]))])[0]
@@ -314,18 +310,6 @@ def global_average(x: Extents, node: ir.Node) -> None:
     y = means(x, data, node, list(range(2, len(shape_of(data)))))
     x.become(node.outputs[0], y, x.of(y))
     x.drop(node)
-
-
-def global_extreme(x: Extents, node: ir.Node) -> None:
-    """GlobalMaxPool and GlobalLpPool: tails that change nothing."""
-    data = needed(node, 0)
-    own = x.of(data)
-    inside = [a for a in own if a >= 2]
-    if inside:
-        fill = lowest(data) if node.op_type == "GlobalMaxPool" else 0
-        node.replace_input_with(0, x.neutral(node, data, fill, inside))
-    x.sweep.type_outputs(node)
-    x.set(node.outputs[0], {a: n for a, n in own.items() if a < 2})
 
 
 def instance(x: Extents, node: ir.Node) -> None:
@@ -421,19 +405,12 @@ def channelwise(x: Extents, node: ir.Node) -> None:
 WINDOWS: dict[str, Callable[[Extents, ir.Node], None]] = {
     "AveragePool": average,
     "BatchNormalization": channelwise,
-    "Conv": windows(zero, 1, False),
-    "ConvInteger": windows(zero_point(2), 1, False),
     "ConvTranspose": transposed,
     "DepthToSpace": spread_out,
     "GlobalAveragePool": global_average,
-    "GlobalLpPool": global_extreme,
-    "GlobalMaxPool": global_extreme,
     "GridSample": sampled,
     "GroupNormalization": group,
     "InstanceNormalization": instance,
     "LRN": channelwise,
-    "LpPool": windows(zero, None, True),
-    "MaxPool": windows(least, None, True),
-    "QLinearConv": windows(zero_point(2), 3, False),
     "SpaceToDepth": spread_out,
 }
