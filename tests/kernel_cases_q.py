@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.quantised import requant
 from aot.ops.quantised.shapes import QCall, QConv, QFc
+from aot.vendor import requant
 from kernel_harness import Library, Signature, symbol
 
 Array = np.ndarray[Any, Any]

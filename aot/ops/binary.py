@@ -13,11 +13,11 @@ from aot.ir.dtypes import F32, DType
 from aot.ir.operators import Commutative, Elementwise, Exact, Trait
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
-from aot.ops.layouts import follow
 from aot.ops.registry import op, portable
 from aot.ops.unary import SPECIAL, edges
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 

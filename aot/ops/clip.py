@@ -15,10 +15,10 @@ from aot.ir.operators import Elementwise, Exact
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import NUMBERS, listing
-from aot.ops.layouts import follow
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, emit
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

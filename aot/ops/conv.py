@@ -15,9 +15,9 @@ from aot.ir.operators import Linear, Window, operator
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
-from aot.ops.layouts import narrow
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.layouts import narrow
 from aot.vendor.match import Match, NodeRef, same_shapes
 from aot.vendor.recorder import Recorder
 

@@ -33,11 +33,11 @@ from aot.ir.operators import Commutative, Elementwise, Exact, Moves
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
-from aot.ops.layouts import follow
 from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, elements
 from aot.vendor.cases import Case, case, f32, ints
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 

@@ -18,11 +18,11 @@ from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
 from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored
-from aot.ops.layouts import follow
 from aot.ops.registry import op
 from aot.ops.softmax import split_at
 from aot.shapes.operands import repeats_along, without_ones
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 

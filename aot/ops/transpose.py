@@ -11,10 +11,10 @@ import numpy as np
 
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import Exact, Moves
-from aot.ops.layouts import channels_last
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import op, portable
 from aot.vendor.cases import Case, case, f32, i64, ints
+from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 

@@ -13,10 +13,10 @@ from aot.ir.dtypes import F32, DType
 from aot.ir.operators import Elementwise, Exact
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
-from aot.ops.layouts import follow
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

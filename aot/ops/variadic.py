@@ -13,10 +13,10 @@ from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
-from aot.ops.layouts import follow
 from aot.ops.registry import op
 from aot.ops.unary import HEADER, SPECIAL, edges
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

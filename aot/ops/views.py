@@ -10,10 +10,10 @@ import numpy as np
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Elementwise, Exact, Moves
-from aot.ops.layouts import follow
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, i64, ints
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 

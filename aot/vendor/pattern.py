@@ -47,6 +47,7 @@ __all__ = [
     "Builder",
     "Either",
     "Graph",
+    "OP",
     "OpPat",
     "Output",
     "Pat",
@@ -106,6 +107,10 @@ class Builder:
     def domain(self, name: str) -> Builder:
         """Operators and functions of another domain: `op.domain("com.acme").Gate(x)`."""
         return Builder(name)
+
+
+#: The `op` of pattern functions, for graphs that are written outside of one.
+OP = Builder()
 
 
 def either(*options: Pat) -> Either:

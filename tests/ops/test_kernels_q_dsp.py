@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from aot.ops.quantised import conv_dsp
-from aot.ops.quantised.requant import multipliers
 from aot.ops.quantised.shapes import QCall, QConv, QFc
+from aot.vendor.requant import multipliers
 from kernel_driver import M4, RUNTIME, WARN, Board, Invocation, run, source
 from needs import need
 

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aot.ops.quantised import conv_mve, requant
+from aot.ops.quantised import conv_mve
 from aot.ops.quantised.shapes import QConv, QFc
+from aot.vendor import requant
 from kernel_cases_q import Scales, depthwise_shapes, finished, products, shape, shapes, sums
 from kernel_driver import M55, Invocation, run
 from needs import need

@@ -11,8 +11,8 @@ import onnx
 import pytest
 
 import aot
-from aot.ops.quantised.fixed import multiply
-from aot.ops.quantised.requant import quantised as fixed_point
+from aot.vendor.fixed_point import multiply
+from aot.vendor.requant import fixed_point
 from quant_graphs import Net
 
 Array = np.ndarray[Any, Any]

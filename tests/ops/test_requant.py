@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from aot.errors import UnsupportedError
-from aot.ops.quantised import requant
+from aot.vendor import requant
 
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
 LIMIT = 2**21
@@ -155,10 +155,10 @@ def test_fixed_point_is_tflites(run: Any) -> None:
 
 
 def test_multiplier_parts() -> None:
-    assert requant.quantised(0.5) == (2**30, 0)
-    assert requant.quantised(1.0) == (2**30, 1)
-    assert requant.quantised(math.nextafter(1.0, 0.0)) == (2**30, 1)
-    assert requant.quantised(2.0**-40) == (0, 0)
+    assert requant.fixed_point(0.5) == (2**30, 0)
+    assert requant.fixed_point(1.0) == (2**30, 1)
+    assert requant.fixed_point(math.nextafter(1.0, 0.0)) == (2**30, 1)
+    assert requant.fixed_point(2.0**-40) == (0, 0)
     mult, shift = requant.multipliers(0.5, np.array([0.25], np.float32), 0.125, requant.INTEGER)
     assert shift is not None and mult[0] * 2.0 ** -(25 + int(shift[0])) == 1.0
 

@@ -14,12 +14,13 @@ import numpy as np
 
 import aot.ops.reduce  # noqa: F401 - the patterns used here
 from aot.ir.dtypes import S16, U16
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import OP, codes, dequantised, known
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import codes, dequantised, known
 from aot.vendor.match import Match
+from aot.vendor.pattern import OP
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
 
 

@@ -16,10 +16,10 @@ from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, U8, DType
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, operand, pack, stored
-from aot.ops.layouts import follow
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
+from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
+from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case
+from aot.vendor.codes import (
     Array,
     Codes,
     activated,
@@ -27,18 +27,14 @@ from aot.ops.quantised.common import (
     codes,
     constant_bounds,
     dequantised,
-    finish,
     known,
-    quantised,
-    signed_input,
-    signed_output,
 )
-from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
-from aot.ops.quantised.requant import quantised as fixed_point
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.pattern import OP
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Handle, Recorder
+from aot.vendor.requant import TFLITE, fixed_point, multipliers, refusal, rq_of
 
 EIGHT = (S8, U8)
 HEADER = "aot_qbinary.h"

@@ -16,29 +16,18 @@ import numpy as np
 from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import collapse, stored
-from aot.ops.layouts import follow
 from aot.ops.quantised.binary import code_operand, shapes_fit, tflite_sum
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
-    Codes,
-    activated,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
-    finish,
-    known,
-    quantised,
-    signed_output,
-)
-from aot.ops.quantised.fixed import significands
-from aot.ops.quantised.requant import TFLITE, rq_of
-from aot.ops.quantised.requant import quantised as fixed_point
+from aot.ops.quantised.common import finish, quantised, signed_output
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import Codes, activated, bounds, codes, constant_bounds, dequantised, known
+from aot.vendor.fixed_point import significands
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match
+from aot.vendor.pattern import OP
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import TFLITE, fixed_point, rq_of
 
 KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h
 #: What is added to KINDS for the arithmetic of TFLite, and by how many bits its sums move left.

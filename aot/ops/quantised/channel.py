@@ -22,26 +22,15 @@ from aot.ir import layout as lay
 from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Shape, collapse, stored
-from aot.ops.layouts import follow
 from aot.ops.quantised.binary import code_operand
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
-    Array,
-    activated,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
-    finish,
-    known,
-    quantised,
-    signed_output,
-)
-from aot.ops.quantised.fixed import significands
+from aot.ops.quantised.common import finish, quantised, signed_output
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.codes import Array, activated, bounds, codes, constant_bounds, dequantised, known
+from aot.vendor.fixed_point import significands
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
-from aot.vendor.pattern import Pat, Var, const, either
+from aot.vendor.pattern import OP, Pat, Var, const, either
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
 
 HEADER = "aot_qchannel.h"

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from aot.ops.quantised import conv_portable
-from aot.ops.quantised.requant import INTEGER, TFLITE
 from aot.ops.quantised.shapes import QCall, QConv, QFc
+from aot.vendor.requant import INTEGER, TFLITE
 
 Array = np.ndarray[Any, Any]
 

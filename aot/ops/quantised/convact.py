@@ -18,20 +18,8 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.ops.layouts import channels_last
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
-    Array,
-    Codes,
-    codes,
-    finish,
-    known,
-    quantised,
-    signed_input,
-    signed_output,
-)
-from aot.ops.quantised.conv import conv_shape, weights_known
+from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
+from aot.ops.quantised.conv import conv_shape
 from aot.ops.quantised.convsum import (
     NONE,
     Staged,
@@ -45,8 +33,12 @@ from aot.ops.quantised.convsum import (
 )
 from aot.ops.quantised.table import LONGEST, UNARY, link, run_chain
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import Array, Codes, codes, known
+from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, NodeRef, ValueRef
-from aot.vendor.pattern import Pat, either, repeat
+from aot.vendor.pattern import OP, Pat, either, repeat
+from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_product import weights_known
 from aot.vendor.recorder import Recorder
 
 #: AOT_QCONV_ACT_PLACES and AOT_QCONV_ACT_BITS of runtime_c/kernels.

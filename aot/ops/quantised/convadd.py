@@ -16,26 +16,19 @@ import numpy as np
 
 from aot.ir.dtypes import S8
 from aot.ir.layout import Layout
-from aot.ops.layouts import channels_last
 from aot.ops.quantised.binary import sum_fields, sums_fit
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
-    activated,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
-    known,
-    quantised,
-)
-from aot.ops.quantised.conv import conv_fits, planned, product_of
-from aot.ops.quantised.requant import FLOAT, rq_of
+from aot.ops.quantised.common import quantised
+from aot.ops.quantised.conv import planned
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import activated, bounds, codes, constant_bounds, dequantised, known
+from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.matcher import attribute
-from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.pattern import OP, Pat, Var
+from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_product import QuantisedProduct, conv_fits
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import FLOAT, rq_of
 
 #: Bytes of convolution codes made at a time: on boards what the convolution's own scratch leaves of
 #: the first, but at least the second, and elsewhere the third.
@@ -43,11 +36,7 @@ BOARD_SCRATCH, BOARD_STAGE, HOST_STAGE = 480, 96, 4096
 
 
 def _conv() -> Pat:
-    x, w = dequantised("x"), dequantised("w")
-    sums = either(
-        OP.Conv(x, w, dequantised("b"), _outputs=["conv"]),
-        OP.Conv(x, w, Var("f"), _outputs=["conv"], _optional=1),
-    )
+    sums = QuantisedProduct.conv_pattern()
     made = OP.QuantizeLinear(
         activated(sums, "1"), Var("sc"), Var("zc"), _optional=1, _outputs=["c"]
     )
@@ -95,7 +84,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield same, "codes that are read with other parameters"
     if not all(ok for ok, _ in asked) or not all(ok for ok, _ in conv_fits(m, "c", "1")):
         return
-    symmetric = product_of(m, 0, FLOAT, "c").w.symmetric
+    symmetric = QuantisedProduct.of(m, FLOAT, "c", "1").w.symmetric
     yield symmetric, "weights with zero points that int8 cannot hold"
     yield from sums_fit(codes(m, "c"), codes(m, "r"), codes(m, "y"), 1)
 
@@ -114,7 +103,7 @@ def stage_pixels(c: Recorder, channels: int, columns: int, scratch: int) -> int:
 @conv_add.lower
 def to_kernel(c: Recorder, m: Match) -> None:
     rq = rq_of(c)
-    ready = planned(c, m, product_of(m, 0, rq, "c"), "c", "1")
+    ready = planned(c, m, QuantisedProduct.of(m, rq, "c", "1"), "1")
     call, shape = ready.call, ready.shape
     kind, fields = sum_fields(codes(m, "c"), codes(m, "r"), codes(m, "y"), 1, rq)
     pixels = stage_pixels(c, shape.oc, shape.ow, call.scratch)

@@ -18,11 +18,13 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.ops.layouts import channels_last
 from aot.ops.quantised import conv_portable
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
+from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
+from aot.ops.quantised.conv import conv_shape, target_of
+from aot.ops.quantised.convadd import stage_pixels
+from aot.ops.quantised.shapes import QCall, QConv
+from aot.vendor.cases import Case, case
+from aot.vendor.codes import (
     Array,
     Codes,
     activated,
@@ -30,28 +32,21 @@ from aot.ops.quantised.common import (
     codes,
     constant_bounds,
     dequantised,
-    finish,
     known,
-    quantised,
-    signed_input,
-    signed_output,
 )
-from aot.ops.quantised.conv import (
+from aot.vendor.layouts import channels_last
+from aot.vendor.match import Match, same_shapes
+from aot.vendor.pattern import OP, Pat, Var, either
+from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_product import (
     Weights,
     bias_of,
-    conv_shape,
     largest_sum,
-    target_of,
     weights_known,
     weights_of,
 )
-from aot.ops.quantised.convadd import stage_pixels
-from aot.ops.quantised.requant import MAX_SUM, refusal
-from aot.ops.quantised.shapes import QCall, QConv
-from aot.vendor.cases import Case, case
-from aot.vendor.match import Match, same_shapes
-from aot.vendor.pattern import Pat, Var, either
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import MAX_SUM, refusal
 
 #: AOT_QCONV_SUM_BITS and AOT_REQUANT_NONE of runtime_c/kernels.
 BITS, NONE = 24, 3

@@ -10,22 +10,17 @@ from typing import Any
 import numpy as np
 
 from aot.ir.layout import Layout
-from aot.ops.layouts import channels_last
-from aot.ops.quantised.cases import codes_of, product
-from aot.ops.quantised.common import OP, activated, constant_bounds, dequantised, known, quantised
-from aot.ops.quantised.conv import (
-    Weights,
-    groups_of_transposed,
-    product_fits,
-    product_of,
-    record_general,
-    weights_known,
-)
-from aot.ops.quantised.requant import rq_of
+from aot.ops.quantised.common import quantised
+from aot.ops.quantised.conv import record_general
 from aot.vendor.cases import Case
+from aot.vendor.codes import activated, constant_bounds, dequantised, known
+from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match
-from aot.vendor.pattern import Var, either
+from aot.vendor.pattern import OP, Var, either
+from aot.vendor.quantised_cases import codes_of, product
+from aot.vendor.quantised_product import QuantisedProduct, Weights, product_fits, weights_known
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import rq_of
 
 _x, _w = dequantised("x"), dequantised("w")
 transposed = quantised(
@@ -49,7 +44,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     asked = [*known(m, "x", "y"), *weights_known(m, (1,))]
     yield from asked
     if m.w.is_const and all(ok for ok, _ in asked):
-        yield from product_fits(m, 1)
+        yield from product_fits(m)
 
 
 @transposed.layouts
@@ -65,15 +60,14 @@ def turned(w: Weights) -> Weights:
 
 @transposed.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    rank = m.x.rank - 2
-    found = product_of(m, 1, rq_of(c))
-    kernel = m.w.shape[2:]
-    dilations = [int(d) for d in m.conv.attr("dilations", [1] * rank)]
-    pads = [int(p) for p in m.conv.attr("pads", [0] * (2 * rank))]
-    before = [d * (k - 1) - p for d, k, p in zip(dilations, kernel, pads[:rank], strict=True)]
-    strides = [int(s) for s in m.conv.attr("strides", [1] * rank)]
-    sizes = {"k": kernel, "s": [1] * rank, "d": dilations, "pad": before, "up": strides}
-    record_general(c, m, turned(found.w), found.bias, groups_of_transposed(m), sizes)
+    found = QuantisedProduct.of(m, rq_of(c))
+    own = found.window
+    assert own is not None
+    ones = (1,) * len(own.kernel)
+    sizes = zip(own.dilations, own.kernel, own.before, strict=True)
+    before = tuple(d * (k - 1) - p for d, k, p in sizes)
+    window = replace(own, strides=ones, before=before)
+    record_general(c, m, replace(found, w=turned(found.w)), window, own.strides)
 
 
 @transposed.cases

@@ -17,11 +17,11 @@ from aot.normalise.decompose_builder import DOUBLE, INT32, Body
 from aot.ops.broadcast import collapse
 from aot.ops.conv import spatial
 from aot.ops.kernels import listing
-from aot.ops.quantised.cases import codes_of
-from aot.ops.quantised.common import CODE_TYPES
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.codes import CODE_TYPES
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.quantised_cases import codes_of
 from aot.vendor.recorder import Recorder
 
 EIGHT = (S8, U8)

@@ -17,42 +17,36 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ops.broadcast import collapse
-from aot.ops.quantised.cases import codes_of, fc_cases, scale, zero
 from aot.ops.quantised.common import (
-    CODE_TYPES,
-    OP,
-    Array,
-    Codes,
     Requant,
-    activated,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
     finish,
-    known,
+    product_scales,
     quantised,
     requant,
     signed_input,
     signed_output,
 )
-from aot.ops.quantised.conv import (
-    Weights,
-    emit,
-    kernels_of,
-    product_fits,
-    product_of,
-    target_of,
-    weights_known,
-)
-from aot.ops.quantised.fixed import ratio
-from aot.ops.quantised.requant import MAX_SUM, TFLITE, refusal, rq_of
+from aot.ops.quantised.conv import emit, kernels_of, target_of
 from aot.ops.quantised.shapes import QFc
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import (
+    CODE_TYPES,
+    Codes,
+    activated,
+    bounds,
+    codes,
+    constant_bounds,
+    dequantised,
+    known,
+)
+from aot.vendor.fixed_point import ratio
 from aot.vendor.match import Match
-from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.pattern import OP
+from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import MAX_SUM, refusal, rq_of
 
 #: AOT_QMATMUL_WIDE of aot_qmatmul_ref.h, and what its sums stay below.
 WIDE, MAX_WIDE_SUM = 4, 2**62
@@ -60,18 +54,8 @@ WIDE, MAX_WIDE_SUM = 4, 2**62
 WIDE_SCALES = 2.0**-62, 1.0
 
 
-def _sums(x: Pat, w: Pat) -> Pat:
-    product = OP.MatMul(x, w, _outputs=["dot"])
-    return either(
-        OP.Add(product, dequantised("b")),
-        OP.Gemm(x, w, dequantised("b"), _outputs=["dot"]),
-        OP.Add(product, Var("f")),
-        OP.Gemm(x, w, Var("f"), _outputs=["dot"], _optional=1),
-        product,
-    )
-
-
-dense = quantised("qdense", activated(_sums(dequantised("x"), dequantised("w"))))
+dense = quantised("qdense", activated(QuantisedProduct.dense_pattern()))
+dense.check(QuantisedProduct.checks)
 product = quantised(
     "qmatmul",
     activated(OP.MatMul(dequantised("a"), dequantised("b"), _outputs=["dot"])),
@@ -82,80 +66,43 @@ product = quantised(
 # -- constant weights ---------------------------------------------------------------------------
 
 
-def _axis(m: Match) -> int:
-    """The axis of the output channels in w."""
-    return 0 if m.dot.attr("transB", 0) else 1
-
-
-@dense.check
-def dense_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.rank >= 2, f"rank {m.x.rank} (needs 2 or more)"
-    yield m.w.rank == 2, f"weights of rank {m.w.rank} (needs 2)"
-    yield from constant_bounds(m)
-    plain = not m.dot.attr("transA", 0)
-    yield plain, "transA 1 (needs 0)"
-    one = all(float(m.dot.attr(k, 1.0)) == 1.0 for k in ("alpha", "beta"))
-    yield one, "Gemm with alpha or beta other than 1"
-    yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
-    asked = list(known(m, "x", "y"))
-    if m.w.rank == 2:
-        asked += weights_known(m, (_axis(m),))
-        yield m.y.shape == (*m.x.shape[:-1], m.w.shape[_axis(m)]), "a bias that adds axes"
-    yield from asked
-    bias = m.values.get("b") or m.values.get("f")
-    if bias is not None and math.prod(bias.shape) > 1:
-        yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"
-    if m.w.rank == 2 and all(ok for ok, _ in asked):
-        yield from product_fits(m, _axis(m))
-
-
 @dense.lower
 def dense_to_kernel(c: Recorder, m: Match) -> None:
-    found = product_of(m, _axis(m), rq_of(c))
-    w = found.w
-    fast = w.symmetric and all(codes(m, k).dtype in (S8, U8) for k in "xy")
-    if fast:
-        _fast(c, m, w, found.bias)
+    found = QuantisedProduct.of(m, rq_of(c))
+    eight = all(codes.dtype in (S8, U8) for codes in (found.x, found.y))
+    if found.w.symmetric and eight:
+        _fast(c, m, found)
     else:
-        _general(c, m, w, found.bias)
+        _general(c, m, found)
 
 
-def _fast(c: Recorder, m: Match, w: Weights, bias: Array) -> None:
-    x, y = codes(m, "x").signed(), codes(m, "y").signed()
-    scales = _scales(c, x.s, w, y.s)
-    low, high = bounds(m, codes(m, "y"))
-    offset = codes(m, "y").z - y.z
+def _fast(c: Recorder, m: Match, found: QuantisedProduct) -> None:
+    x, y = found.x.signed(), found.y.signed()
+    scales = product_scales(c, found)
+    low, high = found.y.as_signed(found.limits)
     shape = QFc(
         m=math.prod(m.x.shape[:-1]),
         k=m.x.shape[-1],
         n=m.y.shape[-1],
         x_zero=x.z,
         y_zero=y.z,
-        lo=low - offset,
-        hi=high - offset,
+        lo=low,
+        hi=high,
         rq=scales.instance["RQ"],
         per_channel=bool(scales.instance["PC"]),
         **target_of(c),
     )
-    folded = (bias - x.z * w.data.sum(axis=1)).astype(np.int32)
-    call = kernels_of(c.target.simd).plan_fc(shape, w.stored, folded, c.objective)
+    folded = found.folded(x.z).astype(np.int32)
+    call = kernels_of(c.target.simd).plan_fc(shape, found.w.stored, folded, c.objective)
     source, made = signed_input(c, m.x), signed_output(c, m.y)
     emit(c, call, made, source, scales, shape.fields(), shape.macs)
     finish(c, m.y, made)
 
 
-def _scales(c: Recorder, sx: np.float32, w: Weights, sy: np.float32) -> Requant:
-    """Multipliers; TFLite rounds the product of two scales per tensor to float32 first."""
-    if rq_of(c) == TFLITE and len(w.scale) == 1:
-        return requant(c, np.float32(sx * w.scale[0]), np.ones(1, np.float32), sy)
-    return requant(c, sx, w.scale, sy, "fc")
-
-
-def _general(c: Recorder, m: Match, w: Weights, bias: Array) -> None:
+def _general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
     """Record aot_qconv_ref on one position per row."""
-    x, y = codes(m, "x"), codes(m, "y")
-    scales = requant(c, x.s, w.scale, y.s, "fc")
-    low, high = bounds(m, y)
+    w, scales = found.w, product_scales(c, found)
+    low, high = found.limits
     rows, ones, none = math.prod(m.x.shape[:-1]), (1, 1, 1), (0, 0, 0)
     params = c.params(
         n=rows,
@@ -163,14 +110,15 @@ def _general(c: Recorder, m: Match, w: Weights, bias: Array) -> None:
         oc=m.y.shape[-1],
         groups=1,
         **{"in": ones, "out": ones, "k": ones, "s": ones, "d": ones, "pad": none, "up": ones},
-        x_zero=x.z,
-        y_zero=y.z,
+        x_zero=found.x.z,
+        y_zero=found.y.z,
         lo=low,
         hi=high,
     )
-    types = {"XT": CODE_TYPES.index(x.dtype), "WT": 0 if w.symmetric else 2}
-    types |= {"YT": CODE_TYPES.index(y.dtype)}
-    operands: list[Any] = [m.y, m.x, c.const(w.stored, "w"), c.const(bias.astype(np.int32), "b")]
+    types = {"XT": CODE_TYPES.index(found.x.dtype), "WT": 0 if w.symmetric else 2}
+    types |= {"YT": CODE_TYPES.index(found.y.dtype)}
+    bias = c.const(found.bias.astype(np.int32), "b")
+    operands: list[Any] = [m.y, m.x, c.const(w.stored, "w"), bias]
     c.call(
         "aot_qconv_ref",
         *operands,
@@ -184,7 +132,7 @@ def _general(c: Recorder, m: Match, w: Weights, bias: Array) -> None:
 
 @dense.cases
 def dense_cases() -> Iterator[Case]:
-    yield from fc_cases()
+    yield from QuantisedProduct.dense_cases()
 
 
 # -- two computed operands ----------------------------------------------------------------------

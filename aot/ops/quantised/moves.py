@@ -21,13 +21,14 @@ import aot.ops.transpose
 import aot.ops.variadic  # noqa: F401 - the patterns used here
 from aot.ir.dtypes import S16, U16
 from aot.ir.layout import Layout
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import OP, Array, codes, dequantised, known, quantised
+from aot.ops.quantised.common import quantised
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, i64
+from aot.vendor.codes import Array, codes, dequantised, known
 from aot.vendor.match import Match, ValueRef
-from aot.vendor.pattern import Pat, Var, const, either
+from aot.vendor.pattern import OP, Pat, Var, const, either
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
 
 WIDE = (S16, U16)

@@ -16,28 +16,24 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.ir.layout import PLAIN, Layout
-from aot.ops.layouts import channels_last
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
+from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
+from aot.vendor.cases import Case, case
+from aot.vendor.codes import (
     CODE_TYPES,
-    OP,
     Codes,
     activated,
     bounds,
     codes,
     constant_bounds,
     dequantised,
-    finish,
     known,
-    quantised,
-    signed_input,
-    signed_output,
 )
-from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
-from aot.vendor.cases import Case, case
+from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match
-from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.pattern import OP, Pat, Var, either
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Handle, ParamFields, Recorder
+from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
 
 
 def _pooled(*op_types: str) -> Pat:

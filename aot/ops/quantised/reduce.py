@@ -15,28 +15,24 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
+from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
+from aot.ops.quantised.pool import MOST_POSITIONS
+from aot.vendor.backend import Pattern
+from aot.vendor.cases import Case, case, i64
+from aot.vendor.codes import (
     CODE_TYPES,
-    OP,
     activated,
     bounds,
     codes,
     constant_bounds,
     dequantised,
-    finish,
     known,
-    quantised,
-    signed_input,
-    signed_output,
 )
-from aot.ops.quantised.pool import MOST_POSITIONS
-from aot.ops.quantised.requant import TFLITE, multipliers, refusal, rq_of
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, i64
 from aot.vendor.match import Match
-from aot.vendor.pattern import Var
+from aot.vendor.pattern import OP, Var
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
 
 
 def _declare(name: str, op_type: str) -> Pattern:

@@ -17,30 +17,18 @@ import numpy as np
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import PLAIN, Layout
 from aot.ops.broadcast import stored
-from aot.ops.layouts import channels_last
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
-    Array,
-    activated,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
-    finish,
-    known,
-    quantised,
-    signed_input,
-    signed_output,
-)
-from aot.ops.quantised.fixed import ratio, significands
-from aot.ops.quantised.requant import refusal
+from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
 from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, i64
+from aot.vendor.codes import Array, activated, bounds, codes, constant_bounds, dequantised, known
+from aot.vendor.fixed_point import ratio, significands
+from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match
-from aot.vendor.pattern import Var
+from aot.vendor.pattern import OP, Var
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import refusal
 
 #: Fraction bits of a weight: AOT_QRESIZE_BITS of aot_qresize_s8.h.
 WEIGHT_BITS = 29

@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import CODE_TYPES, Array, bounds, codes, constant_bounds, known
-from aot.ops.quantised.fixed import significands
 from aot.ops.quantised.resize import MOST_TAPS, declared, spec
 from aot.ops.resize import TRANSFORMS, Spec, known_form, plans, span_of
 from aot.ops.resize_single import linear, single_weights
 from aot.vendor.cases import Case, case, i64
+from aot.vendor.codes import CODE_TYPES, Array, bounds, codes, constant_bounds, known
+from aot.vendor.fixed_point import significands
 from aot.vendor.match import Match
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
 
 #: Fraction bits of a weight of one axis, and what their sizes stay below.

@@ -18,25 +18,14 @@ import numpy as np
 
 from aot.ir.dtypes import F32, S8, U8
 from aot.ir.layout import PLAIN, Layout
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
-    RANGES,
-    Array,
-    Codes,
-    codes,
-    dequantised,
-    finish,
-    known,
-    quantised,
-    signed_input,
-    signed_output,
-)
-from aot.ops.quantised.fixed import ratio
+from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.codes import RANGES, Array, Codes, codes, dequantised, known
+from aot.vendor.fixed_point import ratio
 from aot.vendor.match import Match, ValueRef
-from aot.vendor.pattern import OpPat, Output, Results, Var, either
+from aot.vendor.pattern import OP, OpPat, Output, Results, Var, either
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import ParamFields, Recorder
 
 KINDS = ("LSTM", "GRU", "RNN")  # in the order of AOT_QRNN_*

@@ -16,8 +16,6 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import CODE_TYPES, Array, Codes, codes, known
 from aot.ops.quantised.rnn import (
     KINDS,
     MOST_RECURRENT,
@@ -36,7 +34,9 @@ from aot.ops.quantised.rnn import (
     weights_fit,
 )
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.codes import CODE_TYPES, Array, Codes, codes, known
 from aot.vendor.match import Match
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import ParamFields, Recorder
 
 #: AOT_QRNN_SUM_BITS: fraction bits of an argument while it is summed.

@@ -16,24 +16,15 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ops.moves import split_at
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import (
-    OP,
-    Array,
-    codes,
-    dequantised,
-    finish,
-    known,
-    quantised,
-    signed_input,
-    signed_output,
-)
-from aot.ops.quantised.fixed import exp_negative, multiply
-from aot.ops.quantised.requant import TFLITE, rq_of
-from aot.ops.quantised.requant import quantised as fixed_point
+from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import Array, codes, dequantised, known
+from aot.vendor.fixed_point import exp_negative, multiply
 from aot.vendor.match import Match
+from aot.vendor.pattern import OP
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import TFLITE, fixed_point, rq_of
 
 softmax = quantised("qsoftmax", OP.Softmax(dequantised("x"), _outputs=["soft"]))
 

@@ -16,14 +16,15 @@ import numpy as np
 
 from aot.ir.dtypes import S16, U16
 from aot.ops.moves import split_at
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import CODE_TYPES, OP, Array, codes, dequantised, known, quantised
-from aot.ops.quantised.fixed import significands
-from aot.ops.quantised.requant import TFLITE, rq_of
-from aot.ops.quantised.requant import quantised as fixed_point
+from aot.ops.quantised.common import quantised
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import CODE_TYPES, Array, codes, dequantised, known
+from aot.vendor.fixed_point import significands
 from aot.vendor.match import Match
+from aot.vendor.pattern import OP
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import TFLITE, fixed_point, rq_of
 
 softmax = quantised("qsoftmax16", OP.Softmax(dequantised("x"), _outputs=["soft"]))
 log_softmax = quantised("qlogsoftmax", OP.LogSoftmax(dequantised("x"), _outputs=["soft"]))

@@ -15,17 +15,18 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ops.broadcast import stored
-from aot.ops.layouts import follow
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import OP, Array, Codes, codes, dequantised, known, quantised
-from aot.ops.quantised.fixed import multiply
-from aot.ops.quantised.requant import TFLITE, multipliers, rq_of
+from aot.ops.quantised.common import quantised
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.reference import Unknown
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import Array, Codes, codes, dequantised, known
+from aot.vendor.fixed_point import multiply
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match, NodeRef
-from aot.vendor.pattern import Pat, const, either, repeat, wildcard
+from aot.vendor.pattern import OP, Pat, const, either, repeat, wildcard
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
+from aot.vendor.requant import TFLITE, multipliers, rq_of
 
 UNARY = (
     "Relu Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Swish Elu Selu Celu Gelu Softplus Softsign "

@@ -18,13 +18,14 @@ import numpy as np
 
 from aot.ir.dtypes import S16, U16
 from aot.ops.broadcast import stored
-from aot.ops.layouts import follow
-from aot.ops.quantised.cases import codes_of, scale, zero
-from aot.ops.quantised.common import CODE_TYPES, Array, codes, dequantised, known, quantised
+from aot.ops.quantised.common import quantised
 from aot.ops.quantised.table import LONGEST, link, only_constants, real_values
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import CODE_TYPES, Array, codes, dequantised, known
+from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.pattern import repeat
+from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
 
 LITERAL = -(2**31)  # AOT_QTABLE16_LITERAL

@@ -14,38 +14,20 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ops.quantised import convadd as qconvadd
-from aot.ops.quantised import matmul as qmatmul
 from aot.ops.quantised.binary import sum_fields
-from aot.ops.quantised.cases import conv_cases, fc_cases
-from aot.ops.quantised.common import (
-    OP,
-    Codes,
-    activated,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
-    known,
-)
-from aot.ops.quantised.conv import (
-    Product,
-    conv_fits,
-    conv_shape,
-    is_depthwise,
-    product_fits,
-    product_of,
-    weights_known,
-)
-from aot.ops.quantised.requant import FLOAT, TFLITE, multipliers, scales
 from aot.vendor.accel_sim.images import Array, Images, refusal
 from aot.vendor.accel_sim.kinds import Kind, Rq
 from aot.vendor.accel_sim.network import AddCodes, Layer, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec, quantised
 from aot.vendor.cases import Case
+from aot.vendor.codes import Codes, activated, bounds, codes, constant_bounds, dequantised, known
 from aot.vendor.match import Match
-from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.pattern import OP, Pat, Var
+from aot.vendor.quantised_product import QuantisedProduct, out_axis, product_fits, weights_known
+from aot.vendor.requant import FLOAT, TFLITE
 
 EIGHT = (S8, U8)
+Multipliers = tuple[Array, Array | None]
 #: Groups of a convolution that are computed one after the other.
 MOST_GROUPS = 8
 
@@ -54,22 +36,17 @@ MOST_GROUPS = 8
 
 
 def arithmetic(rq: Rq) -> int:
-    """The compiler's name (aot/ops/quantised/requant.py) of an arithmetic."""
+    """The compiler's name (aot/vendor/requant.py) of an arithmetic."""
     return TFLITE if rq is Rq.TFLITE else FLOAT
 
 
-def requant(
-    rq: Rq, sx: np.float32, sw: Array, y: Codes, limits: tuple[int, int], of: str = "conv"
-) -> Requant:
-    """Sums of scale sx * sw to codes of y, as `aot.ops.quantised.common.requant` has it."""
-    sw = np.asarray(sw, np.float32).reshape(-1)
+def requant(rq: Rq, found: Multipliers, y: Codes, limits: tuple[int, int]) -> Requant:
+    """Sums to the int8 codes `y`: one multiplier and shift, or one per channel."""
+    mult, shift = found
     lo, hi = limits
-    if rq is not Rq.TFLITE:
-        return Requant(Rq.FLOAT, scales(float(sx), sw, float(y.s)), zero=y.z, lo=lo, hi=hi)
-    kind = "conv" if sw.size > 1 else of
-    mult, shift = multipliers(float(sx), sw, float(y.s), TFLITE, kind)
-    assert shift is not None
-    return Requant(Rq.TFLITE, mult, shift, zero=y.z, lo=lo, hi=hi)
+    if shift is None:
+        return Requant(Rq.FLOAT, mult.view(np.float32), zero=y.z, lo=lo, hi=hi)
+    return Requant(rq, mult, shift, zero=y.z, lo=lo, hi=hi)
 
 
 def limits(m: Match, name: str = "y", mark: str = "") -> tuple[int, int]:
@@ -101,34 +78,24 @@ def sum_of(a: Codes, b: Codes, y: Codes, sign: int, rq: Rq, within: tuple[int, i
     )
 
 
-def per_channel(r: Requant, count: int) -> Requant:
+def per_channel(requant: Requant, count: int) -> Requant:
     """The same with one multiplier and shift for each channel."""
-    mult = np.ascontiguousarray(np.broadcast_to(r.mult, (count,)))
-    shift = np.ascontiguousarray(np.broadcast_to(r.shift, (count,)))
-    return Requant(r.rq, mult, shift, r.zero, r.lo, r.hi)
+    mult = np.ascontiguousarray(np.broadcast_to(requant.mult, (count,)))
+    shift = np.ascontiguousarray(np.broadcast_to(requant.shift, (count,)))
+    return Requant(requant.rq, mult, shift, requant.zero, requant.lo, requant.hi)
 
 
-def folded(found: Product, zero: int) -> Array:
-    """The bias with what the zero point of the input adds to every sum."""
-    w = found.w.data
-    total = found.bias - zero * w.reshape(len(w), -1).sum(axis=1)
-    wrapped: Array = (total & 0xFFFFFFFF).astype(np.uint32).view(np.int32)
-    return wrapped
+def folded(found: QuantisedProduct) -> Array:
+    """The bias with what the zero point of the input adds to every sum, modulo 2^32."""
+    wrapped: Array = (found.folded(found.x.signed().z) & 0xFFFFFFFF).astype(np.uint32)
+    return wrapped.view(np.int32)
 
 
 # -- convolutions -----------------------------------------------------------------------------
 
 
-def _conv() -> Pat:
-    x, w = dequantised("x"), dequantised("w")
-    return either(
-        OP.Conv(x, w, dequantised("b"), _outputs=["conv"]),
-        OP.Conv(x, w, Var("f"), _outputs=["conv"], _optional=1),
-    )
-
-
-def _symmetric(m: Match, axis: int, result: str = "y") -> Checks:
-    fits = product_of(m, axis, FLOAT, result).w.symmetric
+def _symmetric(m: Match, result: str = "y", mark: str = "") -> Checks:
+    fits = QuantisedProduct.of(m, result=result, mark=mark).w.symmetric
     yield fits, "weights less their zero points do not fit int8"
 
 
@@ -139,17 +106,18 @@ def _conv_geometry(m: Match) -> Checks:
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     yield min(m.conv.attr("pads") or [0]) >= 0, f"pads {m.conv.attr('pads')} (must be >= 0)"
     groups = int(m.conv.attr("group", 1))
-    few = is_depthwise(m) or groups <= MOST_GROUPS
+    depthwise = groups == m.x.shape[1] == m.w.shape[0]
+    few = depthwise or groups <= MOST_GROUPS
     yield few, f"{groups} groups (needs 1 to {MOST_GROUPS}, or one for each channel)"
 
 
 def conv_supported(m: Match, rq: Rq, result: str = "y", mark: str = "") -> Checks:
     """A convolution whose codes are `result`."""
-    asked = [*known(m, "x", result, types=EIGHT), *conv_fits(m, result, mark)]
+    asked = list(QuantisedProduct.checks(m, EIGHT, result, mark))
     yield from asked
     yield from _conv_geometry(m)
     if all(ok for ok, _ in asked):
-        yield from _symmetric(m, 0, result)
+        yield from _symmetric(m, result, mark)
 
 
 def conv_add_supported(m: Match, rq: Rq) -> Checks:
@@ -158,9 +126,10 @@ def conv_add_supported(m: Match, rq: Rq) -> Checks:
     yield from qconvadd.supported(m)
 
 
-def _window(m: Match, x: Codes, y: Codes, rq: Rq, mark: str) -> Window:
-    s = conv_shape(m, m.conv, x, y, arithmetic(rq), mark)
-    return Window(s["kh"], s["kw"], s["sh"], s["sw"], s["dh"], s["dw"], s["pt"], s["pl"])
+def _window(found: QuantisedProduct) -> Window:
+    assert found.window is not None
+    wide = found.window.widened(2)
+    return Window(*wide.kernel, *wide.strides, *wide.dilations, *wide.before)
 
 
 def _residual(b: Images, m: Match, result: str) -> tuple[tuple[int, ...], AddCodes | None]:
@@ -174,26 +143,26 @@ def _residual(b: Images, m: Match, result: str) -> tuple[tuple[int, ...], AddCod
 
 def build_conv(b: Images, m: Match, result: str = "y", mark: str = "") -> None:
     """One layer, or for each group one on a part of the channels."""
-    x, made = codes(m, "x").signed(), codes(m, result)
-    found = product_of(m, 0, arithmetic(b.rq), result)
-    window = _window(m, x, made, b.rq, mark)
+    found = QuantisedProduct.of(m, arithmetic(b.rq), result, mark)
+    made, window = found.y.signed(), _window(found)
     count = len(found.w.data)
     stored = found.w.stored.reshape(count, -1, window.kh, window.kw)
     weights = np.ascontiguousarray(stored.transpose(0, 2, 3, 1))
-    rq = requant(b.rq, x.s, found.w.scale, made.signed(), limits(m, result, mark))
+    within = found.y.as_signed(found.limits)
+    rq = requant(b.rq, found.multipliers(arithmetic(b.rq)), made, within)
     rq = per_channel(rq, count)
-    bias = folded(found, x.z)
-    source = b.read(m.x, x.z)
+    bias = folded(found)
+    source = b.read(m.x, found.x.signed().z)
     extra, add = _residual(b, m, result)
     target = b.write(m.y, codes(m, "y").signed().z)
-    groups = int(m.conv.attr("group", 1))
     name = m.conv.name
-    if groups == 1 or is_depthwise(m):
-        kind: Any = "dw" if groups > 1 else "conv"
+    if found.groups == 1 or found.depthwise:
+        kind: Any = "dw" if found.groups > 1 else "conv"
         inputs = (source, *extra)
         b.layer(Layer(kind, name, inputs, target, window, weights, bias, rq, add))
         return
-    _grouped(b, name, groups, Layer("conv", name, (source,), target, window, weights, bias, rq))
+    whole = Layer("conv", name, (source,), target, window, weights, bias, rq)
+    _grouped(b, name, found.groups, whole)
 
 
 def _grouped(b: Images, name: str, groups: int, whole: Layer) -> None:
@@ -238,12 +207,12 @@ def _rows(m: Match) -> tuple[int, ...]:
 def dense_supported(m: Match, rq: Rq) -> Checks:
     """A product with constant weights, of values whose last axis are the channels."""
     yield from known(m, "x", "y", types=EIGHT)
-    asked = list(qmatmul.dense_supported(m))
+    asked = list(QuantisedProduct.checks(m))
     yield from asked
     rows = math.prod(m.x.shape[:-1])
     yield m.x.rank == 2 or rows == 1, f"rank {m.x.rank} with {rows} rows (needs 2)"
     if m.w.rank == 2 and all(ok for ok, _ in asked):
-        yield from _symmetric(m, qmatmul._axis(m))
+        yield from _symmetric(m)
 
 
 def flat_supported(m: Match, rq: Rq) -> Checks:
@@ -263,8 +232,7 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
 
 
 def _dense_product(m: Match) -> Checks:
-
-    axis = qmatmul._axis(m)
+    axis = out_axis(m.dot)
     asked = list(weights_known(m, (axis,)))
     yield from asked
     yield from constant_bounds(m)
@@ -276,25 +244,14 @@ def _dense_product(m: Match) -> Checks:
     if bias is not None and math.prod(bias.shape) > 1:
         yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"
     if all(ok for ok, _ in asked):
-        yield from product_fits(m, axis)
-        yield from _symmetric(m, axis)
-
-
-def _dense_requant(b: Images, m: Match, found: Product) -> Requant:
-    """TFLite rounds the product of two scales per tensor to float32 first."""
-    x, y, w = codes(m, "x").signed(), codes(m, "y").signed(), found.w
-    if b.rq is Rq.TFLITE and len(w.scale) == 1:
-        one = np.ones(1, np.float32)
-        r = requant(b.rq, np.float32(x.s * w.scale[0]), one, y, limits(m))
-    else:
-        r = requant(b.rq, x.s, w.scale, y, limits(m), "fc")
-    return per_channel(r, len(w.data))
+        yield from product_fits(m)
+        yield from _symmetric(m)
 
 
 def build_dense(b: Images, m: Match) -> None:
     """A convolution of 1 x 1; behind a Flatten one whose window is the whole image."""
-    x = codes(m, "x").signed()
-    found = product_of(m, qmatmul._axis(m), arithmetic(b.rq))
+    found = QuantisedProduct.of(m, arithmetic(b.rq))
+    x, y = found.x.signed(), found.y.signed()
     count, depth = found.w.data.shape
     source = b.read(m.x, x.z)
     h, w, c = b.tensors[source].shape
@@ -309,9 +266,10 @@ def build_dense(b: Images, m: Match) -> None:
     else:
         stored = found.w.stored.reshape(count, h, w, c)
     window, weights = Window(h, w), np.ascontiguousarray(stored)
-    bias, rq = folded(found, x.z), _dense_requant(b, m, found)
-    zero = codes(m, "y").signed().z
-    target = b.write(m.y, zero)
+    within = found.y.as_signed(found.limits)
+    rq = requant(b.rq, found.multipliers(arithmetic(b.rq)), y, within)
+    bias, rq = folded(found), per_channel(rq, count)
+    target = b.write(m.y, y.z)
     if b.tensors[target].shape[2] == count:
         b.layer(Layer("conv", m.dot.name, (source,), target, window, weights, bias, rq))
         return
@@ -333,8 +291,8 @@ def _sum_cases() -> Iterator[Case]:
     yield from qconvadd.cases()
 
 
-_dense = activated(qmatmul._sums(dequantised("x"), dequantised("w")))
-_behind = activated(qmatmul._sums(_flat(), dequantised("w")))
+_dense = activated(QuantisedProduct.dense_pattern())
+_behind = activated(QuantisedProduct.dense_pattern(_flat()))
 SPECS = (
     Spec(
         "qconv_add",
@@ -343,7 +301,19 @@ SPECS = (
         build_conv_add,
         cases=_sum_cases,
     ),
-    Spec("qconv", quantised(activated(_conv())), conv_supported, build_conv, cases=conv_cases),
+    Spec(
+        "qconv",
+        quantised(activated(QuantisedProduct.conv_pattern())),
+        conv_supported,
+        build_conv,
+        cases=QuantisedProduct.conv_cases,
+    ),
     Spec("qflat", quantised(_behind), flat_supported, build_dense),
-    Spec("qdense", quantised(_dense), dense_supported, build_dense, cases=fc_cases),
+    Spec(
+        "qdense",
+        quantised(_dense),
+        dense_supported,
+        build_dense,
+        cases=QuantisedProduct.dense_cases,
+    ),
 )

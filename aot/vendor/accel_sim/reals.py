@@ -14,7 +14,6 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ops.conv import spatial
-from aot.ops.quantised.common import OP, activated, constant_bounds
 from aot.vendor.accel_sim.images import Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, LayerKind, Window
@@ -28,8 +27,9 @@ from aot.vendor.accel_sim.vectors import (
     window_of,
 )
 from aot.vendor.cases import Case, case, f32
+from aot.vendor.codes import activated, constant_bounds
 from aot.vendor.match import Match, same_shapes
-from aot.vendor.pattern import Pat, Var, either
+from aot.vendor.pattern import OP, Pat, Var, either
 from aot.vendor.qdq_guard import outside_of_codes
 
 Array = np.ndarray[Any, Any]

@@ -13,15 +13,15 @@ from aot.ops.quantised import binary as qbinary
 from aot.ops.quantised import pool as qpool
 from aot.ops.quantised import softmax as qsoftmax
 from aot.ops.quantised import table as qtable
-from aot.ops.quantised.common import OP, activated, codes, dequantised, known
-from aot.ops.quantised.requant import TFLITE
 from aot.vendor.accel_sim.codes import EIGHT, arithmetic, limits, requant, sum_of
 from aot.vendor.accel_sim.images import Array, Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec, pattern, quantised
+from aot.vendor.codes import activated, codes, dequantised, known
 from aot.vendor.match import Match, ValueRef
-from aot.vendor.pattern import Pat, Var, either, repeat
+from aot.vendor.pattern import OP, Pat, Var, either, repeat
+from aot.vendor.requant import TFLITE, multipliers
 
 #: Codes as they are in the machine.
 OWN = np.arange(-128, 128)
@@ -97,7 +97,8 @@ def build_sum(b: Images, m: Match) -> None:
 def build_product(b: Images, m: Match) -> None:
     """ALU MUL."""
     x, y, z = (codes(m, k).signed() for k in "aby")
-    r = requant(b.rq, x.s, y.scale, z, limits(m), "mul")
+    scaled = multipliers(float(x.s), y.scale, float(z.s), arithmetic(b.rq), "mul")
+    r = requant(b.rq, scaled, z, limits(m))
     both = Requant(r.rq, r.mult, r.shift, r.zero, r.lo, r.hi, za=x.z, zb=y.z)
     pair = _pair(b, m)
     target = b.write(m.y, z.z)
@@ -173,7 +174,8 @@ def build_average(b: Images, m: Match) -> None:
         r = Requant(Rq.DIVIDE, zero=0, lo=lo, hi=hi, za=x.z)
     else:
         one = np.array([1.0 / math.prod(kernel)], np.float32)
-        r = requant(b.rq, x.s, one, y, (lo, hi))
+        scaled = multipliers(float(x.s), one, float(y.s), arithmetic(b.rq))
+        r = requant(b.rq, scaled, y, (lo, hi))
         r = Requant(r.rq, r.mult, r.shift, r.zero, lo, hi, za=x.z)
     window = Window(*kernel, *strides, *dilations, *pads)
     source = b.read(m.x, x.z)

@@ -16,29 +16,19 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, U8
 from aot.ir.layout import Layout
-from aot.ops.conv import spatial
-from aot.ops.layouts import channels_last
-from aot.ops.quantised import matmul as qmatmul
 from aot.ops.quantised.binary import shapes_fit
-from aot.ops.quantised.cases import codes_of, conv_cases, fc_cases, product, scale, zero
-from aot.ops.quantised.common import (
-    OP,
-    activated,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
-    known,
-)
-from aot.ops.quantised.conv import Product, conv_fits, product_of, weights_of
-from aot.ops.quantised.requant import FLOAT, TFLITE, rq_of
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
+from aot.vendor.codes import Codes, activated, bounds, codes, constant_bounds, dequantised, known
 from aot.vendor.dnnl.base import declare, one_result, primitive
 from aot.vendor.dnnl.pools import kind_of, window_fits, window_of
+from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, same_shapes
-from aot.vendor.pattern import OpPat, Pat, Var, either
+from aot.vendor.pattern import OP, OpPat, Pat, Var
+from aot.vendor.quantised_cases import codes_of, product, scale, zero
+from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import ParamFields, Recorder
+from aot.vendor.requant import TFLITE, rq_of
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]
@@ -61,14 +51,14 @@ def _onnx_rounding(c: Recorder, m: Match) -> None:
         )
 
 
-def _types(m: Match, *names: str) -> dict[str, int]:
+def _types(**named: Codes) -> dict[str, int]:
     """Fields `x_type` … of the element types of these codes."""
-    return {f"{name}_type": EIGHT.index(codes(m, name).dtype) for name in names}
+    return {f"{name}_type": EIGHT.index(k.dtype) for name, k in named.items()}
 
 
-def _bounds(m: Match) -> dict[str, float]:
-    low, high = bounds(m, codes(m, "y"))
-    return {"low": float(low), "high": float(high)}
+def _range(limits: tuple[int, int]) -> dict[str, float]:
+    """Fields of the lowest and highest code of the result."""
+    return {"low": float(limits[0]), "high": float(limits[1])}
 
 
 # -- products -----------------------------------------------------------------------------------
@@ -78,30 +68,9 @@ def _with_residual(value: Pat) -> Pat:
     return OP.Add(value, dequantised("r"), _outputs=["sum"])
 
 
-def _conv() -> Pat:
-    x, w = dequantised("x"), dequantised("w")
-    return either(
-        OP.Conv(x, w, dequantised("b"), _outputs=["conv"]),
-        OP.Conv(x, w, Var("f"), _outputs=["conv"], _optional=1),
-    )
-
-
-def _sums() -> Pat:
-    x, w = dequantised("x"), dequantised("w")
-    found: Pat = qmatmul._sums(x, w)
-    return found
-
-
-qconv = _declare("qconv", activated(_conv()))
-qconv_sum = _declare("qconv_sum", activated(_with_residual(_conv())))
-qdense = _declare("qdense", activated(_sums()))
-
-
-def _symmetric(m: Match, axis: int) -> Checks:
-    """The weights less their zero points are int8."""
-    ready = m.w.is_const and m.sw.is_const and (m.zw is None or m.zw.is_const)
-    fits = ready and weights_of(m, axis).symmetric
-    yield fits or not ready, "weights less their zero points do not fit int8"
+qconv = _declare("qconv", activated(QuantisedProduct.conv_pattern()))
+qconv_sum = _declare("qconv_sum", activated(_with_residual(QuantisedProduct.conv_pattern())))
+qdense = _declare("qdense", activated(QuantisedProduct.dense_pattern()))
 
 
 def _residual_fits(m: Match) -> Checks:
@@ -112,9 +81,8 @@ def _residual_fits(m: Match) -> Checks:
 
 
 def conv_supported(m: Match) -> Checks:
-    yield from known(m, "x", "y", types=EIGHT)
-    yield from conv_fits(m)
-    yield from _symmetric(m, 0)
+    yield from QuantisedProduct.checks(m, EIGHT)
+    yield from QuantisedProduct.weights_symmetric(m)
     yield min(m.conv.attr("pads") or [0]) >= 0, f"pads {m.conv.attr('pads')} (must be >= 0)"
     if "r" in m.values:
         yield from _residual_fits(m)
@@ -125,21 +93,17 @@ def conv_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
     return {"x": channels_last(m.x), "y": channels_last(m.y), **more}
 
 
-def _rows(m: Match, found: Product, fold: bool) -> tuple[Array, Array, float]:
+def _rows(found: QuantisedProduct, fold: bool) -> tuple[Array, Array, float]:
     """Scale and bias of each channel and the scale of the residual (0: none), in codes of y.
 
     With `fold` the bias holds what the zero point of x adds to every sum.
     """
-    x, y, w = codes(m, "x"), codes(m, "y"), found.w
-    count = len(w.data)
+    x, y, w, r = found.x, found.y, found.w, found.added
     unit = (np.float64(x.s) * w.scale.astype(np.float64) / np.float64(y.s)).reshape(-1)
-    unit = np.broadcast_to(unit, (count,))
-    sums = found.bias.astype(np.float64)
-    if fold:
-        sums = sums - x.z * w.data.reshape(count, -1).sum(axis=1)
+    unit = np.broadcast_to(unit, (len(w.data),))
+    sums = found.folded(x.z if fold else 0).astype(np.float64)
     bias, residual = sums * unit + y.z, 0.0
-    if "r" in m.values:
-        r = codes(m, "r")
+    if r is not None:
         residual = float(np.float32(r.s) / np.float32(y.s))
         bias = bias - r.z * residual
     return unit.astype(np.float32), bias.astype(np.float32), residual
@@ -155,29 +119,28 @@ def _run(c: Recorder, m: Match, state: Any, macs: int) -> None:
 
 def to_conv(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
-    rank, groups = m.x.rank, int(m.conv.attr("group", 1))
-    strides, dilations, before = spatial(m.conv, rank - 2)
-    after = [int(p) for p in m.conv.attr("pads") or [0] * (2 * rank - 4)][rank - 2 :]
-    padded = any(before) or any(after)
-    found = product_of(m, 0, FLOAT)
-    unit, bias, residual = _rows(m, found, fold=not padded)
+    found = QuantisedProduct.of(m)
+    window, groups = found.window, found.groups
+    assert window is not None
+    padded = any(window.before) or any(window.after)
+    unit, bias, residual = _rows(found, fold=not padded)
     w = found.w.stored
     if groups > 1:
         w = w.reshape(groups, w.shape[0] // groups, *w.shape[1:])
     params = c.params(
-        rank=rank,
+        rank=m.x.rank,
         w_rank=w.ndim,
-        **_types(m, "x", "y"),
-        x_zero=codes(m, "x").z if padded else 0,
+        **_types(x=found.x, y=found.y),
+        x_zero=found.x.z if padded else 0,
         r_scale=residual,
-        **_bounds(m),
+        **_range(found.limits),
         x=m.x.shape,
         y=m.y.shape,
         w=w.shape,
-        s=strides,
-        d=[d - 1 for d in dilations],
-        before=before,
-        after=after,
+        s=window.strides,
+        d=[d - 1 for d in window.dilations],
+        before=window.before,
+        after=window.after,
     )
     consts = c.const(w, "w"), c.const(unit, "scale"), c.const(bias, "b")
     state = primitive(c, "aot_dnnl_qconv", *consts, params)
@@ -192,21 +155,20 @@ for _made in (qconv, qconv_sum):
 
 @qdense.check
 def dense_supported(m: Match) -> Checks:
-    yield from qmatmul.dense_supported(m)
-    yield from known(m, "x", "y", types=EIGHT)
+    yield from QuantisedProduct.checks(m, EIGHT)
     if m.w.rank == 2:
-        yield from _symmetric(m, qmatmul._axis(m))
+        yield from QuantisedProduct.weights_symmetric(m)
 
 
 @qdense.lower
 def to_dense(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
-    found = product_of(m, qmatmul._axis(m), FLOAT)
-    unit, bias, residual = _rows(m, found, fold=True)
+    found = QuantisedProduct.of(m)
+    unit, bias, residual = _rows(found, fold=True)
     n, k = found.w.data.shape
     rows = math.prod(m.x.shape[:-1])
-    sizes = {"m": rows, "k": k, "n": n, **_types(m, "x", "y"), "r_scale": residual}
-    params = c.params(**sizes, **_bounds(m))
+    sizes = {"m": rows, "k": k, "n": n, **_types(x=found.x, y=found.y), "r_scale": residual}
+    params = c.params(**sizes, **_range(found.limits))
     w = np.ascontiguousarray(found.w.stored)
     consts = c.const(w, "w"), c.const(unit, "scale"), c.const(bias, "b")
     state = primitive(c, "aot_dnnl_qdense", *consts, params)
@@ -256,8 +218,8 @@ def to_average(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
     x, y = codes(m, "x"), codes(m, "y")
     ratio = float(np.float64(x.s) / np.float64(y.s))
-    fields = {**_types(m, "x"), "scale": ratio, "shift": float(y.z - x.z * ratio)}
-    _pool(c, m, m.pool, {**fields, **_bounds(m)})
+    fields = {**_types(x=x), "scale": ratio, "shift": float(y.z - x.z * ratio)}
+    _pool(c, m, m.pool, {**fields, **_range(bounds(m, codes(m, "y")))})
 
 
 def _pool(c: Recorder, m: Match, node: Any, fields: dict[str, Any]) -> None:
@@ -323,7 +285,7 @@ def to_pair(c: Recorder, m: Match) -> None:
         x_scale=float(ra),
         x1_scale=float(rb),
         shift=float(shift),
-        **_bounds(m),
+        **_range(bounds(m, codes(m, "y"))),
     )
     state = primitive(c, "aot_dnnl_qbinary", params)
     place = [(m.y, m.a)] if m.a.ir is not m.b.ir and a.dtype is y.dtype else []
@@ -341,12 +303,12 @@ for _made in (qadd, qmul):
 
 @qconv.cases
 def conv_examples() -> Iterator[Case]:
-    yield from conv_cases()
+    yield from QuantisedProduct.conv_cases()
 
 
 @qdense.cases
 def dense_examples() -> Iterator[Case]:
-    yield from fc_cases()
+    yield from QuantisedProduct.dense_cases()
 
 
 @qconv_sum.cases

@@ -7,9 +7,9 @@ from aot.ir.layout import Layout, blocked, can_block
 from aot.vendor.match import Match, ValueRef
 
 
-def narrow(channels: int, v: int) -> bool:
+def narrow(channels: int, lanes: int) -> bool:
     """Whether blocking would store over 1.5 times the channels: such tensors stay plain."""
-    return 3 * channels < 2 * v
+    return 3 * channels < 2 * lanes
 
 
 def channels_last(value: ValueRef) -> Layout:

@@ -15,66 +15,66 @@ Array = np.ndarray[Any, Any]
 ONE = 2**31 - 1
 
 
-def high_product(a: Array, b: Array | int) -> Array:
+def high_product(values: Array, b: Array | int) -> Array:
     """Half the high word of the doubled product, rounded to nearest (halves away from zero)."""
-    product = np.asarray(a, np.int64) * np.asarray(b, np.int64)
+    product = np.asarray(values, np.int64) * np.asarray(b, np.int64)
     nudge = np.where(product >= 0, 2**30, 1 - 2**30)
     total = product + nudge
     return np.asarray(np.where(total >= 0, total >> 31, -((-total) >> 31)), np.int64)
 
 
-def shifted_right(a: Array, by: int) -> Array:
-    """a / 2^by, rounded to nearest, halves away from zero."""
-    a = np.asarray(a, np.int64)
+def shifted_right(values: Array, by: int) -> Array:
+    """values / 2^by, rounded to nearest, halves away from zero."""
+    values = np.asarray(values, np.int64)
     mask = (1 << by) - 1
-    threshold = (mask >> 1) + (a < 0)
-    return np.asarray((a >> by) + ((a & mask) > threshold), np.int64)
+    threshold = (mask >> 1) + (values < 0)
+    return np.asarray((values >> by) + ((values & mask) > threshold), np.int64)
 
 
-def multiply(a: Array, mult: int, shift: int) -> Array:
-    """a times a quantised multiplier: Q31 `mult` and a power of two."""
+def multiply(values: Array, mult: int, shift: int) -> Array:
+    """values times a quantised multiplier: Q31 `mult` and a power of two."""
     left, right = max(shift, 0), max(-shift, 0)
-    return shifted_right(high_product(np.asarray(a, np.int64) << left, mult), right)
+    return shifted_right(high_product(np.asarray(values, np.int64) << left, mult), right)
 
 
-def saturated_left(a: Array, by: int) -> Array:
-    """a * 2^by limited to int32."""
-    limited: Array = np.clip(np.asarray(a, np.int64) << by, -(2**31), ONE)
+def saturated_left(values: Array, by: int) -> Array:
+    """values * 2^by limited to int32."""
+    limited: Array = np.clip(np.asarray(values, np.int64) << by, -(2**31), ONE)
     return limited
 
 
-def exp_negative(a: Array, integer_bits: int) -> Array:
-    """exp of a <= 0 in fixed point with that many integer bits, as Q0.31.
+def exp_negative(values: Array, integer_bits: int) -> Array:
+    """exp of values <= 0 in fixed point with that many integer bits, as Q0.31.
 
     The fraction of a quarter by a polynomial, whole quarters by constants of powers of two.
     """
-    a = np.asarray(a, np.int64)
+    values = np.asarray(values, np.int64)
     fraction = 31 - integer_bits
     quarter = 1 << (fraction - 2)
     mask = quarter - 1
-    rest = (a & mask) - quarter
+    rest = (values & mask) - quarter
     result = _exp_small(saturated_left(rest, integer_bits))
-    remainder = rest - a
+    remainder = rest - values
     for exponent in range(-2, integer_bits):
         bit = 1 << (fraction + exponent)
         factor = round(math.exp(-(2.0**exponent)) * 2**31)
         result = np.where(remainder & bit, high_product(result, factor), result)
     if integer_bits > 5:
-        result = np.where(a < -(1 << (36 - integer_bits)), 0, result)
-    return np.asarray(np.where(a == 0, ONE, result), np.int64)
+        result = np.where(values < -(1 << (36 - integer_bits)), 0, result)
+    return np.asarray(np.where(values == 0, ONE, result), np.int64)
 
 
-def _exp_small(a: Array) -> Array:
+def _exp_small(values: Array) -> Array:
     """exp of [-1/4, 0) in Q0.31: a Taylor polynomial around -1/8."""
     centre = 1895147668
     third = 715827883
-    x = a + (1 << 28)
+    x = values + (1 << 28)
     x2 = high_product(x, x)
     x3 = high_product(x2, x)
     x4 = high_product(x2, x2)
     quarter_x4 = shifted_right(x4, 2)
     cubic = shifted_right(high_product(quarter_x4 + x3, third) + x2, 1)
-    return np.asarray(centre + high_product(np.full_like(a, centre), x + cubic), np.int64)
+    return np.asarray(centre + high_product(np.full_like(values, centre), x + cubic), np.int64)
 
 
 def ratio(value: float, bits: int) -> dict[str, int]:

@@ -66,7 +66,7 @@ def multipliers(
         pairs = [_significand(float(s)) for s in scales(sx, sw, sy)]
     else:
         real = _tflite_scales(sx, sw, sy, of)
-        pairs = [quantised(float(r)) for r in real]
+        pairs = [fixed_point(float(r)) for r in real]
     mult, shift = zip(*pairs, strict=True)
     return np.array(mult, np.int32), np.array(shift, np.int8)
 
@@ -97,7 +97,7 @@ def _significand(scale: float) -> tuple[int, int]:
     return mult << left, right + left - 25
 
 
-def quantised(real: float) -> tuple[int, int]:
+def fixed_point(real: float) -> tuple[int, int]:
     """(Q31 multiplier, power of two) of a positive real multiplier as TensorFlow Lite has them."""
     fraction, exponent = math.frexp(real)
     fixed = math.floor(fraction * 2**31 + 0.5)
