@@ -55,7 +55,7 @@ class Bundle:
         return self
 
     def load(self) -> Library:
-        """The model as a callable on NumPy arrays or `__dlpack__` objects; builds it if needed."""
+        """The model as a callable on NumPy arrays or DLPack objects; builds it if needed."""
 
         refuse_changed(self.out)
         built = open_out(self.out)  # another compilation may have replaced the bundle

@@ -26,7 +26,10 @@ _SHARED = ("board.h", "measure.h", "runner.c", "self_test.h", "semihost.c", "tra
 
 
 def board_files(target: Target, needs: Needs, flash: int | None = None) -> dict[str, File]:
-    """Start-up code, runner and linker script, in board/ of the bundle; `flash` is a budget."""
+    """Start-up code, runner and linker script, in board/ of the bundle; `flash` is a budget.
+
+    Raises TargetError if the target names a port that the runtime does not have.
+    """
     ports = runtime_c() / "ports"
     port = ports / ctext.ident(target.port)
     if not port.is_dir():

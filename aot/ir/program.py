@@ -214,7 +214,7 @@ WAITS = 1 << 20
 
 
 def region_name(region: int) -> str:
-    """`region_3`; `region_3_end` where it is awaited."""
+    """The name of a region in reports: "region_3", or "region_3_end" where it is awaited."""
     return f"region_{region - WAITS}_end" if region >= WAITS else f"region_{region}"
 
 

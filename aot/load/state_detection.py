@@ -61,7 +61,7 @@ def sounds_like_state(name: str) -> bool:
 
 
 def _spaced(name: str) -> str:
-    """`stateN` as `state_n`."""
+    """A name in camel case with underscores: "stateN" becomes "state_n"."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 

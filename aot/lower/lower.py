@@ -48,7 +48,8 @@ def lower(
 ) -> Program:
     """The program of a partitioned, normalised graph.
 
-    Raises BackendError, naming the vendor and the node, when a lowering breaks its contract.
+    Raises BackendError, naming the vendor and the node, when a lowering breaks its contract, and
+    UnsupportedError for more calls than MOST_ITEMS.
     """
     if len(partition.items) > MOST_ITEMS:
         what = f"the model needs {len(partition.items)} calls (limit {MOST_ITEMS})"
@@ -64,7 +65,8 @@ def lower(
 def lower_body(around: Recorder, name: str, part: BodyPart, states: Sequence[Pair]) -> Program:
     """The program of a body, whose inputs and outputs are its caller's.
 
-    Its `states` are carried from step to step in an arena of its own.
+    Its `states` are carried from step to step in an arena of its own. Raises UnsupportedError if a
+    call of the body keeps values of its own between runs.
     """
     c = Recorder(around.target, around.options, around)
     program = _program(c, name, part.graph, part.partition, states)

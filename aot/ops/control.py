@@ -80,7 +80,7 @@ def _arena(c: Recorder, args: _Arguments) -> int:
 
 
 def _name(label: str, node: ir.Node) -> str:
-    """What a body is called: `then_NODE`, `else_NODE` or `body_NODE`."""
+    """The name of a body: its kind (then, else, body) and the name of its node."""
     return f"{label.removesuffix('_branch')}_{node.name}"
 
 

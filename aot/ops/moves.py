@@ -81,7 +81,10 @@ def move(
     y_offset: int = 0,
     x_offset: int = 0,
 ) -> None:
-    """Record the copy of `axes` from x (first element x_offset) to y (first element y_offset)."""
+    """Record the copy of `axes` from x (first element x_offset) to y (first element y_offset).
+
+    Raises UnsupportedError for more elements than an index of the kernel counts.
+    """
     elem = y.dtype.nbytes
     if max(math.prod(stored(y)), math.prod(stored(x))) > _LIMIT:
         raise UnsupportedError(f"moving {math.prod(stored(y))} elements (at most {_LIMIT})")

@@ -210,7 +210,10 @@ def batchnorm_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @batchnorm.lower
 def batchnorm_to_kernel(c: Recorder, m: Match) -> None:
-    """Record y = x * s + t with s and t per channel, computed here in float64."""
+    """Record y = x * s + t with s and t per channel, computed here in float64.
+
+    Raises UnsupportedError if a variance makes s or t infinite.
+    """
     gamma, beta, mean, var = (
         np.asarray(v.data, np.float64) for v in (m.scale, m.bias, m.mean, m.var)
     )

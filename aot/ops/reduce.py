@@ -155,7 +155,10 @@ def declare(op_type: str) -> Pattern:
 def reduce(
     c: Recorder, y: ValueRef | Handle, x: ValueRef, axes: tuple[int, ...], kind: Kind
 ) -> None:
-    """Record the steps that reduce `x` over `axes` (of its stored shape) into `y`."""
+    """Record the steps that reduce `x` over `axes` (of its stored shape) into `y`.
+
+    Raises UnsupportedError for float64 logarithms with --accuracy strict.
+    """
     shape = stored(x)
     todo = steps(shape, axes)
     if not todo:

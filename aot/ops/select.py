@@ -149,6 +149,10 @@ def one_hot_cases() -> Iterator[Case]:
 
 @constant_of_shape.lower
 def fill_to_kernel(c: Recorder, m: Match) -> None:
+    """Record the kernel that writes one value, known here, to every element of y.
+
+    Raises UnsupportedError if the value has another type than y.
+    """
     value = fill_value(m)
     if value.dtype != m.y.dtype.numpy:
         raise UnsupportedError(f"a fill of {m.y.dtype} with a value of {value.dtype}")

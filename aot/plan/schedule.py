@@ -38,7 +38,10 @@ Path = tuple[int, "Path | None"] | None
 
 
 def schedule(program: Program, effort: int = EFFORT) -> Program:
-    """`program` with its calls in the best order found; `schedule_optimal` if that is proven."""
+    """`program` with its calls in the best order found; `schedule_optimal` if that is proven.
+
+    Raises UnsupportedError if the values live more than MOST_LIFE steps in all.
+    """
     life = total_life(framed(program))
     if life > MOST_LIFE:
         what = f"the values of {len(program.calls)} calls live {life} steps in all"

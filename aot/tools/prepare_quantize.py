@@ -115,7 +115,7 @@ def _captured(node: onnx.NodeProto) -> set[str]:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """`name`, or the first of `name_2` … that is not taken; it is from now on."""
+    """`name`, with the first number from 2 on that makes it free if it is taken; adds it."""
     found, count = name, 1
     while found in taken:
         count += 1

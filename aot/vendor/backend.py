@@ -169,7 +169,7 @@ class Pattern:
         return self._region
 
     def record(self, c: Recorder, m: Match) -> None:
-        """Run the lowering."""
+        """Run the lowering; TypeError for a pattern that has none."""
         if self._lower is None:
             raise TypeError(f"pattern {self.backend}.{self.name} has no lowering")
         self._lower(c, m)
@@ -263,7 +263,8 @@ class Backend:
     def pattern(self, function: Callable[..., Any]) -> Pattern:
         """Decorator: adds the pattern a function describes; its name is the function's.
 
-        Warns (PatternWarning) of what normalise rewrites before patterns are matched.
+        Warns (PatternWarning) of operators that normalise rewrites before patterns are matched.
+        Raises BackendError if the function describes no pattern.
         """
         folder = Path(function.__code__.co_filename).parent
         try:

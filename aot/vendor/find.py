@@ -78,7 +78,10 @@ def plain_names(names: Iterable[str]) -> list[str]:
 def backends_for(
     names: Iterable[str], where: str = "--backend", options: Options | None = None
 ) -> list[Backend]:
-    """The backends in order of preference, as the user asks for them, portable C appended."""
+    """The backends in order of preference, as the user asks for them, portable C appended.
+
+    Raises UsageError for two configurations of one backend, or options of one not named.
+    """
     configs: dict[str, str] = {}
     for name in names:
         plain, _, config = name.partition(":")

@@ -69,7 +69,7 @@ class ValueRef:
 
     @property
     def dtype(self) -> DType:
-        """The element type."""
+        """The element type; UnsupportedError if the value has none, or one that C has not."""
         d = dtypes.from_onnx(int(self.ir.dtype)) if self.ir.dtype is not None else None
         if d is None:
             kind = "no element type" if self.ir.dtype is None else self.ir.dtype.name.lower()

@@ -114,7 +114,7 @@ OP = Builder()
 
 
 def either(*options: Pat) -> Either:
-    """A pattern that matches the first fitting of `options`."""
+    """A pattern that matches the first fitting of `options`; ValueError without options."""
     if not options:
         raise ValueError("either() of nothing matches nothing")
     return Either(options)
@@ -128,7 +128,8 @@ def optional(around: Callable[[Pat], Pat], inner: Pat) -> Either:
 def repeat(link: Callable[[Pat, int], Pat], start: Pat, low: int, high: int) -> Either:
     """A chain of `low` to `high` links, the longest that fits.
 
-    `link(value, i)` is the i-th link, 0 next to `start`; names in it need the i.
+    `link(value, i)` is the i-th link, 0 next to `start`; names in it need the i. Raises ValueError
+    for counts that no chain has.
     """
     if not 0 <= low <= high:
         raise ValueError(f"repeat from {low} to {high} times: needs 0 <= low <= high")
@@ -146,7 +147,8 @@ def wildcard(name: str) -> Var:
 def const(pattern: Pat, value: Any = None, rtol: float = 0.0) -> Where:
     """A value known at compile time; all its elements `value`, or passing that function.
 
-    The elements may differ from `value` by `rtol` of it.
+    The elements may differ from `value` by `rtol` of it. Raises ValueError for a `value` that is
+    neither a number nor a function.
     """
     if value is None:
         return Where(pattern, lambda v: v.const_value is not None, "constant", True)
@@ -185,7 +187,10 @@ def typed(
     rank: int | None = None,
     shape: Sequence[int | None] | None = None,
 ) -> Where:
-    """A value of this dtype ("float32" or a DType), rank and shape (None: any size)."""
+    """A value of this dtype ("float32" or a DType), rank and shape (None: any size).
+
+    Raises ValueError for a dtype, rank or shape that no value has.
+    """
     wanted = "" if dtype is None else str(dtype)
     if wanted not in ("", *(str(d) for d in ALL)):
         raise ValueError(f"typed: no dtype is called {wanted}")

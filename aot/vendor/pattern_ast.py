@@ -216,7 +216,7 @@ def names(pattern: Pat | Results) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def result_names(pattern: Pat | Results) -> tuple[str, ...]:
-    """What a match calls its results: `y`, or `y0`, `y1`, … if there are several."""
+    """The names of the results in a match: "y", or "y0", "y1", … if there are several."""
     if isinstance(pattern, Results):
         return tuple(f"y{i}" for i in range(len(pattern.roots)))
     return ("y",)

@@ -166,6 +166,7 @@ class Recorder:
         """A constant already in the order the kernel reads; equal contents are stored once.
 
         Its address is a multiple of `align` bytes; `section` is a linker section to put it in.
+        Raises BackendError for an alignment or a section that C has not.
         """
         _check_align(align)
         if not re.fullmatch(r"[A-Za-z0-9_.$]*", section):
@@ -185,7 +186,7 @@ class Recorder:
     def scratch(self, nbytes: int, name: str = "scratch", align: int = ALIGN) -> Handle | None:
         """`nbytes` of arena that live during the one call they are passed to; None for 0.
 
-        They begin at a multiple of `align` bytes.
+        They begin at a multiple of `align` bytes. Raises BackendError for a size that is no int.
         """
         _check_align(align)
         if not isinstance(nbytes, int):
@@ -247,7 +248,8 @@ class Recorder:
         A value the match defines is written the first time it appears, anything else is read,
         unless wrapped in `read`, `write` or `update`. None passes a null pointer. `inplace` lists
         (output, input) operands that may share one address. `halves` are kernels that start and
-        await what the kernel does: start has the same arguments, wait those that are no constants.
+        await the kernel's work: start has the same arguments, wait those that are no constants.
+        Raises BackendError for a name that is no identifier of C, or operands that C cannot pass.
         """
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
             raise BackendError(f"a kernel is called {kernel!r} (needs an identifier of C)")
@@ -285,7 +287,7 @@ class Recorder:
 
         `create(void **slots, operands...)` runs in NAME_init and returns an aot_status,
         `release(void **slots)` in NAME_shutdown. Operands are constants, states and params.
-        Equal requests give one object.
+        Equal requests give one object. Raises BackendError for operands that a run computes.
         """
         args, params = self._arguments(create, operands)
         for arg in args:
@@ -313,18 +315,27 @@ class Recorder:
         return StateHandle(name)
 
     def attach(self, path: str, content: bytes) -> None:
-        """Add a file to the bundle that no code needs: listings, reports."""
+        """Add a file to the bundle that no code needs: listings, reports.
+
+        Raises BackendError for a second file at `path` with another content.
+        """
         if self.attached.setdefault(path, content) != content:
             raise BackendError(f"two different files {path}")
 
     def source(self, name: str, text: str) -> None:
-        """Add a C source that was written for this model; it is compiled with the vendor's own."""
+        """Add a C source that was written for this model; it is compiled with the vendor's own.
+
+        Raises BackendError unless it is called NAME.c or NAME.h.
+        """
         if not name.endswith((".c", ".h")) or "/" in name:
             raise BackendError(f"a vendor's source is called {name!r} (needs NAME.c or NAME.h)")
         self.attach(f"{source_folder(self._backend)}/{name}", text.encode("utf-8"))
 
     def view(self, y: ValueRef, x: ValueRef, offset: int = 0) -> None:
-        """`y` is `x`'s memory from byte `offset` on: no call, unless ownership demands a copy."""
+        """`y` is `x`'s memory from byte `offset` on: no call, unless ownership demands a copy.
+
+        Raises BackendError if `y` would end beyond `x`.
+        """
         ty, tx = self.tensor_of(y), self.tensor_of(x)
         if offset + ty.nbytes > tx.nbytes:
             raise BackendError(

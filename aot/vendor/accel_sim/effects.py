@@ -51,7 +51,7 @@ def _bounded(step: Step, c: Config, index: Array) -> Array:
 
 
 def rectangle(step: Step, c: Config, view: View, y: int, x: int, at: int = 0) -> Array:
-    """Bytes of the pixels of a result or operand; all must be in the view."""
+    """Bytes of the pixels of a result or operand; StreamError if one is outside the view."""
     f = step.f
     if view.number < 0:
         raise _fail(step, Fault.FIELD, "a view that was never set")
@@ -81,7 +81,7 @@ def distinct(step: Step, view: View) -> bool:
 
 
 def window(step: Step, c: Config, view: View, y: int, x: int, at: int, size: int) -> Array:
-    """Bytes that windows read: of what lies inside the view."""
+    """Bytes inside the view that windows read; StreamError without a view or a kernel."""
     if view.number < 0 or step.kern.number < 0:
         raise _fail(step, Fault.FIELD, "a view or kernel that was never set")
     k, f = step.kern, step.f
@@ -93,7 +93,7 @@ def window(step: Step, c: Config, view: View, y: int, x: int, at: int, size: int
 
 
 def system(step: Step, size: int) -> Array:
-    """Bytes of a region of `size` bytes that LD or ST moves."""
+    """Bytes that LD or ST moves of a region of `size` bytes; StreamError if one is beyond it."""
     f, s = step.f, step.strides
     if s.number < 0:
         raise _fail(step, Fault.FIELD, "strides that were never set")

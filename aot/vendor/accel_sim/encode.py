@@ -95,7 +95,7 @@ def _fits(name: str, f: Field, value: int) -> int:
 
 
 def check(i: Instr) -> Instr:
-    """`i`, if what every instruction promises holds."""
+    """`i`, if its fields have values that ISA and unit allow; StreamError if one has not."""
     if not i.row.queued and (i.wait or i.signal or i.dtype):
         raise StreamError(Fault.RESERVED, f"{i.name} has no dtype, wait or signal")
     if i.row.queued and (i.wait | i.signal) >> i.row.unit & 1:
@@ -171,7 +171,10 @@ def encode_all(program: Iterable[Instr]) -> bytes:
 
 
 def decode_all(stream: bytes) -> list[Instr]:
-    """Every instruction of a stream, as written (no address registers added)."""
+    """Every instruction of a stream, as written (no address registers added).
+
+    Raises StreamError, with the place, for the first one that is no instruction.
+    """
     if len(stream) % BYTES:
         raise StreamError(Fault.STREAM, f"{len(stream)} bytes are no whole instructions")
     found = []

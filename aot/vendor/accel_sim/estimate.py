@@ -71,7 +71,10 @@ class _Clock:
         self.now = at + 1
 
     def taken(self, unit: int, mask: int) -> tuple[int, int]:
-        """(time, producer) of the last token that an instruction waits for."""
+        """(time, producer) of the last token that an instruction waits for.
+
+        Raises StreamError if no instruction before it gives that token.
+        """
         latest, producer = 0, -1
         for p in UNITS:
             if mask >> p & 1:

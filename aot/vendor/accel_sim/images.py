@@ -65,7 +65,10 @@ def image_strides(shape: Sequence[int], steps: Sequence[int]) -> Image | None:
 
 
 def stored_strides(v: ValueRef) -> Image | None:
-    """`image_strides` of a value in memory: in ONNX's order, or channels last."""
+    """`image_strides` of a value in memory: in ONNX's order, or channels last.
+
+    Raises UnsupportedError for channels in blocks smaller than all of them.
+    """
     if v.layout.blocked:
         if v.layout.block != v.shape[1]:
             raise UnsupportedError(f"accel_sim: {v.onnx_name} is stored as {v.layout}")

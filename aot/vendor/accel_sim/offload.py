@@ -122,7 +122,10 @@ def _pattern(spec: Spec, machine: Machine) -> Pattern:
 
 
 def options_of(asked: Asked) -> AccelOptions:
-    """The options of the compiler from `--backend-option accel_sim.KEY=V` and `--objective`."""
+    """The options of the compiler from `--backend-option accel_sim.KEY=V` and `--objective`.
+
+    Raises UsageError for a key or a value that the compiler does not have.
+    """
     given: Mapping[str, str] = asked.options
     for key, value in given.items():
         if key not in CHOICES:

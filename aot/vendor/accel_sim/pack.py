@@ -107,7 +107,10 @@ class _Bits:
         return found
 
     def rice(self, k: int, count: int) -> list[int]:
-        """The next `count` numbers: ones up to a zero, then k bits."""
+        """The next `count` numbers: ones up to a zero, then k bits.
+
+        Raises StreamError for more ones than a number has, or beyond the end.
+        """
         at, zero, eight, mask, found = self.at, self.zero, self.eight, (1 << k) - 1, list[int]()
         for _ in range(count):
             end = zero[min(at, self.size)]

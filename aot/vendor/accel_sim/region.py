@@ -44,6 +44,8 @@ class Part:
 def first_part(matches: Sequence[tuple[Pattern, Match]], always: set[str], most: int) -> Part:
     """The first of some matches, `most` at most, with no more inputs and outputs than there are
     regions; results in `always` leave the region, others are read by matches further on.
+
+    Raises UnsupportedError if already the first match has more.
     """
     last: dict[str, int] = {}
     for n, (_, m) in enumerate(matches):

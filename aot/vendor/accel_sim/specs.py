@@ -42,5 +42,5 @@ def pattern(build: Callable[..., Any], *names: str) -> Any:
 
 
 def quantised(inner: Pat) -> Any:
-    """QuantizeLinear(inner); its result are the codes `y`."""
+    """QuantizeLinear(inner) with the scale "sy" and the zero point "zy"."""
     return Op().QuantizeLinear(inner, Var("sy"), Var("zy"), _optional=1)

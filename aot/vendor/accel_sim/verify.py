@@ -83,7 +83,7 @@ class _Proof:
     # -- tokens -----------------------------------------------------------------------------------
 
     def started(self, step: Step) -> Clock:
-        """What has completed before `step` starts."""
+        """What has completed before `step` starts; StreamError if it waits for a token for ever."""
         unit = step.unit
         clock = _join(self.clocks[unit], self.fence)
         for giver in UNITS:
@@ -122,7 +122,7 @@ class _Proof:
     # -- memories ---------------------------------------------------------------------------------
 
     def memory(self, step: Step, a: Access) -> _Bytes | None:
-        """The memory of an access; None if nobody can change it."""
+        """The memory of an access, None if nobody can change it; StreamError if it is read only."""
         if a.memory != "SYS":
             return self.memories[a.memory]
         if a.write and not self.regions[a.region].writable:
@@ -130,7 +130,10 @@ class _Proof:
         return self.memories.get(f"region {a.region}")
 
     def touch(self, step: Step, a: Access, clock: Clock) -> None:
-        """Check an access against all earlier ones."""
+        """Check an access against all earlier ones.
+
+        Raises StreamError for bytes never written or not ordered by tokens.
+        """
         m = self.memory(step, a)
         if m is None or not a.index.size:
             return
@@ -167,7 +170,10 @@ class _Proof:
             m.readers[step.unit][a.index] = number
 
     def alone(self, step: Step, found: list[Access]) -> None:
-        """A result has no byte twice, and is an operand byte for byte or apart from it."""
+        """A result has no byte twice, and is an operand byte for byte or apart from it.
+
+        Raises StreamError where that is not so.
+        """
         local = [a for a in found if a.memory == "SPM"]
         out = next((a for a in local if a.write), None)
         if out is None or step.i.name == "LDL":
@@ -188,7 +194,7 @@ class _Proof:
                 raise self.fail(step, Fault.LOCAL, "the result overlaps an operand")
 
     def step(self, step: Step) -> None:
-        """One queued instruction."""
+        """Follow one queued instruction; StreamError if it breaks a rule of the ISA."""
         if step.f.get("region", 0) >= len(self.regions):
             raise self.fail(step, Fault.REGION, f"region {step.f['region']} does not exist")
         clock = self.started(step)
@@ -209,7 +215,7 @@ class _Proof:
             unpack(self.data[region][at : at + step.f["packed"]], step.f["bytes"])
 
     def ended(self, step: Step) -> None:
-        """HALT: every token was taken."""
+        """HALT: StreamError if a token was given and never taken."""
         for (giver, taker), tokens in self.tokens.items():
             if tokens.waiting:
                 raise self.fail(
