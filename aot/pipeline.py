@@ -22,7 +22,7 @@ from aot.load import load, model_text
 from aot.load.source import Opened, open_model
 from aot.lower.assign_layouts import cover_layouts
 from aot.lower.lower import lower
-from aot.lower.persistent_tensors import hold
+from aot.lower.persistent_tensors import stage_outputs
 from aot.normalise import check_size, normalise
 from aot.options import Options
 from aot.partition.annotate import annotate
@@ -35,7 +35,7 @@ from aot.partition.select_by_cost import all_plain
 from aot.plan.async_overlap import overlap
 from aot.plan.budget import budgeted
 from aot.plan.compiled import Compiled
-from aot.plan.control_flow import settle_bodies
+from aot.plan.control_flow import plan_subprograms
 from aot.plan.fallback import make_twins
 from aot.plan.memory.plan import plan_memory
 from aot.plan.schedule import schedule
@@ -162,7 +162,7 @@ def _planned(
         watch("lower", program.text)
         check_program(program)
         progress("bodies")
-        program = hold(settle_bodies(program, chip, options.plan_effort))
+        program = stage_outputs(plan_subprograms(program, chip, options.plan_effort))
         progress("schedule")
         program = schedule(program)
         if options.objective in ("latency", "energy"):

@@ -27,7 +27,7 @@ DEATHS = 20
 DONE, RAISED = b"+", b"-"
 
 
-class Died(RuntimeError):
+class ProcessDied(RuntimeError):
     """The process ended before it had a result; the text says how. `late`: it took too long."""
 
     def __init__(self, what: str, late: bool = False) -> None:
@@ -35,10 +35,10 @@ class Died(RuntimeError):
         self.late = late
 
 
-def apart(work: Work, model: onnx.ModelProto, seconds: int = SECONDS) -> onnx.ModelProto:
+def run_isolated(work: Work, model: onnx.ModelProto, seconds: int = SECONDS) -> onnx.ModelProto:
     """`work(model)`, computed in a forked process where the system has them.
 
-    Raises RuntimeError with the text of what `work` raised, Died where it ended the process.
+    Raises RuntimeError with the text of what `work` raised, ProcessDied where it ended the process.
     """
     with Child(work, seconds) as child:
         return child(model)
@@ -64,9 +64,9 @@ class Child:
         self.close()
 
     def __call__(self, model: onnx.ModelProto) -> onnx.ModelProto:
-        """`work(model)`; raises as `apart` does."""
+        """`work(model)`; raises as `run_isolated` does."""
         if self._given_up:
-            raise Died(self._given_up)
+            raise ProcessDied(self._given_up)
         if not self._pid and not self._fork():
             return _here(self._work, model)
         assert self._pipes is not None
@@ -130,7 +130,7 @@ class Child:
         self._pid, self._pipes = pid, (open(to, "wb"), open(back, "rb"))  # noqa: SIM115
         return True
 
-    def _died(self) -> Died:
+    def _died(self) -> ProcessDied:
         """What to say of a process that has ended by itself."""
         status = self._reap()
         number = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
@@ -140,7 +140,7 @@ class Child:
         self._deaths += 1
         if late or self._deaths == DEATHS:
             self._given_up = f"{what}; it is not tried again"
-        return Died(what, late)
+        return ProcessDied(what, late)
 
 
 def _here(work: Work, model: onnx.ModelProto) -> onnx.ModelProto:
@@ -208,11 +208,11 @@ def reason_of(error: BaseException) -> str:
 def infer_shapes(
     model: onnx.ModelProto, strict_mode: bool = False, seconds: int = SECONDS
 ) -> onnx.ModelProto:
-    """onnx's inference of a model; raises as `apart` does."""
+    """onnx's inference of a model; raises as `run_isolated` does."""
     from onnx import shape_inference
 
     work = shape_inference.infer_shapes
-    return apart(lambda m: work(m, strict_mode=strict_mode), model, seconds)
+    return run_isolated(lambda m: work(m, strict_mode=strict_mode), model, seconds)
 
 
 def strictly(model: onnx.ModelProto) -> onnx.ModelProto:

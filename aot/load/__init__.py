@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.errors import ModelError
 from aot.ir.graph_edit import graphs, hoist_constants
-from aot.ir.onnx_subprocess import Died, infer_shapes
+from aot.ir.onnx_subprocess import ProcessDied, infer_shapes
 from aot.load import names, weights
 from aot.load.check import all_graphs, check_details, check_structure
 from aot.load.choices import check_choices
@@ -166,6 +166,6 @@ def _with_shapes(light: onnx.ModelProto) -> onnx.ModelProto:
     try:
         return infer_shapes(light, strict_mode=True)
     except RuntimeError as error:
-        if isinstance(error, Died) and error.late:
+        if isinstance(error, ProcessDied) and error.late:
             raise undone(light, f"onnx's inference {error}") from None
         return light

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
-from aot.ir.onnx_subprocess import Died, apart, first_refused, reason_of
+from aot.ir.onnx_subprocess import ProcessDied, first_refused, reason_of, run_isolated
 from aot.ir.opset import canonical_opset
 from aot.load.batchscan import spell_batch_scans
 from aot.load.check import node_title
@@ -115,8 +115,8 @@ def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
 
     version = standard_opset(model)
     try:
-        converted = apart(lambda m: version_converter.convert_version(m, target), model)
-    except Died as e:
+        converted = run_isolated(lambda m: version_converter.convert_version(m, target), model)
+    except ProcessDied as e:
         raise undone(model, f"onnx's conversion from opset {version} to {target} {e}") from None
     except (RuntimeError, ValueError) as e:
         what = f"the model cannot be brought from opset {version} to {target}: {_said(e)}"
@@ -140,7 +140,7 @@ def undone(model: onnx.ModelProto, what: str) -> ModelError:
     if refused is None:
         return ModelError(what, hint="export the model with a newer opset")
     index, reason = refused
-    said = f"onnx's inference {reason}" if isinstance(reason, Died) else reason_of(reason)
+    said = f"onnx's inference {reason}" if isinstance(reason, ProcessDied) else reason_of(reason)
     return ModelError(f"{node_title(model.graph.node[index], index)}: {said}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
-from aot.ir.onnx_subprocess import apart
+from aot.ir.onnx_subprocess import run_isolated
 from aot.load.check import STANDARD_DOMAINS, all_graphs, check_scopes, subgraphs
 from aot.load.marks import push_marks
 from aot.load.options import LoadOptions
@@ -147,7 +147,9 @@ def _inline(model: onnx.ModelProto, kept: list[Key]) -> onnx.ModelProto:
     if kept:
         return inliner.inline_selected_functions(model, kept, exclude=True)
     try:
-        result = apart(lambda m: inliner.inline_local_functions(m, convert_version=True), model)
+        result = run_isolated(
+            lambda m: inliner.inline_local_functions(m, convert_version=True), model
+        )
     except RuntimeError as e:
         text = " ".join(str(e).split())[:300]
         raise ModelError(f"the model's functions cannot be inlined: {text}") from None

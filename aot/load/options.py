@@ -53,7 +53,7 @@ class LoadOptions:
     `keeps` the operator types a backend wants unfolded ("BatchNormalization").
     `rules` infers the outputs of operators onnx does not know, by (domain, operator).
     `native` are operators ("domain::name") that some backend computes; others are replaced by the
-    body ONNX gives them, if any (None: nothing is). So are nodes that `takes` says no backend
+    body ONNX gives them, if any (None: nothing is). So are nodes that `supports` says no backend
     takes as they are.
     `fold_bytes` bounds how many bytes constant folding may add to the model in all,
     `uniform_bytes` the same for tensors of one repeated value (their data costs no memory here),
@@ -70,7 +70,7 @@ class LoadOptions:
     keeps: frozenset[str] = frozenset()
     rules: Mapping[tuple[str, str], Rule] = field(default_factory=dict)
     native: frozenset[str] | None = None
-    takes: Callable[[ir.Node], bool] | None = None
+    supports: Callable[[ir.Node], bool] | None = None
     fold_bytes: int = 64 * MIB
     uniform_bytes: int = 1024 * MIB
     function_nodes: int = 200_000

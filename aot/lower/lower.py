@@ -21,9 +21,9 @@ from aot.lower.persistent_tensors import (
     carry,
     output_count,
     pairs,
+    place_io,
     run_time_extents,
     run_time_shapes,
-    settle,
 )
 from aot.normalise.quantised.ends import quantisation_of_ends
 from aot.options import Options
@@ -59,7 +59,7 @@ def lower(
     c.reserve(str(v) for g in (graph, *subgraphs(graph)) for v in g.initializers)
     states = pairs(graph, options.states)
     program = _program(c, name, graph, partition, states)
-    return settle(replace(program, weights=options.weights), target, options)
+    return place_io(replace(program, weights=options.weights), target, options)
 
 
 def lower_body(around: Recorder, name: str, part: BodyPart, states: Sequence[Pair]) -> Program:
@@ -77,7 +77,7 @@ def lower_body(around: Recorder, name: str, part: BodyPart, states: Sequence[Pai
         for arg in state.create.pointers():
             if arg.tensor in c.tensors:
                 around.tensors.setdefault(arg.tensor, c.tensors[arg.tensor])
-    return settle(replace(program, states=()), c.target, replace(c.options, io="caller"))
+    return place_io(replace(program, states=()), c.target, replace(c.options, io="caller"))
 
 
 def _program(
@@ -164,7 +164,7 @@ def lower_part(
     names = [_deliver(c, v) for v in outputs]
     ends = tuple(v.name for v in inputs), tuple(names)
     program = Program(name, dict(c.tensors), dict(c.consts), *ends, tuple(c.calls), target.vlen)
-    return settle(program, target, replace(options, io="caller"))
+    return place_io(program, target, replace(options, io="caller"))
 
 
 def _deliver(c: Recorder, value: ValueRef) -> str:

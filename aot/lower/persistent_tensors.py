@@ -33,7 +33,7 @@ def io_of(options: Options, target: Target) -> str:
     return options.io or ("arena" if target.board else "caller")
 
 
-def settle(program: Program, target: Target, options: Options) -> Program:
+def place_io(program: Program, target: Target, options: Options) -> Program:
     """`program` with its inputs and outputs where they belong, aligned as the target needs.
 
     A lowering sees inputs and outputs as the caller's; in the arena they are temporaries that the
@@ -48,7 +48,7 @@ def settle(program: Program, target: Target, options: Options) -> Program:
     return replace(program, tensors=tensors, io=io)
 
 
-def hold(program: Program) -> Program:
+def stage_outputs(program: Program) -> Program:
     """`program` with outputs in the arena until no call can fail any more.
 
     A vendor's error, or a shape that the data turn out to have, must leave the caller's memory as

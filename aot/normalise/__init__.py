@@ -103,7 +103,7 @@ PASSES: tuple[Pass, ...] = (
 MAX_ROUNDS = 8
 
 
-def settle(model: ir.Model, options: LoadOptions, budget: Budget) -> None:
+def rewrite_until_stable(model: ir.Model, options: LoadOptions, budget: Budget) -> None:
     """Every pass in turn until none finds anything to do."""
     for _ in range(MAX_ROUNDS):
         changed = False
@@ -143,7 +143,7 @@ def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
     budget = Budget(options)
     for _ in range(MAX_ROUNDS):
         close(model.graph)
-        settle(model, options, budget)
+        rewrite_until_stable(model, options, budget)
         if not finish(model, options, budget) and not expand(model, options):
             break
     unused_constants(model)

@@ -41,7 +41,7 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
         for node in list(graph):
             if node.op_type in options.keeps or not has_body(node, model):
                 continue
-            if not is_unrollable(node) and _is_taken(node, options):
+            if not is_unrollable(node) and _is_supported(node, options):
                 continue
             body = _body(node, model)
             if body is not None:
@@ -54,11 +54,11 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
     return count > 0
 
 
-def _is_taken(node: ir.Node, options: LoadOptions) -> bool:
+def _is_supported(node: ir.Node, options: LoadOptions) -> bool:
     """Whether some backend computes the node as it is."""
     if f"{node.domain}::{node.op_type}" not in (options.native or ()):
         return False
-    return options.takes is None or options.takes(node)
+    return options.supports is None or options.supports(node)
 
 
 def has_body(node: ir.Node, model: ir.Model) -> bool:

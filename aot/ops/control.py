@@ -75,7 +75,7 @@ def _result(c: Recorder, node: ir.Node, index: int, inner: ValueRef) -> Operand:
 
 
 def _arena(c: Recorder, args: _Arguments) -> int:
-    """The scratch tensor that holds the arena of the bodies; `settle_bodies` gives it its size."""
+    """The scratch tensor that holds the arena of the bodies; `plan_subprograms` sizes it."""
     return args.add(c.scratch(1, "arena"))
 
 

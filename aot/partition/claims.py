@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from aot.load.options import PACKED_FLASH, PACKED_LATENCY, LoadOptions
 from aot.options import Options
-from aot.partition.supports import takes
+from aot.partition.supports import supports
 from aot.vendor.backend import Backend
 from aot.vendor.infer import rule_of
 from aot.vendor.pattern import all_ops, root_ops
@@ -28,7 +28,7 @@ def load_options(
         keeps=frozenset(keeps).union(k for b in backends for k in b.keeps),
         rules=rules,
         native=frozenset(f"{d}::{o}" for p in patterns for d, o in all_ops(p.graph)),
-        takes=takes(patterns),
+        supports=supports(patterns),
         max_string=options.max_string,
         max_sequence=options.max_sequence,
         packed_from=PACKED_FLASH if options.objective == "flash" else PACKED_LATENCY,

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _NAMED = 3
 
 
-def unfit(cover: Cover, vendors: Sequence[Backend], marked_only: Collection[str]) -> list[Refusal]:
+def no_match_reasons(
+    cover: Cover, vendors: Sequence[Backend], marked_only: Collection[str]
+) -> list[Refusal]:
     """A reason for each missing node and vendor that gave none, by node.
 
     Nodes that the user gives to another backend are left out, and so is what a vendor in

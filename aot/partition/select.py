@@ -17,7 +17,7 @@ from aot.partition.check import check_partition
 from aot.partition.cost_model import Costs
 from aot.partition.covering import FREE, PORTABLE, Cover, Refusal
 from aot.partition.graph import dependencies, node_dependencies
-from aot.partition.no_match_reasons import unfit
+from aot.partition.no_match_reasons import no_match_reasons
 from aot.partition.proof import GIVEN_BACK, LIMITED
 from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
 from aot.partition.result import Partition, Selected
@@ -59,7 +59,7 @@ def select(
     _check_asked(cover)
     for backend in backends:
         if survey and backend is backends[-1]:
-            cover.remember(unfit(cover, backends[:-1], marked_only))
+            cover.remember(no_match_reasons(cover, backends[:-1], marked_only))
         cover.take(backend, backend.name in marked_only)
     complete = not cover.missing()
     if survey:

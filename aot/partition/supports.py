@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether some backend computes a node as it is: asked before its body takes its place."""
+"""Whether some backend computes a node as it is: asked before its body supports its place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def takes(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:
+def supports(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:
     """A test of single nodes. Operators that `patterns` know only among others count as taken."""
     known: dict[tuple[str, str], list[Pattern]] = {}
     for pattern in patterns:
@@ -22,18 +22,18 @@ def takes(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:
             for kind in graph.kinds:
                 known.setdefault((graph.domain, kind), []).append(pattern)
 
-    def taken(node: ir.Node) -> bool:
+    def is_supported(node: ir.Node) -> bool:
         candidates = known.get((node.domain, node.op_type))
-        return candidates is None or any(_takes(p, node) for p in candidates)
+        return candidates is None or any(_supports(p, node) for p in candidates)
 
-    return taken
+    return is_supported
 
 
 def _is_alone(graph: Pat | Results) -> bool:
     return isinstance(graph, OpPat) and not any(isinstance(i, OpPat | Either) for i in graph.inputs)
 
 
-def _takes(pattern: Pattern, node: ir.Node) -> bool:
+def _supports(pattern: Pattern, node: ir.Node) -> bool:
     """A node that cannot be looked at is left to `select`, which says why."""
     try:
         match = pattern.match(node)

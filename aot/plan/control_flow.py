@@ -15,7 +15,7 @@ from aot.plan.schedule import schedule
 from aot.target import Target
 
 
-def settle_bodies(program: Program, target: Target, effort: int) -> Program:
+def plan_subprograms(program: Program, target: Target, effort: int) -> Program:
     """`program` with every body in its best order and planned, spending `effort` on each plan.
 
     The scratch tensor of each call that has bodies is as large as the largest of their arenas.
@@ -40,7 +40,7 @@ def arena_of(call: Call) -> tuple[int, int]:
 
 
 def _settled(body: Body, target: Target, effort: int) -> Body:
-    program = settle_bodies(body.program, target, effort)
+    program = plan_subprograms(body.program, target, effort)
     program = schedule(program)
     check_program(program, part=True)
     plan = plan_memory(program, target, effort=effort)

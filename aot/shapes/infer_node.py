@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array, all_nodes, attribute, inner_graphs, is_typed, shape_of
-from aot.ir.onnx_subprocess import Child, Died, reason_of
+from aot.ir.onnx_subprocess import Child, ProcessDied, reason_of
 from aot.shapes.partial_values import Facts, Known, lookup
 from aot.shapes.types import Type
 
@@ -106,7 +106,7 @@ def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list
         graph.output.append(helper.make_empty_tensor_value_info(value.name or ""))
     try:
         result = child(single)
-    except Died as e:
+    except ProcessDied as e:
         raise NodeError(f"onnx's inference {e}: inputs or attributes it does not expect") from None
     except RuntimeError as e:
         raise NodeError(reason_of(e)) from None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from aot.errors import AotError, ModelError, UsageError
-from aot.ir.onnx_subprocess import apart
+from aot.ir.onnx_subprocess import run_isolated
 from aot.load.check import check_structure
 from aot.load.choices import check_choices
 from aot.load.convert import standard_opset
@@ -146,7 +146,7 @@ def _read(path: Path) -> onnx.ModelProto:
     unique_labels(model.graph)
     if standard_opset(model) < PER_CHANNEL_OPSET:
         try:
-            model = apart(lambda m: version_converter.convert_version(m, OPSET), model)
+            model = run_isolated(lambda m: version_converter.convert_version(m, OPSET), model)
         except RuntimeError as error:
             what = f"the model cannot be brought to opset {OPSET}: {_one_line(error)}"
             raise ModelError(what, str(path)) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from aot.errors import AotError, UnsupportedError
-from aot.ir.onnx_subprocess import apart
+from aot.ir.onnx_subprocess import run_isolated
 from aot.ir.opset import canonical_opset
 
 if TYPE_CHECKING:
@@ -137,7 +137,9 @@ def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
     if not versions or versions[0] >= canonical_opset():
         return proto
     try:
-        return apart(lambda m: version_converter.convert_version(m, canonical_opset()), proto)
+        return run_isolated(
+            lambda m: version_converter.convert_version(m, canonical_opset()), proto
+        )
     except RuntimeError:  # the evaluator knows old opsets too
         return proto
 

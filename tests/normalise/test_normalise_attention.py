@@ -233,7 +233,7 @@ def test_backends_may_keep_the_products():
 @pytest.mark.parametrize("op_type", ["Attention", "LayerNormalization"])
 def test_what_kernels_refuse_becomes_its_body(op_type):
     known = load_options(Options(), [load_all()])
-    options = {"native": known.native, "takes": known.takes}
+    options = {"native": known.native, "supports": known.supports}
     names = {"Attention": "qkv", "LayerNormalization": "xs"}[op_type]
     shapes = dict(zip("qkvxs", [(1, 2, 3, 4)] * 4 + [(4,)], strict=True))
     for kind, kept in ((T.FLOAT, True), (T.DOUBLE, False)):

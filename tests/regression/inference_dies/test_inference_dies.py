@@ -16,7 +16,14 @@ import pytest
 from onnx import TensorProto, helper
 
 from aot.errors import ModelError
-from aot.ir.onnx_subprocess import DEATHS, Child, Died, apart, first_refused, infer_shapes
+from aot.ir.onnx_subprocess import (
+    DEATHS,
+    Child,
+    ProcessDied,
+    first_refused,
+    infer_shapes,
+    run_isolated,
+)
 from aot.load import LoadOptions, load
 from aot.shapes import infer
 
@@ -47,7 +54,7 @@ def test_the_node_that_is_wrong_is_named(which: tuple[str, str, dict], opset: in
 
 def test_one_of_them_dies() -> None:
     """Else there is nothing to guard against any more."""
-    with pytest.raises(Died, match="ends with SIG"):
+    with pytest.raises(ProcessDied, match="ends with SIG"):
         infer_shapes(behind_a_bad_conv(EYE, 21), strict_mode=True)
     found = first_refused(behind_a_bad_conv(EYE, 21))
     assert found is not None
@@ -103,9 +110,9 @@ def raises(_model: onnx.ModelProto) -> onnx.ModelProto:
 @pytest.mark.parametrize(
     ("work", "error", "says"),
     [
-        (spins, Died, "takes more than 1 s"),
-        (killed, Died, "ends with SIGKILL"),
-        (leaves, Died, "ends with no result"),
+        (spins, ProcessDied, "takes more than 1 s"),
+        (killed, ProcessDied, "ends with SIGKILL"),
+        (leaves, ProcessDied, "ends with no result"),
         (raises, RuntimeError, "^said$"),
     ],
 )
@@ -113,7 +120,7 @@ def test_what_becomes_of_work(
     work: Callable[[onnx.ModelProto], onnx.ModelProto], error: type[Exception], says: str
 ) -> None:
     with pytest.raises(error, match=says):
-        apart(work, onnx.ModelProto(), seconds=1)
+        run_isolated(work, onnx.ModelProto(), seconds=1)
 
 
 def test_a_result_comes_back() -> None:
@@ -122,7 +129,7 @@ def test_a_result_comes_back() -> None:
         return model
 
     given = onnx.ModelProto(domain="d")
-    made = apart(named, given)
+    made = run_isolated(named, given)
     assert (made.producer_name, made.domain, given.producer_name) == ("child", "d", "")
 
 
@@ -139,20 +146,20 @@ def test_a_child_is_replaced_and_given_up() -> None:
     )
     with Child(dies_of_relu) as child:
         for _ in range(DEATHS - 1):
-            with pytest.raises(Died, match=r"^ends with SIGSEGV$"):
+            with pytest.raises(ProcessDied, match=r"^ends with SIGSEGV$"):
                 child(dead)
             assert child(alive).graph.name == "Abs"
-        with pytest.raises(Died, match=r"^ends with SIGSEGV$"):
+        with pytest.raises(ProcessDied, match=r"^ends with SIGSEGV$"):
             child(dead)
-        with pytest.raises(Died, match=r"^ends with SIGSEGV; it is not tried again$"):
+        with pytest.raises(ProcessDied, match=r"^ends with SIGSEGV; it is not tried again$"):
             child(alive)
 
 
 def test_a_child_has_its_seconds_for_all() -> None:
     with Child(spins, seconds=1) as child:
-        with pytest.raises(Died, match=r"^takes more than 1 s$"):
+        with pytest.raises(ProcessDied, match=r"^takes more than 1 s$"):
             child(onnx.ModelProto())
-        with pytest.raises(Died, match="it is not tried again"):
+        with pytest.raises(ProcessDied, match="it is not tried again"):
             child(onnx.ModelProto())
 
 
