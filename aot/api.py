@@ -14,6 +14,7 @@ from typing import Any, Unpack
 
 from aot.emit_c.write import write_bundle
 from aot.errors import TargetError, UsageError, meant, shell_word
+from aot.ir.stages import Progress, silent
 from aot.load.source import open_model
 from aot.npz import replace_file
 from aot.options import Options, Settings
@@ -26,12 +27,6 @@ from aot.tools.emulate import is_native
 from aot.tools.record import MANIFEST, as_written, file_digest, record_of, refuse_changed
 from aot.tools.run import open_out
 from aot.tools.shared_library import Library
-
-Progress = Callable[[str], None]
-
-
-def _silent(_stage: str) -> None:
-    return None
 
 
 class Bundle:
@@ -80,7 +75,7 @@ def compile(  # the public name, as in the interface
     backends: str | Sequence[str] = (),
     options: Options | None = None,
     configure: bool = True,
-    progress: Progress = _silent,
+    progress: Progress = silent,
     **more: Unpack[Settings],
 ) -> Bundle:
     """Compile `model` (a path, bytes, a ModelProto or an onnx_ir.Model) into the folder `out`.
@@ -113,7 +108,7 @@ def compile(  # the public name, as in the interface
 
 
 def compile_to(
-    source: Any, out: Path, options: Options, progress: Progress = _silent, configure: bool = True
+    source: Any, out: Path, options: Options, progress: Progress = silent, configure: bool = True
 ) -> Compiled:
     """Compile `source` and replace what is in `out`; on failure `out` is as it was.
 

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 #: Folders whose public functions name every error that they raise themselves.
 STRICT = ("vendor", "ops", "lower", "plan", "emit_c")
 #: Errors of the compiler itself; no caller handles them.
-OWN_FAULTS = frozenset(("InternalError", "AssertionError", "NotImplementedError"))
+OWN_FAULTS = frozenset(("InternalError", "AssertionError"))
 #: Errors that Python or a library raises without a `raise` of ours.
 OUTSIDE = frozenset(("OSError", "RuntimeError", "ValueError", "KeyError"))
 NAMED = re.compile(r"`([a-z_]\w*)`")

@@ -15,7 +15,6 @@ from aot.errors import AotError, BackendError, UnsupportedError, one_line
 from aot.ir.graph_nodes import subgraphs
 from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.ir.program import Origin, Program, Quantisation, Role, Tensor, View
-from aot.lower.assign_layouts import Placed, assign_layouts
 from aot.lower.persistent_tensors import (
     Pair,
     carry,
@@ -27,6 +26,7 @@ from aot.lower.persistent_tensors import (
 )
 from aot.normalise.quantised.ends import quantisation_of_ends
 from aot.options import Options
+from aot.partition.assign_layouts import Placed, assign_layouts
 from aot.partition.result import BodyPart, Partition, Selected
 from aot.target import Target
 from aot.vendor.backend import RegionView

@@ -18,9 +18,9 @@ from aot.ir.check_program import check_program
 from aot.ir.layout import Layout
 from aot.ir.plan import Plan
 from aot.ir.program import Arg, Program, Role
-from aot.lower.assign_layouts import LayoutPlan, assign_layouts
 from aot.lower.lower import lower_part
 from aot.options import Options
+from aot.partition.assign_layouts import LayoutPlan, assign_layouts
 from aot.partition.graph import read_by
 from aot.partition.result import Partition, Region
 from aot.partition.select import portable_items

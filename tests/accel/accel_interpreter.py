@@ -72,7 +72,7 @@ class Machine:
         return np.clip(where, 0, self.c.spm - size)[..., None] + np.arange(size)
 
     def rect(self, view: View, step: Step, y: int, x: int, at: int, size: int) -> Array:
-        """Indices [rows, cols, size] of pixels; StreamError if one is outside the view."""
+        """Indices [rows, cols, size] of pixels that all must be in the view."""
         where, ok = box(view, y, x, step.f["rows"], step.f["cols"])
         if not ok.all():
             raise StreamError(Fault.LOCAL, f"{step.i.name} leaves its view", f"0x{step.pc:x}")
@@ -111,10 +111,7 @@ class Machine:
         return where
 
     def move(self, step: Step) -> None:
-        """LD and ST: copy between a region and the local memory.
-
-        Raises StreamError for a write to a region that is read only.
-        """
+        """LD and ST."""
         where = (self._system(step)[..., None] + np.arange(step.size)).reshape(
             step.f["rows"], step.f["cols"], -1
         )
@@ -129,10 +126,7 @@ class Machine:
         region[where] = self.spm[local] ^ flip
 
     def linear(self, step: Step) -> None:
-        """LDL: copy bytes of a region to a memory of the accelerator.
-
-        Raises StreamError if the bytes do not lie in both.
-        """
+        """LDL."""
         f, size = step.f, step.f["bytes"]
         region = self.regions[f["region"]]
         end = f["offset"] + (f["packed"] or size)
@@ -235,10 +229,7 @@ class Machine:
     # -- vectors ----------------------------------------------------------------------------------
 
     def drain(self, step: Step) -> None:
-        """DRAIN: requantise sums of products and write them to the local memory.
-
-        Raises StreamError for more sums or channels than the accelerator has.
-        """
+        """DRAIN."""
         f, dtype, lanes = step.f, step.i.dtype, self.c.lanes(step.size)
         pixels, tiles = f["rows"] * f["cols"], -(-f["ch"] // lanes)
         if pixels * tiles > self.c.acc_rows or f["ch"] > self.c.prm_channels:
@@ -320,10 +311,7 @@ class Machine:
         return self._coded(arith.requantise(product, mult, shift, s.get("first", "rq")), step)
 
     def pool(self, step: Step) -> None:
-        """POOL: the largest value or the sum of each window.
-
-        Raises StreamError for a window that holds no position of the view.
-        """
+        """POOL."""
         f, dtype = step.f, step.i.dtype
         x, ok = self.windows(step, step.source, f["from_y"], f["from_x"], 0, f["ch"])
         out, positions = self.result(step), ok.sum(axis=1)[:, None]

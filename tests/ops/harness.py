@@ -32,11 +32,11 @@ from aot.ir import dtypes  # noqa: E402
 from aot.ir.layout import PLAIN, blocked, can_block  # noqa: E402
 from aot.ir.program import Program, Role  # noqa: E402
 from aot.load import load  # noqa: E402
-from aot.lower import assign_layouts as layout_pass  # noqa: E402
 from aot.lower.lower import lower  # noqa: E402
 from aot.normalise import normalise  # noqa: E402
 from aot.ops.registry import load_all  # noqa: E402
 from aot.options import Options  # noqa: E402
+from aot.partition import assign_layouts as layout_pass  # noqa: E402
 from aot.partition.claims import load_options  # noqa: E402
 from aot.partition.control_flow import select_all  # noqa: E402
 from aot.partition.result import Selected  # noqa: E402

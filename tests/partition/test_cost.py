@@ -15,8 +15,8 @@ import pytest
 from aot.cli import main
 from aot.errors import BackendError, UsageError
 from aot.ir.layout import blocked
-from aot.lower.assign_layouts import cover_layouts
 from aot.options import Options
+from aot.partition.assign_layouts import cover_layouts
 from aot.partition.cost_model import Costs, key_of, macs_of, read_costs
 from aot.partition.result import Partition
 from aot.partition.select import select

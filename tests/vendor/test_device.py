@@ -15,9 +15,9 @@ from aot.cli import main
 from aot.errors import BackendError
 from aot.ir.check_program import check_program
 from aot.ir.program import Role
-from aot.lower.assign_layouts import cover_layouts
 from aot.lower.lower import lower
 from aot.options import Options
+from aot.partition.assign_layouts import cover_layouts
 from aot.partition.cost_model import Costs
 from aot.partition.select import select
 from aot.pipeline import compile_model

@@ -10,7 +10,7 @@ import onnx_ir as ir
 import pytest
 
 from aot.ir.layout import blocked
-from aot.lower.assign_layouts import cover_layouts
+from aot.partition.assign_layouts import cover_layouts
 from aot.partition.cost_model import Costs
 from aot.partition.select import Partition, select
 from aot.vendor.backend import Backend, Speed
