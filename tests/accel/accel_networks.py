@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import accel_arithmetic as arith
 import numpy as np
 
-from aot.vendor.accel_sim import arithmetic as arith
 from aot.vendor.accel_sim.encode import instr
 from aot.vendor.accel_sim.frontend import VSet
 from aot.vendor.accel_sim.kinds import Kind, Rq

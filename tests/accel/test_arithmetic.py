@@ -8,11 +8,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import accel_arithmetic as arith
 import numpy as np
 import pytest
 from accel_harness import FOLDER
 
-from aot.vendor.accel_sim import arithmetic as arith
 from aot.vendor.accel_sim.encode import instr
 from aot.vendor.accel_sim.frontend import VSet
 
