@@ -73,6 +73,11 @@ class Exact:
 
 
 @dataclass(frozen=True, slots=True)
+class Random:
+    """Every node draws numbers of its own: two nodes of the same inputs have other results."""
+
+
+@dataclass(frozen=True, slots=True)
 class AxisOf:
     """An attribute that is an axis of an operand; negative ones count from its last axis.
 
@@ -147,8 +152,8 @@ class Linear:
     transposed: str = ""
 
 
-Trait = Elementwise | Moves | Commutative | Exact | Along | Reduces | Window | Linear
-T = TypeVar("T", Elementwise, Moves, Commutative, Exact, Along, Reduces, Window, Linear)
+Trait = Elementwise | Moves | Commutative | Exact | Random | Along | Reduces | Window | Linear
+T = TypeVar("T", bound=Trait)
 Rule = TypeVar("Rule")
 
 

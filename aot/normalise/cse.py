@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aot.ir.graph_edit import Editor
+from aot.ir.operators import Random, trait_of
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
-from aot.shapes.evaluate import IMPURE
 from aot.shapes.limits import SMALL_ELEMENTS
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _constants(edit: Editor) -> None:
 
 
 def _key(node: ir.Node) -> tuple[Any, ...] | None:
-    if node.op_type in IMPURE or node.domain:
+    if node.domain or trait_of(node, Random) is not None:
         return None
     inputs = tuple(id(i) if i is not None else 0 for i in node.inputs)
     try:

@@ -12,13 +12,11 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from aot.errors import ModelError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, constant, shape_of, static_shape, title
 from aot.load.options import LoadOptions
-from aot.shapes.evaluate import IMPURE, Invalid, evaluate
+from aot.shapes.evaluate import Invalid, evaluate, is_computable, reads_shape
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:
@@ -61,11 +59,11 @@ def fold(edit: Editor, budget: Budget) -> bool:
 
 
 def _is_foldable(node: ir.Node) -> bool:
-    if node.domain or node.op_type in IMPURE or node.op_type in KEEP:
+    if node.op_type in KEEP or not is_computable(node):
         return False
     if any(o.is_graph_output() for o in node.outputs) and node.op_type == "Identity":
         return False
-    if node.op_type in ("Shape", "Size"):
+    if reads_shape.of(node) is not None:
         return bool(node.inputs) and static_shape(node.inputs[0]) is not None  # type: ignore[arg-type]
     return bool(node.inputs) and all(i is None or constant(i) is not None for i in node.inputs)
 
@@ -76,21 +74,13 @@ def _results(node: ir.Node, budget: Budget) -> list[Array] | None:
     if not budget.take(size - source, node.op_type == "ConstantOfShape"):
         return None
     try:
-        if node.op_type in ("Shape", "Size"):
-            return _of_shape(node)
+        if (rule := reads_shape.of(node)) is not None and node.inputs[0] is not None:
+            return [rule(node, shape_of(node.inputs[0]))]
         return evaluate(node, [None if i is None else array(i) for i in node.inputs])
     except Unknown:
         return None
     except Invalid as e:
         raise ModelError(f"{title(node)}: {e}") from None
-
-
-def _of_shape(node: ir.Node) -> list[Array]:
-    assert node.inputs[0] is not None
-    shape = shape_of(node.inputs[0])
-    if node.op_type == "Size":
-        return [np.array(prod(shape), np.int64)]
-    return evaluate(node, [np.broadcast_to(np.zeros((), np.int8), shape)])
 
 
 def _bytes(value: ir.Value) -> int:

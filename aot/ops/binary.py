@@ -4,22 +4,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
+from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Trait
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.registry import op, portable
-from aot.ops.unary import SPECIAL, edges
+from aot.ops.unary import SPECIAL, edges, negated
+from aot.shapes import symbolic
+from aot.shapes.evaluate import elementwise, evaluates, need
+from aot.shapes.interval_analysis import Inputs as Bounded
+from aot.shapes.interval_analysis import Interval, bounds, corners, given, wrapping
+from aot.shapes.reference import Inputs, Unknown
+from aot.shapes.symbolic import Poly, Terms, combined, polynomials
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 NO_ACT, RELU, CLIP = 0, 1, 2
 HEADER = "aot_binary_f32.h"
@@ -83,8 +93,11 @@ def declare(
     kernel: str,
     types: tuple[DType, ...] = NUMBERS,
     traits: Sequence[Trait] = (Elementwise(),),
+    value: Callable[[Any, Any], Any] | None = None,
 ) -> Pattern:
-    """An operator of two operands of one type."""
+    """An operator of two operands of one type, computed by the NumPy function `value`."""
+    if value:
+        evaluates(op_type)(elementwise(value))
     made = op(op_type, "a b", traits=traits)
     made.layouts(follow)
     made.check(lambda m: same_type(m, types))
@@ -105,7 +118,7 @@ def declare(
     return made
 
 
-def declare_clamped(op_type: str, kernel: str) -> Pattern:
+def declare_clamped(op_type: str, kernel: str, value: Callable[[Any, Any], Any]) -> Pattern:
     """The operator, and its float32 fusions with Relu and Clip."""
     for act, made in (
         (RELU, portable.pattern(_relu_of(op_type))),
@@ -115,7 +128,7 @@ def declare_clamped(op_type: str, kernel: str) -> Pattern:
         made.check(lambda m: same_type(m, (F32,)))
         _lower_clamped(made, kernel, act)
     exchange = [Commutative()] if op_type in ("Add", "Mul") else []
-    return declare(op_type, kernel, traits=[Elementwise(), *exchange])
+    return declare(op_type, kernel, traits=[Elementwise(), *exchange], value=value)
 
 
 def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
@@ -163,10 +176,76 @@ def _clip_of(op_type: str) -> Any:
     return pattern
 
 
-add = declare_clamped("Add", "add")
-sub = declare_clamped("Sub", "sub")
-mul = declare_clamped("Mul", "mul")
-div = declare_clamped("Div", "div")
+def quotient(a: Array, b: Array) -> Array:
+    """Integers round towards zero; INT_MIN / -1 wraps, x / 0 has no meaning."""
+    if a.dtype.kind not in "iu":
+        return np.asarray(a / b)
+    if np.any(b == 0):
+        raise Unknown
+    found = a // b
+    return np.asarray(found + ((a % b != 0) & ((a < 0) != (b < 0))).astype(a.dtype))
+
+
+add = declare_clamped("Add", "add", np.add)
+sub = declare_clamped("Sub", "sub", np.subtract)
+mul = declare_clamped("Mul", "mul", np.multiply)
+div = declare_clamped("Div", "div", quotient)
+bounds("Add")(wrapping(corners(np.add)))
+bounds("Mul")(wrapping(corners(np.multiply)))
+polynomials("Add")(combined(symbolic.add))
+polynomials("Sub")(combined(lambda a, b: symbolic.add(a, b, -1)))
+polynomials("Mul")(combined(symbolic.multiply))
+
+
+@bounds("Sub")
+@wrapping
+def sub_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    return corners(np.add)(node, [inputs[0], negated(node, inputs[1:])])
+
+
+@bounds("Div")
+@wrapping
+def div_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """Of a division by positive numbers only; integers round towards zero."""
+    found = given(inputs)
+    if found is None or not (found[1].low > 0).all():
+        return None
+    a, b = found
+    results = [x / y for x in (a.low, a.high) for y in (b.low, b.high)]
+    if any(np.isnan(r).any() for r in results):
+        return None
+    low, high = np.minimum.reduce(results), np.maximum.reduce(results)
+    source = node.inputs[0]
+    if source is not None and source.dtype is not None and source.dtype.numpy().kind in "iu":
+        low, high = np.trunc(low), np.trunc(high)
+    return Interval(low, high)
+
+
+@polynomials("Div")
+def div_polynomials(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    """Of integers that are not negative, by a positive number."""
+    source = node.inputs[0]
+    shape = shape_of(node.outputs[0])
+    parts, limits = terms.operands(node, depth), terms.limits(source, shape)
+    if parts is None or source is None or source.dtype is None:
+        return None
+    whole = source.dtype.numpy().kind in "iu"
+    found = []
+    for i, (a, b) in enumerate(zip(*parts, strict=True)):
+        by = symbolic.constant(b)
+        if a and a == b and limits is not None and limits[0][i] > 0:
+            found.append(symbolic.number(1))
+        elif by is None or by <= 0:
+            found.append(terms.atom("quotient", a, b, whole))
+        elif all(f % by == 0 for _, f in a):
+            found.append(tuple((m, f // by) for m, f in a))
+        elif not whole or limits is None or limits[0][i] < 0:
+            found.append(terms.atom("quotient", a, b, whole))
+        else:
+            found.append(terms.divided(a, by))
+    return found
+
+
 for _name, _kernel in (("And", "and"), ("Or", "or"), ("Xor", "xor")):
     declare(f"Bitwise{_name}", f"bit_{_kernel}", INTS, [Elementwise(), Commutative(), Exact()])
 
@@ -225,7 +304,12 @@ for _made, _act in ((mul_add, NO_ACT), (mul_add_relu, RELU)):
         yield case(f32(3, 7), f32(7), f32(3, 1))
 
 
-prelu = declare("PRelu", "prelu", FLOATS, [Elementwise(broadcasts={"b": "a"})])
+def sloped(x: Array, slope: Array) -> Array:
+    """PRelu; zero is not multiplied, for the slope may be infinite."""
+    return np.where(x < 0, x * slope, x)
+
+
+prelu = declare("PRelu", "prelu", FLOATS, [Elementwise(broadcasts={"b": "a"})], sloped)
 
 
 @prelu.check
@@ -254,6 +338,15 @@ modulo.check(lambda m: same_type(m, NUMBERS))
 def modulo_to_kernel(c: Recorder, m: Match) -> None:
     pair = [operand(c, m.a, m.y), operand(c, m.b, m.y)]
     combine(c, "fmod" if m.fmod else "mod", m.a.dtype, m.y, stored(m.y), pair)
+
+
+@evaluates("Mod")
+def modulo_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    a, b = need(inputs, 0), need(inputs, 1)
+    if a.dtype.kind in "iu" and np.any(b == 0):
+        raise Unknown
+    result = np.fmod(a, b) if attribute(node, "fmod", 0) else np.mod(a, b)
+    return [result.astype(a.dtype, copy=False)]
 
 
 @modulo.cases

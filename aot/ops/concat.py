@@ -6,17 +6,24 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array, attribute
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Moves
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
 from aot.ops.registry import op
+from aot.shapes.evaluate import evaluates, integers, need, optional
+from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last, narrow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 MAX_PARTS = 64
 
@@ -29,6 +36,24 @@ split = op(
     axis=AxisOf("x", 0),
     num_outputs=None,
 )
+
+
+@evaluates("Concat")
+def concat_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    parts = [need(inputs, i) for i in range(len(inputs))]
+    return [np.concatenate(parts, axis=int(attribute(node, "axis", 0)))]
+
+
+@evaluates("Split")
+def split_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data = need(inputs, 0)
+    axis = int(attribute(node, "axis", 0))
+    sizes = integers(optional(inputs, 1))
+    if not sizes:
+        count = int(attribute(node, "num_outputs", len(node.outputs)))
+        chunk = -(-data.shape[axis] // count)
+        sizes = [chunk] * (count - 1) + [data.shape[axis] - chunk * (count - 1)]
+    return list(np.split(data, np.cumsum(sizes)[:-1], axis=axis))
 
 
 @concat.check

@@ -10,11 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from aot.ir.graph_nodes import array, attribute
-from aot.ir.operators import Elementwise, operator
+from aot.ir.operators import Elementwise, Random, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
 
-operator("Dropout", "x ratio? training?", traits=[Elementwise("x")])
+operator("Dropout", "x ratio? training?", traits=[Elementwise("x"), Random()])
 
 
 @decompose("Dropout")

@@ -5,23 +5,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
+from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import AxisOf, Exact, Moves
 from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
 from aot.ops.registry import op
+from aot.shapes.evaluate import Invalid, evaluates, need
+from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 gather = op("Gather", "x indices", traits=[Moves("x", fewer=True)], axis=AxisOf("x", 0))
 gather_elements = op(
     "GatherElements", "x indices", traits=[Moves("x", fewer=True), Exact()], axis=AxisOf("x", 0)
 )
 gather_nd = op("GatherND", "x indices", traits=[Moves("x", fewer=True), Exact()], batch_dims=0)
+
+
+@evaluates("Gather")
+def gather_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data, index = need(inputs, 0), need(inputs, 1)
+    axis = int(attribute(node, "axis", 0))
+    size = data.shape[axis]
+    if index.size and (index.min() < -size or index.max() >= size):
+        bad = int(index.min() if index.min() < -size else index.max())
+        raise Invalid(f"index {bad} is outside axis {axis} of size {size}")
+    return [np.take(data, wrapped(index, size), axis=axis)]
 
 
 def in_range(indices: ValueRef, extents: Sequence[int]) -> Iterator[tuple[bool, str]]:

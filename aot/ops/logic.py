@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -28,6 +29,7 @@ from aot.ir.dtypes import (
     pack,
     unpack,
 )
+from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
@@ -36,25 +38,37 @@ from aot.ops.kernels import INTS, NUMBERS
 from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, elements
+from aot.shapes.evaluate import elementwise, evaluates, need
+from aot.shapes.interval_analysis import Inputs as Bounded
+from aot.shapes.interval_analysis import Interval, bounds, given, of_type, rising
+from aot.shapes.interval_analysis import Rule as BoundsRule
+from aot.shapes.reference import Inputs, Unknown, by_reference
+from aot.shapes.symbolic import Poly, Terms, polynomials
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+#: Integers below this are exact in float32.
+EXACT = 2**24
 TRUTH = np.array([[True, False], [True, True]])
 ORDERED = NUMBERS
 EQUATABLE = (*NUMBERS, BOOL)
 
-for _name, _kernel, _types in (
-    ("Equal", "equal", EQUATABLE),
-    ("Less", "less", ORDERED),
-    ("LessOrEqual", "less_equal", ORDERED),
-    ("Greater", "greater", ORDERED),
-    ("GreaterOrEqual", "greater_equal", ORDERED),
-    ("And", "and", (BOOL,)),
-    ("Or", "or", (BOOL,)),
-    ("Xor", "xor", (BOOL,)),
+for _name, _kernel, _types, _value in (
+    ("Equal", "equal", EQUATABLE, np.equal),
+    ("Less", "less", ORDERED, np.less),
+    ("LessOrEqual", "less_equal", ORDERED, np.less_equal),
+    ("Greater", "greater", ORDERED, np.greater),
+    ("GreaterOrEqual", "greater_equal", ORDERED, np.greater_equal),
+    ("And", "and", (BOOL,), np.logical_and),
+    ("Or", "or", (BOOL,), np.logical_or),
+    ("Xor", "xor", (BOOL,), np.logical_xor),
 ):
+    evaluates(_name)(elementwise(_value, np.bool_))
     _exchange = [Commutative()] if _name in ("Equal", "And", "Or", "Xor") else []
     _made = op(_name, "a b", traits=[Elementwise(), *_exchange])
     _made.layouts(follow)
@@ -83,12 +97,83 @@ for _name, _kernel, _types in (
             yield case(f32(2, 5, 3, 3), f32(1, 5, 1, 1), const=(1,))
 
 
+def compared(surely: Callable[[Interval, Interval], tuple[Array, Array]]) -> BoundsRule:
+    """A comparison; `surely` says where it holds and where it does not, whatever the elements."""
+
+    def rule(node: ir.Node, inputs: Bounded) -> Interval | None:
+        found = given(inputs)
+        if found is None:
+            return None
+        yes, no = surely(*found)
+        return Interval(yes.astype(np.float64), (~no).astype(np.float64))
+
+    return rule
+
+
+def surely_less(a: Interval, b: Interval) -> tuple[Array, Array]:
+    """Where a < b for all numbers within the bounds, and where for none."""
+    return a.high < b.low, a.low >= b.high
+
+
+def surely_less_or_equal(a: Interval, b: Interval) -> tuple[Array, Array]:
+    """Where a <= b for all numbers within the bounds, and where for none."""
+    return a.high <= b.low, a.low > b.high
+
+
+def surely_equal(a: Interval, b: Interval) -> tuple[Array, Array]:
+    """Where a = b for all numbers within the bounds, and where for none."""
+    alone = (a.low == a.high) & (b.low == b.high) & (a.low == b.low)
+    return alone, (a.high < b.low) | (a.low > b.high)
+
+
+bounds("Equal")(compared(surely_equal))
+bounds("Less")(compared(surely_less))
+bounds("LessOrEqual")(compared(surely_less_or_equal))
+bounds("Greater")(compared(lambda a, b: surely_less(b, a)))
+bounds("GreaterOrEqual")(compared(lambda a, b: surely_less_or_equal(b, a)))
+bounds("And")(rising(np.minimum))
+bounds("Or")(rising(np.maximum))
+
 where = op(
     "Where",
     "cond a b",
     traits=[Elementwise(), Moves("a b", by="choice", bytes_only=True)],
 )
 where.layouts(follow)
+evaluates("Where")(lambda node, inputs: [np.where(*(need(inputs, i) for i in range(3)))])
+
+
+@bounds("Where")
+def where_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """Of the operand that is chosen, of both where that is not known."""
+    found = given(inputs)
+    if found is None:
+        return None
+    condition, yes, no = found
+    low, high = np.minimum(yes.low, no.low), np.maximum(yes.high, no.high)
+    sure, never = condition.low > 0, condition.high <= 0
+    low = np.where(sure, yes.low, np.where(never, no.low, low))
+    return Interval(low, np.where(sure, yes.high, np.where(never, no.high, high)))
+
+
+@polynomials("Where")
+def where_polynomials(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    """Of the operand that is chosen, an atom where that is not known."""
+    condition, yes, no = node.inputs
+    shape = shape_of(node.outputs[0])
+    limits = terms.limits(condition, shape)
+    if limits is None or yes is None or no is None:
+        return None
+    found = []
+    sides = (terms.spread(v, shape, depth) for v in (yes, no))
+    for i, (a, b) in enumerate(zip(*sides, strict=True)):
+        if a == b or limits[0][i] > 0:
+            found.append(a)
+        elif limits[1][i] <= 0:
+            found.append(b)
+        else:
+            found.append(terms.atom("value", node.outputs[0], i))
+    return found
 
 
 @where.check
@@ -138,6 +223,76 @@ F8_FORMATS = {
 
 
 cast.packed = cast_like.packed = True
+
+
+@evaluates("Cast")
+def cast_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    import onnx_ir as ir
+
+    return converted(node, inputs, ir.DataType(int(attribute(node, "to"))).numpy())
+
+
+@evaluates("CastLike")
+def cast_like_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    return converted(node, inputs, need(inputs, 1).dtype)
+
+
+def converted(node: ir.Node, inputs: Inputs, target: np.dtype[Any]) -> list[Array]:
+    """The first input as another type; types of few bits saturate as the node says."""
+    x = need(inputs, 0)
+    if not (_is_numpys(x.dtype) and _is_numpys(target)):
+        if _is_numpys(x.dtype) and not _is_float32(x):
+            raise Unknown  # the reference would round twice, by way of float32
+        return by_reference(node, inputs)
+    if target.kind in "iu" and x.dtype.kind == "f":
+        limits, whole = np.iinfo(target), np.trunc(x)
+        if not np.all((whole >= limits.min) & (whole <= limits.max)):  # no NaN either
+            raise Unknown
+    return [x.astype(target)]
+
+
+def _is_numpys(kind: np.dtype[Any]) -> bool:
+    """Whether NumPy itself has this type of numbers."""
+    return kind.isbuiltin == 1 and kind.kind in "biuf"
+
+
+def _is_float32(x: Array) -> bool:
+    """Whether float32 holds every element."""
+    if x.dtype.kind == "f":
+        return np.array_equal(x.astype(np.float32), x, equal_nan=True)
+    return bool(np.all((x >= -(1 << 24)) & (x <= 1 << 24))) if x.dtype.itemsize > 2 else True
+
+
+@bounds("Cast")
+def cast_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """Numbers that the type holds stay; fractions are cut off."""
+    result, found = node.outputs[0], inputs[0]
+    widest = of_type(result) if result.dtype is not None else None
+    if found is None or widest is None or result.dtype is None:
+        return widest
+    kind = result.dtype.numpy().kind
+    if kind == "f":
+        small = (np.abs(found.low) < EXACT).all() and (np.abs(found.high) < EXACT).all()
+        return found if small else widest
+    if kind == "b" or not ((found.low >= widest.low) & (found.high <= widest.high)).all():
+        return widest
+    return Interval(np.trunc(found.low), np.trunc(found.high))
+
+
+@polynomials("Cast")
+def cast_polynomials(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    """Of integers that the new type holds, or of floats that are integers."""
+    source = node.inputs[0]
+    if source is None or source.dtype is None or source.dtype.numpy().kind not in "iuf":
+        return None
+    limits = terms.limits(source, shape_of(node.outputs[0]))
+    if limits is None or (np.abs(limits[0]) >= EXACT).any() or (np.abs(limits[1]) >= EXACT).any():
+        return None
+    own = terms.of(source, depth + 1)
+    kind = node.outputs[0].dtype
+    if source.dtype.numpy().kind == "f" and kind is not None and kind.numpy().kind in "iu":
+        return own if all(terms.is_whole(p) for p in own) else None
+    return own
 
 
 @cast.check

@@ -15,6 +15,7 @@ from typing import Any
 
 from aot.ir.dtypes import F32, F64, U64
 from aot.ir.graph_nodes import attribute
+from aot.ir.operators import Random, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT32, Body
 from aot.ops.registry import op
@@ -33,7 +34,7 @@ def seed_of(m: Match) -> int:
 
 def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
     """One of the generators; `normal` is the shape of its distribution."""
-    made = op(op_type, inputs, dtype=None, shape=None, seed=None, **attrs)
+    made = op(op_type, inputs, traits=[Random()], dtype=None, shape=None, seed=None, **attrs)
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
@@ -66,6 +67,10 @@ declare("RandomUniform", "", False, low=0.0, high=1.0)
 declare("RandomUniformLike", "x", False, low=0.0, high=1.0)
 declare("RandomNormal", "", True, mean=0.0, scale=1.0)
 declare("RandomNormalLike", "x", True, mean=0.0, scale=1.0)
+
+
+operator("Bernoulli", "x", traits=[Random()])
+operator("Multinomial", "x", traits=[Random()])
 
 
 @decompose("Bernoulli")

@@ -4,15 +4,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
-from aot.ir.graph_nodes import attribute
+from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Along, AxisOf, Exact, Moves, Reduces, Trait
 from aot.ops.broadcast import Shape, stored
@@ -20,6 +20,13 @@ from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import op
 from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
+from aot.shapes import symbolic
+from aot.shapes.evaluate import Rule, evaluates, integers, need, optional
+from aot.shapes.interval_analysis import Inputs as Bounded
+from aot.shapes.interval_analysis import Interval, bounds, wrapping
+from aot.shapes.interval_analysis import Rule as BoundsRule
+from aot.shapes.reference import Inputs, by_reference
+from aot.shapes.symbolic import polynomials
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, full, i64, ints
 from aot.vendor.match import Match, ValueRef
@@ -192,6 +199,48 @@ def reduce(
         )
         so_far = result
 
+
+def reduction(function: Callable[..., Any]) -> Rule:
+    """The value of a reduction that a NumPy function computes."""
+
+    def rule(node: ir.Node, inputs: Inputs) -> list[Array]:
+        data, axes = need(inputs, 0), integers(optional(inputs, 1))
+        if not axes and attribute(node, "noop_with_empty_axes", 0):
+            return [data]
+        if not data.size:
+            return by_reference(node, inputs)
+        keep = bool(attribute(node, "keepdims", 1))
+        result = function(data, axis=tuple(axes) if axes else None, keepdims=keep)
+        return [np.asarray(result).astype(data.dtype, copy=False)]
+
+    return rule
+
+
+evaluates("ReduceProd")(reduction(np.prod))
+evaluates("ReduceSum")(reduction(np.sum))
+evaluates("ReduceMax")(reduction(np.max))
+evaluates("ReduceMin")(reduction(np.min))
+
+
+def whole(function: Callable[..., Any]) -> BoundsRule:
+    """The bounds of a reduction of a whole vector of numbers that are not negative."""
+
+    def rule(node: ir.Node, inputs: Bounded) -> Interval | None:
+        found, result = inputs[0], node.outputs[0]
+        if found is None or found.low.ndim != 1 or math.prod(shape_of(result)) != 1:
+            return None
+        if not (found.low >= 0).all():
+            return None
+        low, high = (np.full(shape_of(result), function(v)) for v in (found.low, found.high))
+        return None if np.isnan(high).any() else Interval(low, high)
+
+    return wrapping(rule)
+
+
+bounds("ReduceProd")(whole(np.prod))
+bounds("ReduceSum")(whole(np.sum))
+polynomials("ReduceSum")(symbolic.total(symbolic.add, symbolic.number(0)))
+polynomials("ReduceProd")(symbolic.total(symbolic.multiply, symbolic.number(1)))
 
 for _name in KINDS:
     _made = declare(_name)

@@ -5,19 +5,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S32, S64
+from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import AxisOf, Exact
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
 from aot.ops.registry import op
+from aot.shapes.evaluate import evaluates, integers, need
+from aot.shapes.reference import Inputs, Unknown
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 topk = op("TopK", "x k", "y indices", traits=[Exact()], axis=AxisOf("x", -1), largest=1, sorted=1)
 trilu = op("Trilu", "x k?", traits=[Exact()], upper=1)
@@ -113,6 +119,24 @@ def reverse_cases() -> Iterator[Case]:
     yield case(f32(3, 5), i64(5, 2, 3), batch_axis=0, time_axis=1)
 
 
+@evaluates("OneHot")
+def one_hot_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """Picks on or off: of infinities there is no difference to multiply."""
+    indices, values = need(inputs, 0), need(inputs, 2)
+    depth = int(need(inputs, 1).ravel()[0])
+    axis = int(attribute(node, "axis", -1))
+    if depth < 0 or not -indices.ndim - 1 <= axis <= indices.ndim:
+        raise ValueError(f"OneHot of depth {depth} along axis {axis}")
+    places = indices.astype(np.int64)
+    if not np.array_equal(places.astype(indices.dtype), indices):
+        raise Unknown  # no integers
+    places = np.where(places < 0, places + depth, places)
+    axis += indices.ndim + 1 if axis < 0 else 0
+    line = np.arange(depth).reshape([-1 if a == axis else 1 for a in range(indices.ndim + 1)])
+    hit = np.expand_dims(places, axis) == line
+    return [np.where(hit, values[1], values[0]).astype(values.dtype, copy=False)]
+
+
 @one_hot.check
 def one_hot_supported(m: Match) -> Iterator[tuple[bool, str]]:
     known = (S32, S64, F32)
@@ -145,6 +169,13 @@ def one_hot_cases() -> Iterator[Case]:
     yield case(ints(2, 3, low=-4, high=4), np.array(4), on, const=(1,))
     yield case(ints(3, low=0, high=9, dtype="int32"), np.array(5), on, const=(1,), axis=0)
     yield case(np.array([1, 3, 0], np.float32), np.array(4), ints(2), const=(1,))
+
+
+@evaluates("ConstantOfShape")
+def constant_of_shape_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    tensor = attribute(node, "value")
+    fill = np.zeros(1, np.float32) if tensor is None else tensor.numpy()
+    return [np.broadcast_to(fill.reshape(()), tuple(integers(need(inputs, 0))))]
 
 
 @constant_of_shape.lower

@@ -5,22 +5,53 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.ir.layout import Layout
 from aot.ir.operators import Moves
 from aot.ops.concat import take_channels
 from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
 from aot.ops.registry import op
+from aot.shapes.evaluate import evaluates, integers, need, optional, slice_of
+from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
 slice_ = op("Slice", "x starts ends axes? steps?", traits=[Moves("x", fewer=True)])
 expand = op("Expand", "x shape", traits=[Moves("x")])
 tile = op("Tile", "x repeats", traits=[Moves("x")])
+
+
+@evaluates("Slice")
+def slice_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data = need(inputs, 0)
+    starts, ends = integers(need(inputs, 1)), integers(need(inputs, 2))
+    axes = integers(optional(inputs, 3)) or list(range(len(starts)))
+    steps = integers(optional(inputs, 4)) or [1] * len(starts)
+    where = [slice(None)] * data.ndim
+    for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+        where[axis] = slice_of(start, end, step, data.shape[axis])
+    return [data[tuple(where)]]
+
+
+@evaluates("Expand")
+def expand_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data = need(inputs, 0)
+    shape = np.broadcast_shapes(data.shape, tuple(integers(need(inputs, 1))))
+    return [np.broadcast_to(data, shape)]
+
+
+@evaluates("Tile")
+def tile_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    return [np.tile(need(inputs, 0), integers(need(inputs, 1)))]
 
 
 def _numbers(value: ValueRef | None) -> list[int] | None:

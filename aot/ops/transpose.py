@@ -5,18 +5,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array, attribute
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import Exact, Moves
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import op, portable
+from aot.shapes.evaluate import evaluates, need
+from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 transpose = op("Transpose", "x", traits=[Moves()], perm=None)
 depth_to_space = op(
@@ -25,6 +31,11 @@ depth_to_space = op(
 space_to_depth = op(
     "SpaceToDepth", "x", traits=[Moves(bytes_only=True), Exact()], blocksize=1, mode="DCR"
 )
+
+
+@evaluates("Transpose")
+def transpose_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    return [np.transpose(need(inputs, 0), attribute(node, "perm"))]
 
 
 def permute(c: Recorder, y: ValueRef, x: ValueRef, shape: Shape, perm: Sequence[int]) -> None:

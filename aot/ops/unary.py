@@ -5,20 +5,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
+from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import Elementwise, Exact
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.registry import op
+from aot.shapes.evaluate import elementwise, evaluates, need
+from aot.shapes.interval_analysis import Inputs as Bounded
+from aot.shapes.interval_analysis import Interval, bounds, rising, wrapping
+from aot.shapes.reference import Inputs
+from aot.shapes.symbolic import Poly, Terms, add, polynomials, rounded
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 Constants = Callable[[Match], tuple[float, float, float]]
 HEADER = "aot_unary_f32.h"
@@ -65,9 +74,15 @@ def declare(
     low: float = -4.0,
     high: float = 4.0,
     exact: Exact | None = None,
+    value: Callable[[Any], Any] | None = None,
     **attrs: Any,
 ) -> Pattern:
-    """An operator computed by one kernel; `samples` are attributes for its test."""
+    """An operator computed by one kernel, at compile time by the NumPy function `value`.
+
+    `samples` are attributes for its test.
+    """
+    if value:
+        evaluates(op_type)(elementwise(value))
     made = op(op_type, "x", traits=[Elementwise(), *([exact] if exact else [])], **attrs)
     made.layouts(follow)
 
@@ -105,17 +120,42 @@ SPECIAL = np.array(
     [0.0, -0.0, 1.0, -1.0, 2.5, -2.5, 3.5, np.inf, -np.inf, np.nan, 1e-40, 90.0, -110.0], np.float32
 )
 
+
+def negated(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """The bounds of -x."""
+    found = inputs[0]
+    return None if found is None else Interval(-found.high, -found.low)
+
+
+def minus(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    """The polynomials of -x."""
+    parts = terms.operands(node, depth)
+    return None if parts is None else [add((), a, -1) for a in parts[0]]
+
+
+def erf(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """All digits of a float64; the reference computes float32."""
+    found: np.ndarray[Any, Any] = np.vectorize(math.erf, otypes=[np.float64])(x.astype(np.float64))
+    return found
+
+
 #: Of operators that onnx.reference computes in one step, and in several.
 STEP, STEPS = Exact(), Exact(rounds_once=True)
 
-declare("Abs", "abs", types=NUMBERS)
+declare("Abs", "abs", types=NUMBERS, value=np.abs)
+bounds("Neg")(wrapping(negated))
+polynomials("Neg")(minus)
 declare("Sign", "sign", types=NUMBERS, exact=STEP)
-declare("Neg", "neg", types=FLOATS + SIGNED)
+declare("Neg", "neg", types=FLOATS + SIGNED, value=np.negative)
 declare("BitwiseNot", "bit_not", types=INTS, exact=STEP)
 declare("Sigmoid", "sigmoid", exact=STEPS)
 declare("Tanh", "tanh", exact=STEP)
-for _name in ("Erf", "Floor", "Ceil"):
-    declare(_name, _name.lower())
+declare("Erf", "erf", value=erf)
+declare("Floor", "floor", value=np.floor)
+declare("Ceil", "ceil", value=np.ceil)
+bounds("Floor")(rising(np.floor))
+bounds("Ceil")(rising(np.ceil))
+polynomials("Floor Ceil Round")(rounded)
 declare("Round", "round", exact=STEP)
 for _name in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh"):
     declare(_name, _name.lower(), exact=STEP)
@@ -125,10 +165,12 @@ declare("Acosh", "acosh", low=1.0, high=50.0, exact=STEP)
 declare("Exp", "exp", exact=STEP)
 for _name in ("Softplus", "Softsign", "Mish"):
     declare(_name, _name.lower(), exact=STEPS)
-declare("Sqrt", "sqrt", low=0.125)
+declare("Sqrt", "sqrt", low=0.125, value=np.sqrt)
 for _name in ("Log", "Reciprocal"):
     declare(_name, _name.lower(), low=0.125, exact=STEP)
-relu = declare("Relu", "relu", types=FLOATS + SIGNED)
+relu = declare(
+    "Relu", "relu", types=FLOATS + SIGNED, value=lambda x: np.maximum(x, x.dtype.type(0))
+)
 declare(
     "LeakyRelu",
     "leaky_relu",
@@ -194,6 +236,18 @@ gelu = op("Gelu", "x", traits=[Elementwise()], approximate="none")
 gelu.layouts(follow)
 
 
+@evaluates("Gelu")
+def gelu_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    """Computed in float64; the reference implementation knows it as a function only."""
+    x = need(inputs, 0)
+    wide = x.astype(np.float64)
+    if str(attribute(node, "approximate", "none")) == "tanh":
+        share = np.tanh(math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3))
+    else:
+        share = erf(wide / math.sqrt(2))
+    return [(0.5 * wide * (1 + share)).astype(x.dtype)]
+
+
 @gelu.check
 def gelu_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
@@ -252,6 +306,13 @@ def one_sided_cases() -> Iterator[Case]:
 
 logical_not = op("Not", "x", traits=[Elementwise()])
 logical_not.layouts(follow)
+evaluates("Not")(elementwise(np.logical_not))
+
+
+@bounds("Not")
+def not_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    found = inputs[0]
+    return None if found is None else Interval(1 - found.high, 1 - found.low)
 
 
 @logical_not.lower

@@ -4,21 +4,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial, reduce
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.dtypes import F32
+from aot.ir.graph_nodes import Array, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
 from aot.ops.registry import op
 from aot.ops.unary import HEADER, SPECIAL, edges
+from aot.shapes.evaluate import elementwise, evaluates
+from aot.shapes.interval_analysis import bounds, corners, rising, wrapping
+from aot.shapes.symbolic import Poly, Terms, combined, polynomials
+from aot.shapes.symbolic import Rule as TermsRule
+from aot.shapes.symbolic import add as plus
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
 def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> None:
@@ -45,12 +56,54 @@ def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> Non
     )
 
 
-for _name, _kernel in (("Min", "min"), ("Max", "max"), ("Sum", "add"), ("Mean", "add")):
+def chained(function: Callable[[Array, Array], Array], *operands: Array) -> Array:
+    """`function` of the operands so far and the next one, for all operands in order."""
+    return reduce(function, operands)
+
+
+def extreme(name: str, least: bool) -> TermsRule:
+    """The smaller or larger of two values: one of them where bounds say which, else an atom."""
+
+    def rule(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+        parts = terms.operands(node, depth)
+        shape = shape_of(node.outputs[0])
+        limits = [terms.limits(v, shape) for v in node.inputs]
+        if parts is None or len(parts) != 2 or None in limits:
+            return parts[0] if parts is not None and len(parts) == 1 else None
+        (low, high), (low2, high2) = (v for v in limits if v is not None)
+        found = []
+        for i, (a, b) in enumerate(zip(*parts, strict=True)):
+            if a == b or (high[i] <= low2[i] if least else low[i] >= high2[i]):
+                found.append(a)
+            elif high2[i] <= low[i] if least else low2[i] >= high[i]:
+                found.append(b)
+            else:
+                found.append(terms.atom(name, *sorted((a, b))))
+        return found
+
+    return rule
+
+
+polynomials("Min")(extreme("min", True))
+polynomials("Max")(extreme("max", False))
+polynomials("Sum")(combined(plus))
+bounds("Min")(rising(partial(chained, np.minimum)))
+bounds("Max")(rising(partial(chained, np.maximum)))
+bounds("Sum")(wrapping(corners(np.add)))
+
+for _name, _kernel, _value in (
+    ("Min", "min", np.minimum),
+    ("Max", "max", np.maximum),
+    ("Sum", "add", np.add),
+    ("Mean", "add", None),
+):
     _more: list[Trait] = [Exact(rounds_once=True)]
     if _name in ("Min", "Max"):
         _more = [Moves(by="order", bytes_only=True)]
     _made = op(_name, "xs*", traits=[Elementwise(), Commutative(), *_more])
     _made.layouts(follow)
+    if _value is not None:
+        evaluates(_name)(elementwise(partial(chained, _value)))
     _types = NUMBERS if _name in ("Min", "Max") else FLOATS
 
     @_made.check

@@ -4,18 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.dtypes import BOOL, S32, U8
+from aot.ir.graph_nodes import Array, attribute
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Elementwise, Exact, Moves
 from aot.ops.registry import op
+from aot.shapes.evaluate import evaluates, integers, need, optional
+from aot.shapes.reference import Inputs
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 reshape = op("Reshape", "x shape", traits=[Moves("x")], allowzero=0)
 squeeze = op("Squeeze", "x axes?", traits=[Moves("x")])
@@ -24,6 +31,42 @@ flatten = op("Flatten", "x", traits=[Moves()], axis=AxisOf("x", 1, end=True))
 identity = op("Identity", "x", traits=[Elementwise(), Moves()])
 bit_cast = op("BitCast", "x", traits=[Exact()], to=0)
 identity.layouts(follow)
+
+
+@evaluates("Unsqueeze")
+def unsqueeze_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data, axes = need(inputs, 0), integers(need(inputs, 1))
+    rank = data.ndim + len(axes)
+    places = {a % rank for a in axes}
+    sizes = iter(data.shape)
+    return [data.reshape([1 if i in places else next(sizes) for i in range(rank)])]
+
+
+@evaluates("Squeeze")
+def squeeze_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data, axes = need(inputs, 0), optional(inputs, 1)
+    return [np.squeeze(data, None if axes is None else tuple(integers(axes)))]
+
+
+@evaluates("Reshape")
+def reshape_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data, wanted = need(inputs, 0), integers(need(inputs, 1))
+    zero = bool(attribute(node, "allowzero", 0))
+    kept = [data.shape[i] if s == 0 and not zero else s for i, s in enumerate(wanted)]
+    return [data.reshape(kept)]
+
+
+@evaluates("Flatten")
+def flatten_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data = need(inputs, 0)
+    axis = int(attribute(node, "axis", 1))
+    axis = axis + data.ndim if axis < 0 else axis
+    return [data.reshape(int(np.prod(data.shape[:axis], dtype=np.int64)), -1)]
+
+
+@evaluates("Identity")
+def identity_value(node: ir.Node, inputs: Inputs) -> list[Array]:
+    return [need(inputs, 0)]
 
 
 def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import Array, array, constant, is_typed, shape_of, static_shape
-from aot.ir.operators import element_places, rearranged_places
-from aot.shapes.evaluate import evaluate, is_computable, shape_slice
+from aot.ir.operators import Moves, element_places, moved_places, rearranged_places, trait_of
+from aot.shapes.evaluate import evaluate, is_computable, reads_shape
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.shapes.reference import Unknown
 
@@ -61,7 +61,7 @@ def lookup(value: ir.Value | None, facts: Facts) -> Known | None:
 
 def propagate(node: ir.Node, facts: Facts) -> None:
     """Record what is known of the node's outputs. Raises Invalid as `evaluate` does."""
-    if node.domain or not is_computable(node):
+    if not is_computable(node):
         return
     if any(is_typed(o) and _too_big(o) for o in node.outputs):
         return
@@ -80,16 +80,11 @@ def _too_big(value: ir.Value) -> bool:
 
 
 def _shape_facts(node: ir.Node) -> list[Known]:
-    """Shape and Size read no elements."""
+    """The result of a node that reads no elements; nothing for other nodes."""
+    rule = reads_shape.of(node)
     source = node.inputs[0] if node.inputs else None
     shape = None if source is None else static_shape(source)
-    if shape is None:
-        return []
-    if node.op_type == "Shape":
-        return [Known(shape_slice(node, shape))]
-    if node.op_type == "Size":
-        return [Known(np.array(prod(shape), np.int64))]
-    return []
+    return [] if rule is None or shape is None else [Known(rule(node, shape))]
 
 
 def _full(node: ir.Node, facts: Facts) -> list[Known]:
@@ -152,6 +147,7 @@ def _blank(value: ir.Value) -> Known | None:
 
 
 def _apply(node: ir.Node, data: list[Array | None], masks: list[Array | None]) -> list[Known]:
+    """The results of a node for `data` of which `masks` tell the known elements."""
     if rearranged_places(node):
         pairs = zip(evaluate(node, data), evaluate(node, masks), strict=True)
         return [Known(v, m.astype(bool)) for v, m in pairs]
@@ -159,11 +155,13 @@ def _apply(node: ir.Node, data: list[Array | None], masks: list[Array | None]) -
         None if d is None or m is None else np.where(m, d, np.ones_like(d))
         for d, m in zip(data, masks, strict=True)
     ]
-    present = [m for m in masks if m is not None]
-    if node.op_type == "Where":
-        condition, left, right = present
-        chooses = np.zeros(1, bool) if data[0] is None else data[0]
-        chosen = np.where(chooses, left, right) & condition
-        return [Known(evaluate(node, data)[0], np.asarray(chosen))]
-    mask = np.logical_and.reduce(np.broadcast_arrays(*present))
+    moves = trait_of(node, Moves)
+    if moves is not None and moves.by == "choice":
+        # Known are chosen elements that are known, where all that chooses is known.
+        picked = moved_places(node)
+        chosen = [m if i in picked else d for i, (d, m) in enumerate(zip(data, masks, strict=True))]
+        choosing = [m for i, m in enumerate(masks) if m is not None and i not in picked]
+        mask = np.logical_and.reduce(np.broadcast_arrays(evaluate(node, chosen)[0], *choosing))
+        return [Known(evaluate(node, data)[0], np.asarray(mask))]
+    mask = np.logical_and.reduce(np.broadcast_arrays(*(m for m in masks if m is not None)))
     return [Known(evaluate(node, filled)[0], np.asarray(mask))]

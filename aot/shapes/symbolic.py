@@ -5,18 +5,21 @@ k = Shape(x)[1] * 2 - 2;  j = 2 * (n - 1)       both are 2n - 2, where n is the 
 
 What is no sum of products is an atom: an extent, floor(p / c) for a polynomial p and a number c,
 min and max of two polynomials, an element of a value about which nothing is known.
+
+The modules of `aot/ops` say how operators compute (`polynomials`); operators that move elements
+move their polynomials.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable
 from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.graph_nodes import Array, is_typed, shape_of
-from aot.ir.operators import rearranged_places
+from aot.ir.operators import Interface, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.interval_analysis import Bounds
 from aot.shapes.partial_values import Facts, lookup
@@ -31,8 +34,6 @@ Poly = tuple[tuple[Monomial, int], ...]
 
 MOST_ELEMENTS = 64
 DEEPEST = 80
-EXACT = 2**24
-"""Integers below this are exact in float32."""
 
 
 def number(value: int) -> Poly:
@@ -138,11 +139,11 @@ class Terms:
             whole = np.isfinite(known.data).all() and (np.floor(known.data) == known.data).all()
             return [number(int(v)) for v in known.data.ravel()] if whole else None
         node = value.producer()
-        if node is None or node.domain:
+        if node is None:
             return None
         if rearranged_places(node):
             return self._moved(node, value, depth)
-        rule = RULES.get(node.op_type)
+        rule = polynomials.of(node)
         return None if rule is None else rule(self, node, depth)
 
     def _moved(self, node: ir.Node, value: ir.Value, depth: int) -> list[Poly] | None:
@@ -176,15 +177,18 @@ class Terms:
 
     def operands(self, node: ir.Node, depth: int) -> list[list[Poly]] | None:
         """The polynomials of all inputs, broadcast to the output's elements."""
-        shape = shape_of(node.outputs[0])
         found = []
         for value in node.inputs:
             if value is None or not is_typed(value):
                 return None
-            own = self.of(value, depth + 1)
-            codes = np.array([self._code(p) for p in own], np.int64).reshape(shape_of(value))
-            found.append([self._polys[int(c)] for c in np.broadcast_to(codes, shape).ravel()])
+            found.append(self.spread(value, shape_of(node.outputs[0]), depth))
         return found
+
+    def spread(self, value: ir.Value, shape: tuple[int, ...], depth: int) -> list[Poly]:
+        """The polynomials of a typed value's elements, broadcast to `shape`."""
+        numbers = [self._code(p) for p in self.of(value, depth + 1)]
+        own = np.array(numbers, np.int64).reshape(shape_of(value))
+        return [self._polys[int(n)] for n in np.broadcast_to(own, shape).ravel()]
 
     def limits(self, value: ir.Value | None, shape: tuple[int, ...]) -> tuple[Array, Array] | None:
         """The bounds of a value's elements, broadcast and in order."""
@@ -203,172 +207,59 @@ class Terms:
             return whole
         return add(whole, self.atom("floor", rest, by))
 
+    def is_whole(self, poly: Poly) -> bool:
+        """Whether a polynomial of floats is an integer: none of its atoms may be a fraction."""
+        keys = list(self._atoms)
+        for monomial, _ in poly:
+            for atom in monomial:
+                key = keys[atom]
+                assert isinstance(key, tuple)
+                if key[0] == "quotient" and not key[3]:
+                    return False
+                if key[0] == "value" and key[1].dtype.numpy().kind == "f":
+                    return False
+        return True
+
 
 Rule = Callable[[Terms, "ir.Node", int], list[Poly] | None]
 
-
-def _sum(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    parts = terms.operands(node, depth)
-    if parts is None:
-        return None
-    total = parts[0]
-    for other in parts[1:]:
-        total = [add(a, b) for a, b in zip(total, other, strict=True)]
-    return total
+#: The polynomials of the elements of a node's first output, in order; None where nothing is known.
+#: The number is the depth of the look-up, which `Terms.of` and `Terms.operands` want.
+polynomials: Interface[Rule] = Interface("polynomials")
 
 
-def _difference(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    parts = terms.operands(node, depth)
-    return None if parts is None else [add(a, b, -1) for a, b in zip(*parts, strict=True)]
+def combined(step: Callable[[Poly, Poly], Poly]) -> Rule:
+    """For operators that combine the elements of all operands, one after the other."""
 
-
-def _product(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    parts = terms.operands(node, depth)
-    return None if parts is None else [multiply(a, b) for a, b in zip(*parts, strict=True)]
-
-
-def _negated(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    parts = terms.operands(node, depth)
-    return None if parts is None else [add((), a, -1) for a in parts[0]]
-
-
-def _quotient(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    """Of integers that are not negative, by a positive number."""
-    source = node.inputs[0]
-    shape = shape_of(node.outputs[0])
-    parts, limits = terms.operands(node, depth), terms.limits(source, shape)
-    if parts is None or source is None or source.dtype is None:
-        return None
-    whole = source.dtype.numpy().kind in "iu"
-    found = []
-    for i, (a, b) in enumerate(zip(*parts, strict=True)):
-        by = constant(b)
-        if a and a == b and limits is not None and limits[0][i] > 0:
-            found.append(number(1))
-        elif by is None or by <= 0:
-            found.append(terms.atom("quotient", a, b, whole))
-        elif all(f % by == 0 for _, f in a):
-            found.append(tuple((m, f // by) for m, f in a))
-        elif not whole or limits is None or limits[0][i] < 0:
-            found.append(terms.atom("quotient", a, b, whole))
-        else:
-            found.append(terms.divided(a, by))
-    return found
-
-
-def _extreme(least: bool) -> Rule:
     def rule(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
         parts = terms.operands(node, depth)
-        shape = shape_of(node.outputs[0])
-        limits = [terms.limits(v, shape) for v in node.inputs]
-        if parts is None or len(parts) != 2 or None in limits:
-            return parts[0] if parts is not None and len(parts) == 1 else None
-        (low, high), (low2, high2) = (v for v in limits if v is not None)
-        found = []
-        for i, (a, b) in enumerate(zip(*parts, strict=True)):
-            if a == b or (high[i] <= low2[i] if least else low[i] >= high2[i]):
-                found.append(a)
-            elif high2[i] <= low[i] if least else low2[i] >= high[i]:
-                found.append(b)
-            else:
-                found.append(terms.atom("min" if least else "max", *sorted((a, b))))
-        return found
+        if parts is None:
+            return None
+        total = parts[0]
+        for other in parts[1:]:
+            total = [step(a, b) for a, b in zip(total, other, strict=True)]
+        return total
 
     return rule
 
 
-def _where(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    condition, yes, no = node.inputs
-    shape = shape_of(node.outputs[0])
-    limits = terms.limits(condition, shape)
-    if limits is None or yes is None or no is None:
-        return None
-    sides = []
-    for value in (yes, no):
-        own = np.array([terms._code(p) for p in terms.of(value, depth + 1)], np.int64)
-        sides.append(np.broadcast_to(own.reshape(shape_of(value)), shape).ravel())
-    found = []
-    for i, (a, b) in enumerate(zip(*sides, strict=True)):
-        if a == b or limits[0][i] > 0:
-            found.append(terms._polys[int(a)])
-        elif limits[1][i] <= 0:
-            found.append(terms._polys[int(b)])
-        else:
-            found.append(terms.atom("value", node.outputs[0], i))
-    return found
+def total(step: Callable[[Poly, Poly], Poly], start: Poly) -> Rule:
+    """For reductions of a whole value to one element."""
+
+    def rule(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+        source = node.inputs[0]
+        if source is None or prod(shape_of(node.outputs[0])) != 1:
+            return None
+        found = start
+        for part in terms.of(source, depth + 1):
+            found = step(found, part)
+        return [found]
+
+    return rule
 
 
-def _cast(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    """Of integers that the new type holds, or of floats that are such."""
-    source = node.inputs[0]
-    if source is None or source.dtype is None or source.dtype.numpy().kind not in "iuf":
-        return None
-    limits = terms.limits(source, shape_of(node.outputs[0]))
-    if limits is None or (np.abs(limits[0]) >= EXACT).any() or (np.abs(limits[1]) >= EXACT).any():
-        return None
-    own = terms.of(source, depth + 1)
-    kind = node.outputs[0].dtype
-    if source.dtype.numpy().kind == "f" and kind is not None and kind.numpy().kind in "iu":
-        return own if all(terms_are_whole(terms, p) for p in own) else None
-    return own
-
-
-def _rounded(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+def rounded(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    """For operators that round fractions to integers: integers stay."""
     source = node.inputs[0]
     own = [] if source is None else terms.of(source, depth + 1)
-    return own if own and all(terms_are_whole(terms, p) for p in own) else None
-
-
-def terms_are_whole(terms: Terms, poly: Poly) -> bool:
-    """Whether a polynomial of floats is an integer: none of its atoms may be a fraction."""
-    keys = list(terms._atoms)
-    for monomial, _ in poly:
-        for atom in monomial:
-            key = keys[atom]
-            assert isinstance(key, tuple)
-            if key[0] == "quotient" and not key[3]:
-                return False
-            if key[0] == "value" and key[1].dtype.numpy().kind == "f":
-                return False
-    return True
-
-
-def _total(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    return _folded(terms, node, depth, add, number(0))
-
-
-def _all_times(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-    return _folded(terms, node, depth, multiply, number(1))
-
-
-def _folded(
-    terms: Terms, node: ir.Node, depth: int, step: Callable[[Poly, Poly], Poly], start: Poly
-) -> list[Poly] | None:
-    """A reduction of a whole vector."""
-    source = node.inputs[0]
-    if source is None or prod(shape_of(node.outputs[0])) != 1:
-        return None
-    parts: Sequence[Poly] = terms.of(source, depth + 1)
-    total = start
-    for p in parts:
-        total = step(total, p)
-    return [total]
-
-
-RULES: dict[str, Rule] = {
-    "Add": _sum,
-    "Sum": _sum,
-    "Sub": _difference,
-    "Mul": _product,
-    "Neg": _negated,
-    "Div": _quotient,
-    "Min": _extreme(True),
-    "Max": _extreme(False),
-    "Where": _where,
-    "Cast": _cast,
-    "Floor": _rounded,
-    "Ceil": _rounded,
-    "Round": _rounded,
-    "ReduceSum": _total,
-    "ReduceProd": _all_times,
-}
+    return own if own and all(terms.is_whole(p) for p in own) else None

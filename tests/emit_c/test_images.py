@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aot.errors import UnsupportedError
-from aot.shapes.images import decode_image
+from aot.ops.images import decode_image
 
 PIXELS = np.random.default_rng(4).integers(0, 256, (3, 5, 3)).astype(np.uint8)
 

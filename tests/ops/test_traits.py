@@ -17,6 +17,7 @@ import numpy as np
 import onnx
 import onnx_ir
 import pytest
+from onnx.reference import ReferenceEvaluator
 
 import aot
 from aot.errors import BackendError
@@ -26,6 +27,7 @@ from aot.ir.operators import (
     Interface,
     Moves,
     Operator,
+    Random,
     operator,
     operator_named,
     operators,
@@ -44,6 +46,8 @@ NOT_ELEMENTWISE = {
     "DequantizeLinear": "per axis where the scale is no scalar",
     "QuantizeLinear": "per axis where the scale is no scalar",
 }
+#: Inputs of a Dropout that trains; other operators draw with the first one or none.
+TRAINED = [np.full((1, 64), 0.5, np.float32), np.array(0.5, np.float32), np.array(True)]
 
 
 def jobs(name: str) -> Iterator[harness.Job]:
@@ -118,6 +122,19 @@ def test_commutative_operators_are(name: str) -> None:
     for job in found:
         left, right = (a.copy() for a in np.broadcast_arrays(*job.case.inputs))
         assert same(run(job, (left, right)), run(job, (right, left))), job.label
+
+
+@pytest.mark.parametrize("name", [o.name for o in operators() if o.trait(Random)])
+def test_random_operators_draw(name: str) -> None:
+    """Without a seed, two runs of onnx.reference on the same inputs differ."""
+    if name == "Multinomial":
+        pytest.skip("onnx.reference has no Multinomial; its body draws by RandomUniform")
+    record = operator_named(name)
+    assert record is not None
+    feeds = dict(zip(record.names(len(record.operands)), TRAINED, strict=False))
+    node = onnx.helper.make_node(name, list(feeds), ["y"], **({} if feeds else {"shape": [64]}))
+    first, second = (ReferenceEvaluator(node).run(None, feeds)[0] for _ in range(2))
+    assert not same(first, second)
 
 
 def recoded(trait: Moves, data: list[Array], kept: Array) -> dict[int, Array]:

@@ -17,8 +17,10 @@ from graphs import model
 OPERATOR = """
 from aot.ir.dtypes import F32
 from aot.ops.registry import op
+from aot.shapes.evaluate import elementwise, evaluates
 
 triple = op("Triple", inputs="x", domain="toy")
+evaluates("Triple", domain="toy")(elementwise(lambda x: 3 * x))
 
 @triple.infer
 def same(node, inputs):
@@ -116,7 +118,10 @@ def test_toy_operator_and_toy_backend(tmp_path: Path) -> None:
     plug = plugin(tmp_path / "site")
     path, out = tmp_path / "toy.onnx", tmp_path / "out"
     rows = [("toy.Triple", "x", "t"), ("Relu", "t", "r"), ("Relu", "wide", "w")]
-    proto = model(rows, {"x": [2, 4], "wide": [2, 9]}, {"r": [2, 4], "w": [2, 9]}, domains=["toy"])
+    rows += [("toy.Triple", "two", "six"), ("Mul", "wide six", "v")]
+    results = {"r": [2, 4], "w": [2, 9], "v": [2, 9]}
+    two = {"two": np.full(1, 2, np.float32)}
+    proto = model(rows, {"x": [2, 4], "wide": [2, 9]}, results, two, domains=["toy"])
     onnx.save(proto, path)
     done = aotc(plug, path, "-o", out, "--backend", "toy")
     assert done.returncode == 0, done.stderr
@@ -129,8 +134,10 @@ def test_toy_operator_and_toy_backend(tmp_path: Path) -> None:
     got = np.load(tmp_path / "o.npz")
     np.testing.assert_array_equal(got["r"], np.maximum(3 * x, 0))
     np.testing.assert_array_equal(got["w"], np.maximum(wide, 0))
+    np.testing.assert_array_equal(got["v"], 6 * wide)
     manifest = json.loads((out / "bundle" / "manifest.json").read_text())
-    assert sorted(n["backend"] for n in manifest["nodes"]) == ["c", "c", "toy"]
+    assert sorted(n["op"] for n in manifest["nodes"]) == ["Mul", "Relu", "Relu", "Triple"]
+    assert sorted(n["backend"] for n in manifest["nodes"]) == ["c", "c", "c", "toy"]
     assert any("9 columns (the chip holds 8)" in r["reason"] for r in manifest["refusals"])
 
 

@@ -4,13 +4,17 @@
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.graph_nodes import Array, attribute, title
+from aot.shapes.evaluate import evaluates, need
+from aot.shapes.reference import Inputs
 
-Array = np.ndarray[Any, Any]
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 #: How files begin, and what they are.
 MAGIC = (
@@ -43,6 +47,15 @@ def decode_image(data: bytes, pixel_format: str) -> Array:
     if pixel_format not in ("RGB", "BGR"):
         raise ValueError(f"pixel_format {pixel_format!r}")
     return np.ascontiguousarray(pixels[..., ::-1] if pixel_format == "BGR" else pixels)
+
+
+@evaluates("ImageDecoder")
+def decoded(node: ir.Node, inputs: Inputs) -> list[Array]:
+    data, kind = need(inputs, 0).tobytes(), str(attribute(node, "pixel_format", "RGB"))
+    try:
+        return [decode_image(data, kind)]
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{title(node)}: {error.what}", hint=error.hint) from None
 
 
 def _bmp(data: bytes) -> Array:
