@@ -8,7 +8,7 @@ a Clip are `low` and `high`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,6 +119,15 @@ def known(m: Match, *names: str, types: Sequence[DType] = CODE_TYPES) -> Iterato
         constant = scale.is_const and (zero is None or zero.is_const)
         yield constant, f"the scale or zero point of {name} is computed at run time"
         yield math.prod(scale.shape) == 1, f"{name} has {math.prod(scale.shape)} scales (needs 1)"
+
+
+def all_hold(checks: Iterable[tuple[bool, str]]) -> Generator[tuple[bool, str], None, bool]:
+    """Pass `checks` on and return whether all hold: `if not (yield from all_hold(…)): return`."""
+    every = True
+    for holds, reason in checks:
+        every = every and bool(holds)
+        yield holds, reason
+    return every
 
 
 def listing(types: Sequence[DType]) -> str:

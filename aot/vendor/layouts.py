@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aot.ir.layout import Layout, blocked, can_block
 from aot.vendor.match import Match, ValueRef
 
@@ -15,6 +17,11 @@ def narrow(channels: int, lanes: int) -> bool:
 def channels_last(value: ValueRef) -> Layout:
     """[N, *S, C]: all channels in one block, the layout of 8-bit codes."""
     return blocked(value.shape[1])
+
+
+def all_channels_last(*names: str) -> Callable[..., dict[str, Layout]]:
+    """The layout rule that stores the channels of these values last."""
+    return lambda m, incoming, vlen: {n: channels_last(getattr(m, n)) for n in names}
 
 
 def is_channels_last(value: ValueRef, layout: Layout) -> bool:

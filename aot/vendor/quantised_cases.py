@@ -30,6 +30,17 @@ def zero(value: int, dtype: str = "int8") -> Array:
     return np.array(value, dtype)
 
 
+def kind(step: float, point: int, dtype: str = "int8") -> tuple[Array, Array]:
+    """A scale and a zero point of a type."""
+    return scale(step), zero(point, dtype)
+
+
+def code_case(*inputs: Array | None, fed: tuple[int, ...] = (0,), **more: Any) -> Case:
+    """A case whose inputs are constants but for those at the places `fed`."""
+    const = tuple(i for i, a in enumerate(inputs) if i not in fed and a is not None)
+    return case(*inputs, const=const, **more)
+
+
 def product(
     x: Array,
     w: Array,

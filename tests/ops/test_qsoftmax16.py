@@ -13,7 +13,7 @@ import onnx
 import pytest
 
 import aot
-from aot.ops.quantised.softmax16 import power_table, rate_of
+from aot.ops.quantised.softmax import power_table, rate_of
 from aot.tools.layerwise import written
 from quant_graphs import Net, in_onnxruntime
 

@@ -7,19 +7,21 @@ Wildcards have fixed names: codes `x` have the scale `sx` and the zero point `zx
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
+from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ops.broadcast import stored
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
-from aot.vendor.codes import Array
+from aot.vendor.codes import CODE_TYPES, Array, bounds, codes, value_of
 from aot.vendor.codes import quantised as requantised
-from aot.vendor.match import ValueRef
+from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Pat
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Handle, Recorder
@@ -31,6 +33,35 @@ def quantised(name: str, inner: Pat, priority: int = 0) -> Pattern:
     made = Pattern(name, requantised(inner), "c", folder=Path(__file__).parent, priority=priority)
     portable.patterns.append(made)
     return made
+
+
+def some_wide(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks that codes `x` or `y` have 16 bits."""
+    wide = bool({m.x.dtype, m.y.dtype} & {S16, U16})
+    yield wide, f"codes of {m.x.dtype} and {m.y.dtype} (needs 16 bits)"
+
+
+def code_fields(
+    m: Match, operands: str = "x", result: str = "y", mark: str = "", signed: bool = True
+) -> dict[str, int]:
+    """Parameters of a kernel: the operands' zero points, `y_zero`, and the final codes' `lo`, `hi`.
+
+    `operands` are names of one letter. With `signed`, they and the result are int8 codes in place
+    of uint8 ones; `mark` is that of the activation.
+    """
+    own, read = (
+        codes(m, result),
+        {f"{k}_zero": codes(m, k) for k in operands} | {"y_zero": codes(m, result)},
+    )
+    zeros = {k: (v.signed() if signed else v).z for k, v in read.items()}
+    offset = zeros["y_zero"] - own.z
+    low, high = bounds(m, own, mark)
+    return {**zeros, "lo": low + offset, "hi": high + offset}
+
+
+def code_types(m: Match, names: str = "xy") -> dict[str, int]:
+    """Instance constants XT, YT …: the element types of codes with names of one letter."""
+    return {f"{k.upper()}T": CODE_TYPES.index(value_of(m, k).dtype) for k in names}
 
 
 def signed_input(c: Recorder, x: ValueRef) -> ValueRef | Handle:
@@ -51,6 +82,14 @@ def finish(c: Recorder, y: ValueRef, made: ValueRef | Handle) -> None:
     """Store in `y` what a kernel left in `signed_output`."""
     if isinstance(made, Handle):
         flip(c, y, made, y)
+
+
+@contextmanager
+def signed_result(c: Recorder, y: ValueRef) -> Iterator[ValueRef | Handle]:
+    """Within, where a kernel that makes int8 codes writes `y`; uint8 codes are made later."""
+    made = signed_output(c, y)
+    yield made
+    finish(c, y, made)
 
 
 def flip(c: Recorder, y: Any, x: Any, like: ValueRef) -> None:

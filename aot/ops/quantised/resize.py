@@ -1,51 +1,92 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resize of 8-bit codes to codes of other or the same parameters: integer sums, one rounding.
+"""Resize of codes to codes of other or the same parameters: integer sums, one rounding.
 
 Linear and cubic; what `nearest` without cropping picks is moved as codes already in normalise.
-Weights are those of the float operator in fixed point; with three axes or fewer between the first
-and the last that is resized, one call makes all of them. The same for all values of `--requant`.
+With three axes or fewer between the first and the last that is resized, one call makes all of them.
+The same for all values of `--requant`.
+
+8-bit codes have the weights of the float operator in fixed point. Where some codes have 16 bits,
+the weights are those of onnxruntime's float32 (resize_single.py), and sums in 64 bits decide all
+codes but those close to a half, where the roundings of float32 are repeated.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.ir.layout import PLAIN, Layout
+from aot.ir.layout import Layout
 from aot.ops.broadcast import stored
-from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
+from aot.ops.quantised.common import (
+    code_fields,
+    code_types,
+    quantised,
+    signed_input,
+    signed_result,
+    some_wide,
+)
 from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, i64
-from aot.vendor.codes import Array, activated, bounds, codes, constant_bounds, dequantised, known
+from aot.ops.resize_single import linear, single_weights
+from aot.vendor.cases import Case, i64
+from aot.vendor.codes import Array, activated, all_hold, codes, constant_bounds, dequantised, known
 from aot.vendor.fixed_point import ratio, significands
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var
-from aot.vendor.quantised_cases import codes_of, scale, zero
-from aot.vendor.recorder import Recorder
+from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.requant import refusal
 
-#: Fraction bits of a weight: AOT_QRESIZE_BITS of aot_qresize_s8.h.
-WEIGHT_BITS = 29
-#: The largest number of fraction bits of a sum, and the bits of a code's distance to another.
-SUM_BITS, CODE_BITS = 22, 255
-#: The largest number of inputs of one output.
-MOST_TAPS = 1024
+#: Fraction bits of a weight of one axis (AOT_QRESIZE_BITS), and what their sizes stay below.
+WEIGHT_BITS, MOST_WEIGHT = 29, 4
+#: What the sizes of all weights of an output add up to less than, and inputs of an output at most.
+MOST_SUM, MOST_TAPS = 31, 1024
+#: 8-bit codes: the largest number of fraction bits of a sum, the distance of a code to another.
+NARROW_BITS, CODE_DISTANCE = 22, 255
+#: 16-bit codes: bits of a sum at most, bits that are multiplied apart (AOT_QRESIZE16_LOW).
+WIDE_BITS, LOW_BITS = 30, 24
+#: What a 16-bit code may become, in codes of the result, and more than the distance of two codes.
+MOST_STEPS, DISTANCE = 4096, 2**16
+
+_RESIZE = OP.Resize(
+    dequantised("x"), Var("roi"), Var("scales"), Var("sizes"), _optional=3, _outputs=["resize"]
+)
+narrow = quantised("qresize", activated(_RESIZE))
+wide = quantised("qresize16", activated(_RESIZE))
+Table = tuple[Array, Array]
 
 
-def declared(name: str) -> Pattern:
-    """The pattern of a Resize of codes `x`, with a Relu or a Clip or without."""
-    names = (Var("roi"), Var("scales"), Var("sizes"))
-    node = OP.Resize(dequantised("x"), *names, _optional=3, _outputs=["resize"])
-    return quantised(name, activated(node))
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The resized axes and what lies between; positions and weights of each, [outputs, taps].
 
+    `each` has three axes or more, the first of them of one element where fewer are resized.
+    `nested` says that sums along one axis are inputs of those along the next.
+    """
 
-resized = declared("qresize")
+    span: range
+    each: list[Table]
+    nested: bool
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Inputs of an output along each axis."""
+        return tuple(at.shape[1] for at, _ in self.each)
+
+    @property
+    def rows(self) -> list[float]:
+        """The largest sum of absolute weights along each axis."""
+        return [float(np.abs(w).sum(1).max()) for _, w in self.each]
+
+    @property
+    def largest(self) -> list[float]:
+        """The largest weight along each axis."""
+        return [float(np.abs(w).max()) for _, w in self.each]
 
 
 def spec(m: Match) -> Spec:
@@ -54,17 +95,17 @@ def spec(m: Match) -> Spec:
     return Spec(m.x, m.y, v.get("roi"), v.get("scales"), v.get("sizes"), m.resize)
 
 
-def _tables(s: Spec, p: AxisPlan) -> tuple[Array, Array]:
+def _narrow_table(how: Spec, axis: AxisPlan) -> Table:
     """(indices, float weights), each [outputs, taps], in every mode."""
-    if s.mode != "nearest":
-        at, w = weights(s, p)
-        plain = s.mode == "linear" and not s.antialias and at.shape[1] == 2
-        return _at_ends(at, w, p.source) if plain else (at, w)
-    at = nearest(p, s.coordinate_transformation_mode, s.nearest_mode)[:, None]
+    if how.mode != "nearest":
+        at, w = weights(how, axis)
+        plain = how.mode == "linear" and not how.antialias and at.shape[1] == 2
+        return _at_ends(at, w, axis.source) if plain else (at, w)
+    at = nearest(axis, how.coordinate_transformation_mode, how.nearest_mode)[:, None]
     return at, np.ones(at.shape, np.float32)
 
 
-def _at_ends(at: Array, w: Array, source: int) -> tuple[Array, Array]:
+def _at_ends(at: Array, w: Array, source: int) -> Table:
     """The same sums as onnxruntime forms them, whose rounding decides halves of codes.
 
     At the first input that alone; the last one is read twice, each time with one half.
@@ -77,115 +118,212 @@ def _at_ends(at: Array, w: Array, source: int) -> tuple[Array, Array]:
     return at, w
 
 
-def _axes(m: Match) -> tuple[range, list[tuple[Array, Array]]]:
-    """The resized axes and what lies between; the tables of each."""
-    s = spec(m)
-    found = {p.axis: _tables(s, p) for p in plans(s)}
+def _positions_only(axes: list[int], rank: int) -> list[int]:
+    """The axes whose neighbours onnxruntime adds: also those that keep their extent."""
+    if not axes or rank > 5:
+        return axes
+    usual = range(max(0, rank - 3) if rank in (3, 5) else max(0, rank - 2), rank)
+    behind = range(1, rank - 1) if rank == 4 else usual
+    for run in (usual, behind):
+        if set(axes) <= set(run):
+            return list(run)
+    return axes
+
+
+def _wide_tables(how: Spec, nested: bool) -> dict[int, Table]:
+    """Positions and weights by axis, in float32."""
+    found: dict[int, Table] = {p.axis: single_weights(how, p) for p in plans(how)}
+    if how.mode == "linear" and not nested:
+        for axis in set(_positions_only(list(found), len(how.x.shape))) - set(found):
+            extent = how.x.shape[axis]
+            found[axis] = linear(np.arange(extent, dtype=np.float32), extent)
+    return found
+
+
+def tables(how: Spec, eight: bool) -> Tables:
+    """The tables for 8-bit codes or others; axes between resized ones are copied."""
+    nested = how.mode == "cubic" or bool(how.antialias)
+    found = (
+        {p.axis: _narrow_table(how, p) for p in plans(how)} if eight else _wide_tables(how, nested)
+    )
     span = span_of(list(found))
-    full = []
-    for axis in span:
-        same = np.arange(m.x.shape[axis], dtype=np.int32)[:, None]
-        full.append(found.get(axis, (same, np.ones(same.shape, np.float32))))
-    return span, full
+    each = [_copied(1)] * (3 - len(span))
+    each += [found.get(axis, _copied(how.x.shape[axis])) for axis in span]
+    return Tables(span, each, nested)
 
 
-def _most(tables: list[tuple[Array, Array]]) -> float:
-    """The largest sum of absolute weights of an output."""
-    return math.prod(float(np.abs(w).sum(1).max()) for _, w in tables)
+def _copied(extent: int) -> Table:
+    """The table of an axis that is not resized."""
+    same = np.arange(extent, dtype=np.int32)[:, None]
+    return same, np.ones(same.shape, np.float32)
 
 
-@resized.check
-def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = [*known(m, "x", "y", types=(S8, U8)), *known_form(spec(m))]
-    yield from asked
-    yield from constant_bounds(m)
-    if not all(ok for ok, _ in asked):
-        return
-    span, tables = _axes(m)
-    yield len(span) <= 3, f"axes {list(span)} (at most 3 in a row)"
-    taps = math.prod(at.shape[1] for at, _ in tables)
+def _fits(m: Match, eight: bool) -> Iterator[tuple[bool, str]]:
+    """Checks of what the tables hold."""
+    found = tables(spec(m), eight)
+    yield len(found.span) <= 3, f"axes {list(found.span)} (at most 3 in a row)"
+    taps, largest, total = math.prod(found.taps), max(found.largest), math.prod(found.rows)
     yield taps <= MOST_TAPS, f"{taps} inputs per output (at most {MOST_TAPS})"
-    largest = max((float(np.abs(w).max()) for _, w in tables), default=0.0)
-    yield largest < 4, f"a weight of {largest:g} (needs less than 4)"
-    most = _most(tables)
-    yield most < 31, f"weights that add up to {most:g}"
+    yield largest < MOST_WEIGHT, f"a weight of {largest:g} (needs less than {MOST_WEIGHT})"
+    yield total < MOST_SUM, f"weights that add up to {total:g}"
     size = max(math.prod(m.x.shape), math.prod(m.y.shape))
     yield size < 2**31, f"a tensor of {size} codes"
-    reason = refusal(float(codes(m, "x").s), np.ones(1), float(codes(m, "y").s))
-    yield not reason, reason
 
 
-@resized.layouts
+@narrow.check
+def narrow_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from constant_bounds(m)
+    if (yield from all_hold([*known(m, "x", "y", types=(S8, U8)), *known_form(spec(m))])):
+        yield from _fits(m, eight=True)
+        reason = refusal(float(codes(m, "x").s), np.ones(1), float(codes(m, "y").s))
+        yield not reason, reason
+
+
+@wide.check
+def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from constant_bounds(m)
+    if (yield from all_hold([*known(m, "x", "y"), *known_form(spec(m)), *some_wide(m)])):
+        yield from _fits(m, eight=False)
+        scales = [float(codes(m, k).s) for k in "xy"]
+        usual = all(2.0**-40 < s < 2.0**40 for s in scales)
+        yield usual and scales[0] < scales[1] * MOST_STEPS, f"scales {scales}"
+
+
+@narrow.layouts
 def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Channels last while only positions are resized."""
     if not 3 <= m.x.rank <= 5 or any(p.axis < 2 for p in plans(spec(m))):
-        return {"x": PLAIN, "y": PLAIN}
+        return {}
     return {"x": channels_last(m.x), "y": channels_last(m.y)}
 
 
-@resized.lower
-def to_kernel(c: Recorder, m: Match) -> None:
-    x, y = codes(m, "x").signed(), codes(m, "y").signed()
-    span, tables = _axes(m)
-    bits = min(SUM_BITS, math.floor(math.log2((2**31 - 2**20) / (CODE_BITS * _most(tables)))))
-    low, high = bounds(m, codes(m, "y"))
-    offset = codes(m, "y").z - y.z
-    source, result = stored(m.x), stored(m.y)
-    missing = 3 - len(span)
-    one = (np.zeros((1, 1), np.int32), np.ones((1, 1), np.float32))
-    full = [one] * missing + tables
-    taps = tuple(at.shape[1] for at, _ in full)
-    fixed = [np.rint(w.astype(np.float64) * 2**WEIGHT_BITS).astype(np.int32) for _, w in full]
-    outside = float(spec(m).extrapolation_value)
-    params = c.params(
+def _params(
+    c: Recorder, m: Match, found: Tables, bits: int, numbers: dict[str, int]
+) -> ParamFields:
+    """The parameters of both kernels; `numbers` are those of the arithmetic."""
+    eight = {m.x.dtype, m.y.dtype} <= {S8, U8}
+    x, y, fields = codes(m, "x"), codes(m, "y"), code_fields(m, signed=eight)
+    outside = (y.signed() if eight else y).encode(float(spec(m).extrapolation_value))
+    source, result, span = stored(m.x), stored(m.y), found.span
+    before = (1,) * (3 - len(span))
+    return c.params(
         outer=math.prod(source[: span.start]),
-        **{"in": (1,) * missing + source[span.start : span.stop]},
-        out=(1,) * missing + result[span.start : span.stop],
+        **{"in": before + source[span.start : span.stop]},
+        out=before + result[span.start : span.stop],
         inner=math.prod(source[span.stop :]),
-        taps=taps,
+        taps=found.taps,
         bits=bits,
-        **ratio(float(x.s) / float(y.s), bits),
-        x_zero=x.z,
-        y_zero=y.z,
-        lo=low - offset,
-        hi=high - offset,
-        outside=min(max(y.encode(outside), low - offset), high - offset),
+        **numbers,
+        **fields,
+        outside=min(max(outside, fields["lo"]), fields["hi"]),
         **significands(x.s, y.s),
     )
-    made = signed_output(c, m.y)
+
+
+@narrow.lower
+def narrow_to_kernel(c: Recorder, m: Match) -> None:
+    found = tables(spec(m), eight=True)
+    room = (2**31 - 2**20) / (CODE_DISTANCE * math.prod(found.rows))
+    bits = min(NARROW_BITS, math.floor(math.log2(room)))
+    fixed = [np.rint(w.astype(np.float64) * 2**WEIGHT_BITS).astype(np.int32) for _, w in found.each]
+    scaled = ratio(float(codes(m, "x").s) / float(codes(m, "y").s), bits)
+    params = _params(c, m, found, bits, scaled)
+    with signed_result(c, m.y) as made:
+        c.call(
+            "aot_qresize_s8",
+            made,
+            signed_input(c, m.x),
+            c.const(
+                np.concatenate([at.ravel() for at, _ in found.each]).astype(np.int32), "positions"
+            ),
+            c.const(np.concatenate([w.ravel() for w in fixed]), "weights"),
+            c.scratch(8 * math.prod(found.taps)),
+            params,
+        )
+
+
+def sum_bits(found: Tables) -> int:
+    """Fraction bits with which the weight of an output and its sums fit."""
+    most = max(math.prod(found.largest), math.prod(found.rows) / 4)
+    return WIDE_BITS - max(0, math.ceil(math.log2(most)))
+
+
+def fixed_error(found: Tables, bits: int) -> int:
+    """What the fixed point of the weights does to a sum at most, in its last place.
+
+    Weights of one axis are off by half of 2^-29, products of two by as much again, products of
+    three by half of 2^-bits.
+    """
+    (a, b, c), taps = found.rows, found.taps
+    single = taps[0] * b * c + a * taps[1] * c + a * b * taps[2] + taps[0] * taps[1] * c
+    last = 2.0 ** -(WEIGHT_BITS + 1)
+    off = single * last * 1.01 + math.prod(taps) * 2.0 ** -(bits + 1)
+    whole: int = math.ceil(off * DISTANCE * 2.0**bits) + 1
+    return whole
+
+
+@wide.lower
+def wide_to_kernel(c: Recorder, m: Match) -> None:
+    found = tables(spec(m), eight=False)
+    bits, taps = sum_bits(found), math.prod(found.taps)
+    numbers = {
+        **ratio(float(codes(m, "x").s) / float(codes(m, "y").s), bits - LOW_BITS),
+        "slack": (sum(found.taps) if found.nested else taps) + 8,
+        "error": fixed_error(found, bits),
+    }
+    params = _params(c, m, found, bits, numbers)
     c.call(
-        "aot_qresize_s8",
-        made,
-        signed_input(c, m.x),
-        c.const(np.concatenate([at.ravel() for at, _ in full]).astype(np.int32), "positions"),
-        c.const(np.concatenate([w.ravel() for w in fixed]), "weights"),
-        c.scratch(8 * math.prod(taps)),
+        "aot_qresize16",
+        m.y,
+        m.x,
+        c.const(np.concatenate([at.ravel() for at, _ in found.each]).astype(np.int32), "positions"),
+        c.const(np.concatenate([w.ravel() for _, w in found.each]).view(np.int32), "weights"),
+        c.scratch(8 * taps),
         params,
+        instance={**code_types(m), "NESTED": int(found.nested)},
     )
-    finish(c, m.y, made)
 
 
-@resized.cases
-def cases() -> Iterator[Case]:
-    x, names = codes_of(1, 5, 6, 7), "resize.coordinate_transformation_mode"
-    operands = (scale(0.0311), zero(-7), None, None, i64(1, 5, 9, 4))
-    const = (1, 2, 5, 6, 7)
+# -- cases -------------------------------------------------------------------------------
+
+TRANSFORM = "resize.coordinate_transformation_mode"
+LINEAR: dict[str, Any] = {"resize.mode": "linear"}
+SMOOTH: dict[str, Any] = {**LINEAR, "resize.antialias": 1}
+CROPPED: dict[str, Any] = {TRANSFORM: "tf_crop_and_resize", "resize.extrapolation_value": 1.7}
+ROI = np.array([0, 0, 0.4, 0.6, 1, 1, 1.2, 0.9], np.float32)
+
+
+@narrow.cases
+def narrow_cases() -> Iterator[Case]:
+    x, operands = codes_of(1, 5, 6, 7), (*kind(0.0311, -7), None, None, i64(1, 5, 9, 4))
     for transform in TRANSFORMS[:5]:
         for mode in ("linear", "cubic"):
-            attrs: dict[str, Any] = {"resize.mode": mode, names: transform}
-            yield case(x, *operands, scale(0.023171), zero(11), const=const, **attrs)
-    linear: dict[str, Any] = {"resize.mode": "linear"}
-    size = (None, None, i64(2, 7, 3, 4, 9))
-    wide = codes_of(2, 7, 4, 4, 4, dtype="uint8")
-    unsigned = (zero(100, "uint8"), *size, scale(0.0212), zero(120, "uint8"))
-    yield case(wide, scale(0.0311), *unsigned, const=const, **linear)
-    rows = (scale(0.0311), zero(3), None, None, i64(4, 21), scale(0.0281), zero(3))
-    yield case(codes_of(3, 17), *rows, const=const, **linear)
-    small = (scale(0.0311), zero(3), None, None, i64(1, 3, 3, 4), scale(0.0181), zero(3))
-    smooth: dict[str, Any] = {**linear, "resize.antialias": 1}
-    yield case(codes_of(1, 3, 8, 9), *small, const=const, **smooth)
-    roi = np.array([0, 0, 0.4, 0.6, 1, 1, 1.2, 0.9], np.float32)
-    crop = (scale(0.0311), zero(3), roi, None, i64(1, 5, 3, 3), scale(0.0281), zero(3))
-    cropped: dict[str, Any] = {names: "tf_crop_and_resize", "resize.extrapolation_value": 1.7}
+            attrs: dict[str, Any] = {"resize.mode": mode, TRANSFORM: transform}
+            yield code_case(x, *operands, *kind(0.023171, 11), **attrs)
+    size = (*kind(0.0311, 100, "uint8"), None, None, i64(2, 7, 3, 4, 9))
+    unsigned = codes_of(2, 7, 4, 4, 4, dtype="uint8")
+    yield code_case(unsigned, *size, *kind(0.0212, 120, "uint8"), **LINEAR)
+    rows = (*kind(0.0311, 3), None, None, i64(4, 21), *kind(0.0281, 3))
+    yield code_case(codes_of(3, 17), *rows, **LINEAR)
+    small = (*kind(0.0311, 3), None, None, i64(1, 3, 3, 4), *kind(0.0181, 3))
+    yield code_case(codes_of(1, 3, 8, 9), *small, **SMOOTH)
+    crop = (*kind(0.0311, 3), ROI, None, i64(1, 5, 3, 3), *kind(0.0281, 3))
     for mode in ("nearest", "linear"):
-        yield case(x, *crop, const=(1, 2, 3, *const), **{**cropped, "resize.mode": mode})
+        yield code_case(x, *crop, **{**CROPPED, "resize.mode": mode})
+
+
+@wide.cases
+def wide_cases() -> Iterator[Case]:
+    x = codes_of(1, 3, 6, 7, dtype="int16")
+    operands = (*kind(2.9e-4, -7, "int16"), None, None, i64(1, 3, 9, 5))
+    for transform, mode in zip(TRANSFORMS[:5], ("linear", "cubic") * 3, strict=False):
+        attrs: dict[str, Any] = {"resize.mode": mode, TRANSFORM: transform}
+        yield code_case(x, *operands, *kind(2.3e-4, 11, "int16"), **attrs)
+    unsigned = codes_of(2, 3, 4, 4, 4, dtype="uint16")
+    size = (*kind(3e-4, 30000, "uint16"), None, None, i64(2, 3, 3, 4, 9))
+    yield code_case(unsigned, *size, *kind(3e-4, 120, "uint8"), **LINEAR)
+    small = (*kind(0.03, 3), None, None, i64(1, 3, 3, 4), *kind(3e-4, 3, "int16"))
+    yield code_case(codes_of(1, 3, 8, 9), *small, **SMOOTH)
+    crop = (*kind(3e-4, 3, "int16"), ROI, None, i64(1, 3, 3, 3), *kind(2.8e-4, 3, "int16"))
+    for mode in ("nearest", "linear"):
+        yield code_case(x, *crop, **{**CROPPED, "resize.mode": mode})

@@ -1,63 +1,91 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax between 8-bit codes: powers of e from a table of integers, no float at run time.
+"""Softmax and LogSoftmax between codes: powers of e from tables of integers, no float at run time.
 
-The table holds exp(-d * scale) for every difference d to the largest code, up to the first 0.
-`--requant tflite` has TFLite's table and reciprocal, bit for bit; otherwise results are within one
-code of float32.
+Softmax of 8-bit codes has a table of exp(-d * scale) for every difference d to the largest code, up
+to the first 0; results are within one code of float32. Where codes have 16 bits, and for
+LogSoftmax, the roundings of float32 are repeated but for those of exp and of the order of a sum, so
+that nearly all codes are those of float32 and none is off by more than one. `--requant tflite` has
+TFLite's tables and reciprocal, bit for bit, where input and output have the parameters TFLite asks
+for.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
+from aot.ir.dtypes import S8, S16, U8
 from aot.ops.moves import split_at
-from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
-from aot.vendor.cases import Case, case
-from aot.vendor.codes import Array, codes, dequantised, known
-from aot.vendor.fixed_point import exp_negative, multiply
+from aot.ops.quantised.common import (
+    code_fields,
+    code_types,
+    quantised,
+    signed_input,
+    signed_result,
+    some_wide,
+)
+from aot.vendor.cases import Case
+from aot.vendor.codes import Array, all_hold, codes, dequantised, known
+from aot.vendor.fixed_point import exp_negative, multiply, significands
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import code_case, codes_of, kind
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
 
-softmax = quantised("qsoftmax", OP.Softmax(dequantised("x"), _outputs=["soft"]))
+narrow = quantised("qsoftmax", OP.Softmax(dequantised("x"), _outputs=["soft"]))
+wide = quantised("qsoftmax16", OP.Softmax(dequantised("x"), _outputs=["soft"]))
+log_softmax = quantised("qlogsoftmax", OP.LogSoftmax(dequantised("x"), _outputs=["soft"]))
 
-#: Fraction bits of the table for rows of up to 2^7 elements; longer rows have fewer.
+#: The longest axis: its sum of powers, each less than 2^-30 off, decides less than half a code.
+LONGEST = 2**14
+#: The scales of x between which 8-bit, and other codes have tables; those of y from which on.
+NARROW_SCALES, WIDE_SCALES = (0.0, 2.0**20), (2.0**-40, 2.0**20)
+NARROW_RESULT, WIDE_RESULT = 2.0**-12, 2.0**-20
+#: Fraction bits of the 8-bit table for rows of up to 2^7 elements; longer rows have fewer.
 TABLE_BITS = 24
 #: Integer bits of TFLite's scaled differences.
 DIFF_BITS = 5
+#: A larger exponent of the scale makes every difference of 16-bit codes a power of 0.
+TOP_EXPONENT = -17
+#: Fraction bits of the arguments of powers, at most, and the bits of `rate`.
+MOST_BITS, RATE_BITS = 62, 32
+#: Intervals of TFLite's 16-bit tables, and the range of the differences they take.
+INTERVALS, TFLITE_RANGE = 512, 10.0
 
 
 def _axis(m: Match) -> int:
-    axis: int = int(m.soft.attr("axis", -1))
-    rank: int = m.x.rank
-    return axis % rank
+    axis: int = int(m.soft.attr("axis", -1)) % m.x.rank
+    return axis
+
+
+def _fits(m: Match, scales: tuple[float, float], result: float) -> Iterator[tuple[bool, str]]:
+    """Checks of shape and scales: that of x is between `scales`, that of y `result` or more."""
+    yield m.x.rank > 0 and 0 not in m.x.shape, f"shape {list(m.x.shape)}"
+    if m.x.rank > 0:
+        extent = m.x.shape[_axis(m)]
+        yield extent <= LONGEST, f"{extent} elements along the axis (needs at most {LONGEST})"
+        x, y = float(codes(m, "x").s), float(codes(m, "y").s)
+        yield scales[0] < x < scales[1], f"scale {x:g}"
+        yield result <= y <= 16, f"scale {y:g} of the result"
+
+
+# -- 8-bit codes -------------------------------------------------------------------------
+
+
+@narrow.check
+def supported(m: Match) -> Iterator[tuple[bool, str]]:
+    if (yield from all_hold(known(m, "x", "y", types=(S8, U8)))):
+        yield from _fits(m, NARROW_SCALES, NARROW_RESULT)
 
 
 def table_bits(extent: int) -> int:
     """Fraction bits with which a sum of `extent` entries stays below 2^31."""
     longest = math.ceil(math.log2(max(1, extent)))
     return TABLE_BITS - max(0, longest - (31 - TABLE_BITS - 1))
-
-
-@softmax.check
-def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = list(known(m, "x", "y", types=(S8, U8)))
-    yield from asked
-    yield m.x.rank > 0 and 0 not in m.x.shape, f"shape {list(m.x.shape)}"
-    if m.x.rank == 0 or not all(ok for ok, _ in asked):
-        return
-    extent = m.x.shape[_axis(m)]
-    yield extent <= 2**14, f"{extent} elements along the axis (needs at most {2**14})"
-    y = codes(m, "y")
-    yield 2.0**-12 <= float(y.s) <= 16, f"scale {y.s} of the result"
-    yield 0 < float(codes(m, "x").s) < 2.0**20, f"scale {codes(m, 'x').s}"
 
 
 def rounded_table(step: float, extent: int) -> Array:
@@ -77,8 +105,8 @@ def tflite_table(step: float) -> Array:
     return np.where(differences < -largest, 0, exp_negative(scaled, DIFF_BITS)).astype(np.int32)
 
 
-@softmax.lower
-def to_kernel(c: Recorder, m: Match) -> None:
+@narrow.lower
+def narrow_to_kernel(c: Recorder, m: Match) -> None:
     outer, extent, inner = split_at(m.x.shape, _axis(m))
     x, y = codes(m, "x"), codes(m, "y").signed()
     tflite = rq_of(c) == TFLITE and y.z == -128 and float(y.s) == 1 / 256
@@ -93,22 +121,152 @@ def to_kernel(c: Recorder, m: Match) -> None:
         last=len(data) - 1,
         y_zero=y.z,
     )
-    source, made = signed_input(c, m.x), signed_output(c, m.y)
-    table = c.const(data, "table")
-    instance = {"TFLITE": int(tflite)}
+    source = signed_input(c, m.x)
+    with signed_result(c, m.y) as made:
+        c.call(
+            "aot_qsoftmax_s8",
+            made,
+            source,
+            c.const(data, "table"),
+            params,
+            instance={"TFLITE": int(tflite)},
+            inplace=[(made, source)],
+        )
+
+
+# -- codes of 16 bits, and LogSoftmax of any ----------------------------------------------
+
+
+@wide.check
+def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    yield from some_wide(m)
+    yield from log_supported(m)
+
+
+@log_softmax.check
+def log_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    if (yield from all_hold(known(m, "x", "y"))):
+        yield from _fits(m, WIDE_SCALES, WIDE_RESULT)
+
+
+def power_table() -> Array:
+    """2^(-i/64) in Q1.31, uint32 [64].
+
+    With the cubic polynomial between (2^-35.7 off), truncated products and one rounding a power
+    is less than 2^-30 off.
+    """
+    return np.asarray(np.rint(2.0 ** (31 - np.arange(64) / 64)), np.uint32)
+
+
+def rate_of(exponent: int) -> tuple[int, int]:
+    """(rate, bits): log2(e) * 2^(exponent + 16) = rate / 2^bits, rate below 2^32."""
+    exponent = min(exponent, TOP_EXPONENT)
+    bits = min(MOST_BITS, RATE_BITS - 1 - math.floor(math.log2(math.log2(math.e))) - exponent - 16)
+    return round(math.log2(math.e) * 2.0 ** (exponent + 16 + bits)), bits
+
+
+def tflite_pieces(function: Callable[[Array], Array], low: float, high: float) -> Array:
+    """TFLite's table of a function of [low, high] with values of [-1, 1]: int16 [513].
+
+    An entry is the value, less half of what the line to the next one is above the middle's.
+    """
+    step = (high - low) / INTERVALS
+    start = low + np.arange(INTERVALS) * step
+    following = low + np.arange(1, INTERVALS + 1) * step
+
+    def near(v: Array) -> Array:
+        return np.asarray(np.trunc(v + np.copysign(0.5, v)))
+
+    first = near(function(start) * 32768)
+    middle = near((function(following) * 32768 + first) / 2)
+    bias = near((middle - near(function(start + step / 2) * 32768)) / 2)
+    last = near(function(np.array([high])) * 32768)
+    both = np.concatenate([first - bias, last])
+    return np.asarray(np.clip(both, -32768, 32767).astype(np.int16))
+
+
+def _like_tflite(c: Recorder, m: Match) -> bool:
+    x, y = codes(m, "x"), codes(m, "y")
+    types = x.dtype is S16 and y.dtype is S16 and x.z == y.z == 0
+    return rq_of(c) == TFLITE and types and float(y.s) == 1 / 32768
+
+
+def _to_tflite(c: Recorder, m: Match) -> None:
+    outer, extent, inner = split_at(m.x.shape, _axis(m))
+    mult, shift = fixed_point(float(codes(m, "x").s) / (TFLITE_RANGE / 65535))
     c.call(
-        "aot_qsoftmax_s8", made, source, table, params, instance=instance, inplace=[(made, source)]
+        "aot_qsoftmax_s16",
+        m.y,
+        m.x,
+        c.const(tflite_pieces(np.exp, -TFLITE_RANGE, 0), "exps"),
+        c.const(tflite_pieces(lambda v: 1 / (1 + v), 0, 1), "overs"),
+        c.params(outer=outer, inner=inner, mult=mult, shift=shift),
+        instance={"AXIS": extent},
+        inplace=[(m.y, m.x)],
     )
-    finish(c, m.y, made)
 
 
-@softmax.cases
+@wide.lower
+@log_softmax.lower
+def wide_to_kernel(c: Recorder, m: Match) -> None:
+    log = m.soft.op_type == "LogSoftmax"
+    if _like_tflite(c, m) and not log:
+        return _to_tflite(c, m)
+    outer, extent, inner = split_at(m.x.shape, _axis(m))
+    x, y = codes(m, "x"), codes(m, "y")
+    both = significands(x.s, y.s)
+    rate, bits = rate_of(both["exp"][0])
+    fraction, exponent = math.frexp(1 / float(y.s))
+    params = c.params(
+        outer=outer,
+        axis=extent,
+        inner=inner,
+        **both,
+        rate=rate,
+        bits=bits,
+        unit=min(round(fraction * 2**31), 2**31 - 1),
+        shift=31 - exponent,
+        **code_fields(m, signed=False),
+    )
+    c.call(
+        "aot_qsoftmax16",
+        m.y,
+        m.x,
+        c.const(power_table(), "powers"),
+        c.scratch(4 if log else 4 * extent),
+        params,
+        instance={**code_types(m), "LOG": int(log)},
+        inplace=[(m.y, m.x)] if x.dtype.nbytes == y.dtype.nbytes else (),
+    )
+    return None
+
+
+# -- cases -------------------------------------------------------------------------------
+
+
+@narrow.cases
 def cases() -> Iterator[Case]:
-    unit = (scale(1 / 256), zero(-128))
     for shape, step, axis in (((2, 10), 0.13, -1), ((3, 7, 5), 0.021, 1), ((1, 300), 0.6, 1)):
         attrs: dict[str, Any] = {"soft.axis": axis}
-        yield case(codes_of(*shape), scale(step), zero(4), *unit, const=(1, 2, 3, 4), **attrs)
-    wide = codes_of(4, 12, dtype="uint8")
+        yield code_case(codes_of(*shape), *kind(step, 4), *kind(1 / 256, -128), **attrs)
     rows: dict[str, Any] = {"soft.axis": 1}
-    out = (scale(0.00391), zero(0, "uint8"))
-    yield case(wide, scale(0.04), zero(99, "uint8"), *out, const=(1, 2, 3, 4), **rows)
+    from_unsigned, to = kind(0.04, 99, "uint8"), kind(0.00391, 0, "uint8")
+    yield code_case(codes_of(4, 12, dtype="uint8"), *from_unsigned, *to, **rows)
+
+
+@wide.cases
+def wide_cases() -> Iterator[Case]:
+    middle: dict[str, Any] = {"soft.axis": 1}
+    unit, fine = kind(1 / 32768, 0, "int16"), kind(1 / 65535, 0, "uint16")
+    yield code_case(codes_of(3, 40, 5, dtype="int16"), *kind(3e-4, 0, "int16"), *unit, **middle)
+    yield code_case(codes_of(4, 300, dtype="uint16"), *kind(1e-4, 30000, "uint16"), *fine)
+    few = codes_of(4, 3, dtype="int16")
+    yield code_case(few, *kind(0.5, -7, "int16"), *kind(1 / 256, -128))
+    yield code_case(codes_of(9, 2), *kind(0.01, 4), *fine)
+
+
+@log_softmax.cases
+def log_cases() -> Iterator[Case]:
+    for dtype, step in (("int8", 0.1), ("uint8", 0.1), ("int16", 4e-4), ("uint16", 4e-4)):
+        x = codes_of(4, 30, dtype=dtype)
+        yield code_case(x, *kind(step, 3, dtype), *kind(step, 100, dtype))
