@@ -211,7 +211,11 @@ class Interface(Generic[Rule]):
 
     def of(self, node: ir.Node) -> Rule | None:
         """The rule of the operator of `node`, None if it has none."""
-        return self._rules.get((node.domain, node.op_type))
+        return self.named(node.op_type, node.domain)
+
+    def named(self, name: str, domain: str = "") -> Rule | None:
+        """The rule of an operator, None if it has none."""
+        return self._rules.get((domain, name))
 
     def operators(self) -> Iterator[tuple[str, str]]:
         """Every operator that has a rule, as (domain, name), sorted."""

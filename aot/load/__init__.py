@@ -12,7 +12,7 @@ from aot.errors import ModelError
 from aot.ir.graph_edit import graphs, hoist_constants
 from aot.ir.onnx_subprocess import ProcessDied, infer_shapes
 from aot.load import names, weights
-from aot.load.check import all_graphs, check_details, check_structure
+from aot.load.check import ADOPTED, all_graphs, check_details, check_structure
 from aot.load.choices import check_choices
 from aot.load.containers import open_inputs, refuse_maps
 from aot.load.convert import MIN_IR_VERSION, to_canonical, undone
@@ -26,7 +26,6 @@ from aot.load.outputs import separate_outputs
 from aot.load.pin import pin
 from aot.load.source import read_proto
 from aot.shapes.infer import infer
-from aot.shapes.microsoft import ADOPTED
 
 if TYPE_CHECKING:
     import onnx

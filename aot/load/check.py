@@ -14,8 +14,7 @@ from aot.errors import AotError, ModelError, UnsupportedError, meant, raise_all
 from aot.load.external import is_external
 from aot.load.tensors import check_tensor, element_count
 from aot.load.utf8_check import check_strings
-from aot.shapes.contrib import CONTRIB
-from aot.shapes.microsoft import ADOPTED
+from aot.shapes.types import infer_types
 
 if TYPE_CHECKING:
     import onnx
@@ -26,6 +25,8 @@ MAX_LOOPS = 4
 MAX_GRAPHS = 2000
 MAX_NAMES = 8192
 STANDARD_DOMAINS = ("", "ai.onnx")
+ADOPTED = ("SimplifiedLayerNormalization",)
+"""Operators that onnxruntime's own files put in ONNX's domain."""
 
 
 def node_title(node: onnx.NodeProto, index: int | None = None) -> str:
@@ -292,7 +293,7 @@ def _unknown_operator(claimed: Collection[str]) -> Callable[[str, str, dict[str,
     known: dict[tuple[str, str, int], str] = {}
 
     def reason(domain: str, op_type: str, versions: dict[str, int]) -> str:
-        if f"{domain}::{op_type}" in claimed or (domain and (domain, op_type) in CONTRIB):
+        if f"{domain}::{op_type}" in claimed or (domain and infer_types.named(op_type, domain)):
             return ""
         if not domain and op_type in ADOPTED:
             return ""

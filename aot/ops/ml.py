@@ -7,16 +7,74 @@ After: y = Mul(Sub(x, offset), scale)
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
 from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, Body
+from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.shapes.types import Type, infer_types, need
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
 
 ML = "ai.onnx.ml"
+STRING = 8
 STRINGS = "labels that are strings (needs integers)"
+
+
+def samples(types: list[Type | None]) -> int:
+    """Samples: a vector is one of them."""
+    if not types or types[0] is None:
+        raise ValueError("input 0 is absent")
+    shape = types[0][1]
+    return shape[0] if len(shape) > 1 else 1
+
+
+@infer_types("Scaler Normalizer", ML)
+def to_float_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """Float32 results of the input's shape."""
+    return [(FLOAT, need(types, 0)[1])]
+
+
+@infer_types("ArrayFeatureExtractor", ML)
+def _extract_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    from math import prod
+
+    (dtype, shape), (_, picked) = need(types, 0), need(types, 1)
+    lead = shape[:-1] if len(shape) > 1 else (1,)
+    return [(dtype, (*lead, prod(picked)))]
+
+
+@infer_types("LabelEncoder", ML)
+def _encode_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    shape = need(types, 0)[1]
+    tensor = attribute(node, "values_tensor", None)
+    if tensor is not None:
+        return [(int(tensor.dtype), shape)]
+    for name, kind in (("values_floats", FLOAT), ("values_int64s", INT64)):
+        if attribute(node, name, None):
+            return [(kind, shape)]
+    return [(STRING, shape)]
+
+
+@infer_types("LinearRegressor TreeEnsemble TreeEnsembleRegressor", ML)
+def _regress_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    targets = int(attribute(node, "targets", None) or attribute(node, "n_targets", None) or 1)
+    dtype = need(types, 0)[0]
+    kind = dtype if node.op_type == "TreeEnsemble" else FLOAT
+    return [(kind, (samples(types), targets))]
+
+
+@infer_types("LinearClassifier TreeEnsembleClassifier", ML)
+def _classify_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    ints = attribute(node, "classlabels_ints", None) or attribute(node, "classlabels_int64s", None)
+    words = attribute(node, "classlabels_strings", None)
+    classes = max(2, len(ints or words or ()))
+    rows = samples(types)
+    return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, classes))]
 
 
 def wide(b: Body) -> str:

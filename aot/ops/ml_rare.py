@@ -4,13 +4,36 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
-from aot.ops.ml import ML, matches, wide
+from aot.ops.ml import ML, matches, samples, wide
+from aot.shapes.types import Type, infer_types, need
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@infer_types("Binarizer Imputer", ML)
+def same_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """The input's type and shape."""
+    return [need(types, 0)]
+
+
+@infer_types("FeatureVectorizer", ML)
+def _join_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    columns = sum((need(types, i)[1] or (1,))[-1] for i in range(len(types)))
+    return [(FLOAT, (samples(types), columns))]
+
+
+@infer_types("OneHotEncoder", ML)
+def _one_hot_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    kinds = attribute(node, "cats_int64s", None) or attribute(node, "cats_strings", None) or ()
+    return [(FLOAT, (*need(types, 0)[1], len(kinds)))]
 
 
 @decompose("Binarizer", ML)

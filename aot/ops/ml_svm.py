@@ -7,14 +7,36 @@ After: y = MatMul(Exp(-gamma * ReduceSumSquare(Unsqueeze(x) - support_vectors)),
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
 from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, Body
-from aot.ops.ml import ML, STRINGS, rows, transformed, wide
+from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.ops.ml import ML, STRING, STRINGS, rows, samples, transformed, wide
+from aot.shapes.types import Type, infer_types
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@infer_types("SVMRegressor", ML)
+def _one_score_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    return [(FLOAT, (samples(types), 1))]
+
+
+@infer_types("SVMClassifier", ML)
+def _vote_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    """A score for every pair of classes; of two classes for both."""
+    words = attribute(node, "classlabels_strings", None)
+    classes = len(attribute(node, "vectors_per_class", None) or ())
+    if classes < 2 or attribute(node, "prob_a", None):
+        scores = max(2, len(words or attribute(node, "classlabels_ints", None) or ()))
+    else:
+        scores = max(2, classes * (classes - 1) // 2)
+    rows = samples(types)
+    return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, scores))]
 
 
 @decompose("SVMRegressor", ML)

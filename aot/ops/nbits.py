@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,14 @@ from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES
 from aot.ops.microsoft import MICROSOFT
 from aot.ops.registry import op
+from aot.shapes.types import Type, infer_types, need
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
 
 Array = np.ndarray[Any, Any]
 #: Rows of the weights that are unpacked at a time, about.
@@ -163,6 +168,12 @@ def cases() -> Iterator[Case]:
         const = tuple(i for i in range(1, len(inputs)) if inputs[i] is not None)
         attrs = {"K": k, "N": n, "bits": 4, "block_size": 32}
         yield case(*inputs, const=const, expected=(want,), atol=1e-3, **attrs)
+
+
+@infer_types("MatMulNBits", MICROSOFT)
+def _nbits_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, a = need(types, 0)
+    return [(dtype, (*a[:-1], int(attribute(node, "N", 0))))]
 
 
 @decompose("MatMulNBits", MICROSOFT)

@@ -27,9 +27,9 @@ from aot.ir.graph_nodes import (
     words,
 )
 from aot.ir.onnx_subprocess import Child, strictly
+from aot.shapes.category_mapper import as_encoder
 from aot.shapes.checks import axis_problem, misfit, problem
 from aot.shapes.containers import Containers
-from aot.shapes.contrib import CONTRIB
 from aot.shapes.control import DATA_DEPENDENT, Control
 from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
 from aot.shapes.cures import Reading, late
@@ -42,11 +42,10 @@ from aot.shapes.geometry import counts_text, geometry_problem
 from aot.shapes.infer_node import NodeError, infer_node
 from aot.shapes.known_late import KnownLate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
-from aot.shapes.ml import as_encoder
 from aot.shapes.partial_values import Facts, Known, lookup, propagate
 from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
-from aot.shapes.types import Rule, Type
+from aot.shapes.types import Rule, Type, infer_types
 
 if TYPE_CHECKING:
     import onnx
@@ -133,7 +132,7 @@ class Sweep:
         self.model = model
         self._child = child
         self.max_string = max_string
-        self._rules = {**CONTRIB, **rules}
+        self._rules = rules
         self.facts: Facts = {}
         self.errors: list[AotError] = []
         self.containers = Containers(self)
@@ -241,7 +240,7 @@ class Sweep:
     def _infer(self, node: ir.Node) -> None:
         if node.op_type in EVALUATED and not node.domain and self._evaluated(node):
             return
-        rule = self._rules.get((node.domain, node.op_type))
+        rule = self._rules.get((node.domain, node.op_type)) or infer_types.of(node)
         if rule is None:
             types = infer_node(node, self.facts, self.model, self._child)
         else:

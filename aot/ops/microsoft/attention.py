@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import sqrt
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,9 +17,49 @@ from aot.ir.graph_nodes import attribute
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import INT64, Body
 from aot.ops.microsoft import MICROSOFT
+from aot.shapes.types import Type, given, infer_types, need
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
 
 LEAST = -10000.0
 """What a forbidden key's score is lowered by, unless the node says otherwise."""
+
+
+@infer_types("Attention", MICROSOFT)
+def _attention_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, x = need(types, 0)
+    _, w = need(types, 1)
+    sizes = attribute(node, "qkv_hidden_sizes") or [w[1] // 3] * 3
+    heads = int(attribute(node, "num_heads", 1))
+    past = given(types, 4)
+    total = x[1] + (past[1][3] if past else 0)
+    width = int(sizes[2])
+    present = (2, x[0], heads, total, width // max(1, heads))
+    return [(dtype, (*x[:2], width)), (dtype, present)]
+
+
+@infer_types("QAttention", MICROSOFT)
+def _quantised_attention_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    _, x = need(types, 0)
+    _, w = need(types, 1)
+    return [(need(types, 2)[0], (*x[:2], w[1] // 3))]
+
+
+@infer_types("MultiHeadAttention", MICROSOFT)
+def _multi_head_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, q = need(types, 0)
+    heads = int(attribute(node, "num_heads", 1))
+    k, v = given(types, 1), given(types, 2)
+    if len(q) != 3 or k is None or v is None or len(k[1]) not in (3, 4):
+        raise ValueError("keys and values packed into one tensor are not supported")
+    past = given(types, 6)
+    apart = len(k[1]) == 4
+    keys = (k[1][2] if apart else k[1][1]) + (past[1][2] if past else 0)
+    columns = [v[1][3] if apart else v[1][2] // heads, k[1][3] if apart else k[1][2] // heads]
+    present = [(dtype, (q[0], heads, keys, c)) for c in reversed(columns)]
+    return [(dtype, (*q[:2], columns[0] * heads)), *present]
 
 
 def _lowered(b: Body, mask: int, axes: list[int]) -> str:

@@ -7,11 +7,16 @@ After: y = Relu(Conv(x, w, b))
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from aot.ir.graph_nodes import attribute
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
 from aot.ops.microsoft import MICROSOFT
-from aot.shapes.microsoft import turned
+from aot.shapes.types import Type, infer_types, need
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 
 @decompose("Gelu", MICROSOFT)
@@ -38,6 +43,43 @@ def _quick_gelu(b: Body) -> bool:
     alpha = b.number(float(attribute(b.node, "alpha", 1.702)))
     b.add("Mul", "i0", b.add("Sigmoid", b.add("Mul", "i0", alpha)), out="o0")
     return True
+
+
+def turned(shape: tuple[int, ...], batch: bool, matrix: bool) -> tuple[int, ...]:
+    """The order of axes of an operand of FusedMatMul, applied to `shape`."""
+    axes = list(range(len(shape)))
+    if batch and len(axes) > 2:
+        axes = [*axes[1:-1], axes[0], axes[-1]]
+    if matrix and len(axes) > 1:
+        axes[-2:] = [axes[-1], axes[-2]]
+    return tuple(shape[a] for a in axes)
+
+
+@infer_types("FusedMatMul", MICROSOFT)
+def _fused_matmul_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    import numpy as np
+
+    dtype, a = need(types, 0)
+    _, b = need(types, 1)
+    left, right = (
+        turned(s, bool(attribute(node, f"transBatch{k}")), bool(attribute(node, f"trans{k}")))
+        for k, s in (("A", a), ("B", b))
+    )
+    wide = (1, *left) if len(left) == 1 else left
+    tall = (*right, 1) if len(right) == 1 else right
+    if wide[-1] != tall[-2]:
+        raise ValueError(f"{wide[-1]} columns times {tall[-2]} rows")
+    batch = tuple(np.broadcast_shapes(wide[:-2], tall[:-2]))
+    rows = wide[-2:-1] if len(left) > 1 else ()
+    return [(dtype, (*batch, *rows, *(tall[-1:] if len(right) > 1 else ())))]
+
+
+@infer_types("FusedGemm", MICROSOFT)
+def _fused_gemm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, a = need(types, 0)
+    _, b = need(types, 1)
+    rows = a[1] if attribute(node, "transA", 0) else a[0]
+    return [(dtype, (rows, b[0] if attribute(node, "transB", 0) else b[1]))]
 
 
 def _operand(b: Body, index: int, letter: str) -> str:

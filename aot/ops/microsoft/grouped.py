@@ -7,16 +7,42 @@ After: keys = TensorScatter(past_k, heads of k, starts); y = Attention(heads of 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.ir.graph_nodes import attribute
+from aot.ir.graph_nodes import array, attribute, title
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import INT64, Body
 from aot.ops.microsoft import MICROSOFT
 from aot.ops.microsoft.attention import heads_apart, scale_of
-from aot.shapes.microsoft import grouped_keys
+from aot.shapes.known_late import KnownLate
+from aot.shapes.types import Type, given, infer_types, need
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def grouped_keys(node: ir.Node, now: int, past: int) -> int:
+    """Keys in the caches that a GroupQueryAttention gives back."""
+    total = array(node.inputs[6]) if len(node.inputs) > 6 else None
+    if total is None and past:
+        what = "total_sequence_length (input 6) is not known before the run"
+        raise KnownLate(f"{title(node)}: {what}")
+    return now if total is None else max(past, int(total.ravel()[0]))
+
+
+@infer_types("GroupQueryAttention", MICROSOFT)
+def _grouped_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, q = need(types, 0)
+    heads = int(attribute(node, "kv_num_heads", 1))
+    k, v, past = given(types, 1), given(types, 2), given(types, 3)
+    if k is None or v is None or len(q) != 3:
+        raise ValueError("queries, keys and values packed into one tensor are not supported")
+    keys = grouped_keys(node, k[1][1], past[1][2] if past else 0)
+    present = (dtype, (q[0], heads, keys, k[1][2] // heads))
+    return [(dtype, q), present, present]
+
 
 PLAIN_GROUPS = (
     "num_heads kv_num_heads scale softcap local_window_size do_rotary rotary_interleaved"

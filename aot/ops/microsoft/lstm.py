@@ -24,14 +24,42 @@ from aot.ir.graph_nodes import array, attribute
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.microsoft import MICROSOFT
+from aot.shapes.types import Type, given, infer_types, need
 
 if TYPE_CHECKING:
     import onnx
+    import onnx_ir as ir
 
 BIAS, LENGTHS, STATE, CELL, PEEPHOLES = 3, 4, 5, 6, 7
 Add = Callable[..., str]
 FUNCTIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}
 USUAL = ("Sigmoid", "Tanh", "Tanh")
+
+
+@infer_types("DynamicQuantizeLSTM", MICROSOFT)
+def _dynamic_lstm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, x = need(types, 0)
+    _, r = need(types, 2)
+    if len(x) != 3 or len(r) != 3:
+        raise ValueError(f"an input of rank {len(x)}, weights of rank {len(r)} instead of 3")
+    ways, hidden = r[:2]
+    state = (ways, x[1], hidden)
+    scales = ((ways,), (ways, 4 * hidden))
+    fitting = {
+        1: ((ways, x[2], 4 * hidden),),
+        2: ((ways, hidden, 4 * hidden),),
+        3: ((ways, 8 * hidden),),
+        4: ((x[1],),),
+        5: (state,),
+        6: (state,),
+        7: ((ways, 3 * hidden),),
+        **dict.fromkeys(range(8, 12), scales),
+    }
+    for index, shapes in fitting.items():
+        found = given(types, index) if 2 < index < 8 else need(types, index)
+        if found is not None and tuple(found[1]) not in shapes:
+            raise ValueError(f"input {index} is {list(found[1])} (needs {list(shapes[0])})")
+    return [(dtype, (x[0], *state)), (dtype, state), (dtype, state)]
 
 
 @dataclass(frozen=True, slots=True)

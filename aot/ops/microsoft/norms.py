@@ -7,12 +7,40 @@ After: y = LayerNormalization(Add(x, skip), gamma, beta)
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT32, Body
 from aot.ops.microsoft import MICROSOFT
+from aot.shapes.types import Type, infer_types, need
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@infer_types("SkipLayerNormalization SkipSimplifiedLayerNormalization", MICROSOFT)
+def _skip_norm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, shape = need(types, 0)
+    line = (FLOAT, (*shape[:-1], 1))
+    return [(dtype, shape), line, line, (dtype, shape)]
+
+
+@infer_types("EmbedLayerNormalization", MICROSOFT)
+def _embed_norm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    _, ids = need(types, 0)
+    dtype, table = need(types, 2)
+    shape = (*ids, table[1])
+    return [(dtype, shape), (INT32, ids[:1]), (dtype, shape)]
+
+
+@infer_types("SimplifiedLayerNormalization", MICROSOFT)
+def _simplified_norm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, x = need(types, 0)
+    axis = int(attribute(node, "axis", -1)) % max(1, len(x))
+    return [(dtype, x), (FLOAT, (*x[:axis], *[1] * (len(x) - axis)))]
 
 
 def _norm(b: Body, total: str, scale: int, shift: int, rms: bool) -> None:

@@ -1,43 +1,47 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shape rules of operators onnx cannot infer: onnxruntime's, and functions of ONNX itself."""
+"""Result types of the quantised operators of com.microsoft, and of those like their input."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import SAME, attribute
-from aot.shapes.microsoft import MICROSOFT
-from aot.shapes.ml import ML
-from aot.shapes.types import Rule, Type
+from aot.ops.microsoft import MICROSOFT
+from aot.shapes.types import Rule, Type, infer_types, need
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 
+@infer_types("GroupNormalization MeanVarianceNormalization")
+@infer_types("BiasGelu FastGelu Gelu QuickGelu", MICROSOFT)
+@infer_types("QLinearLeakyRelu QLinearSigmoid QLinearSoftmax RotaryEmbedding", MICROSOFT)
 def _first(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    return [_need(types, 0)]
+    return [need(types, 0)]
 
 
 def _broadcast(left: int, right: int) -> Rule:
     def rule(node: ir.Node, types: list[Type | None]) -> list[Type]:
         import numpy as np
 
-        dtype, a = _need(types, left)
-        _, b = _need(types, right)
+        dtype, a = need(types, left)
+        _, b = need(types, right)
         return [(dtype, tuple(np.broadcast_shapes(a, b)))]
 
     return rule
 
 
+@infer_types("QLinearGlobalAveragePool", MICROSOFT)
 def _global_pool(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    dtype, shape = _need(types, 0)
+    dtype, shape = need(types, 0)
     last = bool(attribute(node, "channels_last", 0))
     spatial = range(1, len(shape) - 1) if last else range(2, len(shape))
     return [(dtype, tuple(1 if i in spatial else s for i, s in enumerate(shape)))]
 
 
+@infer_types("QLinearAveragePool", MICROSOFT)
 def _pool(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    dtype, shape = _need(types, 0)
+    dtype, shape = need(types, 0)
     last, out = _windows(node, shape, [int(k) for k in attribute(node, "kernel_shape", ())])
     shape = (shape[0], *out, shape[-1]) if last else (*shape[:2], *out)
     return [(dtype, shape)]
@@ -62,32 +66,36 @@ def _windows(node: ir.Node, shape: tuple[int, ...], reach: list[int]) -> tuple[b
     return last, out
 
 
+@infer_types("QLinearConcat", MICROSOFT)
 def _concat(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    parts = [_need(types, i) for i in range(2, len(types), 3)]
+    parts = [need(types, i) for i in range(2, len(types), 3)]
     dtype, shape = parts[0]
     axis = int(attribute(node, "axis", 0)) % len(shape)
     total = sum(p[1][axis] for p in parts)
     return [(dtype, (*shape[:axis], total, *shape[axis + 1 :]))]
 
 
+@infer_types("QLinearConv", MICROSOFT)
 def _conv(node: ir.Node, types: list[Type | None]) -> list[Type]:
     """Input 0 is x, 3 the weights [M, C / group, …], 7 the zero point of the result."""
-    shape, weights = _need(types, 0)[1], _need(types, 3)[1]
+    shape, weights = need(types, 0)[1], need(types, 3)[1]
     last = bool(attribute(node, "channels_last", 0))
     dilations = [int(d) for d in attribute(node, "dilations", [1] * (len(weights) - 2))]
     reach = [d * (k - 1) + 1 for d, k in zip(dilations, weights[2:], strict=True)]
     _, out = _windows(node, shape, reach)
-    dtype = _need(types, 7)[0]
+    dtype = need(types, 7)[0]
     return [(dtype, (shape[0], *out, weights[0]) if last else (shape[0], weights[0], *out))]
 
 
+@infer_types("FusedConv", MICROSOFT)
 def _fused_conv(node: ir.Node, types: list[Type | None]) -> list[Type]:
     """Input 1 are the weights."""
-    return _conv(node, [_need(types, 0), None, None, _need(types, 1), None, None, None, types[0]])
+    return _conv(node, [need(types, 0), None, None, need(types, 1), None, None, None, types[0]])
 
 
+@infer_types("QLinearReduceMean", MICROSOFT)
 def _mean(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    dtype, shape = _need(types, 0)
+    dtype, shape = need(types, 0)
     rank = len(shape)
     axes = {int(a) % rank for a in attribute(node, "axes", None) or range(rank)}
     if attribute(node, "keepdims", 1):
@@ -95,20 +103,22 @@ def _mean(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(dtype, tuple(s for i, s in enumerate(shape) if i not in axes))]
 
 
+@infer_types("QLinearWhere", MICROSOFT)
 def _where(node: ir.Node, types: list[Type | None]) -> list[Type]:
     import numpy as np
 
-    condition, (dtype, x), (_, y) = (_need(types, i) for i in (0, 1, 4))
+    condition, (dtype, x), (_, y) = (need(types, i) for i in (0, 1, 4))
     return [(dtype, tuple(np.broadcast_shapes(condition[1], x, y)))]
 
 
+@infer_types("QGemm", MICROSOFT)
 def _gemm(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    a, b = _need(types, 0)[1], _need(types, 3)[1]
+    a, b = need(types, 0)[1], need(types, 3)[1]
     rows = a[1] if attribute(node, "transA", 0) else a[0]
     columns = b[0] if attribute(node, "transB", 0) else b[1]
     given = types[8] if len(types) > 8 else None
     if len(types) > 7 and types[7] is not None:
-        return [((given or _need(types, 0))[0], (rows, columns))]
+        return [((given or need(types, 0))[0], (rows, columns))]
     return [(1, (rows, columns))]
 
 
@@ -118,51 +128,25 @@ def _matmul(scale: int) -> Rule:
     def rule(node: ir.Node, types: list[Type | None]) -> list[Type]:
         import numpy as np
 
-        a, b = _need(types, 0)[1], _need(types, 1)[1]
+        a, b = need(types, 0)[1], need(types, 1)[1]
         if len(a) < 2 or len(b) < 2 or a[-1] != b[-2]:
             raise ValueError(f"cannot multiply {list(a)} by {list(b)}")
         outer = np.broadcast_shapes(a[:-2], b[:-2])
-        return [(_need(types, scale)[0], (*outer, a[-2], b[-1]))]
+        return [(need(types, scale)[0], (*outer, a[-2], b[-1]))]
 
     return rule
 
 
+@infer_types("QuantizeLinear", MICROSOFT)
 def _quantise(node: ir.Node, types: list[Type | None]) -> list[Type]:
     zero = types[2] if len(types) > 2 else None
-    return [(zero[0] if zero else 2, _need(types, 0)[1])]
+    return [(zero[0] if zero else 2, need(types, 0)[1])]
 
 
+@infer_types("DequantizeLinear", MICROSOFT)
 def _dequantise(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    return [(_need(types, 1)[0], _need(types, 0)[1])]
+    return [(need(types, 1)[0], need(types, 0)[1])]
 
 
-def _need(types: list[Type | None], index: int) -> Type:
-    found = types[index] if index < len(types) else None
-    if found is None:
-        raise ValueError(f"input {index} is absent")
-    return found
-
-
-_MS = "com.microsoft"
-CONTRIB: dict[tuple[str, str], Rule] = {
-    **{(_MS, name): _first for name in ("Gelu", "FastGelu", "QuickGelu", "BiasGelu")},
-    **{(_MS, name): _first for name in ("QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax")},
-    (_MS, "QLinearAdd"): _broadcast(0, 3),
-    (_MS, "QLinearMul"): _broadcast(0, 3),
-    (_MS, "QLinearGlobalAveragePool"): _global_pool,
-    (_MS, "QLinearAveragePool"): _pool,
-    (_MS, "QLinearConcat"): _concat,
-    (_MS, "QLinearConv"): _conv,
-    (_MS, "FusedConv"): _fused_conv,
-    (_MS, "QLinearReduceMean"): _mean,
-    (_MS, "QLinearWhere"): _where,
-    (_MS, "QGemm"): _gemm,
-    (_MS, "DynamicQuantizeMatMul"): _matmul(2),
-    (_MS, "MatMulIntegerToFloat"): _matmul(2),
-    (_MS, "QuantizeLinear"): _quantise,
-    (_MS, "DequantizeLinear"): _dequantise,
-    **ML,
-    **MICROSOFT,
-    ("", "GroupNormalization"): _first,
-    ("", "MeanVarianceNormalization"): _first,
-}
+infer_types("QLinearAdd QLinearMul", MICROSOFT)(_broadcast(0, 3))
+infer_types("DynamicQuantizeMatMul MatMulIntegerToFloat", MICROSOFT)(_matmul(2))
