@@ -23,7 +23,6 @@ def _sorts(node: ir.Node, _inputs: Sequence[Array | None]) -> bool:
 
 
 operator("Compress", "x condition", traits=[Exact()], axis=AxisOf("x"))
-operator("SplitToSequence", "x sizes?", axis=AxisOf("x", 0))
 operator("Unique", "x", traits=[Exact(when=_sorts)])
 for _name, _operands in (
     ("BlackmanWindow", "size"),

@@ -7,23 +7,39 @@ import math
 import sys
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import BOOL, S64, U8, DType
-from aot.ir.graph_nodes import TEXT
+from aot.ir.graph_nodes import TEXT, attribute, shape_of
 from aot.ir.string_rows import encode
 from aot.load.regex import compile_regex
 from aot.ops.registry import op
+from aot.shapes.infer_node import solves
+from aot.shapes.partial_values import Facts
+from aot.shapes.types import Type
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.recorder import Recorder
 
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
 HEADER = "aot_text.h"
 Types = list[tuple[tuple[int, ...], DType]]
 Given = tuple[ValueRef | None, ...]
+
+
+@solves("StringNormalizer")
+def normalizer_type(node: ir.Node, facts: Facts) -> Type | None:
+    """A StringNormalizer that removes no words."""
+    data = node.inputs[0] if node.inputs else None
+    if data is None or data.dtype is None:
+        return None
+    return None if attribute(node, "stopwords", None) else (int(data.dtype), shape_of(data))
+
 
 join = op("Join", "a b", domain=TEXT)
 find = op("Find", "x keys", domain=TEXT)

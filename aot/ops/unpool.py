@@ -5,16 +5,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.dtypes import S64
+from aot.ir.graph_nodes import shape_of
 from aot.ops.registry import op
+from aot.shapes.infer_node import solves
+from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.types import Type
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
 unpool = op("MaxUnpool", "x index shape?", kernel_shape=None, pads=None, strides=None)
+
+
+@solves("MaxUnpool")
+def unpool_type(node: ir.Node, facts: Facts) -> Type | None:
+    """A MaxUnpool whose output_shape is known."""
+    if len(node.inputs) < 3:
+        return None
+    data, wanted = node.inputs[0], lookup(node.inputs[2], facts)
+    if data is None or wanted is None or data.dtype is None:
+        return None
+    shape = tuple(s for s in wanted.items() if s is not None and s >= 0)
+    return (int(data.dtype), shape) if len(shape) == len(shape_of(data)) else None
 
 
 def pooled(m: Match) -> list[int]:

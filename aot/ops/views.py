@@ -4,17 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.dtypes import BOOL, S32, U8
-from aot.ir.graph_nodes import Array, attribute
+from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Elementwise, Exact, Moves
 from aot.ops.registry import op
 from aot.shapes.evaluate import evaluates, integers, need, optional
+from aot.shapes.infer_node import NodeError, solves
+from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Inputs
+from aot.shapes.types import Type
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import follow
@@ -67,6 +71,34 @@ def flatten_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 @evaluates("Identity")
 def identity_value(node: ir.Node, inputs: Inputs) -> list[Array]:
     return [need(inputs, 0)]
+
+
+@solves("Reshape")
+def reshape_type(node: ir.Node, facts: Facts) -> Type | None:
+    """A Reshape of which at most one target dimension is unknown."""
+    if len(node.inputs) < 2:
+        return None
+    data, wanted = node.inputs[0], lookup(node.inputs[1], facts)
+    if data is None or wanted is None or data.dtype is None:
+        return None
+    old = shape_of(data)
+    zero = bool(attribute(node, "allowzero", 0))
+    dims = [
+        old[i] if s == 0 and not zero and i < len(old) else s for i, s in enumerate(wanted.items())
+    ]
+    open_axes = [i for i, s in enumerate(dims) if s is None or s == -1]
+    if len(open_axes) > 1:
+        return None
+    if open_axes:
+        rest = prod(s for s in dims if s is not None and s != -1)
+        if rest == 0 or prod(old) % rest:
+            text = [("?" if s is None else s) for s in dims]
+            raise NodeError(f"cannot reshape {list(old)} to {text}")
+        dims[open_axes[0]] = prod(old) // rest
+    shape = tuple(s for s in dims if s is not None)
+    if prod(shape) != prod(old):
+        raise NodeError(f"cannot reshape {list(old)} to {list(shape)}")
+    return int(data.dtype), shape
 
 
 def keeps_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:

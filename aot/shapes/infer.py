@@ -8,7 +8,7 @@ value and dimension; what is inconsistent or absurdly large is refused.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
@@ -27,7 +27,7 @@ from aot.ir.graph_nodes import (
     words,
 )
 from aot.ir.onnx_subprocess import Child, strictly
-from aot.shapes.category_mapper import as_encoder
+from aot.ir.operators import Interface
 from aot.shapes.checks import axis_problem, misfit, problem
 from aot.shapes.containers import Containers
 from aot.shapes.control import DATA_DEPENDENT, Control
@@ -51,6 +51,10 @@ if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+
+#: Operators that are others in other words: a rule rewrites the node in place before it is typed,
+#: and raises ValueError if its attributes do not fit.
+respells: Interface[Callable[[ir.Node], None]] = Interface("respell")
 
 EVALUATED = words(
     "BlackmanWindow Compress HammingWindow HannWindow ImageDecoder NonZero NonMaxSuppression Range "
@@ -175,9 +179,9 @@ class Sweep:
                 raise refused(node, "holds a tensor whose shape is known at run time only")
             self.containers.visit(node)
             return
-        if (node.domain, node.op_type) == ("ai.onnx.ml", "CategoryMapper"):
+        if (respell := respells.of(node)) is not None:
             try:
-                as_encoder(node)
+                respell(node)
             except ValueError as e:
                 raise Invalid(str(e)) from None
         reason = type_problem(node, self.model.opset_imports.get(node.domain, 0))

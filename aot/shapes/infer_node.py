@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
-from math import prod
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
-from aot.ir.graph_nodes import Array, all_nodes, attribute, inner_graphs, is_typed, shape_of
+from aot.ir.graph_nodes import Array, all_nodes, inner_graphs, is_typed, shape_of
 from aot.ir.onnx_subprocess import Child, ProcessDied, reason_of
+from aot.ir.operators import Interface
 from aot.shapes.partial_values import Facts, Known, lookup
 from aot.shapes.types import Type
 
@@ -21,61 +22,19 @@ class NodeError(Exception):
     """onnx's inference refuses the node."""
 
 
+#: The type of an operator's first result where more is known than onnx's inference uses; None: it
+#: is onnx's to say. Raises NodeError.
+solves: Interface[Callable[[ir.Node, Facts], Type | None]] = Interface("solve")
+
+
 def infer_node(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list[Type | None]:
     """Types of the outputs, None where they stay open. Raises NodeError where onnx does.
 
     `child` infers a model strictly: onnx may not survive this one.
     """
-    solved = _reshape(node, facts) or _unpool(node, facts) or _normalizer(node)
-    if solved is not None:
-        return [solved]
-    return _by_onnx(node, facts, model, child)
-
-
-def _reshape(node: ir.Node, facts: Facts) -> Type | None:
-    """A Reshape of which at most one target dimension is unknown."""
-    if node.op_type != "Reshape" or node.domain or len(node.inputs) < 2:
-        return None
-    data, wanted = node.inputs[0], lookup(node.inputs[1], facts)
-    if data is None or wanted is None or data.dtype is None:
-        return None
-    old = shape_of(data)
-    zero = bool(attribute(node, "allowzero", 0))
-    dims = [
-        old[i] if s == 0 and not zero and i < len(old) else s for i, s in enumerate(wanted.items())
-    ]
-    open_axes = [i for i, s in enumerate(dims) if s is None or s == -1]
-    if len(open_axes) > 1:
-        return None
-    if open_axes:
-        rest = prod(s for s in dims if s is not None and s != -1)
-        if rest == 0 or prod(old) % rest:
-            text = [("?" if s is None else s) for s in dims]
-            raise NodeError(f"cannot reshape {list(old)} to {text}")
-        dims[open_axes[0]] = prod(old) // rest
-    shape = tuple(s for s in dims if s is not None)
-    if prod(shape) != prod(old):
-        raise NodeError(f"cannot reshape {list(old)} to {list(shape)}")
-    return int(data.dtype), shape
-
-
-def _unpool(node: ir.Node, facts: Facts) -> Type | None:
-    """A MaxUnpool whose output_shape is known."""
-    if node.op_type != "MaxUnpool" or node.domain or len(node.inputs) < 3:
-        return None
-    data, wanted = node.inputs[0], lookup(node.inputs[2], facts)
-    if data is None or wanted is None or data.dtype is None:
-        return None
-    shape = tuple(s for s in wanted.items() if s is not None and s >= 0)
-    return (int(data.dtype), shape) if len(shape) == len(shape_of(data)) else None
-
-
-def _normalizer(node: ir.Node) -> Type | None:
-    """A StringNormalizer that removes no words."""
-    data = node.inputs[0] if node.inputs else None
-    if node.op_type != "StringNormalizer" or node.domain or data is None or data.dtype is None:
-        return None
-    return None if attribute(node, "stopwords", None) else (int(data.dtype), shape_of(data))
+    rule = solves.of(node)
+    solved = None if rule is None else rule(node, facts)
+    return _by_onnx(node, facts, model, child) if solved is None else [solved]
 
 
 def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list[Type | None]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aot.ir.graph_edit import attribute_of
 from aot.ir.graph_nodes import attribute
+from aot.shapes.infer import respells
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 INT64, STRING = 7, 8
 
 
+@respells("CategoryMapper", "ai.onnx.ml")
 def as_encoder(node: ir.Node) -> None:
     """Make a CategoryMapper the LabelEncoder it is: strings to integers, or back.
 
