@@ -78,6 +78,18 @@ class Random:
 
 
 @dataclass(frozen=True, slots=True)
+class DataSized:
+    """The size of the result is known with the elements of the operands only.
+
+    With `counts` it is the number of elements that fulfil a condition, which no operand names.
+    `hint` tells the user of an operator that no run can compute what to do instead.
+    """
+
+    counts: bool = False
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class AxisOf:
     """An attribute that is an axis of an operand; negative ones count from its last axis.
 
@@ -152,7 +164,18 @@ class Linear:
     transposed: str = ""
 
 
-Trait = Elementwise | Moves | Commutative | Exact | Random | Along | Reduces | Window | Linear
+Trait = (
+    Elementwise
+    | Moves
+    | Commutative
+    | Exact
+    | Random
+    | DataSized
+    | Along
+    | Reduces
+    | Window
+    | Linear
+)
 T = TypeVar("T", bound=Trait)
 Rule = TypeVar("Rule")
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ops.registry import op
+from aot.shapes.cures import Role, Sizing, sizings
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
@@ -19,6 +20,14 @@ AXES = 6
 FLOATS = {"float32": "f32", "float64": "f64"}
 
 col2im = op("Col2Im", "x image block", dilations=None, pads=None, strides=None)
+
+
+def image_example(role: Role, count: int) -> list[int]:
+    """As many columns as the input has."""
+    return [1] * count if role.data is None else [role.data[-1], *[1] * (count - 1)]
+
+
+sizings("Col2Im")(Sizing(examples={1: image_example}))
 
 
 def windows(m: Match) -> dict[str, list[int]]:

@@ -19,6 +19,7 @@ from aot.lower.persistent_tensors import Pair
 from aot.ops.concat import MAX_PARTS
 from aot.ops.registry import op
 from aot.shapes.control_flow_isolated import BRANCHES, Loop
+from aot.shapes.cures import Sizing, sizings
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Operand, Recorder
 
@@ -30,6 +31,9 @@ HEADER = "aot_control.h"
 
 if_ = op("If", "xs*", RESULTS, domain=CONTROL)
 loop_ = op("Loop", "xs*", RESULTS, domain=CONTROL)
+
+
+sizings("Loop")(Sizing(data=0))
 
 
 @if_.check

@@ -13,8 +13,12 @@ from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Elementwise, Random, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
+from aot.shapes.cures import Sizing, sizings, zeros
 
 operator("Dropout", "x ratio? training?", traits=[Elementwise("x"), Random()])
+
+
+sizings("Dropout")(Sizing(examples={2: zeros}))
 
 
 @decompose("Dropout")

@@ -14,6 +14,7 @@ from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import AxisOf, Exact, Moves
 from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
 from aot.ops.registry import op
+from aot.shapes.cures import Sizing, sizings
 from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -28,6 +29,9 @@ gather_elements = op(
     "GatherElements", "x indices", traits=[Moves("x", fewer=True), Exact()], axis=AxisOf("x", 0)
 )
 gather_nd = op("GatherND", "x indices", traits=[Moves("x", fewer=True), Exact()], batch_dims=0)
+
+
+sizings("Gather GatherElements GatherND")(Sizing(data=2))
 
 
 @evaluates("Gather")

@@ -10,6 +10,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array, attribute, title
+from aot.ir.operators import DataSized, operator
 from aot.shapes.evaluate import evaluates, need
 from aot.shapes.reference import Inputs
 
@@ -26,6 +27,7 @@ MAGIC = (
     (b"MM\x00*", "TIFF"),
 )
 HINT = "decode the image in the application, or give BMP or PNM"
+INSTEAD = "decode the image in the application, or bind the input to a BMP or PNM"
 #: Rounded shares of red, green and blue in a grey, in 65536ths.
 GREY = np.array([19595, 38470, 7471], np.int64)
 
@@ -47,6 +49,9 @@ def decode_image(data: bytes, pixel_format: str) -> Array:
     if pixel_format not in ("RGB", "BGR"):
         raise ValueError(f"pixel_format {pixel_format!r}")
     return np.ascontiguousarray(pixels[..., ::-1] if pixel_format == "BGR" else pixels)
+
+
+operator("ImageDecoder", "data", traits=[DataSized(hint=INSTEAD)])
 
 
 @evaluates("ImageDecoder")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import Array, attribute, shape_of
-from aot.ir.operators import AxisOf, Exact, operator
+from aot.ir.operators import AxisOf, DataSized, Exact, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
+from aot.shapes.cures import Role, Sizing, always, as_data, sizings
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -22,19 +23,41 @@ def _sorts(node: ir.Node, _inputs: Sequence[Array | None]) -> bool:
     return bool(attribute(node, "sorted", 1))
 
 
-operator("Compress", "x condition", traits=[Exact()], axis=AxisOf("x"))
-operator("Unique", "x", traits=[Exact(when=_sorts)])
+COUNTS = DataSized(counts=True)
+
+operator("Compress", "x condition", traits=[Exact(), COUNTS], axis=AxisOf("x"))
+operator("NonMaxSuppression", "boxes scores most? iou? threshold?", traits=[COUNTS])
+operator("NonZero", "x", traits=[Exact(), COUNTS])
+operator("StringSplit", "x", traits=[COUNTS])
+operator("Unique", "x", traits=[Exact(when=_sorts), COUNTS])
 for _name, _operands in (
-    ("BlackmanWindow", "size"),
     ("CenterCropPad", "x shape"),
     ("EyeLike", "x"),
-    ("HammingWindow", "size"),
-    ("HannWindow", "size"),
     ("MelWeightMatrix", "bins length rate low high"),
-    ("NonZero", "x"),
     ("StringConcat", "x y"),
 ):
     operator(_name, _operands, traits=[Exact()])
+
+
+for _name in ("BlackmanWindow", "HammingWindow", "HannWindow"):
+    operator(_name, "size", traits=[Exact(), DataSized()])
+sizings("BlackmanWindow HammingWindow HannWindow")(Sizing(data=0, examples={0: always(8)}))
+
+
+def grid_example(role: Role, count: int) -> list[int]:
+    """A grid of eight points an axis for every sample of the input."""
+    return [1] * count if role.data is None else [role.data[0], 1, *[8] * (count - 2)]
+
+
+sizings("AffineGrid")(Sizing(examples={1: grid_example}))
+sizings("CenterCropPad")(Sizing(examples={1: as_data}))
+sizings("MelWeightMatrix")(
+    Sizing(
+        data=0,
+        real=True,
+        examples={k: always(v) for k, v in enumerate((4, 16, 8000, 0, 4000))},
+    )
+)
 
 
 @decompose("EyeLike")

@@ -38,6 +38,7 @@ from aot.ops.kernels import INTS, NUMBERS
 from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, elements
+from aot.shapes.cures import Sizing, sizings
 from aot.shapes.evaluate import elementwise, evaluates, need
 from aot.shapes.interval_analysis import Inputs as Bounded
 from aot.shapes.interval_analysis import Interval, bounds, given, of_type, rising
@@ -223,6 +224,7 @@ F8_FORMATS = {
 
 
 cast.packed = cast_like.packed = True
+sizings("Cast")(Sizing(passes=True))
 
 
 @evaluates("Cast")

@@ -12,6 +12,7 @@ from aot.ir.layout import Layout
 from aot.ir.operators import Exact, Moves
 from aot.ops.moves import Axis, move, padded, stored, strides
 from aot.ops.registry import op
+from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
@@ -24,6 +25,9 @@ pad = op(
     traits=[Moves("x", fills=True, bytes_only=True), Exact()],
     mode="constant",
 )
+
+
+sizings("Pad")(Sizing(examples={1: zeros, 3: axes}))
 
 
 def before_of(m: Match) -> list[int]:

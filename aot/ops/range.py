@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import Array
+from aot.ir.operators import DataSized, operator
+from aot.shapes.cures import Sizing, sizings, zeros
 from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.reference import Inputs, Unknown
 
@@ -16,6 +18,10 @@ if TYPE_CHECKING:
 
 #: More elements stay for the run: a constant of them would fill the bundle.
 MOST_ELEMENTS = 1 << 24
+
+
+operator("Range", "start limit delta", traits=[DataSized()])
+sizings("Range")(Sizing(data=0, real=True, examples={0: zeros}))
 
 
 @evaluates("Range")

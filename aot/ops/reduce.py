@@ -21,6 +21,7 @@ from aot.ops.registry import op
 from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
 from aot.shapes import symbolic
+from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.evaluate import Rule, evaluates, integers, need, optional
 from aot.shapes.interval_analysis import Inputs as Bounded
 from aot.shapes.interval_analysis import Interval, bounds, wrapping
@@ -242,6 +243,8 @@ bounds("ReduceSum")(whole(np.sum))
 polynomials("ReduceSum")(symbolic.total(symbolic.add, symbolic.number(0)))
 polynomials("ReduceProd")(symbolic.total(symbolic.multiply, symbolic.number(1)))
 
+sizings(" ".join(KINDS))(Sizing(examples={1: axes}))
+
 for _name in KINDS:
     _made = declare(_name)
     if _name in ("ReduceSum", "ReduceMax", "ReduceMin", "ReduceMean"):
@@ -330,6 +333,7 @@ def hardmax_cases() -> Iterator[Case]:
 
 
 cumsum = op("CumSum", "x axis", traits=[Exact(rounds_once=True)], exclusive=0, reverse=0)
+sizings("CumSum")(Sizing(examples={1: zeros}))
 cumprod = op("CumProd", "x axis", exclusive=0, reverse=0)
 
 

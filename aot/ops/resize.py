@@ -16,6 +16,7 @@ from aot.ir.layout import Layout
 from aot.ir.operators import Moves
 from aot.ops.moves import stored
 from aot.ops.registry import op
+from aot.shapes.cures import Sizing, as_data, sizings
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.recorder import Recorder
@@ -60,6 +61,10 @@ resize = op(
     traits=[Moves("x", bytes_only=True, when=_picks)],
     **ATTRIBUTES,
 )
+
+
+sizings("Resize")(Sizing(real=True, examples={3: as_data}))
+sizings("Upsample")(Sizing(real=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from aot.ir.operators import AxisOf, Exact
 from aot.ops.gather import in_range
 from aot.ops.moves import padded, strides
 from aot.ops.registry import op
+from aot.shapes.cures import Sizing, sizings
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 # In the order of AOT_SCATTER_* of runtime_c/kernels/aot_scatter.h.
 REDUCTIONS = ("none", "add", "mul", "max", "min")
 TYPES: tuple[DType | None, ...] = (None, F32, F64, S32, S64)
+sizings("ScatterElements ScatterND")(Sizing(data=2))
 
 
 def _keeps_nan(node: ir.Node, _inputs: object) -> bool:

@@ -16,6 +16,7 @@ from aot.ir.operators import AxisOf, Exact
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
 from aot.ops.registry import op
+from aot.shapes.cures import Sizing, always, sizings
 from aot.shapes.evaluate import evaluates, integers, need
 from aot.shapes.reference import Inputs, Unknown
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -117,6 +118,10 @@ def reverse_to_kernel(c: Recorder, m: Match) -> None:
 def reverse_cases() -> Iterator[Case]:
     yield case(f32(4, 3, 2), i64(1, 4, 2))
     yield case(f32(3, 5), i64(5, 2, 3), batch_axis=0, time_axis=1)
+
+
+sizings("OneHot")(Sizing(examples={1: always(2)}))
+sizings("ConstantOfShape")(Sizing(data=0))
 
 
 @evaluates("OneHot")

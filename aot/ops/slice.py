@@ -15,6 +15,7 @@ from aot.ir.operators import Moves
 from aot.ops.concat import take_channels
 from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
 from aot.ops.registry import op
+from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.evaluate import evaluates, integers, need, optional, slice_of
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 slice_ = op("Slice", "x starts ends axes? steps?", traits=[Moves("x", fewer=True)])
 expand = op("Expand", "x shape", traits=[Moves("x")])
 tile = op("Tile", "x repeats", traits=[Moves("x")])
+
+
+sizings("Slice")(Sizing(examples={1: zeros, 3: axes}))
 
 
 @evaluates("Slice")

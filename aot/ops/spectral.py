@@ -14,6 +14,7 @@ import numpy as np
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
+from aot.shapes.cures import Sizing, always, sizings
 
 Array = np.ndarray[Any, Any]
 MOST = 1 << 22
@@ -27,6 +28,10 @@ def number(b: Body, index: int, default: int) -> int | None:
         return default
     data = array(b.node.inputs[index])
     return None if data is None else int(data.reshape(-1)[0])
+
+
+sizings("DFT")(Sizing(examples={1: always(8), 2: always(1)}))
+sizings("STFT")(Sizing(examples={1: always(4), 3: always(8)}))
 
 
 @decompose("DFT")

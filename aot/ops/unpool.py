@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.dtypes import S64
-from aot.ir.graph_nodes import shape_of
+from aot.ir.graph_nodes import attribute, shape_of
 from aot.ops.registry import op
+from aot.shapes.cures import Role, Sizing, sizings
 from aot.shapes.infer_node import solves
 from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.types import Type
@@ -23,6 +24,19 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 unpool = op("MaxUnpool", "x index shape?", kernel_shape=None, pads=None, strides=None)
+
+
+def unpooled(role: Role, count: int) -> list[int]:
+    """The least shape that the maxima of the first input come from."""
+    if role.data is None or len(role.data) != count:
+        return [1] * count
+    kernel = attribute(role.node, "kernel_shape")
+    strides = attribute(role.node, "strides") or [1] * len(kernel)
+    sizes = zip(role.data[2:], kernel, strides, strict=True)
+    return [*role.data[:2], *((n - 1) * step + taps for n, taps, step in sizes)]
+
+
+sizings("MaxUnpool")(Sizing(examples={2: unpooled}))
 
 
 @solves("MaxUnpool")

@@ -14,6 +14,7 @@ from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Elementwise, Exact, Moves
 from aot.ops.registry import op
+from aot.shapes.cures import Role, Sizing, axes, sizings
 from aot.shapes.evaluate import evaluates, integers, need, optional
 from aot.shapes.infer_node import NodeError, solves
 from aot.shapes.partial_values import Facts, lookup
@@ -35,6 +36,22 @@ flatten = op("Flatten", "x", traits=[Moves()], axis=AxisOf("x", 1, end=True))
 identity = op("Identity", "x", traits=[Elementwise(), Moves()])
 bit_cast = op("BitCast", "x", traits=[Exact()], to=0)
 identity.layouts(follow)
+
+
+def reshape_example(role: Role, count: int) -> list[int]:
+    """All elements along the first axis."""
+    return [-1, *[1] * (count - 1)] if count else []
+
+
+def squeeze_example(role: Role, count: int) -> list[int]:
+    """Axes of one element."""
+    return [a for a, n in enumerate(role.data or ()) if n == 1][:count] or [1] * count
+
+
+sizings("Identity")(Sizing(passes=True))
+sizings("Reshape")(Sizing(passes=True, examples={1: reshape_example}))
+sizings("Squeeze")(Sizing(passes=True, examples={1: squeeze_example}))
+sizings("Unsqueeze")(Sizing(passes=True, examples={1: axes}))
 
 
 @evaluates("Unsqueeze")

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,8 +16,8 @@ from aot.ir.graph_nodes import (
     set_type,
     shape_of,
     title,
-    words,
 )
+from aot.ir.operators import Interface
 from aot.shapes.containers import Containers
 from aot.shapes.context import Inference
 from aot.shapes.dynamic.control_flow import (
@@ -36,12 +36,8 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-DATA_DEPENDENT = words(
-    "NonZero NonMaxSuppression Unique Compress StringSplit SequenceAt ConcatFromSequence"
-)
-
-
-FLOAT, DOUBLE = 1, 11
+#: Types the bodies of a node whose results onnx infers by itself. A rule raises Invalid.
+types_bodies: Interface[Callable[[Control, ir.Node], None]] = Interface("types_bodies")
 
 
 class Control:
@@ -71,7 +67,7 @@ class Control:
         condition = lookup(node.inputs[0], self._sweep.facts)
         if condition is not None and condition.full:
             taken = branches[0] if bool(condition.data.ravel()[0]) else branches[1]
-            self._body(node, taken, bounded=True)
+            self.body(node, taken, bounded=True)
             held = self._containers.held
             if any(o in held for o in taken.outputs):
                 self._in_place(node, taken)
@@ -85,7 +81,7 @@ class Control:
             self.taken.append((node, taken))
             return False
         for branch in branches:
-            self._body(node, branch, bounded=True)
+            self.body(node, branch, bounded=True)
             if any(o in self._containers.held for o in branch.outputs):
                 what = "which sequence or optional it gives is known at run time only"
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
@@ -180,7 +176,7 @@ class Control:
         most = most_steps(self._extents, node)
         if most:
             self._extents.new(body.inputs[0], most - 1)
-        self._body(node, body, steps=not thawed)
+        self.body(node, body, steps=not thawed)
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
         if any(o.name for o in node.outputs[len(states) :]):
@@ -207,7 +203,7 @@ class Control:
             set_type(inner, int(outer.dtype), tuple(shape))
             x.set(inner, {a - (a > axis): n for a, n in x.of(outer).items() if a != axis})
         thawed = any(x.of(v) for v in body.inputs)
-        self._body(node, body, steps=not thawed)
+        self.body(node, body, steps=not thawed)
         self._same_states(node, states, body.outputs[:count])
         _copy_types(node.outputs[:count], states)
         results = body.outputs[count:]
@@ -223,20 +219,7 @@ class Control:
         scan_bounded(x, node, count, steps)
         return True
 
-    def modifiers(self, node: ir.Node) -> None:
-        """Type what a FlexAttention does to scores and chances: [batch, heads, rows, columns]."""
-        q, k = node.inputs[0], node.inputs[1]
-        if q is None or k is None or len(shape_of(q)) != 4 or len(shape_of(k)) != 4:
-            raise Invalid("queries and keys must have 4 axes")
-        precision = int(attribute(node, "softmax_precision", 0))
-        dtype = precision or (DOUBLE if int(q.dtype or 0) == DOUBLE else FLOAT)
-        for name in ("score_mod", "prob_mod"):
-            body = attribute(node, name)
-            if body is not None:
-                set_type(body.inputs[0], dtype, (*shape_of(q)[:3], shape_of(k)[2]))
-                self._body(node, body)
-
-    def _body(
+    def body(
         self, node: ir.Node, graph: ir.Graph, bounded: bool = False, steps: bool = False
     ) -> None:
         """Type a body; unless `bounded` what it gives must not be as long as the data say.

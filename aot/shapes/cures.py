@@ -3,19 +3,22 @@
 
 The inputs that decide it are found by going back from the node that is refused; for each there is
 `--bind` with a value that fits what reads it, an example for the user to replace. A dimension with
-a range gets one size by `--dim`.
+a range gets one size by `--dim`. The modules of `aot/ops` say which inputs of an operator decide
+sizes, with examples (`sizings`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import TYPE_CHECKING
 
-from aot.ir.graph_nodes import attribute, original_name, static_shape, words
+from aot.ir.graph_nodes import original_name, static_shape
+from aot.ir.operators import DataSized, Interface, trait_of
 from aot.ir.pins import Pin
 from aot.shapes.dynamic.extents import Extents
+from aot.shapes.evaluate import reads_shape
 from aot.shapes.known_late import KnownLate
 
 if TYPE_CHECKING:
@@ -27,25 +30,47 @@ YOURS = "with values of yours"
 #: Without any: nothing that the user can type decides it.
 NOTHING = "what decides it is computed by the model: leave this part of it to the application"
 MOST_ELEMENTS = 16
-#: Operators whose result has as many elements as the data say: nothing before them decides.
-_COUNTING = words("Compress NonMaxSuppression NonZero StringSplit Unique")
-#: Operators of which float inputs decide sizes.
-_REAL = words("Range Resize Upsample MelWeightMatrix")
-#: Operators of which the first input decides sizes; that of others is data, as indices are.
-_FIRST = words("BlackmanWindow ConstantOfShape HammingWindow HannWindow Loop MelWeightMatrix Range")
-_INDEXED = words("Gather GatherElements GatherND ScatterElements ScatterND")
-#: Operators that hand their first input on, as far as its elements go.
-_PASSES = words("Cast Identity Reshape Squeeze Unsqueeze")
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What reads an input: the operator, the place, what else it reads, and its node."""
+    """Who reads an input: the node, and at which place."""
 
-    op: str
     place: int
-    beside: tuple[ir.Value | None, ...]
     node: ir.Node
+
+    @property
+    def data(self) -> tuple[int, ...] | None:
+        """The shape of the node's first input, None where it is not known."""
+        first = self.node.inputs[0] if self.node.inputs else None
+        return None if first is None else static_shape(first)
+
+
+#: Numbers for an input of so many elements that its reader can compute with.
+Example = Callable[[Role, int], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """How an operator's inputs decide sizes.
+
+    The first `data` inputs are data and decide none; with `real` fractions decide sizes, too.
+    `examples` hold, by input, numbers for a user who has none (ones by default). With `passes` the
+    operator hands the elements of its first input on, to the operator that reads its result.
+    """
+
+    data: int = 1
+    real: bool = False
+    passes: bool = False
+    examples: Mapping[int, Example] = field(default_factory=dict)
+
+
+#: How operators decide sizes; others than these as `Sizing()` says.
+sizings: Interface[Sizing] = Interface("sizing")
+
+
+def _sizing(node: ir.Node) -> Sizing:
+    return sizings.of(node) or Sizing()
 
 
 @dataclass(slots=True)
@@ -95,8 +120,7 @@ def binds(node: ir.Node) -> list[Pin]:
 
 def _deciding(node: ir.Node) -> list[ir.Value | None]:
     """The inputs of a node that are no data."""
-    data = 2 if node.op_type in _INDEXED else 0 if node.op_type in _FIRST else 1
-    return list(node.inputs[data:])
+    return list(node.inputs[_sizing(node).data :])
 
 
 def _outermost(node: ir.Node) -> ir.Graph:
@@ -123,10 +147,16 @@ def _pins(
         elif value.is_graph_input():
             if (pin := _bind(value, reading.roles.get(value))) is not None:
                 yield pin
-        elif (node := value.producer()) is not None and node.op_type not in _COUNTING:
-            if node.op_type in ("Shape", "Size") and extents is not None:
+        elif (node := value.producer()) is not None and not _counts(node):
+            if reads_shape.of(node) is not None and extents is not None:
                 left += [n for v in node.inputs for n in extents.of(v).values()]
             left += [v for v in node.inputs if v is not None]
+
+
+def _counts(node: ir.Node) -> bool:
+    """Whether a result has as many elements as fulfil a condition: nothing before decides it."""
+    trait = trait_of(node, DataSized)
+    return trait is not None and trait.counts
 
 
 def _is_small(value: ir.Value) -> bool:
@@ -137,11 +167,11 @@ def _is_small(value: ir.Value) -> bool:
 def _role(value: ir.Value, depth: int = 0) -> Role | None:
     """The first reader, behind operators that hand the value on."""
     for node, place in value.uses():
-        if node.op_type in _PASSES and not place and depth < 8 and node.outputs:
+        if _sizing(node).passes and not place and depth < 8 and node.outputs:
             if (role := _role(node.outputs[0], depth + 1)) is not None:
                 return role
         else:
-            return Role(node.op_type, place, tuple(node.inputs), node)
+            return Role(place, node)
     return None
 
 
@@ -149,7 +179,7 @@ def _bind(value: ir.Value, role: Role | None) -> Pin | None:
     """`--bind` with an example for an input; None for what is data rather than a decision."""
     kind = "" if value.dtype is None else value.dtype.name
     real = kind.startswith(("FLOAT", "DOUBLE", "BFLOAT"))
-    if kind == "STRING" or (real and (role is None or role.op not in _REAL)):
+    if kind == "STRING" or (real and (role is None or not _sizing(role.node).real)):
         return None
     count = prod(static_shape(value) or ())
     return Pin("--bind", original_name(value), tuple(_example(role, count)))
@@ -157,44 +187,25 @@ def _bind(value: ir.Value, role: Role | None) -> Pin | None:
 
 def _example(role: Role | None, count: int) -> list[int]:
     """Numbers that the reader of an input can compute with."""
-    ones = [1] * count
-    if role is None:
-        return ones
-    data = static_shape(role.beside[0]) if role.beside and role.beside[0] is not None else None
-    match role.op, role.place:
-        case "Reshape", 1:
-            return [-1, *ones[1:]] if count else []
-        case ("Slice", 1) | ("Pad", 1) | ("Range", 0) | ("CumSum", 1) | ("Dropout", 2):
-            return [0] * count
-        case ("Slice", 3) | ("Pad", 3) | ("Unsqueeze", 1):
-            return list(range(count))
-        case "Squeeze", 1:
-            return [a for a, n in enumerate(data or ()) if n == 1][:count] or ones
-        case ("Resize", 3) | ("CenterCropPad", 1) if data is not None and len(data) == count:
-            return list(data)
-        case "Col2Im", 1 if data is not None:
-            return [data[-1], *ones[1:]]
-        case "AffineGrid", 1 if data is not None:
-            return [data[0], 1, *[8] * (count - 2)]
-        case "MaxUnpool", 2 if data is not None and len(data) == count:
-            return _unpooled(role.node, data)
-        case (("BlackmanWindow" | "HannWindow" | "HammingWindow" | "STFT" | "DFT" | "OneHot"), _):
-            return _signal(role)
-        case "MelWeightMatrix", place:
-            return [(4, 16, 8000, 0, 4000)[place]]
-        case name, 1 if name.startswith("Reduce"):
-            return list(range(count))
-    return ones
+    found = None if role is None else _sizing(role.node).examples.get(role.place)
+    return [1] * count if role is None or found is None else found(role, count)
 
 
-def _signal(role: Role) -> list[int]:
-    """Lengths of windows and transforms, an axis that is not the last, classes of a OneHot."""
-    return [{("OneHot", 1): 2, ("STFT", 1): 4, ("DFT", 2): 1}.get((role.op, role.place), 8)]
+def zeros(role: Role, count: int) -> list[int]:
+    """An example: nothing but zeros."""
+    return [0] * count
 
 
-def _unpooled(node: ir.Node, data: tuple[int, ...]) -> list[int]:
-    """The least shape that the maxima of `data` come from."""
-    kernel = attribute(node, "kernel_shape")
-    strides = attribute(node, "strides") or [1] * len(kernel)
-    sizes = zip(data[2:], kernel, strides, strict=True)
-    return [*data[:2], *((n - 1) * step + taps for n, taps, step in sizes)]
+def axes(role: Role, count: int) -> list[int]:
+    """An example: the first axes."""
+    return list(range(count))
+
+
+def as_data(role: Role, count: int) -> list[int]:
+    """An example: the shape of the first input, ones where it has another rank."""
+    return list(role.data) if role.data is not None and len(role.data) == count else [1] * count
+
+
+def always(value: int) -> Example:
+    """An example: this number."""
+    return lambda role, count: [value]

@@ -24,13 +24,12 @@ from aot.ir.graph_nodes import (
     static_shape,
     subgraphs,
     title,
-    words,
 )
 from aot.ir.onnx_subprocess import Child, strictly
-from aot.ir.operators import Interface
+from aot.ir.operators import DataSized, Interface, trait_of
 from aot.shapes.checks import axis_problem, misfit, problem
 from aot.shapes.containers import Containers
-from aot.shapes.control import DATA_DEPENDENT, Control
+from aot.shapes.control import Control, types_bodies
 from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
 from aot.shapes.cures import Reading, late
 from aot.shapes.dynamic.data_dependent import SOURCES
@@ -56,14 +55,9 @@ if TYPE_CHECKING:
 #: and raises ValueError if its attributes do not fit.
 respells: Interface[Callable[[ir.Node], None]] = Interface("respell")
 
-EVALUATED = words(
-    "BlackmanWindow Compress HammingWindow HannWindow ImageDecoder NonZero NonMaxSuppression Range "
-    "Unique"
-)
-"""Operators whose result's size is data: known where the data are constants."""
-
 EVALUATED_ELEMENTS = 1 << 20
-"""The most elements an input of theirs may have, and the largest count it may name."""
+"""The most elements that an input may have of an operator that is evaluated for its size, and the
+largest count that it may name."""
 
 
 def infer(
@@ -194,8 +188,8 @@ class Sweep:
         if node.op_type in Control.OPERATORS and not node.domain:
             if self.control.visit(node):
                 return
-        elif node.op_type == "FlexAttention" and not self.extents.concern(node):
-            self.control.modifiers(node)
+        elif (rule := types_bodies.of(node)) and not self.extents.concern(node):
+            rule(self.control, node)
             self.type_outputs(node)
         elif self.extents.concern(node):
             if self.extents.frozen:
@@ -242,7 +236,7 @@ class Sweep:
             raise Invalid(reason)
 
     def _infer(self, node: ir.Node) -> None:
-        if node.op_type in EVALUATED and not node.domain and self._evaluated(node):
+        if trait_of(node, DataSized) is not None and self._evaluated(node):
             return
         rule = self._rules.get((node.domain, node.op_type)) or infer_types.of(node)
         if rule is None:
@@ -303,7 +297,8 @@ def _open_value(node: ir.Node, value: ir.Value) -> AotError:
     name = original_name(value)
     if value.dtype is None:
         return UnsupportedError(f'{title(node)}: the type of "{name}" cannot be inferred')
-    if node.op_type in DATA_DEPENDENT or value.shape is None:
+    sized = trait_of(node, DataSized)
+    if value.shape is None or (sized is not None and sized.counts):
         what = f'the shape of "{name}" depends on the data'
         if value.shape is not None:
             open_axes = [i for i, d in enumerate(value.shape) if not isinstance(d, int)]
@@ -311,9 +306,8 @@ def _open_value(node: ir.Node, value: ir.Value) -> AotError:
     else:
         axis = next(i for i, d in enumerate(value.shape) if not isinstance(d, int))
         what = f'dimension {axis} of "{name}" is not known before the model runs'
-    if node.op_type == "ImageDecoder":
-        hint = "decode the image in the application, or bind the input to a BMP or PNM"
-        return UnsupportedError(f"{title(node)}: {what}", _inputs_text(node), hint)
+    if sized is not None and sized.hint:
+        return UnsupportedError(f"{title(node)}: {what}", _inputs_text(node), sized.hint)
     return KnownLate(f"{title(node)}: {what} (not supported yet)", _inputs_text(node))
 
 
