@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,14 @@ class Space:
     def covers(self, operand: int) -> bool:
         """Whether the operand has every element of the result (so may share its memory)."""
         return all(s or d == 1 for s, d in zip(self.strides[operand], self.dims, strict=True))
+
+
+def collapses(out: Shape, operands: Sequence[Shape]) -> Iterator[tuple[bool, str]]:
+    """Check: `collapse` finds a space for these shapes."""
+    try:
+        collapse(out, operands)
+    except UnsupportedError as error:
+        yield False, error.what
 
 
 def collapse(out: Shape, operands: Sequence[Shape]) -> Space:

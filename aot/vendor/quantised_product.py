@@ -20,6 +20,7 @@ from aot.vendor.codes import (
     CODE_TYPES,
     Array,
     Codes,
+    all_hold,
     bounds,
     codes,
     constant_bounds,
@@ -257,11 +258,10 @@ def out_axis(node: NodeRef) -> int:
 def conv_fits(m: Match, result: str = "y", mark: str = "") -> Iterator[tuple[bool, str]]:
     """Checks of a convolution whose codes are `result`."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
-    asked = [*known(m, "x", result), *weights_known(m, (0,))]
-    yield from asked
+    ready = yield from all_hold([*known(m, "x", result), *weights_known(m, (0,))])
     yield from constant_bounds(m, mark)
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
-    if m.w.is_const and all(ok for ok, _ in asked):
+    if m.w.is_const and ready:
         yield from product_fits(m, result)
 
 
@@ -280,11 +280,11 @@ def dense_fits(m: Match) -> Iterator[tuple[bool, str]]:
     if m.w.rank == 2:
         asked += weights_known(m, (axis,))
         yield m.y.shape == (*m.x.shape[:-1], m.w.shape[axis]), "a bias that adds axes"
-    yield from asked
+    ready = yield from all_hold(asked)
     bias = m.values.get("b") or m.values.get("f")
     if bias is not None and math.prod(bias.shape) > 1:
         yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"
-    if m.w.rank == 2 and all(ok for ok, _ in asked):
+    if m.w.rank == 2 and ready:
         yield from product_fits(m)
 
 

@@ -17,7 +17,7 @@ from aot.ir.dtypes import S16, U16
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
-from aot.vendor.codes import codes, dequantised, known
+from aot.vendor.codes import all_hold, codes, dequantised, known
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
 from aot.vendor.quantised_cases import codes_of, scale, zero
@@ -37,9 +37,7 @@ def _declare(op_type: str) -> Pattern:
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
-        asked = list(known(m, "x", types=(S16, U16)))
-        yield from asked
-        if all(ok for ok, _ in asked):
+        if (yield from all_hold(known(m, "x", types=(S16, U16)))):
             tiny = codes(m, "x").s < np.finfo(np.float32).tiny
             yield not tiny, "a scale so small that different codes are one number"
             for reason in own.refusals(inner(m)):

@@ -7,23 +7,23 @@ computed so and in float32 as the nodes say; a sum that differs by more than one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, U8, DType
 from aot.ops.binary import instances, reusable, space_fields
-from aot.ops.broadcast import Operand, collapse, operand, pack, stored
-from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
+from aot.ops.broadcast import Operand, collapse, collapses, operand, pack, stored
+from aot.ops.quantised.common import code_fields, quantised, signed_input, signed_result
 from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case
+from aot.vendor.cases import Case
 from aot.vendor.codes import (
     Array,
     Codes,
     activated,
-    bounds,
+    all_hold,
     codes,
     constant_bounds,
     dequantised,
@@ -32,8 +32,8 @@ from aot.vendor.codes import (
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP
-from aot.vendor.quantised_cases import codes_of, scale, zero
-from aot.vendor.recorder import Handle, Recorder
+from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, multipliers, refusal, rq_of
 
 EIGHT = (S8, U8)
@@ -98,35 +98,31 @@ def linear(a: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, float]
     return best
 
 
-def _sign(m: Match) -> int:
+def sign(m: Match) -> int:
+    """What the second operand of a sum is multiplied with."""
     return -1 if m.op.op_type == "Sub" else 1
 
 
-def _declare(name: str, *op_types: str) -> Pattern:
+def declare(name: str, *op_types: str) -> Pattern:
+    """The pattern of operators of two codes, elementwise."""
     pair = (dequantised("a"), dequantised("b"))
     made = quantised(name, activated(OP.any_of(*op_types)(*pair, _outputs=["op"])))
     made.layouts(follow)
     return made
 
 
-total = _declare("qadd", "Add", "Sub")
-product = _declare("qmul", "Mul")
+total = declare("qadd", "Add", "Sub")
+product = declare("qmul", "Mul")
 
 
-def shapes_fit(m: Match, types: Sequence[DType] = EIGHT) -> Iterator[tuple[bool, str]]:
-    """Checks of every operator of two codes."""
-    yield from known(m, "a", "b", "y", types=types)
+def shapes_fit(m: Match, types: Sequence[DType] = EIGHT) -> Generator[tuple[bool, str], None, bool]:
+    """Checks of every operator of two codes; returns whether their parameters are known."""
+    ready = yield from all_hold(known(m, "a", "b", "y", types=types))
     yield from constant_bounds(m)
     yield not (m.a.is_const and m.b.is_const), "two constants"
     yield 0 not in m.y.shape, f"an empty tensor {list(m.y.shape)}"
-    try:
-        collapse(m.y.shape, [m.a.shape, m.b.shape])
-    except UnsupportedError as error:
-        yield False, error.what
-
-
-def _ready(m: Match) -> bool:
-    return all(ok for ok, _ in known(m, "a", "b", "y", types=EIGHT))
+    yield from collapses(m.y.shape, [m.a.shape, m.b.shape])
+    return ready
 
 
 def sums_fit(a: Codes, b: Codes, y: Codes, sign: int) -> Iterator[tuple[bool, str]]:
@@ -142,15 +138,13 @@ def sums_fit(a: Codes, b: Codes, y: Codes, sign: int) -> Iterator[tuple[bool, st
 
 @total.check
 def total_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield from shapes_fit(m)
-    if _ready(m):
-        yield from sums_fit(codes(m, "a"), codes(m, "b"), codes(m, "y"), _sign(m))
+    if (yield from shapes_fit(m)):
+        yield from sums_fit(codes(m, "a"), codes(m, "b"), codes(m, "y"), sign(m))
 
 
 @product.check
 def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield from shapes_fit(m)
-    if _ready(m):
+    if (yield from shapes_fit(m)):
         a, b, y = (codes(m, k).signed() for k in "aby")
         reason = refusal(float(a.s), b.scale, float(y.s))
         yield not reason, reason
@@ -170,38 +164,39 @@ def code_operand(c: Recorder, value: ValueRef, y: ValueRef) -> Operand:
     return signed_input(c, what), shape
 
 
-def record(c: Recorder, m: Match, kernel: str, kind: int, fields: dict[str, int]) -> None:
-    """Record a kernel of aot_qbinary.h on the operands as int8 codes."""
-    low, high = bounds(m, codes(m, "y"))
-    offset = codes(m, "y").z - codes(m, "y").signed().z
+def record(
+    c: Recorder, m: Match, kernel: str, header: str, numbers: dict[str, Any], kind: dict[str, int]
+) -> None:
+    """Record a kernel on the operands `a` and `b` as int8 codes.
+
+    `numbers` are the parameters between the loops and the zero points, `kind` the instance
+    constants beside those of broadcasting.
+    """
     pair = [code_operand(c, m.a, m.y), code_operand(c, m.b, m.y)]
     space = collapse(stored(m.y), [s for _, s in pair])
-    made: ValueRef | Handle = signed_output(c, m.y)
+    with signed_result(c, m.y) as made:
+        c.call(
+            kernel,
+            made,
+            *(what for what, _ in pair),
+            c.params(**space_fields(space, "ab"), **numbers, **code_fields(m, "ab")),
+            instance={**instances(space, "ab"), **kind},
+            inplace=reusable(space, made, pair),
+            header=header,
+        )
+
+
+def _record(c: Recorder, m: Match, kernel: str, kind: int, fields: dict[str, int]) -> None:
+    """Record a kernel of aot_qbinary.h; the numbers that `fields` leaves out are 0."""
     names = ("a_mult", "b_mult", "y_mult", "a_shift", "b_shift", "y_shift", "offset")
-    zeros = {f"{k}_zero": codes(m, k).signed().z for k in "aby"}
-    c.call(
-        kernel,
-        made,
-        *(what for what, _ in pair),
-        c.params(
-            **space_fields(space, "ab"),
-            **{k: fields.get(k, 0) for k in names},
-            **zeros,
-            lo=low - offset,
-            hi=high - offset,
-        ),
-        instance={**instances(space, "ab"), "KIND": kind},
-        inplace=reusable(space, made, pair),
-        header=HEADER,
-    )
-    finish(c, m.y, made)
+    record(c, m, kernel, HEADER, {k: fields.get(k, 0) for k in names}, {"KIND": kind})
 
 
 @total.lower
 def total_to_kernel(c: Recorder, m: Match) -> None:
     three = codes(m, "a"), codes(m, "b"), codes(m, "y")
-    kind, fields = sum_fields(*three, _sign(m), rq_of(c))
-    record(c, m, "aot_qadd_s8", kind, fields)
+    kind, fields = sum_fields(*three, sign(m), rq_of(c))
+    _record(c, m, "aot_qadd_s8", kind, fields)
 
 
 def sum_fields(a: Codes, b: Codes, y: Codes, sign: int, rq: int) -> tuple[int, dict[str, int]]:
@@ -232,28 +227,18 @@ def product_to_kernel(c: Recorder, m: Match) -> None:
     rq = rq_of(c)
     mult, shift = multipliers(float(a.s), b.scale.reshape(-1), float(y.s), rq, "mul")
     fields = {"y_mult": int(mult[0]), "y_shift": 0 if shift is None else int(shift[0])}
-    record(c, m, "aot_qmul_s8", rq, fields)
+    _record(c, m, "aot_qmul_s8", rq, fields)
 
 
-def _cases() -> Iterator[Case]:
-    factors = (scale(0.031), scale(0.0173), scale(0.047))
+@total.cases
+@product.cases
+def cases() -> Iterator[Case]:
     for left, right, dtype in (
         ((2, 5, 3, 4), (2, 5, 3, 4), "int8"),
         ((2, 5, 3, 4), (1, 5, 1, 1), "int8"),
         ((3, 70), (3, 1), "uint8"),
     ):
         a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
-        za, zb, zy = (zero(v, dtype) for v in (3, 17, 20))
-        operands = [a, factors[0], za, b, factors[1], zb, factors[2], zy]
-        yield case(*operands, const=(1, 2, 4, 5, 6, 7))
-        yield case(*operands, const=(1, 2, 3, 4, 5, 6, 7))
-
-
-@total.cases
-def total_cases() -> Iterator[Case]:
-    yield from _cases()
-
-
-@product.cases
-def product_cases() -> Iterator[Case]:
-    yield from _cases()
+        pair = (a, *kind(0.031, 3, dtype), b, *kind(0.0173, 17, dtype))
+        for fed in ((0, 3), (0,)):
+            yield code_case(*pair, *kind(0.047, 20, dtype), fed=fed)

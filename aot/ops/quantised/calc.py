@@ -14,18 +14,16 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.ops.binary import instances, reusable, space_fields
+from aot.ops.binary import instances, space_fields
 from aot.ops.broadcast import collapse, stored
-from aot.ops.quantised.binary import code_operand, shapes_fit, tflite_sum
-from aot.ops.quantised.common import finish, quantised, signed_output
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case
-from aot.vendor.codes import Codes, activated, bounds, codes, constant_bounds, dequantised, known
+from aot.ops.quantised.binary import declare, record, shapes_fit, sign, tflite_sum
+from aot.ops.quantised.common import code_fields, quantised
+from aot.vendor.cases import Case
+from aot.vendor.codes import activated, all_hold, codes, constant_bounds, dequantised, known
 from aot.vendor.fixed_point import significands
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
-from aot.vendor.pattern import OP
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import code_case, codes_of, kind
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
 
@@ -40,16 +38,9 @@ MOST_STEPS = 2.0**20
 MOST_BITS, MULT_BITS, PRODUCT_BITS = 62, 31, 30
 
 
-def _declare(name: str, *op_types: str) -> Pattern:
-    pair = (dequantised("a"), dequantised("b"))
-    made = quantised(name, activated(OP.any_of(*op_types)(*pair, _outputs=["op"])))
-    made.layouts(follow)
-    return made
-
-
-quotient = _declare("qdiv", "Div")
-total = _declare("qadd16", "Add", "Sub")
-product = _declare("qmul16", "Mul")
+quotient = declare("qdiv", "Div")
+total = declare("qadd16", "Add", "Sub")
+product = declare("qmul16", "Mul")
 
 
 rescaling = quantised("qrescale16", activated(dequantised("x")), priority=-1)
@@ -64,8 +55,7 @@ def real(m: Match) -> tuple[float, float]:
 
 
 def _fits(m: Match, types: tuple[Any, ...]) -> Iterator[tuple[bool, str]]:
-    yield from shapes_fit(m, types)
-    if not all(ok for ok, _ in known(m, "a", "b", "y", types=types)):
+    if not (yield from shapes_fit(m, types)):
         return
     kinds = [codes(m, k).dtype for k in "aby"]
     same = kinds[0] is kinds[1] is kinds[2] or set(kinds) <= {S8, U8}
@@ -125,49 +115,25 @@ def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
     return {k: 0 for k in names} | {"bits": 1, "sig": none, "exp": none} | fields
 
 
-def _to_kernel(c: Recorder, m: Match) -> None:
+@quotient.lower
+@total.lower
+@product.lower
+def to_kernel(c: Recorder, m: Match) -> None:
     tflite = _like_tflite(c, m)
     fields = _tflite_fields(m) if tflite else _exact_fields(m)
-    three: dict[str, Codes] = {k: codes(m, k).signed() for k in "aby"}
-    low, high = bounds(m, codes(m, "y"))
-    offset = codes(m, "y").z - three["y"].z
-    pair = [code_operand(c, m.a, m.y), code_operand(c, m.b, m.y)]
-    space = collapse(stored(m.y), [s for _, s in pair])
-    made = signed_output(c, m.y)
-    params = c.params(
-        **space_fields(space, "ab"),
-        **_numbers(fields),
-        sign=-1 if m.op.op_type == "Sub" else 1,
-        **{f"{k}_zero": v.z for k, v in three.items()},
-        lo=low - offset,
-        hi=high - offset,
-    )
+    kernel = f"aot_qcalc_{codes(m, 'y').signed().dtype.short}"
     kind = KINDS[m.op.op_type] + (TFLITE_KINDS if tflite else 0)
-    c.call(
-        f"aot_qcalc_{three['y'].dtype.short}",
-        made,
-        *(what for what, _ in pair),
-        params,
-        instance={**instances(space, "ab"), "OP": kind},
-        inplace=reusable(space, made, pair),
-        header=HEADER,
-    )
-    finish(c, m.y, made)
+    record(c, m, kernel, HEADER, {**_numbers(fields), "sign": sign(m)}, {"OP": kind})
 
 
-for _pattern in (quotient, total, product):
-    _pattern.lower(_to_kernel)
-
-
-def _operands(
+def _pair_case(
     shapes: tuple[tuple[int, ...], tuple[int, ...], str], scales: tuple[float, float, float]
-) -> list[Any]:
+) -> Case:
     left, right, dtype = shapes
     zeros = [0, 0, 0] if dtype == "int16" else [3, 17, 20]
+    kinds = [kind(s, z, dtype) for s, z in zip(scales, zeros, strict=True)]
     a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
-    sa, sb, sy = (scale(v) for v in scales)
-    za, zb, zy = (zero(v, dtype) for v in zeros)
-    return [a, sa, za, b, sb, zb, sy, zy]
+    return code_case(a, *kinds[0], b, *kinds[1], *kinds[2], fed=(0, 3))
 
 
 @quotient.cases
@@ -178,13 +144,11 @@ def quotient_cases() -> Iterator[Case]:
         ((3, 70), (3, 1), "uint8"),
         ((7, 9), (7, 9), "int16"),
     ):
-        yield case(
-            *_operands((left, right, dtype), (0.031, 0.0173, 0.11)), const=(1, 2, 4, 5, 6, 7)
-        )
-    every = _operands(((256, 1), (1, 255), "int8"), (0.031, 0.0173, 0.031 / 0.0173))
-    every[0] = np.arange(-128, 128, dtype=np.int8).reshape(-1, 1)
-    every[3] = every[0][every[0] != 17].reshape(1, -1)  # what x / 0 becomes is not defined
-    yield case(*every, const=(1, 2, 4, 5, 6, 7))
+        yield _pair_case((left, right, dtype), (0.031, 0.0173, 0.11))
+    every = np.arange(-128, 128, dtype=np.int8).reshape(-1, 1)
+    others = every[every != 17].reshape(1, -1)  # what x / 0 becomes is not defined
+    steps = kind(0.031, 3), kind(0.0173, 17), kind(0.031 / 0.0173, 20)
+    yield code_case(every, *steps[0], others, *steps[1], *steps[2], fed=(0, 3))
 
 
 # -- rescaling: the sum with a constant 0, for TFLite the product with 1 ----------
@@ -192,11 +156,11 @@ def quotient_cases() -> Iterator[Case]:
 
 @rescaling.check
 def rescaling_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield from known(m, "x", "y", types=WIDE)
+    ready = yield from all_hold(known(m, "x", "y", types=WIDE))
     yield from constant_bounds(m)
     yield m.x.dtype is m.y.dtype, f"codes of {m.x.dtype} and {m.y.dtype} (needs one type)"
     yield m.x.shape == m.y.shape and 0 not in m.x.shape, f"shape {list(m.x.shape)}"
-    if all(ok for ok, _ in known(m, "x", "y", types=WIDE)):
+    if ready:
         scales = [float(codes(m, k).s) for k in "xy"]
         usual = all(2.0**-40 < s < 2.0**40 for s in scales)
         yield usual and scales[0] / scales[1] < MOST_STEPS, f"scales {scales}"
@@ -211,17 +175,15 @@ def rescale(c: Recorder, m: Match) -> None:
         fields = dict(zip(("y_mult", "y_shift"), found, strict=True))
     else:
         fields = _scaled((x.s, np.float32(1), y.s), (float(x.s) / float(y.s), 0.0), MULT_BITS)
-    low, high = bounds(m, y)
+    fields_y = code_fields(m, signed=False)
     space = collapse(stored(m.y), [stored(m.x), ()])
     params = c.params(
         **space_fields(space, "ab"),
         **_numbers(fields),
         sign=1,
-        a_zero=x.z,
+        a_zero=fields_y.pop("x_zero"),
         b_zero=0,
-        y_zero=y.z,
-        lo=low,
-        hi=high,
+        **fields_y,
     )
     other = c.const(np.array(int(tflite), y.dtype.numpy), "other")
     c.call(
@@ -239,8 +201,8 @@ def rescale(c: Recorder, m: Match) -> None:
 @rescaling.cases
 def rescaling_cases() -> Iterator[Case]:
     for dtype in ("int16", "uint16"):
-        operands = (scale(3e-4), zero(7, dtype), scale(4.1e-4), zero(30000, dtype))
-        yield case(codes_of(3, 5, 40, dtype=dtype), *operands, const=(1, 2, 3, 4))
+        steps = (*kind(3e-4, 7, dtype), *kind(4.1e-4, 30000, dtype))
+        yield code_case(codes_of(3, 5, 40, dtype=dtype), *steps)
 
 
 # -- cases ------------------------------------------------------------
@@ -260,10 +222,10 @@ def total_cases() -> Iterator[Case]:
         (WIDE_SHAPES[2], (3e-4, 2e-9, 3e-4)),
         (WIDE_SHAPES[0], (0.5, 0.25, 1.0)),
     ):
-        yield case(*_operands(shapes, scales), const=(1, 2, 4, 5, 6, 7))
+        yield _pair_case(shapes, scales)
 
 
 @product.cases
 def product_cases() -> Iterator[Case]:
     for shapes in WIDE_SHAPES:
-        yield case(*_operands(shapes, (3e-4, 2e-4, 1.7e-3)), const=(1, 2, 4, 5, 6, 7))
+        yield _pair_case(shapes, (3e-4, 2e-4, 1.7e-3))

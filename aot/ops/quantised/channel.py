@@ -17,20 +17,19 @@ from functools import partial
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir import layout as lay
 from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ops.binary import instances, reusable, space_fields
-from aot.ops.broadcast import Shape, collapse, stored
+from aot.ops.broadcast import Shape, collapse, collapses, stored
 from aot.ops.quantised.binary import code_operand
-from aot.ops.quantised.common import finish, quantised, signed_output
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.codes import Array, activated, bounds, codes, constant_bounds, dequantised, known
+from aot.ops.quantised.common import code_fields, quantised, signed_result
+from aot.vendor.cases import Case, f32
+from aot.vendor.codes import Array, activated, all_hold, codes, constant_bounds, dequantised, known
 from aot.vendor.fixed_point import significands
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Pat, Var, const, either
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import code_case, codes_of, kind
 from aot.vendor.recorder import Recorder
 
 HEADER = "aot_qchannel.h"
@@ -117,8 +116,7 @@ def _parts(data: Array) -> tuple[Array, Array]:
 
 
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = list(known(m, "x", "y"))
-    yield from asked
+    ready = yield from all_hold(known(m, "x", "y"))
     yield from constant_bounds(m)
     eight = {m.x.dtype, m.y.dtype} <= {S8, U8}
     one = eight or (m.x.dtype is m.y.dtype and m.x.dtype in (S16, U16))
@@ -134,7 +132,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield usual, f"a constant {name} that is not finite, 0 or too small or large"
         if not usual:
             return
-    if one and all(ok for ok, _ in asked) and 0 not in m.y.shape:
+    if one and ready and 0 not in m.y.shape:
         yield from _fits(m)
 
 
@@ -150,10 +148,7 @@ def _fits(m: Match) -> Iterator[tuple[bool, str]]:
     if largest < MOST_STEPS:
         size = numbers(m).words.nbytes
         yield size <= MOST_BYTES, f"constants of {size} bytes (at most {MOST_BYTES})"
-        try:
-            collapse(m.y.shape, [m.x.shape, numbers(m).shape])
-        except UnsupportedError as error:
-            yield False, error.what
+        yield from collapses(m.y.shape, [m.x.shape, numbers(m).shape])
 
 
 def placed(found: Numbers, y: ValueRef) -> tuple[Array, Shape]:
@@ -170,35 +165,29 @@ def placed(found: Numbers, y: ValueRef) -> tuple[Array, Shape]:
 
 def to_kernel(c: Recorder, m: Match) -> None:
     found, x, y = numbers(m), codes(m, "x").signed(), codes(m, "y").signed()
-    low, high = bounds(m, codes(m, "y"))
-    offset = codes(m, "y").z - y.z
     words, shape = placed(found, m.y)
     source = code_operand(c, m.x, m.y)
     space = collapse(stored(m.y), [source[1], shape])
     fields = space_fields(space, "ab")
-    made = signed_output(c, m.y)
     params = c.params(
         **fields | {"sb": tuple(s * words.shape[1] for s in fields["sb"])},
         mult=min(round(_steps(m)[0] * 2.0**found.bits), 2**31 - 1),
         bits=found.bits,
         sign=-1 if any(n.op_type == "Sub" for n in m.nodes) else 1,
-        x_zero=x.z,
-        y_zero=y.z,
-        lo=low - offset,
-        hi=high - offset,
+        **code_fields(m),
         **significands(x.s, y.s),
     )
-    c.call(
-        f"aot_qchannel_{y.dtype.short}",
-        made,
-        source[0],
-        c.const(np.ascontiguousarray(words), "numbers"),
-        params,
-        instance={**instances(space, "ab"), "M": found.kind, "A": int(found.added)},
-        inplace=reusable(space, made, [source]),
-        header=HEADER,
-    )
-    finish(c, m.y, made)
+    with signed_result(c, m.y) as made:
+        c.call(
+            f"aot_qchannel_{y.dtype.short}",
+            made,
+            source[0],
+            c.const(np.ascontiguousarray(words), "numbers"),
+            params,
+            instance={**instances(space, "ab"), "M": found.kind, "A": int(found.added)},
+            inplace=reusable(space, made, [source]),
+            header=HEADER,
+        )
 
 
 # -- cases ------------------------------------------------------------
@@ -216,13 +205,13 @@ FORM_CASES = (
 def _cases(name: str) -> Iterator[Case]:
     for dtype, (factor, addend), low in FORM_CASES if name == "qchannel" else FORM_CASES[::3]:
         step = 0.02 if dtype.endswith("8") else 1e-4
-        x = [codes_of(2, 5, 6, 4, dtype=dtype), scale(step), zero(max(low, 0), dtype)]
+        x = [codes_of(2, 5, 6, 4, dtype=dtype), *kind(step, max(low, 0), dtype)]
         given = {"qchannel": [factor, addend], "qchannel_add": [addend], "qchannel_sub": [addend]}
         constants = given.get(name, [factor])
         first = [*constants, *x] if name == "qchannel_sub" else [*x, *constants]
-        operands = [*first, scale(1.7 * step), zero(low, dtype)]
+        operands = [*first, *kind(1.7 * step, low, dtype)]
         at = next(i for i, a in enumerate(operands) if a is x[0])
-        yield case(*operands, const=tuple(i for i in range(len(operands)) if i != at))
+        yield code_case(*operands, fed=(at,))
 
 
 for _name, _pattern in PATTERNS.items():

@@ -8,7 +8,7 @@ conv_dsp, conv_mve), everything else to aot_qconv_ref. Channels are stored last.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -16,25 +16,16 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8
-from aot.ir.layout import Layout
 from aot.ops.quantised import conv_dsp, conv_mve, conv_portable
-from aot.ops.quantised.common import (
-    Requant,
-    finish,
-    product_scales,
-    quantised,
-    signed_input,
-    signed_output,
-)
+from aot.ops.quantised.common import Requant, product_scales, quantised, signed_input, signed_result
 from aot.ops.quantised.shapes import QCall, QConv
-from aot.vendor.cases import Case
 from aot.vendor.codes import (
     CODE_TYPES,
     Codes,
     activated,
     bounds,
 )
-from aot.vendor.layouts import channels_last
+from aot.vendor.layouts import all_channels_last
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Recorder
@@ -43,17 +34,14 @@ from aot.vendor.window import Window
 
 conv = quantised("qconv", activated(QuantisedProduct.conv_pattern()))
 conv.check(QuantisedProduct.checks)
+conv.layouts(all_channels_last("x", "y"))
+conv.cases(QuantisedProduct.conv_cases)
 
 
 def kernels_of(simd: str) -> ModuleType:
     """The planner of the kernels for an integer vector unit ("" = portable C)."""
 
     return {"dsp": conv_dsp, "mve": conv_mve}.get(simd, conv_portable)
-
-
-@conv.layouts
-def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return {"x": channels_last(m.x), "y": channels_last(m.y)}
 
 
 @conv.lower
@@ -117,37 +105,31 @@ def planned(c: Recorder, m: Match, found: QuantisedProduct, mark: str = "") -> P
 def _fast(c: Recorder, m: Match, found: QuantisedProduct) -> None:
     """Record a kernel of the target for int8 codes."""
     ready = planned(c, m, found)
-    source, made = signed_input(c, m.x), signed_output(c, m.y)
     macs = ready.shape.macs // (ready.shape.ic if found.depthwise else 1)
-    emit(c, ready.call, made, source, ready.scales, ready.shape.fields(), macs)
-    finish(c, m.y, made)
+    emit(c, m, ready.call, ready.scales, ready.shape.fields(), macs)
 
 
 def emit(
-    c: Recorder,
-    call: QCall,
-    y: Any,
-    x: Any,
-    scales: Any,
-    fields: dict[str, int],
-    macs: int,
+    c: Recorder, m: Match, call: QCall, scales: Requant, fields: dict[str, int], macs: int
 ) -> None:
-    """Record the call of a planned kernel."""
-    c.call(
-        call.kernel,
-        y,
-        x,
-        c.const(call.weights, "w"),
-        c.const(call.bias, "b"),
-        scales.mult,
-        scales.shift,
-        c.scratch(call.scratch),
-        c.params(**fields),
-        instance={**scales.instance, **call.instance},
-        inplace=[(y, x)] if call.inplace else (),
-        macs=macs,
-        header=call.header or None,
-    )
+    """Record the call of a planned kernel from codes `x` to codes `y`."""
+    source = signed_input(c, m.x)
+    with signed_result(c, m.y) as made:
+        c.call(
+            call.kernel,
+            made,
+            source,
+            c.const(call.weights, "w"),
+            c.const(call.bias, "b"),
+            scales.mult,
+            scales.shift,
+            c.scratch(call.scratch),
+            c.params(**fields),
+            instance={**scales.instance, **call.instance},
+            inplace=[(made, source)] if call.inplace else (),
+            macs=macs,
+            header=call.header or None,
+        )
 
 
 def record_general(
@@ -195,8 +177,3 @@ def record_general(
         instance={**scales.instance, **{k: CODE_TYPES.index(t) for k, t in types.items()}},
         macs=math.prod(m.y.shape) * math.prod(w.data.shape[1:]),
     )
-
-
-@conv.cases
-def cases() -> Iterator[Case]:
-    yield from QuantisedProduct.conv_cases()

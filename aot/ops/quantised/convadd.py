@@ -15,17 +15,25 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8
-from aot.ir.layout import Layout
 from aot.ops.quantised.binary import sum_fields, sums_fit
 from aot.ops.quantised.common import quantised
 from aot.ops.quantised.conv import planned
-from aot.vendor.cases import Case, case
-from aot.vendor.codes import activated, bounds, codes, constant_bounds, dequantised, known
-from aot.vendor.layouts import channels_last
+from aot.vendor.cases import Case
+from aot.vendor.codes import (
+    Array,
+    activated,
+    all_hold,
+    bounds,
+    codes,
+    constant_bounds,
+    dequantised,
+    known,
+)
+from aot.vendor.layouts import all_channels_last
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.matcher import attribute
 from aot.vendor.pattern import OP, Pat, Var
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import code_case, codes_of, kind
 from aot.vendor.quantised_product import QuantisedProduct, conv_fits
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import FLOAT, rq_of
@@ -44,6 +52,7 @@ def _conv() -> Pat:
 
 
 conv_add = quantised("qconv_add", activated(OP.Add(_conv(), dequantised("r"), _outputs=["op"])))
+conv_add.layouts(all_channels_last("x", "r", "y"))
 
 
 def depth_of(m: Match) -> int:
@@ -67,9 +76,8 @@ def depth_beside(m: Match) -> int:
 
 @conv_add.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = list(known(m, "x", "c", "r", "y", types=(S8,)))
-    yield from asked
-    yield from conv_fits(m, "c", "1")
+    ready = yield from all_hold(known(m, "x", "c", "r", "y", types=(S8,)))
+    fits = yield from all_hold(conv_fits(m, "c", "1"))
     yield from constant_bounds(m)
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     groups = int(m.conv.attr("group", 1))
@@ -82,16 +90,10 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     same = same and (m.zd is None) == (m.zc is None)
     same = same and (m.zd is None or (m.zd.is_const and np.array_equal(m.zd.data, m.zc.data)))
     yield same, "codes that are read with other parameters"
-    if not all(ok for ok, _ in asked) or not all(ok for ok, _ in conv_fits(m, "c", "1")):
-        return
-    symmetric = QuantisedProduct.of(m, FLOAT, "c", "1").w.symmetric
-    yield symmetric, "weights with zero points that int8 cannot hold"
-    yield from sums_fit(codes(m, "c"), codes(m, "r"), codes(m, "y"), 1)
-
-
-@conv_add.layouts
-def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return {"x": channels_last(m.x), "r": channels_last(m.r), "y": channels_last(m.y)}
+    if ready and fits:
+        symmetric = QuantisedProduct.of(m, FLOAT, "c", "1").w.symmetric
+        yield symmetric, "weights with zero points that int8 cannot hold"
+        yield from sums_fit(codes(m, "c"), codes(m, "r"), codes(m, "y"), 1)
 
 
 def stage_pixels(c: Recorder, channels: int, columns: int, scratch: int) -> int:
@@ -113,7 +115,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
     operands: list[Any] = [m.y, m.x, c.const(call.weights, "w"), c.const(call.bias, "b")]
     operands += [ready.scales.mult, ready.scales.shift, c.scratch(call.scratch)]
     params = c.params(
-        **{k: v for k, v in shape.fields().items() if k not in ("y0", "y1", "x_row0", "y_row0")},
+        **shape.sizes(),
         pixels=pixels,
         **fields,
         **zeros,
@@ -132,6 +134,13 @@ def to_kernel(c: Recorder, m: Match) -> None:
     )
 
 
+def product_operands(x: Array, w: Array, steps: Array) -> tuple[Array, ...]:
+    """Codes x, codes w with a scale per channel, and a bias in units of the sums, for cases."""
+    zeros, (sx, zx) = np.zeros(steps.size, np.int8), kind(0.031, -3)
+    b = np.arange(steps.size, dtype=np.int32) * 300
+    return x, sx, zx, w, steps, zeros, b, sx * steps, zeros.astype(np.int32)
+
+
 @conv_add.cases
 def cases() -> Iterator[Case]:
     for shape, kernel, pads in (
@@ -140,16 +149,10 @@ def cases() -> Iterator[Case]:
         ((1, 32, 5, 6), (8, 32, 1, 1), [0, 0, 0, 0]),
         ((1, 3, 7, 9), (4, 3, 3, 3), [1, 1, 1, 1]),
     ):
-        x, w = codes_of(*shape), codes_of(*kernel)
-        r = codes_of(shape[0], kernel[0], *shape[2:], seed=7)
+        w, r = codes_of(*kernel), codes_of(shape[0], kernel[0], *shape[2:], seed=7)
         steps = np.linspace(0.004, 0.011, kernel[0]).astype(np.float32)
         width = np.sqrt(w.size / kernel[0]) * 74 * 74 * 0.031 * 0.0075 / 40
-        zeros = np.zeros(kernel[0], np.int8)
-        sx = scale(0.031)
-        b = np.arange(kernel[0], dtype=np.int32) * 300
-        operands = [x, sx, zero(-3), w, steps, zeros, b, sx * steps, zeros.astype(np.int32)]
-        operands += [scale(width), zero(4), scale(width), zero(4), r, scale(width * 0.73)]
-        operands += [zero(-20), scale(width * 1.13), zero(-100)]
-        const = tuple(i for i in range(len(operands)) if i not in (0, 13))
+        operands = (*product_operands(codes_of(*shape), w, steps), *kind(width, 4), *kind(width, 4))
+        tail = (r, *kind(width * 0.73, -20), *kind(width * 1.13, -100))
         named: dict[str, Any] = {"conv.pads": pads, "w_dq.axis": 0, "b_dq.axis": 0}
-        yield case(*operands, const=const, **named)
+        yield code_case(*operands, *tail, fed=(0, 13), **named)

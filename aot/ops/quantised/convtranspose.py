@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.layout import Layout
 from aot.ops.quantised.common import quantised
 from aot.ops.quantised.conv import record_general
 from aot.vendor.cases import Case
-from aot.vendor.codes import activated, constant_bounds, dequantised, known
-from aot.vendor.layouts import channels_last
+from aot.vendor.codes import activated, all_hold, constant_bounds, dequantised, known
+from aot.vendor.layouts import all_channels_last
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var, either
 from aot.vendor.quantised_cases import codes_of, product
@@ -41,15 +40,12 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield pad == "NOTSET", f"auto_pad {pad!r} (needs explicit pads)"
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     yield from constant_bounds(m)
-    asked = [*known(m, "x", "y"), *weights_known(m, (1,))]
-    yield from asked
-    if m.w.is_const and all(ok for ok, _ in asked):
+    asked = (*known(m, "x", "y"), *weights_known(m, (1,)))
+    if (yield from all_hold(asked)) and m.w.is_const:
         yield from product_fits(m)
 
 
-@transposed.layouts
-def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return {"x": channels_last(m.x), "y": channels_last(m.y)}
+transposed.layouts(all_channels_last("x", "y"))
 
 
 def turned(w: Weights) -> Weights:

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S8, S32, U8
 from aot.ir.operators import Window
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import DOUBLE, INT32, Body
-from aot.ops.broadcast import collapse
+from aot.ops.broadcast import collapse, collapses
 from aot.ops.conv import spatial
 from aot.ops.kernels import listing
 from aot.ops.registry import op
@@ -92,10 +91,7 @@ def matmul_supported(m: Match) -> Iterator[tuple[bool, str]]:
     if m.a.rank >= 2 and m.b.rank >= 2:
         yield from _points(m.az, m.a.shape[-2])
         yield from _points(m.bz, m.b.shape[-1])
-        try:
-            collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
-        except UnsupportedError as error:
-            yield False, error.what
+        yield from collapses(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
 
 
 @matmul.lower

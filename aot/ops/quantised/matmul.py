@@ -14,17 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
 from aot.ir.dtypes import S8, S16, U8, U16
-from aot.ops.broadcast import collapse
+from aot.ops.broadcast import collapse, collapses
 from aot.ops.quantised.common import (
     Requant,
-    finish,
     product_scales,
     quantised,
     requant,
-    signed_input,
-    signed_output,
 )
 from aot.ops.quantised.conv import emit, kernels_of, target_of
 from aot.ops.quantised.shapes import QFc
@@ -34,6 +30,7 @@ from aot.vendor.codes import (
     CODE_TYPES,
     Codes,
     activated,
+    all_hold,
     bounds,
     codes,
     constant_bounds,
@@ -56,6 +53,7 @@ WIDE_SCALES = 2.0**-62, 1.0
 
 dense = quantised("qdense", activated(QuantisedProduct.dense_pattern()))
 dense.check(QuantisedProduct.checks)
+dense.cases(QuantisedProduct.dense_cases)
 product = quantised(
     "qmatmul",
     activated(OP.MatMul(dequantised("a"), dequantised("b"), _outputs=["dot"])),
@@ -94,9 +92,7 @@ def _fast(c: Recorder, m: Match, found: QuantisedProduct) -> None:
     )
     folded = found.folded(x.z).astype(np.int32)
     call = kernels_of(c.target.simd).plan_fc(shape, found.w.stored, folded, c.objective)
-    source, made = signed_input(c, m.x), signed_output(c, m.y)
-    emit(c, call, made, source, scales, shape.fields(), shape.macs)
-    finish(c, m.y, made)
+    emit(c, m, call, scales, shape.fields(), shape.macs)
 
 
 def _general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
@@ -130,11 +126,6 @@ def _general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
     )
 
 
-@dense.cases
-def dense_cases() -> Iterator[Case]:
-    yield from QuantisedProduct.dense_cases()
-
-
 # -- two computed operands ----------------------------------------------------------------------
 
 
@@ -152,9 +143,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.a.rank >= 2 and m.b.rank >= 2, f"ranks {m.a.rank}, {m.b.rank} (needs 2 or more)"
     yield from constant_bounds(m)
     yield 0 not in m.a.shape + m.b.shape, "an empty tensor"
-    asked = list(known(m, "a", "b", "y"))
-    yield from asked
-    if all(ok for ok, _ in asked):
+    if (yield from all_hold(known(m, "a", "b", "y"))):
         a, b, y = (codes(m, k) for k in "aby")
         reason = refusal(float(a.s), b.scale, float(y.s))
         yield not reason, reason
@@ -166,10 +155,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
             steps = _wide_scale(a, b, y)
             usual = WIDE_SCALES[0] < steps < WIDE_SCALES[1]
             yield usual, f"a sum of one becomes {steps:g} steps of a 16-bit result (less than 1)"
-    try:
-        collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
-    except UnsupportedError as error:
-        yield False, error.what
+    yield from collapses(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
 
 
 def _wide(c: Recorder, a: Codes, b: Codes, y: Codes) -> Requant:

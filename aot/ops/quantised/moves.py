@@ -25,7 +25,7 @@ from aot.ops.quantised.common import quantised
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, i64
-from aot.vendor.codes import Array, codes, dequantised, known
+from aot.vendor.codes import Array, all_hold, codes, dequantised, known
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Pat, Var, const, either
 from aot.vendor.quantised_cases import codes_of, scale, zero
@@ -110,9 +110,8 @@ def _agree(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks that all codes are of one kind."""
     sources = _sources(m)
     yield bool(sources), "constants only"
-    asked = list(known(m, *sources, "y", types=WIDE))
-    yield from asked
-    if not sources or not all(ok for ok, _ in asked):
+    ready = yield from all_hold(known(m, *sources, "y", types=WIDE))
+    if not sources or not ready:
         return
     y = codes(m, "y")
     for name in sources:
@@ -134,9 +133,7 @@ def _declare(op_type: str) -> Pattern:
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
-        asked = list(_agree(m))
-        yield from asked
-        if all(ok for ok, _ in asked):
+        if (yield from all_hold(_agree(m))):
             for reason in own.refusals(inner(m, own)):
                 yield False, reason
 

@@ -16,13 +16,12 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.ir.layout import PLAIN, Layout
-from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
-from aot.vendor.cases import Case, case
+from aot.ops.quantised.common import code_fields, code_types, quantised, signed_input, signed_result
+from aot.vendor.cases import Case
 from aot.vendor.codes import (
-    CODE_TYPES,
     Codes,
     activated,
-    bounds,
+    all_hold,
     codes,
     constant_bounds,
     dequantised,
@@ -31,7 +30,7 @@ from aot.vendor.codes import (
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Pat, Var, either
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import code_case, codes_of, kind
 from aot.vendor.recorder import Handle, ParamFields, Recorder
 from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
 
@@ -104,11 +103,10 @@ def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 def _fits(m: Match, types: tuple[DType, ...]) -> Iterator[tuple[bool, str]]:
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
-    asked = list(known(m, "x", "y", types=types))
-    yield from asked
+    ready = yield from all_hold(known(m, "x", "y", types=types))
     yield from constant_bounds(m)
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
-    if not 3 <= m.x.rank <= 5 or not all(ok for ok, _ in asked):
+    if not 3 <= m.x.rank <= 5 or not ready:
         return
     if m.pool.op_type in WINDOWS:
         pad = m.pool.attr("auto_pad", "NOTSET")
@@ -135,20 +133,10 @@ def last(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     return {"x": channels_last(m.x), "y": y}
 
 
-def _geometry(c: Recorder, m: Match, x: Codes, y: Codes) -> ParamFields:
+def _geometry(c: Recorder, m: Match, signed: bool) -> ParamFields:
     sizes = window(m)
     assert sizes is not None
-    low, high = bounds(m, codes(m, "y"))
-    offset = codes(m, "y").z - y.z
-    return c.params(
-        n=m.x.shape[0],
-        c=m.x.shape[1],
-        **sizes,
-        x_zero=x.z,
-        y_zero=y.z,
-        lo=low - offset,
-        hi=high - offset,
-    )
+    return c.params(n=m.x.shape[0], c=m.x.shape[1], **sizes, **code_fields(m, signed=signed))
 
 
 def _scales(
@@ -174,10 +162,9 @@ def _scales(
 def to_kernel(c: Recorder, m: Match) -> None:
     x, y = codes(m, "x").signed(), codes(m, "y").signed()
     mult, shift, instance = _scales(c, m, x, y)
-    made = signed_output(c, m.y)
-    source = signed_input(c, m.x)
-    c.call("aot_qavgpool_s8", made, source, mult, shift, _geometry(c, m, x, y), instance=instance)
-    finish(c, m.y, made)
+    with signed_result(c, m.y) as made:
+        operands = (made, signed_input(c, m.x), mult, shift, _geometry(c, m, signed=True))
+        c.call("aot_qavgpool_s8", *operands, instance=instance)
 
 
 @wide.lower
@@ -185,31 +172,30 @@ def to_kernel(c: Recorder, m: Match) -> None:
 def wide_to_kernel(c: Recorder, m: Match) -> None:
     x, y = codes(m, "x"), codes(m, "y")
     mult, shift, instance = _scales(c, m, x, y)
-    types = {"XT": CODE_TYPES.index(x.dtype), "YT": CODE_TYPES.index(y.dtype)}
-    instance |= {"MAX": int(m.pool.op_type in MAXIMA), **types}
-    c.call("aot_qpool_ref", m.y, m.x, mult, shift, _geometry(c, m, x, y), instance=instance)
+    instance |= {"MAX": int(m.pool.op_type in MAXIMA), **code_types(m)}
+    params = _geometry(c, m, signed=False)
+    c.call("aot_qpool_ref", m.y, m.x, mult, shift, params, instance=instance)
 
 
 @wide.cases
 def wide_cases() -> Iterator[Case]:
     for dtype, pads in (("int16", {}), ("uint16", {"pool.pads": [1, 0, 1, 0]})):
         square: dict[str, Any] = {"pool.kernel_shape": [2, 2], "pool.strides": [2, 2], **pads}
-        operands = (scale(3e-4), zero(9, dtype), scale(5.3e-4), zero(30, dtype))
-        yield case(codes_of(2, 3, 8, 8, dtype=dtype), *operands, const=(1, 2, 3, 4), **square)
+        steps = (*kind(3e-4, 9, dtype), *kind(5.3e-4, 30, dtype))
+        yield code_case(codes_of(2, 3, 8, 8, dtype=dtype), *steps, **square)
 
 
 @maximum.cases
 def maximum_cases() -> Iterator[Case]:
-    same, other = (scale(3e-4), zero(9, "int16")), (scale(2.7e-4), zero(30, "int16"))
-    for result in (same, other):
+    same = kind(3e-4, 9, "int16")
+    for result in (same, kind(2.7e-4, 30, "int16")):
         square: dict[str, Any] = {"pool.kernel_shape": [3, 2], "pool.pads": [1, 1, 1, 0]}
-        x = codes_of(2, 3, 8, 8, dtype="int16")
-        yield case(x, *same, *result, const=(1, 2, 3, 4), **square)
+        yield code_case(codes_of(2, 3, 8, 8, dtype="int16"), *same, *result, **square)
 
 
 @average.cases
 def cases() -> Iterator[Case]:
-    operands = (scale(0.0311), zero(-7), scale(0.023171), zero(11))
+    steps = (*kind(0.0311, -7), *kind(0.023171, 11))
     for shape, attrs in (
         ((1, 5, 8, 8), {"kernel_shape": [2, 2], "strides": [2, 2]}),
         ((2, 17, 7, 6), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
@@ -219,7 +205,7 @@ def cases() -> Iterator[Case]:
         ((1, 2, 4, 5, 3), {"kernel_shape": [2, 3, 2]}),
     ):
         named: dict[str, Any] = {f"pool.{k}": v for k, v in attrs.items()}
-        yield case(codes_of(*shape), *operands, const=(1, 2, 3, 4), **named)
-    wide = (scale(0.031), zero(100, "uint8"), scale(0.005), zero(11, "uint8"))
+        yield code_case(codes_of(*shape), *steps, **named)
+    unsigned = (*kind(0.031, 100, "uint8"), *kind(0.005, 11, "uint8"))
     square: dict[str, Any] = {"pool.kernel_shape": [5, 5]}
-    yield case(codes_of(1, 4, 5, 5, dtype="uint8"), *wide, const=(1, 2, 3, 4), **square)
+    yield code_case(codes_of(1, 4, 5, 5, dtype="uint8"), *unsigned, **square)

@@ -9,20 +9,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.ir.layout import PLAIN, Layout
-from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
+from aot.ops.quantised.common import code_fields, code_types, quantised, signed_input, signed_result
 from aot.ops.quantised.pool import MOST_POSITIONS
 from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, i64
+from aot.vendor.cases import Case, i64
 from aot.vendor.codes import (
-    CODE_TYPES,
     activated,
-    bounds,
+    all_hold,
     codes,
     constant_bounds,
     dequantised,
@@ -30,7 +29,7 @@ from aot.vendor.codes import (
 )
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var
-from aot.vendor.quantised_cases import codes_of, scale, zero
+from aot.vendor.quantised_cases import code_case, codes_of, kind
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
 
@@ -65,8 +64,7 @@ def _factor(m: Match) -> np.float32:
 @mean.check
 @total.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = list(known(m, "x", "y"))
-    yield from asked
+    ready = yield from all_hold(known(m, "x", "y"))
     yield from constant_bounds(m)
     empty = m.x.rank == 0 or 0 in m.x.shape
     yield not empty, f"a tensor {list(m.x.shape)}"
@@ -76,18 +74,12 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield not kept, "no axes, and noop_with_empty_axes"
     axes = _axes(m)
     yield axes is not None, "axes that are no neighbours, or not constant"
-    if axes is None or not all(ok for ok, _ in asked):
+    if axes is None or not ready:
         return
     count, most = math.prod(m.x.shape[a] for a in axes), MOST_POSITIONS[m.x.dtype]
     yield count < most, f"a sum of {count} codes (needs less than {most})"
     reason = refusal(float(codes(m, "x").s), np.array([_factor(m)]), float(codes(m, "y").s))
     yield not reason, reason
-
-
-@mean.layouts
-@total.layouts
-def plain(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return {"x": PLAIN, "y": PLAIN}
 
 
 @mean.lower
@@ -98,8 +90,6 @@ def to_kernel(c: Recorder, m: Match) -> None:
     assert axes is not None
     shape, one, none = m.x.shape, (1, 1, 1), (0, 0, 0)
     extents = (1, 1, math.prod(shape[a] for a in axes))
-    low, high = bounds(m, codes(m, "y"))
-    offset = codes(m, "y").z - y.z
     params = c.params(
         n=math.prod(shape[: axes.start]),
         c=math.prod(shape[axes.stop :]),
@@ -110,10 +100,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         d=one,
         before=none,
         after=none,
-        x_zero=x.z,
-        y_zero=y.z,
-        lo=low - offset,
-        hi=high - offset,
+        **code_fields(m),
     )
     instance = {"RQ": rq, "VARY": 0, "PADDED": 0}
     mult: Any = None
@@ -126,11 +113,9 @@ def to_kernel(c: Recorder, m: Match) -> None:
         shift = None if found[1] is None else c.const(found[1], "shift")
     kernel, types = "aot_qavgpool_s8", {}
     if not {codes(m, k).dtype for k in "xy"} <= {S8, U8}:
-        kernel, types = "aot_qpool_ref", {"MAX": 0}
-        types |= {"XT": CODE_TYPES.index(x.dtype), "YT": CODE_TYPES.index(y.dtype)}
-    made = signed_output(c, m.y)
-    c.call(kernel, made, signed_input(c, m.x), mult, shift, params, instance=instance | types)
-    finish(c, m.y, made)
+        kernel, types = "aot_qpool_ref", {"MAX": 0, **code_types(m)}
+    with signed_result(c, m.y) as made:
+        c.call(kernel, made, signed_input(c, m.x), mult, shift, params, instance=instance | types)
 
 
 def _cases(up: float) -> Iterator[Case]:
@@ -141,16 +126,10 @@ def _cases(up: float) -> Iterator[Case]:
         ((4, 3, 5), (0,), "int8"),
     ):
         count = math.prod(shape[a] for a in axes)
-        operands = (scale(0.0311), zero(7, dtype), i64(*axes))
-        result = (scale(0.0221 * up * count**0.5), zero(11, dtype))
-        yield case(codes_of(*shape, dtype=dtype), *operands, *result, const=(1, 2, 3, 4, 5))
+        operands = (*kind(0.0311, 7, dtype), i64(*axes))
+        result = kind(0.0221 * up * count**0.5, 11, dtype)
+        yield code_case(codes_of(*shape, dtype=dtype), *operands, *result)
 
 
-@mean.cases
-def mean_cases() -> Iterator[Case]:
-    yield from _cases(0.4)
-
-
-@total.cases
-def total_cases() -> Iterator[Case]:
-    yield from _cases(1.3)
+mean.cases(partial(_cases, 0.4))
+total.cases(partial(_cases, 1.3))

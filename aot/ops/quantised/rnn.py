@@ -9,24 +9,33 @@ cell that may outgrow its fixed point, is computed in float32.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from aot.ir.dtypes import F32, S8, U8
-from aot.ir.layout import PLAIN, Layout
+from aot.ir.dtypes import F32, S8, U8, DType
 from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
 from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.codes import RANGES, Array, Codes, codes, dequantised, known
+from aot.vendor.cases import Case, f32
+from aot.vendor.codes import (
+    CODE_TYPES,
+    RANGES,
+    Array,
+    Codes,
+    all_hold,
+    codes,
+    dequantised,
+    known,
+    value_of,
+)
 from aot.vendor.fixed_point import ratio
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, OpPat, Output, Results, Var, either
-from aot.vendor.quantised_cases import codes_of, scale, zero
-from aot.vendor.recorder import ParamFields, Recorder
+from aot.vendor.quantised_cases import code_case, codes_of, kind, scale
+from aot.vendor.recorder import Handle, Recorder
 
 KINDS = ("LSTM", "GRU", "RNN")  # in the order of AOT_QRNN_*
 DEFAULTS = {"LSTM": ["sigmoid", "tanh", "tanh"], "GRU": ["sigmoid", "tanh"], "RNN": ["tanh"]}
@@ -38,6 +47,7 @@ ARGUMENT_ERROR = 2.0**-14
 MOST_STEPS = 1023
 #: The largest recurrent part of a candidate that its reset gate scales.
 MOST_RECURRENT = 100.0
+Of = TypeVar("Of")
 _WEIGHTS = (dequantised("x"), dequantised("w"), dequantised("r"))
 _STATES = (Var("b"), Var("lens"), Var("h0"))
 
@@ -48,23 +58,20 @@ def layer_of(kind: str) -> OpPat:
     return layer
 
 
-def declare(kind: str, name: str) -> Pattern:
-    """One result: the states, or the last ones."""
-    layer = layer_of(kind)
-    return quantised(name, either(layer, Output(layer, 1)))
+def declare(end: str) -> list[tuple[Pattern, str, bool]]:
+    """Patterns whose names end so, each with its operator and whether it has two results.
 
-
-def declare_both(kind: str, name: str) -> Pattern:
-    """Two results, each with parameters of its own."""
-    layer = layer_of(kind)
-    made = quantised(name, layer)
-    last = OP.QuantizeLinear(Output(layer, 1), Var("slast"), Var("zlast"), _optional=1)
-    made.graph, made.outputs = Results((cast(OpPat, made.graph), last)), ("y", "last")
-    return made
-
-
-PATTERNS = {kind: declare(kind, f"q{kind.lower()}") for kind in KINDS}
-BOTH = {kind: declare_both(kind, f"q{kind.lower()}_both") for kind in KINDS}
+    One result is all states or the last ones; two results have parameters of their own.
+    """
+    found = []
+    for op_type in KINDS:
+        layer, name = layer_of(op_type), f"q{op_type.lower()}{end}"
+        found.append((quantised(name, either(layer, Output(layer, 1))), op_type, False))
+        made = quantised(f"{name}_both", layer)
+        last = OP.QuantizeLinear(Output(layer, 1), Var("slast"), Var("zlast"), _optional=1)
+        made.graph, made.outputs = Results((cast(OpPat, made.graph), last)), ("y", "last")
+        found.append((made, op_type, True))
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,42 +193,52 @@ def results_of(m: Match) -> tuple[str, ...]:
     return ("y", "last") if "last" in m.values else ("y",)
 
 
-def _supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = [*known(m, "x", *results_of(m), types=(S8, U8)), *plain_layer(m), *weights_fit(m)]
-    yield from asked
-    yield m.x.rank == 3 and 0 not in m.x.shape, f"an input of shape {list(m.x.shape)}"
-    if m.x.rank != 3 or 0 in m.x.shape or not all(ok for ok, _ in asked):
-        return
-    scales = [float(codes(m, k).s) for k in ("x", *results_of(m))]
+def layer_fits(
+    m: Match, types: Sequence[DType] = CODE_TYPES
+) -> Generator[tuple[bool, str], None, bool]:
+    """Checks of codes, weights, shape and scales; returns whether `direction` may read them."""
+    names = ("x", *results_of(m))
+    asked = [*known(m, *names, types=types), *plain_layer(m), *weights_fit(m)]
+    ready = yield from all_hold(asked)
+    full = m.x.rank == 3 and 0 not in m.x.shape
+    yield full, f"an input of shape {list(m.x.shape)}"
+    if not (full and ready):
+        return False
+    scales = [float(codes(m, k).s) for k in names]
     yield all(2.0**-30 < s < 2.0**20 for s in scales), f"scales {scales}"
     steps = m.x.shape[1 if m.layer.attr("layout", 0) else 0]
-    if m.layer.op_type == "LSTM":
-        yield steps <= MOST_STEPS, f"{steps} steps (a cell of 32 bits takes {MOST_STEPS})"
+    short = m.layer.op_type != "LSTM" or steps <= MOST_STEPS
+    yield short, f"{steps} steps (a cell takes {MOST_STEPS})"
+    return True
+
+
+def gates_fit(m: Match, error: float, most: float, recurrent: float) -> Iterator[tuple[bool, str]]:
+    """Checks of a direction: the error of its arguments, and its recurrent part."""
+    yield error <= most, f"gates that are off by up to {error:.2g}"
+    small = not is_linear(m) or recurrent < MOST_RECURRENT
+    yield small, f"a candidate with a recurrent part of up to {recurrent:.3g}"
+
+
+def _supported(m: Match) -> Iterator[tuple[bool, str]]:
+    if not (yield from layer_fits(m, (S8, U8))):
+        return
     for found in (direction(m, d) for d in range(m.r.shape[0])):
         yield 1 <= found.shift <= 36, f"multipliers with {found.shift + ARGUMENT_BITS} bits"
         fits = found.codes < 2**31 and found.product < 2.0**61
         yield fits, "sums of codes that may overflow"
-        exact = found.error <= ARGUMENT_ERROR
-        yield exact, f"gates that are off by up to {found.error:.2g}"
-        small = not is_linear(m) or found.recurrent < MOST_RECURRENT
-        yield small, f"a candidate with a recurrent part of up to {found.recurrent:.3g}"
+        yield from gates_fit(m, found.error, ARGUMENT_ERROR, found.recurrent)
 
 
-def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return {"x": PLAIN, **dict.fromkeys(results_of(m), PLAIN)}
+def tanh_table(count: int) -> Array:
+    """tanh(k / 32) with 30 fraction bits for k below `count`."""
+    return np.asarray(np.rint(np.tanh(np.arange(count) / 32) * 2**30), np.int32)
 
 
-def tanh_table() -> Array:
-    """tanh(k / 32) with 30 fraction bits for k = 0..256."""
-    table: Array = np.rint(np.tanh(np.arange(257) / 32) * 2**30).astype(np.int32)
-    return table
-
-
-def states_and_last(m: Match) -> tuple[ValueRef | None, ValueRef | None]:
-    """The codes of all states and those of the last ones; None for what is not computed."""
+def states_and_last(m: Match, of: Callable[[str], Of]) -> tuple[Of | None, Of | None]:
+    """`of` for all states and for the last ones; None for those that are not computed."""
     if "last" in m.values:
-        return m.y, m.last
-    return (None, m.y) if m.y.rank == 3 else (m.y, None)
+        return of("y"), of("last")
+    return (None, of("y")) if m.y.rank == 3 else (of("y"), None)
 
 
 def requant_fields(prefix: str, code: Codes | None) -> dict[str, int]:
@@ -254,99 +271,114 @@ def geometry(m: Match, d: int) -> dict[str, int]:
     }
 
 
-def _params(c: Recorder, m: Match, d: int, shift: int) -> ParamFields:
-    extents = geometry(m, d)
-    every, last = _kinds(m)
-    low, high = RANGES[S8]
-    return c.params(
-        **extents,
-        shift=shift,
-        cell_bits=30 - math.ceil(math.log2(extents["steps"] + 1)),
-        **requant_fields("y", every),
-        **requant_fields("last", last),
-        lo=low,
-        hi=high,
-    )
+def record(
+    c: Recorder,
+    m: Match,
+    kernel: str,
+    made: Sequence[ValueRef | Handle | None],
+    nbytes: Sequence[int],
+    source: ValueRef | Handle,
+    table: Handle,
+    scratch: int,
+    each: Sequence[tuple[Any, dict[str, int]]],
+    types: Mapping[str, int],
+) -> None:
+    """Record a kernel for every direction: `each` is its constants and its own parameters.
 
-
-def _kinds(m: Match) -> tuple[Codes | None, Codes | None]:
-    """Parameters of all states and of the last ones, as int8 codes."""
-    if "last" in m.values:
-        return codes(m, "y").signed(), codes(m, "last").signed()
-    one = codes(m, "y").signed()
-    return (None, one) if m.y.rank == 3 else (one, None)
-
-
-def _to_kernel(c: Recorder, m: Match) -> None:
+    `made` are where all states and the last ones go, with elements of `nbytes`; `scratch` is in
+    bytes.
+    """
     first = not m.layer.attr("layout", 0)
     steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
-    directions, hidden = m.r.shape[0], m.r.shape[2]
-    gates = m.r.shape[1] // hidden
-    results = states_and_last(m)
-    made = [None if y is None else signed_output(c, y) for y in results]
-    source = signed_input(c, m.x)
-    table = c.const(tanh_table(), "tanh")
-    for d in range(directions):
-        found = direction(m, d)
+    hidden = m.r.shape[2]
+    for d, (found, fields) in enumerate(each):
         at = d * hidden * (batch if first else 1)
         c.call(
-            "aot_qrnn_s8",
-            *(None if y is None else c.write(y, at) for y in made),
+            kernel,
+            *(None if y is None else c.write(y, at * n) for y, n in zip(made, nbytes, strict=True)),
             source,
             c.const(np.ascontiguousarray(found.w), "w"),
             c.const(np.ascontiguousarray(found.r), "r"),
             c.const(found.mult, "mult"),
             c.const(found.bias, "bias"),
             table,
-            c.scratch(4 * (gates + 2) * hidden + 4 * hidden),
-            _params(c, m, d, found.shift),
+            c.scratch(scratch),
+            c.params(**geometry(m, d), **fields),
             instance={
                 "KIND": KINDS.index(m.layer.op_type),
                 "LINEAR": int(is_linear(m)),
-                "Y": int(results[0] is not None),
-                "LAST": int(results[1] is not None),
+                "Y": int(made[0] is not None),
+                "LAST": int(made[1] is not None),
+                **types,
             },
-            macs=steps * batch * gates * hidden * (m.x.shape[2] + hidden),
+            macs=steps * batch * m.r.shape[1] * (m.x.shape[2] + hidden),
         )
+
+
+def _to_kernel(c: Recorder, m: Match) -> None:
+    every, last = states_and_last(m, lambda name: codes(m, name).signed())
+    low, high = RANGES[S8]
+    results = states_and_last(m, lambda name: value_of(m, name))
+    made = [None if y is None else signed_output(c, y) for y in results]
+    source, table = signed_input(c, m.x), c.const(tanh_table(257), "tanh")
+    cell = 30 - math.ceil(math.log2(geometry(m, 0)["steps"] + 1))
+    codes_of = {**requant_fields("y", every), **requant_fields("last", last), "lo": low, "hi": high}
+    found = [direction(m, d) for d in range(m.r.shape[0])]
+    each = [(one, {"shift": one.shift, "cell_bits": cell, **codes_of}) for one in found]
+    scratch = 4 * (m.r.shape[1] + 2 * m.r.shape[2]) + 4 * m.r.shape[2]
+    record(c, m, "aot_qrnn_s8", made, (1, 1), source, table, scratch, each, {})
     for y, codes_made in zip(results, made, strict=True):
         if y is not None and codes_made is not None:
             finish(c, y, codes_made)
 
 
-def _cases(kind: str, both: bool = False) -> Iterator[Case]:
-    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
-    for directions, steps, batch, features, hidden, attrs in (
-        (1, 6, 1, 9, 7, {}),
-        (1, 5, 3, 4, 6, {"direction": "reverse"}),
-        (2, 4, 2, 5, 6, {"direction": "bidirectional"}),
-        (1, 5, 2, 6, 5, {"linear_before_reset": 1} if kind == "GRU" else {}),
+def layer_case(
+    name: str,
+    sizes: Sequence[int],
+    first: Sequence[Any],
+    made: Sequence[Any],
+    attrs: dict[str, Any],
+) -> Case:
+    """A layer of (directions, steps, batch, features, hidden).
+
+    `first` are x, its scale and zero point, `made` scale and zero point of each result.
+    """
+    directions, *_, features, hidden = sizes
+    rows = {"LSTM": 4, "GRU": 3, "RNN": 1}[name] * hidden
+    sw = np.linspace(0.004, 0.006, rows).astype(np.float32) if directions == 1 else scale(0.005)
+    zeros, missing = np.zeros(sw.shape, np.int8), [None] * (4 if name == "LSTM" else 2)
+    operands = [*first, codes_of(directions, rows, features), sw, zeros]
+    operands += [codes_of(directions, rows, hidden, seed=1), sw, zeros]
+    operands += [f32(directions, 2 * rows, low=-0.5, high=0.5), *missing, *made]
+    named: dict[str, Any] = {f"layer.{k}": v for k, v in attrs.items()}
+    named |= {"layer.hidden_size": hidden, "w_dq.axis": 1, "r_dq.axis": 1}
+    return code_case(*operands, outputs=len(made) // 2, **named)
+
+
+def _cases(name: str, both: bool) -> Iterator[Case]:
+    linear = {"linear_before_reset": 1} if name == "GRU" else {}
+    for sizes, attrs in (
+        ((1, 6, 1, 9, 7), {}),
+        ((1, 5, 3, 4, 6), {"direction": "reverse"}),
+        ((2, 4, 2, 5, 6), {"direction": "bidirectional"}),
+        ((1, 5, 2, 6, 5), linear),
     ):
-        rows = gates * hidden
-        steps_w = np.linspace(0.004, 0.006, rows).astype(np.float32)
-        one = directions == 1
-        sw = steps_w if one else scale(0.005)
-        zeros = np.zeros(sw.shape, np.int8)
-        operands = [codes_of(steps, batch, features), scale(0.02), zero(-5)]
-        operands += [codes_of(directions, rows, features), sw, zeros]
-        operands += [codes_of(directions, rows, hidden, seed=1), sw, zeros]
-        bias = f32(directions, 2 * rows, low=-0.5, high=0.5)
-        named: dict[str, Any] = {f"layer.{k}": v for k, v in attrs.items()}
-        named |= {"layer.hidden_size": hidden, "w_dq.axis": 1, "r_dq.axis": 1}
-        missing = [None] * (4 if kind == "LSTM" else 2)
-        made = [*operands, bias, *missing, scale(1 / 127), zero(3)]
-        made += [scale(1 / 100), zero(-9)] if both else []
-        const = tuple(i for i, a in enumerate(made) if i and a is not None)
-        yield case(*made, const=const, outputs=1 + both, **named)
+        made = [*kind(1 / 127, 3), *(kind(1 / 100, -9) if both else ())]
+        first = (codes_of(*sizes[1:4]), *kind(0.02, -5))
+        yield layer_case(name, sizes, first, made, attrs)
 
 
-def _register(kind: str, pattern: Pattern) -> None:
-    pattern.check(_supported)
-    pattern.layouts(layouts_of)
-    pattern.lower(_to_kernel)
+def register(
+    end: str,
+    check: Callable[[Match], Iterator[tuple[bool, str]]],
+    lower: Callable[[Recorder, Match], None],
+    cases: Callable[[str, bool], Iterator[Case]],
+) -> None:
+    """Declare the patterns whose names end so."""
+    for pattern, kind_of, both in declare(end):
+        pattern.check(check)
+        pattern.lower(lower)
+        pattern.cases(partial(cases, kind_of, both))
 
 
-for _kind in KINDS:
-    _register(_kind, PATTERNS[_kind])
-    _register(_kind, BOTH[_kind])
-    PATTERNS[_kind].cases(partial(_cases, _kind))
-    BOTH[_kind].cases(partial(_cases, _kind, both=True))
+register("", _supported, _to_kernel, _cases)

@@ -10,43 +10,34 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
 from aot.ops.quantised.rnn import (
-    KINDS,
-    MOST_RECURRENT,
-    MOST_STEPS,
     biases_of,
-    declare,
-    declare_both,
-    geometry,
+    gates_fit,
     is_linear,
-    layouts_of,
-    plain_layer,
+    layer_case,
+    layer_fits,
+    record,
+    register,
     requant_fields,
     results_of,
     scales_of,
     states_and_last,
-    weights_fit,
+    tanh_table,
 )
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.codes import CODE_TYPES, Array, Codes, codes, known
+from aot.vendor.cases import Case
+from aot.vendor.codes import CODE_TYPES, Array, Codes, codes, value_of
 from aot.vendor.match import Match
-from aot.vendor.quantised_cases import codes_of, scale, zero
-from aot.vendor.recorder import ParamFields, Recorder
+from aot.vendor.quantised_cases import codes_of, kind
+from aot.vendor.recorder import Recorder
 
 #: AOT_QRNN_SUM_BITS: fraction bits of an argument while it is summed.
 SUM_BITS = 32
 #: How far the constants may move an argument.
 ARGUMENT_ERROR = 2.0**-20
-
-
-PATTERNS = {kind: declare(kind, f"q{kind.lower()}16") for kind in KINDS}
-BOTH = {kind: declare_both(kind, f"q{kind.lower()}16_both") for kind in KINDS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,41 +100,16 @@ def direction(m: Match, d: int) -> Direction:
 
 
 def _supported(m: Match) -> Iterator[tuple[bool, str]]:
-    names = ("x", *results_of(m))
-    asked = [*known(m, *names), *plain_layer(m), *weights_fit(m)]
-    yield from asked
-    yield m.x.rank == 3 and 0 not in m.x.shape, f"an input of shape {list(m.x.shape)}"
-    if m.x.rank != 3 or 0 in m.x.shape or not all(ok for ok, _ in asked):
+    if not (yield from layer_fits(m)):
         return
-    kinds = [codes(m, k) for k in names]
-    yield any(k.dtype in (S16, U16) for k in kinds), "codes of 8 bits (an LSTM, GRU, RNN of theirs)"
-    usual = all(2.0**-30 < float(k.s) < 2.0**20 for k in kinds)
-    yield usual, f"scales {[float(k.s) for k in kinds]}"
-    steps = m.x.shape[1 if m.layer.attr("layout", 0) else 0]
-    if m.layer.op_type == "LSTM":
-        yield steps <= MOST_STEPS, f"{steps} steps (a cell takes {MOST_STEPS})"
+    wide = any(codes(m, k).dtype in (S16, U16) for k in ("x", *results_of(m)))
+    yield wide, "codes of 8 bits (an LSTM, GRU, RNN of theirs)"
     for found in (direction(m, d) for d in range(m.r.shape[0])):
         shifts = found.x_shift, found.h_shift
         yield all(0 <= s <= 62 for s in shifts), f"multipliers beyond their sums by {shifts} bits"
         fits = found.codes < 2**31 and found.argument < 2.0**28 and found.h_bits >= 8
         yield fits, "sums of codes that may overflow"
-        exact = found.error <= ARGUMENT_ERROR
-        yield exact, f"gates that are off by up to {found.error:.2g}"
-        small = not is_linear(m) or found.recurrent < MOST_RECURRENT
-        yield small, f"a candidate with a recurrent part of up to {found.recurrent:.3g}"
-
-
-def tanh_table() -> Array:
-    """tanh(k / 32) with 30 fraction bits for k = 0..384."""
-    table: Array = np.rint(np.tanh(np.arange(385) / 32) * 2**30).astype(np.int32)
-    return table
-
-
-def _kinds(m: Match) -> tuple[Codes | None, Codes | None]:
-    """Parameters of all states and of the last ones."""
-    if "last" in m.values:
-        return codes(m, "y"), codes(m, "last")
-    return (None, codes(m, "y")) if m.y.rank == 3 else (codes(m, "y"), None)
+        yield from gates_fit(m, found.error, ARGUMENT_ERROR, found.recurrent)
 
 
 def _made(prefix: str, code: Codes | None) -> dict[str, int]:
@@ -151,79 +117,33 @@ def _made(prefix: str, code: Codes | None) -> dict[str, int]:
     return {**requant_fields(prefix, code), f"{prefix}_lo": low, f"{prefix}_hi": high}
 
 
-def _params(c: Recorder, m: Match, d: int, found: Direction) -> ParamFields:
-    every, last = _kinds(m)
-    return c.params(
-        **geometry(m, d),
-        x_shift=found.x_shift,
-        h_shift=found.h_shift,
-        h_bits=found.h_bits,
-        **_made("y", every),
-        **_made("last", last),
-    )
-
-
 def _to_kernel(c: Recorder, m: Match) -> None:
-    first = not m.layer.attr("layout", 0)
-    steps, batch = m.x.shape[:2] if first else m.x.shape[1::-1]
-    directions, hidden = m.r.shape[0], m.r.shape[2]
-    gates = m.r.shape[1] // hidden
-    results, kinds = states_and_last(m), _kinds(m)
+    kinds = states_and_last(m, lambda name: codes(m, name))
+    results = states_and_last(m, lambda name: value_of(m, name))
     types = [0 if k is None else CODE_TYPES.index(k.dtype) for k in (codes(m, "x"), *kinds)]
-    table = c.const(tanh_table(), "tanh")
-    for d in range(directions):
-        found = direction(m, d)
-        at = d * hidden * (batch if first else 1)
-        c.call(
-            "aot_qrnn_s16",
-            *(None if y is None else c.write(y, at * y.dtype.nbytes) for y in results),
-            m.x,
-            c.const(np.ascontiguousarray(found.w), "w"),
-            c.const(np.ascontiguousarray(found.r), "r"),
-            c.const(found.mult, "mult"),
-            c.const(found.bias, "bias"),
-            table,
-            c.scratch(8 * hidden + 4 * (gates + 3) * hidden),
-            _params(c, m, d, found),
-            instance={
-                "KIND": KINDS.index(m.layer.op_type),
-                "LINEAR": int(is_linear(m)),
-                "Y": int(results[0] is not None),
-                "LAST": int(results[1] is not None),
-                **dict(zip(("XT", "YT", "LT"), types, strict=True)),
-            },
-            macs=steps * batch * gates * hidden * (m.x.shape[2] + hidden),
-        )
+    codes_of = {**_made("y", kinds[0]), **_made("last", kinds[1])}
+    found = [direction(m, d) for d in range(m.r.shape[0])]
+    names = ("x_shift", "h_shift", "h_bits")
+    each = [(one, {k: getattr(one, k) for k in names} | codes_of) for one in found]
+    nbytes = [0 if y is None else y.dtype.nbytes for y in results]
+    scratch = 8 * m.r.shape[2] + 4 * (m.r.shape[1] + 3 * m.r.shape[2])
+    kinds_of = dict(zip(("XT", "YT", "LT"), types, strict=True))
+    table = c.const(tanh_table(385), "tanh")
+    record(c, m, "aot_qrnn_s16", results, nbytes, m.x, table, scratch, each, kinds_of)
 
 
-def _cases(kind: str, both: bool = False) -> Iterator[Case]:
+def _cases(name: str, both: bool) -> Iterator[Case]:
     """Results of 12 bits, which the reference's float32 does not move; types in turn."""
-    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[kind]
-    for batch, dtype, attrs in (
-        (1, "int16", {}),
-        (3, "uint16", {"direction": "bidirectional"}),
-        (2, "int16", {"linear_before_reset": 1} if kind == "GRU" else {"direction": "reverse"}),
+    linear = {"linear_before_reset": 1} if name == "GRU" else {"direction": "reverse"}
+    for sizes, dtype, attrs in (
+        ((1, 5, 1, 4, 6), "int16", {}),
+        ((2, 5, 3, 4, 6), "uint16", {"direction": "bidirectional"}),
+        ((1, 5, 2, 4, 6), "int16", linear),
     ):
-        steps, features, hidden = 5, 4, 6
-        directions = 1 + (attrs.get("direction") == "bidirectional")
-        rows, middle = gates * hidden, 1 << 15 if dtype == "uint16" else 0
-        sw = np.linspace(0.004, 0.006, rows).astype(np.float32) if directions == 1 else scale(0.005)
-        zeros = np.zeros(sw.shape, np.int8)
-        made: list[Any] = [codes_of(steps, batch, features, dtype=dtype), scale(0.02 / 256)]
-        made += [zero(middle - 500, dtype), codes_of(directions, rows, features), sw, zeros]
-        made += [codes_of(directions, rows, hidden, seed=1), sw, zeros]
-        made += [f32(directions, 2 * rows, low=-0.5, high=0.5)]
-        made += [None] * (4 if kind == "LSTM" else 2) + [scale(1 / 2048), zero(middle + 3, dtype)]
-        made += [scale(1 / 1500), zero(middle - 9, dtype)] if both else []
-        named: dict[str, Any] = {f"layer.{k}": v for k, v in attrs.items()}
-        named |= {"layer.hidden_size": hidden, "w_dq.axis": 1, "r_dq.axis": 1}
-        const = tuple(i for i, a in enumerate(made) if i and a is not None)
-        yield case(*made, const=const, outputs=1 + both, **named)
+        middle = 1 << 15 if dtype == "uint16" else 0
+        first = (codes_of(*sizes[1:4], dtype=dtype), *kind(0.02 / 256, middle - 500, dtype))
+        last = kind(1 / 1500, middle - 9, dtype) if both else ()
+        yield layer_case(name, sizes, first, [*kind(1 / 2048, middle + 3, dtype), *last], attrs)
 
 
-for _kind in KINDS:
-    for _pattern, _two in ((PATTERNS[_kind], False), (BOTH[_kind], True)):
-        _pattern.check(_supported)
-        _pattern.layouts(layouts_of)
-        _pattern.lower(_to_kernel)
-        _pattern.cases(partial(_cases, _kind, both=_two))
+register("16", _supported, _to_kernel, _cases)

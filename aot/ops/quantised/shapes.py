@@ -52,11 +52,14 @@ class QConv:
         """Multiplications of a full convolution (a depthwise one has 1/ic of them)."""
         return self.n * self.oh * self.ow * self.oc * self.kh * self.kw * self.ic
 
+    def sizes(self) -> dict[str, int]:
+        """The kernel's parameters but for the rows."""
+        named = "n ic ih iw oc oh ow kh kw sh sw dh dw pt pl x_zero y_zero lo hi".split()
+        return {k: int(getattr(self, k)) for k in named}
+
     def fields(self) -> dict[str, int]:
         """The kernel's parameters for all rows of the output."""
-        named = "n ic ih iw oc oh ow kh kw sh sw dh dw pt pl x_zero y_zero lo hi".split()
-        rows = {"y0": 0, "y1": self.oh, "x_row0": 0, "y_row0": 0}
-        return {**{k: int(getattr(self, k)) for k in named}, **rows}
+        return {**self.sizes(), "y0": 0, "y1": self.oh, "x_row0": 0, "y_row0": 0}
 
 
 @dataclass(frozen=True, slots=True)

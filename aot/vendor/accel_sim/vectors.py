@@ -263,14 +263,14 @@ SPECS = (
         quantised(activated(_operator("Add", "Sub"))),
         sum_supported,
         build_sum,
-        cases=qbinary.total_cases,
+        cases=qbinary.cases,
     ),
     Spec(
         "qmul",
         quantised(activated(_operator("Mul"))),
         product_supported,
         build_product,
-        cases=qbinary.product_cases,
+        cases=qbinary.cases,
     ),
     Spec(
         "qaverage",
