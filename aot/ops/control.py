@@ -18,6 +18,7 @@ from aot.lower.lower import lower_body
 from aot.lower.persistent_tensors import Pair
 from aot.ops.concat import MAX_PARTS
 from aot.ops.registry import op
+from aot.shapes.control import Control, controls
 from aot.shapes.control_flow_isolated import BRANCHES, Loop
 from aot.shapes.cures import Sizing, sizings
 from aot.vendor.match import Match, ValueRef
@@ -34,6 +35,9 @@ loop_ = op("Loop", "xs*", RESULTS, domain=CONTROL)
 
 
 sizings("Loop")(Sizing(data=0))
+controls("If")(Control.branch)
+controls("Loop")(Control.loop)
+controls("Scan")(Control.scan)
 
 
 @if_.check

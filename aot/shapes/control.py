@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,29 +40,23 @@ if TYPE_CHECKING:
 types_bodies: Interface[Callable[[Control, ir.Node], None]] = Interface("types_bodies")
 
 
+#: Types the results of an operator of control flow, and its bodies; tells whether other nodes have
+#: taken its place.
+controls: Interface[Callable[[Control, ir.Node], bool]] = Interface("control")
+
+
 class Control:
     """If, Loop and Scan: their bodies are swept with the types the node gives them.
 
     `taken` collects Ifs of known condition with the branch that runs, inner ones first.
     """
 
-    OPERATORS: ClassVar[frozenset[str]] = frozenset(("If", "Loop", "Scan"))
-
     def __init__(self, sweep: Inference, extents: Extents, containers: Containers) -> None:
         self._sweep, self._extents, self._containers = sweep, extents, containers
         self.taken: list[tuple[ir.Node, ir.Graph]] = []
 
-    def visit(self, node: ir.Node) -> bool:
-        """Type the outputs of a control-flow node; whether other nodes have taken its place."""
-        if node.op_type == "If":
-            return self._if(node)
-        x = self._extents
-        scanned = int(attribute(node, "num_scan_inputs", 0))
-        if any(x.of(v) for v in node.inputs[: len(node.inputs) - scanned]):
-            raise refused(node, "takes a tensor whose shape is known at run time only")
-        return self._loop(node) if node.op_type == "Loop" else self._scan(node)
-
-    def _if(self, node: ir.Node) -> bool:
+    def branch(self, node: ir.Node) -> bool:
+        """Type an If; whether other nodes have taken its place."""
         branches = [attribute(node, "then_branch"), attribute(node, "else_branch")]
         condition = lookup(node.inputs[0], self._sweep.facts)
         if condition is not None and condition.full:
@@ -96,8 +90,12 @@ class Control:
         for index, (before, after) in enumerate(zip(old, new, strict=True)):
             containers.give(node, containers.held.get(before, after), index)
 
-    def _loop(self, node: ir.Node) -> bool:
-        """Typed as it is where every step is alike, else step by step."""
+    def loop(self, node: ir.Node) -> bool:
+        """Type a Loop, as it is where every step is alike, else step by step.
+
+        Tells whether other nodes have taken its place.
+        """
+        self._refuse_dynamic(node, node.inputs)
         held = self._containers.held
         states = list(node.inputs[2:])
         if any(s in held for s in states if s is not None):
@@ -122,6 +120,11 @@ class Control:
         finally:
             if attribute(node, "body") is not body:
                 forget(body)
+
+    def _refuse_dynamic(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
+        """UnsupportedError if a run decides the shape of one of `inputs`."""
+        if any(self._extents.of(v) for v in inputs):
+            raise refused(node, "takes a tensor whose shape is known at run time only")
 
     def _noted(self) -> list[list[Any]]:
         """What an attempt at a body notes beside types: it goes when another one is made."""
@@ -184,11 +187,13 @@ class Control:
             return made is not node
         return False
 
-    def _scan(self, node: ir.Node) -> bool:
+    def scan(self, node: ir.Node) -> bool:
+        """Type a Scan; whether other nodes have taken its place."""
         x = self._extents
         body = attribute(node, "body")
         scanned = int(attribute(node, "num_scan_inputs"))
         count = len(node.inputs) - scanned
+        self._refuse_dynamic(node, node.inputs[:count])
         if not 0 < scanned <= len(node.inputs):
             raise ValueError(f"num_scan_inputs {scanned} of {len(node.inputs)} inputs")
         states, sequences = list(node.inputs[:count]), list(node.inputs[count:])

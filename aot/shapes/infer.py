@@ -29,7 +29,7 @@ from aot.ir.onnx_subprocess import Child, strictly
 from aot.ir.operators import DataSized, Interface, trait_of
 from aot.shapes.checks import axis_problem, misfit, problem
 from aot.shapes.containers import Containers
-from aot.shapes.control import Control, types_bodies
+from aot.shapes.control import Control, controls, types_bodies
 from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
 from aot.shapes.cures import Reading, late
 from aot.shapes.dynamic.data_dependent import SOURCES
@@ -168,7 +168,8 @@ class Sweep:
                 self.run(body)
             type_results(node)
             return
-        if node.op_type not in Control.OPERATORS and self.containers.concerns(node):
+        control = controls.of(node)
+        if control is None and self.containers.concerns(node):
             if self.extents.concern(node):
                 raise refused(node, "holds a tensor whose shape is known at run time only")
             self.containers.visit(node)
@@ -185,8 +186,8 @@ class Sweep:
         reason, hint = geometry_problem(node, self.facts)
         if reason:
             raise ModelError(f"{title(node)}: {reason}", _inputs_text(node), hint)
-        if node.op_type in Control.OPERATORS and not node.domain:
-            if self.control.visit(node):
+        if control is not None:
+            if control(self.control, node):
                 return
         elif (rule := types_bodies.of(node)) and not self.extents.concern(node):
             rule(self.control, node)

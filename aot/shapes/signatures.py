@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+from aot.shapes.control import controls
+
 if TYPE_CHECKING:
     import onnx_ir as ir
 
@@ -60,7 +62,7 @@ def _spelled(dtype: ir.DataType) -> str:
 
 def type_problem(node: ir.Node, version: int) -> str:
     """Why the element types of the inputs are wrong, "" if they fit."""
-    if node.op_type in ("If", "Loop", "Scan"):
+    if controls.of(node) is not None:  # their bodies say which types they take
         return ""
     formal = signature(node.domain, node.op_type, version)
     if formal is None:

@@ -24,8 +24,10 @@ with atheris.instrument_imports(include=["aot"]):
     from aot.load import load
     from aot.load.options import LoadOptions
     from aot.normalise import normalise
+    from aot.ops.registry import load_all
     from hostile.case import seeds
 
+    load_all()  # inference and passes ask the records and rules of operators
     for proto in seeds().values():  # what is imported on first use
         normalise(load(proto))
 
