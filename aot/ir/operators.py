@@ -164,6 +164,24 @@ class Linear:
     transposed: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Rowwise:
+    """Every row of the first operand is computed alone, with the operands' rows at its place.
+
+    A row is the last axis; `axis` names the attribute that says which axis is its first, if there
+    is one.
+    """
+
+    axis: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SizedBy:
+    """Elements of `operands`, numbers or places of elements, decide how large the results are."""
+
+    operands: str
+
+
 Trait = (
     Elementwise
     | Moves
@@ -175,6 +193,8 @@ Trait = (
     | Reduces
     | Window
     | Linear
+    | Rowwise
+    | SizedBy
 )
 T = TypeVar("T", bound=Trait)
 Rule = TypeVar("Rule")
@@ -273,9 +293,10 @@ def operator(
         if wrong:
             what = f"operator {name}: {type(trait).__name__} names {', '.join(sorted(wrong))}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
-        if isinstance(trait, Along) and trait.axis not in attributes:
-            what = f"operator {name}: Along names {trait.axis}"
-            raise BackendError(what, hint=f'say {trait.axis}=AxisOf("x", -1) beside its traits')
+        axis = trait.axis if isinstance(trait, Along | Rowwise) else ""
+        if axis and axis not in attributes:
+            what = f"operator {name}: {type(trait).__name__} names {axis}"
+            raise BackendError(what, hint=f'say {axis}=AxisOf("x", -1) beside its traits')
     if _TABLE.setdefault((domain, name), made) != made:
         raise BackendError(f"operator {domain or 'ai.onnx'}.{name} has two records")
     return made
@@ -287,7 +308,7 @@ def _named(trait: Trait) -> set[str]:
         case Elementwise(operands, broadcasts):
             more = broadcasts or {}
             return {*operands.split(), *more, *more.values()}
-        case Moves(operands):
+        case Moves(operands) | SizedBy(operands):
             return set(operands.split())
         case Reduces(_, axes):
             return {axes} - {""}
@@ -339,7 +360,7 @@ def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
 def element_places(node: ir.Node) -> tuple[int, ...]:
     """The inputs whose elements an elementwise node combines; none for other nodes."""
     trait = trait_of(node, Elementwise)
-    return () if trait is None else _places(node, trait.operands)
+    return () if trait is None else places_of(node, trait.operands)
 
 
 def moved_places(node: ir.Node) -> tuple[int, ...]:
@@ -347,7 +368,7 @@ def moved_places(node: ir.Node) -> tuple[int, ...]:
     trait = trait_of(node, Moves)
     if trait is None or (trait.when is not None and not trait.when(node)):
         return ()
-    return _places(node, trait.operands)
+    return places_of(node, trait.operands)
 
 
 def rearranged_places(node: ir.Node) -> tuple[int, ...]:
@@ -357,7 +378,7 @@ def rearranged_places(node: ir.Node) -> tuple[int, ...]:
     return moved_places(node) if whole else ()
 
 
-def _places(node: ir.Node, operands: str) -> tuple[int, ...]:
+def places_of(node: ir.Node, operands: str) -> tuple[int, ...]:
     """The inputs of a node that its record calls by one of the names `operands` ("" = all)."""
     names = operand_names(node)
     meant = operands.split() or names

@@ -7,20 +7,27 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import BOOL, F32, S64
-from aot.ir.graph_nodes import NAN_ROWS
+from aot.ir.graph_nodes import NAN_ROWS, shape_of
 from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
 from aot.ops.registry import op, portable
+from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
+from aot.shapes.dynamic.extents import Axes, Extents, refused
+from aot.shapes.dynamic.rows import counted
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.pattern import optional
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 INPUTS = "q k v mask? past_key? past_value? lens?"
 OUTPUTS = "y present_key? present_value? qk?"
@@ -280,3 +287,102 @@ def cases() -> Iterator[Case]:
     given = [*_qkv(2, 2, 5, 12, 8, 8), f32(5, 12), None, None, lens]
     yield case(*given, is_causal=1)
     yield case(*given, left_window_size=2)
+
+
+@dynamic("Attention")
+def attention_dynamic(x: Extents, node: ir.Node) -> None:
+    """Attention: keys beyond the extent are masked; queries and batches pass."""
+    q, k, v = (needed(node, i) for i in range(3))
+    apart = len(shape_of(q)) == 4
+    rows = 2 if apart else 1
+    allowed = {0, rows}
+    if any(set(x.of(i)) - allowed for i in (q, k, v)) or any(
+        x.of(given(node, i)) or (given(node, i) is not None and rows in x.of(k)) for i in (4, 5, 6)
+    ):
+        raise refused(node, "attends along a dimension known at run time only")
+    batches = [x.of(i).get(0) for i in (q, k, v)]
+    if len({b is None for b in batches}) > 1:
+        raise refused(node, "has queries and keys of other batches")
+    batch = batches[0]
+    for other in batches[1:]:
+        if batch is not None and other is not None:
+            batch = agreed(x, node, batch, other, "has queries and keys of other batches")
+    n, m = x.of(k).get(rows), x.of(v).get(rows)
+    if (n is None) != (m is None):
+        raise refused(node, "has other numbers of keys and of values")
+    if n is not None and m is not None:
+        n = agreed(x, node, n, m, "has other numbers of keys and of values")
+        node.replace_input_with(1, x.neutral(node, k, 0, [rows]))
+        node.replace_input_with(2, x.neutral(node, v, 0, [rows]))
+    least = min(shape_of(needed(node, i))[rows] for i in (1, 2))
+    _mask(x, node, n, x.of(q).get(rows), batch, least)
+    _fit(x, node, rows)
+    x.sweep.type_outputs(node)
+    own: Axes = {} if batch is None else {0: batch}
+    queries = x.of(q).get(rows)
+    for index, value in enumerate(node.outputs):
+        if not value.name:
+            continue
+        if index in (1, 2):
+            x.set(value, {**own, **({} if n is None else {2: n})})
+        elif index == 3:
+            ends = {2: queries, 3: n}
+            x.set(value, {**own, **{a: e for a, e in ends.items() if e is not None}})
+        else:
+            x.set(value, {**own, **({} if queries is None else {rows: queries})})
+
+
+def _mask(
+    x: Extents,
+    node: ir.Node,
+    n: ir.Value | None,
+    queries: ir.Value | None,
+    batch: ir.Value | None,
+    keys: int,
+) -> None:
+    """Give an Attention a mask that hides keys beyond `n`; check the one it has."""
+    mask = given(node, 3)
+    if mask is None:
+        if n is None:
+            return
+        rows = along_last(x, node, counted(x, node, keys))
+        short = x.node(node, "Less", [rows, n], [(BOOL_TYPE, (1, keys))])[0]
+        with_input(node, 3, short)
+        return
+    shape, own = shape_of(mask), x.of(mask)
+    last = len(shape) - 1
+    for axis, theirs in own.items():
+        ours = {last: n, last - 1: queries, last - 3: batch}.get(axis)
+        if ours is None:
+            raise refused(node, "has a mask along another dimension known at run time only")
+        agreed(x, node, ours, theirs, "has a mask whose extents may differ")
+    for axis, ours in ((last, n), (last - 1, queries), (last - 3, batch)):
+        if axis >= 0 and ours is not None and axis not in own and shape[axis] != 1:
+            raise refused(node, f"has a mask of {shape[axis]} along dimension {axis}")
+    if n is None or mask.dtype is None:
+        return
+    if last not in own:
+        raise refused(node, "has a mask that is the same for all keys")
+    fill = False if mask.dtype.numpy().kind == "b" else -np.inf
+    node.replace_input_with(3, x.neutral(node, mask, fill, [last]))
+
+
+def _fit(x: Extents, node: ir.Node, rows: int) -> None:
+    """Give queries, keys, values and mask of an Attention the same bounds."""
+    batch, queries, keys = range(3)
+    places = {0: {0: batch, rows: queries}, 1: {0: batch, rows: keys}, 2: {0: batch, rows: keys}}
+    mask = given(node, 3)
+    if mask is not None:
+        last = len(shape_of(mask)) - 1
+        places[3] = {last: keys, last - 1: queries, last - 3: batch}
+    dynamic = {
+        i: {a: p for a, p in own.items() if a in x.of(node.inputs[i])} for i, own in places.items()
+    }
+    fit_inputs(x, node, dynamic)
+
+
+def along_last(x: Extents, node: ir.Node, vector: ir.Value) -> ir.Value:
+    """A vector as one row."""
+    length = shape_of(vector)[0]
+    kind = int(vector.dtype or 0)
+    return x.node(node, "Reshape", [vector, x.ints(node, [1, length])], [(kind, (1, length))])[0]

@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.graph_nodes import Array, attribute
+from aot.ir.graph_nodes import DYNAMIC, Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import AxisOf, Moves
+from aot.ir.operators import AxisOf, Moves, SizedBy
 from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
 from aot.ops.registry import op
+from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
+from aot.shapes.dynamic.extents import Axes, Extents, axis_of, refused
+from aot.shapes.dynamic.rows import cut_out, most_of, whole_numbers
+from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
+from aot.shapes.partial_values import lookup
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last, narrow
@@ -32,7 +37,7 @@ split = op(
     "Split",
     "x sizes?",
     " ".join(f"y{i}" for i in range(MAX_PARTS)),
-    traits=[Moves("x", fewer=True)],
+    traits=[SizedBy("sizes"), Moves("x", fewer=True)],
     axis=AxisOf("x", 0),
     num_outputs=None,
 )
@@ -211,3 +216,74 @@ def split_cases() -> Iterator[Case]:
     yield case(ints(2, 6, 3, dtype="int8"), i64(1, 3, 2), const=(1,), axis=1, outputs=3)
     yield case(f32(6, 3), i64(4, 2), const=(1,), axis=0, outputs=2)
     yield case(f32(2, 7), axis=-1, num_outputs=3, outputs=3)
+
+
+@dynamic("Concat")
+def concat_dynamic(x: Extents, node: ir.Node) -> None:
+    """Along a static axis the others must agree; along a dynamic one parts move together."""
+    parts = {i: v for i, v in enumerate(node.inputs) if v is not None}
+    axis = axis_of(node, len(shape_of(needed(node, 0))))
+    found: Axes = {}
+    for value in parts.values():
+        for a, n in x.of(value).items():
+            if a != axis:
+                meet(x, node, found, a, n, f"joins parts that may differ in dimension {a}")
+    if any(a not in x.of(v) for v in parts.values() for a in found):
+        raise refused(node, "joins parts of known and of unknown extent")
+    fit_inputs(x, node, {i: {a: a for a in found} for i in parts})
+    if any(axis in x.of(v) for v in parts.values()):
+        _joined(x, node, axis, found)
+    else:
+        pass_on(x, node, found)
+
+
+def _joined(x: Extents, node: ir.Node, axis: int, found: Axes) -> None:
+    """Replace a Concat along a dynamic axis."""
+    parts = [v for v in node.inputs if v is not None]
+    lengths = [x.extent(node, v, axis) for v in parts]
+    sizes = x.joined(node, lengths)
+    bounds = [shape_of(v)[axis] for v in parts]
+    shape = list(shape_of(parts[0]))
+    shape[axis] = sum(bounds)
+    total = lengths[0]
+    for n in lengths[1:]:
+        total = x.vector(node, "Add", total, n)
+    kind = [(int(parts[0].dtype or 0), shape)]
+    y = x.node(node, "Join", [sizes, *parts], kind, DYNAMIC, axis=axis)[0]
+    x.become(node.outputs[0], y, {**found, axis: x.new(total, sum(bounds))})
+    x.drop(node)
+
+
+@dynamic("Split")
+def split_dynamic(x: Extents, node: ir.Node) -> None:
+    """Parts of a dynamic axis, or parts as long as the data say, are cut out one by one."""
+    data, sizes = needed(node, 0), given(node, 1)
+    axis = axis_of(node, len(shape_of(data)))
+    known = None if sizes is None else lookup(sizes, x.sweep.facts)
+    if axis not in x.of(data) and (sizes is None or (known is not None and known.full)):
+        x.sweep.type_outputs(node)
+        for value in node.outputs:
+            x.set(value, x.of(data))
+        return
+    count, size = len(node.outputs), shape_of(data)[axis]
+    n = x.extent(node, data, axis)
+    if sizes is None:
+        each = x.vector(node, "Add", n, x.ints(node, [count - 1]))
+        each = x.vector(node, "Div", each, x.ints(node, [count]))
+        parts = [each] * count
+        bounds = [-(-size // count)] * count
+    else:
+        vector = whole_numbers(x, node, sizes)
+        parts = [x.at(node, vector, i) for i in range(count)]
+        bounds = [int(min(float(size), max(0.0, most_of(x, p)))) for p in parts]
+    start = x.ints(node, [0])
+    made = []
+    for part, bound in zip(parts, bounds, strict=True):
+        end = x.vector(node, "Add", start, part)
+        made.append(cut_out(x, node, data, axis, start, end, bound))
+        start = end
+    if sizes is not None and x.said(n) and x.said(start):
+        agreed(x, node, n, start, "has parts that may not fill the axis")
+    for old, (new, axes) in zip(list(node.outputs), made, strict=True):
+        x.become(old, new, axes)
+    x.drop(node)

@@ -5,19 +5,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32
+from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.layout import Layout, blocked
 from aot.ir.operators import Linear
 from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.rules import dynamic, only_first
+from aot.shapes.dynamic.windows import spatial_attribute
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.recorder import Handle, Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 transposed = op(
     "ConvTranspose",
@@ -210,3 +217,28 @@ def cases() -> Iterator[Case]:
         pads=[1, 0, 1, 0],
     )
     yield case(f32(1, 2, 2, 3, 2), f32(2, 4, 2, 2, 3), f32(4), const=const, strides=[2, 1, 2])
+
+
+@dynamic("ConvTranspose")
+def transposed_dynamic(x: Extents, node: ir.Node) -> None:
+    """ConvTranspose: stride * n and a number that does not depend on n."""
+    data = only_first(x, node)
+    own, rank = x.of(data), len(shape_of(data)) - 2
+    inside = [a for a in own if a >= 2]
+    if 1 in own or (inside and attribute(node, "output_shape", None)):
+        raise refused(node, "runs along a dimension known at run time only")
+    strides = spatial_attribute(node, "strides", rank, 1)
+    if inside:
+        data = x.neutral(node, data, 0, inside)
+        node.replace_input_with(0, data)
+    x.sweep.type_outputs(node)
+    result = node.outputs[0]
+    axes = {a: n for a, n in own.items() if a < 2}
+    for axis in inside:
+        stride = strides[axis - 2]
+        more = shape_of(result)[axis] - stride * shape_of(data)[axis]
+        n = x.vector(node, "Mul", own[axis], x.ints(node, [stride]))
+        n = x.vector(node, "Add", n, x.ints(node, [more]))
+        n = x.vector(node, "Max", n, x.ints(node, [0]))
+        axes[axis] = x.new(n, shape_of(result)[axis])
+    x.set(result, axes)

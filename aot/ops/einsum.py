@@ -7,15 +7,24 @@ import math
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, F64
+from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Exact
 from aot.ops.moves import padded, strides
 from aot.ops.registry import op
+from aot.shapes.dynamic.equality_constraints import fit_inputs, meet
+from aot.shapes.dynamic.extents import Axes, Extents, refused
+from aot.shapes.dynamic.products import APART
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 einsum = op("Einsum", "xs*", traits=[Exact(rounds_once=True)], equation="")
 
@@ -123,3 +132,40 @@ def cases() -> Iterator[Case]:
     yield case(f32(3, 4), equation="ij->ji")
     yield case(f32(3, 4), f32(3, 4), equation="ij,ij")
     yield case(f32(2, 3), f32(3, 4), f32(4, 5), equation="ab,bc,cd->ad")
+
+
+@dynamic("Einsum")
+def einsum_dynamic(x: Extents, node: ir.Node) -> None:
+    """Labels: what is summed is 0 in the tails of all that have it."""
+    text = str(attribute(node, "equation", "")).replace(" ", "")
+    if "." in text:
+        raise refused(node, "has an ellipsis over a dimension known at run time only")
+    terms, arrow, result = text.partition("->")
+    labels = terms.split(",")
+    if not arrow:
+        every = "".join(labels)
+        result = "".join(sorted(c for c in set(every) if every.count(c) == 1))
+    found: Axes = {}
+    order = sorted(set(terms) - {","})
+    static: set[str] = set()
+    places: dict[int, dict[int, int]] = {}
+    for index, own in enumerate(labels):
+        value = needed(node, index)
+        places[index] = {}
+        for axis, label in enumerate(own):
+            n = x.of(value).get(axis)
+            if n is None:
+                static.add(label)
+                continue
+            meet(x, node, found, order.index(label), n, APART)
+            places[index][axis] = order.index(label)
+    if any(order[p] in static for p in found):
+        raise refused(node, "multiplies a dimension known at run time by a known one")
+    for index, own in enumerate(labels):
+        value = needed(node, index)
+        summed = [a for a in x.of(value) if own[a] not in result]
+        if summed:
+            node.replace_input_with(index, x.neutral(node, value, 0, summed))
+    fit_inputs(x, node, places)
+    ends = {i: order.index(label) for i, label in enumerate(result)}
+    pass_on(x, node, {i: found[place] for i, place in ends.items() if place in found})

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
-from aot.ir.graph_nodes import Array, attribute
+from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, Moves
 from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, sizings
+from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.extents import INT64, Extents, axis_of, refused
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed, pass_on
 from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -184,3 +187,84 @@ def nd_cases() -> Iterator[Case]:
     yield case(f32(2, 3, 4), np.array([[[1], [2]], [[0], [-1]]]), batch_dims=1)
     x = f32(3, 4)
     yield case(x, np.array([[7, -9], [-4, 2]]), expected=(x[[2, 0], [0, 2]],))
+
+
+def _positive(x: Extents, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
+    """Indices counted from the start: negative ones are `length` more (a vector that broadcasts).
+
+    Tails become 0, which is in range.
+    """
+    axes, shape = x.of(index), shape_of(index)
+    kind = int(index.dtype or 0)
+    if axes:
+        index = x.neutral(node, index, 0)
+    limits = x.interval(index)
+    if limits is not None and (limits.low >= 0).all():
+        return index
+    if kind != INT64:
+        length = x.node(node, "Cast", [length], [(kind, shape_of(length))], to=kind)[0]
+    if not shape:
+        where = x.ints(node, [])
+        length = x.node(node, "Reshape", [length, where], [(kind, ())])[0]
+    zero = x.const(node, np.zeros((), index.dtype.numpy()), index)  # type: ignore[union-attr]
+    behind = x.node(node, "Less", [index, zero], [(BOOL_TYPE, shape)])[0]
+    moved = x.node(node, "Add", [index, length], [(kind, shape)])[0]
+    index = x.node(node, "Where", [behind, moved, index], [(kind, shape)])[0]
+    x.set(index, axes)
+    return index
+
+
+@dynamic("Gather")
+def gather_dynamic(x: Extents, node: ir.Node) -> None:
+    """Axes of the indices take the place of the gathered one."""
+    data, index = needed(node, 0), needed(node, 1)
+    axis = axis_of(node, len(shape_of(data)))
+    more = len(shape_of(index)) - 1
+    found = {axis + a: n for a, n in x.of(index).items()}
+    found |= {a if a < axis else a + more: n for a, n in x.of(data).items() if a != axis}
+    if axis in x.of(data):
+        node.replace_input_with(1, _positive(x, node, index, x.of(data)[axis]))
+    elif x.of(index):
+        node.replace_input_with(1, x.neutral(node, index, 0))
+    pass_on(x, node, found)
+
+
+@dynamic("GatherND")
+def gather_nd_dynamic(x: Extents, node: ir.Node) -> None:
+    """Axes of the indices but the last, then those of the data that are not indexed."""
+    data, index = needed(node, 0), needed(node, 1)
+    batch = int(attribute(node, "batch_dims", 0))
+    tuple_axis = len(shape_of(index)) - 1
+    if batch or tuple_axis in x.of(index):
+        raise refused(node, "gathers by batch along a dimension known at run time only")
+    depth = shape_of(index)[-1]
+    found = dict(x.of(index))
+    found |= {tuple_axis + a - depth: n for a, n in x.of(data).items() if a >= depth}
+    if any(a < depth for a in x.of(data)):
+        lengths = x.joined(node, [x.extent(node, data, a) for a in range(depth)])
+        node.replace_input_with(1, _positive(x, node, index, lengths))
+    elif x.of(index):
+        node.replace_input_with(1, x.neutral(node, index, 0))
+    pass_on(x, node, found)
+
+
+@dynamic("GatherElements")
+def gather_elements_dynamic(x: Extents, node: ir.Node) -> None:
+    """The result is as long as the indices."""
+    data, index = needed(node, 0), needed(node, 1)
+    axis = axis_of(node, len(shape_of(data)))
+    for other, n in x.of(data).items():
+        if other == axis:
+            continue
+        ours, limits = x.of(index).get(other), x.interval(n)
+        if ours is not None:
+            agreed(x, node, n, ours, "has indices for another dimension known at run time only")
+        elif limits is None or shape_of(index)[other] > limits.low[0]:
+            raise refused(
+                node, "may have more indices than data along a dimension known at run time"
+            )
+    if axis in x.of(data):
+        node.replace_input_with(1, _positive(x, node, index, x.of(data)[axis]))
+    elif x.of(index):
+        node.replace_input_with(1, x.neutral(node, index, 0))
+    pass_on(x, node, x.of(index))

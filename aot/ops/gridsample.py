@@ -5,14 +5,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.dtypes import F32
+from aot.ir.graph_nodes import shape_of
 from aot.ops.registry import op
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.rules import dynamic, needed
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 #: In the order of the kernel's constants.
 MODES = ("nearest", "linear", "cubic")
@@ -72,3 +79,17 @@ def cases() -> Iterator[Case]:
     yield case(f32(1, 2, 7), f32(1, 5, 1, low=-1.3, high=1.3), mode="nearest")
     wild = np.array([[[[np.nan, 0], [np.inf, 0], [-1e30, 9]]]], np.float32)
     yield case(f32(1, 1, 2, 2), wild, expected=(np.zeros((1, 1, 1, 3), np.float32),))
+
+
+@dynamic("GridSample")
+def sample_dynamic(x: Extents, node: ir.Node) -> None:
+    """GridSample: as many points as the grid has, of an image of known size."""
+    data, grid = needed(node, 0), needed(node, 1)
+    own, points = x.of(data), x.of(grid)
+    if any(a > 0 for a in own) or (0 in own) != (0 in points):
+        raise refused(node, "samples along a dimension known at run time only")
+    last = len(shape_of(grid)) - 1
+    if last in points or (own and not x.same(own[0], points[0])):
+        raise refused(node, "samples along a dimension known at run time only")
+    x.sweep.type_outputs(node)
+    x.set(node.outputs[0], {a if a == 0 else a + 1: n for a, n in points.items()})

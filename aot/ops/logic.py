@@ -39,6 +39,8 @@ from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, elements
 from aot.shapes.cures import Sizing, sizings
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.evaluate import elementwise, evaluates, need
 from aot.shapes.interval_analysis import Inputs as Bounded
 from aot.shapes.interval_analysis import Interval, bounds, given, of_type, rising
@@ -429,3 +431,12 @@ def packed_cases() -> Iterator[Case]:
 @cast_like.cases
 def cast_like_cases() -> Iterator[Case]:
     yield case(f32(2, 3), ints(1))
+
+
+@dynamic("CastLike")
+def cast_like_dynamic(x: Extents, node: ir.Node) -> None:
+    like = needed(node, 0)
+    if any(x.of(i) for i in node.inputs[1:]):
+        raise refused(node, "takes its type from a value of unknown shape")
+    assert like.dtype is not None
+    pass_on(x, node, x.of(like))

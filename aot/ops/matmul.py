@@ -5,20 +5,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
+from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import Exact, Linear
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import op, portable
+from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
+from aot.shapes.dynamic.extents import Axes, Extents, refused
+from aot.shapes.dynamic.products import APART, multiplied
+from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 DTYPES = (F32, F64, S32, S64, U32, U64)
 Array = np.ndarray[Any, Any]
@@ -371,3 +379,42 @@ def gemm_cases() -> Iterator[Case]:
     yield case(f32(3, 20), f32(20, 18), f32(3, 18), const=(1,))
     yield case(f32(3, 4), f32(4, 5), f32(1), const=(1, 2))
     yield case(f32(2, 4).astype(np.float64), f32(4, 5).astype(np.float64), rtol=1e-7)
+
+
+@dynamic("MatMul")
+def matmul_dynamic(x: Extents, node: ir.Node) -> None:
+    """Rows, columns and batches pass; where both sides meet, tails are 0."""
+    multiplied(x, node, 0, 1)
+
+
+@dynamic("Gemm")
+def gemm_dynamic(x: Extents, node: ir.Node) -> None:
+    """Rows of A and columns of B pass; where they meet, tails are 0."""
+    a, b, c = needed(node, 0), needed(node, 1), given(node, 2)
+    row = int(bool(attribute(node, "transA", 0)))
+    column = 1 - int(bool(attribute(node, "transB", 0)))
+    found: Axes = {}
+    if row in x.of(a):
+        found[0] = x.of(a)[row]
+    if column in x.of(b):
+        found[1] = x.of(b)[column]
+    ends = x.of(a).get(1 - row), x.of(b).get(1 - column)
+    if (ends[0] is None) != (ends[1] is None):
+        raise refused(node, "multiplies a dimension known at run time by a known one")
+    if ends[0] is not None and ends[1] is not None:
+        agreed(x, node, ends[0], ends[1], APART)
+        node.replace_input_with(0, x.neutral(node, a, 0, [1 - row]))
+        node.replace_input_with(1, x.neutral(node, b, 0, [1 - column]))
+        fit_inputs(x, node, {0: {1 - row: 0}, 1: {1 - column: 0}})
+    if c is not None:
+        more = 2 - len(shape_of(c))
+        for place, n in list(found.items()):
+            axis = place - more
+            own = x.of(c).get(axis)
+            if own is None and axis >= 0 and shape_of(c)[axis] != 1:
+                raise refused(node, f"adds a known number to dimension {place}")
+            if own is not None:
+                found[place] = agreed(x, node, n, own, "adds what may have another extent")
+        if any(a + more not in found for a in x.of(c)):
+            raise refused(node, "repeats a dimension known at run time only")
+    pass_on(x, node, found)

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
+from aot.ir.operators import Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.shapes.dynamic.rules import dynamic, every_axis
 from aot.shapes.types import Type, infer_types, need
 
 if TYPE_CHECKING:
@@ -88,6 +90,9 @@ def rows(b: Body, x: str) -> str:
     return x if len(shape) > 1 else b.add("Reshape", x, b.ints(1, *shape))
 
 
+operator("Scaler", "x", domain=ML, traits=[Rowwise()])
+
+
 @decompose("Scaler", ML)
 def _scaler(b: Body) -> bool:
     x = wide(b)
@@ -96,6 +101,9 @@ def _scaler(b: Body) -> bool:
         x = b.add("Sub", x, b.data(offset))
     b.add("Mul", x, b.data(scale if scale.size else np.ones(1, np.float32)), out="o0")
     return True
+
+
+operator("Normalizer", "x", domain=ML, traits=[Rowwise()])
 
 
 @decompose("Normalizer", ML)
@@ -188,9 +196,15 @@ def _linear(b: Body, targets: int) -> str:
     return b.add("Add", y, b.data(shift)) if shift.size else y
 
 
+operator("LinearRegressor", "x", domain=ML, traits=[Rowwise()])
+
+
 @decompose("LinearRegressor", ML)
 def _linear_regressor(b: Body) -> bool:
     return transformed(b, _linear(b, int(attribute(b.node, "targets", 1))), "o0")
+
+
+operator("LinearClassifier", "x", domain=ML, traits=[Rowwise()])
 
 
 @decompose("LinearClassifier", ML)
@@ -207,3 +221,6 @@ def _linear_classifier(b: Body) -> bool:
     best = b.add("ArgMax", scores, axis=-1, keepdims=0)
     b.add("Gather", b.data(np.array(labels, np.int64)), best, out="o0")
     return transformed(b, scores, "o1")
+
+
+dynamic("LabelEncoder", ML)(every_axis)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
+from aot.ir.operators import Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, matches, samples, wide
+from aot.shapes.dynamic.rules import dynamic, every_axis
 from aot.shapes.types import Type, infer_types, need
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ def _binarizer(b: Body) -> bool:
     threshold = b.constant(FLOAT, (), [float(attribute(b.node, "threshold", 0.0))])
     b.add("Cast", b.add("Greater", wide(b), threshold), to=b.kind(), out="o0")
     return True
+
+
+operator("Imputer", "x", domain=ML, traits=[Rowwise()])
 
 
 @decompose("Imputer", ML)
@@ -80,3 +85,6 @@ def _one_hot_encoder(b: Body) -> bool:
     x = "i0" if b.kind() == INT64 else b.add("Cast", "i0", to=INT64)
     b.add("Cast", matches(b, x, np.array(kinds, np.int64)), to=FLOAT, out="o0")
     return True
+
+
+dynamic("Binarizer", ML)(every_axis)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
+from aot.ir.operators import Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, STRING, STRINGS, rows, samples, transformed, wide
@@ -37,6 +38,9 @@ def _vote_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
         scores = max(2, classes * (classes - 1) // 2)
     rows = samples(types)
     return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, scores))]
+
+
+operator("SVMRegressor", "x", domain=ML, traits=[Rowwise()])
 
 
 @decompose("SVMRegressor", ML)
@@ -77,6 +81,9 @@ _WITHOUT_PROBABILITIES = (
     "train the classifier without them (scikit-learn: SVC(probability=False)); its labels and "
     "scores can be compiled"
 )
+
+
+operator("SVMClassifier", "x", domain=ML, traits=[Rowwise()])
 
 
 @decompose("SVMClassifier", ML)

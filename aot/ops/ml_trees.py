@@ -11,9 +11,12 @@ import numpy as np
 from onnx import numpy_helper
 
 from aot.ir.graph_nodes import attribute
+from aot.ir.operators import Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, STRINGS, transformed
+
+operator("TreeEnsembleClassifier", "x", domain=ML, traits=[Rowwise()])
 
 
 @decompose("TreeEnsembleClassifier", ML)

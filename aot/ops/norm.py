@@ -13,7 +13,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import array, attribute
-from aot.ir.operators import Along, AxisOf
+from aot.ir.operators import Along, AxisOf, Rowwise
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
 from aot.ops.binary import combine
@@ -57,11 +57,19 @@ layernorm = op(
     "LayerNormalization",
     "x scale bias?",
     "y mean? invstd?",
+    traits=[Rowwise("axis")],
     axis=AxisOf("x", -1),
     epsilon=1e-5,
     stash_type=1,
 )
-rmsnorm = op("RMSNormalization", "x scale", axis=AxisOf("x", -1), epsilon=1e-5, stash_type=1)
+rmsnorm = op(
+    "RMSNormalization",
+    "x scale",
+    traits=[Rowwise("axis")],
+    axis=AxisOf("x", -1),
+    epsilon=1e-5,
+    stash_type=1,
+)
 
 
 @layernorm.check

@@ -5,24 +5,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.graph_nodes import attribute, original_name, shape_of
 from aot.ir.layout import Layout
-from aot.ir.operators import Exact, Moves
+from aot.ir.operators import Exact, Moves, SizedBy
 from aot.ops.moves import Axis, move, padded, stored, strides
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, axes, sizings, zeros
+from aot.shapes.dynamic.extents import Extents, constant_ints, no_bound, refused
+from aot.shapes.dynamic.rows import along, counted, most_of, picked, whole_numbers, within
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed
+from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.partial_values import lookup
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
 pad = op(
     "Pad",
     "x pads value? axes?",
-    traits=[Moves("x", fills=True, bytes_only=True), Exact()],
+    traits=[SizedBy("pads axes"), Moves("x", fills=True, bytes_only=True), Exact()],
     mode="constant",
 )
 
@@ -112,3 +122,122 @@ def cases() -> Iterator[Case]:
     yield case(f32(3, 4), i64(1, 1, 1, 1), half, const=(1,))
     yield case(f32(1, 5, 4, 3), i64(0, 0, 0, 0, 0, 0, 3, 0), const=(1,))
     yield case(f32(2, 3, 4, 3), i64(0, 0, 2, 0, 0, 0, 1, 0), const=(1,), mode="reflect")
+
+
+@dynamic("Pad")
+def pad_dynamic(x: Extents, node: ir.Node) -> None:
+    """Axes of known pads in one Pad, whose tails are made what it fills with; others by rows."""
+    data, wanted = needed(node, 0), needed(node, 1)
+    rank = len(shape_of(data))
+    axes = list(range(rank))
+    if given(node, 3) is not None:
+        found = constant_ints(x, given(node, 3))
+        if found is None:
+            raise refused(node, "gets its axes at run time")
+        axes = [a % rank for a in found]
+    known = lookup(wanted, x.sweep.facts)
+    items = known.items() if known is not None else [None] * (2 * len(axes))
+    mode = str(attribute(node, "mode", "constant"))
+    vector = whole_numbers(x, node, wanted)
+    pads = {a: (items[i], items[i + len(axes)]) for i, a in enumerate(axes)}
+    for i, axis in enumerate(axes):
+        before, after = pads[axis]
+        if before is None or after is None:
+            ends = x.at(node, vector, i), x.at(node, vector, i + len(axes))
+            data = _moved(x, node, data, axis, ends, mode)
+            pads[axis] = (0, 0)
+        elif axis in x.of(data) and (before or after) and mode != "constant":
+            ends = x.ints(node, [before]), x.ints(node, [after])
+            data = _moved(x, node, data, axis, ends, mode)
+            pads[axis] = (0, 0)
+    _padded(x, node, data, pads, mode)
+
+
+def _fill(x: Extents, node: ir.Node, data: ir.Value) -> ir.Value:
+    """What a Pad fills with, a vector of one element."""
+    fill = given(node, 2)
+    assert data.dtype is not None
+    if fill is None:
+        return x.const(node, np.zeros(1, data.dtype.numpy()), data)
+    where = x.ints(node, [1])
+    return x.node(node, "Reshape", [fill, where], [(int(data.dtype), (1,))])[0]
+
+
+def _padded(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    pads: dict[int, tuple[int | None, int | None]],
+    mode: str,
+) -> None:
+    """Replace `node` by a Pad of known numbers; dynamic axes are filled with constants only."""
+    rank = len(shape_of(data))
+    known = {a: (int(b or 0), int(e or 0)) for a, (b, e) in pads.items()}
+    changed = [a for a, ends in known.items() if any(ends)]
+    own = dict(x.of(data))
+    inside = [a for a in changed if a in own]
+    if inside:
+        data = x.neutral(node, data, _fill(x, node, data), inside)
+    shape = list(shape_of(data))
+    for axis in changed:
+        shape[axis] = max(0, shape[axis] + sum(known[axis]))
+    for axis in inside:
+        n = x.vector(node, "Add", own[axis], x.ints(node, [sum(known[axis])]))
+        if sum(known[axis]) < 0:
+            n = x.vector(node, "Max", n, x.ints(node, [0]))
+        own[axis] = x.new(n, shape[axis])
+    if changed:
+        numbers = [known.get(a, (0, 0))[0] for a in range(rank)]
+        numbers += [known.get(a, (0, 0))[1] for a in range(rank)]
+        kind = [(int(data.dtype or 0), tuple(shape))]
+        inputs = [data, x.ints(node, numbers), given(node, 2)]
+        data = x.node(node, "Pad", inputs, kind, mode=mode)[0]
+    x.become(node.outputs[0], data, own)
+    x.drop(node)
+
+
+def _moved(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    axis: int,
+    ends: tuple[ir.Value, ir.Value],
+    mode: str,
+) -> ir.Value:
+    """Pad one axis by numbers that need not be known."""
+    size, n = shape_of(data)[axis], x.extent(node, data, axis)
+    total = x.vector(node, "Add", x.vector(node, "Add", n, ends[0]), ends[1])
+    most = most_of(x, total)
+    if not most <= MAX_ELEMENTS:
+        raise no_bound(node, f'the pads of "{original_name(data)}" can be any number')
+    bound = max(0, int(most))
+    total = x.new(x.vector(node, "Max", total, x.ints(node, [0])), bound)
+    at = x.vector(node, "Sub", counted(x, node, bound), ends[0])
+    rows = _reflected(x, node, at, n, mode)
+    moved = picked(x, node, data, within(x, node, rows, n, size), axis, total)
+    if mode != "constant":
+        return moved
+    kind, rank = int(data.dtype or 0), len(shape_of(data))
+    below = x.node(node, "Less", [at, n], [(BOOL_TYPE, (bound,))])[0]
+    first = x.node(node, "GreaterOrEqual", [at, x.ints(node, [0])], [(BOOL_TYPE, (bound,))])[0]
+    there = x.node(node, "And", [below, first], [(BOOL_TYPE, (bound,))])[0]
+    there = along(x, node, there, rank, axis, BOOL_TYPE)
+    fill = _fill(x, node, data)
+    result = x.node(node, "Where", [there, moved, fill], [(kind, shape_of(moved))])[0]
+    x.set(result, x.of(moved))
+    return result
+
+
+def _reflected(x: Extents, node: ir.Node, at: ir.Value, n: ir.Value, mode: str) -> ir.Value:
+    """Which row the padding at `at` repeats; pads longer than the axis go to and fro."""
+    if mode in ("constant", "edge"):
+        return at
+    if mode == "reflect":
+        last = x.vector(node, "Sub", n, x.ints(node, [1]))
+        there = x.vector(node, "Add", last, last)
+        turn = x.vector(node, "Mod", at, x.vector(node, "Max", there, x.ints(node, [1])))
+        back = x.vector(node, "Sub", last, turn)
+        return x.vector(node, "Sub", last, x.vector(node, "Abs", back))
+    if mode == "wrap":
+        return x.vector(node, "Mod", at, x.vector(node, "Max", n, x.ints(node, [1])))
+    raise refused(node, f"pads with {mode} along a dimension known at run time only")

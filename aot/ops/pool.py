@@ -5,19 +5,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32, F64, S8, U8
+from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Moves, Reduces, Window
 from aot.ops.moves import stored
 from aot.ops.registry import op
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.rows import means
+from aot.shapes.dynamic.rules import dynamic, needed, only_first
+from aot.shapes.dynamic.windows import windowed
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import ParamFields, Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 AVERAGE, MAX = 0, 1  # AOT_GLOBALPOOL_* of runtime_c/kernels/aot_globalpool_f32.h
 
@@ -290,3 +298,53 @@ def global_lp_cases() -> Iterator[Case]:
     x = f32(2, 3, 4, 5)
     norm = np.sqrt((x.astype(np.float64) ** 2).sum((2, 3), keepdims=True)).astype(np.float32)
     yield case(x, expected=(norm,))
+
+
+#: The window of an AveragePool that counts the padding.
+COUNTED = Window("x", per_channel=True)
+
+
+@dynamic("AveragePool")
+def average_dynamic(x: Extents, node: ir.Node) -> None:
+    """AveragePool: of the elements, by that of ones where there are elements."""
+    data = only_first(x, node)
+    own = x.of(data)
+    inside = [a for a in own if a >= 2]
+    counts = bool(attribute(node, "count_include_pad", 0))
+    same = str(attribute(node, "auto_pad", "NOTSET")) in SAME
+    padded = same or any(attribute(node, "pads", None) or [])
+    ceil = bool(attribute(node, "ceil_mode", 0))
+    if counts and ceil and padded and inside:
+        raise refused(node, "counts padding in windows that end beyond it (ceil_mode)")
+    if (counts and not ceil) or not inside:
+        windowed(x, node, COUNTED)
+        return
+    shape = shape_of(data)
+    assert data.dtype is not None
+    ones = x.const(node, np.ones((1, 1, *shape[2:]), data.dtype.numpy()), data)
+    kind = [(int(data.dtype), (1, 1, *shape[2:]))]
+    ones = x.node(node, "Identity", [ones], kind)[0]
+    x.set(ones, {a: own[a] for a in inside})
+    how = {k: v.value for k, v in node.attributes.items()} | {"count_include_pad": 1}
+    parts: list[ir.Value] = []
+    for source in (data, ones):
+        made = x.node(node, "AveragePool", [source], [None], **how)[0]
+        made.name = f"{node.outputs[0].name} part {len(parts)}"
+        maker = made.producer()
+        assert maker is not None
+        made.type = data.type
+        windowed(x, maker, COUNTED)
+        parts.append(made)
+    axes = x.of(parts[0])
+    y = x.node(node, "Div", parts, [(int(data.dtype), shape_of(parts[0]))])[0]
+    x.become(node.outputs[0], y, axes)
+    x.drop(node)
+
+
+@dynamic("GlobalAveragePool")
+def global_average_dynamic(x: Extents, node: ir.Node) -> None:
+    """GlobalAveragePool: the mean over the spatial axes."""
+    data = needed(node, 0)
+    y = means(x, data, node, list(range(2, len(shape_of(data)))))
+    x.become(node.outputs[0], y, x.of(y))
+    x.drop(node)

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from math import prod
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,15 +26,21 @@ from aot.ir.dtypes import (
     DType,
     unpack,
 )
+from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import AxisOf
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.moves import split_at
 from aot.ops.packed import codes_of, store_codes
 from aot.ops.registry import op
+from aot.shapes.dynamic.extents import Extents, axis_of, refused
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import ParamFields, Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 CODES: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8, *PACKED)
 HEADER = "aot_quantize.h"
@@ -176,3 +184,14 @@ def dequantize_cases() -> Iterator[Case]:
     wide = ints(2, 5, 3, low=0, high=100, dtype="int8")
     yield case(wide, f32(2, 3, 3, low=0.1), ints(2, 3, 3, dtype="int8"), block_size=2)
     yield case(f32(3, 7).astype(F8E4M3FN.numpy), np.array(2, np.float32))
+
+
+@dynamic("DequantizeLinear QuantizeLinear")
+def codes_dynamic(x: Extents, node: ir.Node) -> None:
+    """QuantizeLinear and DequantizeLinear: one scale for all, or one per index of another axis."""
+    data, scale = needed(node, 0), needed(node, 1)
+    many = prod(shape_of(scale)) > 1
+    axis = axis_of(node, max(len(shape_of(data)), 1), 1)
+    if any(x.of(i) for i in node.inputs[1:]) or (many and axis in x.of(data)):
+        raise refused(node, "has scales along a dimension known at run time only")
+    pass_on(x, node, x.of(data))

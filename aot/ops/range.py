@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.graph_nodes import Array
+from aot.ir.graph_nodes import Array, original_name
 from aot.ir.operators import DataSized, operator
 from aot.shapes.cures import Sizing, sizings, zeros
+from aot.shapes.dynamic.extents import INT64, Extents, no_bound
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed
 from aot.shapes.evaluate import Invalid, evaluates, need
+from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.partial_values import lookup
 from aot.shapes.reference import Inputs, Unknown
 
 if TYPE_CHECKING:
@@ -36,3 +41,81 @@ def numbers(node: ir.Node, inputs: Inputs) -> list[Array]:
     if count > MOST_ELEMENTS:
         raise Unknown
     return [(start + np.arange(count).astype(start.dtype) * delta).astype(start.dtype)]
+
+
+@dynamic("Range")
+def range_dynamic(x: Extents, node: ir.Node) -> None:
+    """Range of run-time ends: start + i * delta for as many i as there can be."""
+    start, limit, delta = (needed(node, i) for i in range(3))
+    kind = int(start.dtype or 0)
+    bound = _range_bound(x, node)
+    parts = [_one(x, node, v) for v in (start, limit, delta)]
+    n = _plain_count(x, node)
+    if n is None:
+        n = _range_count(x, node, parts, kind)
+        n = x.vector(node, "Min", n, x.ints(node, [bound]))
+        n = x.vector(node, "Max", n, x.ints(node, [0]))
+    steps = x.const(node, np.arange(bound).astype(parts[0].dtype.numpy()), start)  # type: ignore[union-attr]
+    typed = [(kind, (bound,))]
+    moved = x.node(node, "Mul", [steps, parts[2]], typed)[0]
+    y = x.node(node, "Add", [moved, parts[0]], typed)[0]
+    x.become(node.outputs[0], y, {0: x.new(n, bound)})
+    x.drop(node)
+
+
+def _plain_count(x: Extents, node: ir.Node) -> ir.Value | None:
+    """The limit of a Range from 0 in steps of 1, if it is an integer that is not negative."""
+    start, limit, delta = (needed(node, i) for i in range(3))
+    known = [lookup(v, x.sweep.facts) for v in (start, delta)]
+    if any(k is None or not k.full for k in known) or limit.dtype is None:
+        return None
+    if [float(k.data.ravel()[0]) for k in known if k is not None] != [0.0, 1.0]:
+        return None
+    limits = x.interval(limit)
+    if limit.dtype.numpy().kind not in "iu" or limits is None or not limits.low.ravel()[0] >= 0:
+        return None
+    return x.as_vector(node, limit)
+
+
+def _one(x: Extents, node: ir.Node, value: ir.Value) -> ir.Value:
+    """A scalar as a vector of one element."""
+    where = x.ints(node, [1])
+    return x.node(node, "Reshape", [value, where], [(int(value.dtype or 0), (1,))])[0]
+
+
+def _range_bound(x: Extents, node: ir.Node) -> int:
+    start, limit, delta = (x.interval(needed(node, i)) for i in range(3))
+    names = [original_name(needed(node, i)) for i in range(3)]
+    if start is None or limit is None or delta is None:
+        raise no_bound(node, f'it goes from "{names[0]}" to "{names[1]}" in steps of "{names[2]}"')
+    low, high = float(delta.low.ravel()[0]), float(delta.high.ravel()[0])
+    if low > 0:
+        span = float(limit.high.ravel()[0]) - float(start.low.ravel()[0])
+        count = np.ceil(span / low)
+    elif high < 0:
+        span = float(start.high.ravel()[0]) - float(limit.low.ravel()[0])
+        count = np.ceil(span / -high)
+    else:
+        raise no_bound(node, f'the step "{names[2]}" can be of either sign')
+    if not count <= MAX_ELEMENTS:
+        raise no_bound(node, f'"{names[0]}" and "{names[1]}" can be any distance apart')
+    return max(0, int(count))
+
+
+def _range_count(x: Extents, node: ir.Node, parts: Sequence[ir.Value], kind: int) -> ir.Value:
+    start, limit, delta = parts
+    typed = [(kind, (1,))]
+    span = x.node(node, "Sub", [limit, start], typed)[0]
+    whole = x.node(node, "Div", [span, delta], typed)[0]
+    if kind in (1, 10, 11, 16):
+        whole = x.node(node, "Ceil", [whole], typed)[0]
+        return x.node(node, "Cast", [whole], [(INT64, (1,))], to=INT64)[0]
+    # Integers: one more where the division cut off a positive fraction.
+    back = x.node(node, "Mul", [whole, delta], typed)[0]
+    rest = x.node(node, "Sub", [span, back], typed)[0]
+    product = x.node(node, "Mul", [rest, delta], typed)[0]
+    zero = x.const(node, np.zeros(1, start.dtype.numpy()), start)  # type: ignore[union-attr]
+    more = x.node(node, "Greater", [product, zero], [(BOOL_TYPE, (1,))])[0]
+    more = x.node(node, "Cast", [more], [(INT64, (1,))], to=INT64)[0]
+    whole = x.node(node, "Cast", [whole], [(INT64, (1,))], to=INT64)[0]
+    return x.vector(node, "Add", whole, more)

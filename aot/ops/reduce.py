@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
 from aot.shapes import symbolic
 from aot.shapes.cures import Sizing, axes, sizings, zeros
+from aot.shapes.dynamic.extents import Extents, constant_ints, refused
+from aot.shapes.dynamic.propagate import axes_left, reduced_axes
+from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import Rule, evaluates, integers, need, optional
 from aot.shapes.interval_analysis import Inputs as Bounded
 from aot.shapes.interval_analysis import Interval, bounds, wrapping
@@ -378,3 +382,43 @@ def cumsum_cases() -> Iterator[Case]:
             yield case(f32(2, 5, 3), axis, const=(1,), exclusive=exclusive, reverse=reverse)
     yield case(ints(7, dtype="int32"), np.array(0), const=(1,))
     yield case(ints(7, dtype="uint64", low=0), np.array(0), const=(1,))
+
+
+@dynamic("ReduceMean")
+def mean_dynamic(x: Extents, node: ir.Node) -> None:
+    """ReduceMean along a dynamic axis: the sum by the number of elements."""
+    data = needed(node, 0)
+    axes, keep = reduced_axes(x, node, Reduces(0, "axes"))
+    left = axes_left(x, data, axes, keep)
+    inside = [a for a in x.of(data) if a in axes]
+    if not inside:
+        pass_on(x, node, left)
+        return
+    kind = int(data.dtype or 0)
+    own = shape_of(data)
+    result = [1 if a in axes else d for a, d in enumerate(own) if keep or a not in axes]
+    data = x.neutral(node, data, 0, inside)
+    how: dict[str, Any] = {"keepdims": int(keep)}
+    total = x.node(node, "ReduceSum", [data, x.ints(node, axes)], [(kind, result)], **how)[0]
+    count = x.ints(node, [prod(own[a] for a in axes if a not in inside)])
+    for a in inside:
+        count = x.vector(node, "Mul", count, x.of(data)[a])
+    number = x.node(node, "Cast", [count], [(kind, (1,))], to=kind)[0]
+    if not result:
+        number = x.node(node, "Reshape", [number, x.ints(node, [])], [(kind, ())])[0]
+    y = x.node(node, "Div", [total, number], [(kind, result)])[0]
+    x.become(node.outputs[0], y, left)
+    x.drop(node)
+
+
+@dynamic("CumProd CumSum")
+def running_dynamic(x: Extents, node: ir.Node) -> None:
+    """CumSum and CumProd: a tail comes after all else, or counts nothing."""
+    data, where = needed(node, 0), constant_ints(x, given(node, 1))
+    if where is None:
+        raise refused(node, "gets its axis at run time")
+    axis = where[0] % max(len(shape_of(data)), 1)
+    if axis in x.of(data) and attribute(node, "reverse", 0):
+        fill = 0 if node.op_type == "CumSum" else 1
+        node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
+    pass_on(x, node, x.of(data))

@@ -13,7 +13,7 @@ import numpy as np
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import attribute
 from aot.ir.layout import Layout
-from aot.ir.operators import Moves
+from aot.ir.operators import Moves, SizedBy
 from aot.ops.moves import stored
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, as_data, sizings
@@ -58,7 +58,7 @@ def _picks(node: ir.Node) -> bool:
 resize = op(
     "Resize",
     "x roi? scales? sizes?",
-    traits=[Moves("x", bytes_only=True, when=_picks)],
+    traits=[SizedBy("roi scales sizes"), Moves("x", bytes_only=True, when=_picks)],
     **ATTRIBUTES,
 )
 

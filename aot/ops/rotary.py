@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32, S64
+from aot.ir.graph_nodes import shape_of
 from aot.ops.registry import op
+from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 rotary = op(
     "RotaryEmbedding",
@@ -91,3 +98,28 @@ def cases() -> Iterator[Case]:
         yield case(f32(2, 3, 100), *table, places, num_heads=4, rotary_embedding_dim=20, **attrs)
     yield case(f32(2, 4, 3, 76), f32(2, 3, 38), f32(2, 3, 38, seed=1))
     yield case(f32(2, 3, 20), f32(2, 3, 5), f32(2, 3, 5, seed=1), num_heads=2)
+
+
+@dynamic("RotaryEmbedding")
+def rotary_dynamic(x: Extents, node: ir.Node) -> None:
+    """RotaryEmbedding: every position for itself."""
+    data = needed(node, 0)
+    last = len(shape_of(data)) - 1
+    rows = last - 1
+    if last in x.of(data) or (len(shape_of(data)) == 4 and 1 in x.of(data)):
+        raise refused(node, "turns along a dimension known at run time only")
+    positions = given(node, 3)
+    for index in (1, 2, 3):
+        value = given(node, index)
+        places = {0: 0, 1: rows} if positions is None or index == 3 else {}
+        fixed = [a for a, p in places.items() if p in x.of(data) and a not in x.of(value)]
+        if value is not None and fixed:
+            raise refused(node, "has angles for a known number of positions or batches")
+        for axis, n in x.of(value).items():
+            ours = x.of(data).get(places.get(axis, -1))
+            if ours is None:
+                raise refused(node, "has angles along another dimension known at run time only")
+            agreed(x, node, ours, n, "has angles for other positions")
+    if positions is not None and x.of(positions):
+        node.replace_input_with(3, x.neutral(node, positions, 0))
+    pass_on(x, node, x.of(data))

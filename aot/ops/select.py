@@ -5,19 +5,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, S32, S64
-from aot.ir.graph_nodes import Array, attribute
-from aot.ir.operators import AxisOf, Exact
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.ir.operators import AxisOf, Exact, SizedBy
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.moves import split_at, strides
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, always, sizings
-from aot.shapes.evaluate import evaluates, integers, need
+from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.extents import INT64, Extents, axis_of, constant_ints, refused
+from aot.shapes.dynamic.rules import (
+    FLOAT_TYPE,
+    dynamic,
+    every_axis,
+    needed,
+    number_of,
+    pass_on,
+    run_time_shape,
+)
+from aot.shapes.evaluate import Invalid, evaluates, integers, need
 from aot.shapes.reference import Inputs, Unknown
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
@@ -26,11 +39,19 @@ from aot.vendor.recorder import Recorder
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-topk = op("TopK", "x k", "y indices", traits=[Exact()], axis=AxisOf("x", -1), largest=1, sorted=1)
+topk = op(
+    "TopK",
+    "x k",
+    "y indices",
+    traits=[SizedBy("k"), Exact()],
+    axis=AxisOf("x", -1),
+    largest=1,
+    sorted=1,
+)
 trilu = op("Trilu", "x k?", traits=[Exact()], upper=1)
 reverse_sequence = op("ReverseSequence", "x lens", traits=[Exact()], batch_axis=1, time_axis=0)
 one_hot = op("OneHot", "indices depth pair", axis=-1)
-constant_of_shape = op("ConstantOfShape", "shape", value=None)
+constant_of_shape = op("ConstantOfShape", "shape", traits=[SizedBy("shape")], value=None)
 
 
 @topk.check
@@ -210,3 +231,86 @@ def fill_value(m: Match) -> np.ndarray[Any, Any]:
 @constant_of_shape.cases
 def fill_cases() -> Iterator[Case]:
     yield case(i64(2, 3), const=(0,))
+
+
+@dynamic("TopK")
+def topk_dynamic(x: Extents, node: ir.Node) -> None:
+    """TopK with k read at run time: the best of as many as k can be, of which k count."""
+    data, k = needed(node, 0), needed(node, 1)
+    axis = axis_of(node, len(shape_of(data)), -1)
+    size = shape_of(data)[axis]
+    known = constant_ints(x, k)
+    if axis in x.of(data):
+        fill = number_of(data, -inf if attribute(node, "largest", 1) else inf)
+        data = x.neutral(node, data, fill, (axis,))
+    axes = {a: n for a, n in x.of(data).items() if a != axis}
+    if known is not None:
+        bound = known[0]
+        if bound > size:
+            raise Invalid(f"k {bound} of {size} elements")
+    else:
+        limits = x.interval(k)
+        high = size if limits is None else float(limits.high.ravel()[0])
+        bound = int(max(0.0, min(float(size), high)))
+        n = x.as_vector(node, k)
+        if limits is None or high > size or limits.low.ravel()[0] < 0:
+            n = x.vector(node, "Min", n, x.extent(node, data, axis))
+            n = x.vector(node, "Max", n, x.ints(node, [0]))
+        axes[axis] = n
+    if bound == 0:
+        raise refused(node, "takes no elements at all")
+    shape = (*shape_of(data)[:axis], bound, *shape_of(data)[axis + 1 :])
+    how: dict[str, Any] = {key: int(attribute(node, key, 1)) for key in ("largest", "sorted")}
+    kinds = [(int(data.dtype or 0), shape), (INT64, shape)]
+    found = x.node(node, "TopK", [data, x.ints(node, [bound])], kinds, axis=axis, **how)
+    for old, new in zip(node.outputs, found, strict=False):
+        if old.name:
+            x.become(old, new, axes)
+    x.drop(node)
+
+
+@dynamic("OneHot")
+def one_hot_dynamic(x: Extents, node: ir.Node) -> None:
+    """Axes of the indices, around the new one."""
+    index = needed(node, 0)
+    rank = len(shape_of(index)) + 1
+    axis = axis_of(node, rank, -1)
+    if any(x.of(i) for i in node.inputs[1:]):
+        raise refused(node, "has a depth or values of unknown shape")
+    pass_on(x, node, {a if a < axis else a + 1: n for a, n in x.of(index).items()})
+
+
+@dynamic("ReverseSequence")
+def reverse_sequence_dynamic(x: Extents, node: ir.Node) -> None:
+    """ReverseSequence: the lengths are no larger than the extent."""
+    data, lengths = needed(node, 0), needed(node, 1)
+    batch = int(attribute(node, "batch_axis", 1))
+    ours, theirs = x.of(data).get(batch), x.of(lengths).get(0)
+    if (ours is None) != (theirs is None):
+        raise refused(node, "has lengths for another batch than its sequences")
+    if ours is not None and theirs is not None:
+        agreed(x, node, ours, theirs, "has lengths for another batch than its sequences")
+        node.replace_input_with(1, x.neutral(node, lengths, 0))
+    pass_on(x, node, x.of(data))
+
+
+@dynamic("ConstantOfShape")
+def constant_of_shape_dynamic(x: Extents, node: ir.Node) -> None:
+    """ConstantOfShape of a shape read at run time."""
+    shape, axes = run_time_shape(x, node, needed(node, 0))
+    tensor = attribute(node, "value")
+    fill = np.zeros((), np.float32) if tensor is None else tensor.numpy().reshape(())
+    assert node.graph is not None
+
+    dtype = None if tensor is None else tensor.dtype
+    value = Editor(node.graph).const(fill, f"{node.outputs[0].name}_fill", dtype)
+    kind = FLOAT_TYPE if tensor is None else int(tensor.dtype)
+    y = x.node(node, "Expand", [value, x.ints(node, shape)], [(kind, tuple(shape))])[0]
+    x.become(node.outputs[0], y, axes)
+    x.drop(node)
+
+
+@dynamic("Trilu")
+def trilu_dynamic(x: Extents, node: ir.Node) -> None:
+    """Every element stays, or is left out by its place."""
+    every_axis(x, node)

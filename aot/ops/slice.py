@@ -4,19 +4,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.graph_nodes import Array
+from aot.ir.graph_nodes import DYNAMIC, Array, original_name, shape_of
 from aot.ir.layout import Layout
-from aot.ir.operators import Moves
+from aot.ir.operators import Moves, SizedBy
 from aot.ops.concat import take_channels
 from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, axes, sizings, zeros
-from aot.shapes.evaluate import evaluates, integers, need, optional, slice_of
+from aot.shapes.dynamic.extents import INT64, Axes, Extents, constant_ints, no_bound, refused
+from aot.shapes.dynamic.rows import counted, most_of, picked, whole_numbers, within
+from aot.shapes.dynamic.rules import dynamic, given, needed, run_time_shape
+from aot.shapes.evaluate import Invalid, evaluates, integers, need, optional, slice_of
+from aot.shapes.limits import MAX_ELEMENTS
+from aot.shapes.partial_values import lookup
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last
@@ -26,9 +31,13 @@ from aot.vendor.recorder import Recorder
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-slice_ = op("Slice", "x starts ends axes? steps?", traits=[Moves("x", fewer=True)])
-expand = op("Expand", "x shape", traits=[Moves("x")])
-tile = op("Tile", "x repeats", traits=[Moves("x")])
+slice_ = op(
+    "Slice",
+    "x starts ends axes? steps?",
+    traits=[SizedBy("starts ends axes steps"), Moves("x", fewer=True)],
+)
+expand = op("Expand", "x shape", traits=[SizedBy("shape"), Moves("x")])
+tile = op("Tile", "x repeats", traits=[SizedBy("repeats"), Moves("x")])
 
 
 sizings("Slice")(Sizing(examples={1: zeros, 3: axes}))
@@ -179,3 +188,172 @@ def tile_cases() -> Iterator[Case]:
     yield case(f32(2, 3, 4), i64(1, 3, 1), const=(1,))
     yield case(ints(5, dtype="uint8", low=0), i64(3), const=(1,))
     yield case(f32(2, 3), i64(1, 1), const=(1,))
+
+
+@dynamic("Slice")
+def slice_dynamic(x: Extents, node: ir.Node) -> None:
+    """Slice along a dynamic axis, or from or to places read at run time."""
+    data = needed(node, 0)
+    shape, rank = shape_of(data), len(shape_of(data))
+    numbers = [given(node, i) for i in (1, 2, 3, 4)]
+    if numbers[0] is None or numbers[1] is None:
+        raise Invalid("starts or ends are missing")
+    if x.of(numbers[0]) or x.of(numbers[1]):
+        raise refused(node, "cuts along axes that are known at run time only")
+    count = shape_of(numbers[0])[0]
+    axes = list(range(count)) if numbers[2] is None else constant_ints(x, numbers[2])
+    if axes is None:
+        raise refused(node, "gets its axes at run time")
+    far = [a for a in axes if not -rank <= a < rank]
+    if far or len(axes) != count:
+        raise Invalid(f"axes {axes[:8]} of a tensor of {rank} axes, {count} starts")
+    axes = [a + rank if a < 0 else a for a in axes]
+    steps = numbers[3] or x.ints(node, [1] * count)
+    vectors = [whole_numbers(x, node, v) for v in (numbers[0], numbers[1], steps)]
+    items = [_items(x, v) for v in vectors]
+    result, open_axes = list(shape), {a: n for a, n in x.of(data).items() if a not in axes}
+    cut: list[int] = []
+    for i, axis in enumerate(axes):
+        start, end, step = (v[i] for v in items)
+        if axis not in x.of(data) and None not in (start, end, step):
+            place = slice_of(int(start or 0), int(end or 0), int(step or 0), shape[axis])
+            result[axis] = len(range(*place.indices(shape[axis])))
+        else:
+            result[axis] = _cut_bound(x, vectors, i, shape[axis])
+            cut.append(axis)
+    whole = x.shape(node, data)
+    kinds = [(int(data.dtype or 0), tuple(result)), (INT64, (rank,))]
+    y, out = x.node(node, "Cut", [data, whole, *vectors], kinds, DYNAMIC, axes=axes)
+    whole_axes = {a: i for i, a in enumerate(axes)}
+    for axis in cut:
+        found = _until(x, node, data, axis, items, vectors, whole_axes[axis], result[axis])
+        open_axes[axis] = x.new(x.at(node, out, axis) if found is None else found, result[axis])
+    x.become(node.outputs[0], y, open_axes)
+    x.drop(node)
+
+
+def _until(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    axis: int,
+    items: Sequence[Sequence[int | None]],
+    vectors: Sequence[ir.Value],
+    i: int,
+    bound: int,
+) -> ir.Value | None:
+    """The extent of rows cut in steps of 1 from a known place, where it is a plain number.
+
+    x[:n] has n rows if x has as many; x[2:] of n rows has n - 2 if n is 2 at least.
+    """
+    start, end, step = (v[i] for v in items)
+    if start is None or start < 0 or step != 1:
+        return None
+    n = x.extent(node, data, axis)
+    last = n
+    if end is None:
+        last = x.at(node, vectors[1], i)
+        room = x.interval(x.vector(node, "Sub", n, last))
+        fits = room is not None and room.low[0] >= 0
+        if not fits and not _no_more(x, last, n):
+            return None
+    elif end < 0:
+        last = x.vector(node, "Add", n, x.ints(node, [end]))
+    else:
+        least = x.interval(n)
+        if end < shape_of(data)[axis]:
+            return None if least is None or least.low[0] < end else x.ints(node, [end - start])
+    length = last if start == 0 else x.vector(node, "Sub", last, x.ints(node, [start]))
+    limits = x.interval(length)
+    return length if limits is not None and limits.low[0] >= 0 else None
+
+
+def _no_more(x: Extents, last: ir.Value, n: ir.Value) -> bool:
+    """Whether an end is no further than the extent of the axis, as numbers."""
+    a, b = x.interval(last), x.interval(n)
+    return x.same(last, n) or (a is not None and b is not None and a.high[0] <= b.low[0])
+
+
+def _items(x: Extents, vector: ir.Value) -> list[int | None]:
+    known = lookup(vector, x.sweep.facts)
+    return known.items() if known is not None else [None] * shape_of(vector)[0]
+
+
+def _cut_bound(x: Extents, vectors: Sequence[ir.Value], i: int, size: int) -> int:
+    """The most elements that are left of an axis of at most `size`."""
+    start, end, step = (x.interval(v) for v in vectors)
+    if start is None or end is None or step is None or not step.low[i] >= 1:
+        return size
+    first, last = float(start.low[i]), float(end.high[i])
+    if first < 0 or float(end.low[i]) < 0:
+        return size
+    span = max(0.0, min(last, float(size)) - first)
+    return int(np.ceil(span / float(step.low[i])))
+
+
+@dynamic("Expand")
+def expand_dynamic(x: Extents, node: ir.Node) -> None:
+    """Expand to a shape read at run time."""
+    data, wanted = needed(node, 0), needed(node, 1)
+    shape, axes = run_time_shape(x, node, wanted)
+    own = shape_of(data)
+    rank = max(len(own), len(shape))
+    result: list[int] = []
+    found: Axes = {}
+    for axis in range(rank):
+        i, j = axis - (rank - len(own)), axis - (rank - len(shape))
+        size = own[i] if i >= 0 else 1
+        asked = shape[j] if j >= 0 else 1
+        mine, theirs = x.of(data).get(i), axes.get(j)
+        if mine is not None:
+            if not (theirs is None and asked == 1) and not (theirs and x.same(mine, theirs)):
+                raise refused(node, f"may repeat dimension {axis}, known at run time only")
+            found[axis], asked = mine, size
+        elif size != 1:
+            asked = size
+        elif theirs is not None:
+            found[axis] = theirs
+        result.append(asked)
+    y = x.node(
+        node, "Expand", [data, x.ints(node, result)], [(int(data.dtype or 0), tuple(result))]
+    )[0]
+    x.become(node.outputs[0], y, found)
+    x.drop(node)
+
+
+@dynamic("Tile")
+def tile_dynamic(x: Extents, node: ir.Node) -> None:
+    """Row i of a repeated axis is row i modulo its extent."""
+    data, times = needed(node, 0), needed(node, 1)
+    rank = len(shape_of(data))
+    known = lookup(times, x.sweep.facts)
+    items = known.items() if known is not None else [None] * rank
+    own, fixed = x.of(data), [1] * rank
+    for axis, item in enumerate(items):
+        if item is not None and axis not in own:
+            fixed[axis] = item
+        elif item != 1:
+            repeats = x.at(node, whole_numbers(x, node, times), axis)
+            data = _repeated(x, node, data, axis, repeats)
+    kept = x.of(data)
+    if any(f != 1 for f in fixed):
+        shape = tuple(d * f for d, f in zip(shape_of(data), fixed, strict=True))
+        kind = [(int(data.dtype or 0), shape)]
+        data = x.node(node, "Tile", [data, x.ints(node, fixed)], kind)[0]
+    x.become(node.outputs[0], data, kept)
+    x.drop(node)
+
+
+def _repeated(x: Extents, node: ir.Node, data: ir.Value, axis: int, times: ir.Value) -> ir.Value:
+    size, n = shape_of(data)[axis], x.extent(node, data, axis)
+    most = most_of(x, times)
+    if not most * max(size, 1) <= MAX_ELEMENTS:
+        raise no_bound(
+            node, f'dimension {axis} is repeated as often as "{original_name(times)}" says'
+        )
+    times = x.vector(node, "Max", times, x.ints(node, [0]))
+    bound = max(0, int(most)) * size
+    total = x.new(x.vector(node, "Mul", n, times), bound)
+    one = x.vector(node, "Max", n, x.ints(node, [1]))
+    rows = x.vector(node, "Mod", counted(x, node, bound), one)
+    return picked(x, node, data, within(x, node, rows, n, size), axis, total)

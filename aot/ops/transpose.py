@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from aot.ir.graph_nodes import Array, attribute
+from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import Exact, Moves
 from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import op, portable
+from aot.shapes.dynamic.equality_constraints import agreed, fitted
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.rules import dynamic, needed, only_first, pass_on
 from aot.shapes.evaluate import evaluates, need
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -207,3 +210,37 @@ def space_cases() -> Iterator[Case]:
     x = f32(2, 3, 4, 6)
     crd = x.reshape(2, 3, 2, 2, 3, 2).transpose(0, 1, 3, 5, 2, 4).reshape(2, 12, 2, 3)
     yield case(x, blocksize=2, mode="CRD", expected=(crd,))
+
+
+@dynamic("Transpose")
+def transpose_dynamic(x: Extents, node: ir.Node) -> None:
+    """Axes move."""
+    data = needed(node, 0)
+    rank = len(shape_of(data))
+    perm = attribute(node, "perm") or list(reversed(range(rank)))
+    pass_on(x, node, {i: x.of(data)[a] for i, a in enumerate(perm) if a in x.of(data)})
+
+
+@dynamic("DepthToSpace SpaceToDepth")
+def blocks_dynamic(x: Extents, node: ir.Node) -> None:
+    """DepthToSpace and SpaceToDepth: axes times or by the block."""
+    data = only_first(x, node)
+    own = x.of(data)
+    if 1 in own:
+        raise refused(node, "has channels whose number is known at run time only")
+    size = int(attribute(node, "blocksize", 1))
+    block = x.ints(node, [size])
+    wider = node.op_type == "DepthToSpace"
+    for axis in (a for a in own if a >= 2 and not wider):  # the bound may be no multiple
+        most = shape_of(data)[axis]
+        data = fitted(x, node, data, axis, most - most % size)
+    node.replace_input_with(0, data)
+    x.sweep.type_outputs(node)
+    axes = {a: n for a, n in own.items() if a < 2}
+    for axis in (a for a in own if a >= 2):
+        n = x.vector(node, "Mul" if wider else "Div", own[axis], block)
+        if not wider:
+            whole = x.vector(node, "Mul", n, block)
+            agreed(x, node, own[axis], whole, f"needs a multiple of {size} rows and columns")
+        axes[axis] = x.new(n, shape_of(node.outputs[0])[axis])
+    x.set(node.outputs[0], axes)

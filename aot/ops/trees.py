@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, F64
+from aot.ir.operators import Rowwise
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
@@ -23,6 +24,7 @@ MEMBER = 6
 trees = op(
     "TreeEnsemble",
     "x",
+    traits=[Rowwise()],
     domain="ai.onnx.ml",
     aggregate_function=1,
     leaf_targetids=(),
@@ -45,6 +47,7 @@ trees = op(
 older = op(
     "TreeEnsembleRegressor",
     "x",
+    traits=[Rowwise()],
     domain="ai.onnx.ml",
     aggregate_function="SUM",
     base_values=None,

@@ -12,9 +12,12 @@ import numpy as np
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import AxisOf, Elementwise, Exact, Moves
+from aot.ir.operators import AxisOf, Elementwise, Exact, Moves, SizedBy
 from aot.ops.registry import op
 from aot.shapes.cures import Role, Sizing, axes, sizings
+from aot.shapes.dynamic.extents import INT64, Extents, axis_of, constant_ints, refused
+from aot.shapes.dynamic.reshape_factor import reshape_to
+from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
 from aot.shapes.infer_node import NodeError, solves
 from aot.shapes.partial_values import Facts, lookup
@@ -29,7 +32,7 @@ from aot.vendor.recorder import Recorder
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-reshape = op("Reshape", "x shape", traits=[Moves("x")], allowzero=0)
+reshape = op("Reshape", "x shape", traits=[SizedBy("shape"), Moves("x")], allowzero=0)
 squeeze = op("Squeeze", "x axes?", traits=[Moves("x")])
 unsqueeze = op("Unsqueeze", "x axes", traits=[Moves("x")])
 flatten = op("Flatten", "x", traits=[Moves()], axis=AxisOf("x", 1, end=True))
@@ -184,3 +187,74 @@ def bit_cast_cases() -> Iterator[Case]:
 @identity.cases
 def identity_cases() -> Iterator[Case]:
     yield case(ints(3, 4, dtype="uint8", low=0))
+
+
+@dynamic("Squeeze")
+def squeeze_dynamic(x: Extents, node: ir.Node) -> None:
+    """Axes of extent 1 go; the dynamic ones must stay."""
+    data = needed(node, 0)
+    rank, given_axes = len(shape_of(data)), constant_ints(x, given(node, 1))
+    if given_axes is None:
+        raise refused(node, "may drop a dimension known at run time only (it names no axes)")
+    gone = {a + rank if a < 0 else a for a in given_axes}
+    if gone & set(x.of(data)):
+        raise refused(node, "drops a dimension known at run time only")
+    left = [a for a in range(rank) if a not in gone]
+    pass_on(x, node, {left.index(a): n for a, n in x.of(data).items()})
+
+
+@dynamic("Unsqueeze")
+def unsqueeze_dynamic(x: Extents, node: ir.Node) -> None:
+    """Axes of extent 1 come."""
+    data, given_axes = needed(node, 0), constant_ints(x, given(node, 1))
+    if given_axes is None:
+        raise refused(node, "gets its axes at run time")
+    rank = len(shape_of(data)) + len(given_axes)
+    made = {a + rank if a < 0 else a for a in given_axes}
+    left = [a for a in range(rank) if a not in made]
+    pass_on(x, node, {left[a]: n for a, n in x.of(data).items()})
+
+
+@dynamic("Flatten")
+def flatten_dynamic(x: Extents, node: ir.Node) -> None:
+    """A Reshape in two dimensions."""
+    data = needed(node, 0)
+    shape = shape_of(data)
+    axis = axis_of(node, len(shape), 1)
+    sides = (set(range(axis)), set(range(axis, len(shape))))
+    static = [prod(shape[a] for a in s) for s in sides]
+    if sides[0] & set(x.of(data)) and sides[1] & set(x.of(data)):
+        raise refused(node, "joins several dimensions known at run time only")
+    target = [-1 if s & set(x.of(data)) else n for s, n in zip(sides, static, strict=True)]
+    reshape_to(x, node, data, x.ints(node, target))
+
+
+@dynamic("Reshape")
+def reshape_dynamic(x: Extents, node: ir.Node) -> None:
+    """Reshape: of the padded form where a dynamic axis stays what it is, else of the elements."""
+    data, target = needed(node, 0), needed(node, 1)
+    if x.of(target):
+        raise refused(node, "gets a shape of unknown rank")
+    reshape_to(x, node, data, target, not attribute(node, "allowzero", 0))
+
+
+@dynamic("Shape")
+def shape_dynamic(x: Extents, node: ir.Node) -> None:
+    """Shape: constants and extents."""
+    data = needed(node, 0)
+    rank = len(shape_of(data))
+    start, end = int(attribute(node, "start", 0)), int(attribute(node, "end", rank))
+    start, end = (max(0, v + rank) if v < 0 else min(v, rank) for v in (start, end))
+    parts = [x.extent(node, data, a) for a in range(start, max(start, end))]
+    y = x.joined(node, parts) if parts else x.ints(node, [])
+    x.become(node.outputs[0], y, {})
+    x.drop(node)
+
+
+@dynamic("Size")
+def size_dynamic(x: Extents, node: ir.Node) -> None:
+    """Size: the product of the shape."""
+    whole = x.shape(node, needed(node, 0))
+    total = x.node(node, "ReduceProd", [whole, x.ints(node, [0])], [(INT64, ())], keepdims=0)[0]
+    x.become(node.outputs[0], total, {})
+    x.drop(node)

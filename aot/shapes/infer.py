@@ -32,10 +32,10 @@ from aot.shapes.containers import Containers
 from aot.shapes.control import Control, controls, types_bodies
 from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
 from aot.shapes.cures import Reading, late
-from aot.shapes.dynamic.data_dependent import SOURCES
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.input_dims import Dimension, check_counts, open_dimensions
 from aot.shapes.dynamic.propagate import flows
+from aot.shapes.dynamic.rules import dynamic, is_sized_by_data
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.geometry import counts_text, geometry_problem
 from aot.shapes.infer_node import NodeError, infer_node
@@ -200,9 +200,10 @@ class Sweep:
         else:
             self.type_outputs(node)
             open_ = not _is_done(node) and not self.extents.frozen
-            if open_ and node.op_type in SOURCES and not node.domain:
+            bounded = dynamic.of(node) if open_ and is_sized_by_data(node) else None
+            if bounded is not None:
                 self._fitting(node)
-                SOURCES[node.op_type](self.extents, node)
+                bounded(self.extents, node)
         if node.graph is None:  # others took its place
             return
         for value in node.outputs:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from onnx import helper
 
-from aot.shapes.dynamic import propagate
+from aot.shapes.dynamic.rules import dynamic, pass_on
 from fuzz import misfits, mutants, sizes, streams
 from fuzz.check import (
     CONFIGS,
@@ -70,9 +70,9 @@ def test_a_tail_that_is_not_neutral_is_seen(
     store: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def passes(x: Any, node: Any) -> None:
-        propagate.pass_on(x, node, x.of(node.inputs[0]))
+        pass_on(x, node, x.of(node.inputs[0]))
 
-    monkeypatch.setitem(propagate.RULES, "Softmax", passes)
+    monkeypatch.setitem(dynamic._rules, ("", "Softmax"), passes)
     chosen = [(p, one) for p, one in declared() if p.name == "Softmax"][:1]
     assert sizes.tried(chosen, store, tmp_path / "b")[WRONG]
 

@@ -26,6 +26,15 @@ from aot.vendor.cases import f32
 Arrays = dict[str, np.ndarray[Any, Any] | None]
 
 
+def test_rows_of_several_axes_have_no_dimension_that_a_run_says() -> None:
+    """Rows of SimplifiedLayerNormalization begin at `axis`, not at the last one."""
+    inputs: Arrays = {"x": f32(2, 3, 4), "scale": f32(3, 4)}
+    proto = model_of("SimplifiedLayerNormalization", inputs, ["y"], ("scale",), {"axis": 1})
+    proto.graph.input[0].type.tensor_type.shape.dim[1].dim_param = "N"
+    with pytest.raises(AotError, match="mixes along a dimension known at run time"):
+        compile_model(proto, Options(dims={"N": (1, 3)}))
+
+
 def bits(*shape: int) -> np.ndarray[Any, Any]:
     return np.random.default_rng(list(shape)).integers(0, 256, shape, np.uint8)
 

@@ -8,6 +8,7 @@ operators that claim no such trait.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -16,17 +17,23 @@ import harness
 import numpy as np
 import onnx
 import onnx_ir
+import onnxruntime
 import pytest
+import test_ml
+from onnx import helper
 from test_traits import Array, same
 
 from aot.errors import BackendError
 from aot.ir.operators import (
     Along,
     AxisOf,
+    DataSized,
     Elementwise,
     Linear,
     Operator,
     Reduces,
+    Rowwise,
+    SizedBy,
     Trait,
     Window,
     operator,
@@ -37,6 +44,8 @@ from aot.vendor.pattern import OpPat, Var
 
 RNG = np.random.default_rng(11)
 INFINITE = float("inf")
+#: The versions of other domains' operators.
+OPSET = defaultdict(lambda: 1, TreeEnsembleRegressor=3, TreeEnsembleClassifier=3, TreeEnsemble=5)
 #: Cases that operators without a kernel lack; no array has more elements than MOST.
 MOST, TRIED = 2000, 3
 SCALE, CODE = np.array(0.5, np.float32), np.array(3, np.int8)
@@ -51,6 +60,13 @@ CASES: dict[str, list[Case]] = {
     ],
     "GlobalMaxPool": [case(f32(2, 3, 5, 4))],
     "GlobalLpPool": [case(f32(2, 3, 5, 4), p=3)],
+    "LayerNormalization": [case(f32(4, 3, 5), f32(3, 5, seed=1), axis=1)],
+    "RMSNormalization": [case(f32(4, 3, 5), f32(5, seed=1))],
+    "BiasGelu": [case(f32(4, 3, 5), f32(5, seed=1))],
+    "FastGelu": [case(f32(4, 3, 5), f32(5, seed=1))],
+    "SimplifiedLayerNormalization": [case(f32(4, 3, 5), f32(5, seed=1))],
+    "SkipLayerNormalization": [case(f32(4, 3, 5), f32(4, 3, 5, seed=2), f32(5, seed=1))],
+    "SkipSimplifiedLayerNormalization": [case(f32(4, 3, 5), f32(4, 3, 5, seed=2), f32(5, seed=1))],
     "AveragePool": [case(f32(2, 3, 9, 8), kernel_shape=[3, 2], strides=[2, 1])],
 }
 
@@ -58,7 +74,7 @@ CASES: dict[str, list[Case]] = {
 @cache
 def small(name: str) -> tuple[Case, ...]:
     """Small cases that an operator declares for onnx.reference, and those of this file."""
-    found = next((p for p in harness.load_all().patterns if p.name == name), None)
+    found = next((p for p in harness.load_all().patterns if p.name.split(".")[-1] == name), None)
     declared = [] if found is None or not harness.single(found.graph) else found.all_cases()
     return (*(c for c in declared if not c.expected and is_small(c)), *CASES.get(name, ()))
 
@@ -69,8 +85,11 @@ def is_small(one: Case) -> bool:
 
 
 def compute(record: Operator, inputs: Sequence[Array | None], attrs: dict[str, Any]) -> Array:
-    """The first result of the operator; onnx.reference lacks GlobalLpPool."""
+    """The first result; onnx.reference lacks GlobalLpPool, onnxruntime computes other domains."""
+    if record.domain and record.name != "TreeEnsemble":
+        return by_runtime(record, inputs, attrs)[0]
     if record.name == "GlobalLpPool":
+        assert not set(attrs) - {"p"}
         x, p = np.asarray(inputs[0]), float(attrs.get("p", 2))
         powers = np.abs(x) ** p
         return np.asarray(powers.sum(tuple(range(2, x.ndim)), x.dtype, keepdims=True) ** (1 / p))
@@ -80,11 +99,39 @@ def compute(record: Operator, inputs: Sequence[Array | None], attrs: dict[str, A
     return harness.reference(harness.model_of(graph, one), one)[0]
 
 
+def by_runtime(
+    record: Operator, inputs: Sequence[Array | None], attrs: dict[str, Any]
+) -> list[Array]:
+    """What onnxruntime computes of an operator of another domain."""
+    given = {f"x{i}": a for i, a in enumerate(inputs) if a is not None}
+    names = [f"x{i}" if a is not None else "" for i, a in enumerate(inputs)]
+    outputs = ["label", "y"] if record.name.endswith("Classifier") else ["y"]
+    domain = "" if record.name.startswith("Simplified") else record.domain
+    made = helper.make_node(record.name, names, outputs, domain=domain, **attrs)
+    kinds = {"label": onnx.TensorProto.INT64, "y": onnx.TensorProto.FLOAT}
+    results = [helper.make_tensor_value_info(o, kinds[o], None) for o in outputs]
+    typed = [harness.info(n, a) for n, a in given.items()]
+    versions = [helper.make_opsetid("", 21), helper.make_opsetid(record.domain, OPSET[record.name])]
+    graph = helper.make_graph([made], "g", typed, results)
+    proto = helper.make_model(graph, opset_imports=versions, ir_version=10)
+    session = onnxruntime.InferenceSession(proto.SerializeToString())
+    return [np.asarray(a) for a in session.run(None, given)]
+
+
 def like(data: Array) -> Array:
     """Random numbers of the shape and the type of an array."""
     if data.dtype.kind == "f":
         return RNG.standard_normal(data.shape).astype(data.dtype)
     return RNG.integers(-5, 6, data.shape).astype(data.dtype)
+
+
+def of_forests() -> None:
+    """Add the cases of ai.onnx.ml that are compared with onnxruntime elsewhere."""
+    for name, x, attrs, _ in test_ml.cases():
+        CASES.setdefault(name, []).append(case(x, **attrs))
+
+
+of_forests()
 
 
 def number(dtype: np.dtype[Any], value: float) -> float:
@@ -237,11 +284,45 @@ def linear(record: Operator, trait: Linear, one: Case) -> bool | None:
     return fits
 
 
+def rowwise(record: Operator, trait: Rowwise, one: Case) -> bool | None:
+    """Rows that change places change those of the results, and each alone has the same result."""
+    data = np.asarray(one.inputs[0])
+    first = -1
+    if trait.axis:
+        first = one.attrs.get(trait.axis, record.attributes[trait.axis].default)
+    if first % max(1, data.ndim) == 0:
+        return None
+    want = compute(record, one.inputs, one.attrs)
+    fits = True
+    for axis in range(first % data.ndim):
+        for rows in (RNG.permutation(data.shape[axis]), [data.shape[axis] - 1]):
+            inputs = [
+                np.take(a, rows, axis) if a is not None and a.ndim == data.ndim else a
+                for a in one.inputs
+            ]
+            moved = compute(record, inputs, one.attrs)
+            fits = fits and close(moved, np.take(want, rows, axis))
+    return fits
+
+
+def sized_by(record: Operator, trait: SizedBy, one: Case) -> bool | None:
+    """Other elements of other operands leave the shape of the result as it is."""
+    names, meant = record.names(len(one.inputs)), trait.operands.split()
+    places = [i for i, n in enumerate(names) if n not in meant and one.inputs[i] is not None]
+    want = compute(record, one.inputs, one.attrs)
+    inputs = [
+        like(a) if i in places and a.dtype.kind in "fiu" else a for i, a in enumerate(one.inputs)
+    ]
+    return compute(record, inputs, one.attrs).shape == want.shape
+
+
 PROOFS: dict[type[Trait], Callable[[Operator, Any, Case], bool | None]] = {
     Along: along,
     Reduces: reduces,
     Window: window,
     Linear: linear,
+    Rowwise: rowwise,
+    SizedBy: sized_by,
 }
 
 
@@ -317,6 +398,40 @@ def test_no_operator_forgets_what_it_shows() -> None:
             if shows(Operator(name, operands, "", (), attributes), trait):
                 missed.add((type(trait).__name__, name))
     assert missed == set(SHOWN), missed
+
+
+#: Operators that show one of the two, and cannot claim it or need not.
+NOT_CLAIMED = {
+    "CastLike": "its second operand gives a type",
+    "DequantizeLinear": "there may be a scale for each place along the axis",
+    "OneHot": "its depth must be known",
+    "QuantizeLinear": "there may be a scale for each place along the axis",
+    "Squeeze": "its axes must be known",
+    "TfIdfVectorizer": "it counts, and has no rule for extents",
+    "Unsqueeze": "its axes must be known",
+    **{r.name: "its axes must be known" for r in operators() if r.name.startswith("Reduce")},
+}
+
+
+def test_no_operator_forgets_that_it_is_rowwise_or_sized_by_data() -> None:
+    """Elements of operands change a shape; rows are alone, with no other trait of axes."""
+    names = {p.name for p in harness.load_all().patterns if harness.single(p.graph)}
+    known = {r.name: r for r in operators() if not r.domain}
+    others = (Elementwise, Along, Reduces, Rowwise)
+    missed = set()
+    for name in sorted(n for n in names if "." not in n):
+        record = known.get(name, Operator(name, ()))
+        plain = Operator(name, ("x",), "", (), record.attributes)
+        if not any(record.trait(t) for t in others) and shows(plain, Rowwise()):
+            missed.add(("Rowwise", name))
+        for one in small(name)[:TRIED]:
+            try:
+                free = sized_by(plain, SizedBy(""), one)
+            except Exception:  # numbers that the operator does not take
+                continue
+            if free is False and not record.trait(SizedBy) and not record.trait(DataSized):
+                missed.add(("SizedBy", name))
+    assert {name for _, name in missed} <= set(NOT_CLAIMED), missed
 
 
 def test_a_trait_of_an_axis_or_an_operand_that_is_not_there_is_refused() -> None:

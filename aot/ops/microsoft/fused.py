@@ -10,9 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import attribute
+from aot.ir.operators import Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
 from aot.ops.microsoft import MICROSOFT
+from aot.shapes.dynamic.rules import dynamic, every_axis
 from aot.shapes.types import Type, infer_types, need
 
 if TYPE_CHECKING:
@@ -25,10 +27,16 @@ def _gelu(b: Body) -> bool:
     return True
 
 
+operator("BiasGelu", "x bias", domain=MICROSOFT, traits=[Rowwise()])
+
+
 @decompose("BiasGelu", MICROSOFT)
 def _bias_gelu(b: Body) -> bool:
     b.add("Gelu", b.add("Add", "i0", "i1"), out="o0")
     return True
+
+
+operator("FastGelu", "x bias?", domain=MICROSOFT, traits=[Rowwise()])
 
 
 @decompose("FastGelu", MICROSOFT)
@@ -133,3 +141,6 @@ def _fused_gemm(b: Body) -> bool:
     c = ["i2"] if b.has(2) else []
     y = b.add("Gemm", "i0", "i1", *c, **b.attributes("activation", *own))
     return _activated(b, y, numbers)
+
+
+dynamic("Gelu QuickGelu", MICROSOFT)(every_axis)

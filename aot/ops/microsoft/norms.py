@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
+from aot.ir.operators import AxisOf, Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT32, Body
 from aot.ops.microsoft import MICROSOFT
@@ -69,14 +70,39 @@ def _skip(b: Body, rms: bool) -> bool:
     return True
 
 
+operator(
+    "SkipLayerNormalization",
+    "x skip gamma beta? bias?",
+    domain=MICROSOFT,
+    traits=[Rowwise()],
+)
+
+
 @decompose("SkipLayerNormalization", MICROSOFT)
 def _skip_norm(b: Body) -> bool:
     return _skip(b, rms=False)
 
 
+operator(
+    "SkipSimplifiedLayerNormalization",
+    "x skip gamma bias?",
+    domain=MICROSOFT,
+    traits=[Rowwise()],
+)
+
+
 @decompose("SkipSimplifiedLayerNormalization", MICROSOFT)
 def _skip_rms(b: Body) -> bool:
     return _skip(b, rms=True)
+
+
+operator(
+    "SimplifiedLayerNormalization",
+    "x scale",
+    domain=MICROSOFT,
+    traits=[Rowwise("axis")],
+    axis=AxisOf("x", -1),
+)
 
 
 @decompose("SimplifiedLayerNormalization", MICROSOFT)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32, S8, S32, U8
+from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import Window
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import DOUBLE, INT32, Body
@@ -17,18 +19,24 @@ from aot.ops.broadcast import collapse, collapses
 from aot.ops.conv import spatial
 from aot.ops.kernels import listing
 from aot.ops.registry import op
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.products import multiplied
+from aot.shapes.dynamic.rules import dynamic, given, needed
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.codes import CODE_TYPES
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.quantised_cases import codes_of
 from aot.vendor.recorder import Recorder
 
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
 EIGHT = (S8, U8)
 HEADER = "aot_qdynamic.h"
 #: Products of two 8-bit codes without their zero points are below 2^16: sums of this many fit.
 LONGEST = 2**15
 
-dynamic = op("DynamicQuantizeLinear", "x", "y scale zero")
+quantise = op("DynamicQuantizeLinear", "x", "y scale zero")
 matmul = op("MatMulInteger", "a b az? bz?")
 conv = op(
     "ConvInteger",
@@ -43,12 +51,12 @@ conv = op(
 )
 
 
-@dynamic.check
+@quantise.check
 def dynamic_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
 
 
-@dynamic.lower
+@quantise.lower
 def dynamic_to_kernel(c: Recorder, m: Match) -> None:
     # Outputs that nobody reads are written all the same.
     scale = m.scale if m.scale is not None else c.temp((), F32, name="scale")
@@ -57,7 +65,7 @@ def dynamic_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_qdynamic_u8", y, scale, zero, m.x, c.params(n=math.prod(m.x.shape)), header=HEADER)
 
 
-@dynamic.cases
+@quantise.cases
 def dynamic_cases() -> Iterator[Case]:
     for x in (f32(3, 7), f32(40, low=1.0, high=3.0), f32(5, low=-9.0, high=-1.0)):
         yield case(x, outputs=3)
@@ -197,3 +205,26 @@ def _conv_integer(b: Body) -> bool:
     left, right = b.centred(0, 2, DOUBLE, 1), b.centred(1, 3, DOUBLE, 0)
     b.add("Cast", b.add("Conv", left, right, **b.attributes()), to=INT32, out="o0")
     return True
+
+
+@dynamic("MatMulInteger")
+def matmul_dynamic(x: Extents, node: ir.Node) -> None:
+    """MatMulInteger: tails are the zero points."""
+    multiplied(x, node, 0, 1, [2], [3])
+
+
+@dynamic("QLinearMatMul")
+def linear_matmul_dynamic(x: Extents, node: ir.Node) -> None:
+    """QLinearMatMul: tails are the zero points."""
+    if any(prod(shape_of(v)) > 1 for i in (6, 7) if (v := given(node, i)) is not None):
+        raise refused(node, "has scales along a dimension known at run time only")
+    multiplied(x, node, 0, 3, [1, 2], [4, 5])
+
+
+@dynamic("DynamicQuantizeLinear")
+def codes_dynamic(x: Extents, node: ir.Node) -> None:
+    """DynamicQuantizeLinear: 0 is within the range anyway."""
+    data = needed(node, 0)
+    node.replace_input_with(0, x.neutral(node, data, 0))
+    x.sweep.type_outputs(node)
+    x.set(node.outputs[0], x.of(data))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshape of the padded form: axes regrouped so that tails stay tails.
+"""Reshape of the padded form: axes regrouped so that tails stay tails; else elements are repacked.
 
 [b, s, 384] -> [b, s, 12, 32]      b | s | 384 = 12 * 32: every group has one dynamic axis at most,
                                    at its beginning, on both sides
@@ -12,13 +12,19 @@ from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING
 
-from aot.ir.graph_nodes import shape_of
-from aot.shapes.dynamic.extents import Axes, Extents
+from aot.ir.graph_nodes import DYNAMIC, original_name, shape_of
+from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound
+from aot.shapes.dynamic.rows import whole_numbers
+from aot.shapes.dynamic.rules import BOOL_TYPE, total_of
 from aot.shapes.partial_values import lookup
 from aot.shapes.symbolic import Poly, constant, divided_by, multiply, number
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+MOST_TIMES, MOST = 64, 1 << 16
+"""A bound may have this many times the elements there are, or this many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,3 +186,91 @@ def _replace(
     y = x.node(node, "Reshape", [data, where], [(int(data.dtype or 0), tuple(result))])[0]
     x.become(node.outputs[0], y, axes)
     x.drop(node)
+
+
+def reshape_to(
+    x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool = False
+) -> None:
+    """Replace `node` by `data` in the shape `target`; `zero` copies extents as Reshape does."""
+    if not regrouped(x, node, data, target, zero):
+        _repacked(x, node, data, target, zero)
+
+
+def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> None:
+    """All elements in a row, then spread to the new bound."""
+    shape = shape_of(data)
+    count, rank = prod(shape), shape_of(target)[0]
+    items = _items(x, target)
+    wanted = whole_numbers(x, node, target)
+    total = total_of(x, node, data)
+    _all_of(x, node, data, items, total, zero)
+    if zero:
+        own = [x.extent(node, data, a) for a in range(len(shape))][:rank]
+        own += [x.ints(node, [0])] * (rank - len(own))
+        wanted = _where(x, node, "Equal", wanted, x.joined(node, own) if own else wanted, wanted)
+    one = x.ints(node, [1] * rank)
+    rest = _where(x, node, "Less", wanted, one, wanted)
+    product = x.node(node, "ReduceProd", [rest, x.ints(node, [0])], [(INT64, (1,))], keepdims=1)[0]
+    left = x.vector(node, "Div", total, x.vector(node, "Max", product, x.ints(node, [1])))
+    wanted = _where(x, node, "Less", wanted, left, wanted)
+    fixed = prod(
+        i for k, i in enumerate(items) if i is not None and i > 0 and not (i == 0 and k >= 0)
+    )
+    result, axes = [], {}
+    for i, item in enumerate(items):
+        if item == 0 and zero and i < len(shape) and i not in x.of(data):
+            item = shape[i]
+        if item is not None and item >= 0 and not (item == 0 and zero):
+            result.append(item)
+            continue
+        high = x.of(data) and item == 0 and shape[i]
+        bound = int(high) if high else count // max(fixed, 1)
+        limits = x.interval(target) if item is None else None
+        if limits is not None and limits.low[i] > 0:
+            bound = int(min(float(bound), float(limits.high[i])))
+        result.append(bound)
+        axes[i] = x.new(x.at(node, wanted, i), bound)
+    if prod(result) > max(MOST_TIMES * count, MOST):
+        raise no_bound(node, f'"{original_name(target)}" can be any shape of {count} elements')
+    kind = int(data.dtype or 0)
+    parts = x.flat(node, data)
+    y = x.node(node, "Spread", [parts, wanted], [(kind, tuple(result))], DYNAMIC)[0]
+    x.become(node.outputs[0], y, axes)
+    x.drop(node)
+
+
+def _all_of(
+    x: Extents,
+    node: ir.Node,
+    data: ir.Value,
+    items: Sequence[int | None],
+    total: ir.Value,
+    zero: bool,
+) -> None:
+    """Let every run compare the elements there are with those of the new shape, where that says."""
+    if None in items or not x.said(total):
+        return
+    product = x.ints(node, [prod(i for i in items if i is not None and i > 0)])
+    for i, item in enumerate(items):
+        if item == 0:
+            own = x.extent(node, data, i) if zero and i < len(shape_of(data)) else x.ints(node, [0])
+            product = x.vector(node, "Mul", product, own)
+    if -1 in items:
+        divisor = x.vector(node, "Max", product, x.ints(node, [1]))
+        product = x.vector(node, "Mul", x.vector(node, "Div", total, divisor), product)
+    agreed(x, node, total, product, "is not of as many elements")
+
+
+def _where(
+    x: Extents, node: ir.Node, test: str, wanted: ir.Value, yes: ir.Value, no: ir.Value
+) -> ir.Value:
+    """`yes` where an element of `wanted` is 0 (Equal) or negative (Less), else `no`."""
+    rank = shape_of(wanted)
+    zero = x.ints(node, [0])
+    chosen = x.node(node, test, [wanted, zero], [(BOOL_TYPE, rank)])[0]
+    return x.node(node, "Where", [chosen, yes, no], [(INT64, rank)])[0]
+
+
+def _items(x: Extents, vector: ir.Value) -> list[int | None]:
+    known = lookup(vector, x.sweep.facts)
+    return known.items() if known is not None else [None] * shape_of(vector)[0]

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import attribute, original_name, shape_of
-from aot.shapes.dynamic.data_dependent import SOURCES, given, needed
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound, refused
-from aot.shapes.dynamic.pad_tile_split import along, edge, most_of, picked, within
+from aot.shapes.dynamic.rows import along, edge, most_of, picked, within
+from aot.shapes.dynamic.rules import dynamic, given, needed
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
 from aot.shapes.symbolic import multiply, number
@@ -261,7 +261,8 @@ def _mixed(
     return made
 
 
-def resize_as_it_is(x: Extents, node: ir.Node) -> None:
+@dynamic("Resize")
+def resize_dynamic(x: Extents, node: ir.Node) -> None:
     """Resize of a dynamic value: the operator itself where no dynamic axis changes."""
     data = needed(node, 0)
     rank = len(shape_of(data))
@@ -270,11 +271,8 @@ def resize_as_it_is(x: Extents, node: ir.Node) -> None:
     whole = known[0]
     if whole is not None and whole.full and whole.data.size:
         factors = dict(zip(axes, whole.data.ravel(), strict=True))
-        if all(factors.get(a, 1.0) == 1.0 for a in x.of(data)):
+        if x.of(data) and all(factors.get(a, 1.0) == 1.0 for a in x.of(data)):
             x.sweep.type_outputs(node)
             x.set(node.outputs[0], x.of(data))
             return
     resize(x, node)
-
-
-SOURCES["Resize"] = resize

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Normalisations along dynamic axes: means over tails of zeros, by the numbers of elements."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.ir.graph_nodes import attribute, shape_of
+from aot.shapes.dynamic.extents import Axes, Extents, refused
+from aot.shapes.dynamic.rows import along, means
+from aot.shapes.dynamic.rules import dynamic, needed, only_first
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dynamic("InstanceNormalization")
+def instance_dynamic(x: Extents, node: ir.Node) -> None:
+    """InstanceNormalization, spelled out where its means are along a dynamic axis."""
+    data = only_first(x, node)
+    own, shape = x.of(data), shape_of(data)
+    axes = list(range(2, len(shape)))
+    if 1 in own:
+        raise refused(node, "has channels whose number is known at run time only")
+    if not set(own) & set(axes):
+        x.sweep.type_outputs(node)
+        x.set(node.outputs[0], own)
+        return
+    y = _standardised(x, node, data, axes)
+    _scaled(x, node, y, own)
+
+
+@dynamic("GroupNormalization")
+def group_dynamic(x: Extents, node: ir.Node) -> None:
+    """GroupNormalization, in the same way."""
+    data = only_first(x, node)
+    own, shape = x.of(data), shape_of(data)
+    if 1 in own:
+        raise refused(node, "has channels whose number is known at run time only")
+    if not any(a > 1 for a in own):
+        x.sweep.type_outputs(node)
+        x.set(node.outputs[0], own)
+        return
+    groups = int(attribute(node, "num_groups", 1))
+    apart = (shape[0], groups, shape[1] // groups, *shape[2:])
+    kind = int(data.dtype or 0)
+    split = x.node(node, "Reshape", [data, x.ints(node, apart)], [(kind, apart)])[0]
+    x.set(split, {a if a < 1 else a + 1: n for a, n in own.items()})
+    y = _standardised(x, node, split, list(range(2, len(apart))))
+    y = x.node(node, "Reshape", [y, x.ints(node, shape)], [(kind, shape)])[0]
+    x.set(y, own)
+    _scaled(x, node, y, own)
+
+
+def _standardised(x: Extents, node: ir.Node, data: ir.Value, axes: Sequence[int]) -> ir.Value:
+    """(data - mean) / sqrt(variance + epsilon) over axes."""
+    assert data.dtype is not None
+    kind, typed = int(data.dtype), [(int(data.dtype), shape_of(data))]
+    own = x.of(data)
+    middle = means(x, data, node, axes)
+    apart = x.node(node, "Sub", [data, middle], typed)[0]
+    x.set(apart, own)
+    apart = x.neutral(node, apart, 0, [a for a in own if a in axes])
+    square = x.node(node, "Mul", [apart, apart], typed)[0]
+    x.set(square, own)
+    spread = means(x, square, node, axes)
+    small = [(kind, shape_of(spread))]
+    epsilon = np.full(1, attribute(node, "epsilon", 1e-5), data.dtype.numpy())
+    spread = x.node(node, "Add", [spread, x.const(node, epsilon, data)], small)[0]
+    root = x.node(node, "Sqrt", [spread], small)[0]
+    made = x.node(node, "Div", [apart, root], typed)[0]
+    x.set(made, own)
+    return made
+
+
+def _scaled(x: Extents, node: ir.Node, y: ir.Value, own: Axes) -> None:
+    """Replace a normalisation by `y` times its scale plus its bias, per channel."""
+    kind, shape = int(y.dtype or 0), shape_of(y)
+    for op_type, index in (("Mul", 1), ("Add", 2)):
+        factor = along(x, node, needed(node, index), len(shape), 1, kind)
+        y = x.node(node, op_type, [y, factor], [(kind, shape)])[0]
+    x.become(node.outputs[0], y, own)
+    x.drop(node)
+
+
+@dynamic("BatchNormalization LRN")
+def channelwise_dynamic(x: Extents, node: ir.Node) -> None:
+    """BatchNormalization and LRN: all axes but the channels pass."""
+    data = only_first(x, node)
+    if 1 in x.of(data):
+        raise refused(node, "has channels whose number is known at run time only")
+    x.sweep.type_outputs(node)
+    for value in node.outputs[:1]:
+        x.set(value, x.of(data))

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RNN, GRU and LSTM along dynamic axes: the extent of the steps is the length of the sequences."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.ir.graph_nodes import attribute, shape_of
+from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.extents import Axes, Extents, refused
+from aot.shapes.dynamic.rules import INT32_TYPE, dynamic, given, needed, with_input
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dynamic("GRU LSTM RNN")
+def recurrent_dynamic(x: Extents, node: ir.Node) -> None:
+    """RNN, GRU, LSTM: the extent of the steps is the length of all sequences; batches pass."""
+    data, lengths = needed(node, 0), given(node, 4)
+    batch_first = bool(attribute(node, "layout", 0))
+    steps, batch = (1, 0) if batch_first else (0, 1)
+    own = x.of(data)
+    for index, value in enumerate(node.inputs):
+        axes = set(x.of(value))
+        allowed = {0: {0, 1}, 4: {0}, 5: {0 if batch_first else 1}, 6: {0 if batch_first else 1}}
+        if axes - allowed.get(index, set()):
+            raise refused(node, f"gets input {index} along a dimension known at run time only")
+    n, rows = own.get(steps), own.get(batch)
+    for index in (4, 5, 6):
+        value = given(node, index)
+        if value is None:
+            continue
+        axis = 0 if index == 4 or batch_first else 1
+        theirs = x.of(value).get(axis)
+        if (theirs is None) != (rows is None):
+            raise refused(node, "has states for another batch than its sequences")
+        if theirs is not None and rows is not None:
+            rows = agreed(x, node, rows, theirs, "has states for another batch than its sequences")
+        if index == 4 and theirs is not None:
+            node.replace_input_with(4, x.neutral(node, value, 0))
+    if n is not None and lengths is None:
+        count = shape_of(data)[batch]
+        short = x.node(node, "Cast", [n], [(INT32_TYPE, (1,))], to=INT32_TYPE)[0]
+        to = x.ints(node, [count])
+        made = x.node(node, "Expand", [short, to], [(INT32_TYPE, (count,))])[0]
+        with_input(node, 4, made)
+    x.sweep.type_outputs(node)
+    for index, value in enumerate(node.outputs):
+        if not value.name:
+            continue
+        ends: Axes = {} if rows is None else {0 if batch_first else (2 if index == 0 else 1): rows}
+        if index == 0 and n is not None:
+            ends[1 if batch_first else 0] = n
+        x.set(value, ends)

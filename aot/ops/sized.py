@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operators whose result is as large as the data say; the graph holds each at its bound.
+
+Before: y = NonZero(x)  [2, ?]        After: y, n = aot.dynamic.NonZero(x)  [2, 12], n [1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
+from aot.shapes.dynamic.extents import INT64, Axes, Extents, axis_of, refused
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, total_of
+from aot.shapes.partial_values import lookup
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+@dynamic("NonZero")
+def nonzero_dynamic(x: Extents, node: ir.Node) -> None:
+    """NonZero: at most as many as there are elements."""
+    source = needed(node, 0)
+    rank = len(shape_of(source))
+    if x.of(source):
+        source = _like_before(x, node, source)
+    y, n = _indices(x, node, source)
+    if rank == 0:
+        y = x.node(node, "Reshape", [y, x.ints(node, [0, 1])], [(INT64, (0, 1))])[0]
+    x.become(node.outputs[0], y, {1: n})
+    x.drop(node)
+
+
+def _like_before(x: Extents, node: ir.Node, source: ir.Value) -> ir.Value:
+    """`source` as booleans that are false in the tails."""
+    axes = x.of(source)
+    if int(source.dtype or 0) != BOOL_TYPE:
+        source = x.node(node, "Cast", [source], [(BOOL_TYPE, shape_of(source))], to=BOOL_TYPE)[0]
+        x.set(source, axes)
+    return x.neutral(node, source, False)
+
+
+@dynamic("Compress")
+def compress_dynamic(x: Extents, node: ir.Node) -> None:
+    """Compress: Gather at the places where the condition holds."""
+    data, condition = needed(node, 0), needed(node, 1)
+    if attribute(node, "axis") is None:
+        axes: Axes = {0: total_of(x, node, data)} if x.of(data) else {}
+        data, axis = x.flat(node, data), 0
+        x.set(data, axes)
+    else:
+        axis = axis_of(node, len(shape_of(data)))
+    size = shape_of(data)[axis]
+    if x.of(condition):
+        condition = x.neutral(node, condition, False)
+    if shape_of(condition)[0] > size:
+        cut = [x.ints(node, v) for v in ([0], [size], [0])]
+        condition = x.node(node, "Slice", [condition, *cut], [(BOOL_TYPE, (size,))])[0]
+    places, n = _indices(x, node, condition)
+    count = shape_of(places)[1]
+    places = x.node(node, "Reshape", [places, x.ints(node, [count])], [(INT64, (count,))])[0]
+    shape = (*shape_of(data)[:axis], count, *shape_of(data)[axis + 1 :])
+    kind = [(int(data.dtype or 0), shape)]
+    y = x.node(node, "Gather", [data, places], kind, axis=axis)[0]
+    x.become(node.outputs[0], y, {**x.of(data), axis: n})
+    x.drop(node)
+
+
+@dynamic("Unique")
+def unique_dynamic(x: Extents, node: ir.Node) -> None:
+    """Unique: at most as many as there are slices."""
+    data, axis = needed(node, 0), attribute(node, "axis")
+    if axis is None:
+        m = total_of(x, node, data)
+        data, axis = x.flat(node, data), 0
+    else:
+        axis = axis_of(node, len(shape_of(data)))
+        if set(x.of(data)) - {axis}:
+            raise refused(node, "meets two dimensions known at run time only")
+        m = x.extent(node, data, axis)
+    size = shape_of(data)[axis]
+    outputs = list(node.outputs)
+    kinds: list[tuple[int, Sequence[int]] | None] = [(int(data.dtype or 0), shape_of(data))]
+    for index in range(1, 4):
+        wanted = index < len(outputs) and bool(outputs[index].name)
+        kinds.append((INT64, (size,)) if wanted else None)
+    kinds.append((INT64, (1,)))
+    how: dict[str, Any] = {"axis": axis, "sorted": int(attribute(node, "sorted", 1))}
+    *found, n = x.node(node, "Unique", [data, m], kinds, DYNAMIC, **how)
+    x.new(n, size)
+    lengths: list[Axes] = [{axis: n}, {0: n}, {0: m}, {0: n}]
+    known = lookup(m, x.sweep.facts)
+    if known is not None and known.full:
+        lengths[2] = {}
+    for old, new, axes in zip(outputs, found, lengths, strict=False):
+        if old.name:
+            x.become(old, new, axes)
+    x.drop(node)
+
+
+@dynamic("NonMaxSuppression")
+def suppression_dynamic(x: Extents, node: ir.Node) -> None:
+    """NonMaxSuppression: every box of every class, or as many as asked for."""
+    scores = needed(node, 1)
+    if x.of(needed(node, 0)) or x.of(scores):
+        raise refused(node, "gets boxes whose number is known at run time only")
+    batch, classes, boxes = shape_of(scores)
+    most = x.interval(given(node, 2))
+    limit = 0 if given(node, 2) is None else boxes
+    if most is not None and most.high.size:
+        limit = int(max(0.0, min(float(boxes), float(most.high.ravel()[0]))))
+    rows = batch * classes * limit
+    inputs = [given(node, i) for i in range(5)]
+    how: dict[str, Any] = {"center_point_box": int(attribute(node, "center_point_box", 0))}
+    kinds = [(INT64, (rows, 3)), (INT64, (1,))]
+    y, n = x.node(node, "NonMaxSuppression", inputs, kinds, DYNAMIC, **how)
+    x.become(node.outputs[0], y, {0: x.new(n, rows)})
+    x.drop(node)
+
+
+def _indices(x: Extents, node: ir.Node, value: ir.Value) -> tuple[ir.Value, ir.Value]:
+    """Coordinates [rank, elements] of what is not zero in `value`, and their number."""
+    shape = shape_of(value) or (1,)
+    if int(value.dtype or 0) != BOOL_TYPE:
+        value = x.node(node, "Cast", [value], [(BOOL_TYPE, shape_of(value))], to=BOOL_TYPE)[0]
+    if not shape_of(value):
+        value = x.node(node, "Reshape", [value, x.ints(node, [1])], [(BOOL_TYPE, (1,))])[0]
+    count = prod(shape)
+    kinds = [(INT64, (len(shape), count)), (INT64, (1,))]
+    y, n = x.node(node, "NonZero", [value], kinds, DYNAMIC)
+    return y, x.new(n, count)
