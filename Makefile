@@ -87,10 +87,11 @@ format: $(VENV)/.test ## rewrite Python and C files in the house format
 conformance: $(VENV)/.test ## every test of the installed onnx; SAN=1 sanitized, ON=aarch64|cortex-m4 a third there
 	$(PY) tests/conformance/run.py --jobs $(JOBS) $(if $(SAN),--sanitize) $(if $(ON),--on $(ON) --share)
 
-docs: $(VENV)/.test ## regenerate docs/cli.md, docs/operators.md and docs/canonical.md
+docs: $(VENV)/.test ## regenerate docs/cli.md, docs/operators.md, docs/canonical.md and a table of docs/new-backend.md
 	$(PY) -m aot.cli.docs
 	$(PY) -m aot.cli.ops_page
 	$(PY) -m aot.cli.canonical
+	$(PY) -m aot.cli.vendor_names
 
 SEED   ?= 0
 N      ?= 500

@@ -26,7 +26,8 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 from aot.ops import conv_plan as plan  # noqa: E402
-from aot.ops.conv_plan import Act, ConvShape, KernelCall  # noqa: E402
+from aot.ops.conv_plan import ConvShape, KernelCall  # noqa: E402
+from aot.vendor.activations import Act  # noqa: E402
 from kernel_harness import MARCH, RUNTIME, Library, aligned  # noqa: E402
 
 RELU = Act(1, 0.0, float("inf"))

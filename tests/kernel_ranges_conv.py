@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from aot.ops import conv_plan as plan
-from aot.ops.conv_plan import Act, ConvShape, KernelCall
+from aot.ops.conv_plan import ConvShape, KernelCall
+from aot.vendor.activations import Act
 from kernel_harness import Library, blocked, exact, fresh, unblocked
 
 Array = np.ndarray[Any, Any]

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from aot.cli import canonical, ops_page
+from aot.cli import canonical, ops_page, vendor_names
 from aot.cli import docs as cli_docs
 from needs import need, need_module
 
@@ -193,6 +193,7 @@ def test_generated_pages_are_current() -> None:
         ("cli.md", cli_docs.page()),
         ("operators.md", ops_page.page()),
         ("canonical.md", canonical.page(canonical.read())),
+        ("new-backend.md", vendor_names.page(vendor_names.PAGE.read_text())),
     ):
         assert (ROOT / "docs" / name).read_text() == page, f"docs/{name}: run make docs"
 

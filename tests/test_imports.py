@@ -10,7 +10,9 @@ import ast
 import re
 from pathlib import Path
 
+import aot.vendor
 import house
+from aot.cli import vendor_names
 
 #: The rooms in the order of the pipeline; `vendor` is the contract, `vendors` the vendors' folders.
 ORDER = (
@@ -65,6 +67,78 @@ def against_the_order(root: Path) -> list[str]:
             if ORDER.index(there) > ORDER.index(here):
                 wrong.append(f"{file} imports {name}: {here} stands before {there}")
     return wrong
+
+
+def past_the_interface(root: Path, vendor: Path, package: str) -> list[str]:
+    """One sentence for every import of `aot` in the folder `vendor` but of the interface.
+
+    The vendor is the Python package `package`; its own modules it may import.
+    """
+    wrong = []
+    for path in sorted(p for p in vendor.rglob("*") if p.name.endswith((".py", ".py.txt"))):
+        tree = ast.parse(path.read_text())
+        names = by_name(tree)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                names += [a.name for a in node.names]
+            elif isinstance(node, ast.ImportFrom):
+                module = "." * node.level + (node.module or "")
+                interface = module == "aot.vendor"
+                names += [f"{module}.{a.name}" for a in node.names] if interface else [module]
+        offered = {f"aot.vendor.{name}" for name in aot.vendor.__all__}
+        for name in sorted(set(names) - offered):
+            own = f"{name}.".startswith(f"{package}.")
+            if not own and (name.startswith(".") or name.split(".")[0] == "aot"):
+                file = path.relative_to(root).as_posix()
+                rule = "a vendor imports names of aot.vendor.__all__ and its own modules"
+                wrong.append(f"{file} imports {name}: {rule}")
+    return wrong
+
+
+VENDORS = {
+    "aot/vendor/accel_sim": "aot.vendor.accel_sim",
+    "aot/vendor/cblas": "aot.vendor.cblas",
+    "aot/vendor/dnnl": "aot.vendor.dnnl",
+    "aot/vendor/template/acme": "acme",
+    "examples/vendor_csource/csource": "csource",
+    "examples/vendor_device/mockdev": "mockdev",
+    "tests/vendor/stackchip": "stackchip",
+}
+
+
+def test_vendors_import_only_their_interface() -> None:
+    folders = {p.parent.as_posix() for p in (house.ROOT / "aot" / "vendor").glob("*/__init__.py")}
+    assert folders <= {(house.ROOT / folder).as_posix() for folder in VENDORS}
+    for folder, package in VENDORS.items():
+        assert not past_the_interface(house.ROOT, house.ROOT / folder, package)
+
+
+def test_an_import_past_the_interface_is_named(tmp_path: Path) -> None:
+    """Each of five spellings is named with its file and the rule; own modules are not."""
+    rule = "a vendor imports names of aot.vendor.__all__ and its own modules"
+    for text, name in (
+        ("from aot.ops.conv import conv\n", "aot.ops.conv"),
+        ("def f():\n    import aot.vendor.codes\n", "aot.vendor.codes"),
+        ("from aot.vendor import codes\n", "aot.vendor.codes"),
+        ("from .. import codes\n", ".."),
+        ("import importlib\nimportlib.import_module('aot.ir.dtypes')\n", "aot.ir.dtypes"),
+    ):
+        folder = tmp_path / "acme"
+        folder.mkdir(exist_ok=True)
+        (folder / "first.py").write_text(f"from acme.second import x\n{text}")
+        found = past_the_interface(tmp_path, folder, "acme")
+        assert found == [f"acme/first.py imports {name}: {rule}"]
+
+
+def test_the_interface_of_vendors_is_small_and_documented() -> None:
+    """At most 60 names, each with a sentence, none of an operator's or a later folder."""
+    names = aot.vendor.__all__
+    assert len(names) == len(set(names)) <= 60
+    assert [name for name in names if not vendor_names.summary(name)] == []
+    known = house.modules(house.ROOT)
+    for name, _ in house.imports(ast.parse((house.ROOT / "aot/vendor/__init__.py").read_text())):
+        rooms = {room(module) for module in name if module in known} - {"aot"}
+        assert rooms <= {"errors", "ir", "vendor"}, f"aot/vendor/__init__.py offers {name}"
 
 
 def test_folders_import_only_folders_before_them() -> None:

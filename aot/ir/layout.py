@@ -38,6 +38,7 @@ class Layout:
         return f"NC{self.block}{'z' if self.zeros else ''}" if self.block else "plain"
 
 
+#: ONNX's row-major order, without blocks.
 PLAIN = Layout()
 
 

@@ -13,7 +13,6 @@ import numpy as np
 from aot.ir.graph_nodes import DYNAMIC, Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Moves, SizedBy
-from aot.ops.moves import Axis, move, split_at, stored, strides, view_or_move
 from aot.ops.registry import op
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
 from aot.shapes.dynamic.extents import Axes, Extents, axis_of, refused
@@ -26,6 +25,7 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last, narrow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
+from aot.vendor.strided_copy import Axis, copy_part, move, split_at, stored, strides, view_or_move
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -102,14 +102,6 @@ def concat_to_kernel(c: Recorder, m: Match) -> None:
         return
     for part, start in zip(parts, starts, strict=True):
         copy_part(c, m.y, part, axis, start)
-
-
-def copy_part(c: Recorder, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
-    """Record the copy of `part` to y from element `start` of the stored axis on."""
-    own = stored(part)
-    ys, xs = strides(stored(y)), strides(own)
-    axes = [Axis(n, a, b) for n, a, b in zip(own, ys, xs, strict=True)]
-    move(c, y, part, axes, start * ys[axis])
 
 
 def _blocked(

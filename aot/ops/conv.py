@@ -13,13 +13,15 @@ from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
 from aot.ir.operators import Linear, Window, operator
 from aot.ops import conv_plan as plan
-from aot.ops.conv_plan import NO_ACT, Act, ConvShape, KernelCall
+from aot.ops.conv_plan import ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
+from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import narrow
 from aot.vendor.match import Match, NodeRef, same_shapes
 from aot.vendor.recorder import Recorder
+from aot.vendor.window_shape import WindowShape
 
 conv = op(
     "Conv",
@@ -29,22 +31,13 @@ conv = op(
 operator("QLinearConv", "x xs xz w ws wz ys yz b?", traits=[Window("x", kernel="w", padding="xz")])
 
 
-def spatial(node: NodeRef, rank: int) -> tuple[list[int], list[int], list[int]]:
-    """strides, dilations and leading pads of a Conv of `rank` spatial axes."""
-    ones = [1] * rank
-    strides = [int(v) for v in node.attr("strides", ones)]
-    dilations = [int(v) for v in node.attr("dilations", ones)]
-    pads = [int(v) for v in node.attr("pads", [0] * (2 * rank))]
-    return strides, dilations, pads[:rank]
-
-
 def conv_shape(m: Match, node: NodeRef) -> ConvShape:
     """The sizes of a 1-D or 2-D convolution; a 1-D one has height 1."""
-    rank = m.x.rank - 2
-    strides, dilations, pads = spatial(node, rank)
     x, w, y = m.x.shape, m.w.shape, m.y.shape
-    ih, oh, kh = (x[2], y[2], w[2]) if rank == 2 else (1, 1, 1)
-    sh, dh, pt = (strides[0], dilations[0], pads[0]) if rank == 2 else (1, 1, 0)
+    window = WindowShape.of(node, w[2:]).widened(2)
+    (kh, kw), (sh, sw), (dh, dw) = window.kernel, window.strides, window.dilations
+    ih, oh = (x[2], y[2]) if m.x.rank == 4 else (1, 1)
+    pt, pl = window.before
     return ConvShape(
         x[0],
         x[1],
@@ -54,13 +47,13 @@ def conv_shape(m: Match, node: NodeRef) -> ConvShape:
         oh,
         y[-1],
         kh,
-        w[-1],
+        kw,
         sh,
-        strides[-1],
+        sw,
         dh,
-        dilations[-1],
+        dw,
         pt,
-        pads[-1],
+        pl,
         int(node.attr("group", 1)),
     )
 
@@ -160,22 +153,19 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
 
 def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
     """Any rank, float64, weights known at run time only: scalar loops on plain tensors."""
-    rank = m.x.rank - 2
-    strides, dilations, pads = spatial(node, rank)
-    lead = 3 - rank
+    lead = (1,) * (5 - m.x.rank)
+    window = WindowShape.of(node, m.w.shape[2:]).widened(3)
     params = c.params(
         n=m.x.shape[0],
         ic=m.x.shape[1],
         oc=m.w.shape[0],
         groups=int(node.attr("group", 1)),
-        **{
-            "in": (*[1] * lead, *m.x.shape[2:]),
-            "out": (*[1] * lead, *m.y.shape[2:]),
-            "k": (*[1] * lead, *m.w.shape[2:]),
-            "s": (*[1] * lead, *strides),
-            "d": (*[1] * lead, *dilations),
-            "pad": (*[0] * lead, *pads),
-        },
+        **{"in": lead + m.x.shape[2:]},
+        out=lead + m.y.shape[2:],
+        k=window.kernel,
+        s=window.strides,
+        d=window.dilations,
+        pad=window.before,
     )
     macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
     c.call(f"aot_conv_{m.x.dtype.short}_ref", m.y, m.x, m.w, m.b, params, macs=macs)

@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.ops import conv_pack as pack
 from aot.ops.conv_pack import ceil_div
+from aot.vendor.activations import NO_ACT, Act
 
 Array = np.ndarray[Any, Any]
 Fields = dict[str, int | float | tuple[int, ...]]
@@ -22,27 +23,6 @@ TILES: Mapping[int, tuple[tuple[int, int], ...]] = {
     4: ((4, 2),),
     1: ((4, 4),),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Act:
-    """A fused activation: the kernel's number and its two parameters, rounded to float32."""
-
-    kind: int = 0
-    alpha: float = 0.0
-    beta: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("alpha", "beta"):
-            object.__setattr__(self, name, float(np.float32(getattr(self, name))))
-
-    @property
-    def after(self) -> int:
-        """1 if it runs over the stored tile, 0 if in registers (the instance constant ACT)."""
-        return int(self.kind > 1)
-
-
-NO_ACT = Act()
 
 
 @dataclass(frozen=True, slots=True)

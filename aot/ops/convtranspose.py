@@ -13,12 +13,12 @@ from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.layout import Layout, blocked
 from aot.ir.operators import Linear
-from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute
+from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.recorder import Handle, Recorder

@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterator
 
 from aot.ir.dtypes import F32
-from aot.ops.conv import spatial
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+from aot.vendor.window_shape import WindowShape
 
 deform = op("DeformConv", "x w offset b? mask?", group=1, offset_group=1)
 
@@ -38,7 +38,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @deform.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    (sh, sw), (dh, dw), (pt, pl) = spatial(m.root, 2)
+    window = WindowShape.of(m.root, m.w.shape[2:])
+    (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.before
     n, ic, ih, iw = m.x.shape
     oc, _, kh, kw = m.w.shape
     params = c.params(

@@ -14,10 +14,10 @@ from aot.ir.dtypes import BOOL, F32, F64, S64, DType
 from aot.ir.graph_nodes import DYNAMIC
 from aot.ir.layout import Layout
 from aot.ops.kernels import INTS, SIGNED
-from aot.ops.moves import split_at
 from aot.ops.registry import op
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+from aot.vendor.strided_copy import split_at
 
 HEADER = "aot_dynamic.h"
 MOST_AXES = 8

@@ -13,7 +13,6 @@ from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32, F64
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Exact
-from aot.ops.moves import padded, strides
 from aot.ops.registry import op
 from aot.shapes.dynamic.equality_constraints import fit_inputs, meet
 from aot.shapes.dynamic.extents import Axes, Extents, refused
@@ -22,6 +21,7 @@ from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
+from aot.vendor.strided_copy import padded, strides
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -13,69 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.conv_plan import NO_ACT, Act
 from aot.ops.registry import portable
+from aot.vendor.activations import ACTIVATIONS, NO_ACT, Constants
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Builder, Var
 
-Build = Callable[[Any, Any], Any]  # (op, pattern of the argument) -> pattern of the activation
-Constants = Callable[[Match], Act]
 Array = np.ndarray[Any, Any]
-INF = float("inf")
-
-
-def _f32(value: Any) -> float:
-    """An attribute (its default included) as the float32 that ONNX means."""
-    return float(np.float32(value))
-
-
-def _bound(value: Any, default: float) -> float:
-    return default if value is None else float(np.asarray(value.data).reshape(()))
-
-
-def _clip(m: Match) -> Act:
-    return Act(1, _bound(m.values.get("low"), -INF), _bound(m.values.get("high"), INF))
-
-
-def _gelu(m: Match) -> Act:
-    return Act(10 if m.root.attr("approximate", "none") == "tanh" else 8)
-
-
-# Suffix of the pattern's name, parameters the pattern adds, how it looks, its constants.
-ACTIVATIONS: tuple[tuple[str, tuple[str, ...], Callable[..., Any], Constants], ...] = (
-    ("relu", (), lambda op, v: op.Relu(v), lambda m: Act(1, 0.0, INF)),
-    (
-        "clip",
-        ("low", "high"),
-        lambda op, v, low, high: op.Clip(v, low, high, _optional=2),
-        _clip,
-    ),
-    (
-        "leakyrelu",
-        (),
-        lambda op, v: op.LeakyRelu(v),
-        lambda m: Act(2, _f32(m.root.attr("alpha", 0.01))),
-    ),
-    ("hardswish", (), lambda op, v: op.HardSwish(v), lambda m: Act(3)),
-    (
-        "hardsigmoid",
-        (),
-        lambda op, v: op.HardSigmoid(v),
-        lambda m: Act(4, _f32(m.root.attr("alpha", 0.2)), _f32(m.root.attr("beta", 0.5))),
-    ),
-    ("sigmoid", (), lambda op, v: op.Sigmoid(v), lambda m: Act(5)),
-    (
-        "swish",
-        (),
-        lambda op, v: op.Swish(v),
-        lambda m: Act(6, _f32(m.root.attr("alpha", 1.0))),
-    ),
-    ("tanh", (), lambda op, v: op.Tanh(v), lambda m: Act(7)),
-    ("gelu", (), lambda op, v: op.Gelu(v), _gelu),
-    ("elu", (), lambda op, v: op.Elu(v), lambda m: Act(9, _f32(m.root.attr("alpha", 1.0)))),
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ import numpy as np
 from aot.ir.dtypes import S32, S64
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, Moves
-from aot.ops.moves import Axis, move, padded, split_at, strides, view_or_move
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, sizings
 from aot.shapes.dynamic.equality_constraints import agreed
@@ -23,6 +22,7 @@ from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
+from aot.vendor.strided_copy import Axis, move, padded, split_at, strides, view_or_move
 
 if TYPE_CHECKING:
     import onnx_ir as ir

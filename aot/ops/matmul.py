@@ -13,7 +13,7 @@ from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import Exact, Linear
 from aot.ops import conv_plan as plan
-from aot.ops.conv_plan import NO_ACT, Act, MatMulShape
+from aot.ops.conv_plan import MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import op, portable
@@ -21,8 +21,10 @@ from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.products import APART, multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
+from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32, ints
-from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
+from aot.vendor.match import Match, NodeRef, product_shape
+from aot.vendor.matrix_product import MatrixProduct
 from aot.vendor.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -49,58 +51,23 @@ gemm = op(
 # -- products with constant weights -----------------------------------------------------------
 
 
-def weights_of(m: Match, node: NodeRef) -> Array | None:
-    """The right operand as a constant [k, n] float32 matrix, alpha and transB applied, or None."""
-    if not m.b.is_const or m.a.dtype is not F32 or m.b.rank != 2 or m.a.rank < 1:
-        return None
-    if 0 in m.b.shape:
-        return None
-    if node.op_type == "MatMul":
-        return np.asarray(m.b.data)
-    if node.attr("transA", 0):
-        return None
-    w = np.asarray(m.b.data)
-    w = w.T if node.attr("transB", 0) else w
-    return w if float(node.attr("alpha", 1.0)) == 1.0 else w * np.float32(node.attr("alpha"))
-
-
-def bias_of(c: ValueRef | None, node: NodeRef, n: int) -> Array | None:
-    """Operand c as a constant bias of `n` columns, or None if it is not one."""
-    if c is None or not c.is_const or math.prod(c.shape) not in (1, n):
-        return None
-    if c.shape and c.shape[-1] != n and math.prod(c.shape) != 1:
-        return None
-    beta = np.float32(node.attr("beta", 1.0) if node.op_type == "Gemm" else 1.0)
-    return np.broadcast_to(np.asarray(c.data, np.float32).reshape(-1) * beta, (n,))
-
-
-def is_residual(c: ValueRef | None, node: NodeRef, shape: tuple[int, ...]) -> bool:
-    """Whether c is added element by element as it is."""
-    beta = node.attr("beta", 1.0) if node.op_type == "Gemm" else 1.0
-    return c is not None and not c.is_const and c.shape == shape and float(beta) == 1.0
-
-
 def packed(m: Match, node: NodeRef) -> bool:
     """Whether aot_gemm_f32 computes the whole match."""
-    w = weights_of(m, node)
-    if w is None:
+    found = MatrixProduct.of(m, node)
+    if found.weights is None or m.a.dtype is not F32 or found.others:
         return False
-    extra = [v for k in ("c", "r") if (v := m.values.get(k)) is not None]
-    residuals = [v for v in extra if is_residual(v, node, m.y.shape)]
-    biases = [v for v in extra if bias_of(v, node, w.shape[1]) is not None]
-    known = len(residuals) <= 1 and len(biases) <= 1
-    return known and len(residuals) + len(biases) == len(extra) and m.y.shape == product_shape(m)
+    known = len(found.residuals) <= 1 and len(found.biases) <= 1
+    return known and m.y.shape == product_shape(m)
 
 
 def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     """Record the product with weights packed at compile time."""
-    w = weights_of(m, node)
+    found = MatrixProduct.of(m, node)
+    w, bias = found.weights, next(iter(found.biases.values()), None)
     assert w is not None
     rows = math.prod(m.a.shape[:-1])
-    extra = [v for k in ("c", "r") if (v := m.values.get(k)) is not None]
-    biases = [b for v in extra if (b := bias_of(v, node, w.shape[1])) is not None]
-    r = next((v for v in extra if is_residual(v, node, m.y.shape)), None)
-    call = plan.plan_gemm(rows, w, biases[0] if biases else None, c.vlen, act)
+    r = next(iter(found.residuals.values()), None)
+    call = plan.plan_gemm(rows, w, bias, c.vlen, act)
     in_place = r is not None and r.ir is not m.a.ir
     c.call(
         call.kernel,

@@ -12,7 +12,6 @@ import numpy as np
 from aot.ir.graph_nodes import attribute, original_name, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Exact, Moves, SizedBy
-from aot.ops.moves import Axis, move, padded, stored, strides
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.dynamic.extents import Extents, constant_ints, no_bound, refused
@@ -23,6 +22,7 @@ from aot.shapes.partial_values import lookup
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+from aot.vendor.strided_copy import Axis, move, padded, stored, strides
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -13,7 +13,6 @@ from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Moves, Reduces, Window
-from aot.ops.moves import stored
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rows import means
@@ -23,6 +22,7 @@ from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import ParamFields, Recorder
+from aot.vendor.strided_copy import stored
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -30,7 +30,6 @@ from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import AxisOf
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
-from aot.ops.moves import split_at
 from aot.ops.packed import codes_of, store_codes
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, axis_of, refused
@@ -38,6 +37,7 @@ from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import ParamFields, Recorder
+from aot.vendor.strided_copy import split_at
 
 if TYPE_CHECKING:
     import onnx_ir as ir

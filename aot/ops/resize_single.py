@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.resize import AxisPlan, Spec, nearest, positions, rounded_positions
+from aot.vendor.resize import AxisPlan, Resize, nearest, positions, rounded_positions
 
 Array = np.ndarray[Any, Any]
 F = np.float32
@@ -27,7 +27,7 @@ def single_positions(p: AxisPlan, transform: str) -> Array:
     return found if agree else np.asarray(exact.astype(np.float32))
 
 
-def single_weights(s: Spec, p: AxisPlan) -> tuple[Array, Array]:
+def single_weights(s: Resize, p: AxisPlan) -> tuple[Array, Array]:
     """(indices int32, weights float32) of one axis, each [outputs, taps], in every mode.
 
     An index -1 marks an output outside.
@@ -59,7 +59,7 @@ def linear(x: Array, source: int) -> tuple[Array, Array]:
     return np.stack([first, second], 1).astype(np.int32), w
 
 
-def _cubic(s: Spec, p: AxisPlan, x: Array) -> tuple[Array, Array]:
+def _cubic(s: Resize, p: AxisPlan, x: Array) -> tuple[Array, Array]:
     """Four neighbours, with Keys' polynomials in the order of operations of float32."""
     a, one, whole = F(s.cubic_coeff_a), F(1), np.floor(x)
     d = x - whole
@@ -86,7 +86,7 @@ def _in_order(w: Array) -> Array:
     return total
 
 
-def _filter(s: Spec, d: Array) -> Array:
+def _filter(s: Resize, d: Array) -> Array:
     """The antialiasing filter at distances d."""
     t, one = np.abs(d), F(1)
     if s.mode == "linear":
@@ -97,7 +97,7 @@ def _filter(s: Spec, d: Array) -> Array:
     return np.asarray(np.where(t < one, near, np.where(t < F(2), far, F(0))))
 
 
-def _filtered(s: Spec, p: AxisPlan, x: Array) -> tuple[Array, Array]:
+def _filtered(s: Resize, p: AxisPlan, x: Array) -> tuple[Array, Array]:
     """Antialiased: what lies outside counts for the first and the last input, or not at all."""
     half = F(0.5)
     wide = F(1) / F(p.scale)
@@ -120,7 +120,7 @@ def _filtered(s: Spec, p: AxisPlan, x: Array) -> tuple[Array, Array]:
 
 
 def _row(
-    s: Spec, source: int, ends: tuple[int, int], centre: Any, shrink: Any
+    s: Resize, source: int, ends: tuple[int, int], centre: Any, shrink: Any
 ) -> tuple[int, Array]:
     """First input and weights of one output whose filter reaches from one end to the other."""
     cut = np.clip(ends, 0, source)

@@ -13,12 +13,12 @@ from aot.ir.dtypes import F32, F64, S32, S64, DType
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import AxisOf, Exact
 from aot.ops.gather import in_range
-from aot.ops.moves import padded, strides
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, sizings
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+from aot.vendor.strided_copy import padded, strides
 
 if TYPE_CHECKING:
     import onnx_ir as ir

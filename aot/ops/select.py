@@ -16,7 +16,6 @@ from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, SizedBy
 from aot.ops.kernels import NUMBERS, listing
-from aot.ops.moves import split_at, strides
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, always, sizings
 from aot.shapes.dynamic.equality_constraints import agreed
@@ -35,6 +34,7 @@ from aot.shapes.reference import Inputs, Unknown
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+from aot.vendor.strided_copy import split_at, strides
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -13,7 +13,6 @@ from aot.ir.graph_nodes import DYNAMIC, Array, original_name, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Moves, SizedBy
 from aot.ops.concat import take_channels
-from aot.ops.moves import Axis, Shape, stored, strides, view_or_move
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, constant_ints, no_bound, refused
@@ -27,6 +26,7 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
+from aot.vendor.strided_copy import Axis, Shape, stored, strides, view_or_move
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -12,7 +12,6 @@ import numpy as np
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import Exact, Moves
-from aot.ops.moves import Axis, Shape, move, stored, strides, view_or_move
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.equality_constraints import agreed, fitted
 from aot.shapes.dynamic.extents import Extents, refused
@@ -23,6 +22,7 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
+from aot.vendor.strided_copy import Axis, Shape, move, stored, strides, view_or_move
 
 if TYPE_CHECKING:
     import onnx_ir as ir

@@ -1,2 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Vendors: one folder each, found by name; out-of-tree ones by the entry point `aotc.backends`."""
+"""The interface of vendors: all that a vendor's package imports of aotc.
+
+A vendor is a package with a `backend`: one folder each here, found by name, or a pip package with
+the entry point `aotc.backends`. docs/new-backend.md lists the names.
+"""
+
+from aot.errors import BackendError, InternalError, UnsupportedError, UsageError, one_line
+from aot.ir.dtypes import BF16, F32, S8, U8, DType
+from aot.ir.layout import PLAIN, Layout
+from aot.vendor.activations import ACTIVATIONS, Act
+from aot.vendor.backend import Asked, Backend, Pattern, RegionView, Speed
+from aot.vendor.cases import Case, case, f32, i64
+from aot.vendor.codes import Codes, activated, constant_bounds, dequantised, quantised
+from aot.vendor.layouts import channels_last
+from aot.vendor.match import Match, NodeRef, ValueRef, same_shapes
+from aot.vendor.matrix_product import MatrixProduct
+from aot.vendor.pattern import OP, const, either, optional, repeat, typed, wildcard
+from aot.vendor.pattern_ast import Pat
+from aot.vendor.qdq_guard import outside_of_codes
+from aot.vendor.quantised_cases import codes_of
+from aot.vendor.quantised_conv_add import QuantisedConvAdd
+from aot.vendor.quantised_pair import QuantisedPair
+from aot.vendor.quantised_pool import QuantisedPool
+from aot.vendor.quantised_product import QuantisedProduct
+from aot.vendor.quantised_softmax import QuantisedSoftmax
+from aot.vendor.quantised_table import QuantisedTable
+from aot.vendor.recorder import Handle, Operand, Recorder, StateHandle
+from aot.vendor.requant import FLOAT, TFLITE, multipliers
+from aot.vendor.resize import Resize
+from aot.vendor.strided_copy import copy_part
+from aot.vendor.window_shape import WindowShape
+
+__all__ = [
+    "ACTIVATIONS",
+    "Act",
+    "Asked",
+    "BF16",
+    "Backend",
+    "BackendError",
+    "Case",
+    "Codes",
+    "DType",
+    "F32",
+    "FLOAT",
+    "Handle",
+    "InternalError",
+    "Layout",
+    "Match",
+    "MatrixProduct",
+    "NodeRef",
+    "OP",
+    "Operand",
+    "PLAIN",
+    "Pat",
+    "Pattern",
+    "QuantisedConvAdd",
+    "QuantisedPair",
+    "QuantisedPool",
+    "QuantisedProduct",
+    "QuantisedSoftmax",
+    "QuantisedTable",
+    "Recorder",
+    "RegionView",
+    "Resize",
+    "S8",
+    "Speed",
+    "StateHandle",
+    "TFLITE",
+    "U8",
+    "UnsupportedError",
+    "UsageError",
+    "ValueRef",
+    "WindowShape",
+    "activated",
+    "case",
+    "channels_last",
+    "codes_of",
+    "const",
+    "constant_bounds",
+    "copy_part",
+    "dequantised",
+    "either",
+    "f32",
+    "i64",
+    "multipliers",
+    "one_line",
+    "optional",
+    "outside_of_codes",
+    "quantised",
+    "repeat",
+    "same_shapes",
+    "typed",
+    "wildcard",
+]

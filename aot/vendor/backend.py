@@ -32,9 +32,9 @@ from typing import TYPE_CHECKING, Any
 from aot.errors import BackendError, PatternWarning
 from aot.ir.dtypes import DType
 from aot.ir.layout import Layout
-from aot.vendor import pattern as pat
 from aot.vendor.canonical import unseen
 from aot.vendor.match import Match, NodeRef, ValueRef, match_of
+from aot.vendor.pattern import Graph, all_ops, matches_at, names, result_names, size, trace
 from aot.vendor.recorder import Recorder
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class Pattern:
     """
 
     name: str
-    graph: pat.Graph
+    graph: Graph
     backend: str
     outputs: tuple[str, ...] = ("y",)
     attrs: dict[str, Any] = field(default_factory=dict)
@@ -133,7 +133,12 @@ class Pattern:
     @property
     def size(self) -> int:
         """Operators covered by a full match."""
-        return pat.size(self.graph)
+        return size(self.graph)
+
+    @property
+    def operators(self) -> frozenset[tuple[str, str]]:
+        """The operators in the pattern, as (domain, name)."""
+        return frozenset(all_ops(self.graph))
 
     def all_cases(self) -> Iterator[Any]:
         """Every test case declared."""
@@ -147,8 +152,8 @@ class Pattern:
     def matches(self, root: ir.Node, taken: Container[int] = ()) -> Iterator[Match]:
         """Every match at `root`, the preferred one first, without the nodes of id() in `taken`."""
         if self._declared is None:
-            self._declared = pat.names(self.graph)
-        for found in pat.matches_at(self.graph, root, taken):
+            self._declared = names(self.graph)
+        for found in matches_at(self.graph, root, taken):
             yield match_of(found, self.outputs, self.attrs, self._declared)
 
     def refusals(self, m: Match) -> list[str]:
@@ -268,14 +273,14 @@ class Backend:
         """
         folder = Path(function.__code__.co_filename).parent
         try:
-            graph = pat.trace(function)
+            graph = trace(function)
         except Exception as error:
             raise BackendError(f"{self.name}.{function.__name__}: {error}") from error
         made = Pattern(
             function.__name__,
             graph,
             self.name,
-            outputs=pat.result_names(graph),
+            outputs=result_names(graph),
             folder=folder,
             header=self.header,
             _region=self._region,

@@ -93,6 +93,7 @@ class Results:
     roots: tuple[Pat, ...]
 
 
+#: A part of a pattern: a wildcard, an operator, one of its outputs, alternatives, a condition.
 Pat = Var | Either | OpPat | Output | Where
 Graph = OpPat | Either | Output | Where | Results
 

@@ -113,3 +113,10 @@ def fc_cases() -> Iterator[Case]:
     yield product(codes_of(2, 20, dtype="uint8"), codes_of(20, 7), 1, **unsigned)
     yield product(codes_of(2, 20), codes_of(20, 7, dtype="uint8"), 1, zw=100)
     yield product(codes_of(2, 20, dtype="int16") // 4, codes_of(20, 7), 1, dtype="int16")
+
+
+def product_operands(x: Array, w: Array, steps: Array) -> tuple[Array, ...]:
+    """Codes x, codes w with a scale per channel, and a bias in units of the sums, for cases."""
+    zeros, (sx, zx) = np.zeros(steps.size, np.int8), kind(0.031, -3)
+    b = np.arange(steps.size, dtype=np.int32) * 300
+    return x, sx, zx, w, steps, zeros, b, sx * steps, zeros.astype(np.int32)

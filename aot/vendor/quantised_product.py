@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from aot.ir.dtypes import S8, U8, DType
-from aot.vendor import quantised_cases
 from aot.vendor.cases import Case
 from aot.vendor.codes import (
     CODE_TYPES,
@@ -30,8 +30,9 @@ from aot.vendor.codes import (
 from aot.vendor.fixed_point import multiply
 from aot.vendor.match import PRODUCTS, Match, NodeRef
 from aot.vendor.pattern import OP, Pat, Var, either
+from aot.vendor.quantised_cases import conv_cases, fc_cases, product
 from aot.vendor.requant import FLOAT, MAX_SUM, TFLITE, fixed_point, multipliers, refusal
-from aot.vendor.window import Window
+from aot.vendor.window_shape import WindowShape
 
 #: A float bias is rounded to whole units of the sum where that moves no result by more than this.
 BIAS_ERROR = 2.0**-7
@@ -140,7 +141,7 @@ class QuantisedProduct:
     limits: tuple[int, int]
     w: Weights
     bias: Array
-    window: Window | None
+    window: WindowShape | None
     groups: int = 1
     added: Codes | None = None
     why: str = ""
@@ -163,7 +164,7 @@ class QuantisedProduct:
             largest = largest_sum(w, bias, x.signed())
             why = "" if largest < MAX_SUM else f"sums up to {largest} (needs less than {MAX_SUM})"
         convolves = node.op_type in CONVOLUTIONS
-        window = Window.of(node, m.w.shape[2:]) if convolves else None
+        window = WindowShape.of(node, m.w.shape[2:]) if convolves else None
         groups = int(node.attr("group", 1)) if convolves else 1
         scale = m.values.get("sr")
         added = codes(m, "r") if scale is not None and scale.is_const else None
@@ -203,13 +204,13 @@ class QuantisedProduct:
     def dense_pattern(x: Pat | None = None) -> Pat:
         """A MatMul or Gemm of codes `x` (or of what `x` gives) with codes `w`, and a bias."""
         x, w = x or dequantised("x"), dequantised("w")
-        product = OP.MatMul(x, w, _outputs=["dot"])
+        dot = OP.MatMul(x, w, _outputs=["dot"])
         return either(
-            OP.Add(product, dequantised("b")),
+            OP.Add(dot, dequantised("b")),
             OP.Gemm(x, w, dequantised("b"), _outputs=["dot"]),
-            OP.Add(product, Var("f")),
+            OP.Add(dot, Var("f")),
             OP.Gemm(x, w, Var("f"), _outputs=["dot"], _optional=1),
-            product,
+            dot,
         )
 
     @staticmethod
@@ -218,10 +219,12 @@ class QuantisedProduct:
     ) -> Iterator[tuple[bool, str]]:
         """Checks that integers can compute the product, which `of` may then read.
 
-        `types` are the element types that x and the result may have.
+        `types` are the element types that x, the result and codes `r` of a sum may have.
         """
         if types is not CODE_TYPES:
             yield from known(m, "x", result, types=types)
+        if result == "y" and "r" in m.values:
+            yield from known(m, "r", types=types)
         convolves = product_node(m).op_type in CONVOLUTIONS
         yield from conv_fits(m, result, mark) if convolves else dense_fits(m)
 
@@ -233,14 +236,23 @@ class QuantisedProduct:
         yield fits or not ready, "weights less their zero points do not fit int8"
 
     @staticmethod
+    def example(x: Array, w: Array, axis: int, **more: Any) -> Case:
+        """A test case of codes `x` and `w`, whose output channels are on `axis`.
+
+        `more` are zero points `zx`, `zy` and `zw`, `dtype` of the result, `bias` and `per_channel`
+        (both true unless said otherwise), and attributes as in "conv.pads".
+        """
+        return product(x, w, axis, **more)
+
+    @staticmethod
     def conv_cases() -> Iterator[Case]:
         """Test cases of `conv_pattern`."""
-        yield from quantised_cases.conv_cases()
+        yield from conv_cases()
 
     @staticmethod
     def dense_cases() -> Iterator[Case]:
         """Test cases of `dense_pattern`."""
-        yield from quantised_cases.fc_cases()
+        yield from fc_cases()
 
 
 def product_node(m: Match) -> NodeRef:
@@ -267,19 +279,19 @@ def conv_fits(m: Match, result: str = "y", mark: str = "") -> Iterator[tuple[boo
 
 def dense_fits(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks of a matrix product with constant weights of rank 2."""
-    axis = out_axis(m.dot)
-    yield m.x.rank >= 2, f"rank {m.x.rank} (needs 2 or more)"
+    axis, rows = out_axis(m.dot), m.x_dq.shape
+    yield len(rows) >= 2, f"rank {len(rows)} (needs 2 or more)"
     yield m.w.rank == 2, f"weights of rank {m.w.rank} (needs 2)"
     yield from constant_bounds(m)
     plain = not m.dot.attr("transA", 0)
     yield plain, "transA 1 (needs 0)"
     one = all(float(m.dot.attr(k, 1.0)) == 1.0 for k in ("alpha", "beta"))
     yield one, "Gemm with alpha or beta other than 1"
-    yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
+    yield 0 not in rows + m.y.shape, f"an empty tensor {list(rows)}"
     asked = list(known(m, "x", "y"))
     if m.w.rank == 2:
         asked += weights_known(m, (axis,))
-        yield m.y.shape == (*m.x.shape[:-1], m.w.shape[axis]), "a bias that adds axes"
+        yield m.y.shape == (*rows[:-1], m.w.shape[axis]), "a bias that adds axes"
     ready = yield from all_hold(asked)
     bias = m.values.get("b") or m.values.get("f")
     if bias is not None and math.prod(bias.shape) > 1:

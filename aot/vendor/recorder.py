@@ -86,6 +86,7 @@ class ParamFields:
     fields: tuple[tuple[str, FieldValue], ...]
 
 
+#: What `c.call` takes as an argument: a value, something the recorder made, a number, or None.
 Operand = ValueRef | Handle | Used | ParamFields | StateHandle | Scalar | int | float | None
 
 

@@ -13,7 +13,12 @@ from aot.vendor.recorder import Recorder
 
 Array = np.ndarray[Any, Any]
 
-FLOAT, INTEGER, TFLITE = 0, 1, 2
+#: The arithmetic that turns sums into codes in float32, the usual one (RQ 0 of the kernels).
+FLOAT = 0
+#: The arithmetic on integers that gives the bits of FLOAT, for cores without FPU (RQ 1).
+INTEGER = 1
+#: The arithmetic of TensorFlow Lite's fixed point, asked for by `--requant tflite` (RQ 2).
+TFLITE = 2
 
 #: Sums of RQ 2 must stay below this, and every kernel's sums below 2^31.
 MAX_SUM = 2**30

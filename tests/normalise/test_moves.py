@@ -11,10 +11,10 @@ from aot.errors import AotError
 from aot.ir.check_program import check_program
 from aot.ir.program import Program
 from aot.lower.lower import lower
-from aot.ops.moves import Axis, collapse, is_view
 from aot.options import Options
 from aot.pipeline import partition_model
 from aot.target import Target
+from aot.vendor.strided_copy import Axis, collapse, is_view
 
 
 def program(model, vlen: int = 4) -> Program:

@@ -11,7 +11,7 @@ import onnx
 import pytest
 
 import aot
-from aot.ops.resize import TRANSFORMS
+from aot.vendor.resize import TRANSFORMS
 from quant_graphs import S8, Net, in_onnxruntime
 
 RNG = np.random.default_rng(7)

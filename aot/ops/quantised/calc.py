@@ -16,7 +16,7 @@ import numpy as np
 from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ops.binary import instances, space_fields
 from aot.ops.broadcast import collapse, stored
-from aot.ops.quantised.binary import declare, record, shapes_fit, sign, tflite_sum
+from aot.ops.quantised.binary import declare, record
 from aot.ops.quantised.common import code_fields, quantised
 from aot.vendor.cases import Case
 from aot.vendor.codes import activated, all_hold, codes, constant_bounds, dequantised, known
@@ -24,6 +24,7 @@ from aot.vendor.fixed_point import significands
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantised_pair import QuantisedPair, tflite_sum
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
 
@@ -55,7 +56,7 @@ def real(m: Match) -> tuple[float, float]:
 
 
 def _fits(m: Match, types: tuple[Any, ...]) -> Iterator[tuple[bool, str]]:
-    if not (yield from shapes_fit(m, types)):
+    if not (yield from QuantisedPair.operands_fit(m, types)):
         return
     kinds = [codes(m, k).dtype for k in "aby"]
     same = kinds[0] is kinds[1] is kinds[2] or set(kinds) <= {S8, U8}
@@ -123,7 +124,9 @@ def to_kernel(c: Recorder, m: Match) -> None:
     fields = _tflite_fields(m) if tflite else _exact_fields(m)
     kernel = f"aot_qcalc_{codes(m, 'y').signed().dtype.short}"
     kind = KINDS[m.op.op_type] + (TFLITE_KINDS if tflite else 0)
-    record(c, m, kernel, HEADER, {**_numbers(fields), "sign": sign(m)}, {"OP": kind})
+    record(
+        c, m, kernel, HEADER, {**_numbers(fields), "sign": QuantisedPair.of(m).sign}, {"OP": kind}
+    )
 
 
 def _pair_case(

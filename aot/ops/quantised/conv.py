@@ -30,7 +30,7 @@ from aot.vendor.match import Match, NodeRef
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import rq_of
-from aot.vendor.window import Window
+from aot.vendor.window_shape import WindowShape
 
 conv = quantised("qconv", activated(QuantisedProduct.conv_pattern()))
 conv.check(QuantisedProduct.checks)
@@ -59,7 +59,7 @@ def conv_shape(
     m: Match, node: NodeRef, x: Codes, y: Codes, rq: int, mark: str = ""
 ) -> dict[str, int]:
     """Fields of QConv; a 1-D convolution has height 1."""
-    window = Window.of(node, m.w.shape[2:]).widened(2)
+    window = WindowShape.of(node, m.w.shape[2:]).widened(2)
     lead = (1,) * (4 - m.x.rank)
     ih, iw = lead + tuple(m.x.shape[2:])
     oh, ow = lead + tuple(m.y.shape[2:])
@@ -136,7 +136,7 @@ def record_general(
     c: Recorder,
     m: Match,
     found: QuantisedProduct,
-    window: Window,
+    window: WindowShape,
     upsampling: Sequence[int] = (1, 1, 1),
 ) -> None:
     """Record aot_qconv_ref of a convolution: any rank, any groups, codes of any type.

@@ -27,9 +27,8 @@ from aot.ir.dtypes import S8, U8
 from aot.ops.quantised import conv_portable
 from aot.ops.quantised.common import code_fields, quantised, signed_input, signed_result
 from aot.ops.quantised.conv import conv_shape, target_of
-from aot.ops.quantised.convadd import product_operands, stage_pixels
+from aot.ops.quantised.convadd import stage_pixels
 from aot.ops.quantised.shapes import QCall, QConv
-from aot.ops.quantised.table import LONGEST, UNARY, link, run_chain
 from aot.vendor.cases import Case
 from aot.vendor.codes import (
     Array,
@@ -44,7 +43,7 @@ from aot.vendor.codes import (
 from aot.vendor.layouts import all_channels_last
 from aot.vendor.match import Match, NodeRef, ValueRef, same_shapes
 from aot.vendor.pattern import OP, Pat, Var, either, repeat
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantised_cases import code_case, codes_of, kind, product_operands
 from aot.vendor.quantised_product import (
     QuantisedProduct,
     Weights,
@@ -55,6 +54,7 @@ from aot.vendor.quantised_product import (
     weights_known,
     weights_of,
 )
+from aot.vendor.quantised_table import LONGEST, UNARY, link, run_chain
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import MAX_SUM, refusal
 

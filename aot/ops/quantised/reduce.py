@@ -16,7 +16,6 @@ import numpy as np
 
 from aot.ir.dtypes import S8, U8
 from aot.ops.quantised.common import code_fields, code_types, quantised, signed_input, signed_result
-from aot.ops.quantised.pool import MOST_POSITIONS
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, i64
 from aot.vendor.codes import (
@@ -30,6 +29,7 @@ from aot.vendor.codes import (
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var
 from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantised_pool import MOST_POSITIONS
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
 

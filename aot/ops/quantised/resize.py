@@ -30,7 +30,7 @@ from aot.ops.quantised.common import (
     signed_result,
     some_wide,
 )
-from aot.ops.resize import TRANSFORMS, AxisPlan, Spec, known_form, nearest, plans, span_of, weights
+from aot.ops.resize import weights
 from aot.ops.resize_single import linear, single_weights
 from aot.vendor.cases import Case, i64
 from aot.vendor.codes import Array, activated, all_hold, codes, constant_bounds, dequantised, known
@@ -41,6 +41,7 @@ from aot.vendor.pattern import OP, Var
 from aot.vendor.quantised_cases import code_case, codes_of, kind
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.requant import refusal
+from aot.vendor.resize import TRANSFORMS, AxisPlan, Resize, known_form, nearest, plans, span_of
 
 #: Fraction bits of a weight of one axis (AOT_QRESIZE_BITS), and what their sizes stay below.
 WEIGHT_BITS, MOST_WEIGHT = 29, 4
@@ -89,13 +90,13 @@ class Tables:
         return [float(np.abs(w).max()) for _, w in self.each]
 
 
-def spec(m: Match) -> Spec:
+def spec(m: Match) -> Resize:
     """What the tables of weights are made from."""
     v = m.values
-    return Spec(m.x, m.y, v.get("roi"), v.get("scales"), v.get("sizes"), m.resize)
+    return Resize(m.x, m.y, v.get("roi"), v.get("scales"), v.get("sizes"), m.resize)
 
 
-def _narrow_table(how: Spec, axis: AxisPlan) -> Table:
+def _narrow_table(how: Resize, axis: AxisPlan) -> Table:
     """(indices, float weights), each [outputs, taps], in every mode."""
     if how.mode != "nearest":
         at, w = weights(how, axis)
@@ -130,7 +131,7 @@ def _positions_only(axes: list[int], rank: int) -> list[int]:
     return axes
 
 
-def _wide_tables(how: Spec, nested: bool) -> dict[int, Table]:
+def _wide_tables(how: Resize, nested: bool) -> dict[int, Table]:
     """Positions and weights by axis, in float32."""
     found: dict[int, Table] = {p.axis: single_weights(how, p) for p in plans(how)}
     if how.mode == "linear" and not nested:
@@ -140,7 +141,7 @@ def _wide_tables(how: Spec, nested: bool) -> dict[int, Table]:
     return found
 
 
-def tables(how: Spec, eight: bool) -> Tables:
+def tables(how: Resize, eight: bool) -> Tables:
     """The tables for 8-bit codes or others; axes between resized ones are copied."""
     nested = how.mode == "cubic" or bool(how.antialias)
     found = (

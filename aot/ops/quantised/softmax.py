@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, S16, U8
-from aot.ops.moves import split_at
+from aot.ir.dtypes import S16
 from aot.ops.quantised.common import (
     code_fields,
     code_types,
@@ -29,26 +28,23 @@ from aot.ops.quantised.common import (
 )
 from aot.vendor.cases import Case
 from aot.vendor.codes import Array, all_hold, codes, dequantised, known
-from aot.vendor.fixed_point import exp_negative, multiply, significands
+from aot.vendor.fixed_point import significands
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
 from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantised_softmax import QuantisedSoftmax, softmax_axis, softmax_fits
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
+from aot.vendor.strided_copy import split_at
 
-narrow = quantised("qsoftmax", OP.Softmax(dequantised("x"), _outputs=["soft"]))
-wide = quantised("qsoftmax16", OP.Softmax(dequantised("x"), _outputs=["soft"]))
+narrow = quantised("qsoftmax", QuantisedSoftmax.pattern())
+narrow.check(QuantisedSoftmax.checks)
+narrow.cases(QuantisedSoftmax.cases)
+wide = quantised("qsoftmax16", QuantisedSoftmax.pattern())
 log_softmax = quantised("qlogsoftmax", OP.LogSoftmax(dequantised("x"), _outputs=["soft"]))
 
-#: The longest axis: its sum of powers, each less than 2^-30 off, decides less than half a code.
-LONGEST = 2**14
-#: The scales of x between which 8-bit, and other codes have tables; those of y from which on.
-NARROW_SCALES, WIDE_SCALES = (0.0, 2.0**20), (2.0**-40, 2.0**20)
-NARROW_RESULT, WIDE_RESULT = 2.0**-12, 2.0**-20
-#: Fraction bits of the 8-bit table for rows of up to 2^7 elements; longer rows have fewer.
-TABLE_BITS = 24
-#: Integer bits of TFLite's scaled differences.
-DIFF_BITS = 5
+#: Scales of x between which there are tables, and the smallest one of y.
+SCALES, RESULT = (2.0**-40, 2.0**20), 2.0**-20
 #: A larger exponent of the scale makes every difference of 16-bit codes a power of 0.
 TOP_EXPONENT = -17
 #: Fraction bits of the arguments of powers, at most, and the bits of `rate`.
@@ -57,69 +53,22 @@ MOST_BITS, RATE_BITS = 62, 32
 INTERVALS, TFLITE_RANGE = 512, 10.0
 
 
-def _axis(m: Match) -> int:
-    axis: int = int(m.soft.attr("axis", -1)) % m.x.rank
-    return axis
-
-
-def _fits(m: Match, scales: tuple[float, float], result: float) -> Iterator[tuple[bool, str]]:
-    """Checks of shape and scales: that of x is between `scales`, that of y `result` or more."""
-    yield m.x.rank > 0 and 0 not in m.x.shape, f"shape {list(m.x.shape)}"
-    if m.x.rank > 0:
-        extent = m.x.shape[_axis(m)]
-        yield extent <= LONGEST, f"{extent} elements along the axis (needs at most {LONGEST})"
-        x, y = float(codes(m, "x").s), float(codes(m, "y").s)
-        yield scales[0] < x < scales[1], f"scale {x:g}"
-        yield result <= y <= 16, f"scale {y:g} of the result"
-
-
 # -- 8-bit codes -------------------------------------------------------------------------
-
-
-@narrow.check
-def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    if (yield from all_hold(known(m, "x", "y", types=(S8, U8)))):
-        yield from _fits(m, NARROW_SCALES, NARROW_RESULT)
-
-
-def table_bits(extent: int) -> int:
-    """Fraction bits with which a sum of `extent` entries stays below 2^31."""
-    longest = math.ceil(math.log2(max(1, extent)))
-    return TABLE_BITS - max(0, longest - (31 - TABLE_BITS - 1))
-
-
-def rounded_table(step: float, extent: int) -> Array:
-    """exp(-d * step) for d = 0..255 with `table_bits(extent)` fraction bits."""
-    powers = np.exp(-np.arange(256, dtype=np.float64) * step)
-    return np.rint(powers * 2.0 ** table_bits(extent)).astype(np.int32)
-
-
-def tflite_table(step: float) -> Array:
-    """TFLite's exp of every difference as Q0.31; 0 below what its fixed point can hold."""
-    real = min(float(np.float32(step)) * 2.0 ** (31 - DIFF_BITS), 2.0**31 - 1)
-    mult, shift = fixed_point(real)
-    largest = math.floor(((1 << DIFF_BITS) - 1) * 2.0 ** (31 - DIFF_BITS) / 2.0**shift)
-    differences = -np.arange(256, dtype=np.int64)
-    within = np.maximum(differences, -largest)
-    scaled = multiply(within, mult, shift)
-    return np.where(differences < -largest, 0, exp_negative(scaled, DIFF_BITS)).astype(np.int32)
 
 
 @narrow.lower
 def narrow_to_kernel(c: Recorder, m: Match) -> None:
-    outer, extent, inner = split_at(m.x.shape, _axis(m))
-    x, y = codes(m, "x"), codes(m, "y").signed()
-    tflite = rq_of(c) == TFLITE and y.z == -128 and float(y.s) == 1 / 256
-    data = tflite_table(float(x.s)) if tflite else rounded_table(float(x.s), extent)
-    data = data[: int(np.flatnonzero(data)[-1]) + 2]  # what follows is 0
+    found = QuantisedSoftmax.of(m, rq_of(c))
+    outer, extent, inner = split_at(m.x.shape, found.axis)
+    data = found.table[: found.last + 2]  # what follows is 0
     params = c.params(
         outer=outer,
         axis=extent,
         inner=inner,
-        unit=0 if tflite else round(2**16 / float(y.s)),
-        bits=table_bits(extent),
+        unit=found.unit,
+        bits=found.bits,
         last=len(data) - 1,
-        y_zero=y.z,
+        y_zero=found.y.z,
     )
     source = signed_input(c, m.x)
     with signed_result(c, m.y) as made:
@@ -129,7 +78,7 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
             source,
             c.const(data, "table"),
             params,
-            instance={"TFLITE": int(tflite)},
+            instance={"TFLITE": int(found.tflite)},
             inplace=[(made, source)],
         )
 
@@ -146,7 +95,7 @@ def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
 @log_softmax.check
 def log_supported(m: Match) -> Iterator[tuple[bool, str]]:
     if (yield from all_hold(known(m, "x", "y"))):
-        yield from _fits(m, WIDE_SCALES, WIDE_RESULT)
+        yield from softmax_fits(m, SCALES, RESULT)
 
 
 def power_table() -> Array:
@@ -192,7 +141,7 @@ def _like_tflite(c: Recorder, m: Match) -> bool:
 
 
 def _to_tflite(c: Recorder, m: Match) -> None:
-    outer, extent, inner = split_at(m.x.shape, _axis(m))
+    outer, extent, inner = split_at(m.x.shape, softmax_axis(m))
     mult, shift = fixed_point(float(codes(m, "x").s) / (TFLITE_RANGE / 65535))
     c.call(
         "aot_qsoftmax_s16",
@@ -212,7 +161,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
     log = m.soft.op_type == "LogSoftmax"
     if _like_tflite(c, m) and not log:
         return _to_tflite(c, m)
-    outer, extent, inner = split_at(m.x.shape, _axis(m))
+    outer, extent, inner = split_at(m.x.shape, softmax_axis(m))
     x, y = codes(m, "x"), codes(m, "y")
     both = significands(x.s, y.s)
     rate, bits = rate_of(both["exp"][0])
@@ -242,16 +191,6 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
 
 
 # -- cases -------------------------------------------------------------------------------
-
-
-@narrow.cases
-def cases() -> Iterator[Case]:
-    for shape, step, axis in (((2, 10), 0.13, -1), ((3, 7, 5), 0.021, 1), ((1, 300), 0.6, 1)):
-        attrs: dict[str, Any] = {"soft.axis": axis}
-        yield code_case(codes_of(*shape), *kind(step, 4), *kind(1 / 256, -128), **attrs)
-    rows: dict[str, Any] = {"soft.axis": 1}
-    from_unsigned, to = kind(0.04, 99, "uint8"), kind(0.00391, 0, "uint8")
-    yield code_case(codes_of(4, 12, dtype="uint8"), *from_unsigned, *to, **rows)
 
 
 @wide.cases

@@ -14,33 +14,23 @@ say) it lists the codes. The size of the pieces is the one with the smallest tab
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
 from aot.ops.broadcast import stored
 from aot.ops.quantised.common import code_types, quantised, some_wide
-from aot.shapes.evaluate import Invalid, evaluate
-from aot.shapes.reference import Unknown
 from aot.vendor.cases import Case
-from aot.vendor.codes import Array, Codes, all_hold, codes, dequantised, known
-from aot.vendor.fixed_point import multiply
+from aot.vendor.codes import Array, all_hold, codes, known
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match, NodeRef
-from aot.vendor.pattern import OP, Pat, const, either, repeat, wildcard
+from aot.vendor.match import Match
 from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantised_table import QuantisedTable, chain_fits, codes_from, in_steps, real_values
 from aot.vendor.recorder import Recorder
-from aot.vendor.requant import TFLITE, multipliers, rq_of
+from aot.vendor.requant import rq_of
 
-UNARY = (
-    "Relu Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Swish Elu Selu Celu Gelu Softplus Softsign "
-    "Mish ThresholdedRelu Exp Log Sqrt Reciprocal Erf Neg Abs Sin Cos Floor Ceil Round Sign Shrink"
-).split()
-#: The longest chain taken as one table.
-LONGEST = 6
 LITERAL = -(2**31)  # AOT_QTABLE16_LITERAL
 #: Fraction bits of a piece's first number, and of the others.
 FIRST_BITS, BITS = 14, 30
@@ -48,111 +38,17 @@ FIRST_BITS, BITS = 14, 30
 SIZES, SHARE, LARGEST = range(4, 14), 2048, 69632
 
 
-def _single(data: Array) -> bool:
-    return data.size == 1
-
-
-def link(v: Pat, i: int) -> Pat:
-    """One operator on `v`, alone or with a constant."""
-    number = const(wildcard(f"k{i}"), _single)
-    return either(
-        OP.any_of(*UNARY)(v),
-        OP.Clip(v, wildcard(f"low{i}"), wildcard(f"high{i}"), _optional=2),
-        OP.any_of("Add", "Mul", "Min", "Max")(v, number),
-        OP.any_of("Sub", "Div", "Pow", "PRelu")(v, number),
-        OP.any_of("Sub", "Div")(number, v),
-    )
-
-
-_CHAIN = repeat(link, dequantised("x"), 0, LONGEST)
-table = quantised("qtable", _CHAIN, priority=-2)
-pieced = quantised("qtable16", _CHAIN, priority=-2)
+table = quantised("qtable", QuantisedTable.pattern(), priority=-2)
+table.check(QuantisedTable.checks)
+table.cases(QuantisedTable.cases)
+pieced = quantised("qtable16", QuantisedTable.pattern(), priority=-2)
 table.layouts(follow)
 pieced.layouts(follow)
 
 
-def entries(m: Match, rq: int) -> Array | None:
-    """The table, indexed by the code's bits as uint8; None where a node has no known value."""
-    x, y = codes(m, "x"), codes(m, "y")
-    own = np.arange(256).astype(np.uint8).view(m.x.dtype.numpy)
-    if not chain_of(m) and rq == TFLITE:
-        return _requantised(own, x, y)
-    result = real_values(m, (own.astype(np.int32) - x.z).astype(np.float32) * x.s)
-    if result is None or result.size != 256:
-        return None
-    return codes_from(in_steps(result, y), y).astype(m.y.dtype.numpy)
-
-
-def in_steps(result: Array, y: Codes) -> Array:
-    """Results in steps of `y`, in float32 [elements]."""
-    with np.errstate(all="ignore"):
-        return np.asarray(result.reshape(-1).astype(np.float32) / y.s)
-
-
-def codes_from(scaled: Array, y: Codes) -> Array:
-    """Saturated codes (int64) of values in steps of `y`."""
-    whole = np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**20), 2.0**20))
-    return np.asarray(np.clip(whole.astype(np.int64) + y.z, *y.range))
-
-
-def _requantised(own: Array, x: Codes, y: Codes) -> Array:
-    """TFLite's requantisation of every code."""
-    mult, shift = multipliers(float(x.s), np.ones(1, np.float32), float(y.s), TFLITE)
-    assert shift is not None
-    whole = multiply(own.astype(np.int64) - x.z, int(mult[0]), int(shift[0])) + y.z
-    limited: Array = np.clip(whole, *y.range)
-    return limited.astype(y.dtype.numpy)
-
-
-def chain_of(m: Match) -> list[NodeRef]:
-    """The nodes between the codes, first to last."""
-    return [n for n in reversed(m.nodes)][1:-1]
-
-
-def real_values(m: Match, values: Array) -> Array | None:
-    """What the chain makes of these inputs; None where a node has no known value."""
-    return run_chain(chain_of(m), m.x_dq, values)
-
-
-def run_chain(chain: Sequence[NodeRef], first: NodeRef, values: Array) -> Array | None:
-    """What the nodes of `chain` make of these results of `first`; None if that is not known."""
-    known_values: dict[int, Array] = {id(first.ir.outputs[0]): values}
-    for node in chain:
-        inputs: list[Array | None] = []
-        for value in node.ir.inputs:
-            if value is None:
-                inputs.append(None)
-            elif id(value) in known_values:
-                inputs.append(known_values[id(value)])
-            else:
-                assert value.const_value is not None
-                inputs.append(value.const_value.numpy())
-        try:
-            values = evaluate(node.ir, inputs)[0]
-        except (Invalid, Unknown):
-            return None
-        known_values[id(node.ir.outputs[0])] = values
-    return values
-
-
-@table.check
-def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    ready = yield from all_hold(known(m, "x", "y", types=(S8, U8)))
-    if (yield from _fits(m)) and ready:
-        yield entries(m, 0) is not None, "an operator whose values are not known at compile time"
-
-
-def _fits(m: Match) -> Generator[tuple[bool, str], None, bool]:
-    """Checks of the chain; returns whether everything but the codes is constant."""
-    yield m.x.shape == m.y.shape, f"{list(m.x.shape)} becomes {list(m.y.shape)}"
-    constant = all(v.is_const for name, v in m.inputs() if name != "x")
-    yield constant, "an operand that is computed at run time"
-    return constant
-
-
 @table.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    data = entries(m, rq_of(c))
+    data = QuantisedTable.of(m, rq_of(c)).entries
     assert data is not None
     params = c.params(n=math.prod(stored(m.y)))
     c.call("aot_qtable", m.y, m.x, c.const(data, "table"), params, inplace=[(m.y, m.x)])
@@ -231,7 +127,7 @@ def made(m: Match) -> Pieces | None:
 def pieces_supported(m: Match) -> Iterator[tuple[bool, str]]:
     asked = (*known(m, "x", "y"), *some_wide(m))
     ready = yield from all_hold(asked)
-    if (yield from _fits(m)) and ready:
+    if (yield from chain_fits(m)) and ready:
         found = made(m)
         yield found is not None, "an operator whose values are not known at compile time"
         size = found.nbytes if found else 0
@@ -257,13 +153,6 @@ def to_pieces(c: Recorder, m: Match) -> None:
 
 
 # -- cases -------------------------------------------------------------------------------
-
-
-@table.cases
-def cases() -> Iterator[Case]:
-    yield code_case(codes_of(2, 5, 6, 7), *kind(0.05, 3), *kind(0.02, -9))
-    unsigned = codes_of(3, 40, dtype="uint8")
-    yield code_case(unsigned, *kind(0.05, 3, "uint8"), *kind(0.1, -9))
 
 
 @pieced.cases

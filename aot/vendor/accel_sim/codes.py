@@ -7,24 +7,29 @@ The checks and numbers are those of the portable kernels (aot/ops/quantised/), s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
-from aot.ops.quantised import convadd as qconvadd
-from aot.ops.quantised.binary import sum_fields
+from aot.vendor import (
+    FLOAT,
+    OP,
+    S8,
+    TFLITE,
+    U8,
+    Codes,
+    Match,
+    Pat,
+    QuantisedConvAdd,
+    QuantisedPair,
+    QuantisedProduct,
+    activated,
+    quantised,
+    wildcard,
+)
 from aot.vendor.accel_sim.images import Array, Images, refusal
 from aot.vendor.accel_sim.kinds import Kind, Rq
-from aot.vendor.accel_sim.network import AddCodes, Layer, Requant, Window
-from aot.vendor.accel_sim.specs import Checks, Spec, quantised
-from aot.vendor.cases import Case
-from aot.vendor.codes import Codes, activated, bounds, codes, constant_bounds, dequantised, known
-from aot.vendor.match import Match
-from aot.vendor.pattern import OP, Pat, Var
-from aot.vendor.quantised_product import QuantisedProduct, out_axis, product_fits, weights_known
-from aot.vendor.requant import FLOAT, TFLITE
+from aot.vendor.accel_sim.network import AddCodes, Layer, LayerKind, Requant, Window
+from aot.vendor.accel_sim.specs import Checks, Spec
 
 EIGHT = (S8, U8)
 Multipliers = tuple[Array, Array | None]
@@ -49,18 +54,11 @@ def requant(rq: Rq, found: Multipliers, y: Codes, limits: tuple[int, int]) -> Re
     return Requant(rq, mult, shift, zero=y.z, lo=lo, hi=hi)
 
 
-def limits(m: Match, name: str = "y", mark: str = "") -> tuple[int, int]:
-    """The bounds of final codes, as int8."""
-    low, high = bounds(m, codes(m, name), mark)
-    offset = codes(m, name).z - codes(m, name).signed().z
-    return low - offset, high - offset
-
-
-def sum_of(a: Codes, b: Codes, y: Codes, sign: int, rq: Rq, within: tuple[int, int]) -> AddCodes:
+def sum_of(pair: QuantisedPair, rq: Rq) -> AddCodes:
     """The constants of the sum of two codes."""
-    kind, f = sum_fields(a, b, y, sign, arithmetic(rq))
-    a, b, y = a.signed(), b.signed(), y.signed()
+    kind, f = pair.sum_fields(arithmetic(rq))
     tflite = kind == Kind.TFLITE
+    lo, hi = pair.y.as_signed(pair.limits)
     return AddCodes(
         Kind(kind),
         ma=f["a_mult"],
@@ -69,12 +67,12 @@ def sum_of(a: Codes, b: Codes, y: Codes, sign: int, rq: Rq, within: tuple[int, i
         sa=f["a_shift"],
         sb=f["b_shift"],
         sy=f["y_shift"],
-        za=a.z,
-        zb=b.z,
-        zy=y.z,
-        lo=within[0],
-        hi=within[1],
-        minus=tflite and sign < 0,
+        za=pair.a.signed().z,
+        zb=pair.b.signed().z,
+        zy=pair.y.signed().z,
+        lo=lo,
+        hi=hi,
+        minus=tflite and pair.sign < 0,
     )
 
 
@@ -123,7 +121,7 @@ def conv_supported(m: Match, rq: Rq, result: str = "y", mark: str = "") -> Check
 def conv_add_supported(m: Match, rq: Rq) -> Checks:
     """A convolution and the sum behind it."""
     yield from conv_supported(m, rq, "c", "1")
-    yield from qconvadd.supported(m)
+    yield from QuantisedConvAdd.checks(m)
 
 
 def _window(found: QuantisedProduct) -> Window:
@@ -132,37 +130,40 @@ def _window(found: QuantisedProduct) -> Window:
     return Window(*wide.kernel, *wide.strides, *wide.dilations, *wide.before)
 
 
-def _residual(b: Images, m: Match, result: str) -> tuple[tuple[int, ...], AddCodes | None]:
-    """(tensor, constants) of the codes that are added to those of the product."""
-    if result == "y":
-        return (), None
-    c, r, y = codes(m, result), codes(m, "r"), codes(m, "y")
-    add = sum_of(c, r, y, 1, b.rq, limits(m))
-    return (b.read(m.r, r.signed().z),), add
-
-
-def build_conv(b: Images, m: Match, result: str = "y", mark: str = "") -> None:
+def build_conv(b: Images, m: Match) -> None:
     """One layer, or for each group one on a part of the channels."""
-    found = QuantisedProduct.of(m, arithmetic(b.rq), result, mark)
+    found = QuantisedProduct.of(m, arithmetic(b.rq))
+    whole = _conv_layer(b, m, found)
+    if found.groups == 1 or found.depthwise:
+        b.layer(whole)
+    else:
+        _grouped(b, whole.name, found.groups, whole)
+
+
+def build_conv_add(b: Images, m: Match) -> None:
+    """The sum is made as the product drains."""
+    found = QuantisedConvAdd.of(m, arithmetic(b.rq))
+    b.layer(_conv_layer(b, m, found.product, found.total))
+
+
+def _conv_layer(
+    b: Images, m: Match, found: QuantisedProduct, total: QuantisedPair | None = None
+) -> Layer:
+    """The layer of a convolution; codes `r` of `total` are added to its codes."""
     made, window = found.y.signed(), _window(found)
     count = len(found.w.data)
     stored = found.w.stored.reshape(count, -1, window.kh, window.kw)
     weights = np.ascontiguousarray(stored.transpose(0, 2, 3, 1))
     within = found.y.as_signed(found.limits)
     rq = requant(b.rq, found.multipliers(arithmetic(b.rq)), made, within)
-    rq = per_channel(rq, count)
-    bias = folded(found)
-    source = b.read(m.x, found.x.signed().z)
-    extra, add = _residual(b, m, result)
-    target = b.write(m.y, codes(m, "y").signed().z)
-    name = m.conv.name
-    if found.groups == 1 or found.depthwise:
-        kind: Any = "dw" if found.groups > 1 else "conv"
-        inputs = (source, *extra)
-        b.layer(Layer(kind, name, inputs, target, window, weights, bias, rq, add))
-        return
-    whole = Layer("conv", name, (source,), target, window, weights, bias, rq)
-    _grouped(b, name, found.groups, whole)
+    inputs, add, zero = [b.read(m.x, found.x.signed().z)], None, made.z
+    if total is not None:
+        inputs.append(b.read(m.r, total.b.signed().z))
+        add, zero = sum_of(total, b.rq), total.y.signed().z
+    target = b.write(m.y, zero)
+    kind: LayerKind = "dw" if found.depthwise else "conv"
+    product = (window, weights, folded(found), per_channel(rq, count), add)
+    return Layer(kind, m.conv.name, tuple(inputs), target, *product)
 
 
 def _grouped(b: Images, name: str, groups: int, whole: Layer) -> None:
@@ -185,29 +186,17 @@ def _grouped(b: Images, name: str, groups: int, whole: Layer) -> None:
     b.layer(Layer("concat", name, tuple(parts), target, axis="c"))
 
 
-def build_conv_add(b: Images, m: Match) -> None:
-    """The sum is made as the product drains."""
-    build_conv(b, m, "c", "1")
-
-
 # -- fully connected --------------------------------------------------------------------------
 
 
 def _flat() -> Pat:
-    flat = OP.Reshape(Var("x"), Var("shape"), _outputs=["flat"])
-    return OP.DequantizeLinear(flat, Var("sx"), Var("zx"), _optional=1, _outputs=["x_dq"])
-
-
-def _rows(m: Match) -> tuple[int, ...]:
-    """The shape of what the product reads."""
-    shape: tuple[int, ...] = m.x_dq_out.shape
-    return shape
+    flat = OP.Reshape(wildcard("x"), wildcard("shape"), _outputs=["flat"])
+    return OP.DequantizeLinear(flat, wildcard("sx"), wildcard("zx"), _optional=1, _outputs=["x_dq"])
 
 
 def dense_supported(m: Match, rq: Rq) -> Checks:
     """A product with constant weights, of values whose last axis are the channels."""
-    yield from known(m, "x", "y", types=EIGHT)
-    asked = list(QuantisedProduct.checks(m))
+    asked = list(QuantisedProduct.checks(m, EIGHT))
     yield from asked
     rows = math.prod(m.x.shape[:-1])
     yield m.x.rank == 2 or rows == 1, f"rank {m.x.rank} with {rows} rows (needs 2)"
@@ -217,34 +206,16 @@ def dense_supported(m: Match, rq: Rq) -> Checks:
 
 def flat_supported(m: Match, rq: Rq) -> Checks:
     """A product of all elements of one image: its rows are the positions, then the channels."""
-    yield from known(m, "x", "y", types=EIGHT)
     why = refusal(m.x.shape)
     yield not why, why
     maker = m.x.ir.producer()
     turned = maker is not None and maker.op_type == "Transpose"
     yield not turned, "behind a Transpose (which a Reshape undoes)"
-    shape = _rows(m)
+    shape = m.x_dq.shape
     yield len(shape) == 2 and shape[0] == 1, f"rows of shape {list(shape)} (needs 1)"
-    ready = all(ok for ok, _ in known(m, "x", "y")) and m.w.rank == 2
-    yield m.w.rank == 2, f"weights of rank {m.w.rank} (needs 2)"
-    if ready:
-        yield from _dense_product(m)
-
-
-def _dense_product(m: Match) -> Checks:
-    axis = out_axis(m.dot)
-    asked = list(weights_known(m, (axis,)))
+    asked = list(QuantisedProduct.checks(m, EIGHT))
     yield from asked
-    yield from constant_bounds(m)
-    plain = not m.dot.attr("transA", 0)
-    plain = plain and all(float(m.dot.attr(k, 1.0)) == 1.0 for k in ("alpha", "beta"))
-    yield plain, "Gemm with transA, alpha or beta"
-    yield m.y.shape == (1, m.w.shape[axis]), "a bias that adds axes"
-    bias = m.values.get("b") or m.values.get("f")
-    if bias is not None and math.prod(bias.shape) > 1:
-        yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"
     if all(ok for ok, _ in asked):
-        yield from product_fits(m)
         yield from _symmetric(m)
 
 
@@ -287,19 +258,15 @@ def _row(b: Images, source: int, depth: int, name: str) -> int:
 # -- cases ------------------------------------------------------------------------------------
 
 
-def _sum_cases() -> Iterator[Case]:
-    yield from qconvadd.cases()
-
-
 _dense = activated(QuantisedProduct.dense_pattern())
 _behind = activated(QuantisedProduct.dense_pattern(_flat()))
 SPECS = (
     Spec(
         "qconv_add",
-        quantised(activated(OP.Add(qconvadd._conv(), dequantised("r"), _outputs=["op"]))),
+        quantised(activated(QuantisedConvAdd.pattern())),
         conv_add_supported,
         build_conv_add,
-        cases=_sum_cases,
+        cases=QuantisedConvAdd.cases,
     ),
     Spec(
         "qconv",

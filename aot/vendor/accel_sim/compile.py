@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from aot.errors import UnsupportedError
+from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.blob import Blob, pack_loads
 from aot.vendor.accel_sim.checks import fits, layer_cycles, limits, refuse
 from aot.vendor.accel_sim.compose import Composer, Layout

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aot.errors import BackendError
+from aot.vendor import BackendError
 
 KIB = 1024
 

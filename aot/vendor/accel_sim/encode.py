@@ -7,7 +7,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from aot.errors import BackendError
+from aot.vendor import BackendError
 from aot.vendor.accel_sim.isa import (
     BY_NAME,
     BY_OPCODE,

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aot.errors import BackendError, one_line
+from aot.vendor import BackendError, one_line
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.energy import traffic
 from aot.vendor.accel_sim.estimate import UNITS, Span, Timeline

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from aot.errors import UnsupportedError
+from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.compose import Layout, requests, ring_rows, settle
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.fold import fold

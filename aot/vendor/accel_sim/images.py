@@ -14,11 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
-from aot.ir.dtypes import F32, S8, U8
+from aot.vendor import F32, S8, U8, UnsupportedError, ValueRef
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Element, Layer, Network, Tensor, Where
-from aot.vendor.match import ValueRef
 
 Array = np.ndarray[Any, Any]
 Image = tuple[int, int, int]

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from aot.errors import BackendError
+from aot.vendor import BackendError
 from aot.vendor.accel_sim.asm import disassemble
 from aot.vendor.accel_sim.encode import StreamError
 from aot.vendor.accel_sim.isa import BYTES

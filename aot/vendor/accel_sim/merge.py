@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from aot.errors import InternalError
+from aot.vendor import InternalError
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.isa import BYTES
 from aot.vendor.accel_sim.kinds import Unit

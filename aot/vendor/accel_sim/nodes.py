@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import InternalError
+from aot.vendor import InternalError
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.effects import accesses
 from aot.vendor.accel_sim.items import Item, Load

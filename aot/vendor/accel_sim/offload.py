@@ -9,8 +9,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
-from aot.errors import UsageError
-from aot.ir.layout import PLAIN, Layout
+from aot.vendor import (
+    PLAIN,
+    Asked,
+    Backend,
+    Layout,
+    Match,
+    Pattern,
+    Speed,
+    UsageError,
+    ValueRef,
+    channels_last,
+)
 from aot.vendor.accel_sim.checks import fits, layer_cycles
 from aot.vendor.accel_sim.codes import SPECS as CODES
 from aot.vendor.accel_sim.config import Config, config
@@ -23,9 +33,6 @@ from aot.vendor.accel_sim.sources import DRIVER, DRIVER_HEADERS, SIMULATOR, SIMU
 from aot.vendor.accel_sim.specs import Checks, Spec
 from aot.vendor.accel_sim.vectors import SPECS as VECTORS
 from aot.vendor.accel_sim.views import SPECS as VIEWS
-from aot.vendor.backend import Asked, Backend, Pattern, Speed
-from aot.vendor.layouts import channels_last
-from aot.vendor.match import Match, ValueRef
 
 NAME, HEADER = "accel_sim", "aot_ax1.h"
 FOLDER = Path(__file__).parent

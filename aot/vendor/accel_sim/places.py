@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from aot.errors import UnsupportedError
+from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.network import Layer, Network, Tensor
 
 ALIASES = ("concat", "slice", "reshape")

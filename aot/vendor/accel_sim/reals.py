@@ -12,8 +12,22 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import F32
-from aot.ops.conv import spatial
+from aot.vendor import (
+    F32,
+    OP,
+    Case,
+    Match,
+    Pat,
+    WindowShape,
+    activated,
+    case,
+    constant_bounds,
+    either,
+    f32,
+    outside_of_codes,
+    same_shapes,
+    wildcard,
+)
 from aot.vendor.accel_sim.images import Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, LayerKind, Window
@@ -26,11 +40,6 @@ from aot.vendor.accel_sim.vectors import (
     pool_fits,
     window_of,
 )
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.codes import activated, constant_bounds
-from aot.vendor.match import Match, same_shapes
-from aot.vendor.pattern import OP, Pat, Var, either
-from aot.vendor.qdq_guard import outside_of_codes
 
 Array = np.ndarray[Any, Any]
 
@@ -88,13 +97,10 @@ def conv_supported(m: Match, rq: Rq) -> Checks:
 
 def build_conv(b: Images, m: Match) -> None:
     """One layer."""
-    n = m.x.rank - 2
-    strides, dilations, pads = spatial(m.conv, n)
-    lead = [1] * (2 - n)
     data = np.asarray(m.w.data, np.float32)
-    kernel = [*lead, *data.shape[2:]]
-    stored = data.reshape(*data.shape[:2], *kernel).transpose(0, 2, 3, 1)
-    window = Window(*kernel, *lead, *strides, *lead, *dilations, *[0] * (2 - n), *pads)
+    wide = WindowShape.of(m.conv, data.shape[2:]).widened(2)
+    stored = data.reshape(*data.shape[:2], *wide.kernel).transpose(0, 2, 3, 1)
+    window = Window(*wide.kernel, *wide.strides, *wide.dilations, *wide.before)
     source = b.read(m.x)
     extra = (b.read(m.r),) if "r" in m.values else ()
     target = b.write(m.y)
@@ -239,24 +245,28 @@ def build_leaky(b: Images, m: Match) -> None:
 
 
 def _conv() -> Any:
-    return OP.Conv(Var("x"), Var("w"), Var("f"), _outputs=["conv"], _optional=1)
+    return OP.Conv(wildcard("x"), wildcard("w"), wildcard("f"), _outputs=["conv"], _optional=1)
 
 
 def _dense() -> Pat:
-    x, w = Var("x"), Var("w")
+    x, w = wildcard("x"), wildcard("w")
     product = OP.MatMul(x, w, _outputs=["dot"])
     return either(
-        OP.Add(product, Var("f")),
-        OP.Gemm(x, w, Var("f"), _outputs=["dot"], _optional=1),
+        OP.Add(product, wildcard("f")),
+        OP.Gemm(x, w, wildcard("f"), _outputs=["dot"], _optional=1),
         product,
     )
 
 
+def _pair(*op_types: str) -> Any:
+    return OP.any_of(*op_types)(wildcard("a"), wildcard("b"), _outputs=["op"])
+
+
 def _clamp() -> Any:
-    bounds = Var("low"), Var("high")
+    bounds = wildcard("low"), wildcard("high")
     return either(
-        OP.Relu(Var("x"), _outputs=["act"]),
-        OP.Clip(Var("x"), *bounds, _optional=2, _outputs=["act"]),
+        OP.Relu(wildcard("x"), _outputs=["act"]),
+        OP.Clip(wildcard("x"), *bounds, _optional=2, _outputs=["act"]),
     )
 
 
@@ -277,7 +287,7 @@ def _leaky_cases() -> Iterator[Case]:
 SPECS = (
     Spec(
         "conv_sum",
-        activated(OP.Add(_conv(), Var("r"), _outputs=["sum"])),
+        activated(OP.Add(_conv(), wildcard("r"), _outputs=["sum"])),
         conv_supported,
         build_conv,
     ),
@@ -285,20 +295,20 @@ SPECS = (
     Spec("dense", activated(_dense()), dense_supported, build_dense),
     Spec(
         "pool",
-        OP.any_of("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")(Var("x")),
+        OP.any_of("MaxPool", "AveragePool", "GlobalAveragePool", "GlobalMaxPool")(wildcard("x")),
         pool_supported,
         build_pool,
     ),
     Spec(
         "pair",
-        activated(OP.any_of("Add", "Mul", "Max", "Min")(Var("a"), Var("b"), _outputs=["op"])),
+        activated(_pair("Add", "Mul", "Max", "Min")),
         pair_supported,
         build_pair,
     ),
     Spec("clip", _clamp(), clip_supported, build_clip),
     Spec(
         "leaky",
-        either(OP.LeakyRelu(Var("x")), OP.PRelu(Var("x"), Var("slope"))),
+        either(OP.LeakyRelu(wildcard("x")), OP.PRelu(wildcard("x"), wildcard("slope"))),
         leaky_supported,
         build_leaky,
         cases=_leaky_cases,

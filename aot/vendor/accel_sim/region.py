@@ -9,7 +9,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aot.errors import UnsupportedError
+from aot.vendor import (
+    Handle,
+    Match,
+    Operand,
+    Pattern,
+    Recorder,
+    RegionView,
+    UnsupportedError,
+    ValueRef,
+)
 from aot.vendor.accel_sim.compile import compile_network
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.facts import report
@@ -24,9 +33,6 @@ from aot.vendor.accel_sim.network import (
     Network,
 )
 from aot.vendor.accel_sim.specs import Spec
-from aot.vendor.backend import Pattern, RegionView
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Operand, Recorder
 
 FLASH, WRITABLE = 1, 2
 #: Constants in this section of a board's image are copied to RAM at start-up.

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aot.errors import UnsupportedError
+from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.items import Item, Load
 from aot.vendor.accel_sim.kinds import Mem

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
-from aot.errors import UnsupportedError
+from aot.vendor import UnsupportedError
 from aot.vendor.accel_sim.compose import Layout
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.fitting import Fitter

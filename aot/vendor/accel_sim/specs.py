@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from aot.vendor import OP, Match, wildcard
 from aot.vendor.accel_sim.images import Images
 from aot.vendor.accel_sim.kinds import Rq
-from aot.vendor.match import Match
-from aot.vendor.pattern import Builder as Op
-from aot.vendor.pattern import Pat, Var
-from aot.vendor.pattern_ast import Graph
 
 Checks = Iterator[tuple[bool, str]]
 Check = Callable[[Match, Rq], Checks]
@@ -28,7 +25,7 @@ class Spec:
     """
 
     name: str
-    graph: Graph
+    graph: Any  # a pattern of operators
     check: Check
     build: Build
     moves: bool = False
@@ -38,9 +35,4 @@ class Spec:
 
 def pattern(build: Callable[..., Any], *names: str) -> Any:
     """The graph `build(op, *wildcards)`."""
-    return build(Op(), *[Var(n) for n in names])
-
-
-def quantised(inner: Pat) -> Any:
-    """QuantizeLinear(inner) with the scale "sy" and the zero point "zy"."""
-    return Op().QuantizeLinear(inner, Var("sy"), Var("zy"), _optional=1)
+    return build(OP, *[wildcard(n) for n in names])

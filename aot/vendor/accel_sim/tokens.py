@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from aot.errors import InternalError
+from aot.vendor import InternalError
 from aot.vendor.accel_sim.isa import MAX_TOKENS
 from aot.vendor.accel_sim.nodes import LANES, UNIT_OF, Node
 

@@ -4,24 +4,29 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import S8, U8
-from aot.ops.quantised import binary as qbinary
-from aot.ops.quantised import pool as qpool
-from aot.ops.quantised import softmax as qsoftmax
-from aot.ops.quantised import table as qtable
-from aot.vendor.accel_sim.codes import EIGHT, arithmetic, limits, requant, sum_of
+from aot.vendor import (
+    S8,
+    U8,
+    Match,
+    QuantisedPair,
+    QuantisedPool,
+    QuantisedSoftmax,
+    QuantisedTable,
+    ValueRef,
+    activated,
+    multipliers,
+    quantised,
+)
+from aot.vendor.accel_sim.codes import EIGHT, arithmetic, requant, sum_of
 from aot.vendor.accel_sim.images import Array, Images, image, refusal
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, Requant, Window
-from aot.vendor.accel_sim.specs import Checks, Spec, pattern, quantised
-from aot.vendor.codes import activated, codes, dequantised, known
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.pattern import OP, Pat, Var, either, repeat
-from aot.vendor.requant import TFLITE, multipliers
+from aot.vendor.accel_sim.specs import Checks, Spec, pattern
 
 #: Codes as they are in the machine.
 OWN = np.arange(-128, 128)
@@ -66,42 +71,33 @@ def operand(b: Images, v: ValueRef, like: ValueRef, zero: int | None = None) -> 
     return b.constant(data, v, image(like.shape)[2])
 
 
-def _ready(m: Match, *names: str) -> bool:
-    return all(ok for ok, _ in known(m, *names, types=EIGHT))
-
-
-def sum_supported(m: Match, rq: Rq) -> Checks:
-    yield from qbinary.total_supported(m)
+def pair_supported(m: Match, rq: Rq) -> Checks:
+    yield from QuantisedPair.checks(m)
     yield from operands_fit(m)
 
 
-def product_supported(m: Match, rq: Rq) -> Checks:
-    yield from qbinary.product_supported(m)
-    yield from operands_fit(m)
-
-
-def _pair(b: Images, m: Match) -> tuple[int, int]:
-    first = operand(b, m.a, m.y, codes(m, "a").signed().z)
-    return first, operand(b, m.b, m.y, codes(m, "b").signed().z)
+def _pair(b: Images, m: Match, found: QuantisedPair) -> tuple[int, int]:
+    first = operand(b, m.a, m.y, found.a.signed().z)
+    return first, operand(b, m.b, m.y, found.b.signed().z)
 
 
 def build_sum(b: Images, m: Match) -> None:
     """ALU ADD."""
-    sign = -1 if m.op.op_type == "Sub" else 1
-    add = sum_of(codes(m, "a"), codes(m, "b"), codes(m, "y"), sign, b.rq, limits(m))
-    pair = _pair(b, m)
-    target = b.write(m.y, codes(m, "y").signed().z)
-    b.layer(Layer("add", m.op.name, pair, target, add=add))
+    found = QuantisedPair.of(m)
+    pair = _pair(b, m, found)
+    target = b.write(m.y, found.y.signed().z)
+    b.layer(Layer("add", m.op.name, pair, target, add=sum_of(found, b.rq)))
 
 
 def build_product(b: Images, m: Match) -> None:
     """ALU MUL."""
-    x, y, z = (codes(m, k).signed() for k in "aby")
-    scaled = multipliers(float(x.s), y.scale, float(z.s), arithmetic(b.rq), "mul")
-    r = requant(b.rq, scaled, z, limits(m))
-    both = Requant(r.rq, r.mult, r.shift, r.zero, r.lo, r.hi, za=x.z, zb=y.z)
-    pair = _pair(b, m)
-    target = b.write(m.y, z.z)
+    found = QuantisedPair.of(m)
+    a, y = found.a.signed(), found.y.signed()
+    within = found.y.as_signed(found.limits)
+    made = requant(b.rq, found.multipliers(arithmetic(b.rq)), y, within)
+    pair = _pair(b, m, found)
+    target = b.write(m.y, y.z)
+    both = replace(made, za=a.z, zb=found.b.signed().z)
     b.layer(Layer("mul", m.op.name, pair, target, requant=both))
 
 
@@ -141,43 +137,39 @@ def build_maximum(b: Images, m: Match) -> None:
     b.layer(Layer("max", m.root.name, (source,), target, window_of(m.root, m.x.rank)))
 
 
-def _divides(m: Match, rq: Rq) -> bool:
+def _divides(found: QuantisedPool, rq: Rq) -> bool:
     """TFLite divides averages whose codes keep their parameters."""
-    x, y = codes(m, "x").signed(), codes(m, "y").signed()
+    x, y = found.x.signed(), found.y.signed()
     return bool(rq is Rq.TFLITE and x.s == y.s and x.z == y.z)
 
 
 def average_supported(m: Match, rq: Rq) -> Checks:
-    asked = list(qpool.supported(m))
+    asked = list(QuantisedPool.checks(m))
     yield from asked
     yield from images(m.x, m.y)
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
     if not all(ok for ok, _ in asked) or m.x.rank not in (3, 4):
         return
-    pads = bool(m.pool.op_type == "AveragePool" and any(m.pool.attr("pads") or ()))
-    included = bool(m.pool.attr("count_include_pad", 0)) and pads
-    if _divides(m, rq):
+    found = QuantisedPool.of(m)
+    if _divides(found, rq):
+        included = found.counts_padding and any(found.window.before + found.window.after)
         yield not included, "padding that counts"
     else:
-        vary = qpool._counts_vary(m)
-        yield not vary, "windows at the border that average fewer positions"
+        yield not found.counts_vary, "windows at the border that average fewer positions"
 
 
 def build_average(b: Images, m: Match) -> None:
     """POOL, requantised; or divided."""
-    x, y = codes(m, "x").signed(), codes(m, "y").signed()
-    sizes = qpool.window(m)
-    assert sizes is not None
-    kernel, strides, dilations, pads = (sizes[k][1:] for k in ("k", "s", "d", "before"))
-    lo, hi = limits(m)
-    if _divides(m, b.rq):
+    found = QuantisedPool.of(m)
+    x, y, sizes = found.x.signed(), found.y.signed(), found.window
+    lo, hi = found.y.as_signed(found.limits)
+    if _divides(found, b.rq):
         r = Requant(Rq.DIVIDE, zero=0, lo=lo, hi=hi, za=x.z)
     else:
-        one = np.array([1.0 / math.prod(kernel)], np.float32)
+        one = np.array([1.0 / math.prod(sizes.kernel)], np.float32)
         scaled = multipliers(float(x.s), one, float(y.s), arithmetic(b.rq))
-        r = requant(b.rq, scaled, y, (lo, hi))
-        r = Requant(r.rq, r.mult, r.shift, r.zero, lo, hi, za=x.z)
-    window = Window(*kernel, *strides, *dilations, *pads)
+        r = replace(requant(b.rq, scaled, y, (lo, hi)), za=x.z)
+    window = Window(*sizes.kernel[1:], *sizes.strides[1:], *sizes.dilations[1:], *sizes.before[1:])
     source = b.read(m.x, x.z)
     target = b.write(m.y, y.z)
     b.layer(Layer("average", m.pool.name, (source,), target, window, requant=r))
@@ -186,30 +178,30 @@ def build_average(b: Images, m: Match) -> None:
 # -- tables ---------------------------------------------------------------------------------------
 
 
-def table_of(m: Match, rq: Rq) -> Array:
+def table_of(found: QuantisedTable) -> Array:
     """What each code of the machine, of -128 first, becomes."""
-    entries = qtable.entries(m, arithmetic(rq))
-    assert entries is not None
-    bits = OWN & 255 if m.x.dtype is S8 else OWN + 128
-    own = entries[bits].astype(np.int16)
-    found: Array = (own - 128 if m.y.dtype is U8 else own).astype(np.int8)
-    return found
+    assert found.entries is not None
+    bits = OWN & 255 if found.x.dtype is S8 else OWN + 128
+    own = found.entries[bits].astype(np.int16)
+    table: Array = (own - 128 if found.y.dtype is U8 else own).astype(np.int8)
+    return table
 
 
 def table_supported(m: Match, rq: Rq) -> Checks:
-    asked = list(qtable.supported(m))
+    asked = list(QuantisedTable.checks(m))
     yield from asked
     yield from images(m.x, m.y)
 
 
 def build_table(b: Images, m: Match) -> None:
     """ALU LUT; nothing where codes stay what they are but for the sign."""
-    table = table_of(m, b.rq)
+    found = QuantisedTable.of(m, arithmetic(b.rq))
+    table = table_of(found)
     if np.array_equal(table, OWN):
         b.alias(m.y, m.x)
         return
     source = b.read(m.x)
-    target = b.write(m.y, codes(m, "y").signed().z)
+    target = b.write(m.y, found.y.signed().z)
     b.layer(Layer("lut", m.root.name, (source,), target, table=table))
 
 
@@ -217,7 +209,7 @@ def build_table(b: Images, m: Match) -> None:
 
 
 def softmax_supported(m: Match, rq: Rq) -> Checks:
-    asked = list(qsoftmax.supported(m))
+    asked = list(QuantisedSoftmax.checks(m))
     yield from asked
     yield from images(m.x)
     if m.x.rank and not refusal(m.x.shape):
@@ -228,70 +220,57 @@ def softmax_supported(m: Match, rq: Rq) -> Checks:
 
 def build_softmax(b: Images, m: Match) -> None:
     """ALU SOFTMAX with the constants of the portable kernel."""
-    x, y = codes(m, "x").signed(), codes(m, "y").signed()
-    extent = image(m.x.shape)[2]
-    tflite = arithmetic(b.rq) == TFLITE and y.z == -128 and float(y.s) == 1 / 256
-    step = float(x.s)
-    data = qsoftmax.tflite_table(step) if tflite else qsoftmax.rounded_table(step, extent)
-    last = int(np.flatnonzero(data)[-1]) + 1
+    found = QuantisedSoftmax.of(m, arithmetic(b.rq))
     r = Requant(
-        Rq.TFLITE if tflite else Rq.FLOAT,
-        np.array([0 if tflite else round(2**16 / float(y.s))], np.int64),
-        np.array([qsoftmax.table_bits(extent)], np.int8),
-        zero=y.z,
-        za=min(last, 255),
+        Rq.TFLITE if found.tflite else Rq.FLOAT,
+        np.array([found.unit], np.int64),
+        np.array([found.bits], np.int8),
+        zero=found.y.z,
+        za=min(found.last + 1, 255),
     )
-    source = b.read(m.x, x.z)
-    target = b.write(m.y, y.z)
-    b.layer(Layer("softmax", m.soft.name, (source,), target, requant=r, table=data))
+    source = b.read(m.x, found.x.signed().z)
+    target = b.write(m.y, found.y.z)
+    b.layer(Layer("softmax", m.soft.name, (source,), target, requant=r, table=found.table))
 
 
 # -- patterns -------------------------------------------------------------------------------------
 
 
-def _operator(*op_types: str) -> Pat:
-    return OP.any_of(*op_types)(dequantised("a"), dequantised("b"), _outputs=["op"])
-
-
-_average = either(
-    OP.any_of("AveragePool", "GlobalAveragePool")(dequantised("x"), _outputs=["pool"]),
-    OP.ReduceMean(dequantised("x"), Var("axes"), _optional=1, _outputs=["pool"]),
-)
 SPECS = (
     Spec(
         "qadd",
-        quantised(activated(_operator("Add", "Sub"))),
-        sum_supported,
+        quantised(activated(QuantisedPair.pattern("Add", "Sub"))),
+        pair_supported,
         build_sum,
-        cases=qbinary.cases,
+        cases=QuantisedPair.cases,
     ),
     Spec(
         "qmul",
-        quantised(activated(_operator("Mul"))),
-        product_supported,
+        quantised(activated(QuantisedPair.pattern("Mul"))),
+        pair_supported,
         build_product,
-        cases=qbinary.cases,
+        cases=QuantisedPair.cases,
     ),
     Spec(
         "qaverage",
-        quantised(activated(_average)),
+        quantised(activated(QuantisedPool.average_pattern())),
         average_supported,
         build_average,
-        cases=qpool.cases,
+        cases=QuantisedPool.average_cases,
     ),
     Spec("qmaxpool", pattern(lambda op, x: op.MaxPool(x), "x"), maximum_supported, build_maximum),
     Spec(
         "qsoftmax",
-        quantised(OP.Softmax(dequantised("x"), _outputs=["soft"])),
+        quantised(QuantisedSoftmax.pattern()),
         softmax_supported,
         build_softmax,
-        cases=qsoftmax.cases,
+        cases=QuantisedSoftmax.cases,
     ),
     Spec(
         "qtable",
-        quantised(repeat(qtable.link, dequantised("x"), 0, qtable.LONGEST)),
+        quantised(QuantisedTable.pattern()),
         table_supported,
         build_table,
-        cases=qtable.cases,
+        cases=QuantisedTable.cases,
     ),
 )

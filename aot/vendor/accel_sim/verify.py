@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import InternalError
+from aot.vendor import InternalError
 from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.effects import Access, accesses, distinct
 from aot.vendor.accel_sim.encode import StreamError

@@ -12,14 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import F32
+from aot.vendor import F32, Match, ValueRef
 from aot.vendor.accel_sim.codes import EIGHT
 from aot.vendor.accel_sim.images import Images, image, order, refusal, same_order
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer
 from aot.vendor.accel_sim.specs import Checks, Spec, pattern
 from aot.vendor.accel_sim.vectors import images
-from aot.vendor.match import Match, ValueRef
 
 #: Operators next to which a view belongs: of codes, of float32.
 CODES = frozenset("QuantizeLinear DequantizeLinear MaxPool Concat".split())

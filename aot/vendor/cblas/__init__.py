@@ -10,12 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import F32
-from aot.ops.conv import spatial
-from aot.vendor.backend import Backend, Pattern
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Recorder
+from aot.vendor import (
+    F32,
+    Backend,
+    Case,
+    Match,
+    Pattern,
+    Recorder,
+    ValueRef,
+    WindowShape,
+    case,
+    f32,
+)
 
 Checks = Iterator[tuple[bool, str]]
 
@@ -140,19 +146,19 @@ def conv_runs(relu: bool) -> Callable[[Recorder, Match], None]:
     """The call of a convolution: some rows of the image unfolded, then a product."""
 
     def lowering(c: Recorder, m: Match) -> None:
-        strides, dilations, pads = spatial(m.conv, 2)
+        window = WindowShape.of(m.conv, m.w.shape[2:])
+        (sh, sw), (dh, dw), (pt, pl) = window.strides, window.dilations, window.before
         n, ci, h, w = m.x.shape
         co, _, kh, kw = m.w.shape
         oh, ow = m.y.shape[2:]
-        ends = [int(v) for v in m.conv.attr("pads", [0] * 4)]
-        direct = (kh, kw) == (1, 1) and strides == [1, 1] and not any(ends)
+        padded = any(window.before + window.after)
+        direct = (kh, kw) == (1, 1) and (sh, sw) == (1, 1) and not padded
         row = ci * kh * kw * ow * 4
         rows = oh if direct else max(1, min(oh, COLUMNS_BYTES // row))
         scratch = None if direct else c.scratch(rows * row, "columns")
         params = c.params(
             n=n, ci=ci, h=h, w=w, co=co, oh=oh, ow=ow, kh=kh, kw=kw, rows=rows,
-            sh=strides[0], sw=strides[1], dh=dilations[0], dw=dilations[1],
-            pt=pads[0], pl=pads[1], relu=relu,
+            sh=sh, sw=sw, dh=dh, dw=dw, pt=pt, pl=pl, relu=relu,
         )  # fmt: skip
         macs = n * co * oh * ow * ci * kh * kw
         bias: ValueRef | None = m.values.get("b")

@@ -8,13 +8,23 @@ from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
-from aot.ir.dtypes import BF16, F32, DType
-from aot.ir.layout import PLAIN, Layout
-from aot.vendor.backend import Backend, Pattern
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.pattern import Builder, Var
-from aot.vendor.qdq_guard import outside_of_codes
-from aot.vendor.recorder import Operand, Recorder, StateHandle
+from aot.vendor import (
+    BF16,
+    F32,
+    OP,
+    PLAIN,
+    Backend,
+    DType,
+    Layout,
+    Match,
+    Operand,
+    Pattern,
+    Recorder,
+    StateHandle,
+    ValueRef,
+    outside_of_codes,
+    wildcard,
+)
 
 HEADER = "aot_dnnl.h"
 Reason = tuple[bool, str]
@@ -55,7 +65,7 @@ def declare(
     outputs: tuple[str, ...] = ("y",),
 ) -> Pattern:
     """Add the pattern `build(op, *params)` to the backend; `codes`: it knows 8-bit codes."""
-    graph = build(Builder(), *[Var(p) for p in params])
+    graph = build(OP, *[wildcard(p) for p in params])
     made = Pattern(name, graph, "dnnl", outputs, folder=Path(__file__).parent, header=HEADER)
     if not codes:
         made.check(outside_of_codes)

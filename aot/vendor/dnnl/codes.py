@@ -13,22 +13,31 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
-from aot.ir.dtypes import S8, U8
-from aot.ir.layout import Layout
-from aot.ops.quantised.binary import shapes_fit
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case
-from aot.vendor.codes import Codes, activated, bounds, codes, constant_bounds, dequantised, known
+from aot.vendor import (
+    OP,
+    S8,
+    U8,
+    Case,
+    Codes,
+    Layout,
+    Match,
+    Pat,
+    Pattern,
+    QuantisedPair,
+    QuantisedPool,
+    QuantisedProduct,
+    Recorder,
+    UnsupportedError,
+    activated,
+    case,
+    channels_last,
+    codes_of,
+    dequantised,
+    quantised,
+    same_shapes,
+)
 from aot.vendor.dnnl.base import declare, one_result, primitive
 from aot.vendor.dnnl.pools import kind_of, window_fits, window_of
-from aot.vendor.layouts import channels_last
-from aot.vendor.match import Match, same_shapes
-from aot.vendor.pattern import OP, OpPat, Pat, Var
-from aot.vendor.quantised_cases import codes_of, product, scale, zero
-from aot.vendor.quantised_product import QuantisedProduct
-from aot.vendor.recorder import ParamFields, Recorder
-from aot.vendor.requant import TFLITE, rq_of
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]
@@ -37,13 +46,12 @@ EIGHT = (S8, U8)
 
 def _declare(name: str, inner: Pat) -> Pattern:
     """The pattern QuantizeLinear(inner); its result are the codes `y`."""
-    graph = OP.QuantizeLinear(inner, Var("sy"), Var("zy"), _optional=1)
-    return declare(name, (), lambda op: graph, codes=True)
+    return declare(name, (), lambda op: quantised(inner), codes=True)
 
 
 def _onnx_rounding(c: Recorder, m: Match) -> None:
     """Refuse arithmetic that is not the library's."""
-    if rq_of(c) == TFLITE:
+    if c.options.requant == "tflite":
         raise UnsupportedError(
             "oneDNN does not round as TensorFlow Lite does",
             f"node {m.root.onnx_name}",
@@ -74,7 +82,6 @@ qdense = _declare("qdense", activated(QuantisedProduct.dense_pattern()))
 
 
 def _residual_fits(m: Match) -> Checks:
-    yield from known(m, "r", types=EIGHT)
     yield same_shapes(m, m.r)
     yield not m.r.is_const, "the sum with a constant"
     yield m.r.dtype is m.y.dtype, f"the sum of {m.r.dtype} in place of {m.y.dtype}"
@@ -202,31 +209,31 @@ def to_maximum(c: Recorder, m: Match) -> None:
 
 @qaverage.check
 def average_fits(m: Match) -> Checks:
-    asked = list(known(m, "x", "y", types=EIGHT))
+    asked = list(QuantisedPool.operands_fit(m))
     yield from asked
-    yield from constant_bounds(m)
     yield m.x.dtype is m.y.dtype, f"an average of {m.x.dtype} as {m.y.dtype}"
     yield from window_fits(m, m.pool)
     if all(ok for ok, _ in asked) and m.pool.op_type == "AveragePool":
         counted = m.pool.attr("count_include_pad", 0) and any(m.pool.attr("pads") or [])
-        exact = not counted or codes(m, "x").z == 0
+        exact = not counted or QuantisedPool.of(m).x.z == 0
         yield exact, "padding that counts with a zero point other than 0"
 
 
 @qaverage.lower
 def to_average(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
-    x, y = codes(m, "x"), codes(m, "y")
+    found = QuantisedPool.of(m)
+    x, y = found.x, found.y
     ratio = float(np.float64(x.s) / np.float64(y.s))
     fields = {**_types(x=x), "scale": ratio, "shift": float(y.z - x.z * ratio)}
-    _pool(c, m, m.pool, {**fields, **_range(bounds(m, codes(m, "y")))})
+    _pool(c, m, m.pool, {**fields, **_range(found.limits)})
 
 
 def _pool(c: Recorder, m: Match, node: Any, fields: dict[str, Any]) -> None:
     w = window_of(m, node)
     del w["given"]
     kind = {"rank": m.x.rank, "kind": kind_of(node)}
-    params: ParamFields = c.params(**kind, **fields, x=m.x.shape, y=m.y.shape, **w)
+    params = c.params(**kind, **fields, x=m.x.shape, y=m.y.shape, **w)
     state = primitive(c, "aot_dnnl_qpool", params)
     macs = math.prod(m.y.shape) * math.prod(w["k"])
     c.call("aot_dnnl_run", state, m.y, m.x, None, status=True, macs=macs)
@@ -241,21 +248,18 @@ for _made in (qmaxpool, qaverage):
 KINDS = {"Add": 0, "Sub": 1, "Mul": 2}
 
 
-def _pair(*op_types: str) -> OpPat:
-    return OP.any_of(*op_types)(dequantised("a"), dequantised("b"), _outputs=["op"])
-
-
-qadd = _declare("qadd", activated(_pair("Add", "Sub")))
-qmul = _declare("qmul", activated(_pair("Mul")))
+qadd = _declare("qadd", activated(QuantisedPair.pattern("Add", "Sub")))
+qmul = _declare("qmul", activated(QuantisedPair.pattern("Mul")))
 
 
 def pair_fits(m: Match) -> Checks:
-    yield from shapes_fit(m)
+    asked = list(QuantisedPair.operands_fit(m))
+    yield from asked
     same = m.a.shape == m.b.shape == m.y.shape
     yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need equal shapes)"
-    asked = list(known(m, "a", "b", types=EIGHT))
     if m.op.op_type == "Mul" and all(ok for ok, _ in asked):
-        zeros = [codes(m, k).z for k in "ab"]
+        found = QuantisedPair.of(m)
+        zeros = [found.a.z, found.b.z]
         yield zeros == [0, 0], f"a product of codes with zero points {zeros} (need 0)"
 
 
@@ -269,13 +273,15 @@ def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 def to_pair(c: Recorder, m: Match) -> None:
     _onnx_rounding(c, m)
-    a, b, y = (codes(m, k) for k in "aby")
-    kind = KINDS[m.op.op_type]
+    found = QuantisedPair.of(m)
+    a, b, y = found.a, found.b, found.y
+    kind = KINDS[found.op_type]
     ra, rb = np.float64(a.s) / np.float64(y.s), np.float64(b.s)
-    if kind != KINDS["Mul"]:
+    if found.op_type == "Mul":
+        shift = np.float64(y.z)
+    else:
         rb = rb / np.float64(y.s)
-    sign = {0: 1, 1: -1, 2: 0}[kind]
-    shift = y.z - (a.z * ra + sign * b.z * rb if sign else 0)
+        shift = y.z - (a.z * ra + found.sign * b.z * rb)
     n = math.prod(m.y.shape)
     types = [EIGHT.index(k.dtype) for k in (a, b, y)]
     params = c.params(
@@ -285,7 +291,7 @@ def to_pair(c: Recorder, m: Match) -> None:
         x_scale=float(ra),
         x1_scale=float(rb),
         shift=float(shift),
-        **_range(bounds(m, codes(m, "y"))),
+        **_range(found.limits),
     )
     state = primitive(c, "aot_dnnl_qbinary", params)
     place = [(m.y, m.a)] if m.a.ir is not m.b.ir and a.dtype is y.dtype else []
@@ -299,6 +305,11 @@ for _made in (qadd, qmul):
 
 
 # -- cases --------------------------------------------------------------------------------------
+
+
+def _parameters(scale: float, zero: int) -> tuple[Array, Array]:
+    """Scale and zero point of int8 codes."""
+    return np.array(scale, np.float32), np.array(zero, np.int8)
 
 
 @qconv.cases
@@ -315,9 +326,10 @@ def dense_examples() -> Iterator[Case]:
 def sum_examples() -> Iterator[Case]:
     same: dict[str, Any] = {"conv.pads": [1, 1, 1, 1]}
     wide: dict[str, Any] = {"conv.group": 2}
+    example = QuantisedProduct.example
     for made in (
-        product(codes_of(1, 16, 6, 7), codes_of(24, 16, 3, 3), 0, **same),
-        product(codes_of(2, 6, 5, 5), codes_of(8, 3, 3, 3), 0, zx=9, zy=-128, **wide),
+        example(codes_of(1, 16, 6, 7), codes_of(24, 16, 3, 3), 0, **same),
+        example(codes_of(2, 6, 5, 5), codes_of(8, 3, 3, 3), 0, zx=9, zy=-128, **wide),
     ):
         *operands, sy, zy = made.inputs
         x, weights = np.asarray(operands[0]), np.asarray(operands[3])
@@ -325,8 +337,8 @@ def sum_examples() -> Iterator[Case]:
         cut = 0 if "conv.pads" in made.attrs else 2
         r = codes_of(n, len(weights), h - cut, w - cut)
         const = tuple(i for i in range(len(made.inputs) + 3) if i not in (0, len(operands)))
-        step = scale(float(np.asarray(sy)) * 0.7)
-        yield case(*operands, r, step, zero(-11), sy, zy, const=const, **made.attrs)
+        more = _parameters(float(np.asarray(sy)) * 0.7, -11)
+        yield case(*operands, r, *more, sy, zy, const=const, **made.attrs)
 
 
 @qmaxpool.cases
@@ -337,7 +349,7 @@ def maximum_examples() -> Iterator[Case]:
 
 @qaverage.cases
 def average_examples() -> Iterator[Case]:
-    operands = (scale(0.0311), zero(-7), scale(0.023171), zero(11))
+    operands = (*_parameters(0.0311, -7), *_parameters(0.023171, 11))
     for shape, attrs in (
         ((1, 5, 8, 8), {"kernel_shape": [2, 2], "strides": [2, 2]}),
         ((2, 17, 7, 6), {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}),
@@ -348,9 +360,9 @@ def average_examples() -> Iterator[Case]:
 
 
 def _two(shape: tuple[int, ...], za: int, zb: int, step: float) -> Case:
-    first = (codes_of(*shape), scale(0.031), zero(za))
-    second = (codes_of(*shape, seed=1), scale(0.019), zero(zb))
-    return case(*first, *second, scale(step), zero(4), const=(1, 2, 4, 5, 6, 7))
+    first = (codes_of(*shape), *_parameters(0.031, za))
+    second = (codes_of(*shape, seed=1), *_parameters(0.019, zb))
+    return case(*first, *second, *_parameters(step, 4), const=(1, 2, 4, 5, 6, 7))
 
 
 @qadd.cases

@@ -9,12 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import F32
-from aot.ir.layout import Layout
-from aot.ops.conv_plan import Act
-from aot.ops.fused import ACTIVATIONS
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import (
+    ACTIVATIONS,
+    F32,
+    Act,
+    Case,
+    Layout,
+    Match,
+    Pattern,
+    Recorder,
+    ValueRef,
+    case,
+    f32,
+)
 from aot.vendor.dnnl.base import (
     BLOCKS,
     TYPES,
@@ -27,8 +34,6 @@ from aot.vendor.dnnl.base import (
     type_of,
 )
 from aot.vendor.dnnl.products import ordered_bounds
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 #: Functions that take zero to zero, so pad lanes stay zero.

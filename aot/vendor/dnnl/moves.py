@@ -10,14 +10,8 @@ import math
 from collections.abc import Iterator
 from functools import cache
 
-from aot.ir.dtypes import S8, U8
-from aot.ir.layout import Layout
-from aot.ops.concat import copy_part
-from aot.ops.moves import stored
+from aot.vendor import S8, U8, Layout, Match, Recorder, ValueRef, copy_part
 from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.pattern_ast import all_ops
-from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 #: Operators next to which a view of codes belongs in a region: what makes and first reads codes.
@@ -30,7 +24,7 @@ def _work() -> frozenset[str]:
 
     It is asked when every pattern of the backend is declared.
     """
-    known = {op for p in backend.patterns for domain, op in all_ops(p.graph) if not domain}
+    known = {op for p in backend.patterns for domain, op in p.operators if not domain}
     return frozenset(known - {"Reshape", "QuantizeLinear", "DequantizeLinear"})
 
 
@@ -94,7 +88,7 @@ def whole_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 def to_views(c: Recorder, m: Match) -> None:
     parts, axis, block = _parts(m), _axis(m), m.y.layout.block
     starts = [sum(p.shape[axis] for p in parts[:i]) // (block or 1) for i in range(len(parts))]
-    shape = stored(m.y)
+    shape = m.y.layout.physical(m.y.shape)
     row = math.prod(shape[axis + 1 :]) * m.y.dtype.nbytes
     if math.prod(shape[:axis]) == 1 and c.concat_view(m.y, parts, [row * s for s in starts]):
         return

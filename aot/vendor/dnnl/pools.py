@@ -7,9 +7,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from aot.ir.layout import Layout
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import Case, Layout, Match, NodeRef, Pattern, Recorder, case, f32
 from aot.vendor.dnnl.base import (
     BLOCKS,
     blocks,
@@ -19,8 +17,6 @@ from aot.vendor.dnnl.base import (
     primitive,
     type_of,
 )
-from aot.vendor.match import Match, NodeRef
-from aot.vendor.recorder import Recorder
 
 MAX, AVERAGE_PADDED, AVERAGE = 0, 1, 2  # aot_dnnl_pool_params.kind
 Checks = Iterator[tuple[bool, str]]

@@ -11,17 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import F32
-from aot.ir.layout import PLAIN, Layout
-from aot.ops.conv import spatial
-from aot.ops.conv_plan import NO_ACT, Act
-from aot.ops.fused import ACTIVATIONS
-from aot.ops.matmul import bias_of, is_residual, weights_of
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import (
+    ACTIVATIONS,
+    PLAIN,
+    Act,
+    Case,
+    Layout,
+    Match,
+    MatrixProduct,
+    NodeRef,
+    Pattern,
+    Recorder,
+    StateHandle,
+    ValueRef,
+    WindowShape,
+    case,
+    f32,
+    same_shapes,
+)
 from aot.vendor.dnnl.base import blocked_by, blocks, declare, floats, primitive, type_of
-from aot.vendor.match import Match, NodeRef, ValueRef, product_shape, same_shapes
-from aot.vendor.recorder import Recorder, StateHandle
 
 Constants = Callable[[Match], Act]
 Checks = Iterator[tuple[bool, str]]
@@ -46,7 +54,7 @@ def family(
     name: str, params: tuple[str, ...], build: Callable[..., Any]
 ) -> Iterator[tuple[Pattern, Constants]]:
     """The pattern of `build(op, *params)` alone and followed by each activation."""
-    yield declare(name, params, build), lambda m: NO_ACT
+    yield declare(name, params, build), lambda m: Act()
     for suffix, extra, act, constants in ACTS:
 
         def whole(op: Any, *values: Any, _act: Callable[..., Any] = act) -> Any:
@@ -69,7 +77,7 @@ def chained(
 
     A sum with nothing between is a family of its own: there the library adds in place.
     """
-    none = ("", (), lambda op, v: v, lambda m: NO_ACT)
+    none = ("", (), lambda op, v: v, lambda m: Act())
     for (suffix, extra, act, constants), post in product((none, *ACTS), POSTS):
         if not suffix and post == "Add":
             continue
@@ -169,11 +177,9 @@ def conv_fits(m: Match, node: NodeRef) -> Checks:
 
 def transposed_after(m: Match, node: NodeRef) -> list[int]:
     """Pads at the end of each axis that give the result's extents."""
-    rank = m.x.rank - 2
-    strides, dilations, before = spatial(node, rank)
-    windows = [(k - 1) * d + 1 for k, d in zip(m.w.shape[2:], dilations, strict=True)]
-    sizes = zip(m.x.shape[2:], m.y.shape[2:], strict=True)
-    return [(i - 1) * strides[a] + windows[a] - before[a] - o for a, (i, o) in enumerate(sizes)]
+    window = WindowShape.of(node, m.w.shape[2:])
+    axes = zip(m.x.shape[2:], m.y.shape[2:], *window.axes(), strict=True)
+    return [(i - 1) * s + (k - 1) * d + 1 - before - o for i, o, k, s, d, before, _ in axes]
 
 
 def conv_weights(m: Match, groups: int, transposed: bool) -> Array:
@@ -188,7 +194,7 @@ def conv_weights(m: Match, groups: int, transposed: bool) -> Array:
 
 def conv_scratch(m: Match, node: NodeRef) -> int:
     """Bytes: points of one pixel with strides are gathered first; a depthwise bias is padded."""
-    strides, _, _ = spatial(node, m.x.rank - 2)
+    strides = WindowShape.of(node, m.w.shape[2:]).strides
     block = m.x.layout.block or 1
     channels: int = -(-m.x.shape[1] // block) * block
     if depthwise(m, int(node.attr("group", 1))):
@@ -201,8 +207,7 @@ def conv_scratch(m: Match, node: NodeRef) -> int:
 def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     rank, groups = m.x.rank, int(node.attr("group", 1))
     transposed = node.op_type == "ConvTranspose"
-    strides, dilations, before = spatial(node, rank - 2)
-    given = [int(p) for p in node.attr("pads", [0] * (2 * rank - 4))][rank - 2 :]
+    window = WindowShape.of(node, m.w.shape[2:])
     w = conv_weights(m, groups, transposed)
     scratch = conv_scratch(m, node)
     params = c.params(
@@ -221,10 +226,10 @@ def record_conv(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
         x=m.x.shape,
         y=m.y.shape,
         w=w.shape,
-        s=strides,
-        d=[d - 1 for d in dilations],
-        before=before,
-        after=transposed_after(m, node) if transposed else given,
+        s=window.strides,
+        d=[d - 1 for d in window.dilations],
+        before=window.before,
+        after=transposed_after(m, node) if transposed else window.after,
     )
     b = None if m.b is None else c.const(np.asarray(m.b.data, np.float32), "b")
     state = primitive(c, "aot_dnnl_conv", c.const(w, "w"), b, params)
@@ -280,43 +285,30 @@ for _made, _constants in (
 # -- products with constant weights -----------------------------------------------------------
 
 
-def dense_weights(m: Match, node: NodeRef) -> Array | None:
-    """The right operand as a constant [k, n] of the operands' type, or None."""
-    if m.a.dtype is F32:
-        return weights_of(m, node)
-    scaled = node.attr("transA", 0) or float(node.attr("alpha", 1.0)) != 1.0
-    if not m.b.is_const or m.b.rank != 2 or (node.op_type == "Gemm" and scaled):
-        return None
-    w = np.asarray(m.b.data)
-    return np.ascontiguousarray(w.T) if node.attr("transB", 0) else w
-
-
 def dense_fits(m: Match, node: NodeRef) -> Checks:
     yield from floats(m.a, m.b, m.y, *(m.values.get(n) for n in ("c", "r")))
     yield m.a.rank >= 2, f"rank {m.a.rank} (needs 2 or more)"
-    w = dense_weights(m, node)
+    found = MatrixProduct.of(m, node)
+    w = found.weights
     yield (
         w is not None,
         "needs a constant matrix on the right and no transA (bfloat16: no alpha)",
     )
     if w is None:
         return
-    yield m.y.shape == product_shape(m), f"result {m.y.shape}, product {product_shape(m)}"
+    yield m.y.shape == node.shape, f"result {m.y.shape}, product {node.shape}"
     for name in ("c", "r"):
         v = m.values.get(name)
-        row = bias_of(v, node, w.shape[1]) is not None
-        fits = v is None or row or (name == "r" and is_residual(v, node, m.y.shape))
+        fits = v is None or name in found.biases or (name == "r" and name in found.residuals)
         yield fits, f"operand of shape {v and v.shape} is no bias of {w.shape[1]} columns"
 
 
 def record_dense(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
-    w = dense_weights(m, node)
+    found = MatrixProduct.of(m, node)
+    w, biases, residuals = found.weights, found.biases.values(), [*found.residuals.values()]
     assert w is not None
     k, n = w.shape
     rows = math.prod(m.a.shape[:-1])
-    extra = [v for name in ("c", "r") if (v := m.values.get(name)) is not None]
-    biases = [b for v in extra if (b := bias_of(v, node, n)) is not None]
-    residuals = [v for v in extra if bias_of(v, node, n) is None]
     scratch = 4 * n + 512 if rows == 1 else 0  # a row of sums, as k is split
     params = c.params(
         type=type_of(m.a),

@@ -12,18 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.dtypes import F32
-from aot.ops.rnn import GRU_DEFAULT, LSTM_DEFAULT
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import F32, Case, Handle, Match, Pattern, Recorder, StateHandle, ValueRef, case, f32
 from aot.vendor.dnnl.base import declare, floats, primitive
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Recorder, StateHandle
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]
 DIRECTIONS = ("forward", "reverse", "bidirectional")
 LSTM, GRU, GRU_LINEAR = 0, 1, 2  # aot_dnnl_recurrent_params.kind
+#: The activations of nodes that name none, one per gate.
+LSTM_DEFAULT, GRU_DEFAULT = ("sigmoid", "tanh", "tanh"), ("sigmoid", "tanh")
 #: ONNX's gates in the library's order: i, o, f, c and z, r, h.
 ORDER = {"LSTM": [0, 2, 3, 1], "GRU": [0, 1, 2]}
 

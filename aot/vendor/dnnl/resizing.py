@@ -14,12 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from aot.ops.resize import AxisPlan, Spec, known_form, nearest, plans, positions
-from aot.vendor.cases import Case, case, f32, i64
+from aot.vendor import Case, Match, Recorder, Resize, case, f32, i64
 from aot.vendor.dnnl.base import declare, floats, primitive, type_of
 from aot.vendor.dnnl.pools import blocks_that_arrive
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 Array = np.ndarray[Any, Any]
@@ -34,35 +31,34 @@ resize = declare(
 resize.layouts(blocks_that_arrive)
 
 
-def _spec(m: Match) -> Spec:
-    return Spec(m.x, m.y, m.roi, m.scales, m.sizes, m.root)
-
-
-def _middle(p: AxisPlan) -> Array:
-    """The library's positions on the input's axis."""
-    found: Array = (np.arange(p.result) + 0.5) * p.source / p.result - 0.5
+def _middle(source: int, result: int) -> Array:
+    """The library's positions on an axis of `source` elements, of `result` outputs."""
+    found: Array = (np.arange(result) + 0.5) * source / result - 0.5
     return found
 
 
-def _same_elements(p: AxisPlan, transform: str, rounding: str) -> bool:
-    x = _middle(p)
+def _same_elements(source: int, wanted: Array) -> bool:
+    """Whether the library's nearest elements are those of the indices `wanted`."""
+    x = _middle(source, len(wanted))
     apart = np.abs(np.abs(x - np.floor(x)) - 0.5)
-    own = np.clip(np.floor(x + 0.5), 0, p.source - 1)
-    clear = (apart > HALF) | (x < 0) | (x > p.source - 1)
-    return bool(clear.all() and (own == nearest(p, transform, rounding)).all())
+    own = np.clip(np.floor(x + 0.5), 0, source - 1)
+    clear = (apart > HALF) | (x < 0) | (x > source - 1)
+    return bool(clear.all() and (own == wanted).all())
 
 
-def _same_positions(p: AxisPlan, transform: str) -> bool:
-    own, wanted = (np.clip(x, 0, p.source - 1) for x in (_middle(p), positions(p, transform)))
-    return bool(np.abs(own - wanted).max(initial=0) < EXACT)
+def _same_positions(source: int, wanted: Array) -> bool:
+    """Whether the library's positions are `wanted`, but for what lies outside."""
+    both = (_middle(source, len(wanted)), wanted)
+    own, other = (np.clip(x, 0, source - 1) for x in both)
+    return bool(np.abs(own - other).max(initial=0) < EXACT)
 
 
 @resize.check
 def positions_agree(m: Match) -> Checks:
     yield from floats(m.x)
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
-    spec = _spec(m)
-    reasons = list(known_form(spec))
+    spec = Resize.of(m)
+    reasons = list(spec.checks())
     yield from reasons
     if not all(ok for ok, _ in reasons):
         return
@@ -70,18 +66,18 @@ def positions_agree(m: Match) -> Checks:
     yield mode in ("nearest", "linear"), f"mode {mode!r} (needs nearest or linear)"
     yield not spec.antialias, "antialias 1 (needs 0)"
     yield transform != "tf_crop_and_resize", f"positions {transform!r}"
-    for p in plans(spec):
+    for p in spec.plans():
         yield p.axis >= 2, f"axis {p.axis} is resized (needs spatial ones)"
         if mode == "nearest":
-            same = _same_elements(p, transform, spec.nearest_mode)
+            same = _same_elements(p.source, spec.nearest(p))
         else:
-            same = _same_positions(p, transform)
+            same = _same_positions(p.source, spec.positions(p))
         yield same, f"positions {transform!r} of axis {p.axis} are not the library's"
 
 
 @resize.lower
 def to_resampling(c: Recorder, m: Match) -> None:
-    linear = _spec(m).mode == "linear"
+    linear = Resize.of(m).mode == "linear"
     block = m.x.layout.block
     ends = {"x": m.x.shape, "y": m.y.shape}
     params = c.params(type=type_of(m.x), rank=m.x.rank, block=block, linear=linear, **ends)

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from aot.vendor import Match, Recorder
 from aot.vendor.dnnl.base import declare, floats, one_result, primitive, split_at, type_of
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 Checks = Iterator[tuple[bool, str]]
 

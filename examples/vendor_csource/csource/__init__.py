@@ -3,8 +3,7 @@
 
 import math
 
-from aot.ir.dtypes import F32
-from aot.vendor.backend import Backend
+from aot.vendor import F32, Backend
 
 backend = Backend("csource", header="csource.h", sources=("csource.h", "csource.c"))
 OPERATORS = ("Add", "Sub", "Mul")

@@ -3,9 +3,7 @@
 
 import math
 
-from aot.errors import BackendError
-from aot.ir.dtypes import F32
-from aot.vendor.backend import Backend, Speed
+from aot.vendor import F32, Backend, BackendError, Speed
 
 OPERATORS = ("Add", "Sub", "Mul", "Relu", "Neg")
 #: Bytes of the device's memory.

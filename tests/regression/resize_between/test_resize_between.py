@@ -17,7 +17,7 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from aot.ops.resize import AxisPlan, nearest
+from aot.vendor.resize import AxisPlan, nearest
 
 ROUNDING: dict[str, Callable[[Fraction], int]] = {
     "floor": math.floor,

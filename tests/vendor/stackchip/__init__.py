@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aot.errors import BackendError
-from aot.vendor.backend import Backend
+from aot.vendor import Backend, BackendError
 
 backend = Backend(
     "stackchip",

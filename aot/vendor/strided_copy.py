@@ -130,3 +130,11 @@ def view_or_move(c: Recorder, y: ValueRef, x: ValueRef, axes: Sequence[Axis], at
         c.view(y, x, at * y.dtype.nbytes)
     else:
         move(c, y, x, axes, 0, at)
+
+
+def copy_part(c: Recorder, y: ValueRef, part: ValueRef, axis: int, start: int) -> None:
+    """Record the copy of `part` to y from element `start` of the stored axis on."""
+    own = stored(part)
+    ys, xs = strides(stored(y)), strides(own)
+    axes = [Axis(n, a, b) for n, a, b in zip(own, ys, xs, strict=True)]
+    move(c, y, part, axes, start * ys[axis])

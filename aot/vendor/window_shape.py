@@ -12,7 +12,7 @@ Extents = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class WindowShape:
     """A window that moves over the spatial axes of a value.
 
     Every field has one number per spatial axis, outermost first: the elements of the window, the
@@ -27,7 +27,7 @@ class Window:
     after: Extents
 
     @classmethod
-    def of(cls, node: NodeRef, kernel: Sequence[int]) -> Window:
+    def of(cls, node: NodeRef, kernel: Sequence[int]) -> WindowShape:
         """The window of a node with explicit pads; `kernel` are its extents.
 
         Raises no error: attributes that are absent mean strides and dilations of 1 and no pads.
@@ -40,13 +40,17 @@ class Window:
         pads = tuple(int(v) for v in node.attr("pads") or (0,) * (2 * rank))
         return cls(tuple(kernel), strides, dilations, pads[:rank], pads[rank:])
 
-    def widened(self, rank: int) -> Window:
+    def widened(self, rank: int) -> WindowShape:
         """The same window on values of `rank` spatial axes, the new outer ones of extent 1."""
         ones, zeros = ((n,) * (rank - len(self.kernel)) for n in (1, 0))
-        return Window(
+        return WindowShape(
             ones + self.kernel,
             ones + self.strides,
             ones + self.dilations,
             zeros + self.before,
             zeros + self.after,
         )
+
+    def axes(self) -> tuple[Extents, ...]:
+        """The fields in their order, to be zipped: kernel, strides, dilations, before, after."""
+        return self.kernel, self.strides, self.dilations, self.before, self.after

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A matched Add, Sub or Mul of two 8-bit codes, with Relu or Clip: its operands as one record.
+
+A sum is q = (a * ma + b * mb + offset) >> shift. At compile time all 65536 pairs of codes are
+computed so and in float32 as the nodes say; a sum that differs by more than one code is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aot.ir.dtypes import S8, U8, DType
+from aot.vendor.cases import Case
+from aot.vendor.codes import (
+    Array,
+    Codes,
+    all_hold,
+    bounds,
+    codes,
+    constant_bounds,
+    dequantised,
+    known,
+)
+from aot.vendor.match import Match
+from aot.vendor.pattern import OP, OpPat
+from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.requant import TFLITE, fixed_point, multipliers, refusal
+
+EIGHT = (S8, U8)
+#: Bits by which TFLite's sums move left before they are scaled.
+TFLITE_SHIFT = 20
+#: A larger share of pairs that round differently asks for halves to even.
+ROUNDING = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """q = (a * ma + b * mb + offset) >> shift; `even`: halves go to even codes."""
+
+    ma: int
+    mb: int
+    offset: int
+    shift: int
+    even: bool
+
+    def codes(self, low: int, high: int) -> Array:
+        """The result of every pair of int8 codes."""
+        a = np.arange(-128, 128, dtype=np.int64)
+        total = a[:, None] * self.ma + a[None, :] * self.mb + self.offset
+        if self.even:
+            total = total + ((total >> self.shift) & 1)
+        found: Array = np.clip(total >> self.shift, low, high)
+        return found
+
+
+def exact(a: Codes, b: Codes, y: Codes, sign: int) -> Array:
+    """What the nodes compute in float32 for every pair of int8 codes."""
+    left, right = a.decode(), b.decode()
+    total = left[:, None] + np.float32(sign) * right[None, :]
+    whole = np.rint(np.clip(total / y.s, np.float32(-(2.0**20)), np.float32(2.0**20)))
+    found: Array = np.clip(whole.astype(np.int64) + y.z, *y.range)
+    return found
+
+
+def linear(a: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, float]:
+    """Constants of the sum of int8 codes, the largest difference and the share of differing pairs.
+
+    `shift` is as large as int32 allows.
+    """
+    ra, rb = float(a.s) / float(y.s), sign * float(b.s) / float(y.s)
+    fixed = y.z - a.z * ra - b.z * rb
+    reach = 129 * (abs(ra) + abs(rb)) + abs(fixed) + 2
+    shift = int(np.floor(np.log2((2**31 - 2**12) / reach)))
+    shift = max(1, min(shift, 30))
+    want, best = exact(a, b, y, sign), None
+    for even in (False, True):
+        half = (1 << (shift - 1)) - even
+        unit = 1 << shift
+        found = Linear(round(ra * unit), round(rb * unit), round(fixed * unit) + half, shift, even)
+        wrong = np.abs(found.codes(*y.range) - want)
+        share = float(np.mean(wrong > 0))
+        if best is None or share < best[2]:
+            best = found, int(wrong.max()), share
+        if share <= ROUNDING:
+            break
+    assert best is not None
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedPair:
+    """An operator of two operands `a` and `b` between codes, made once by `of`.
+
+    `a`, `b` and `y` are element type, scale and zero point of the operands and of the result;
+    `limits` the lowest and highest code of the result, its Relu or Clip included. `op_type` is
+    "Add", "Sub" or "Mul".
+    """
+
+    op_type: str
+    a: Codes
+    b: Codes
+    y: Codes
+    limits: tuple[int, int]
+
+    @classmethod
+    def of(cls, m: Match) -> QuantisedPair:
+        """The pair of a match of `pattern`; parameters of codes must be constants."""
+        y = codes(m, "y")
+        return cls(m.op.op_type, codes(m, "a"), codes(m, "b"), y, bounds(m, y))
+
+    @property
+    def sign(self) -> int:
+        """The factor of `b` in a sum."""
+        return -1 if self.op_type == "Sub" else 1
+
+    def sum_fields(self, rq: int) -> tuple[int, dict[str, int]]:
+        """KIND of aot_qadd_s8 and the fields of its parameters that hold numbers, of int8 codes.
+
+        KIND 0 and 1 are `(a * a_mult + b * b_mult + offset) >> y_shift`, 1 with halves to even; 2
+        is TensorFlow Lite's sum, `offset` then being the sign of `b`.
+        """
+        a, b, y = self.a.signed(), self.b.signed(), self.y.signed()
+        if rq == TFLITE:
+            return 2, tflite_sum(a, b, y, self.sign)
+        found = linear(a, b, y, self.sign)[0]
+        fields = {"a_mult": found.ma, "b_mult": found.mb, "y_mult": 0, "a_shift": 0, "b_shift": 0}
+        return int(found.even), {**fields, "y_shift": found.shift, "offset": found.offset}
+
+    def multipliers(self, rq: int) -> tuple[Array, Array | None]:
+        """What the product of two codes is multiplied by (`requant.multipliers`), one number."""
+        return multipliers(float(self.a.s), self.b.scale.reshape(-1), float(self.y.s), rq, "mul")
+
+    @staticmethod
+    def pattern(*op_types: str) -> OpPat:
+        """One of the operators of codes `a` and `b`; the node is called `op`."""
+        return OP.any_of(*op_types)(dequantised("a"), dequantised("b"), _outputs=["op"])
+
+    @staticmethod
+    def operands_fit(
+        m: Match, types: Sequence[DType] = EIGHT
+    ) -> Generator[tuple[bool, str], None, bool]:
+        """Checks of every operator of two codes; returns whether their parameters are known."""
+        ready = yield from all_hold(known(m, "a", "b", "y", types=types))
+        yield from constant_bounds(m)
+        yield not (m.a.is_const and m.b.is_const), "two constants"
+        yield 0 not in m.y.shape, f"an empty tensor {list(m.y.shape)}"
+        return ready
+
+    @staticmethod
+    def checks(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that integers can compute the sum or product, which `of` may then read."""
+        if not (yield from QuantisedPair.operands_fit(m)):
+            return
+        found = QuantisedPair.of(m)
+        if found.op_type != "Mul":
+            yield from found.sum_fits()
+            return
+        reason = refusal(float(found.a.s), found.b.scale, float(found.y.s))
+        yield not reason, reason
+
+    def sum_fits(self) -> Iterator[tuple[bool, str]]:
+        """Checks that the sum can be computed on integers."""
+        a, b, y = self.a.signed(), self.b.signed(), self.y.signed()
+        reasons = [refusal(float(k.s), np.ones(1), float(y.s)) for k in (a, b)]
+        reason = reasons[0] or reasons[1]
+        yield not reason, reason
+        if not reason:
+            worst = linear(a, b, y, self.sign)[1]
+            yield worst <= 1, f"integers would be {worst} codes off"
+
+    @staticmethod
+    def cases() -> Iterator[Case]:
+        """Test cases: operands of one shape, broadcast ones, one constant operand."""
+        for left, right, dtype in (
+            ((2, 5, 3, 4), (2, 5, 3, 4), "int8"),
+            ((2, 5, 3, 4), (1, 5, 1, 1), "int8"),
+            ((3, 70), (3, 1), "uint8"),
+        ):
+            a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
+            pair = (a, *kind(0.031, 3, dtype), b, *kind(0.0173, 17, dtype))
+            for fed in ((0, 3), (0,)):
+                yield code_case(*pair, *kind(0.047, 20, dtype), fed=fed)
+
+
+def tflite_sum(a: Codes, b: Codes, y: Codes, sign: int, left: int = TFLITE_SHIFT) -> dict[str, int]:
+    """TFLite's multipliers: operands to a common scale, then to that of the result."""
+    twice = 2 * max(float(a.s), float(b.s))
+    real = {"a": float(a.s) / twice, "b": float(b.s) / twice}
+    real["y"] = twice / (2**left * float(y.s))
+    fields = {}
+    for name, value in real.items():
+        fields[f"{name}_mult"], fields[f"{name}_shift"] = fixed_point(value)
+    fields["offset"] = sign
+    return fields

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A matched Softmax between 8-bit codes: its operands and its table of powers as one record.
+
+The table holds exp(-d * scale) for every difference d to the largest code. In TensorFlow Lite's
+arithmetic it has its table and reciprocal, bit for bit; otherwise results are within one code of
+float32.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aot.ir.dtypes import S8, U8
+from aot.vendor.cases import Case
+from aot.vendor.codes import Array, Codes, all_hold, codes, dequantised, known
+from aot.vendor.fixed_point import exp_negative, multiply
+from aot.vendor.match import Match
+from aot.vendor.pattern import OP, OpPat
+from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.requant import FLOAT, TFLITE, fixed_point
+
+#: The longest axis: its sum of powers, each less than 2^-30 off, decides less than half a code.
+LONGEST = 2**14
+#: The scales of x between which there are tables, and the smallest one of y.
+SCALES, RESULT = (0.0, 2.0**20), 2.0**-12
+#: Fraction bits of the table for rows of up to 2^7 elements; longer rows have fewer.
+TABLE_BITS = 24
+#: Integer bits of TFLite's scaled differences.
+DIFF_BITS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class QuantisedSoftmax:
+    """A Softmax along `axis` (counted from 0) of codes `x`, made once by `of`.
+
+    `y` are the codes of the result as int8. `table` has 256 int32 numbers with `bits` fraction
+    bits: the powers of e of the differences 0 to 255. With `tflite` they are Q0.31, as TensorFlow
+    Lite has them, which is so only where results are codes of 1/256 from -128 on.
+    """
+
+    axis: int
+    x: Codes
+    y: Codes
+    bits: int
+    table: Array
+    tflite: bool
+
+    @classmethod
+    def of(cls, m: Match, rq: int = FLOAT) -> QuantisedSoftmax:
+        """The record of a match of `pattern` in the arithmetic `rq`, once `checks` hold."""
+        x, y = codes(m, "x"), codes(m, "y").signed()
+        axis = softmax_axis(m)
+        extent, step = m.x.shape[axis], float(x.s)
+        tflite = rq == TFLITE and y.z == -128 and float(y.s) == 1 / 256
+        table = tflite_table(step) if tflite else rounded_table(step, extent)
+        return cls(axis, x, y, table_bits(extent), table, tflite)
+
+    @property
+    def last(self) -> int:
+        """The largest difference whose power is not 0."""
+        return int(np.flatnonzero(self.table)[-1])
+
+    @property
+    def unit(self) -> int:
+        """Codes per 1.0 of the result, with 16 fraction bits; 0 in TensorFlow Lite's arithmetic."""
+        return 0 if self.tflite else round(2**16 / float(self.y.s))
+
+    @staticmethod
+    def pattern() -> OpPat:
+        """Softmax of codes `x`; the node is called `soft`."""
+        return OP.Softmax(dequantised("x"), _outputs=["soft"])
+
+    @staticmethod
+    def checks(m: Match) -> Iterator[tuple[bool, str]]:
+        """Checks that integers can compute it, which `of` may then read."""
+        if (yield from all_hold(known(m, "x", "y", types=(S8, U8)))):
+            yield from softmax_fits(m, SCALES, RESULT)
+
+    @staticmethod
+    def cases() -> Iterator[Case]:
+        """Test cases of `pattern`."""
+        for shape, step, axis in (((2, 10), 0.13, -1), ((3, 7, 5), 0.021, 1), ((1, 300), 0.6, 1)):
+            attrs: dict[str, Any] = {"soft.axis": axis}
+            yield code_case(codes_of(*shape), *kind(step, 4), *kind(1 / 256, -128), **attrs)
+        rows: dict[str, Any] = {"soft.axis": 1}
+        from_unsigned, to = kind(0.04, 99, "uint8"), kind(0.00391, 0, "uint8")
+        yield code_case(codes_of(4, 12, dtype="uint8"), *from_unsigned, *to, **rows)
+
+
+def softmax_axis(m: Match) -> int:
+    """The axis of the node `soft`, counted from the front."""
+    axis: int = int(m.soft.attr("axis", -1)) % m.x.rank
+    return axis
+
+
+def softmax_fits(
+    m: Match, scales: tuple[float, float], result: float
+) -> Iterator[tuple[bool, str]]:
+    """Checks of shape and scales: that of x is between `scales`, that of y `result` or more."""
+    yield m.x.rank > 0 and 0 not in m.x.shape, f"shape {list(m.x.shape)}"
+    if m.x.rank > 0:
+        extent = m.x.shape[softmax_axis(m)]
+        yield extent <= LONGEST, f"{extent} elements along the axis (needs at most {LONGEST})"
+        x, y = float(codes(m, "x").s), float(codes(m, "y").s)
+        yield scales[0] < x < scales[1], f"scale {x:g}"
+        yield result <= y <= 16, f"scale {y:g} of the result"
+
+
+def table_bits(extent: int) -> int:
+    """Fraction bits with which a sum of `extent` entries stays below 2^31."""
+    longest = math.ceil(math.log2(max(1, extent)))
+    return TABLE_BITS - max(0, longest - (31 - TABLE_BITS - 1))
+
+
+def rounded_table(step: float, extent: int) -> Array:
+    """exp(-d * step) for d = 0..255 with `table_bits(extent)` fraction bits."""
+    powers = np.exp(-np.arange(256, dtype=np.float64) * step)
+    return np.rint(powers * 2.0 ** table_bits(extent)).astype(np.int32)
+
+
+def tflite_table(step: float) -> Array:
+    """TFLite's exp of every difference as Q0.31; 0 below what its fixed point can hold."""
+    real = min(float(np.float32(step)) * 2.0 ** (31 - DIFF_BITS), 2.0**31 - 1)
+    mult, shift = fixed_point(real)
+    largest = math.floor(((1 << DIFF_BITS) - 1) * 2.0 ** (31 - DIFF_BITS) / 2.0**shift)
+    differences = -np.arange(256, dtype=np.int64)
+    within = np.maximum(differences, -largest)
+    scaled = multiply(within, mult, shift)
+    return np.where(differences < -largest, 0, exp_negative(scaled, DIFF_BITS)).astype(np.int32)
