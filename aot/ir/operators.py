@@ -104,6 +104,34 @@ class AxisOf:
 
 
 @dataclass(frozen=True, slots=True)
+class OneOf:
+    """An attribute whose texts, or text, are of `texts`: ONNX gives others no meaning.
+
+    The texts are those of all opsets. `default` is the meaning of a node without the attribute, for
+    patterns that read it. With `any_case` capitals do not matter; with `may_be_empty` the empty
+    text stands for the first one, as onnxruntime and onnx.reference take it.
+    """
+
+    texts: str
+    default: str | None = None
+    any_case: bool = False
+    may_be_empty: bool = False
+
+    def allows(self, text: str) -> bool:
+        """Whether the attribute may be `text`."""
+        if not text:
+            return self.may_be_empty
+        if self.any_case:
+            return text.lower() in self.texts.lower().split()
+        return text in self.texts.split()
+
+
+AttributeRule = AxisOf | OneOf
+#: The padding that Conv and pools compute from sizes.
+AUTO_PAD = OneOf("NOTSET SAME_UPPER SAME_LOWER VALID", may_be_empty=True)
+
+
+@dataclass(frozen=True, slots=True)
 class Along:
     """Every line of elements along the attribute `axis` is computed alone, at its places.
 
@@ -212,7 +240,7 @@ class Operator:
     operands: tuple[str, ...]
     domain: str = ""
     traits: tuple[Trait, ...] = ()
-    attributes: Mapping[str, AxisOf] = field(default_factory=dict)
+    attributes: Mapping[str, AttributeRule] = field(default_factory=dict)
 
     def trait(self, kind: type[T]) -> T | None:
         """The trait of this kind, None if the operator has none."""
@@ -274,7 +302,7 @@ def operator(
     *,
     domain: str = "",
     traits: Iterable[Trait] = (),
-    **attributes: AxisOf,
+    **attributes: AttributeRule,
 ) -> Operator:
     """Declare an operator; `operands` are the names of its inputs, see `Operator`.
 
@@ -285,7 +313,7 @@ def operator(
     made = Operator(name, tuple(operands.split()), domain, tuple(traits), attributes)
     known = {o.rstrip("?*") for o in made.operands}
     for attribute, rule in attributes.items():
-        if rule.operand not in known:
+        if isinstance(rule, AxisOf) and rule.operand not in known:
             what = f"operator {name}: {attribute} is an axis of {rule.operand}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
     for trait in made.traits:
@@ -353,6 +381,8 @@ def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
     if found is not None:
         names = found.names(len(node.inputs))
         for name, rule in found.attributes.items():
+            if not isinstance(rule, AxisOf):
+                continue
             if rule.operand in names and node.inputs[names.index(rule.operand)] is not None:
                 yield name, rule, names.index(rule.operand)
 

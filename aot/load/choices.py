@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Attributes whose text is one of a few: ONNX gives other texts no meaning.
 
-The sets are those of ONNX's texts over all opsets, and of onnxruntime for its own operators. Where
-the set of an operator is open (labels, equations, patterns) there is no row.
+The records of operators have the sets (`OneOf`): ONNX's texts over all opsets, and onnxruntime's
+for its own operators. Where the set is open (labels, equations, patterns) an attribute has no rule.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.errors import ModelError, meant
+from aot.ir.operators import OneOf, operator_named
 from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title
 
 if TYPE_CHECKING:
@@ -17,95 +18,7 @@ if TYPE_CHECKING:
 
     import onnx
 
-ML, MICROSOFT = "ai.onnx.ml", "com.microsoft"
-_RECURRENT = "GRU LSTM RNN"
-_PADDED = "AveragePool Conv ConvInteger ConvTranspose LpPool MaxPool QLinearConv"
-_SCORES = (
-    "LinearClassifier LinearRegressor SVMClassifier SVMRegressor TreeEnsembleClassifier "
-    "TreeEnsembleRegressor"
-)
-_TREES = "TreeEnsembleClassifier TreeEnsembleRegressor"
-_PADS = "NOTSET SAME_UPPER SAME_LOWER VALID"
-_CACHED = "NONE PER_TENSOR PER_CHANNEL"
-_ACTIVATIONS = (
-    "Affine Elu HardSigmoid LeakyRelu Relu ScaledTanh Sigmoid Softplus Softsign Tanh "
-    "ThresholdedRelu"
-)
-
-#: (domain, operators, attribute, texts).
-ROWS: tuple[tuple[str, str, str, str], ...] = (
-    ("", _PADDED, "auto_pad", _PADS),
-    ("", "BitShift", "direction", "LEFT RIGHT"),
-    ("", "Cast CastLike", "round_mode", "up down nearest"),
-    ("", "CausalConvWithState", "activation", "none silu swish"),
-    ("", "DepthToSpace SpaceToDepth", "mode", "DCR CRD"),
-    ("", "Gelu", "approximate", "none tanh"),
-    ("", "GridSample", "mode", "linear nearest cubic bilinear bicubic"),
-    ("", "GridSample", "padding_mode", "zeros border reflection"),
-    ("", "ImageDecoder", "pixel_format", "RGB BGR Grayscale"),
-    ("", "LinearAttention", "update_rule", "linear gated delta gated_delta"),
-    ("", "NegativeLogLikelihoodLoss SoftmaxCrossEntropyLoss", "reduction", "none sum mean"),
-    ("", "Pad", "mode", "constant reflect edge wrap"),
-    ("", "Resize", "mode", "nearest linear cubic"),
-    ("", "Resize", "nearest_mode", "round_prefer_floor round_prefer_ceil floor ceil"),
-    ("", "Resize", "keep_aspect_ratio_policy", "stretch not_larger not_smaller"),
-    (
-        "",
-        "Resize",
-        "coordinate_transformation_mode",
-        "half_pixel half_pixel_symmetric pytorch_half_pixel align_corners asymmetric "
-        "tf_crop_and_resize tf_half_pixel_for_nn",
-    ),
-    ("", "RoiAlign", "mode", "avg max"),
-    ("", "RoiAlign", "coordinate_transformation_mode", "half_pixel output_half_pixel"),
-    ("", "ScatterElements ScatterND", "reduction", "none add mul max min"),
-    ("", "StringNormalizer", "case_change_action", "NONE LOWER UPPER"),
-    ("", "TensorScatter", "mode", "linear circular"),
-    ("", "TfIdfVectorizer", "mode", "TF IDF TFIDF"),
-    ("", "Upsample", "mode", "nearest linear bilinear trilinear cubic"),
-    ("", _RECURRENT, "direction", "forward reverse bidirectional"),
-    ("", _RECURRENT, "activations", _ACTIVATIONS),
-    ("ai.onnx.preview.training", "Momentum", "mode", "nesterov standard"),
-    (ML, "CastMap", "cast_to", "TO_FLOAT TO_STRING TO_INT64"),
-    (ML, "CastMap", "map_form", "DENSE SPARSE"),
-    (ML, "Normalizer", "norm", "MAX L1 L2"),
-    (ML, "SVMClassifier SVMRegressor", "kernel_type", "LINEAR POLY RBF SIGMOID"),
-    (ML, "TreeEnsembleRegressor", "aggregate_function", "AVERAGE SUM MIN MAX"),
-    (ML, _SCORES, "post_transform", "NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT"),
-    (
-        ML,
-        _TREES,
-        "nodes_modes",
-        "BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ LEAF",
-    ),
-    (MICROSOFT, "FusedConv QLinearAveragePool QLinearConv", "auto_pad", _PADS),
-    (
-        MICROSOFT,
-        "FusedConv",
-        "activation",
-        "Relu Tanh Sigmoid LeakyRelu Clip HardSigmoid HardSwish",
-    ),
-    (
-        MICROSOFT,
-        "FusedGemm",
-        "activation",
-        "Relu Tanh Sigmoid LeakyRelu HardSigmoid Elu Celu Selu Softplus Softsign ScaledTanh "
-        "ThresholdedRelu ParametricSoftplus",
-    ),
-    (MICROSOFT, "DynamicQuantizeLSTM", "direction", "forward reverse bidirectional"),
-    (MICROSOFT, "DynamicQuantizeLSTM", "activations", _ACTIVATIONS),
-    (MICROSOFT, "GroupQueryAttention", "k_quant_type", _CACHED),
-    (MICROSOFT, "GroupQueryAttention", "v_quant_type", _CACHED),
-)
-CHOICES = {
-    (domain, operator, attribute): tuple(texts.split())
-    for domain, operators, attribute, texts in ROWS
-    for operator in operators.split()
-}
-#: Attributes whose texts are the same in any case, as in onnxruntime.
-ANY_CASE = frozenset({"activations"})
-#: Attributes that may be empty: onnxruntime and onnx.reference take that for NOTSET.
-MAY_BE_EMPTY = frozenset({"auto_pad"})
+MICROSOFT = "com.microsoft"
 
 
 def check_choices(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None:
@@ -121,18 +34,21 @@ def check_choices(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None
         key = _domain(node.domain), node.op_type
         if key in own or (key[0] == MICROSOFT and "::".join(key) in claimed):
             continue
+        record = operator_named(key[1], key[0])
+        rules = {} if record is None else record.attributes
         for given in node.attribute:
-            allowed = CHOICES.get((*key, given.name))
-            if allowed is not None:
-                _check(node, given, allowed)
+            rule = rules.get(given.name)
+            if isinstance(rule, OneOf):
+                _check(node, given, rule)
 
 
-def _check(node: onnx.NodeProto, given: onnx.AttributeProto, allowed: tuple[str, ...]) -> None:
+def _check(node: onnx.NodeProto, given: onnx.AttributeProto, rule: OneOf) -> None:
     for text in _texts(given):
-        if not _is_one_of(text, allowed, given.name):
+        if not rule.allows(text):
             what = f"{node_title(node)}: {given.name} {text[:60]!r} has no meaning"
-            known = ", ".join(allowed)
-            raise ModelError(what, hint=meant(text, allowed, f"{given.name} is one of {known}"))
+            known = rule.texts.split()
+            hint = f"{given.name} is one of {', '.join(known)}"
+            raise ModelError(what, hint=meant(text, known, hint))
 
 
 def _domain(domain: str) -> str:
@@ -148,11 +64,3 @@ def _texts(attribute: onnx.AttributeProto) -> Iterator[str]:
     kinds = {AttributeProto.STRING: [attribute.s], AttributeProto.STRINGS: attribute.strings}
     for text in kinds.get(attribute.type, ()):
         yield text.decode("utf-8", "replace")
-
-
-def _is_one_of(text: str, allowed: tuple[str, ...], attribute: str) -> bool:
-    if not text:
-        return attribute in MAY_BE_EMPTY
-    if attribute in ANY_CASE:
-        return text.lower() in {a.lower() for a in allowed}
-    return text in allowed

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute, shape_of
-from aot.ir.operators import Commutative, Elementwise, Exact, Trait
+from aot.ir.operators import Commutative, Elementwise, Exact, OneOf, Trait
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.registry import op, portable
@@ -363,7 +363,7 @@ def modulo_cases() -> Iterator[Case]:
         yield case(np.array([1e30, -5.5, 3e-40, 7], t.np_name), np.array(3, t.np_name), fmod=1)
 
 
-shift = op("BitShift", "a b", traits=[Elementwise(), Exact()], direction="")
+shift = op("BitShift", "a b", traits=[Elementwise(), Exact()], direction=OneOf("LEFT RIGHT", ""))
 shift.layouts(follow)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
-from aot.ir.operators import Linear, Window, operator
+from aot.ir.operators import AUTO_PAD, Linear, Window, operator
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
@@ -27,8 +27,14 @@ conv = op(
     "Conv",
     inputs="x w b?",
     traits=[Window("x", kernel="w"), Linear("x", "w", "b", out_axis=0, groups="group")],
+    auto_pad=AUTO_PAD,
 )
-operator("QLinearConv", "x xs xz w ws wz ys yz b?", traits=[Window("x", kernel="w", padding="xz")])
+operator(
+    "QLinearConv",
+    "x xs xz w ws wz ys yz b?",
+    traits=[Window("x", kernel="w", padding="xz")],
+    auto_pad=AUTO_PAD,
+)
 
 
 def conv_shape(m: Match, node: NodeRef) -> ConvShape:

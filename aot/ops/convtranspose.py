@@ -12,7 +12,7 @@ import numpy as np
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.layout import Layout, blocked
-from aot.ir.operators import Linear
+from aot.ir.operators import AUTO_PAD, Linear
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, refused
@@ -30,6 +30,7 @@ transposed = op(
     "ConvTranspose",
     inputs="x w b?",
     traits=[Linear("x", "w", "b", out_axis=1, groups="group")],
+    auto_pad=AUTO_PAD,
 )
 
 

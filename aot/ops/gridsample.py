@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import shape_of
+from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, needed
@@ -27,7 +28,13 @@ PADDINGS = ("zeros", "border", "reflection")
 #: What the modes were called before opset 20.
 OLD_MODES = {"bilinear": "linear", "bicubic": "cubic"}
 
-sample = op("GridSample", "x grid", mode="linear", padding_mode="zeros", align_corners=0)
+sample = op(
+    "GridSample",
+    "x grid",
+    mode=OneOf("linear nearest cubic bilinear bicubic", "linear"),
+    padding_mode=OneOf("zeros border reflection", "zeros"),
+    align_corners=0,
+)
 
 
 @sample.check

@@ -10,7 +10,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array, attribute, title
-from aot.ir.operators import DataSized, operator
+from aot.ir.operators import DataSized, OneOf, operator
 from aot.shapes.evaluate import evaluates, need
 from aot.shapes.reference import Inputs
 
@@ -51,7 +51,12 @@ def decode_image(data: bytes, pixel_format: str) -> Array:
     return np.ascontiguousarray(pixels[..., ::-1] if pixel_format == "BGR" else pixels)
 
 
-operator("ImageDecoder", "data", traits=[DataSized(hint=INSTEAD)])
+operator(
+    "ImageDecoder",
+    "data",
+    traits=[DataSized(hint=INSTEAD)],
+    pixel_format=OneOf("RGB BGR Grayscale"),
+)
 
 
 @evaluates("ImageDecoder")

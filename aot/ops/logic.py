@@ -31,7 +31,7 @@ from aot.ir.dtypes import (
 )
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout
-from aot.ir.operators import Commutative, Elementwise, Exact, Moves
+from aot.ir.operators import Commutative, Elementwise, Exact, Moves, OneOf
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
@@ -210,8 +210,9 @@ def where_cases() -> Iterator[Case]:
     yield case(f32(7) > 0, ints(7, dtype="int16"), ints(7, dtype="int16", seed=1))
 
 
-cast = op("Cast", "x", traits=[Elementwise(), Exact()], to=0, saturate=1, round_mode="up")
-cast_like = op("CastLike", "x like", traits=[Exact()], saturate=1, round_mode="up")
+ROUNDING = OneOf("up down nearest", "up")
+cast = op("Cast", "x", traits=[Elementwise(), Exact()], to=0, saturate=1, round_mode=ROUNDING)
+cast_like = op("CastLike", "x like", traits=[Exact()], saturate=1, round_mode=ROUNDING)
 CASTABLE = (*NUMBERS, BOOL, F16, BF16)
 NARROW = (F16, BF16)
 #: What float8 is converted from and to, in the order of the kernel's constant.

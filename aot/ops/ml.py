@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
-from aot.ir.operators import Rowwise, operator
+from aot.ir.operators import OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.ops.trees import POST_TRANSFORM
 from aot.shapes.dynamic.rules import dynamic, every_axis
 from aot.shapes.types import Type, infer_types, need
 
@@ -103,7 +104,7 @@ def _scaler(b: Body) -> bool:
     return True
 
 
-operator("Normalizer", "x", domain=ML, traits=[Rowwise()])
+operator("Normalizer", "x", domain=ML, traits=[Rowwise()], norm=OneOf("MAX L1 L2", "MAX"))
 
 
 @decompose("Normalizer", ML)
@@ -196,7 +197,7 @@ def _linear(b: Body, targets: int) -> str:
     return b.add("Add", y, b.data(shift)) if shift.size else y
 
 
-operator("LinearRegressor", "x", domain=ML, traits=[Rowwise()])
+operator("LinearRegressor", "x", domain=ML, traits=[Rowwise()], post_transform=POST_TRANSFORM)
 
 
 @decompose("LinearRegressor", ML)
@@ -204,7 +205,7 @@ def _linear_regressor(b: Body) -> bool:
     return transformed(b, _linear(b, int(attribute(b.node, "targets", 1))), "o0")
 
 
-operator("LinearClassifier", "x", domain=ML, traits=[Rowwise()])
+operator("LinearClassifier", "x", domain=ML, traits=[Rowwise()], post_transform=POST_TRANSFORM)
 
 
 @decompose("LinearClassifier", ML)

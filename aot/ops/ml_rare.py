@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
-from aot.ir.operators import Rowwise, operator
+from aot.ir.operators import OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, matches, samples, wide
@@ -36,6 +36,15 @@ def _join_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
 def _one_hot_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
     kinds = attribute(node, "cats_int64s", None) or attribute(node, "cats_strings", None) or ()
     return [(FLOAT, (*need(types, 0)[1], len(kinds)))]
+
+
+operator(
+    "CastMap",
+    "x",
+    domain=ML,
+    cast_to=OneOf("TO_FLOAT TO_STRING TO_INT64", "TO_FLOAT"),
+    map_form=OneOf("DENSE SPARSE", "DENSE"),
+)
 
 
 @decompose("Binarizer", ML)

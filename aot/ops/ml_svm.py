@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import attribute
-from aot.ir.operators import Rowwise, operator
+from aot.ir.operators import OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, STRING, STRINGS, rows, samples, transformed, wide
+from aot.ops.trees import POST_TRANSFORM
 from aot.shapes.types import Type, infer_types
 
 if TYPE_CHECKING:
@@ -40,7 +41,16 @@ def _vote_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, scores))]
 
 
-operator("SVMRegressor", "x", domain=ML, traits=[Rowwise()])
+for _name in ("SVMClassifier", "SVMRegressor"):
+    _kernels = OneOf("LINEAR POLY RBF SIGMOID", "LINEAR")
+    operator(
+        _name,
+        "x",
+        domain=ML,
+        traits=[Rowwise()],
+        kernel_type=_kernels,
+        post_transform=POST_TRANSFORM,
+    )
 
 
 @decompose("SVMRegressor", ML)
@@ -81,9 +91,6 @@ _WITHOUT_PROBABILITIES = (
     "train the classifier without them (scikit-learn: SVC(probability=False)); its labels and "
     "scores can be compiled"
 )
-
-
-operator("SVMClassifier", "x", domain=ML, traits=[Rowwise()])
 
 
 @decompose("SVMClassifier", ML)

@@ -15,8 +15,16 @@ from aot.ir.operators import Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, STRINGS, transformed
+from aot.ops.trees import BRANCHES, POST_TRANSFORM
 
-operator("TreeEnsembleClassifier", "x", domain=ML, traits=[Rowwise()])
+operator(
+    "TreeEnsembleClassifier",
+    "x",
+    domain=ML,
+    traits=[Rowwise()],
+    nodes_modes=BRANCHES,
+    post_transform=POST_TRANSFORM,
+)
 
 
 @decompose("TreeEnsembleClassifier", ML)

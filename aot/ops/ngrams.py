@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S32, S64
+from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, ints
 from aot.vendor.match import Match
@@ -23,7 +24,7 @@ tfidf = op(
     max_gram_length=1,
     max_skip_count=0,
     min_gram_length=1,
-    mode="TF",
+    mode=OneOf("TF IDF TFIDF", "TF"),
     ngram_counts=(),
     ngram_indexes=(),
     pool_int64s=(),

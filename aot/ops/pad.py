@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import attribute, original_name, shape_of
 from aot.ir.layout import Layout
-from aot.ir.operators import Exact, Moves, SizedBy
+from aot.ir.operators import Exact, Moves, OneOf, SizedBy
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.dynamic.extents import Extents, constant_ints, no_bound, refused
@@ -33,7 +33,7 @@ pad = op(
     "Pad",
     "x pads value? axes?",
     traits=[SizedBy("pads axes"), Moves("x", fills=True, bytes_only=True), Exact()],
-    mode="constant",
+    mode=OneOf("constant reflect edge wrap", "constant"),
 )
 
 

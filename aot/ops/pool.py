@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout
-from aot.ir.operators import Moves, Reduces, Window
+from aot.ir.operators import AUTO_PAD, Moves, Reduces, Window
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rows import means
@@ -35,7 +36,7 @@ GEOMETRY: dict[str, Any] = {
     "pads": None,
     "dilations": None,
     "ceil_mode": 0,
-    "auto_pad": "NOTSET",
+    "auto_pad": replace(AUTO_PAD, default="NOTSET"),
 }
 max_pool = op(
     "MaxPool",

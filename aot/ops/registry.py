@@ -19,7 +19,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from aot.ir.operators import AxisOf, Trait, operator
+from aot.ir.operators import AttributeRule, Trait, operator
 from aot.ops.half import widened
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.pattern import OpPat, Var
@@ -38,13 +38,12 @@ def op(
 ) -> Pattern:
     """Declare that portable C computes `op_type`; decorate the result with check, lower, cases.
 
-    `traits` are what the passes may rely on, and an attribute that is an axis is an `AxisOf`
-    instead of its default (`aot.ir.operators`).
+    `traits` are promises to the passes. An attribute that is an axis is an `AxisOf`, one that is
+    one of a few texts a `OneOf`, instead of its default (`aot.ir.operators`).
     """
-    axes = {k: v for k, v in attrs.items() if isinstance(v, AxisOf)}
-    if traits or axes:
-        operator(op_type, inputs, domain=domain, traits=traits, **axes)
-    defaults = attrs | {k: rule.default for k, rule in axes.items()}
+    rules = {k: v for k, v in attrs.items() if isinstance(v, AttributeRule)}
+    operator(op_type, inputs, domain=domain, traits=traits, **rules)
+    defaults = attrs | {k: rule.default for k, rule in rules.items()}
     names = inputs.split()
     variadic = bool(names) and names[-1].endswith("*")
     optional = sum(1 for n in names if n.endswith("?"))

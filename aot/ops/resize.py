@@ -12,7 +12,7 @@ import numpy as np
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import attribute
 from aot.ir.layout import Layout
-from aot.ir.operators import Moves, SizedBy
+from aot.ir.operators import Moves, OneOf, SizedBy, operator
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, as_data, sizings
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -36,6 +36,13 @@ from aot.vendor.strided_copy import stored
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+TEXTS = {
+    "mode": OneOf(" ".join(MODES), "nearest"),
+    "coordinate_transformation_mode": OneOf(" ".join(TRANSFORMS), "half_pixel"),
+    "nearest_mode": OneOf(" ".join(ROUNDING), "round_prefer_floor"),
+    "keep_aspect_ratio_policy": OneOf("stretch not_larger not_smaller", "stretch"),
+}
+
 
 def _picks(node: ir.Node) -> bool:
     """Whether a Resize gives elements of its input."""
@@ -47,12 +54,13 @@ resize = op(
     "Resize",
     "x roi? scales? sizes?",
     traits=[SizedBy("roi scales sizes"), Moves("x", bytes_only=True, when=_picks)],
-    **ATTRIBUTES,
+    **ATTRIBUTES | TEXTS,
 )
 
 
 sizings("Resize")(Sizing(real=True, examples={3: as_data}))
 sizings("Upsample")(Sizing(real=True))
+operator("Upsample", "x scales?", mode=OneOf("nearest linear bilinear trilinear cubic", "nearest"))
 
 
 def _triangle(d: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

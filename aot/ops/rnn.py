@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, S32
+from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
@@ -37,12 +38,17 @@ ACTIVATIONS: dict[str, tuple[float | None, float | None]] = {
 }
 CHUNK = 16384  # elements of gates computed from the inputs at once
 
+DIRECTION = OneOf("forward reverse bidirectional", "forward")
+ACTIVATION_NAMES = (
+    "Affine Elu HardSigmoid LeakyRelu Relu ScaledTanh Sigmoid Softplus Softsign Tanh "
+    "ThresholdedRelu"
+)
 ATTRIBUTES: dict[str, Any] = {
     "hidden_size": None,
-    "direction": "forward",
+    "direction": DIRECTION,
     "layout": 0,
     "clip": None,
-    "activations": None,
+    "activations": OneOf(ACTIVATION_NAMES, any_case=True),
     "activation_alpha": None,
     "activation_beta": None,
 }

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import F32, S64
+from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.match import Match
@@ -19,8 +20,8 @@ MODES = ("avg", "max")
 align = op(
     "RoiAlign",
     "x rois batch",
-    coordinate_transformation_mode="half_pixel",
-    mode="avg",
+    coordinate_transformation_mode=OneOf("half_pixel output_half_pixel", "half_pixel"),
+    mode=OneOf("avg max", "avg"),
     output_height=1,
     output_width=1,
     sampling_ratio=0,

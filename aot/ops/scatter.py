@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, DType
 from aot.ir.graph_nodes import attribute
-from aot.ir.operators import AxisOf, Exact
+from aot.ir.operators import AxisOf, Exact, OneOf
 from aot.ops.gather import in_range
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, sizings
@@ -34,14 +34,15 @@ def _keeps_nan(node: ir.Node, _inputs: object) -> bool:
     return attribute(node, "reduction", "none") not in ("max", "min")
 
 
+REDUCTION = OneOf("none add mul max min", "none")
 scatter_elements = op(
     "ScatterElements",
     "x indices updates",
     traits=[Exact(when=_keeps_nan)],
     axis=AxisOf("x", 0),
-    reduction="none",
+    reduction=REDUCTION,
 )
-scatter_nd = op("ScatterND", "x indices updates", traits=[Exact()], reduction="none")
+scatter_nd = op("ScatterND", "x indices updates", traits=[Exact()], reduction=REDUCTION)
 
 
 def _reducible(m: Match) -> Iterator[tuple[bool, str]]:

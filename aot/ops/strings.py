@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.dtypes import BOOL, S64, U8, DType
 from aot.ir.graph_nodes import TEXT, attribute, shape_of
-from aot.ir.operators import DataSized, operator
+from aot.ir.operators import DataSized, OneOf, operator
 from aot.ir.string_rows import encode
 from aot.load.regex import compile_regex
 from aot.ops.registry import op
@@ -31,7 +31,12 @@ from aot.vendor.recorder import Recorder
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-operator("StringNormalizer", "x", traits=[DataSized(counts=True)])
+operator(
+    "StringNormalizer",
+    "x",
+    traits=[DataSized(counts=True)],
+    case_change_action=OneOf("NONE LOWER UPPER", "NONE"),
+)
 
 HEADER = "aot_text.h"
 Types = list[tuple[tuple[int, ...], DType]]

@@ -9,13 +9,18 @@ from collections.abc import Iterator
 import numpy as np
 
 from aot.ir.dtypes import S64
-from aot.ir.operators import AxisOf
+from aot.ir.operators import AxisOf, OneOf
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
-scatter = op("TensorScatter", "past update places?", axis=AxisOf("past", -2), mode="linear")
+scatter = op(
+    "TensorScatter",
+    "past update places?",
+    axis=AxisOf("past", -2),
+    mode=OneOf("linear circular", "linear"),
+)
 
 
 @scatter.check

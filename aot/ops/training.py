@@ -8,6 +8,7 @@ After: v_new = alpha * v + beta * gradient; x_new = x - rate * v_new
 from __future__ import annotations
 
 from aot.ir.graph_nodes import attribute
+from aot.ir.operators import OneOf, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import INT64, Body
 
@@ -62,6 +63,9 @@ def _adagrad(b: Body) -> bool:
         size = b.add("Add", b.add("Sqrt", h), s.number("epsilon", 1e-6))
         b.add("Sub", x, b.add("Div", b.add("Mul", rate, g), size), out=s.out(0, k))
     return True
+
+
+operator("Momentum", "rate count x*", domain=TRAINING, mode=OneOf("nesterov standard"))
 
 
 @decompose("Momentum", TRAINING)

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import Exact, Moves
+from aot.ir.operators import Exact, Moves, OneOf
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.equality_constraints import agreed, fitted
 from aot.shapes.dynamic.extents import Extents, refused
@@ -29,10 +29,18 @@ if TYPE_CHECKING:
 
 transpose = op("Transpose", "x", traits=[Moves()], perm=None)
 depth_to_space = op(
-    "DepthToSpace", "x", traits=[Moves(bytes_only=True), Exact()], blocksize=1, mode="DCR"
+    "DepthToSpace",
+    "x",
+    traits=[Moves(bytes_only=True), Exact()],
+    blocksize=1,
+    mode=OneOf("DCR CRD", "DCR"),
 )
 space_to_depth = op(
-    "SpaceToDepth", "x", traits=[Moves(bytes_only=True), Exact()], blocksize=1, mode="DCR"
+    "SpaceToDepth",
+    "x",
+    traits=[Moves(bytes_only=True), Exact()],
+    blocksize=1,
+    mode=OneOf("DCR CRD", "DCR"),
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import F32, F64
-from aot.ir.operators import Rowwise
+from aot.ir.operators import OneOf, Rowwise
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
@@ -44,25 +44,27 @@ trees = op(
 )
 
 
+BRANCHES = OneOf("BRANCH_LEQ BRANCH_LT BRANCH_GTE BRANCH_GT BRANCH_EQ BRANCH_NEQ LEAF")
+POST_TRANSFORM = OneOf("NONE SOFTMAX LOGISTIC SOFTMAX_ZERO PROBIT", "NONE")
 older = op(
     "TreeEnsembleRegressor",
     "x",
     traits=[Rowwise()],
     domain="ai.onnx.ml",
-    aggregate_function="SUM",
+    aggregate_function=OneOf("AVERAGE SUM MIN MAX", "SUM"),
     base_values=None,
     base_values_as_tensor=None,
     n_targets=1,
     nodes_falsenodeids=(),
     nodes_featureids=(),
     nodes_missing_value_tracks_true=None,
-    nodes_modes=(),
+    nodes_modes=BRANCHES,
     nodes_nodeids=(),
     nodes_treeids=(),
     nodes_truenodeids=(),
     nodes_values=None,
     nodes_values_as_tensor=None,
-    post_transform="NONE",
+    post_transform=POST_TRANSFORM,
     target_ids=(),
     target_nodeids=(),
     target_treeids=(),

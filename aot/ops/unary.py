@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute
-from aot.ir.operators import Elementwise, Exact
+from aot.ir.operators import Elementwise, Exact, OneOf
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.registry import op
@@ -232,7 +232,7 @@ def celu_divides(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.alpha != 0, "alpha 0 (the definition divides by it)"
 
 
-gelu = op("Gelu", "x", traits=[Elementwise()], approximate="none")
+gelu = op("Gelu", "x", traits=[Elementwise()], approximate=OneOf("none tanh", "none"))
 gelu.layouts(follow)
 
 

@@ -26,6 +26,7 @@ from aot.load.choices import check_choices
 from aot.load.convert import standard_opset
 from aot.load.source import read_proto
 from aot.npz import read_npz, same_file, write_bytes
+from aot.ops.registry import load_all
 from aot.tools.prepare_quantize import Prepared, prepare, restore, unique_labels
 
 if TYPE_CHECKING:
@@ -135,6 +136,7 @@ def _read(path: Path) -> onnx.ModelProto:
 
     model, folder = read_proto(path)
     check_structure(model, ())
+    load_all()  # the records of operators say which texts attributes have
     check_choices(model)
     if folder is not None:
         load_external_data_for_model(model, str(folder))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import attribute
-from aot.ir.operators import Rowwise, operator
+from aot.ir.operators import AUTO_PAD, OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
 from aot.ops.microsoft import MICROSOFT
@@ -123,6 +123,24 @@ def _activated(b: Body, x: str, numbers: list[float]) -> bool:
     else:
         return False
     return True
+
+
+operator(
+    "FusedConv",
+    "x w b? z?",
+    domain=MICROSOFT,
+    auto_pad=AUTO_PAD,
+    activation=OneOf("Relu Tanh Sigmoid LeakyRelu Clip HardSigmoid HardSwish"),
+)
+operator(
+    "FusedGemm",
+    "a b c?",
+    domain=MICROSOFT,
+    activation=OneOf(
+        "Relu Tanh Sigmoid LeakyRelu HardSigmoid Elu Celu Selu Softplus Softsign ScaledTanh "
+        "ThresholdedRelu ParametricSoftplus"
+    ),
+)
 
 
 @decompose("FusedConv", MICROSOFT)

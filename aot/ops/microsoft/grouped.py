@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import array, attribute, title
+from aot.ir.operators import OneOf, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import INT64, Body
 from aot.ops.microsoft import MICROSOFT
@@ -30,6 +31,16 @@ def grouped_keys(node: ir.Node, now: int, past: int) -> int:
         what = "total_sequence_length (input 6) is not known before the run"
         raise KnownLate(f"{title(node)}: {what}")
     return now if total is None else max(past, int(total.ravel()[0]))
+
+
+CACHE_TYPES = OneOf("NONE PER_TENSOR PER_CHANNEL", "NONE")
+operator(
+    "GroupQueryAttention",
+    "query key? value?",
+    domain=MICROSOFT,
+    k_quant_type=CACHE_TYPES,
+    v_quant_type=CACHE_TYPES,
+)
 
 
 @infer_types("GroupQueryAttention", MICROSOFT)

@@ -21,15 +21,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.graph_nodes import array, attribute
+from aot.ir.operators import OneOf, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.microsoft import MICROSOFT
+from aot.ops.rnn import ACTIVATION_NAMES, DIRECTION
 from aot.shapes.types import Type, given, infer_types, need
 
 if TYPE_CHECKING:
     import onnx
     import onnx_ir as ir
 
+operator(
+    "DynamicQuantizeLSTM",
+    "x w r b? lens? h0? c0? peep? ws wz rs rz",
+    domain=MICROSOFT,
+    direction=DIRECTION,
+    activations=OneOf(ACTIVATION_NAMES, any_case=True),
+)
 BIAS, LENGTHS, STATE, CELL, PEEPHOLES = 3, 4, 5, 6, 7
 Add = Callable[..., str]
 FUNCTIONS = {"sigmoid": "Sigmoid", "tanh": "Tanh", "relu": "Relu"}

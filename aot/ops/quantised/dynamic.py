@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, S8, S32, U8
 from aot.ir.graph_nodes import shape_of
-from aot.ir.operators import Window
+from aot.ir.operators import AUTO_PAD, Window
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import DOUBLE, INT32, Body
 from aot.ops.broadcast import collapse, collapses
@@ -42,7 +43,7 @@ conv = op(
     "ConvInteger",
     "x w xz? wz?",
     traits=[Window("x", kernel="w", padding="xz")],
-    auto_pad="NOTSET",
+    auto_pad=replace(AUTO_PAD, default="NOTSET"),
     dilations=None,
     group=1,
     kernel_shape=None,
