@@ -177,7 +177,7 @@ def _clip_of(op_type: str) -> Any:
 
 
 def quotient(a: Array, b: Array) -> Array:
-    """Integers round towards zero; INT_MIN / -1 wraps, x / 0 has no meaning."""
+    """a / b; integers round towards zero, INT_MIN / -1 wraps. Raises Unknown for x / 0."""
     if a.dtype.kind not in "iu":
         return np.asarray(a / b)
     if np.any(b == 0):

@@ -243,7 +243,10 @@ def cast_like_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 
 def converted(node: ir.Node, inputs: Inputs, target: np.dtype[Any]) -> list[Array]:
-    """The first input as another type; types of few bits saturate as the node says."""
+    """The first input as another type; types of few bits saturate as the node says.
+
+    Raises Unknown where onnx.reference would round twice.
+    """
     x = need(inputs, 0)
     if not (_is_numpys(x.dtype) and _is_numpys(target)):
         if _is_numpys(x.dtype) and not _is_float32(x):

@@ -29,7 +29,10 @@ STRINGS = "labels that are strings (needs integers)"
 
 
 def samples(types: list[Type | None]) -> int:
-    """Samples: a vector is one of them."""
+    """How many samples operand 0 holds: rows of [N, C], one for [C].
+
+    Raises ValueError if operand 0 is absent.
+    """
     if not types or types[0] is None:
         raise ValueError("input 0 is absent")
     shape = types[0][1]

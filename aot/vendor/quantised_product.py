@@ -239,7 +239,7 @@ class QuantisedProduct:
     def example(x: Array, w: Array, axis: int, **more: Any) -> Case:
         """A test case of codes `x` and `w`, whose output channels are on `axis`.
 
-        `more` are zero points `zx`, `zy` and `zw`, `dtype` of the result, `bias` and `per_channel`
+        `more` are the zero points (keywords of `product`), `dtype` of the result, `bias` and `per_channel`
         (both true unless said otherwise), and attributes as in "conv.pads".
         """
         return product(x, w, axis, **more)

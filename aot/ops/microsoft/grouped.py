@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 
 def grouped_keys(node: ir.Node, now: int, past: int) -> int:
-    """Keys in the caches that a GroupQueryAttention gives back."""
+    """Keys in the caches that a GroupQueryAttention gives back.
+
+    Raises KnownLate if a run says how many they are.
+    """
     total = array(node.inputs[6]) if len(node.inputs) > 6 else None
     if total is None and past:
         what = "total_sequence_length (input 6) is not known before the run"
