@@ -239,8 +239,8 @@ class QuantisedProduct:
     def example(x: Array, w: Array, axis: int, **more: Any) -> Case:
         """A test case of codes `x` and `w`, whose output channels are on `axis`.
 
-        `more` are the zero points (keywords of `product`), `dtype` of the result, `bias` and `per_channel`
-        (both true unless said otherwise), and attributes as in "conv.pads".
+        `more` are the zero points (keywords of `product`), `dtype` of the result, `bias` and
+        `per_channel` (both true unless said otherwise), and attributes as in "conv.pads".
         """
         return product(x, w, axis, **more)
 
