@@ -239,7 +239,7 @@ def _joined(x: Extents, node: ir.Node, axis: int, found: Axes) -> None:
     shape[axis] = sum(bounds)
     total = lengths[0]
     for n in lengths[1:]:
-        total = x.vector(node, "Add", total, n)
+        total = x.add(node, total, n)
     kind = [(int(parts[0].dtype or 0), shape)]
     y = x.node(node, "Join", [sizes, *parts], kind, DYNAMIC, axis=axis)[0]
     x.become(node.outputs[0], y, {**found, axis: x.new(total, sum(bounds))})
@@ -260,8 +260,8 @@ def split_dynamic(x: Extents, node: ir.Node) -> None:
     count, size = len(node.outputs), shape_of(data)[axis]
     n = x.extent(node, data, axis)
     if sizes is None:
-        each = x.vector(node, "Add", n, x.ints(node, [count - 1]))
-        each = x.vector(node, "Div", each, x.ints(node, [count]))
+        each = x.add(node, n, x.ints(node, [count - 1]))
+        each = x.div(node, each, x.ints(node, [count]))
         parts = [each] * count
         bounds = [-(-size // count)] * count
     else:
@@ -271,7 +271,7 @@ def split_dynamic(x: Extents, node: ir.Node) -> None:
     start = x.ints(node, [0])
     made = []
     for part, bound in zip(parts, bounds, strict=True):
-        end = x.vector(node, "Add", start, part)
+        end = x.add(node, start, part)
         made.append(cut_out(x, node, data, axis, start, end, bound))
         start = end
     if sizes is not None and x.said(n) and x.said(start):

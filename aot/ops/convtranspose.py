@@ -238,8 +238,8 @@ def transposed_dynamic(x: Extents, node: ir.Node) -> None:
     for axis in inside:
         stride = strides[axis - 2]
         more = shape_of(result)[axis] - stride * shape_of(data)[axis]
-        n = x.vector(node, "Mul", own[axis], x.ints(node, [stride]))
-        n = x.vector(node, "Add", n, x.ints(node, [more]))
-        n = x.vector(node, "Max", n, x.ints(node, [0]))
+        n = x.mul(node, own[axis], x.ints(node, [stride]))
+        n = x.add(node, n, x.ints(node, [more]))
+        n = x.largest(node, n, x.ints(node, [0]))
         axes[axis] = x.new(n, shape_of(result)[axis])
     x.set(result, axes)

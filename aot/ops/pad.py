@@ -182,9 +182,9 @@ def _padded(
     for axis in changed:
         shape[axis] = max(0, shape[axis] + sum(known[axis]))
     for axis in inside:
-        n = x.vector(node, "Add", own[axis], x.ints(node, [sum(known[axis])]))
+        n = x.add(node, own[axis], x.ints(node, [sum(known[axis])]))
         if sum(known[axis]) < 0:
-            n = x.vector(node, "Max", n, x.ints(node, [0]))
+            n = x.largest(node, n, x.ints(node, [0]))
         own[axis] = x.new(n, shape[axis])
     if changed:
         numbers = [known.get(a, (0, 0))[0] for a in range(rank)]
@@ -206,13 +206,13 @@ def _moved(
 ) -> ir.Value:
     """Pad one axis by numbers that need not be known."""
     size, n = shape_of(data)[axis], x.extent(node, data, axis)
-    total = x.vector(node, "Add", x.vector(node, "Add", n, ends[0]), ends[1])
+    total = x.add(node, x.add(node, n, ends[0]), ends[1])
     most = most_of(x, total)
     if not most <= MAX_ELEMENTS:
         raise no_bound(node, f'the pads of "{original_name(data)}" can be any number')
     bound = max(0, int(most))
-    total = x.new(x.vector(node, "Max", total, x.ints(node, [0])), bound)
-    at = x.vector(node, "Sub", counted(x, node, bound), ends[0])
+    total = x.new(x.largest(node, total, x.ints(node, [0])), bound)
+    at = x.sub(node, counted(x, node, bound), ends[0])
     rows = _reflected(x, node, at, n, mode)
     moved = picked(x, node, data, within(x, node, rows, n, size), axis, total)
     if mode != "constant":
@@ -233,11 +233,11 @@ def _reflected(x: Extents, node: ir.Node, at: ir.Value, n: ir.Value, mode: str) 
     if mode in ("constant", "edge"):
         return at
     if mode == "reflect":
-        last = x.vector(node, "Sub", n, x.ints(node, [1]))
-        there = x.vector(node, "Add", last, last)
-        turn = x.vector(node, "Mod", at, x.vector(node, "Max", there, x.ints(node, [1])))
-        back = x.vector(node, "Sub", last, turn)
-        return x.vector(node, "Sub", last, x.vector(node, "Abs", back))
+        last = x.sub(node, n, x.ints(node, [1]))
+        there = x.add(node, last, last)
+        turn = x.vector(node, "Mod", at, x.largest(node, there, x.ints(node, [1])))
+        back = x.sub(node, last, turn)
+        return x.sub(node, last, x.vector(node, "Abs", back))
     if mode == "wrap":
-        return x.vector(node, "Mod", at, x.vector(node, "Max", n, x.ints(node, [1])))
+        return x.vector(node, "Mod", at, x.largest(node, n, x.ints(node, [1])))
     raise refused(node, f"pads with {mode} along a dimension known at run time only")

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.packed import codes_of, store_codes
 from aot.ops.registry import op
-from aot.shapes.dynamic.extents import Extents, axis_of, refused
+from aot.shapes.dynamic.extents import Extents, axis_of, refused, zero_tails
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
@@ -195,3 +195,29 @@ def codes_dynamic(x: Extents, node: ir.Node) -> None:
     if any(x.of(i) for i in node.inputs[1:]) or (many and axis in x.of(data)):
         raise refused(node, "has scales along a dimension known at run time only")
     pass_on(x, node, x.of(data))
+
+
+@zero_tails("DequantizeLinear")
+def zero_tails_of_codes(
+    x: Extents, before: ir.Node, value: ir.Value, axes: Sequence[int]
+) -> ir.Value | None:
+    """What a DequantizeLinear of one scale gives, of codes whose tails stand for zero.
+
+    It stays next to its reader, which computes with the codes.
+    """
+    maker = value.producer()
+    assert maker is not None
+    codes, scale, *zero = maker.inputs
+    if codes is None or scale is None or shape_of(scale) or not x.of(codes):
+        return None
+    assert codes.dtype is not None
+    point: Any = 0
+    if zero and zero[0] is not None:
+        where = x.ints(before, [1])
+        point = x.node(before, "Reshape", [zero[0], where], [(int(codes.dtype), (1,))])[0]
+    codes = x.neutral(before, codes, point, axes)
+    kind = [(int(value.dtype or 0), shape_of(value))]
+    how = {k: v.value for k, v in maker.attributes.items()}
+    made = x.node(before, "DequantizeLinear", [codes, scale, *zero], kind, **how)[0]
+    x.set(made, x.of(value))
+    return made

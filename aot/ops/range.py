@@ -53,8 +53,8 @@ def range_dynamic(x: Extents, node: ir.Node) -> None:
     n = _plain_count(x, node)
     if n is None:
         n = _range_count(x, node, parts, kind)
-        n = x.vector(node, "Min", n, x.ints(node, [bound]))
-        n = x.vector(node, "Max", n, x.ints(node, [0]))
+        n = x.smallest(node, n, x.ints(node, [bound]))
+        n = x.largest(node, n, x.ints(node, [0]))
     steps = x.const(node, np.arange(bound).astype(parts[0].dtype.numpy()), start)  # type: ignore[union-attr]
     typed = [(kind, (bound,))]
     moved = x.node(node, "Mul", [steps, parts[2]], typed)[0]
@@ -118,4 +118,4 @@ def _range_count(x: Extents, node: ir.Node, parts: Sequence[ir.Value], kind: int
     more = x.node(node, "Greater", [product, zero], [(BOOL_TYPE, (1,))])[0]
     more = x.node(node, "Cast", [more], [(INT64, (1,))], to=INT64)[0]
     whole = x.node(node, "Cast", [whole], [(INT64, (1,))], to=INT64)[0]
-    return x.vector(node, "Add", whole, more)
+    return x.add(node, whole, more)

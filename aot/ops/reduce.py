@@ -402,7 +402,7 @@ def mean_dynamic(x: Extents, node: ir.Node) -> None:
     total = x.node(node, "ReduceSum", [data, x.ints(node, axes)], [(kind, result)], **how)[0]
     count = x.ints(node, [prod(own[a] for a in axes if a not in inside)])
     for a in inside:
-        count = x.vector(node, "Mul", count, x.of(data)[a])
+        count = x.mul(node, count, x.of(data)[a])
     number = x.node(node, "Cast", [count], [(kind, (1,))], to=kind)[0]
     if not result:
         number = x.node(node, "Reshape", [number, x.ints(node, [])], [(kind, ())])[0]

@@ -68,10 +68,10 @@ def _length(x: Extents, node: ir.Node, data: ir.Value, axis: int, scale: float |
     """How long an axis of the result is, an int64 vector of one element."""
     n, size = x.extent(node, data, axis), shape_of(data)[axis]
     if scale is not None and float(scale).is_integer():
-        return x.new(x.vector(node, "Mul", n, x.ints(node, [int(scale)])), int(scale) * size)
+        return x.new(x.mul(node, n, x.ints(node, [int(scale)])), int(scale) * size)
     if scale is not None and scale > 0 and float(1 / scale).is_integer():
         by = round(1 / scale)
-        return x.new(x.vector(node, "Div", n, x.ints(node, [by])), size // by)
+        return x.new(x.div(node, n, x.ints(node, [by])), size // by)
     if scale is not None:
         # In float32, as onnx and onnxruntime do.
         single = x.node(node, "Cast", [n], [(FLOAT, (1,))], to=FLOAT)[0]
@@ -248,7 +248,7 @@ def _mixed(
     part = x.node(node, "Cast", [part], [(kind, shape)], to=kind)[0]
     part = along(x, node, part, len(shape_of(data)), axis, kind)
     first = _numbers(x, node, "Floor", place)
-    second = x.vector(node, "Add", first, x.ints(node, [1]))
+    second = x.add(node, first, x.ints(node, [1]))
     sides = [
         picked(x, node, data, within(x, node, rows, n, size), axis, length)
         for rows in (first, second)

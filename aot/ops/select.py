@@ -254,8 +254,8 @@ def topk_dynamic(x: Extents, node: ir.Node) -> None:
         bound = int(max(0.0, min(float(size), high)))
         n = x.as_vector(node, k)
         if limits is None or high > size or limits.low.ravel()[0] < 0:
-            n = x.vector(node, "Min", n, x.extent(node, data, axis))
-            n = x.vector(node, "Max", n, x.ints(node, [0]))
+            n = x.smallest(node, n, x.extent(node, data, axis))
+            n = x.largest(node, n, x.ints(node, [0]))
         axes[axis] = n
     if bound == 0:
         raise refused(node, "takes no elements at all")

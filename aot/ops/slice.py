@@ -253,17 +253,17 @@ def _until(
     last = n
     if end is None:
         last = x.at(node, vectors[1], i)
-        room = x.interval(x.vector(node, "Sub", n, last))
+        room = x.interval(x.sub(node, n, last))
         fits = room is not None and room.low[0] >= 0
         if not fits and not _no_more(x, last, n):
             return None
     elif end < 0:
-        last = x.vector(node, "Add", n, x.ints(node, [end]))
+        last = x.add(node, n, x.ints(node, [end]))
     else:
         least = x.interval(n)
         if end < shape_of(data)[axis]:
             return None if least is None or least.low[0] < end else x.ints(node, [end - start])
-    length = last if start == 0 else x.vector(node, "Sub", last, x.ints(node, [start]))
+    length = last if start == 0 else x.sub(node, last, x.ints(node, [start]))
     limits = x.interval(length)
     return length if limits is not None and limits.low[0] >= 0 else None
 
@@ -351,9 +351,9 @@ def _repeated(x: Extents, node: ir.Node, data: ir.Value, axis: int, times: ir.Va
         raise no_bound(
             node, f'dimension {axis} is repeated as often as "{original_name(times)}" says'
         )
-    times = x.vector(node, "Max", times, x.ints(node, [0]))
+    times = x.largest(node, times, x.ints(node, [0]))
     bound = max(0, int(most)) * size
-    total = x.new(x.vector(node, "Mul", n, times), bound)
-    one = x.vector(node, "Max", n, x.ints(node, [1]))
+    total = x.new(x.mul(node, n, times), bound)
+    one = x.largest(node, n, x.ints(node, [1]))
     rows = x.vector(node, "Mod", counted(x, node, bound), one)
     return picked(x, node, data, within(x, node, rows, n, size), axis, total)

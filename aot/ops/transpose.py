@@ -246,9 +246,9 @@ def blocks_dynamic(x: Extents, node: ir.Node) -> None:
     x.sweep.type_outputs(node)
     axes = {a: n for a, n in own.items() if a < 2}
     for axis in (a for a in own if a >= 2):
-        n = x.vector(node, "Mul" if wider else "Div", own[axis], block)
+        n = x.mul(node, own[axis], block) if wider else x.div(node, own[axis], block)
         if not wider:
-            whole = x.vector(node, "Mul", n, block)
+            whole = x.mul(node, n, block)
             agreed(x, node, own[axis], whole, f"needs a multiple of {size} rows and columns")
         axes[axis] = x.new(n, shape_of(node.outputs[0])[axis])
     x.set(node.outputs[0], axes)

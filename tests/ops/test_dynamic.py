@@ -253,6 +253,20 @@ def branches(g: Graph) -> None:
     g.output(g.op("If", yes, then_branch=bodies[0], else_branch=bodies[1]))
 
 
+def padded_branch(g: Graph) -> None:
+    """An If of unknown condition; the longer result is that of a Pad of the model's own."""
+    x, mask, pads = g.input(2), g.input(1, kind=B), g.const(0, 3)
+    ends = [helper.make_node("Neg", [x], ["e0"]), helper.make_node("Pad", [x, pads], ["e1"])]
+    bodies = [
+        helper.make_graph(
+            [end], "branch", [], [helper.make_tensor_value_info(f"e{index}", F, None)]
+        )
+        for index, end in enumerate(ends)
+    ]
+    yes = g.op("Gather", mask, g.const(0, scalar=True))
+    g.output(g.op("If", yes, then_branch=bodies[0], else_branch=bodies[1]))
+
+
 def stepped(g: Graph) -> None:
     """A Loop whose steps are of different shapes: each has its own when they are unrolled."""
     x, mask = g.input(3, 2), g.input(3, kind=B)
@@ -273,7 +287,8 @@ def stepped(g: Graph) -> None:
 
 GRAPHS = [plain, gaps, places, sums, means, softmaxes, softmax_columns, extremes, joined, shapes]
 GRAPHS += [reshaped, repacked, sliced, sliced_by_size, gathered, best, arithmetic, products, ramps]
-GRAPHS += [filled, moved, distinct, twice, half, branches, stepped]
+GRAPHS += [filled, moved, distinct, twice, half, branches, padded_branch]
+GRAPHS += [stepped]
 #: What of the booleans is true: none, all, some.
 SHARES = (0.0, 1.0, 0.5, 0.3)
 #: Reductions and index lists that onnx.reference refuses when nothing is left.

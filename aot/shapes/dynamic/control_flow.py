@@ -47,7 +47,7 @@ def merge_branches(x: Extents, node: ir.Node, branches: Sequence[ir.Graph]) -> N
         axes = _dynamic(x, ends)
         if axes:
             _pad(x, branches, index, bound)
-            x.set(value, _extents(x, node, branches, index, axes))
+            x.set(value, _extents(x, node, branches, index, axes, shapes))
 
 
 def _dynamic(x: Extents, ends: Sequence[ir.Value]) -> list[int]:
@@ -75,9 +75,17 @@ def _pad(x: Extents, branches: Sequence[ir.Graph], index: int, bound: tuple[int,
 
 
 def _extents(
-    x: Extents, node: ir.Node, branches: Sequence[ir.Graph], index: int, axes: Sequence[int]
+    x: Extents,
+    node: ir.Node,
+    branches: Sequence[ir.Graph],
+    index: int,
+    axes: Sequence[int],
+    shapes: Sequence[tuple[int, ...]],
 ) -> Axes:
-    """New results of the If: how long each of `axes` of result `index` is."""
+    """New results of the If: how long each of `axes` of result `index` is.
+
+    `shapes` are those of the result in each branch, before it was padded.
+    """
     found: Axes = {}
     for axis in axes:
         ends = [b.outputs[index] for b in branches]
@@ -87,9 +95,9 @@ def _extents(
             found[axis] = first
             continue
         least = []
-        for branch, value, known in zip(branches, ends, own, strict=True):
+        for branch, value, known, shape in zip(branches, ends, own, shapes, strict=True):
             end = _end(branch, value)
-            n = known if known is not None else x.ints(end, [_length(value, axis)])
+            n = known if known is not None else x.ints(end, [shape[axis]])
             branch.outputs.append(x.node(end, "Identity", [n], [(INT64, (1,))])[0])
             interval = x.interval(n)
             least.append(0 if interval is None else max(0, int(interval.low.min())))
@@ -97,15 +105,6 @@ def _extents(
         made = _new_output(node, f"{node.outputs[index].name}_extent")
         found[axis] = x.new(made, shape_of(node.outputs[index])[axis], min(least))
     return found
-
-
-def _length(value: ir.Value, axis: int) -> int:
-    """How long an axis is of a value that may have been padded."""
-    node = value.producer()
-    if node is not None and node.op_type == "Pad" and not node.domain:
-        assert node.inputs[0] is not None
-        return shape_of(node.inputs[0])[axis]
-    return shape_of(value)[axis]
 
 
 def _end(graph: ir.Graph, value: ir.Value) -> ir.Node:
@@ -167,8 +166,8 @@ def stack_bounded(x: Extents, node: ir.Node, states: int) -> ir.Node:
     elif most and trips is not None and (known is None or not known.full):
         count = x.as_vector(node, trips)
         if going is False:  # before its trip count does, that ends it
-            count = x.vector(node, "Min", count, x.ints(node, [1]))
-        count = x.vector(node, "Max", count, x.ints(node, [0]))
+            count = x.smallest(node, count, x.ints(node, [1]))
+        count = x.largest(node, count, x.ints(node, [0]))
         x.new(count, most)
     first = 1 + states
     for value, step in zip(node.outputs[states:], body.outputs[first:], strict=True):

@@ -12,7 +12,7 @@ behind it that holds its true shape (`RUN_TIME_SHAPES`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +31,7 @@ from aot.ir.graph_nodes import (
     shape_of,
     title,
 )
+from aot.ir.operators import Interface
 from aot.shapes.context import Inference
 from aot.shapes.interval_analysis import Bounds, Interval
 from aot.shapes.known_late import KnownLate
@@ -168,27 +169,49 @@ class Extents:
     ) -> ir.Value:
         """The int64 result of an elementwise operator on int64 vectors of one length (or 1)."""
         length = max(shape_of(i)[0] for i in inputs)
-        if len(inputs) == 2 and (plain := self._plain(op_type, *inputs)) is not None:
-            return plain
         return self.node(before, op_type, inputs, [(INT64, (length,))], **attributes)[0]
 
-    def _plain(self, op_type: str, a: ir.Value, b: ir.Value) -> ir.Value | None:
-        """The operand that a result is anyway, if there is one."""
-        if shape_of(a) != shape_of(b):
-            return None
-        left, right = self.interval(a), self.interval(b)
-        if left is None or right is None:
-            return None
-        if op_type == "Max" or op_type == "Min":
-            less, more = (a, b) if op_type == "Min" else (b, a)
-            if (left.high <= right.low).all():
-                return less
-            return more if (right.high <= left.low).all() else None
-        neutral = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 1}.get(op_type)
-        same = (
-            neutral is not None and (right.low == neutral).all() and (right.high == neutral).all()
-        )
-        return a if same else None
+    def add(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`left` + `right`, int64 vectors of one length (or 1); `left` itself where `right` is surely 0."""
+        return left if self._surely(left, right, 0) else self.vector(before, "Add", left, right)
+
+    def sub(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`left` - `right`, int64 vectors of one length (or 1); `left` itself where `right` is surely 0."""
+        return left if self._surely(left, right, 0) else self.vector(before, "Sub", left, right)
+
+    def mul(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`left` * `right`, int64 vectors of one length (or 1); `left` itself where `right` is surely 1."""
+        return left if self._surely(left, right, 1) else self.vector(before, "Mul", left, right)
+
+    def div(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`left` / `right` as ONNX divides integers; `left` itself where `right` is surely 1."""
+        return left if self._surely(left, right, 1) else self.vector(before, "Div", left, right)
+
+    def largest(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
+        """The larger of `left` and `right`; one of them itself where that is sure."""
+        if self._no_larger(left, right):
+            return right
+        return left if self._no_larger(right, left) else self.vector(before, "Max", left, right)
+
+    def smallest(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
+        """The smaller of `left` and `right`; one of them itself where that is sure."""
+        if self._no_larger(left, right):
+            return left
+        return right if self._no_larger(right, left) else self.vector(before, "Min", left, right)
+
+    def _surely(self, left: ir.Value, right: ir.Value, number: int) -> bool:
+        """Whether `right` is surely `number`, and as long as `left`."""
+        limits = self.interval(right)
+        if shape_of(left) != shape_of(right) or limits is None or self.interval(left) is None:
+            return False
+        return bool((limits.low == number).all() and (limits.high == number).all())
+
+    def _no_larger(self, left: ir.Value, right: ir.Value) -> bool:
+        """Whether `left` is surely no larger than `right`, and as long."""
+        below, above = self.interval(left), self.interval(right)
+        if shape_of(left) != shape_of(right) or below is None or above is None:
+            return False
+        return bool((below.high <= above.low).all())
 
     def at(self, before: ir.Node, vector: ir.Value, index: int) -> ir.Value:
         """Element `index` of an int64 vector, as a vector of one."""
@@ -254,8 +277,12 @@ class Extents:
         """
         assert value.dtype is not None
         own = self.of(value)
-        if isinstance(fill, int) and fill == 0 and (codes := self._codes(before, value, axes)):
-            return codes
+        maker = value.producer()
+        rule = None if maker is None else zero_tails.of(maker)
+        if rule is not None and isinstance(fill, int) and fill == 0:
+            made = rule(self, before, value, axes)
+            if made is not None:
+                return made
         for axis, n in own.items():
             if axes and axis not in axes:
                 continue
@@ -266,29 +293,6 @@ class Extents:
             value = self.node(before, "Tail", [value, n, kept], kind, DYNAMIC, axis=axis)[0]
         self.set(value, own)
         return value
-
-    def _codes(self, before: ir.Node, value: ir.Value, axes: Sequence[int]) -> ir.Value | None:
-        """What a DequantizeLinear of one scale gives, of codes whose tails stand for zero.
-
-        It stays next to its reader, which computes with the codes.
-        """
-        maker = value.producer()
-        if maker is None or maker.op_type != "DequantizeLinear" or maker.domain:
-            return None
-        codes, scale, *zero = maker.inputs
-        if codes is None or scale is None or shape_of(scale) or not self.of(codes):
-            return None
-        assert codes.dtype is not None
-        point: Any = 0
-        if zero and zero[0] is not None:
-            where = self.ints(before, [1])
-            point = self.node(before, "Reshape", [zero[0], where], [(int(codes.dtype), (1,))])[0]
-        codes = self.neutral(before, codes, point, axes)
-        kind = [(int(value.dtype or 0), shape_of(value))]
-        how = {k: v.value for k, v in maker.attributes.items()}
-        made = self.node(before, "DequantizeLinear", [codes, scale, *zero], kind, **how)[0]
-        self.set(made, self.of(value))
-        return made
 
     def flat(self, before: ir.Node, value: ir.Value) -> ir.Value:
         """The elements of `value` one after the other: a vector of as many as the bound has."""
@@ -369,6 +373,13 @@ class Extents:
         value.metadata_props.pop(NAME_KEY, None)
         graph.remove(end, safe=True)
         return shape
+
+
+#: A rule gives a value of its operator with zeros in the tails of dynamic axes (of those listed, if
+#: any are) by other means than a Tail behind it; None where it has none.
+zero_tails: Interface[Callable[[Extents, ir.Node, ir.Value, Sequence[int]], ir.Value | None]] = (
+    Interface("zero_tails")
+)
 
 
 def _is_new(value: ir.Value) -> bool:

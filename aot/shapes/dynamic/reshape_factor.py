@@ -181,7 +181,7 @@ def _replace(
         elif times == 1:
             axes[b] = own[a]
         else:
-            axes[b] = x.new(x.vector(node, "Mul", own[a], x.ints(node, [times])), result[b])
+            axes[b] = x.new(x.mul(node, own[a], x.ints(node, [times])), result[b])
     where = x.ints(node, result)
     y = x.node(node, "Reshape", [data, where], [(int(data.dtype or 0), tuple(result))])[0]
     x.become(node.outputs[0], y, axes)
@@ -211,7 +211,7 @@ def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero:
     one = x.ints(node, [1] * rank)
     rest = _where(x, node, "Less", wanted, one, wanted)
     product = x.node(node, "ReduceProd", [rest, x.ints(node, [0])], [(INT64, (1,))], keepdims=1)[0]
-    left = x.vector(node, "Div", total, x.vector(node, "Max", product, x.ints(node, [1])))
+    left = x.div(node, total, x.largest(node, product, x.ints(node, [1])))
     wanted = _where(x, node, "Less", wanted, left, wanted)
     fixed = prod(
         i for k, i in enumerate(items) if i is not None and i > 0 and not (i == 0 and k >= 0)
@@ -254,10 +254,10 @@ def _all_of(
     for i, item in enumerate(items):
         if item == 0:
             own = x.extent(node, data, i) if zero and i < len(shape_of(data)) else x.ints(node, [0])
-            product = x.vector(node, "Mul", product, own)
+            product = x.mul(node, product, own)
     if -1 in items:
-        divisor = x.vector(node, "Max", product, x.ints(node, [1]))
-        product = x.vector(node, "Mul", x.vector(node, "Div", total, divisor), product)
+        divisor = x.largest(node, product, x.ints(node, [1]))
+        product = x.mul(node, x.div(node, total, divisor), product)
     agreed(x, node, total, product, "is not of as many elements")
 
 

@@ -34,14 +34,12 @@ def picked(
 
 def within(x: Extents, node: ir.Node, rows: ir.Value, length: ir.Value, size: int) -> ir.Value:
     """Row numbers forced into 0 … length - 1, where the bound of the axis is `size`."""
-    last = x.vector(
-        node, "Max", x.vector(node, "Sub", length, x.ints(node, [1])), x.ints(node, [0])
-    )
-    rows = x.vector(node, "Max", x.vector(node, "Min", rows, last), x.ints(node, [0]))
+    last = x.largest(node, x.sub(node, length, x.ints(node, [1])), x.ints(node, [0]))
+    rows = x.largest(node, x.smallest(node, rows, last), x.ints(node, [0]))
     limits = x.interval(length)
     if limits is not None and limits.high[0] <= size:
         return rows
-    return x.vector(node, "Min", rows, x.ints(node, [max(size - 1, 0)]))
+    return x.smallest(node, rows, x.ints(node, [max(size - 1, 0)]))
 
 
 def along(x: Extents, node: ir.Node, vector: ir.Value, rank: int, axis: int, kind: int) -> ir.Value:
@@ -81,10 +79,10 @@ def cut_out(
     inputs = [data, whole, start, end, x.ints(node, [1])]
     y, out = x.node(node, "Cut", inputs, kinds, DYNAMIC, axes=[axis])
     n = x.new(x.at(node, out, axis), bound)
-    wanted = x.vector(node, "Sub", end, start)
+    wanted = x.sub(node, end, start)
     limits = x.interval(end)
     total = x.extent(node, data, axis)
-    room = x.interval(x.vector(node, "Sub", total, end))
+    room = x.interval(x.sub(node, total, end))
     if limits is not None and room is not None and room.low[0] >= 0 and most_of(x, wanted) <= bound:
         n = wanted  # nothing is cut off: as long as it says
     return y, {**x.of(data), axis: n}
@@ -108,7 +106,7 @@ def means(x: Extents, data: ir.Value, node: ir.Node, axes: Sequence[int]) -> ir.
     total = x.node(node, "ReduceSum", [data, x.ints(node, axes)], typed, keepdims=1)[0]
     count = x.ints(node, [prod(shape[a] for a in axes if a not in inside)])
     for a in inside:
-        count = x.vector(node, "Mul", count, own[a])
+        count = x.mul(node, count, own[a])
     divisor = x.node(node, "Cast", [count], [(kind, (1,))], to=kind)[0]
     made = x.node(node, "Div", [total, divisor], typed)[0]
     x.set(made, {a: n for a, n in own.items() if a not in axes})

@@ -106,14 +106,14 @@ def _count(
 ) -> ir.Value:
     """How many windows an axis of `n` elements has."""
     more = sum(pads) - span + stride + (stride - 1 if ceil else 0)
-    total = x.vector(node, "Add", n, x.ints(node, [more]))
-    total = x.vector(node, "Max", total, x.ints(node, [0]))
-    total = x.vector(node, "Div", total, x.ints(node, [stride]))
+    total = x.add(node, n, x.ints(node, [more]))
+    total = x.largest(node, total, x.ints(node, [0]))
+    total = x.div(node, total, x.ints(node, [stride]))
     if not ceil:
         return total
     # None begins in the padding behind.
-    starts = x.vector(node, "Add", n, x.ints(node, [pads[0] - 1 + stride]))
-    return x.vector(node, "Min", total, x.vector(node, "Div", starts, x.ints(node, [stride])))
+    starts = x.add(node, n, x.ints(node, [pads[0] - 1 + stride]))
+    return x.smallest(node, total, x.div(node, starts, x.ints(node, [stride])))
 
 
 def _same(
@@ -152,16 +152,16 @@ def _same_moved(
 ) -> ir.Value:
     """`data` with its padding: how much there is in front depends on the extent."""
     n, size = x.of(data)[axis], shape_of(data)[axis]
-    up = x.vector(node, "Add", n, x.ints(node, [stride - 1]))
-    count = x.vector(node, "Div", up, x.ints(node, [stride]))
-    reach = x.vector(node, "Mul", count, x.ints(node, [stride]))
-    reach = x.vector(node, "Add", reach, x.ints(node, [span - stride]))
-    total = x.vector(node, "Max", x.vector(node, "Sub", reach, n), x.ints(node, [0]))
-    front = x.vector(node, "Add", total, x.ints(node, [0 if upper else 1]))
-    front = x.vector(node, "Div", front, x.ints(node, [2]))
+    up = x.add(node, n, x.ints(node, [stride - 1]))
+    count = x.div(node, up, x.ints(node, [stride]))
+    reach = x.mul(node, count, x.ints(node, [stride]))
+    reach = x.add(node, reach, x.ints(node, [span - stride]))
+    total = x.largest(node, x.sub(node, reach, n), x.ints(node, [0]))
+    front = x.add(node, total, x.ints(node, [0 if upper else 1]))
+    front = x.div(node, front, x.ints(node, [2]))
     bound = size + max(span - 1, 0)
-    length = x.new(x.vector(node, "Add", n, total), bound)
-    at = x.vector(node, "Sub", counted(x, node, bound), front)
+    length = x.new(x.add(node, n, total), bound)
+    at = x.sub(node, counted(x, node, bound), front)
     moved = picked(x, node, data, within(x, node, at, n, size), axis, length)
     there = x.node(node, "GreaterOrEqual", [at, x.ints(node, [0])], [(BOOL_TYPE, (bound,))])[0]
     below = x.node(node, "Less", [at, n], [(BOOL_TYPE, (bound,))])[0]
