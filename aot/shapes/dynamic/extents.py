@@ -172,15 +172,15 @@ class Extents:
         return self.node(before, op_type, inputs, [(INT64, (length,))], **attributes)[0]
 
     def add(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
-        """`left` + `right`, int64 vectors of one length (or 1); `left` itself where `right` is surely 0."""
+        """int64 `left` + `right`, of one length (or 1); `left` itself where `right` is surely 0."""
         return left if self._surely(left, right, 0) else self.vector(before, "Add", left, right)
 
     def sub(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
-        """`left` - `right`, int64 vectors of one length (or 1); `left` itself where `right` is surely 0."""
+        """int64 `left` - `right`, of one length (or 1); `left` itself where `right` is surely 0."""
         return left if self._surely(left, right, 0) else self.vector(before, "Sub", left, right)
 
     def mul(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
-        """`left` * `right`, int64 vectors of one length (or 1); `left` itself where `right` is surely 1."""
+        """int64 `left` * `right`, of one length (or 1); `left` itself where `right` is surely 1."""
         return left if self._surely(left, right, 1) else self.vector(before, "Mul", left, right)
 
     def div(self, before: ir.Node, left: ir.Value, right: ir.Value) -> ir.Value:
