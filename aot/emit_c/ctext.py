@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,32 +31,26 @@ _CTYPES = frozenset(
 MAX_COMMENT = 160
 
 
-def ident(name: str) -> str:
-    """`name`, which must already be a C identifier."""
-    if not _IDENTIFIER.match(name):
-        raise InternalError(f"{name!r} is not a C identifier")
-    return name
+def _checked(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
+    """The function that gives back a name which `pattern` takes; others are no `what`.
+
+    It raises InternalError for these.
+    """
+
+    def checked(name: str) -> str:
+        if not pattern.match(name):
+            raise InternalError(f"{name!r} is not {what}")
+        return name
+
+    return checked
 
 
-def header_name(name: str) -> str:
-    """`name`, which must be the plain name of a header file."""
-    if not _HEADER.match(name):
-        raise InternalError(f"{name!r} is not the name of a header")
-    return name
-
-
-def source_name(name: str) -> str:
-    """`name`, which must be the plain name of a C source or header."""
-    if not _SOURCE.match(name):
-        raise InternalError(f"{name!r} is not the name of a C file")
-    return name
-
-
-def cmake_target(name: str) -> str:
-    """`name`, which must be the name of a CMake target such as `acme::npu`."""
-    if not _TARGET.match(name):
-        raise InternalError(f"{name!r} is not the name of a CMake target")
-    return name
+#: Names that must already be what they are called: a C identifier, a header, a C file, a target of
+#: CMake such as `acme::npu`.
+ident = _checked(_IDENTIFIER, "a C identifier")
+header_name = _checked(_HEADER, "the name of a header")
+source_name = _checked(_SOURCE, "the name of a C file")
+cmake_target = _checked(_TARGET, "the name of a CMake target")
 
 
 def ctype(name: str) -> str:

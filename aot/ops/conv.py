@@ -20,6 +20,7 @@ from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import narrow
 from aot.vendor.match import Match, NodeRef, same_shapes
+from aot.vendor.quantised_product import product_node
 from aot.vendor.recorder import Recorder
 from aot.vendor.window_shape import WindowShape
 
@@ -95,22 +96,22 @@ def _is_depthwise(node: Any, channels: int) -> bool:
     return group is not None and group.as_int() == channels > 1
 
 
-def shapes_agree(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
+def shapes_agree(m: Match) -> Iterator[tuple[bool, str]]:
     """What every Conv must fulfil."""
     yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
-    groups = int(node.attr("group", 1))
+    groups = int(product_node(m).attr("group", 1))
     fits = groups > 0 and m.x.shape[1] == groups * m.w.shape[1] and m.w.shape[0] % groups == 0
     yield fits, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
 
 
-def layouts_of(m: Match, node: NodeRef, incoming: dict[str, Layout], v: int) -> dict[str, Layout]:
+def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Blocked input and result, except where few channels are better left plain."""
-    if not packed(m) or v == 1:
+    if not packed(m) or vlen == 1:
         return {}
-    s = conv_shape(m, node)
-    y = PLAIN if writes_plain(m, s, v) else blocked(v)
-    wanted = {"x": PLAIN if reads_plain(s, incoming["x"], v) else blocked(v), "y": y}
+    s = conv_shape(m, product_node(m))
+    y = PLAIN if writes_plain(m, s, vlen) else blocked(vlen)
+    wanted = {"x": PLAIN if reads_plain(s, incoming["x"], vlen) else blocked(vlen), "y": y}
     if "r" in m.values:
         wanted["r"] = y
     return wanted
@@ -159,45 +160,44 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
 
 def record_general(c: Recorder, m: Match, node: NodeRef) -> None:
     """Any rank, float64, weights known at run time only: scalar loops on plain tensors."""
-    lead = (1,) * (5 - m.x.rank)
-    window = WindowShape.of(node, m.w.shape[2:]).widened(3)
-    params = c.params(
-        n=m.x.shape[0],
-        ic=m.x.shape[1],
-        oc=m.w.shape[0],
-        groups=int(node.attr("group", 1)),
-        **{"in": lead + m.x.shape[2:]},
-        out=lead + m.y.shape[2:],
-        k=window.kernel,
-        s=window.strides,
-        d=window.dilations,
-        pad=window.before,
-    )
+    params = c.params(**loops_of(m, node))
     macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
     c.call(f"aot_conv_{m.x.dtype.short}_ref", m.y, m.x, m.w, m.b, params, macs=macs)
 
 
-@conv.check
-def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield from shapes_agree(m, m.root)
-
-
-@conv.layouts
-def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return layouts_of(m, m.root, incoming, vlen)
+def loops_of(m: Match, node: NodeRef) -> dict[str, Any]:
+    """Parameters of kernels of scalar loops: sizes and window, with three spatial axes."""
+    window, lead = WindowShape.of(node, m.w.shape[2:]).widened(3), (1,) * (5 - m.x.rank)
+    return {
+        "n": m.x.shape[0],
+        "ic": m.x.shape[1],
+        "oc": m.w.shape[0],
+        "groups": int(node.attr("group", 1)),
+        "in": lead + tuple(m.x.shape[2:]),
+        "out": lead + tuple(m.y.shape[2:]),
+        "k": window.kernel,
+        "s": window.strides,
+        "d": window.dilations,
+        "pad": window.before,
+    }
 
 
 @conv.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    record(c, m, m.root, NO_ACT)
+    record(c, m, product_node(m), NO_ACT)
+
+
+conv.check(shapes_agree)
+conv.layouts(layouts_of)
 
 
 def _declare(fused: Fused) -> None:
     made = fused.pattern
+    made.check(shapes_agree)
+    made.layouts(layouts_of)
 
     @made.check
     def fits(m: Match) -> Iterator[tuple[bool, str]]:
-        yield from shapes_agree(m, m.conv)
         yield packed(m), "only float32 convolutions with constant weights are fused"
         r = m.values.get("r")
         if r is not None:
@@ -205,13 +205,9 @@ def _declare(fused: Fused) -> None:
             one_each = m.x.shape[1] == m.w.shape[0] == int(m.conv.attr("group", 1)) > 1
             yield not one_each, "a depthwise convolution adds nothing"
 
-    @made.layouts
-    def same(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        return layouts_of(m, m.conv, incoming, vlen)
-
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
-        record(c, m, m.conv, fused.constants(m))
+        record(c, m, product_node(m), fused.constants(m))
 
     @made.cases
     def one() -> Iterator[Case]:

@@ -20,8 +20,10 @@ from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match, NodeRef
+from aot.vendor.match import Match
+from aot.vendor.quantised_product import product_node
 from aot.vendor.recorder import Handle, Recorder
+from aot.vendor.window_shape import WindowShape
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -45,22 +47,22 @@ def pack(w: np.ndarray[Any, Any], groups: int, v: int) -> np.ndarray[Any, Any]:
     return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 6, 1, 3))
 
 
-def fits(m: Match, node: NodeRef) -> Iterator[tuple[bool, str]]:
+def fits(m: Match) -> Iterator[tuple[bool, str]]:
     """What both the operator alone and its fusions must fulfil."""
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
-    groups = int(node.attr("group", 1))
+    groups = int(product_node(m).attr("group", 1))
     agree = groups > 0 and m.w.shape[0] == m.x.shape[1] and m.x.shape[1] % groups == 0
     yield agree, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
     yield 0 not in m.w.shape, f"empty weights {list(m.w.shape)}"
 
 
-def layouts_of(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
+def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Blocked where one group lets a vector hold output channels, and they fill half of it."""
-    if v == 1 or int(node.attr("group", 1)) != 1:
+    if vlen == 1 or int(product_node(m).attr("group", 1)) != 1:
         return {}
-    few = 2 * m.y.shape[1] < v
-    return {"x": blocked(v)} if few else {"x": blocked(v), "y": blocked(v)}
+    few = 2 * m.y.shape[1] < vlen
+    return {"x": blocked(vlen)} if few else {"x": blocked(vlen), "y": blocked(vlen)}
 
 
 def weights_of(c: Recorder, m: Match, groups: int, v: int) -> Handle:
@@ -117,18 +119,11 @@ def bias_of(c: Recorder, m: Match, channels: int, v: int) -> Handle:
     return whole
 
 
-def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
+def record(c: Recorder, m: Match, act: Act) -> None:
     """One call; the output shape tells what output_padding added."""
-    groups = int(node.attr("group", 1))
-    v = m.x.layout.block or 1
-    rank = m.x.rank - 2
-    lead = 3 - rank
-
-    def axes(name: str, default: int, fill: int) -> tuple[int, ...]:
-        values = list(node.attr(name, [default] * rank))[:rank]
-        return (*[fill] * lead, *[int(i) for i in values])
-
-    oc = m.y.shape[1]
+    node = product_node(m)
+    groups, v, oc = int(node.attr("group", 1)), m.x.layout.block or 1, m.y.shape[1]
+    window, lead = WindowShape.of(node, m.w.shape[2:]).widened(3), (1,) * (5 - m.x.rank)
     c.call(
         "aot_convtranspose_f32",
         m.y,
@@ -140,11 +135,11 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
             ic=m.x.shape[1],
             oc=oc,
             group=groups,
-            **{"in": (*[1] * lead, *m.x.shape[2:]), "out": (*[1] * lead, *m.y.shape[2:])},
-            kernel=(*[1] * lead, *m.w.shape[2:]),
-            stride=axes("strides", 1, 1),
-            dilation=axes("dilations", 1, 1),
-            pad=axes("pads", 0, 0),
+            **{"in": lead + tuple(m.x.shape[2:]), "out": lead + tuple(m.y.shape[2:])},
+            kernel=window.kernel,
+            stride=window.strides,
+            dilation=window.dilations,
+            pad=window.before,
             act=act.kind,
             alpha=act.alpha,
             beta=act.beta,
@@ -154,35 +149,24 @@ def record(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
     )
 
 
-@transposed.check
-def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield from fits(m, m.root)
-
-
-@transposed.layouts
-def layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    return layouts_of(m, m.root, vlen)
+transposed.check(fits)
+transposed.layouts(layouts_of)
 
 
 @transposed.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    record(c, m, m.root, NO_ACT)
+    record(c, m, NO_ACT)
 
 
 def _declare(fused: Fused) -> None:
     made = fused.pattern
 
-    @made.check
-    def checked(m: Match) -> Iterator[tuple[bool, str]]:
-        yield from fits(m, m.conv)
-
-    @made.layouts
-    def same(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-        return layouts_of(m, m.conv, vlen)
+    made.check(fits)
+    made.layouts(layouts_of)
 
     @made.lower
     def lowered(c: Recorder, m: Match) -> None:
-        record(c, m, m.conv, fused.constants(m))
+        record(c, m, fused.constants(m))
 
     @made.cases
     def one() -> Iterator[Case]:

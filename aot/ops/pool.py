@@ -24,6 +24,7 @@ from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.strided_copy import stored
+from aot.vendor.window_shape import WindowShape
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -71,24 +72,20 @@ def _pooled(m: Match) -> Iterator[tuple[bool, str]]:
 
 def geometry(c: Recorder, m: Match, order: int = 0) -> ParamFields:
     """The parameters every pooling kernel takes; missing spatial axes come first with extent 1."""
-    n: int = m.x.rank - 2
-    pads = list(m.pads or [0] * (2 * n))
-    block = m.x.layout.block
-
-    def full(values: Any, fill: int) -> tuple[int, ...]:
-        return (fill,) * (3 - n) + tuple(values)
-
+    block, lead = m.x.layout.block, (1,) * (5 - m.x.rank)
+    window = WindowShape.of(m.root, m.kernel_shape).widened(3)
+    out = lead + tuple(m.y.shape[2:])
     return c.params(
         planes=m.x.shape[0] * (stored(m.x)[1] if block else m.x.shape[1]),
-        **{"in": full(m.x.shape[2:], 1)},
-        out=full(m.y.shape[2:], 1),
-        k=full(m.kernel_shape, 1),
-        s=full(m.strides or [1] * n, 1),
-        d=full(m.dilations or [1] * n, 1),
-        before=full(pads[:n], 0),
-        after=full(pads[n:], 0),
+        **{"in": lead + tuple(m.x.shape[2:])},
+        out=out,
+        k=window.kernel,
+        s=window.strides,
+        d=window.dilations,
+        before=window.before,
+        after=window.after,
         row0=0,
-        row1=full(m.y.shape[2:], 1)[1],
+        row1=out[1],
         order=order,
     )
 

@@ -17,6 +17,7 @@ from aot.ir.operators import AUTO_PAD, Window
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import DOUBLE, INT32, Body
 from aot.ops.broadcast import collapse, collapses
+from aot.ops.conv import loops_of
 from aot.ops.kernels import listing
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, refused
@@ -27,7 +28,6 @@ from aot.vendor.codes import CODE_TYPES
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.quantised_cases import codes_of
 from aot.vendor.recorder import Recorder
-from aot.vendor.window_shape import WindowShape
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -160,21 +160,7 @@ def conv_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @conv.lower
 def conv_to_kernel(c: Recorder, m: Match) -> None:
-    lead = (1,) * (5 - m.x.rank)
-    window = WindowShape.of(m.root, m.w.shape[2:]).widened(3)
-    params = c.params(
-        n=m.x.shape[0],
-        ic=m.x.shape[1],
-        oc=m.w.shape[0],
-        groups=int(m.group),
-        **{"in": lead + m.x.shape[2:]},
-        out=lead + m.y.shape[2:],
-        k=window.kernel,
-        s=window.strides,
-        d=window.dilations,
-        pad=window.before,
-        w_step=_step(m.wz),
-    )
+    params = c.params(**loops_of(m, m.root), w_step=_step(m.wz))
     instance = {"XT": CODE_TYPES.index(m.x.dtype), "WT": CODE_TYPES.index(m.w.dtype)}
     macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
     operands = (m.y, m.x, m.w, m.xz, m.wz, params)

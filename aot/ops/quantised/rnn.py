@@ -75,18 +75,24 @@ def declare(end: str) -> list[tuple[Pattern, str, bool]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
-    """What the kernel reads for one direction; fraction bits of sums are 24 + shift."""
+class Constants:
+    """What the kernels read for one direction."""
 
     w: Array  # int8 [gates*hidden, input]
     r: Array  # int8 [gates*hidden, hidden]
     mult: Array  # int32 [2 * gates*hidden]
     bias: Array  # int64 [gates*hidden], then [hidden] with LINEAR
-    shift: int
     error: float  # the largest difference of an argument from the real one
-    codes: int  # the largest sum of products of codes
-    product: float  # the largest multiplied sum, bias included
+    codes: int  # the largest sum of products of codes (of 16 bits: those of x)
     recurrent: float  # the largest |h r + bias| of the last gate
+
+
+@dataclass(frozen=True, slots=True)
+class Direction(Constants):
+    """What the kernel of 8-bit codes reads; fraction bits of sums are 24 + shift."""
+
+    shift: int
+    product: float  # the largest multiplied sum, bias included
 
 
 def is_linear(m: Match) -> bool:
@@ -141,11 +147,11 @@ def direction(m: Match, d: int) -> Direction:
         r,
         mult.ravel().astype(np.int32),
         bias,
-        bits - ARGUMENT_BITS,
         error,
         int(sums.max()),
-        float(product),
         float(last.max()),
+        bits - ARGUMENT_BITS,
+        float(product),
     )
 
 
@@ -212,11 +218,11 @@ def layer_fits(
     return True
 
 
-def gates_fit(m: Match, error: float, most: float, recurrent: float) -> Iterator[tuple[bool, str]]:
-    """Checks of a direction: the error of its arguments, and its recurrent part."""
-    yield error <= most, f"gates that are off by up to {error:.2g}"
-    small = not is_linear(m) or recurrent < MOST_RECURRENT
-    yield small, f"a candidate with a recurrent part of up to {recurrent:.3g}"
+def gates_fit(m: Match, found: Constants, most: float) -> Iterator[tuple[bool, str]]:
+    """Checks of a direction: arguments are off by `most`, and its recurrent part is small."""
+    yield found.error <= most, f"gates that are off by up to {found.error:.2g}"
+    small = not is_linear(m) or found.recurrent < MOST_RECURRENT
+    yield small, f"a candidate with a recurrent part of up to {found.recurrent:.3g}"
 
 
 def _supported(m: Match) -> Iterator[tuple[bool, str]]:
@@ -226,7 +232,7 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield 1 <= found.shift <= 36, f"multipliers with {found.shift + ARGUMENT_BITS} bits"
         fits = found.codes < 2**31 and found.product < 2.0**61
         yield fits, "sums of codes that may overflow"
-        yield from gates_fit(m, found.error, ARGUMENT_ERROR, found.recurrent)
+        yield from gates_fit(m, found, ARGUMENT_ERROR)
 
 
 def tanh_table(count: int) -> Array:
@@ -280,7 +286,7 @@ def record(
     source: ValueRef | Handle,
     table: Handle,
     scratch: int,
-    each: Sequence[tuple[Any, dict[str, int]]],
+    each: Sequence[tuple[Constants, dict[str, int]]],
     types: Mapping[str, int],
 ) -> None:
     """Record a kernel for every direction: `each` is its constants and its own parameters.

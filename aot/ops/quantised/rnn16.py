@@ -15,6 +15,7 @@ import numpy as np
 
 from aot.ir.dtypes import S16, U16
 from aot.ops.quantised.rnn import (
+    Constants,
     biases_of,
     gates_fit,
     is_linear,
@@ -41,20 +42,13 @@ ARGUMENT_ERROR = 2.0**-20
 
 
 @dataclass(frozen=True, slots=True)
-class Direction:
-    """What the kernel reads for one direction."""
+class Direction(Constants):
+    """What the kernel of 16-bit codes reads."""
 
-    w: Array  # int8 [gates*hidden, input]
-    r: Array  # int8 [gates*hidden, hidden]
-    mult: Array  # int32 [2 * gates*hidden]
-    bias: Array  # int64 [gates*hidden], then [hidden] with LINEAR
     x_shift: int
     h_shift: int
     h_bits: int
-    error: float  # the largest difference of an argument from the real one
-    codes: int  # the largest sum of products of codes of x
     argument: float  # the largest argument
-    recurrent: float  # the largest |h r + bias| of the last gate
 
 
 def _multipliers(real: Array) -> tuple[Array, int]:
@@ -89,13 +83,13 @@ def direction(m: Match, d: int) -> Direction:
         r,
         np.concatenate([mult_x, mult_h]).astype(np.int32),
         bias,
+        float(rounded + scale_r.max() * 2.0**-h_bits + 4 * 2.0**-SUM_BITS),
+        int(sums[0].max()),
+        float((sums[1] * real[1] + np.abs(recurrent))[-hidden:].max()),
         x_shift,
         all_h - SUM_BITS,
         h_bits,
-        float(rounded + scale_r.max() * 2.0**-h_bits + 4 * 2.0**-SUM_BITS),
-        int(sums[0].max()),
         float(most.max()),
-        float((sums[1] * real[1] + np.abs(recurrent))[-hidden:].max()),
     )
 
 
@@ -109,7 +103,7 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
         yield all(0 <= s <= 62 for s in shifts), f"multipliers beyond their sums by {shifts} bits"
         fits = found.codes < 2**31 and found.argument < 2.0**28 and found.h_bits >= 8
         yield fits, "sums of codes that may overflow"
-        yield from gates_fit(m, found.error, ARGUMENT_ERROR, found.recurrent)
+        yield from gates_fit(m, found, ARGUMENT_ERROR)
 
 
 def _made(prefix: str, code: Codes | None) -> dict[str, int]:
