@@ -126,7 +126,15 @@ class OneOf:
         return text in self.texts.split()
 
 
-AttributeRule = AxisOf | OneOf
+@dataclass(frozen=True, slots=True)
+class ShapeOf:
+    """An attribute that repeats the shape of an operand behind two axes of channels."""
+
+    operand: str
+    default: None = None
+
+
+AttributeRule = AxisOf | OneOf | ShapeOf
 #: The padding that Conv and pools compute from sizes.
 AUTO_PAD = OneOf("NOTSET SAME_UPPER SAME_LOWER VALID", may_be_empty=True)
 
@@ -313,8 +321,8 @@ def operator(
     made = Operator(name, tuple(operands.split()), domain, tuple(traits), attributes)
     known = {o.rstrip("?*") for o in made.operands}
     for attribute, rule in attributes.items():
-        if isinstance(rule, AxisOf) and rule.operand not in known:
-            what = f"operator {name}: {attribute} is an axis of {rule.operand}"
+        if not isinstance(rule, OneOf) and rule.operand not in known:
+            what = f"operator {name}: {attribute} speaks of {rule.operand}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
     for trait in made.traits:
         wrong = _named(trait) - known - (set(attributes) if isinstance(trait, Reduces) else set())
@@ -385,6 +393,14 @@ def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
                 continue
             if rule.operand in names and node.inputs[names.index(rule.operand)] is not None:
                 yield name, rule, names.index(rule.operand)
+
+
+def kernel_place(node: ir.Node) -> int | None:
+    """The input whose window `kernel_shape` repeats (`ShapeOf`); None if there is none."""
+    found = operator_of(node)
+    rule = None if found is None else found.attributes.get("kernel_shape")
+    names, name = operand_names(node), rule.operand if isinstance(rule, ShapeOf) else ""
+    return names.index(name) if name in names else None
 
 
 def element_places(node: ir.Node) -> tuple[int, ...]:

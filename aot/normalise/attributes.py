@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, array, attribute, shape_of, words
-from aot.ir.operators import AxisOf, axes_of
+from aot.ir.operators import AxisOf, axes_of, kernel_place
 from aot.load.options import LoadOptions
 from aot.shapes.evaluate import slice_of
 
@@ -144,7 +144,8 @@ def _window(edit: Editor, node: ir.Node) -> None:
 
 
 def _kernel(node: ir.Node) -> list[int]:
-    weights = node.inputs[3 if node.op_type == "QLinearConv" else 1]
+    place = kernel_place(node)
+    weights = None if place is None else node.inputs[place]
     assert weights is not None
     return list(shape_of(weights)[2:])
 

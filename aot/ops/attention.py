@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.dtypes import BOOL, F32, S64
-from aot.ir.graph_nodes import NAN_ROWS, shape_of
+from aot.ir.graph_nodes import NAN_ROWS, attribute, shape_of
 from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
@@ -21,6 +21,8 @@ from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rows import counted
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
+from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong
+from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.pattern import optional
@@ -386,3 +388,35 @@ def along_last(x: Extents, node: ir.Node, vector: ir.Value) -> ir.Value:
     length = shape_of(vector)[0]
     kind = int(vector.dtype or 0)
     return x.node(node, "Reshape", [vector, x.ints(node, [1, length])], [(kind, (1, length))])[0]
+
+
+@operands_fit("Attention")
+def attention_operands(node: ir.Node, facts: Facts) -> str:
+    """Queries, keys and values of as many batches, heads, positions and elements as each other."""
+    q, k, v = (operand_shape(node, i) or () for i in range(3))
+    if not len(q) == len(k) == len(v) or len(q) not in (3, 4):
+        return f"queries {list(q)}, keys {list(k)}, values {list(v)} (need 3 or 4 axes each)"
+    if len(q) == 3:
+        heads, pairs = (int(attribute(node, n, 0)) for n in ("q_num_heads", "kv_num_heads"))
+        if heads < 1 or pairs < 1 or q[2] % heads or k[2] % pairs or v[2] % pairs:
+            return f"{heads} and {pairs} heads of {list(q)}, {list(k)} and {list(v)}"
+        q = (q[0], heads, q[1], q[2] // heads)
+        k, v = ((t[0], pairs, t[1], t[2] // pairs) for t in (k, v))
+    same = q[0] == k[0] == v[0] and k[1:3] == v[1:3] and q[3] == k[3]
+    if not same or not q[3] or not k[1] or q[1] % k[1]:
+        return f"queries {list(q)}, keys {list(k)} and values {list(v)} that do not fit"
+    past, past_v, mask = operand_shape(node, 4), operand_shape(node, 5), operand_shape(node, 3)
+    if past is not None:
+        more = past[2] if len(past) == 4 else 0
+        reason = wrong("past_key", past, (*k[:2], more, k[3]))
+        reason = reason or wrong("past_value", past_v, (*v[:2], more, v[3]))
+        if reason:
+            return reason
+        k = (*k[:2], k[2] + more, k[3])
+    if mask is None:
+        return wrong("nonpad_kv_seqlen", operand_shape(node, 6), (q[0],))
+    columns = mask[-1] if mask else 0
+    fits = bool(mask) and columns <= k[2] and (columns > 0 or not k[2])
+    if not fits or repeats("", mask[:-1], q[:3]):
+        return f"a mask {list(mask)} for {list((*q[:3], k[2]))}"
+    return wrong("nonpad_kv_seqlen", operand_shape(node, 6), (q[0],))

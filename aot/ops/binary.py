@@ -20,6 +20,8 @@ from aot.shapes import symbolic
 from aot.shapes.evaluate import elementwise, evaluates, need
 from aot.shapes.interval_analysis import Inputs as Bounded
 from aot.shapes.interval_analysis import Interval, bounds, corners, given, wrapping
+from aot.shapes.operands import operand_shape, operands_fit, repeats
+from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs, Unknown
 from aot.shapes.symbolic import Poly, Terms, combined, polynomials
 from aot.vendor.backend import Pattern
@@ -386,3 +388,9 @@ def shift_cases() -> Iterator[Case]:
         by = [0, 1, 3, t.bits - 1, t.bits] + ([] if t in UNSIGNED else [-1])
         for direction in ("LEFT", "RIGHT"):
             yield case(edges(t)[:, None], np.array(by, t.np_name), direction=direction)
+
+
+@operands_fit("PRelu")
+def slope_repeats(node: ir.Node, facts: Facts) -> str:
+    """PRelu: the slope repeats to the input, not the input to the slope."""
+    return repeats("the slope", operand_shape(node, 1), operand_shape(node, 0) or ())

@@ -19,6 +19,7 @@ from aot.shapes.dynamic.extents import Axes, Extents, axis_of, refused
 from aot.shapes.dynamic.rows import cut_out, most_of, whole_numbers
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
+from aot.shapes.operands import lists, operands_fit
 from aot.shapes.partial_values import lookup
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
@@ -279,3 +280,6 @@ def split_dynamic(x: Extents, node: ir.Node) -> None:
     for old, (new, axes) in zip(list(node.outputs), made, strict=True):
         x.become(old, new, axes)
     x.drop(node)
+
+
+operands_fit("Split")(lists((1, "the lengths")))

@@ -11,11 +11,13 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
-from aot.ir.operators import AUTO_PAD, Linear, Window, operator
+from aot.ir.operators import AUTO_PAD, Linear, ShapeOf, Window, operator
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
+from aot.shapes.checks import checks, window_fits
+from aot.shapes.operands import POINTS, convolved, operands_fit
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import narrow
@@ -29,12 +31,14 @@ conv = op(
     inputs="x w b?",
     traits=[Window("x", kernel="w"), Linear("x", "w", "b", out_axis=0, groups="group")],
     auto_pad=AUTO_PAD,
+    kernel_shape=ShapeOf("w"),
 )
 operator(
     "QLinearConv",
     "x xs xz w ws wz ys yz b?",
     traits=[Window("x", kernel="w", padding="xz")],
     auto_pad=AUTO_PAD,
+    kernel_shape=ShapeOf("w"),
 )
 
 
@@ -250,3 +254,10 @@ def cases() -> Iterator[Case]:
     yield case(f32(1, 64, 14, 14), f32(32, 64, 3, 3), f32(32), const=const, pads=[1, 1, 1, 1])
     double = [a.astype(np.float64) for a in (f32(1, 3, 6, 6), f32(4, 3, 3, 3))]
     yield case(*double, const=const, rtol=1e-7)
+
+
+operands_fit("Conv")(convolved(1, 2, {}))
+operands_fit("QLinearConv")(convolved(3, 8, {**POINTS, 6: "y_scale", 7: "y_zero_point"}))
+
+
+checks("Conv QLinearConv")(window_fits)

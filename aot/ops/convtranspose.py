@@ -12,12 +12,14 @@ import numpy as np
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.layout import Layout, blocked
-from aot.ir.operators import AUTO_PAD, Linear
+from aot.ir.operators import AUTO_PAD, Linear, ShapeOf
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute
+from aot.shapes.operands import operand_shape, operands_fit, ungrouped, wrong
+from aot.shapes.partial_values import Facts
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
@@ -33,6 +35,7 @@ transposed = op(
     inputs="x w b?",
     traits=[Linear("x", "w", "b", out_axis=1, groups="group")],
     auto_pad=AUTO_PAD,
+    kernel_shape=ShapeOf("w"),
 )
 
 
@@ -227,3 +230,9 @@ def transposed_dynamic(x: Extents, node: ir.Node) -> None:
         n = x.largest(node, n, x.ints(node, [0]))
         axes[axis] = x.new(n, shape_of(result)[axis])
     x.set(result, axes)
+
+
+@operands_fit("ConvTranspose")
+def transposed_operands(node: ir.Node, facts: Facts) -> str:
+    w, group = operand_shape(node, 1) or (), int(attribute(node, "group", 1))
+    return ungrouped(node, 1, True) or wrong("bias", operand_shape(node, 2), (w[1] * group,))

@@ -5,15 +5,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from aot.ir.dtypes import F32
+from aot.ir.operators import ShapeOf
 from aot.ops.registry import op
+from aot.shapes.operands import operand_shape, operands_fit, wrong
+from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 from aot.vendor.window_shape import WindowShape
 
-deform = op("DeformConv", "x w offset b? mask?", group=1, offset_group=1)
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+deform = op(
+    "DeformConv",
+    "x w offset b? mask?",
+    group=1,
+    offset_group=1,
+    kernel_shape=ShapeOf("w"),
+)
 
 
 @deform.check
@@ -61,3 +74,9 @@ def cases() -> Iterator[Case]:
     yield case(x, w, offset, f32(6), mask, group=2, offset_group=2)
     yield case(x, f32(3, 4, 2, 2), f32(2, 8, 3, 3), strides=[2, 2], pads=[1, 1, 0, 0])
     yield case(f32(1, 1, 7, 7), f32(1, 1, 3, 3), f32(1, 18, 3, 3) * 9, dilations=[2, 2])
+
+
+@operands_fit("DeformConv")
+def deformed_operands(node: ir.Node, facts: Facts) -> str:
+    w = operand_shape(node, 1)
+    return wrong("bias", operand_shape(node, 3), (w[0],)) if w else "weights without axes"

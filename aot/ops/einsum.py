@@ -18,6 +18,8 @@ from aot.shapes.dynamic.equality_constraints import fit_inputs, meet
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.products import APART
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
+from aot.shapes.operands import operand_shape, operands_fit
+from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
@@ -169,3 +171,18 @@ def einsum_dynamic(x: Extents, node: ir.Node) -> None:
     fit_inputs(x, node, places)
     ends = {i: order.index(label) for i, label in enumerate(result)}
     pass_on(x, node, {i: found[place] for i, place in ends.items() if place in found})
+
+
+@operands_fit("Einsum")
+def einsum_operands(node: ir.Node, facts: Facts) -> str:
+    """Einsum: a letter that an operand has twice stands for one extent."""
+    terms = str(attribute(node, "equation", "")).replace(" ", "").split("->")[0].split(",")
+    for i, term in enumerate(terms):
+        shape = operand_shape(node, i)
+        if shape is None or "..." in term or len(term) != len(shape):
+            continue
+        for letter in dict.fromkeys(term):
+            extents = {n for c, n in zip(term, shape, strict=True) if c == letter}
+            if len(extents) > 1:
+                return f'"{letter}" of "{term}" is {min(extents)} and {max(extents)}'
+    return ""

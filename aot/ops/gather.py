@@ -13,11 +13,14 @@ from aot.ir.dtypes import S32, S64
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, Moves
 from aot.ops.registry import op
+from aot.shapes.checks import checks, element_indices, indices_within
 from aot.shapes.cures import Sizing, sizings
 from aot.shapes.dynamic.equality_constraints import agreed
 from aot.shapes.dynamic.extents import INT64, Extents, axis_of, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed, pass_on
 from aot.shapes.evaluate import Invalid, evaluates, need
+from aot.shapes.operands import operand_shape, operands_fit
+from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
@@ -268,3 +271,21 @@ def gather_elements_dynamic(x: Extents, node: ir.Node) -> None:
     elif x.of(index):
         node.replace_input_with(1, x.neutral(node, index, 0))
     pass_on(x, node, x.of(index))
+
+
+@operands_fit("GatherND")
+def gather_nd_operands(node: ir.Node, facts: Facts) -> str:
+    """GatherND: indices share the batch axes, and point at axes that are there."""
+    data, index = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
+    batch = int(attribute(node, "batch_dims", 0))
+    if not 0 <= batch < min(len(data), len(index)) or data[:batch] != index[:batch]:
+        return f"batch_dims {batch} of data {list(data)} and indices {list(index)}"
+    if index[-1] > len(data) - batch:
+        return f"indices {list(index)} point beyond the axes of the data {list(data)}"
+    return ""
+
+
+checks("GatherElements")(element_indices)
+
+
+checks("Gather")(indices_within)

@@ -21,6 +21,8 @@ from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.products import APART, multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
+from aot.shapes.operands import operand_shape, operands_fit, repeats
+from aot.shapes.partial_values import Facts
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, NodeRef, product_shape
@@ -385,3 +387,13 @@ def gemm_dynamic(x: Extents, node: ir.Node) -> None:
         if any(a + more not in found for a in x.of(c)):
             raise refused(node, "repeats a dimension known at run time only")
     pass_on(x, node, found)
+
+
+@operands_fit("Gemm")
+def gemm_operands(node: ir.Node, facts: Facts) -> str:
+    a, b = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
+    if len(a) != 2 or len(b) != 2:
+        return f"a product of {list(a)} and {list(b)} (needs two axes each)"
+    rows = a[1 if attribute(node, "transA", 0) else 0]
+    columns = b[0 if attribute(node, "transB", 0) else 1]
+    return repeats("the addend", operand_shape(node, 2), (rows, columns))

@@ -16,6 +16,7 @@ from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, STRINGS, transformed
 from aot.ops.trees import BRANCHES, POST_TRANSFORM
+from aot.shapes.operands import operands_fit, ranked
 
 operator(
     "TreeEnsembleClassifier",
@@ -77,3 +78,6 @@ def _two_classes(b: Body, score: str, names: str, positive: bool) -> bool:
         other, score = b.add("Sigmoid", other), b.add("Sigmoid", score)
     b.add("Concat", other, score, axis=1, out="o1")
     return True
+
+
+operands_fit("TreeEnsembleClassifier", ML)(ranked(1))

@@ -18,6 +18,8 @@ from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES
 from aot.ops.microsoft import MICROSOFT
 from aot.ops.registry import op
+from aot.shapes.operands import first, operand_shape, operands_fit, wrong
+from aot.shapes.partial_values import Facts
 from aot.shapes.types import Type, infer_types, need
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
@@ -215,3 +217,28 @@ def _whole_weights(b: Body) -> Array | None:
 def _codes(data: Array, bits: int) -> Array:
     """Codes of 4 or 8 bits along the last axis."""
     return data if bits == 8 else halves(data)
+
+
+@operands_fit("MatMulNBits", MICROSOFT)
+def nbits_operands(node: ir.Node, facts: Facts) -> str:
+    """MatMulNBits: weights [N, blocks, bytes of a block], a scale and a zero point of each block.
+
+    Zero points of the scales' type are as many as they are; else their bits are packed like the
+    weights', each column in whole bytes.
+    """
+    columns, depth, size = (int(attribute(node, n, 0)) for n in ("N", "K", "block_size"))
+    bits = int(attribute(node, "bits", 4))
+    if min(columns, depth, size, bits) < 1 or size * bits % 8:
+        return f"N {columns}, K {depth}, block_size {size}, bits {bits}"
+    blocks = -(-depth // size)
+    each = ((columns, blocks), (columns * blocks,))
+    scales, zero = (node.inputs[i] if i < len(node.inputs) else None for i in (2, 3))
+    packed = zero is not None and scales is not None and zero.dtype != scales.dtype
+    width = -(-blocks * bits // 8)
+    points = ((columns, width), (columns * width,)) if packed else each
+    return first(
+        wrong("B", operand_shape(node, 1), (columns, blocks, size * bits // 8)),
+        wrong("scales", operand_shape(node, 2), *each),
+        wrong("zero_points", operand_shape(node, 3), *points),
+        wrong("bias", operand_shape(node, 5), (columns,)),
+    )

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,11 +20,24 @@ from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored
 from aot.ops.registry import op
 from aot.ops.softmax import split_at
-from aot.shapes.operands import repeats_along, without_ones
+from aot.shapes.operands import (
+    channels,
+    first,
+    operand_shape,
+    operands_fit,
+    ranked,
+    repeats,
+    repeats_along,
+    without_ones,
+)
+from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 HEADER = "aot_norm_f32.h"
 SHORT = (10, 16)
@@ -428,3 +441,28 @@ def _mean_variance(b: Body) -> bool:
     else:
         b.add("Div", off, spread, out="o0")
     return True
+
+
+operands_fit("GroupNormalization")(channels(2, "scale", "bias"))
+operands_fit("InstanceNormalization")(channels(3, "scale", "B"))
+operands_fit("LpNormalization")(ranked(1))
+
+
+@operands_fit("LayerNormalization RMSNormalization")
+def norm_operands(node: ir.Node, facts: Facts) -> str:
+    """LayerNormalization and RMSNormalization: scale and bias repeat to the input."""
+    x = operand_shape(node, 0)
+    if not x:
+        return "an input without axes"
+    return first(
+        repeats("scale", operand_shape(node, 1), x), repeats("bias", operand_shape(node, 2), x)
+    )
+
+
+@operands_fit("MeanVarianceNormalization")
+def variance_axes(node: ir.Node, facts: Facts) -> str:
+    """MeanVarianceNormalization: its axes are there."""
+    rank = len(operand_shape(node, 0) or ())
+    axes = [int(a) for a in attribute(node, "axes", None) or (0, 2, 3)]
+    outside = [a for a in axes if not -rank <= a < rank]
+    return f"axis {outside[0]} of a tensor of {rank} axes" if outside else ""

@@ -13,12 +13,14 @@ from aot.ir.graph_nodes import attribute, original_name, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Exact, Moves, OneOf, SizedBy
 from aot.ops.registry import op
+from aot.shapes.checks import checks, possible_sizes
 from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.dynamic.extents import Extents, constant_ints, no_bound, refused
 from aot.shapes.dynamic.rows import along, counted, most_of, picked, whole_numbers, within
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.partial_values import lookup
+from aot.shapes.operands import lists, one, operands_fit
+from aot.shapes.partial_values import Facts, lookup
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
@@ -241,3 +243,11 @@ def _reflected(x: Extents, node: ir.Node, at: ir.Value, n: ir.Value, mode: str) 
     if mode == "wrap":
         return x.vector(node, "Mod", at, x.largest(node, n, x.ints(node, [1])))
     raise refused(node, f"pads with {mode} along a dimension known at run time only")
+
+
+@operands_fit("Pad")
+def pad_operands(node: ir.Node, facts: Facts) -> str:
+    return lists((1, "pads"), (3, "axes"))(node, facts) or one(2, "the constant")(node, facts)
+
+
+checks("Pad")(possible_sizes)

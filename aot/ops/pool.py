@@ -15,10 +15,12 @@ from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import AUTO_PAD, Moves, Reduces, Window
 from aot.ops.registry import op
+from aot.shapes.checks import checks, window_fits, window_holds
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rows import means
 from aot.shapes.dynamic.rules import dynamic, needed, only_first
 from aot.shapes.dynamic.windows import windowed
+from aot.shapes.partial_values import Facts
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
@@ -346,3 +348,8 @@ def global_average_dynamic(x: Extents, node: ir.Node) -> None:
     y = means(x, data, node, list(range(2, len(shape_of(data)))))
     x.become(node.outputs[0], y, x.of(y))
     x.drop(node)
+
+
+@checks("MaxPool AveragePool LpPool")
+def pool_window(node: ir.Node, facts: Facts) -> str:
+    return window_fits(node, facts) or window_holds(node)

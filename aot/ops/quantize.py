@@ -26,7 +26,7 @@ from aot.ir.dtypes import (
     DType,
     unpack,
 )
-from aot.ir.graph_nodes import shape_of
+from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import AxisOf
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
@@ -34,6 +34,8 @@ from aot.ops.packed import codes_of, store_codes
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, axis_of, refused, zero_tails
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
+from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
+from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import ParamFields, Recorder
@@ -221,3 +223,27 @@ def zero_tails_of_codes(
     made = x.node(before, "DequantizeLinear", [codes, scale, *zero], kind, **how)[0]
     x.set(made, x.of(value))
     return made
+
+
+@operands_fit("QuantizeLinear DequantizeLinear")
+def quantised_operands(node: ir.Node, facts: Facts) -> str:
+    """Scales of a tensor, of each index of an axis, or of blocks along it; as many zero points."""
+    x, scale, zero = (operand_shape(node, i) for i in range(3))
+    if x is None or scale is None:
+        return ""
+    one: tuple[Shape, ...] = ((), (1,))
+    if zero is not None and zero != scale and not (zero in one and scale in one):
+        needs = "they need the same shape"
+        return f"zero points of shape {list(zero)} for scales of shape {list(scale)} ({needs})"
+    axis, block = int(attribute(node, "axis", 1)), int(attribute(node, "block_size", 0))
+    if scale in one:
+        return ""
+    if not -len(x) <= axis < len(x):
+        return f"axis {axis} of a tensor of {len(x)} axes"
+    axis %= len(x)
+    if len(scale) == 1:
+        fits = scale[0] == x[axis]
+        return "" if fits else f"{scale[0]} scales for axis {axis} of {list(x)}"
+    if block < 1:
+        return f"scales {list(scale)} without block_size"
+    return wrong("scales", scale, (*x[:axis], -(-x[axis] // block), *x[axis + 1 :]))

@@ -30,6 +30,8 @@ from aot.shapes.evaluate import Rule, evaluates, integers, need, optional
 from aot.shapes.interval_analysis import Inputs as Bounded
 from aot.shapes.interval_analysis import Interval, bounds, wrapping
 from aot.shapes.interval_analysis import Rule as BoundsRule
+from aot.shapes.operands import lists, one, operands_fit, ranked
+from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs, by_reference
 from aot.shapes.symbolic import polynomials
 from aot.vendor.backend import Pattern
@@ -119,6 +121,7 @@ def declare(op_type: str) -> Pattern:
         traits.append(Reduces(NEUTRAL[kind.kernel], "axes"))
     if kind.kernel in ("max", "min"):
         traits.append(extreme)
+    operands_fit(op_type)(lists((1, "axes")))
     made = op(op_type, "x axes?", traits=traits, keepdims=1, noop_with_empty_axes=0)
     made.layouts(spatial)
 
@@ -422,3 +425,8 @@ def running_dynamic(x: Extents, node: ir.Node) -> None:
         fill = 0 if node.op_type == "CumSum" else 1
         node.replace_input_with(0, x.neutral(node, data, fill, [axis]))
     pass_on(x, node, x.of(data))
+
+
+@operands_fit("CumProd CumSum")
+def cumulative_operands(node: ir.Node, facts: Facts) -> str:
+    return one(1, "the axis")(node, facts) or ranked(1)(node, facts)

@@ -6,17 +6,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32, S32
+from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
+from aot.shapes.checks import checks, shape_at
+from aot.shapes.partial_values import Facts
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, ParamFields, Recorder, Used
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 Array = np.ndarray[Any, Any]
 
@@ -404,3 +410,37 @@ def rnn_cases() -> Iterator[Case]:
     yield case(*_arrays(1, 5, 3, 7, 19), const=weights, outputs=2, hidden_size=19)
     yield case(*_arrays(1, 5, 3, 7, 19, 2), outputs=2, hidden_size=19, direction="bidirectional")
     yield case(*_arrays(1, 4, 1, 3, 5), const=weights, outputs=2, hidden_size=5)
+
+
+#: Gates of one direction: rows of the weights, in units of the hidden size.
+GATES_OF = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+@checks("RNN GRU LSTM")
+def recurrent_operands(node: ir.Node, facts: Facts) -> str:
+    """Weights, biases, lengths and states belong to the sequence and to each other."""
+    clip = attribute(node, "clip", None)
+    if clip is not None and not clip > 0:
+        return f"clip {clip} (needs more than 0)"
+    x, w, r = shape_at(node, 0), shape_at(node, 1), shape_at(node, 2)
+    if len(x) != 3 or len(w) != 3 or len(r) != 3:
+        return f"operands {list(x)}, {list(w)}, {list(r)}: each needs three axes"
+    first = bool(attribute(node, "layout", 0))
+    batch, gates, hidden = x[0 if first else 1], GATES_OF[node.op_type], r[2]
+    both = str(attribute(node, "direction", "forward")) == "bidirectional"
+    dirs = 2 if both else 1
+    state = (batch, dirs, hidden) if first else (dirs, batch, hidden)
+    wanted = {
+        1: (dirs, gates * hidden, x[2]),
+        2: (dirs, gates * hidden, hidden),
+        3: (dirs, 2 * gates * hidden),
+        4: (batch,),
+        5: state,
+        6: state,
+        7: (dirs, 3 * hidden),
+    }
+    for index, shape in wanted.items():
+        given = index < len(node.inputs) and node.inputs[index] is not None
+        if given and shape_at(node, index) != shape:
+            return f"input {index} {list(shape_at(node, index))} should be {list(shape)}"
+    return ""

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.dtypes import F32, S64
-from aot.ir.graph_nodes import shape_of
+from aot.ir.graph_nodes import attribute, shape_of
 from aot.ops.registry import op
 from aot.shapes.dynamic.equality_constraints import agreed
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
+from aot.shapes.operands import operand_shape, operands_fit, wrong
+from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
@@ -123,3 +125,23 @@ def rotary_dynamic(x: Extents, node: ir.Node) -> None:
     if positions is not None and x.of(positions):
         node.replace_input_with(3, x.neutral(node, positions, 0))
     pass_on(x, node, x.of(data))
+
+
+@operands_fit("RotaryEmbedding")
+def rotary_operands(node: ir.Node, facts: Facts) -> str:
+    """RotaryEmbedding: a sine and a cosine for each pair of elements that turns."""
+    x, cos, sin, places = (operand_shape(node, i) for i in range(4))
+    heads, turns = (int(attribute(node, n, 0)) for n in ("num_heads", "rotary_embedding_dim"))
+    if x is None or len(x) not in (3, 4) or (len(x) == 3 and (heads < 1 or x[2] % heads)):
+        return f"{heads} heads of an input {list(x or ())}"
+    batch, positions = x[0], x[1] if len(x) == 3 else x[2]
+    width = x[3] if len(x) == 4 else x[2] // heads
+    pairs = (turns or width) // 2
+    if turns < 0 or turns > width or (turns or width) % 2:
+        return f"rotary_embedding_dim {turns} of {width} elements"
+    if cos is None or sin is None or cos != sin:
+        return f"cosines {list(cos or ())} and sines {list(sin or ())} should be of one shape"
+    if places is None:
+        return wrong("cosines", cos, (batch, positions, pairs))
+    wanted = (*cos[:1], pairs)
+    return wrong("cosines", cos, wanted) or wrong("position_ids", places, (batch, positions))

@@ -14,7 +14,9 @@ from aot.ir.graph_nodes import attribute
 from aot.ir.operators import AxisOf, Exact, OneOf
 from aot.ops.gather import in_range
 from aot.ops.registry import op
+from aot.shapes.checks import checks, element_indices, shape_at
 from aot.shapes.cures import Sizing, sizings
+from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
@@ -152,3 +154,18 @@ def nd_cases() -> Iterator[Case]:
     x = f32(3, 4)
     yield case(x, np.array([[3], [-4]]), f32(2, 4, seed=1), expected=(x,))
     yield case(ints(3, 4, dtype="int32"), rows, ints(2, 4, dtype="int32"), reduction="max")
+
+
+@checks("ScatterND")
+def scatter_rows(node: ir.Node, facts: Facts) -> str:
+    """The updates of ScatterND are what its indices point at."""
+    data, index, updates = (shape_at(node, i) for i in range(3))
+    if not index or index[-1] > len(data):
+        return f"indices {list(index)} point beyond the axes of the data {list(data)}"
+    wanted = (*index[:-1], *data[index[-1] :])
+    if updates != wanted:
+        return f"updates {list(updates)} should be {list(wanted)}"
+    return ""
+
+
+checks("ScatterElements")(element_indices)

@@ -30,6 +30,8 @@ from aot.shapes.dynamic.rules import (
     run_time_shape,
 )
 from aot.shapes.evaluate import Invalid, evaluates, integers, need
+from aot.shapes.operands import lists, one, operand_shape, operands_fit, wrong
+from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs, Unknown
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
@@ -314,3 +316,15 @@ def constant_of_shape_dynamic(x: Extents, node: ir.Node) -> None:
 def trilu_dynamic(x: Extents, node: ir.Node) -> None:
     """Every element stays, or is left out by its place."""
     every_axis(x, node)
+
+
+operands_fit("ConstantOfShape")(lists((0, "the shape")))
+operands_fit("Trilu")(one(1, "k"))
+
+
+@operands_fit("ReverseSequence")
+def reversed_operands(node: ir.Node, facts: Facts) -> str:
+    x, axis = operand_shape(node, 0) or (), int(attribute(node, "batch_axis", 1))
+    if len(x) < 2 or not -len(x) <= axis < len(x):
+        return f"batch_axis {axis} of {list(x)}"
+    return wrong("sequence_lens", operand_shape(node, 1), (x[axis],))

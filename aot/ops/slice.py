@@ -14,13 +14,15 @@ from aot.ir.layout import Layout
 from aot.ir.operators import Moves, SizedBy
 from aot.ops.concat import take_channels
 from aot.ops.registry import op
+from aot.shapes.checks import checks, possible_sizes, shape_at
 from aot.shapes.cures import Sizing, axes, sizings, zeros
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, constant_ints, no_bound, refused
 from aot.shapes.dynamic.rows import counted, most_of, picked, whole_numbers, within
 from aot.shapes.dynamic.rules import dynamic, given, needed, run_time_shape
 from aot.shapes.evaluate import Invalid, evaluates, integers, need, optional, slice_of
 from aot.shapes.limits import MAX_ELEMENTS
-from aot.shapes.partial_values import lookup
+from aot.shapes.operands import first, lists, operand_shape, operands_fit, wrong
+from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last
@@ -357,3 +359,33 @@ def _repeated(x: Extents, node: ir.Node, data: ir.Value, axis: int, times: ir.Va
     one = x.largest(node, n, x.ints(node, [1]))
     rows = x.vector(node, "Mod", counted(x, node, bound), one)
     return picked(x, node, data, within(x, node, rows, n, size), axis, total)
+
+
+@operands_fit("Slice")
+def slice_operands(node: ir.Node, facts: Facts) -> str:
+    """As many starts as ends, axes and steps."""
+    names = ((1, "starts"), (2, "ends"), (3, "axes"), (4, "steps"))
+    starts = operand_shape(node, 1) or ()
+    others = (wrong(name, operand_shape(node, i), starts) for i, name in names[1:])
+    return lists(*names)(node, facts) or first(*others)
+
+
+@checks("Slice")
+def slice_steps(node: ir.Node, facts: Facts) -> str:
+    known = lookup(node.inputs[4], facts) if len(node.inputs) > 4 else None
+    return "step 0" if known is not None and 0 in known.items() else ""
+
+
+checks("Tile")(possible_sizes)
+
+
+@checks("Expand")
+def expand_shapes(node: ir.Node, facts: Facts) -> str:
+    known = lookup(node.inputs[1], facts)
+    if known is None or not known.full:
+        return ""
+    old, wanted = shape_at(node, 0), [int(v) for v in known.data.ravel()]
+    for a, b in zip(reversed(old), reversed(wanted), strict=False):
+        if a != b and 1 not in (a, b):
+            return f"cannot expand {list(old)} to {wanted}"
+    return ""

@@ -17,6 +17,8 @@ from aot.shapes.dynamic.equality_constraints import agreed, fitted
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, needed, only_first, pass_on
 from aot.shapes.evaluate import evaluates, need
+from aot.shapes.operands import operand_shape, operands_fit
+from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last
@@ -252,3 +254,21 @@ def blocks_dynamic(x: Extents, node: ir.Node) -> None:
             agreed(x, node, own[axis], whole, f"needs a multiple of {size} rows and columns")
         axes[axis] = x.new(n, shape_of(node.outputs[0])[axis])
     x.set(node.outputs[0], axes)
+
+
+@operands_fit("DepthToSpace")
+def depth_operands(node: ir.Node, facts: Facts) -> str:
+    """DepthToSpace: channels are as many blocks."""
+    x, block = operand_shape(node, 0) or (), int(attribute(node, "blocksize", 1))
+    if len(x) != 4 or block < 1 or x[1] % block**2:
+        return f"blocks of {block} by {block} of an input {list(x)}"
+    return ""
+
+
+@operands_fit("Transpose")
+def transpose_operands(node: ir.Node, facts: Facts) -> str:
+    """Each axis once; onnx's inference does not count them."""
+    rank, perm = len(operand_shape(node, 0) or ()), attribute(node, "perm", None)
+    if perm is None or sorted(int(p) for p in perm) == list(range(rank)):
+        return ""
+    return f"perm {[int(p) for p in perm]} of a tensor of {rank} axes"

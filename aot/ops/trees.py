@@ -14,6 +14,7 @@ import numpy as np
 from aot.ir.dtypes import F32, F64
 from aot.ir.operators import OneOf, Rowwise
 from aot.ops.registry import op
+from aot.shapes.operands import operands_fit, ranked
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
@@ -367,3 +368,6 @@ def cases() -> Iterator[Case]:
         tree_roots=[0],
         aggregate_function=1,
     )
+
+
+operands_fit("TreeEnsemble TreeEnsembleRegressor", "ai.onnx.ml")(ranked(1))

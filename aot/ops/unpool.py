@@ -14,6 +14,7 @@ from aot.ir.graph_nodes import attribute, shape_of
 from aot.ops.registry import op
 from aot.shapes.cures import Role, Sizing, sizings
 from aot.shapes.infer_node import solves
+from aot.shapes.operands import lists, operands_fit
 from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.types import Type
 from aot.vendor.cases import Case, case, f32, i64
@@ -89,3 +90,6 @@ def unpool_cases() -> Iterator[Case]:
     index = np.array([[[[1, 6], [9, 15]], [[16, 22], [29, 31]]]], np.int64)
     yield case(x, index, kernel_shape=[2, 2], strides=[2, 2])
     yield case(x, index, i64(1, 2, 5, 5), const=(2,), kernel_shape=[2, 2], strides=[2, 2])
+
+
+operands_fit("MaxUnpool")(lists((2, "output_shape")))

@@ -14,12 +14,14 @@ from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Elementwise, Exact, Moves, SizedBy
 from aot.ops.registry import op
+from aot.shapes.checks import checks, shape_at
 from aot.shapes.cures import Role, Sizing, axes, sizings
 from aot.shapes.dynamic.extents import INT64, Extents, axis_of, constant_ints, refused
 from aot.shapes.dynamic.reshape_factor import reshape_to
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
 from aot.shapes.infer_node import NodeError, solves
+from aot.shapes.operands import lists, operands_fit
 from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Inputs
 from aot.shapes.types import Type
@@ -258,3 +260,16 @@ def size_dynamic(x: Extents, node: ir.Node) -> None:
     total = x.node(node, "ReduceProd", [whole, x.ints(node, [0])], [(INT64, ())], keepdims=0)[0]
     x.become(node.outputs[0], total, {})
     x.drop(node)
+
+
+operands_fit("Reshape")(lists((1, "the shape")))
+operands_fit("Squeeze")(lists((1, "axes")))
+operands_fit("Unsqueeze")(lists((1, "axes"), scalar=True))
+
+
+@checks("Reshape")
+def same_count(node: ir.Node, facts: Facts) -> str:
+    old, new = shape_at(node, 0), shape_of(node.outputs[0])
+    if prod(old) != prod(new):
+        return f"cannot reshape {list(old)} to {list(new)}"
+    return ""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import attribute, original_name, static_shape
+from aot.ir.operators import kernel_place, operand_names
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import Facts, lookup
 
@@ -17,14 +18,6 @@ if TYPE_CHECKING:
 
 #: Attributes that count elements along axes, of convolutions, pools and borders.
 COUNTS = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "output_shape")
-#: Where the operators that may say the window of their weights have these.
-_WEIGHTS = {
-    "Conv": 1,
-    "ConvInteger": 1,
-    "ConvTranspose": 1,
-    "DeformConv": 1,
-    "QLinearConv": 3,
-}
 
 
 def geometry_problem(node: ir.Node, facts: Facts) -> tuple[str, str]:
@@ -42,9 +35,8 @@ def geometry_problem(node: ir.Node, facts: Facts) -> tuple[str, str]:
 def counts(node: ir.Node, facts: Facts) -> list[tuple[str, list[int]]]:
     """The attributes of a node that count elements, by name; `pads` of Pad is an input."""
     found = [(n, attribute(node, n)) for n in COUNTS if n in node.attributes]
-    known = (
-        lookup(node.inputs[1], facts) if node.op_type == "Pad" and len(node.inputs) > 1 else None
-    )
+    names = operand_names(node)
+    known = lookup(node.inputs[names.index("pads")], facts) if "pads" in names else None
     if known is not None and known.full:
         found.append(("pads", known.data.ravel().tolist()))
     return [
@@ -65,7 +57,7 @@ def _text(values: list[int]) -> str:
 
 def _window(node: ir.Node) -> tuple[str, str]:
     """`kernel_shape` repeats what the shape of the weights says."""
-    place = _WEIGHTS.get(node.op_type, 0)
+    place = kernel_place(node)
     kernel = attribute(node, "kernel_shape")
     if node.domain or not place or kernel is None or place >= len(node.inputs):
         return "", ""

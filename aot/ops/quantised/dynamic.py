@@ -13,16 +13,19 @@ import numpy as np
 
 from aot.ir.dtypes import F32, S8, S32, U8
 from aot.ir.graph_nodes import shape_of
-from aot.ir.operators import AUTO_PAD, Window
+from aot.ir.operators import AUTO_PAD, ShapeOf, Window
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import DOUBLE, INT32, Body
 from aot.ops.broadcast import collapse, collapses
 from aot.ops.conv import loops_of
 from aot.ops.kernels import listing
 from aot.ops.registry import op
+from aot.shapes.checks import checks, window_fits
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.products import multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed
+from aot.shapes.operands import Shape, convolved, operand_shape, operands_fit, wrong
+from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.codes import CODE_TYPES
 from aot.vendor.match import Match, ValueRef
@@ -46,7 +49,7 @@ conv = op(
     auto_pad=replace(AUTO_PAD, default="NOTSET"),
     dilations=None,
     group=1,
-    kernel_shape=None,
+    kernel_shape=ShapeOf("w"),
     pads=None,
     strides=None,
 )
@@ -212,3 +215,20 @@ def codes_dynamic(x: Extents, node: ir.Node) -> None:
     node.replace_input_with(0, x.neutral(node, data, 0))
     x.sweep.type_outputs(node)
     x.set(node.outputs[0], x.of(data))
+
+
+operands_fit("ConvInteger")(convolved(1, 0, {2: "x_zero_point", 3: "w_zero_point"}))
+checks("ConvInteger")(window_fits)
+
+
+@operands_fit("MatMulInteger")
+def matmul_integer_operands(node: ir.Node, facts: Facts) -> str:
+    """MatMulInteger: zero points of a row of A and of a column of B, or one for all."""
+    a, b = operand_shape(node, 0) or (), operand_shape(node, 1) or ()
+    left, right = operand_shape(node, 2), operand_shape(node, 3)
+    one: tuple[Shape, ...] = ((), (1,))
+    rows, columns = a[-2:-1], b[-1:] if len(b) > 1 else ()
+    of_rows = [rows, (*a[:-1], 1)] if rows else []
+    of_columns = [columns, (*b[:-2], 1, *columns)] if columns else []
+    reason = wrong("a_zero_point", left, *one, *of_rows)
+    return reason or wrong("b_zero_point", right, *one, *of_columns)
