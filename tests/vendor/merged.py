@@ -134,6 +134,19 @@ def compile_parts(
     return arrays
 
 
+#: Parts of one bundle: planning takes time with the square of what is live at once.
+CHUNK = 250
+#: A bundle's folder, its parts, and the arrays to run it on.
+Chunk = tuple[Path, list[Part], list[np.ndarray]]
+
+
+def compile_chunks(parts: list[Part], vendor: str, folder: Path) -> list[Chunk]:
+    """Bundles of a few hundred parts each, every third one in the same."""
+    count = -(-len(parts) // CHUNK)
+    chunks = [(folder / f"out{i}", parts[i::count]) for i in range(count)]
+    return [(out, some, compile_parts(some, vendor, out)) for out, some in chunks]
+
+
 def run(parts: list[Part], arrays: list[np.ndarray], out: Path) -> list[str]:
     """Run a built bundle; a line for each result that differs."""
     built = open_out(out)

@@ -74,7 +74,7 @@ def _kinds(node: onnx.NodeProto) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list, list]:
+def chunks(tmp_path_factory: pytest.TempPathFactory) -> list[merged.Chunk]:
     parts = []
     for job in [*harness.collect(), *harness.collect(patterns=backend.patterns)]:
         if job.error or job.model is None:
@@ -84,31 +84,29 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list, list]:
             part = narrowed(job)
             behind = None if part is None else merged.behind_identity(part)
             parts += [p for p in (part, behind) if p is not None]
-    out = tmp_path_factory.mktemp("bf16") / "out"
-    return out, parts, merged.compile_parts(parts, "dnnl", out)
+    return merged.compile_chunks(parts, "dnnl", tmp_path_factory.mktemp("bf16"))
 
 
 #: Taken only between operators of the vendor, and what the library has for float32 alone.
 WITHOUT_CASE = {"reshape", "concat", "round"}
 
 
-def test_every_pattern_has_a_case(bundle: tuple[Path, list, list]) -> None:
-    taken = {t for part in bundle[1] for t in part.taken}
+def test_every_pattern_has_a_case(chunks: list[merged.Chunk]) -> None:
+    taken = {t for _, parts, _ in chunks for part in parts for t in part.taken}
     own = {p.name for p in backend.patterns if p.name not in {*vars(codes), *vars(recurrent)}}
     assert own - taken == WITHOUT_CASE
 
 
 @pytest.mark.parametrize("generation", sorted(ROOTS))
-def test_every_case(bundle: tuple[Path, list, list], generation: str, tmp_path: Path) -> None:
+def test_every_case(chunks: list[merged.Chunk], generation: str, tmp_path: Path) -> None:
     root = library(generation)
-    out, parts, arrays = bundle
-    mine = tmp_path / "out"
-    shutil.copytree(out, mine)
-    merged.build(mine, {"dnnl_ROOT": root})
-    got = iter(execute(open_out(mine), arrays))
     wrong = []
-    for part in parts:
-        for want in part.want:
+    for out, parts, arrays in chunks:
+        mine = tmp_path / out.name
+        shutil.copytree(out, mine)
+        merged.build(mine, {"dnnl_ROOT": root})
+        got = iter(execute(open_out(mine), arrays))
+        for part, want in ((p, w) for p in parts for w in p.want):
             ours = next(got).view(BF16).astype(np.float32)
             size = float(np.abs(want).max(initial=0.0))
             if not np.allclose(ours, want, rtol=STEP, atol=STEP * size):

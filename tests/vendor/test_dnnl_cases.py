@@ -15,6 +15,7 @@ import pytest
 from dnnl_libraries import ROOTS, library
 
 from aot.vendor.dnnl import backend, codes
+from aot.vendor.pattern import all_ops
 
 
 @pytest.fixture(scope="module", params=sorted(ROOTS))
@@ -23,11 +24,22 @@ def root(request: pytest.FixtureRequest) -> str:
     return library(request.param)
 
 
+FULL = bool(os.environ.get("AOT_FULL"))
+OWN = frozenset(kind for p in backend.patterns for _, kind in all_ops(p.graph))
+
+
+def may_be_taken(job: harness.Job) -> bool:
+    """Whether a pattern has an operator of the case; AOT_FULL=1 also looks at decompositions."""
+    return FULL or any(n.op_type in OWN for n in job.model.graph.node)
+
+
 def parts_of_cases() -> list[merged.Part]:
     """Cases of which oneDNN takes a node."""
     parts = []
     for job in [*harness.collect(), *harness.collect(patterns=backend.patterns)]:
         if job.error or job.model is None or not harness.has_floats(job):
+            continue
+        if not may_be_taken(job):
             continue
         feeds = harness.feeds(job.model, job.case)
         if any(np.isnan(a).any() for a in feeds.values() if a.dtype.kind == "f"):
@@ -44,28 +56,29 @@ def parts_of_cases() -> list[merged.Part]:
 
 
 @pytest.fixture(scope="module")
-def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list, list]:
-    parts = parts_of_cases()
-    out = tmp_path_factory.mktemp("cases") / "out"
-    return out, parts, merged.compile_parts(parts, "dnnl", out)
+def chunks(tmp_path_factory: pytest.TempPathFactory) -> list[merged.Chunk]:
+    return merged.compile_chunks(parts_of_cases(), "dnnl", tmp_path_factory.mktemp("cases"))
 
 
 #: What is worth taking only next to other operators of the vendor.
 MOVES = {"reshape"}
 
 
-def test_every_pattern_has_a_case(bundle: tuple[Path, list, list]) -> None:
-    taken = {t for part in bundle[1] for t in part.taken}
+def test_every_pattern_has_a_case(chunks: list[merged.Chunk]) -> None:
+    taken = {t for _, parts, _ in chunks for part in parts for t in part.taken}
     own = {p.name for p in backend.patterns if p.name not in vars(codes)}  # test_dnnl_codes.py
     assert own - taken == MOVES
 
 
-def test_every_case(bundle: tuple[Path, list, list], root: str, tmp_path: Path) -> None:
-    out, parts, arrays = bundle
-    assert len(parts) > 150
-    mine = tmp_path / "out"
-    shutil.copytree(out, mine)
-    merged.build(mine, {"dnnl_ROOT": root})
-    os.environ["OMP_NUM_THREADS"] = "1"
-    wrong = merged.run(parts, arrays, mine)
+def test_every_case(
+    chunks: list[merged.Chunk], root: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sum(len(parts) for _, parts, _ in chunks) > 150
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    wrong = []
+    for out, parts, arrays in chunks:
+        mine = tmp_path / out.name
+        shutil.copytree(out, mine)
+        merged.build(mine, {"dnnl_ROOT": root})
+        wrong += merged.run(parts, arrays, mine)
     assert not wrong, "\n".join(wrong)
