@@ -56,6 +56,16 @@ class Moves:
 
 
 @dataclass(frozen=True, slots=True)
+class View:
+    """The result has the elements of the first operand in the same order, in another shape.
+
+    `when` tells of which nodes that is true (None: of all).
+    """
+
+    when: Callable[[ir.Node], bool] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Commutative:
     """The operands may be exchanged: the result has the same bits."""
 
@@ -221,6 +231,7 @@ class SizedBy:
 Trait = (
     Elementwise
     | Moves
+    | View
     | Commutative
     | Exact
     | Random
@@ -422,6 +433,12 @@ def rearranged_places(node: ir.Node) -> tuple[int, ...]:
     trait = trait_of(node, Moves)
     whole = trait is not None and trait.by == "place" and not trait.fills and trait.when is None
     return moved_places(node) if whole else ()
+
+
+def is_view(node: ir.Node) -> bool:
+    """Whether a node only gives the elements of its first input another shape."""
+    trait = trait_of(node, View)
+    return trait is not None and (trait.when is None or trait.when(node))
 
 
 def places_of(node: ir.Node, operands: str) -> tuple[int, ...]:

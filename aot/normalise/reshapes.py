@@ -9,15 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_edit import Editor, producer
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import array, shape_of
+from aot.ir.operators import is_view
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-SAME_ELEMENTS = ("Reshape", "Flatten", "Squeeze", "Unsqueeze")
-
 
 FORMS = (Form("Reshape(Reshape(x, s), t)", "Reshape(x, t)"),)
 
@@ -25,25 +23,12 @@ FORMS = (Form("Reshape(Reshape(x, s), t)", "Reshape(x, t)"),)
 def reshapes(edit: Editor, options: LoadOptions) -> None:
     """Rewrite shape changers, skipping over chains of them."""
     for node in edit.graph:
-        if node.domain or not node.inputs or node.inputs[0] is None:
-            continue
-        if node.op_type in SAME_ELEMENTS:
-            source: ir.Value | None = node.inputs[0]
-            while (before := producer(source, *SAME_ELEMENTS)) is not None:
+        if is_view(node):
+            source = node.inputs[0]
+            while (before := producer(source)) is not None and is_view(before):
                 source = before.inputs[0]
             assert source is not None
             _to_reshape(edit, node, source)
-        elif node.op_type == "Transpose" and _keeps_order(node):
-            _to_reshape(edit, node, node.inputs[0])
-
-
-def _keeps_order(node: ir.Node) -> bool:
-    """A Transpose that only moves axes of size 1."""
-    assert node.inputs[0] is not None
-    shape = shape_of(node.inputs[0])
-    perm = attribute(node, "perm") or range(len(shape))[::-1]
-    moved = [a for a in perm if shape[a] != 1]
-    return moved == sorted(moved)
 
 
 def _to_reshape(edit: Editor, node: ir.Node, source: ir.Value) -> None:

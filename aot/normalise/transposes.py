@@ -3,27 +3,59 @@
 
 Before: y = Transpose(Relu(Transpose(x, NHWC->NCHW)), NCHW->NHWC)      After: y = Relu(x)
 Before: y = Add(Transpose(a, p), Transpose(b, p))      After: y = Transpose(Add(a, b), p)
-A Transpose passes elementwise operators, Concat, Pad, reductions and Softmax where only one of
-them reads it.
+A Transpose passes elementwise operators, those that compute along an axis, and those that say
+beside them how they do on permuted axes (`permute`), where only one of them reads it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import array, attribute, shape_of
-from aot.ir.operators import Elementwise, element_places, operators, trait_of
+from aot.ir.operators import (
+    Along,
+    Elementwise,
+    Interface,
+    axes_of,
+    element_places,
+    moved_places,
+    operators,
+    trait_of,
+)
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-Sink = Callable[[Editor, "ir.Node", "ir.Node"], None]
+
+@dataclass(frozen=True, slots=True)
+class Permuted:
+    """How a node computes from operands before a Transpose: other inputs and attributes.
+
+    `perm` is the Transpose of its result.
+    """
+
+    perm: list[int]
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[int, ir.Value] = field(default_factory=dict)
+
+
+Permute = Callable[[Editor, "ir.Node", list[int]], Permuted | None]
+#: A node on data before a Transpose by a permutation; None where it cannot be. Other inputs of the
+#: node are constants.
+permute: Interface[Permute] = Interface("permute")
+
+
+def along_axis(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted:
+    """The rule of operators with axes among their attributes that treat other axes alike."""
+    found = {name: int(attribute(node, name, rule.default)) for name, rule, _ in axes_of(node)}
+    return Permuted(perm, {name: perm[axis] for name, axis in found.items()})
 
 
 def _unary() -> tuple[str, ...]:
@@ -42,16 +74,13 @@ FORMS = (
 def transposes(edit: Editor, options: LoadOptions) -> None:
     """Merge Transposes and let the others sink one step."""
     for node in edit.graph:
+        rule = permute.of(node) or (along_axis if trait_of(node, Along) else None)
         if trait_of(node, Elementwise) is not None:
             _elementwise(edit, node)
-        elif node.domain:
-            continue
-        elif node.op_type == "Transpose":
+        elif rule is not None:
+            _sink(edit, node, rule)
+        elif node.op_type == "Transpose" and not node.domain:
             _merge(edit, node)
-        elif node.op_type == "Concat":
-            _concat(edit, node)
-        elif node.op_type in AXES:
-            _with_axes(edit, node)
 
 
 def _perm(node: ir.Node) -> list[int]:
@@ -137,74 +166,21 @@ def _elementwise(edit: Editor, node: ir.Node) -> None:
     _after(edit, node, inputs, perm, _attributes(node))
 
 
-def _concat(edit: Editor, node: ir.Node) -> None:
-    turned = [_sinking(i, node) for i in node.inputs]
-    first = turned[0]
-    if first is None or any(t is None or _perm(t) != _perm(first) for t in turned):
+def _sink(edit: Editor, node: ir.Node, rule: Permute) -> None:
+    """Compute a node before the Transposes of all its data; its other inputs are constants."""
+    places = moved_places(node) or (0,)
+    turned = [_sinking(node.inputs[i], node) for i in places]
+    found = [_perm(t) for t in turned if t is not None]
+    if len(found) < len(turned) or any(p != found[0] for p in found):
         return
-    perm = _perm(first)
-    inputs = [t.inputs[0] for t in turned if t is not None]
-    _after(edit, node, inputs, perm, {"axis": perm[int(attribute(node, "axis"))]})
-
-
-def _with_axes(edit: Editor, node: ir.Node) -> None:
-    before = _sinking(node.inputs[0], node)
-    if before is None or any(i is not None and array(i) is None for i in node.inputs[1:]):
+    rest = [v for i, v in enumerate(node.inputs) if i not in places]
+    if any(v is not None and array(v) is None for v in rest):
         return
-    AXES[node.op_type](edit, node, before)
-
-
-def _axis(edit: Editor, node: ir.Node, before: ir.Node) -> None:
-    perm = _perm(before)
-    attributes = _attributes(node)
-    attributes["axis"] = perm[int(attribute(node, "axis", -1))]
-    _after(edit, node, [before.inputs[0]], perm, attributes)
-
-
-def _pad(edit: Editor, node: ir.Node, before: ir.Node) -> None:
-    perm, amounts = _perm(before), array(node.inputs[1])
-    if amounts is None or (len(node.inputs) > 3 and node.inputs[3] is not None):
+    made = rule(edit, node, found[0])
+    if made is None:
         return
-    rank = len(perm)
-    turned = np.zeros_like(amounts)
-    for place, axis in enumerate(perm):
-        turned[axis], turned[axis + rank] = amounts[place], amounts[place + rank]
-    inputs = [before.inputs[0], edit.const(turned, f"{node.name}_pads"), *node.inputs[2:]]
-    _after(edit, node, inputs, perm, _attributes(node))
-
-
-def _slice(edit: Editor, node: ir.Node, before: ir.Node) -> None:
-    perm, axes = _perm(before), array(node.inputs[3]) if len(node.inputs) > 3 else None
-    if axes is None:
-        return
-    moved = edit.ints([perm[int(a)] for a in axes], f"{node.name}_axes")
-    inputs = [before.inputs[0], node.inputs[1], node.inputs[2], moved, *node.inputs[4:]]
-    _after(edit, node, inputs, perm, _attributes(node))
-
-
-def _reduce(edit: Editor, node: ir.Node, before: ir.Node) -> None:
-    """Where dimensions are dropped and the rest stay in order, the Transpose is gone."""
-    perm, axes = _perm(before), array(node.inputs[1]) if len(node.inputs) > 1 else None
-    if axes is None:
-        return
-    reduced = sorted(perm[int(a)] for a in axes)
-    value = edit.ints(reduced, f"{node.name}_axes")
-    inputs = [before.inputs[0], value]
-    if attribute(node, "keepdims", 1):
-        _after(edit, node, inputs, perm, _attributes(node))
-        return
-    left = [p for p in perm if p not in reduced]
-    _after(edit, node, inputs, [int(i) for i in np.argsort(np.argsort(left))], _attributes(node))
-
-
-AXES: dict[str, Sink] = {
-    "LogSoftmax": _axis,
-    "Pad": _pad,
-    "ReduceMax": _reduce,
-    "ReduceMean": _reduce,
-    "ReduceMin": _reduce,
-    "ReduceProd": _reduce,
-    "ReduceSum": _reduce,
-    "Slice": _slice,
-    "Softmax": _axis,
-}
+    inputs = [made.inputs.get(i, v) for i, v in enumerate(node.inputs)]
+    for place, transpose in zip(places, turned, strict=True):
+        assert transpose is not None
+        inputs[place] = transpose.inputs[0]
+    _after(edit, node, inputs, made.perm, {**_attributes(node), **made.attributes})

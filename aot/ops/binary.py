@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, OneOf, Trait
+from aot.normalise.identities import identity, neutral
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.registry import op, portable
@@ -192,6 +193,8 @@ add = declare_clamped("Add", "add", np.add)
 sub = declare_clamped("Sub", "sub", np.subtract)
 mul = declare_clamped("Mul", "mul", np.multiply)
 div = declare_clamped("Div", "div", quotient)
+identity("Mul Div")(neutral(1))
+identity("Sub")(neutral(0, negative=False))
 bounds("Add")(wrapping(corners(np.add)))
 bounds("Mul")(wrapping(corners(np.multiply)))
 polynomials("Add")(combined(symbolic.add))

@@ -13,6 +13,8 @@ import numpy as np
 from aot.ir.graph_nodes import DYNAMIC, Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Moves, SizedBy
+from aot.normalise.identities import alone, identity
+from aot.normalise.transposes import along_axis, permute
 from aot.ops.registry import op
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
 from aot.shapes.dynamic.extents import Axes, Extents, axis_of, refused
@@ -42,6 +44,16 @@ split = op(
     axis=AxisOf("x", 0),
     num_outputs=None,
 )
+
+
+identity("Concat")(alone)
+permute("Concat")(along_axis)
+
+
+@identity("Split")
+def one_part(node: ir.Node) -> bool:
+    """Whether a Split has one part."""
+    return len(node.outputs) == 1
 
 
 @evaluates("Concat")

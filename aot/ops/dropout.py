@@ -7,18 +7,32 @@ After: y = Mul(x, Where(RandomUniformLike(x) >= ratio, 1 / (1 - ratio), 0))
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Elementwise, Random, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
+from aot.normalise.identities import identity
 from aot.shapes.cures import Sizing, sizings, zeros
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 operator("Dropout", "x ratio? training?", traits=[Elementwise("x"), Random()])
 
 
 sizings("Dropout")(Sizing(examples={2: zeros}))
+
+
+@identity("Dropout")
+def _infers(node: ir.Node) -> bool:
+    """Whether a Dropout does not train."""
+    training = node.inputs[2] if len(node.inputs) > 2 else None
+    if training is None:
+        return True
+    mode = array(training)
+    return mode is not None and not bool(mode.ravel()[0])
 
 
 @decompose("Dropout")

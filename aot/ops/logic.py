@@ -32,6 +32,7 @@ from aot.ir.dtypes import (
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, OneOf
+from aot.normalise.identities import always, identity
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
 from aot.ops.kernels import INTS, NUMBERS
@@ -227,6 +228,7 @@ F8_FORMATS = {
 
 
 cast.packed = cast_like.packed = True
+identity("Cast CastLike")(always)
 sizings("Cast")(Sizing(passes=True))
 
 

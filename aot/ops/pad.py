@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.graph_nodes import attribute, original_name, shape_of
+from aot.ir.graph_nodes import array, attribute, original_name, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Exact, Moves, OneOf, SizedBy
+from aot.normalise.identities import identity
+from aot.normalise.transposes import Permuted, permute
 from aot.ops.registry import op
 from aot.shapes.checks import checks, possible_sizes
 from aot.shapes.cures import Sizing, axes, sizings, zeros
@@ -29,6 +31,8 @@ from aot.vendor.strided_copy import Axis, move, padded, stored, strides
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from aot.ir.graph_edit import Editor
+
 MODES = ("constant", "edge", "reflect", "wrap")
 
 pad = op(
@@ -37,6 +41,25 @@ pad = op(
     traits=[SizedBy("pads axes"), Moves("x", fills=True, bytes_only=True), Exact()],
     mode=OneOf("constant reflect edge wrap", "constant"),
 )
+
+
+@identity("Pad")
+def pads_nothing(node: ir.Node) -> bool:
+    """Whether a Pad adds and removes no element."""
+    pads = array(node.inputs[1])
+    return pads is not None and not pads.any()
+
+
+@permute("Pad")
+def padded_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | None:
+    """The amounts in the order of the axes before a Transpose."""
+    amounts = array(node.inputs[1])
+    if amounts is None or (len(node.inputs) > 3 and node.inputs[3] is not None):
+        return None
+    turned = np.zeros_like(amounts)
+    for place, axis in enumerate(perm):
+        turned[axis], turned[axis + len(perm)] = amounts[place], amounts[place + len(perm)]
+    return Permuted(perm, inputs={1: edit.const(turned, f"{node.name}_pads")})
 
 
 sizings("Pad")(Sizing(examples={1: zeros, 3: axes}))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
@@ -13,9 +13,10 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
-from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Along, AxisOf, Exact, Moves, Reduces, Trait
+from aot.normalise.transposes import Permuted, permute
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
 from aot.ops.registry import op
@@ -41,6 +42,8 @@ from aot.vendor.recorder import Handle, Recorder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from aot.ir.graph_edit import Editor
 
 X, ABS, SQUARE = 0, 1, 2  # MAP of aot_reduce_f32.h
 AS_IS, DIVIDE, ROOT, LOG = 0, 1, 2, 3  # FINISH
@@ -112,6 +115,33 @@ def spatial(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layou
     return {"x": layout} if m.x.shape[1] % vlen == 0 and len(m.y.shape) == 2 else {}
 
 
+def left_before(perm: list[int], reduced: Sequence[int], keeps: bool) -> list[int]:
+    """The Transpose behind a reduction of the axes `reduced` from before a Transpose by `perm`.
+
+    Where these axes are dropped and the others stay in order, it moves nothing.
+    """
+    left = [p for p in perm if p not in reduced]
+    return perm if keeps else [int(i) for i in np.argsort(np.argsort(left))]
+
+
+def reduced_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | None:
+    """A reduction of the axes as they are before a Transpose."""
+    axes = array(node.inputs[1]) if len(node.inputs) > 1 else None
+    if axes is None:
+        return None
+    reduced = sorted(perm[int(a)] for a in axes)
+    keeps = bool(attribute(node, "keepdims", 1))
+    inputs = {1: edit.ints(reduced, f"{node.name}_axes")}
+    return Permuted(left_before(perm, reduced, keeps), inputs=inputs)
+
+
+@permute("ArgMax ArgMin")
+def arg_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted:
+    """The place along the axis as it is before a Transpose."""
+    axis = perm[int(attribute(node, "axis", 0))]
+    return Permuted(left_before(perm, [axis], bool(attribute(node, "keepdims", 1))), {"axis": axis})
+
+
 def declare(op_type: str) -> Pattern:
     """One reduction operator."""
     kind = KINDS[op_type]
@@ -122,6 +152,7 @@ def declare(op_type: str) -> Pattern:
     if kind.kernel in ("max", "min"):
         traits.append(extreme)
     operands_fit(op_type)(lists((1, "axes")))
+    permute(op_type)(reduced_before)
     made = op(op_type, "x axes?", traits=traits, keepdims=1, noop_with_empty_axes=0)
     made.layouts(spatial)
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.graph_nodes import DYNAMIC, Array, original_name, shape_of
+from aot.ir.graph_nodes import DYNAMIC, Array, array, original_name, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Moves, SizedBy
+from aot.normalise.identities import always, identity
+from aot.normalise.transposes import Permuted, permute
 from aot.ops.concat import take_channels
 from aot.ops.registry import op
 from aot.shapes.checks import checks, possible_sizes, shape_at
@@ -33,6 +35,8 @@ from aot.vendor.strided_copy import Axis, Shape, stored, strides, view_or_move
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+    from aot.ir.graph_edit import Editor
+
 slice_ = op(
     "Slice",
     "x starts ends axes? steps?",
@@ -40,9 +44,33 @@ slice_ = op(
 )
 expand = op("Expand", "x shape", traits=[SizedBy("shape"), Moves("x")])
 tile = op("Tile", "x repeats", traits=[SizedBy("repeats"), Moves("x")])
+identity("Expand")(always)
 
 
 sizings("Slice")(Sizing(examples={1: zeros, 3: axes}))
+
+
+@identity("Slice")
+def forwards(node: ir.Node) -> bool:
+    """Whether no axis of a Slice is turned round: with the shape, all elements stay."""
+    steps = array(node.inputs[4]) if len(node.inputs) > 4 and node.inputs[4] is not None else None
+    return steps is None or bool(np.all(steps > 0))
+
+
+@permute("Slice")
+def sliced_before(edit: Editor, node: ir.Node, perm: list[int]) -> Permuted | None:
+    """The same ranges of the axes before a Transpose."""
+    axes = array(node.inputs[3]) if len(node.inputs) > 3 else None
+    if axes is None:
+        return None
+    return Permuted(perm, inputs={3: edit.ints([perm[int(a)] for a in axes], f"{node.name}_axes")})
+
+
+@identity("Tile")
+def once(node: ir.Node) -> bool:
+    """Whether a Tile repeats no axis."""
+    repeats = array(node.inputs[1])
+    return repeats is not None and bool(np.all(repeats == 1))
 
 
 @evaluates("Slice")

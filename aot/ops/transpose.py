@@ -11,7 +11,8 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import Exact, Moves, OneOf
+from aot.ir.operators import Exact, Moves, OneOf, View
+from aot.normalise.identities import identity
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.equality_constraints import agreed, fitted
 from aot.shapes.dynamic.extents import Extents, refused
@@ -29,7 +30,18 @@ from aot.vendor.strided_copy import Axis, Shape, move, stored, strides, view_or_
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-transpose = op("Transpose", "x", traits=[Moves()], perm=None)
+
+@identity("Transpose")
+def in_order(node: ir.Node) -> bool:
+    """Whether a Transpose moves no element: the axes longer than 1 stay in order."""
+    assert node.inputs[0] is not None
+    shape = shape_of(node.inputs[0])
+    perm = attribute(node, "perm") or range(len(shape))[::-1]
+    moved = [a for a in perm if shape[a] != 1]
+    return moved == sorted(moved)
+
+
+transpose = op("Transpose", "x", traits=[Moves(), View(when=in_order)], perm=None)
 depth_to_space = op(
     "DepthToSpace",
     "x",

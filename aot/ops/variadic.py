@@ -13,6 +13,7 @@ import numpy as np
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import Array, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
+from aot.normalise.identities import alone, identity
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
@@ -101,6 +102,7 @@ for _name, _kernel, _value in (
     if _name in ("Min", "Max"):
         _more = [Moves(by="order", bytes_only=True)]
     _made = op(_name, "xs*", traits=[Elementwise(), Commutative(), *_more])
+    identity(_name)(alone)
     _made.layouts(follow)
     if _value is not None:
         evaluates(_name)(elementwise(partial(chained, _value)))

@@ -12,7 +12,8 @@ import numpy as np
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import AxisOf, Elementwise, Exact, Moves, SizedBy
+from aot.ir.operators import AxisOf, Elementwise, Exact, Moves, SizedBy, View
+from aot.normalise.identities import always, identity
 from aot.ops.registry import op
 from aot.shapes.checks import checks, shape_at
 from aot.shapes.cures import Role, Sizing, axes, sizings
@@ -34,13 +35,13 @@ from aot.vendor.recorder import Recorder
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-reshape = op("Reshape", "x shape", traits=[SizedBy("shape"), Moves("x")], allowzero=0)
-squeeze = op("Squeeze", "x axes?", traits=[Moves("x")])
-unsqueeze = op("Unsqueeze", "x axes", traits=[Moves("x")])
-flatten = op("Flatten", "x", traits=[Moves()], axis=AxisOf("x", 1, end=True))
-identity = op("Identity", "x", traits=[Elementwise(), Moves()])
+reshape = op("Reshape", "x shape", traits=[SizedBy("shape"), Moves("x"), View()], allowzero=0)
+squeeze = op("Squeeze", "x axes?", traits=[Moves("x"), View()])
+unsqueeze = op("Unsqueeze", "x axes", traits=[Moves("x"), View()])
+flatten = op("Flatten", "x", traits=[Moves(), View()], axis=AxisOf("x", 1, end=True))
+hand_on = op("Identity", "x", traits=[Elementwise(), Moves()])
 bit_cast = op("BitCast", "x", traits=[Exact()], to=0)
-identity.layouts(follow)
+hand_on.layouts(follow)
 
 
 def reshape_example(role: Role, count: int) -> list[int]:
@@ -53,6 +54,7 @@ def squeeze_example(role: Role, count: int) -> list[int]:
     return [a for a, n in enumerate(role.data or ()) if n == 1][:count] or [1] * count
 
 
+identity("Identity Reshape Flatten Squeeze Unsqueeze")(always)
 sizings("Identity")(Sizing(passes=True))
 sizings("Reshape")(Sizing(passes=True, examples={1: reshape_example}))
 sizings("Squeeze")(Sizing(passes=True, examples={1: squeeze_example}))
@@ -139,9 +141,9 @@ def _declare(pattern: Pattern) -> None:
     pattern.lower(to_view)
 
 
-for _pattern in (reshape, squeeze, unsqueeze, flatten, identity, bit_cast):
+for _pattern in (reshape, squeeze, unsqueeze, flatten, hand_on, bit_cast):
     _declare(_pattern)
-for _pattern in (reshape, squeeze, unsqueeze, flatten, identity):
+for _pattern in (reshape, squeeze, unsqueeze, flatten, hand_on):
     _pattern.packed = True
 for _pattern in (reshape, squeeze, unsqueeze):
     _pattern.layouts(keeps_blocks)
@@ -186,7 +188,7 @@ def bit_cast_cases() -> Iterator[Case]:
     yield case(ints(5, dtype="int8"), to=U8.onnx, expected=(ints(5, dtype="int8").view(np.uint8),))
 
 
-@identity.cases
+@hand_on.cases
 def identity_cases() -> Iterator[Case]:
     yield case(ints(3, 4, dtype="uint8", low=0))
 

@@ -35,6 +35,7 @@ from aot.ir.operators import (
     Rowwise,
     SizedBy,
     Trait,
+    View,
     Window,
     operator,
     operators,
@@ -316,6 +317,19 @@ def sized_by(record: Operator, trait: SizedBy, one: Case) -> bool | None:
     return compute(record, inputs, one.attrs).shape == want.shape
 
 
+def view(record: Operator, trait: View, one: Case) -> bool | None:
+    """The result has the elements of the first operand in their order."""
+    data = np.asarray(one.inputs[0])
+    if data.size < 2:
+        return None
+    if trait.when is not None:
+        x = onnx_ir.Value(name="x", shape=onnx_ir.Shape(data.shape))
+        if not trait.when(onnx_ir.node(record.name, [x], one.attrs)):
+            return None
+    want = compute(record, one.inputs, one.attrs)
+    return same(want.reshape(-1), data.reshape(-1))
+
+
 PROOFS: dict[type[Trait], Callable[[Operator, Any, Case], bool | None]] = {
     Along: along,
     Reduces: reduces,
@@ -323,6 +337,7 @@ PROOFS: dict[type[Trait], Callable[[Operator, Any, Case], bool | None]] = {
     Linear: linear,
     Rowwise: rowwise,
     SizedBy: sized_by,
+    View: view,
 }
 
 
@@ -347,6 +362,7 @@ def test_operators_keep_what_they_claim(kind: type[Trait], record: Operator) -> 
 #: Traits tried on operators that claim none of the kind.
 NUMBERS = (0.0, 1.0, -INFINITE, INFINITE)
 PROBES: list[Trait] = [
+    View(),
     *(Along("axis", v) for v in NUMBERS),
     *(Reduces(v, axes) for v in NUMBERS for axes in ("", "axis", "axes")),
     *(Window("x", padding=v) for v in NUMBERS),
