@@ -137,6 +137,14 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
+class AxesOf:
+    """The operand `lists` holds axes of the operand `data`; negative ones count from its last."""
+
+    lists: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
 class ShapeOf:
     """An attribute that repeats the shape of an operand behind two axes of channels."""
 
@@ -230,6 +238,7 @@ class SizedBy:
 
 Trait = (
     Elementwise
+    | AxesOf
     | Moves
     | View
     | Commutative
@@ -404,6 +413,13 @@ def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
                 continue
             if rule.operand in names and node.inputs[names.index(rule.operand)] is not None:
                 yield name, rule, names.index(rule.operand)
+
+
+def axes_operands(node: ir.Node) -> Iterator[tuple[int, int]]:
+    """Operands of the node that list axes, each with the operand whose axes these are."""
+    trait, names = trait_of(node, AxesOf), operand_names(node)
+    if trait is not None and trait.lists in names:
+        yield names.index(trait.lists), names.index(trait.data)
 
 
 def kernel_place(node: ir.Node) -> int | None:

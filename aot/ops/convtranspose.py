@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.dtypes import F32
-from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.graph_edit import Editor
+from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout, blocked
 from aot.ir.operators import AUTO_PAD, Linear, ShapeOf
+from aot.normalise.attributes import canonical
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, refused
@@ -236,3 +238,40 @@ def transposed_dynamic(x: Extents, node: ir.Node) -> None:
 def transposed_operands(node: ir.Node, facts: Facts) -> str:
     w, group = operand_shape(node, 1) or (), int(attribute(node, "group", 1))
     return ungrouped(node, 1, True) or wrong("bias", operand_shape(node, 2), (w[1] * group,))
+
+
+@canonical("ConvTranspose")
+def explicit_pads(edit: Editor, node: ir.Node) -> None:
+    """auto_pad and output_shape become pads and output_padding."""
+    assert node.inputs[0] is not None and node.inputs[1] is not None
+    sizes, weights = shape_of(node.inputs[0])[2:], shape_of(node.inputs[1])
+    result = shape_of(node.outputs[0])[2:]
+    kernel, rank = list(weights[2:]), len(weights) - 2
+    strides = [int(s) for s in attribute(node, "strides") or [1] * rank]
+    dilations = [int(d) for d in attribute(node, "dilations") or [1] * rank]
+    extra = [int(p) for p in attribute(node, "output_padding") or [0] * rank]
+    pads = [int(p) for p in attribute(node, "pads") or [0] * (2 * rank)]
+    auto = str(attribute(node, "auto_pad", "NOTSET"))
+    if auto == "VALID":
+        pads = [0] * (2 * rank)
+    if auto in SAME or attribute(node, "output_shape"):
+        begins, ends = [], []
+        for i in range(rank):
+            full = strides[i] * (sizes[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1
+            total = max(full - result[i], 0)
+            half = total // 2
+            begins.append(half if auto == "SAME_UPPER" else total - half)
+            ends.append(total - begins[-1])
+            extra[i] += max(result[i] - full, 0)
+        pads = begins + ends
+    for name in ("auto_pad", "output_shape"):
+        edit.drop_attribute(node, name)
+    for name, value in (
+        ("kernel_shape", kernel),
+        ("strides", strides),
+        ("dilations", dilations),
+        ("output_padding", extra),
+        ("pads", pads),
+    ):
+        edit.set_attribute(node, name, value)
+    edit.set_attribute(node, "group", int(attribute(node, "group", 1)))

@@ -12,8 +12,10 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F32
+from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Along, AxisOf, Rowwise
+from aot.normalise.attributes import canonical
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
 from aot.ops.binary import combine
@@ -466,3 +468,9 @@ def variance_axes(node: ir.Node, facts: Facts) -> str:
     axes = [int(a) for a in attribute(node, "axes", None) or (0, 2, 3)]
     outside = [a for a in axes if not -rank <= a < rank]
     return f"axis {outside[0]} of a tensor of {rank} axes" if outside else ""
+
+
+@canonical("LayerNormalization")
+def explicit_epsilon(edit: Editor, node: ir.Node) -> None:
+    """`epsilon` is written out."""
+    edit.set_attribute(node, "epsilon", float(attribute(node, "epsilon", 1e-5)))

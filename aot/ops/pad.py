@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.graph_nodes import array, attribute, original_name, shape_of
 from aot.ir.layout import Layout
-from aot.ir.operators import Exact, Moves, OneOf, SizedBy
+from aot.ir.operators import AxesOf, Exact, Moves, OneOf, SizedBy
 from aot.normalise.identities import identity
 from aot.normalise.transposes import Permuted, permute
 from aot.ops.registry import op
@@ -38,7 +38,12 @@ MODES = ("constant", "edge", "reflect", "wrap")
 pad = op(
     "Pad",
     "x pads value? axes?",
-    traits=[SizedBy("pads axes"), Moves("x", fills=True, bytes_only=True), Exact()],
+    traits=[
+        SizedBy("pads axes"),
+        Moves("x", fills=True, bytes_only=True),
+        Exact(),
+        AxesOf("axes", "x"),
+    ],
     mode=OneOf("constant reflect edge wrap", "constant"),
 )
 

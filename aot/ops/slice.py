@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import DYNAMIC, Array, array, original_name, shape_of
 from aot.ir.layout import Layout
-from aot.ir.operators import Moves, SizedBy
+from aot.ir.operators import AxesOf, Moves, SizedBy
+from aot.normalise.attributes import canonical
 from aot.normalise.identities import always, identity
 from aot.normalise.transposes import Permuted, permute
 from aot.ops.concat import take_channels
@@ -40,7 +42,7 @@ if TYPE_CHECKING:
 slice_ = op(
     "Slice",
     "x starts ends axes? steps?",
-    traits=[SizedBy("starts ends axes steps"), Moves("x", fewer=True)],
+    traits=[SizedBy("starts ends axes steps"), Moves("x", fewer=True), AxesOf("axes", "x")],
 )
 expand = op("Expand", "x shape", traits=[SizedBy("shape"), Moves("x")])
 tile = op("Tile", "x repeats", traits=[SizedBy("repeats"), Moves("x")])
@@ -417,3 +419,31 @@ def expand_shapes(node: ir.Node, facts: Facts) -> str:
         if a != b and 1 not in (a, b):
             return f"cannot expand {list(old)} to {wanted}"
     return ""
+
+
+@canonical("Slice")
+def explicit_slice(edit: Editor, node: ir.Node) -> None:
+    """All of starts, ends, axes and steps given, within the tensor: ends are exclusive, a negative
+    step's may be -1 - size (one before the first element)."""
+    parts = [array(i) for i in node.inputs[1:]]
+    if any(p is None and i is not None for p, i in zip(parts, node.inputs[1:], strict=True)):
+        return
+
+    starts, ends = parts[0], parts[1]
+    assert starts is not None and ends is not None and node.inputs[0] is not None
+    shape = shape_of(node.inputs[0])
+    axes = parts[2] if len(parts) > 2 else None
+    steps = parts[3] if len(parts) > 3 else None
+    where = [int(a) for a in axes.ravel()] if axes is not None else list(range(starts.size))
+    where = [a + len(shape) if a < 0 else a for a in where]
+    by = [int(s) for s in steps.ravel()] if steps is not None else [1] * starts.size
+    wanted: tuple[list[int], list[int]] = ([], [])
+    for start, end, axis, step in zip(starts.ravel(), ends.ravel(), where, by, strict=True):
+        piece = slice_of(int(start), int(end), step, shape[axis])
+        wanted[0].append(piece.start)
+        wanted[1].append(-1 - shape[axis] if piece.stop is None else piece.stop)
+    for index, values in enumerate((*wanted, where, by)):
+        old = parts[index] if index < len(parts) else None
+        if old is None or old.ravel().tolist() != values or old.dtype != np.int64:
+            name = ("starts", "ends", "axes", "steps")[index]
+            edit.set_input(node, index + 1, edit.ints(values, f"{node.name}_{name}"))

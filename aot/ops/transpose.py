@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import Exact, Moves, OneOf, View
+from aot.normalise.attributes import canonical, rank_of
 from aot.normalise.identities import identity
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.equality_constraints import agreed, fitted
@@ -284,3 +286,10 @@ def transpose_operands(node: ir.Node, facts: Facts) -> str:
     if perm is None or sorted(int(p) for p in perm) == list(range(rank)):
         return ""
     return f"perm {[int(p) for p in perm]} of a tensor of {rank} axes"
+
+
+@canonical("Transpose")
+def explicit_perm(edit: Editor, node: ir.Node) -> None:
+    """The order of the axes is written out."""
+    rank = rank_of(node)
+    edit.set_attribute(node, "perm", list(attribute(node, "perm") or range(rank)[::-1]))

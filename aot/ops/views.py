@@ -12,7 +12,7 @@ import numpy as np
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import AxisOf, Elementwise, Exact, Moves, SizedBy, View
+from aot.ir.operators import AxesOf, AxisOf, Elementwise, Exact, Moves, SizedBy, View
 from aot.normalise.identities import always, identity
 from aot.ops.registry import op
 from aot.shapes.checks import checks, shape_at
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 reshape = op("Reshape", "x shape", traits=[SizedBy("shape"), Moves("x"), View()], allowzero=0)
-squeeze = op("Squeeze", "x axes?", traits=[Moves("x"), View()])
+squeeze = op("Squeeze", "x axes?", traits=[Moves("x"), View(), AxesOf("axes", "x")])
 unsqueeze = op("Unsqueeze", "x axes", traits=[Moves("x"), View()])
 flatten = op("Flatten", "x", traits=[Moves(), View()], axis=AxisOf("x", 1, end=True))
 hand_on = op("Identity", "x", traits=[Elementwise(), Moves()])
