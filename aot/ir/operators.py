@@ -260,12 +260,13 @@ Rule = TypeVar("Rule")
 class Operator:
     """An operator of ONNX or of another domain, and what holds of it.
 
-    `operands` are the names of its inputs: a trailing `?` marks an optional one, a trailing `*` any
-    number of them.
+    `operands` are the names of its inputs, `results` of its outputs: a trailing `?` marks an
+    optional one, a trailing `*` any number of them.
     """
 
     name: str
     operands: tuple[str, ...]
+    results: tuple[str, ...] = ("y",)
     domain: str = ""
     traits: tuple[Trait, ...] = ()
     attributes: Mapping[str, AttributeRule] = field(default_factory=dict)
@@ -327,6 +328,7 @@ _TABLE: dict[tuple[str, str], Operator] = {}
 def operator(
     name: str,
     operands: str = "x",
+    results: str = "y",
     *,
     domain: str = "",
     traits: Iterable[Trait] = (),
@@ -338,7 +340,8 @@ def operator(
 
     Raises BackendError for a trait that names another operand, or a second record of the operator.
     """
-    made = Operator(name, tuple(operands.split()), domain, tuple(traits), attributes)
+    ends = tuple(operands.split()), tuple(results.split())
+    made = Operator(name, *ends, domain, tuple(traits), attributes)
     known = {o.rstrip("?*") for o in made.operands}
     for attribute, rule in attributes.items():
         if not isinstance(rule, OneOf) and rule.operand not in known:
@@ -413,6 +416,13 @@ def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
                 continue
             if rule.operand in names and node.inputs[names.index(rule.operand)] is not None:
                 yield name, rule, names.index(rule.operand)
+
+
+def required_results(node: ir.Node) -> int | None:
+    """How many results the operator always has; None unless others are optional."""
+    found = operator_of(node)
+    count = 0 if found is None else sum(not r.endswith("?") for r in found.results)
+    return None if found is None or count == len(found.results) else count
 
 
 def axes_operands(node: ir.Node) -> Iterator[tuple[int, int]]:

@@ -7,45 +7,41 @@ Before: y, h, c = LSTM(x, w, r, b, lens=[5, 5], h0=0)      After: y, "", "" = LS
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.graph_edit import Editor, is_used
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.graph_nodes import shape_of
+from aot.ir.operators import (
+    Interface,
+    Linear,
+    Operator,
+    kernel_place,
+    operator_of,
+    required_results,
+    trait_of,
+)
 from aot.load.options import LoadOptions
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-# Operators with optional outputs, and how many outputs are not optional.
-OPTIONAL_OUTPUTS = {
-    "BatchNormalization": 1,
-    "Dropout": 1,
-    "GRU": 0,
-    "LayerNormalization": 1,
-    "LSTM": 0,
-    "MaxPool": 1,
-    "RNN": 0,
-}
-RECURRENT = ("GRU", "LSTM", "RNN")
-DEFAULT_ACTIVATIONS = {
-    "GRU": ["Sigmoid", "Tanh"],
-    "LSTM": ["Sigmoid", "Tanh", "Tanh"],
-    "RNN": ["Tanh"],
-}
+#: Makes operands that say nothing absent: rules of `aot/ops`.
+optional: Interface[Callable[[Editor, ir.Node], None]] = Interface("optional")
 
 
 def interface(edit: Editor, options: LoadOptions) -> None:
     """Resolve what is optional."""
     for node in edit.graph:
-        if node.domain:
-            continue
-        if node.op_type in OPTIONAL_OUTPUTS:
-            _forget_outputs(edit, node, OPTIONAL_OUTPUTS[node.op_type])
-        if node.op_type in RECURRENT:
-            _recurrent(edit, node)
-        elif node.op_type in ("Conv", "ConvTranspose"):
+        required = required_results(node)
+        if required is not None:
+            _forget_outputs(edit, node, required)
+        rule = optional.of(node)
+        if rule is not None:
+            rule(edit, node)
+        elif kernel_place(node) is not None:
             _zero_bias(edit, node)
 
 
@@ -62,35 +58,17 @@ def _forget_outputs(edit: Editor, node: ir.Node, required: int) -> None:
             edit.changed = True
 
 
-def _recurrent(edit: Editor, node: ir.Node) -> None:
-    """Lengths that are all full and initial states that are zero are absent."""
-    x = node.inputs[0]
-    assert x is not None
-    steps = shape_of(x)[1 if attribute(node, "layout", 0) else 0]
-    for index in (4, 5, 6):
-        data = array(node.inputs[index]) if len(node.inputs) > index else None
-        plain = steps if index == 4 else 0
-        if data is not None and bool(np.all(data == plain)) and not _negative_zero(data):
-            edit.set_input(node, index, None)
-    edit.set_attribute(node, "direction", str(attribute(node, "direction", "forward")))
-    usual = DEFAULT_ACTIVATIONS[node.op_type]
-    given = [str(a).lower() for a in attribute(node, "activations") or ()]
-    if given and given == [a.lower() for a in usual] * (len(given) // len(usual)):
-        edit.drop_attribute(node, "activations")
-    if not attribute(node, "layout", 0):
-        edit.drop_attribute(node, "layout")
-
-
-def _negative_zero(data: Array) -> bool:
-    return data.dtype.kind == "f" and bool(np.any(np.signbit(data)))
-
-
 def _zero_bias(edit: Editor, node: ir.Node) -> None:
-    weights = node.inputs[1]
-    if (len(node.inputs) > 2 and node.inputs[2] is not None) or weights is None:
+    """A convolution without a bias gets one of zeros, which patterns can rely on."""
+    product = trait_of(node, Linear)
+    names = (operator_of(node) or Operator("", ())).names(len(node.inputs) + 1)
+    if product is None or product.bias not in names:
+        return
+    weights, place = node.inputs[names.index(product.weights)], names.index(product.bias)
+    if (len(node.inputs) > place and node.inputs[place] is not None) or weights is None:
         return
     if weights.dtype is None or weights.dtype.numpy().kind != "f":
         return
     channels = shape_of(node.outputs[0])[1]
     zeros = np.zeros(channels, weights.dtype.numpy())
-    edit.set_input(node, 2, edit.const(zeros, f"{node.name}_b", weights.dtype))
+    edit.set_input(node, place, edit.const(zeros, f"{node.name}_b", weights.dtype))

@@ -19,7 +19,7 @@ from aot.shapes.cures import Sizing, sizings, zeros
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-operator("Dropout", "x ratio? training?", traits=[Elementwise("x"), Random()])
+operator("Dropout", "x ratio? training?", "y mask?", traits=[Elementwise("x"), Random()])
 
 
 sizings("Dropout")(Sizing(examples={2: zeros}))

@@ -216,7 +216,12 @@ def groupnorm_cases() -> Iterator[Case]:
 
 
 batchnorm = op(
-    "BatchNormalization", "x scale bias mean var", epsilon=1e-5, momentum=0.9, training_mode=0
+    "BatchNormalization",
+    "x scale bias mean var",
+    "y mean? var? kept_mean? kept_var?",
+    epsilon=1e-5,
+    momentum=0.9,
+    training_mode=0,
 )
 
 

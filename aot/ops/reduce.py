@@ -17,7 +17,6 @@ from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Along, AxisOf, Exact, Moves, Reduces, Trait
-from aot.normalise.attributes import canonical, rank_of
 from aot.normalise.transposes import Permuted, permute
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
@@ -463,45 +462,3 @@ def running_dynamic(x: Extents, node: ir.Node) -> None:
 @operands_fit("CumProd CumSum")
 def cumulative_operands(node: ir.Node, facts: Facts) -> str:
     return one(1, "the axis")(node, facts) or ranked(1)(node, facts)
-
-
-#: What a reduction of one element computes; ONNX's bodies of L2 and LogSumExp overflow.
-OF_ONE = {
-    "ReduceL1": "Abs",
-    "ReduceL2": "Abs",
-    "ReduceLogSum": "Log",
-    "ReduceLogSumExp": "Identity",
-}
-
-
-def of_one(edit: Editor, node: ir.Node) -> None:
-    """y = ReduceL2(x) over no axes      After: y = Abs(x)"""
-    import onnx_ir as ir
-
-    x, (y,) = node.inputs[0], node.outputs
-    floats = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    assert x is not None
-    if node.op_type in OF_ONE and x.dtype in floats:
-        edit.replace(y, edit.node(OF_ONE[node.op_type], [x], before=node, shape=shape_of(x)))
-        edit.remove(node)
-
-
-@canonical(" ".join(KINDS))
-def explicit_axes(edit: Editor, node: ir.Node) -> None:
-    """Axes are a sorted, complete constant."""
-    rank = rank_of(node)
-    given = node.inputs[1] if len(node.inputs) > 1 else None
-    axes = array(given)
-    if given is not None and axes is None:
-        return
-    if axes is None or not axes.size:
-        if attribute(node, "noop_with_empty_axes", 0):
-            of_one(edit, node)
-            return
-        wanted = list(range(rank))
-    else:
-        wanted = sorted(int(a) + rank if a < 0 else int(a) for a in axes.ravel())
-    if axes is None or axes.ravel().tolist() != wanted:
-        edit.set_input(node, 1, edit.ints(wanted, f"{node.name}_axes"))
-    edit.set_attribute(node, "keepdims", int(attribute(node, "keepdims", 1)))
-    edit.drop_attribute(node, "noop_with_empty_axes")

@@ -42,7 +42,7 @@ def op(
     one of a few texts a `OneOf`, instead of its default (`aot.ir.operators`).
     """
     rules = {k: v for k, v in attrs.items() if isinstance(v, AttributeRule)}
-    operator(op_type, inputs, domain=domain, traits=traits, **rules)
+    operator(op_type, inputs, outputs, domain=domain, traits=traits, **rules)
     defaults = attrs | {k: rule.default for k, rule in rules.items()}
     names = inputs.split()
     variadic = bool(names) and names[-1].endswith("*")

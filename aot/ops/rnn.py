@@ -59,9 +59,9 @@ ATTRIBUTES: dict[str, Any] = {
     "activation_beta": None,
 }
 INPUTS = "x w r b? lens? h0?"
-lstm = op("LSTM", f"{INPUTS} c0? peep?", "y yh yc", input_forget=0, **ATTRIBUTES)
-gru = op("GRU", INPUTS, "y yh", linear_before_reset=0, **ATTRIBUTES)
-rnn = op("RNN", INPUTS, "y yh", **ATTRIBUTES)
+lstm = op("LSTM", f"{INPUTS} c0? peep?", "y? yh? yc?", input_forget=0, **ATTRIBUTES)
+gru = op("GRU", INPUTS, "y? yh?", linear_before_reset=0, **ATTRIBUTES)
+rnn = op("RNN", INPUTS, "y? yh?", **ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True)
