@@ -217,6 +217,22 @@ class Linear:
     groups: str = ""
     transposed: str = ""
 
+    @property
+    def within_groups(self) -> bool:
+        """Whether the axis of output channels is one within a group, not through all groups."""
+        return bool(self.groups) and self.out_axis != 0
+
+    def channels_of(self, node: ir.Node) -> int:
+        """The axis of a node's weights along which output channels run; negative from the end."""
+        flipped = node.attributes.get(self.transposed) if self.transposed else None
+        return 1 - self.out_axis if flipped is not None and flipped.value else self.out_axis
+
+    def in_axis(self, transposed: bool) -> int:
+        """The axis of the weights along which the channels of the data run, as `channels_of`."""
+        if self.out_axis < 0:
+            return -3 - self.out_axis
+        return self.out_axis if transposed else 1 - self.out_axis
+
 
 @dataclass(frozen=True, slots=True)
 class Rowwise:
@@ -459,6 +475,17 @@ def rearranged_places(node: ir.Node) -> tuple[int, ...]:
     trait = trait_of(node, Moves)
     whole = trait is not None and trait.by == "place" and not trait.fills and trait.when is None
     return moved_places(node) if whole else ()
+
+
+def adds_bias(node: ir.Node) -> bool:
+    """Whether a node is a product that may have a bias among its operands."""
+    trait = trait_of(node, Linear)
+    return trait is not None and bool(trait.bias)
+
+
+def is_product(node: ir.Node) -> bool:
+    """Whether a node is linear in data and in weights."""
+    return trait_of(node, Linear) is not None
 
 
 def is_view(node: ir.Node) -> bool:

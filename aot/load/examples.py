@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.operators import Linear, operator_named
 from aot.ir.pins import Pin
 from aot.load.containers import is_container
 from aot.load.options import LoadOptions, Size
@@ -117,13 +118,13 @@ def _weights(graph: onnx.GraphProto) -> dict[str, tuple[int, dict[int, int]]]:
     found: dict[str, tuple[int, dict[int, int]]] = {}
     for node in graph.node:
         shape = constants.get(node.input[1], []) if len(node.input) > 1 else []
-        attributes = {a.name: a.i for a in node.attribute}
-        if node.domain or len(shape) < 2 or node.input[0] in found:
+        record = operator_named(node.op_type, node.domain)
+        trait = None if record is None else record.trait(Linear)
+        if trait is None or len(shape) < 2 or node.input[0] in found:
             continue
-        if node.op_type == "Conv" and len(shape) > 2:
-            found[node.input[0]] = len(shape), {1: shape[1] * attributes.get("group", 1)}
-        elif node.op_type == "MatMul":
-            found[node.input[0]] = 2, {-1: shape[-2]}
-        elif node.op_type == "Gemm":
-            found[node.input[0]] = 2, {-1: shape[1 if attributes.get("transB") else 0]}
+        attributes = {a.name: a.i for a in node.attribute}
+        rank = len(shape) if trait.groups else 2
+        axis = trait.in_axis(bool(attributes.get(trait.transposed)))
+        groups = attributes.get(trait.groups, 1) if axis else 1
+        found[node.input[0]] = rank, {trait.result_axis: shape[axis] * groups}
     return found

@@ -2,18 +2,20 @@
 """Scaling and shifting of channels right after a linear operator folds into its constants.
 
 Before: y = Add(Mul(Conv(x, w, b), s), t)      After: y = Conv(x, w * s, b * s + t)
-The same for ConvTranspose and Gemm, with constants of one element per output channel or one in all.
-Computed in float64, rounded once.
+The same for every product that may have a bias, with constants of one element per output channel or
+one in all. Computed in float64, rounded once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.operators import Interface, Linear, adds_bias, operators, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.quantised.affine import absorb_codes
@@ -21,12 +23,16 @@ from aot.normalise.quantised.affine import absorb_codes
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-FOLDABLE = ("Add", "Sub", "Mul", "Div", "Neg")
-LINEAR = ("Conv", "ConvTranspose", "Gemm")
 MAX_GAIN = 1e15
 
 
-CLASSES = {"LINEAR": LINEAR}
+def _products() -> tuple[str, ...]:
+    """Operators of ONNX that are linear in data and weights and may add a bias."""
+    found = [(o, o.trait(Linear)) for o in operators() if not o.domain]
+    return tuple(o.name for o, trait in found if trait is not None and trait.bias)
+
+
+CLASSES = {"LINEAR": _products}
 _ALONG = "c varies along another axis than the channels"
 FORMS = tuple(
     Form(f"{after}(LINEAR({inputs}), const(c))", f"LINEAR(x, w{scaled}, b{shifted})", _ALONG)
@@ -35,12 +41,16 @@ FORMS = tuple(
 )
 
 
+#: The scale and the shift, float64, one per channel, that an operator of channels gives the operand
+#: at a place (0 or 1) with the other operand; None where it is no scaling.
+scales: Interface[Callable[[int, Array], tuple[Array, Array] | None]] = Interface("scales")
+
+
 def affine(edit: Editor, options: LoadOptions) -> None:
-    """Fold constant operands of Add, Sub, Mul and Div into the linear operator before them."""
+    """Fold the constants that scale and shift channels into the linear operator before them."""
     for node in edit.graph:
-        if node.domain or node.op_type not in FOLDABLE:
-            continue
-        found = _operands(node)
+        rule = scales.of(node)
+        found = None if rule is None else _operands(node, rule)
         if found is None:
             continue
         x, scale, shift = found
@@ -50,39 +60,29 @@ def affine(edit: Editor, options: LoadOptions) -> None:
             edit.remove(node)
 
 
-def _operands(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
+def _operands(
+    node: ir.Node, rule: Callable[[int, Array], tuple[Array, Array] | None]
+) -> tuple[ir.Value, Array, Array] | None:
     """(x, scale, shift) if the node is x * scale + shift per channel of x."""
-    if node.op_type == "Neg":
-        return _negation(node)
-    left, right = node.inputs[0], node.inputs[1]
-    data, x, swapped = array(right), left, False
-    if data is None:
-        data, x, swapped = array(left), right, True
-    if data is None or x is None or data.dtype.kind != "f":
+    if len(node.inputs) == 1:
+        x, place = node.inputs[0], 0
+    else:
+        place = 0 if array(node.inputs[1]) is not None else 1
+        x = node.inputs[place]
+    if x is None or _linear(x) is None or shape_of(node.outputs[0]) != shape_of(x):
         return None
-    if producer(x, *LINEAR) is None or shape_of(node.outputs[0]) != shape_of(x):
-        return None
-    channels = _per_channel(data, shape_of(x))
-    if channels is None:
-        return None
-    one, zero = np.ones_like(channels), np.zeros_like(channels)
-    if node.op_type == "Add":
-        return x, one, channels
-    if node.op_type == "Mul":
-        return x, channels, zero
-    if node.op_type == "Sub":
-        return (x, -one, channels) if swapped else (x, one, -channels)
-    if swapped or not np.all(channels):
-        return None
-    return x, 1 / channels, zero
+    data = np.zeros(()) if len(node.inputs) == 1 else array(node.inputs[1 - place])
+    channels = None
+    if data is not None and data.dtype.kind == "f":
+        channels = _per_channel(data, shape_of(x))
+    found = None if channels is None else rule(place, channels)
+    return None if found is None else (x, *found)
 
 
-def _negation(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:
-    x = node.inputs[0]
-    if x is None or producer(x, *LINEAR) is None:
-        return None
-    zeros = np.zeros(shape_of(x)[1])
-    return x, zeros - 1, zeros
+def _linear(x: ir.Value) -> ir.Node | None:
+    """The product, with a place for a bias, that computes x."""
+    node = producer(x)
+    return node if node is not None and adds_bias(node) else None
 
 
 def _per_channel(data: Array, shape: tuple[int, ...]) -> Array | None:
@@ -101,7 +101,7 @@ def absorb(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array)
 
     `scale` and `shift` are float64, one per element of axis 1 of x.
     """
-    linear = producer(x, *LINEAR)
+    linear = _linear(x)
     if linear is None or single_use(x) is not node or x.dtype is None:
         return None
     kind = x.dtype.numpy()
@@ -127,20 +127,16 @@ def _folded(
     linear: ir.Node, weights: Array, bias: Array | None, scale: Array, shift: Array
 ) -> tuple[Array, Array] | None:
     """Weights and bias in float64 (weights only where scale is not all ones)."""
-    channels = scale.size
-    if linear.op_type == "Gemm":
-        if attribute(linear, "alpha", 1.0) != 1.0 or attribute(linear, "beta", 1.0) != 1.0:
-            return None
-        row = bool(attribute(linear, "transB", 0))
-        factor = scale.reshape((-1, 1) if row else (1, -1))
-        if bias is not None and bias.size not in (1, channels):
-            return None
-        if bias is not None and bias.ndim == 2 and bias.shape[0] != 1:
-            return None
-    elif linear.op_type == "Conv":
+    channels, trait = scale.size, trait_of(linear, Linear)
+    assert trait is not None
+    if any(attribute(linear, name, 1.0) != 1.0 for name in ("alpha", "beta")):
+        return None
+    if bias is not None and (bias.size not in (1, channels) or bias.shape[:-1] not in ((), (1,))):
+        return None
+    if trait.channels_of(linear) == 0:
         factor = scale.reshape((-1,) + (1,) * (weights.ndim - 1))
     else:
-        group = int(attribute(linear, "group", 1))
+        group = int(attribute(linear, trait.groups, 1))
         inner = weights.shape[0] // group
         per_group = scale.reshape(group, 1, weights.shape[1])
         factor = np.broadcast_to(per_group, (group, inner, weights.shape[1]))

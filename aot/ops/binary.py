@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, OneOf, Trait
+from aot.normalise.affine import scales
 from aot.normalise.identities import identity, neutral
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
@@ -193,6 +194,29 @@ add = declare_clamped("Add", "add", np.add)
 sub = declare_clamped("Sub", "sub", np.subtract)
 mul = declare_clamped("Mul", "mul", np.multiply)
 div = declare_clamped("Div", "div", quotient)
+
+
+@scales("Add")
+def add_scales(place: int, other: Array) -> tuple[Array, Array]:
+    return np.ones_like(other), other
+
+
+@scales("Sub")
+def sub_scales(place: int, other: Array) -> tuple[Array, Array]:
+    one = np.ones_like(other)
+    return (-one, other) if place else (one, -other)
+
+
+@scales("Mul")
+def mul_scales(place: int, other: Array) -> tuple[Array, Array]:
+    return other, np.zeros_like(other)
+
+
+@scales("Div")
+def div_scales(place: int, other: Array) -> tuple[Array, Array] | None:
+    return None if place or not np.all(other) else (1 / other, np.zeros_like(other))
+
+
 identity("Mul Div")(neutral(1))
 identity("Sub")(neutral(0, negative=False))
 bounds("Add")(wrapping(corners(np.add)))

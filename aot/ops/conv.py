@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
+from aot.partition.cost_model import Shape, multiplications
 from aot.shapes.checks import checks, window_fits
 from aot.shapes.operands import POINTS, convolved, operands_fit
 from aot.vendor.activations import NO_ACT, Act
@@ -25,6 +26,9 @@ from aot.vendor.match import Match, NodeRef, same_shapes
 from aot.vendor.quantised_product import product_node
 from aot.vendor.recorder import Recorder
 from aot.vendor.window_shape import WindowShape
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 conv = op(
     "Conv",
@@ -40,6 +44,12 @@ operator(
     auto_pad=AUTO_PAD,
     kernel_shape=ShapeOf("w"),
 )
+
+
+@multiplications("Conv")
+def conv_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
+    """Every result is a sum over the window and the channels of its group."""
+    return math.prod(y) * math.prod(w[1:])
 
 
 def conv_shape(m: Match, node: NodeRef) -> ConvShape:

@@ -17,6 +17,7 @@ from aot.ir.operators import AUTO_PAD, Linear, ShapeOf
 from aot.normalise.attributes import canonical
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
+from aot.partition.cost_model import Shape, multiplications
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute
@@ -39,6 +40,12 @@ transposed = op(
     auto_pad=AUTO_PAD,
     kernel_shape=ShapeOf("w"),
 )
+
+
+@multiplications("ConvTranspose")
+def transposed_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
+    """Every element is multiplied with the window and the output channels of its group."""
+    return math.prod(x) * math.prod(w[1:])
 
 
 def pack(w: np.ndarray[Any, Any], groups: int, v: int) -> np.ndarray[Any, Any]:

@@ -17,6 +17,7 @@ from aot.ops.conv_plan import MatMulShape
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import op, portable
+from aot.partition.cost_model import Shape, multiplications
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.products import APART, multiplied
@@ -48,6 +49,14 @@ gemm = op(
         Linear("a", "b", "c", out_axis=1, transposed="transB"),
     ],
 )
+
+
+@multiplications("MatMul Gemm")
+def row_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
+    """Every result is a sum over a row of x, a column with transA."""
+    if not x:
+        return 0
+    return math.prod(y) * (x[0] if attribute(node, "transA", 0) else x[-1])
 
 
 # -- products with constant weights -----------------------------------------------------------

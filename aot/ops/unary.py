@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import Elementwise, Exact, OneOf
+from aot.normalise.affine import scales
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.registry import op
@@ -144,6 +145,7 @@ STEP, STEPS = Exact(), Exact(rounds_once=True)
 
 declare("Abs", "abs", types=NUMBERS, value=np.abs)
 bounds("Neg")(wrapping(negated))
+scales("Neg")(lambda place, other: (np.zeros_like(other) - 1, np.zeros_like(other)))
 polynomials("Neg")(minus)
 declare("Sign", "sign", types=NUMBERS, exact=STEP)
 declare("Neg", "neg", types=FLOATS + SIGNED, value=np.negative)

@@ -9,12 +9,13 @@ computes, so that it serves other models with the same layers.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aot.errors import BackendError, UsageError, one_line
+from aot.ir.operators import Interface
 from aot.options import Options
 from aot.target import load_target
 from aot.textfile import read_json
@@ -24,6 +25,7 @@ from aot.vendor.match import Match, NodeRef, ValueRef
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+Shape = tuple[int, ...]
 VERSION = 1
 #: Portable C on one lane of a vector: multiplications and bytes per nanosecond.
 PORTABLE_MACS, PORTABLE_BYTES = 3.0, 0.6
@@ -100,6 +102,12 @@ def _value(value: ValueRef) -> str:
     return f"{value.dtype}:{dims}{'*' if value.is_const else ''}"
 
 
+#: Multiplications of a node for the shapes of its first two inputs and of its first output.
+multiplications: Interface[Callable[[ir.Node, Shape, Shape, Shape], int]] = Interface(
+    "multiplications"
+)
+
+
 def macs_of(match: Match) -> int:
     """Multiplications of the products among a match's nodes."""
     return sum(_macs(n.ir) for n in match.nodes)
@@ -110,19 +118,8 @@ def _macs(node: ir.Node) -> int:
     if None in shapes or len(shapes) < 3:
         return 0
     x, w, y = (s for s in shapes if s is not None)
-    if node.op_type == "Conv":
-        return math.prod(y) * math.prod(w[1:])
-    if node.op_type == "ConvTranspose":
-        return math.prod(x) * math.prod(w[1:])
-    if node.op_type in ("MatMul", "Gemm") and x:
-        flipped = node.op_type == "Gemm" and bool(_int(node, "transA"))
-        return math.prod(y) * (x[0] if flipped else x[-1])
-    return 0
-
-
-def _int(node: ir.Node, name: str) -> int:
-    found = node.attributes.get(name)
-    return 0 if found is None else int(found.value)
+    rule = multiplications.of(node)
+    return 0 if rule is None else rule(node, x, w, y)
 
 
 def _shape(value: ir.Value | None) -> tuple[int, ...] | None:

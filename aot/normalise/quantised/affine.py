@@ -15,13 +15,11 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.operators import Linear, trait_of
 from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-AXES = {"Conv": 0, "Gemm": 1}
-"""The axis of the weights along which output channels run."""
 
 
 def absorb_codes(
@@ -29,11 +27,14 @@ def absorb_codes(
 ) -> ir.Value | None:
     """The value of linear's result * `scale` + `shift` (float64, one per channel), in front of
     `node`; None where the weights are no codes or cannot take the factor."""
-    source, axis = dequantised(linear.inputs[1]), AXES.get(linear.op_type)
+    source, trait = dequantised(linear.inputs[1]), trait_of(linear, Linear)
     p = params_of(source)
-    if source is None or p is None or axis is None or not is_weight(source):
+    if source is None or p is None or trait is None or not is_weight(source):
         return None
     if any(attribute(linear, name, default) != default for name, default in DEFAULTS):
+        return None
+    axis = trait.out_axis
+    if trait.within_groups:  # the groups share the scales of their channels
         return None
     bias, weights = _bias(linear, scale.size), source.inputs[0]
     made = None if weights is None else _scaled(weights, p, scale, axis)

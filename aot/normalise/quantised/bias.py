@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import Array, array, shape_of
-from aot.ir.operators import Linear, trait_of
+from aot.ir.operators import Linear, adds_bias, is_product, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
 
@@ -26,18 +26,22 @@ MOST = 2**31 - 1
 
 
 def quant_bias(edit: Editor, options: LoadOptions) -> None:
-    """Respell the biases of Conv, ConvTranspose, Gemm, and of Add behind MatMul."""
+    """Respell the biases of products, and of Add behind those that have no place for one."""
     for node in edit.graph:
-        if node.domain:
-            continue
-        if node.op_type in ("Conv", "ConvTranspose", "Gemm"):
+        if adds_bias(node):
             if len(node.inputs) > 2 and node.inputs[2] is not None:
                 _respell(edit, node, 2, node)
-        elif node.op_type == "Add":
+        elif node.op_type == "Add" and not node.domain:
             for index in (0, 1):
-                product = producer(node.inputs[1 - index], "MatMul")
+                product = plain_product(node.inputs[1 - index])
                 if product is not None:
                     _respell(edit, node, index, product)
+
+
+def plain_product(value: ir.Value | None) -> ir.Node | None:
+    """The product without a place for a bias, which an Add behind it gives, that is `value`."""
+    node = producer(value)
+    return node if node is not None and is_product(node) and not adds_bias(node) else None
 
 
 def product_scale(node: ir.Node) -> Params | None:
@@ -72,7 +76,9 @@ def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
     bias, known = numbers
     channels = _channels(product)
     row = _row(bias, channels)
-    if row is None or (product.op_type == "ConvTranspose" and not unit.per_tensor):
+    trait = trait_of(product, Linear)
+    assert trait is not None
+    if row is None or (trait.within_groups and not unit.per_tensor):
         return
     if known is not None and known.same(unit) and bias.shape == (channels,):
         return

@@ -16,6 +16,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.operators import Linear, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     DEQUANTISE,
@@ -38,14 +39,13 @@ SMALL = (4, 8)
 def quant_weights(edit: Editor, options: LoadOptions) -> None:
     """Quantise constants, unpack and centre their codes, transpose those of Gemm."""
     for node in edit.graph:
-        if node.domain:
-            continue
-        if node.op_type == QUANTISE:
+        trait = trait_of(node, Linear)
+        if trait is not None and trait.transposed and attribute(node, trait.transposed, 0):
+            _turned(edit, node, trait.transposed)
+        elif node.op_type == QUANTISE and not node.domain:
             _quantised(edit, node)
-        elif node.op_type == DEQUANTISE:
+        elif node.op_type == DEQUANTISE and not node.domain:
             _centred(edit, node)
-        elif node.op_type == "Gemm" and attribute(node, "transB", 0):
-            _turned(edit, node)
 
 
 def _quantised(edit: Editor, node: ir.Node) -> None:
@@ -88,8 +88,8 @@ def _signed(codes: Array, p: Params) -> tuple[Array, Array]:
     return codes, p.zero
 
 
-def _turned(edit: Editor, node: ir.Node) -> None:
-    """Gemm reads constant codes stored [K, N]."""
+def _turned(edit: Editor, node: ir.Node, transposed: str) -> None:
+    """A product reads constant codes stored [K, N], without the attribute `transposed`."""
     source = dequantised(node.inputs[1])
     p = params_of(source)
     if source is None or p is None:
@@ -101,4 +101,4 @@ def _turned(edit: Editor, node: ir.Node) -> None:
     axis = p.axis if p.per_tensor else 1 - p.axis
     new = add_dequantise(edit, turned, Params(p.scale, p.zero, axis), before=node)
     edit.set_input(node, 1, new)
-    edit.drop_attribute(node, "transB")
+    edit.drop_attribute(node, transposed)
