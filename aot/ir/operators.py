@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from aot.errors import BackendError
+from aot.ir.value_traits import Averages, Clamp, Recurrent, ValueTrait
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -267,6 +268,7 @@ Trait = (
     | Linear
     | Rowwise
     | SizedBy
+    | ValueTrait
 )
 T = TypeVar("T", bound=Trait)
 Rule = TypeVar("Rule")
@@ -364,7 +366,11 @@ def operator(
             what = f"operator {name}: {attribute} speaks of {rule.operand}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
     for trait in made.traits:
-        wrong = _named(trait) - known - (set(attributes) if isinstance(trait, Reduces) else set())
+        wrong = (
+            _named(trait)
+            - known
+            - (set(attributes) if isinstance(trait, Reduces | Averages) else set())
+        )
         if wrong:
             what = f"operator {name}: {type(trait).__name__} names {', '.join(sorted(wrong))}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
@@ -385,7 +391,11 @@ def _named(trait: Trait) -> set[str]:
             return {*operands.split(), *more, *more.values()}
         case Moves(operands) | SizedBy(operands):
             return set(operands.split())
-        case Reduces(_, axes):
+        case Clamp(low, high):
+            return {bound for bound in (low, high) if isinstance(bound, str)}
+        case Recurrent(states):
+            return set(states.split())
+        case Reduces(_, axes) | Averages(axes):
             return {axes} - {""}
         case Window(operand, kernel, padding):
             return {operand, kernel, padding if isinstance(padding, str) else ""} - {""}
@@ -475,23 +485,6 @@ def rearranged_places(node: ir.Node) -> tuple[int, ...]:
     trait = trait_of(node, Moves)
     whole = trait is not None and trait.by == "place" and not trait.fills and trait.when is None
     return moved_places(node) if whole else ()
-
-
-def adds_bias(node: ir.Node) -> bool:
-    """Whether a node is a product that may have a bias among its operands."""
-    trait = trait_of(node, Linear)
-    return trait is not None and bool(trait.bias)
-
-
-def is_product(node: ir.Node) -> bool:
-    """Whether a node is linear in data and in weights."""
-    return trait_of(node, Linear) is not None
-
-
-def is_view(node: ir.Node) -> bool:
-    """Whether a node only gives the elements of its first input another shape."""
-    trait = trait_of(node, View)
-    return trait is not None and (trait.when is None or trait.when(node))
 
 
 def places_of(node: ir.Node, operands: str) -> tuple[int, ...]:

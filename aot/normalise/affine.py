@@ -15,7 +15,8 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
-from aot.ir.operators import Interface, Linear, adds_bias, operators, trait_of
+from aot.ir.node_traits import adds_bias
+from aot.ir.operators import Interface, Linear, operators, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.quantised.affine import absorb_codes

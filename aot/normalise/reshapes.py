@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import array, shape_of
-from aot.ir.operators import is_view
+from aot.ir.node_traits import is_view
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 

@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, OneOf, Trait
+from aot.ir.value_traits import Curve
 from aot.normalise.affine import scales
 from aot.normalise.identities import identity, neutral
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
@@ -131,8 +132,9 @@ def declare_clamped(op_type: str, kernel: str, value: Callable[[Any, Any], Any])
         made.layouts(follow)
         made.check(lambda m: same_type(m, (F32,)))
         _lower_clamped(made, kernel, act)
-    exchange = [Commutative()] if op_type in ("Add", "Mul") else []
-    return declare(op_type, kernel, traits=[Elementwise(), *exchange], value=value)
+    more: list[Trait] = [Commutative()] if op_type in ("Add", "Mul") else []
+    more += [] if op_type == "Div" else [Curve()]
+    return declare(op_type, kernel, traits=[Elementwise(), *more], value=value)
 
 
 def _lower_clamped(made: Pattern, kernel: str, act: int) -> None:
@@ -338,7 +340,7 @@ def sloped(x: Array, slope: Array) -> Array:
     return np.where(x < 0, x * slope, x)
 
 
-prelu = declare("PRelu", "prelu", FLOATS, [Elementwise(broadcasts={"b": "a"})], sloped)
+prelu = declare("PRelu", "prelu", FLOATS, [Elementwise(broadcasts={"b": "a"}), Curve()], sloped)
 
 
 @prelu.check

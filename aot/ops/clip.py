@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.dtypes import DType
 from aot.ir.graph_nodes import Array
 from aot.ir.operators import Elementwise, Exact
+from aot.ir.value_traits import Clamp, Curve
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import NUMBERS, listing
@@ -31,7 +32,11 @@ def _bounded(_node: ir.Node, inputs: Sequence[Array | None]) -> bool:
     return not any(bound is not None and (bound != bound).any() for bound in inputs[1:])
 
 
-clip = op("Clip", "x low? high?", traits=[Elementwise("x"), Exact(when=_bounded)])
+clip = op(
+    "Clip",
+    "x low? high?",
+    traits=[Elementwise("x"), Exact(when=_bounded), Curve(), Clamp("low", "high")],
+)
 clip.layouts(follow)
 
 

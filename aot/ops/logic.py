@@ -32,6 +32,7 @@ from aot.ir.dtypes import (
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, OneOf
+from aot.ir.value_traits import Converts
 from aot.normalise.identities import always, identity
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
@@ -212,8 +213,10 @@ def where_cases() -> Iterator[Case]:
 
 
 ROUNDING = OneOf("up down nearest", "up")
-cast = op("Cast", "x", traits=[Elementwise(), Exact()], to=0, saturate=1, round_mode=ROUNDING)
-cast_like = op("CastLike", "x like", traits=[Exact()], saturate=1, round_mode=ROUNDING)
+cast = op(
+    "Cast", "x", traits=[Elementwise(), Exact(), Converts()], to=0, saturate=1, round_mode=ROUNDING
+)
+cast_like = op("CastLike", "x like", traits=[Exact(), Converts()], saturate=1, round_mode=ROUNDING)
 CASTABLE = (*NUMBERS, BOOL, F16, BF16)
 NARROW = (F16, BF16)
 #: What float8 is converted from and to, in the order of the kernel's constant.

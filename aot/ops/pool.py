@@ -14,6 +14,7 @@ from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import AUTO_PAD, Moves, Reduces, Window
+from aot.ir.value_traits import Averages
 from aot.ops.registry import op
 from aot.shapes.checks import checks, window_fits, window_holds
 from aot.shapes.dynamic.extents import Extents, refused
@@ -55,7 +56,7 @@ max_pool = op(
 _mean = Window("x", padding=None, per_channel=True)
 average_pool = op("AveragePool", "x", traits=[_mean], count_include_pad=0, **GEOMETRY)
 lp_pool = op("LpPool", "x", traits=[Window("x", per_channel=True)], p=2, **GEOMETRY)
-global_average = op("GlobalAveragePool", "x")
+global_average = op("GlobalAveragePool", "x", traits=[Averages()])
 global_max = op("GlobalMaxPool", "x", traits=[Reduces(-math.inf)])
 global_lp = op("GlobalLpPool", "x", traits=[Reduces(0)], p=2)
 

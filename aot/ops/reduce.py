@@ -17,6 +17,7 @@ from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Along, AxisOf, Exact, Moves, Reduces, Trait
+from aot.ir.value_traits import Averages, Compares
 from aot.normalise.transposes import Permuted, permute
 from aot.ops.broadcast import Shape, stored
 from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
@@ -148,8 +149,8 @@ def declare(op_type: str) -> Pattern:
     kind = KINDS[op_type]
     extreme = Moves("x", by="order", fewer=True, bytes_only=True)
     traits: list[Trait] = [] if kind.kernel == "logsumexp" else [Exact(rounds_once=True)]
-    if kind.finish != DIVIDE:
-        traits.append(Reduces(NEUTRAL[kind.kernel], "axes"))
+    divides = kind.finish == DIVIDE
+    traits.append(Averages("axes") if divides else Reduces(NEUTRAL[kind.kernel], "axes"))
     if kind.kernel in ("max", "min"):
         traits.append(extreme)
     operands_fit(op_type)(lists((1, "axes")))
@@ -316,7 +317,7 @@ def takes_first(node: ir.Node) -> bool:
 
 for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
     _first = Reduces(math.inf if _min else -math.inf, "axis", when=takes_first)
-    _exact: list[Trait] = [Exact(rounds_once=True), _first]
+    _exact: list[Trait] = [Exact(rounds_once=True), _first, Compares()]
     _arg = op(_name, "x", traits=_exact, axis=AxisOf("x", 0), keepdims=1, select_last_index=0)
 
     @_arg.check

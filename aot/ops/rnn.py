@@ -13,6 +13,7 @@ import numpy as np
 from aot.ir.dtypes import F32, S32
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf
+from aot.ir.value_traits import Recurrent
 from aot.ops.registry import op
 from aot.shapes.checks import checks, shape_at
 from aot.shapes.partial_values import Facts
@@ -59,9 +60,23 @@ ATTRIBUTES: dict[str, Any] = {
     "activation_beta": None,
 }
 INPUTS = "x w r b? lens? h0?"
-lstm = op("LSTM", f"{INPUTS} c0? peep?", "y? yh? yc?", input_forget=0, **ATTRIBUTES)
-gru = op("GRU", INPUTS, "y? yh?", linear_before_reset=0, **ATTRIBUTES)
-rnn = op("RNN", INPUTS, "y? yh?", **ATTRIBUTES)
+lstm = op(
+    "LSTM",
+    f"{INPUTS} c0? peep?",
+    "y? yh? yc?",
+    traits=[Recurrent("h0 c0", "sigmoid tanh tanh")],
+    input_forget=0,
+    **ATTRIBUTES,
+)
+gru = op(
+    "GRU",
+    INPUTS,
+    "y? yh?",
+    traits=[Recurrent("h0", "sigmoid tanh")],
+    linear_before_reset=0,
+    **ATTRIBUTES,
+)
+rnn = op("RNN", INPUTS, "y? yh?", traits=[Recurrent("h0", "tanh")], **ATTRIBUTES)
 
 
 @dataclass(frozen=True, slots=True)

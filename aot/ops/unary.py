@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute
-from aot.ir.operators import Elementwise, Exact, OneOf
+from aot.ir.operators import Elementwise, Exact, OneOf, Trait
+from aot.ir.value_traits import Clamp, Curve
 from aot.normalise.affine import scales
 from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
@@ -75,6 +76,7 @@ def declare(
     low: float = -4.0,
     high: float = 4.0,
     exact: Exact | None = None,
+    traits: Sequence[Trait] = (),
     value: Callable[[Any], Any] | None = None,
     **attrs: Any,
 ) -> Pattern:
@@ -84,7 +86,7 @@ def declare(
     """
     if value:
         evaluates(op_type)(elementwise(value))
-    made = op(op_type, "x", traits=[Elementwise(), *([exact] if exact else [])], **attrs)
+    made = op(op_type, "x", traits=[Elementwise(), *([exact] if exact else []), *traits], **attrs)
     made.layouts(follow)
 
     @made.check
@@ -143,16 +145,18 @@ def erf(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 #: Of operators that onnx.reference computes in one step, and in several.
 STEP, STEPS = Exact(), Exact(rounds_once=True)
 
-declare("Abs", "abs", types=NUMBERS, value=np.abs)
+CURVE = (Curve(),)
+
+declare("Abs", "abs", types=NUMBERS, value=np.abs, traits=CURVE)
 bounds("Neg")(wrapping(negated))
 scales("Neg")(lambda place, other: (np.zeros_like(other) - 1, np.zeros_like(other)))
 polynomials("Neg")(minus)
 declare("Sign", "sign", types=NUMBERS, exact=STEP)
-declare("Neg", "neg", types=FLOATS + SIGNED, value=np.negative)
+declare("Neg", "neg", types=FLOATS + SIGNED, value=np.negative, traits=CURVE)
 declare("BitwiseNot", "bit_not", types=INTS, exact=STEP)
-declare("Sigmoid", "sigmoid", exact=STEPS)
-declare("Tanh", "tanh", exact=STEP)
-declare("Erf", "erf", value=erf)
+declare("Sigmoid", "sigmoid", exact=STEPS, traits=CURVE)
+declare("Tanh", "tanh", exact=STEP, traits=CURVE)
+declare("Erf", "erf", value=erf, traits=CURVE)
 declare("Floor", "floor", value=np.floor)
 declare("Ceil", "ceil", value=np.ceil)
 bounds("Floor")(rising(np.floor))
@@ -164,14 +168,18 @@ for _name in ("Sin", "Cos", "Tan", "Atan", "Sinh", "Cosh", "Asinh"):
 for _name in ("Asin", "Acos", "Atanh"):
     declare(_name, _name.lower(), low=-0.99, high=0.99, exact=STEP)
 declare("Acosh", "acosh", low=1.0, high=50.0, exact=STEP)
-declare("Exp", "exp", exact=STEP)
+declare("Exp", "exp", exact=STEP, traits=CURVE)
 for _name in ("Softplus", "Softsign", "Mish"):
-    declare(_name, _name.lower(), exact=STEPS)
+    declare(_name, _name.lower(), exact=STEPS, traits=CURVE)
 declare("Sqrt", "sqrt", low=0.125, value=np.sqrt)
 for _name in ("Log", "Reciprocal"):
     declare(_name, _name.lower(), low=0.125, exact=STEP)
 relu = declare(
-    "Relu", "relu", types=FLOATS + SIGNED, value=lambda x: np.maximum(x, x.dtype.type(0))
+    "Relu",
+    "relu",
+    types=FLOATS + SIGNED,
+    value=lambda x: np.maximum(x, x.dtype.type(0)),
+    traits=(Curve(), Clamp(0.0, math.inf)),
 )
 declare(
     "LeakyRelu",
@@ -179,15 +187,25 @@ declare(
     lambda m: (m.alpha, 0, 0),
     samples={"alpha": 0.3},
     exact=STEPS,
+    traits=CURVE,
     alpha=0.01,
 )
-declare("Elu", "elu", lambda m: (m.alpha, 1, 1), samples={"alpha": 2.0}, exact=STEPS, alpha=1.0)
+declare(
+    "Elu",
+    "elu",
+    lambda m: (m.alpha, 1, 1),
+    samples={"alpha": 2.0},
+    exact=STEPS,
+    traits=CURVE,
+    alpha=1.0,
+)
 declare(
     "Selu",
     "elu",
     lambda m: (m.alpha * m.gamma, m.gamma, 1),
     samples={"alpha": 2.0, "gamma": 3.0},
     exact=STEPS,
+    traits=CURVE,
     alpha=1.67326319217681884765625,
     gamma=1.05070102214813232421875,
 )
@@ -197,6 +215,7 @@ celu = declare(
     lambda m: (m.alpha, 1, 1 / m.alpha),
     samples={"alpha": 2.0},
     exact=STEPS,
+    traits=CURVE,
     alpha=1.0,
 )
 declare(
@@ -205,11 +224,20 @@ declare(
     lambda m: (m.alpha, m.beta, 0),
     samples={"alpha": 0.5, "beta": 0.6},
     exact=STEPS,
+    traits=CURVE,
     alpha=0.2,
     beta=0.5,
 )
-declare("HardSwish", "hard_swish", lambda m: (1 / 6, 0.5, 0), exact=STEPS)
-declare("Swish", "swish", lambda m: (m.alpha, 0, 0), samples={"alpha": 0.7}, exact=STEPS, alpha=1.0)
+declare("HardSwish", "hard_swish", lambda m: (1 / 6, 0.5, 0), exact=STEPS, traits=CURVE)
+declare(
+    "Swish",
+    "swish",
+    lambda m: (m.alpha, 0, 0),
+    samples={"alpha": 0.7},
+    exact=STEPS,
+    traits=CURVE,
+    alpha=1.0,
+)
 declare(
     "ThresholdedRelu",
     "thresholded_relu",
@@ -234,7 +262,7 @@ def celu_divides(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.alpha != 0, "alpha 0 (the definition divides by it)"
 
 
-gelu = op("Gelu", "x", traits=[Elementwise()], approximate=OneOf("none tanh", "none"))
+gelu = op("Gelu", "x", traits=[Elementwise(), Curve()], approximate=OneOf("none tanh", "none"))
 gelu.layouts(follow)
 
 

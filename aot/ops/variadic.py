@@ -13,6 +13,7 @@ import numpy as np
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import Array, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
+from aot.ir.value_traits import Curve
 from aot.normalise.identities import alone, identity
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
@@ -100,7 +101,7 @@ for _name, _kernel, _value in (
 ):
     _more: list[Trait] = [Exact(rounds_once=True)]
     if _name in ("Min", "Max"):
-        _more = [Moves(by="order", bytes_only=True)]
+        _more = [Moves(by="order", bytes_only=True), Curve()]
     _made = op(_name, "xs*", traits=[Elementwise(), Commutative(), *_more])
     identity(_name)(alone)
     _made.layouts(follow)

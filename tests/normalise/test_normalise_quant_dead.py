@@ -20,7 +20,7 @@ def between_zeros(count, *shape):
     return weights
 
 
-def chain(weights, *, bias=True, also=False, group=16):
+def chain(weights, *, bias=True, also=False, group=16, between="Relu"):
     """Conv 3 to 16, depthwise, Conv 16 to 6; `also`: something else reads the first's result."""
     net = Net(x=(S8, (1, 3, 9, 9)))
     first = net.dq(codes(16, 3, 3, 3), RNG_SCALES, np.zeros(16, S8), axis=0)
@@ -28,7 +28,7 @@ def chain(weights, *, bias=True, also=False, group=16):
         net.dq(codes(16, dtype=S8).astype(S32) * 40, RNG_SCALES * SX, np.zeros(16, S32), axis=0)
     ]
     a = net.add("Conv", net.dq("x", SX, S8(3)), first, *(biases if bias else []))
-    a = net.q(net.add("Relu", a), 0.05, S8(-128), out="a")
+    a = net.q(net.add(between, a), 0.05, S8(-128), out="a")
     per_channel = net.dq(codes(16, 16 // group, 3, 3), SW, S8(0))
     b = net.add("Conv", net.dq(a, 0.05, S8(-128)), per_channel, group=group, pads=[1, 1, 1, 1])
     b = net.q(net.add("Relu", b), 0.05, S8(-128), out="b")
@@ -55,6 +55,12 @@ def test_the_whole_chain_loses_them():
         assert channels(result) == [8, 8]
         kept = values(result)["b"].metadata_props[CHANNELS_KEY].split()
         assert set(USED) < {int(k) for k in kept} and len(kept) == 8
+
+
+def test_every_elementwise_operator_lets_them_go():
+    for between in ("Mish", "Exp", "Sqrt"):
+        _, result = check(chain(between_zeros(6, 1, 1), between=between))
+        assert channels(result) == [8, 8]
 
 
 def test_nothing_is_dropped_in_vain():

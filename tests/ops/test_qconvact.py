@@ -30,6 +30,8 @@ LAYERS: dict[str, tuple[Layer, float, float]] = {
     "softplus": (lambda n, v: n.add("Softplus", v), 0.02, 1),
     "exponential": (lambda n, v: n.add("Exp", v), 0.1, 0.7),
     "a number, then": (lambda n, v: n.add("Tanh", n.add("Mul", v, np.float32(0.7))), 1 / 128, 1),
+    "subtracted": (lambda n, v: n.add("Tanh", n.add("Sub", np.float32(0.3), v)), 1 / 128, 1),
+    "sloped": (lambda n, v: n.add("PRelu", v, np.float32([0.2])), 0.05, 2),
     "limited": (lambda n, v: n.add("Clip", n.add("LeakyRelu", v), np.float32(-0.02)), 0.02, 1),
 }
 

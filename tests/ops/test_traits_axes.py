@@ -411,7 +411,7 @@ def test_no_operator_forgets_what_it_shows() -> None:
             operands = ("x", "axes") if isinstance(trait, Reduces) else ("x",)
             if isinstance(trait, Linear):
                 operands = tuple(f"v{i}" for i in range(len(first.inputs)))
-            if shows(Operator(name, operands, "", (), attributes), trait):
+            if shows(Operator(name, operands, attributes=attributes), trait):
                 missed.add((type(trait).__name__, name))
     assert missed == set(SHOWN), missed
 
@@ -437,7 +437,7 @@ def test_no_operator_forgets_that_it_is_rowwise_or_sized_by_data() -> None:
     missed = set()
     for name in sorted(n for n in names if "." not in n):
         record = known.get(name, Operator(name, ()))
-        plain = Operator(name, ("x",), "", (), record.attributes)
+        plain = Operator(name, ("x",), attributes=record.attributes)
         if not any(record.trait(t) for t in others) and shows(plain, Rowwise()):
             missed.add(("Rowwise", name))
         for one in small(name)[:TRIED]:

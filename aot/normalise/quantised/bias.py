@@ -14,7 +14,8 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import Array, array, shape_of
-from aot.ir.operators import Linear, adds_bias, is_product, trait_of
+from aot.ir.node_traits import adds_bias, is_product
+from aot.ir.operators import Linear, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
 

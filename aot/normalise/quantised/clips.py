@@ -13,6 +13,9 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, shape_of
+from aot.ir.node_traits import clamp_bounds
+from aot.ir.operators import trait_of
+from aot.ir.value_traits import Clamp
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     DEQUANTISE,
@@ -33,35 +36,31 @@ if TYPE_CHECKING:
 def quant_clips(edit: Editor, options: LoadOptions) -> None:
     """Drop what saturation implies and respell clamps of codes."""
     for node in edit.graph:
-        if node.domain:
-            continue
-        if node.op_type == QUANTISE:
+        if node.op_type == QUANTISE and not node.domain:
             _implied_after(edit, node)
-        elif node.op_type in ("Relu", "Clip"):
+        elif trait_of(node, Clamp) is not None:
             _implied_before(edit, node)
             _clip_of_codes(edit, node)
 
 
 def _bounds(node: ir.Node) -> tuple[float, float] | None:
-    """The constant bounds of a Relu or Clip, infinite where absent."""
-    if node.op_type == "Relu":
-        return 0.0, np.inf
+    """The constant bounds of a clamp, infinite where absent."""
     found = [-np.inf, np.inf]
-    for index in (1, 2):
-        value = node.inputs[index] if len(node.inputs) > index else None
-        if value is None:
+    for side, bound in enumerate(clamp_bounds(node) or ()):
+        if bound is None or isinstance(bound, float):
+            found[side] = found[side] if bound is None else bound
             continue
-        data = array(value)
+        data = array(bound)
         if data is None or data.size != 1 or np.isnan(data.reshape(())):
             return None
-        found[index - 1] = float(data.reshape(()))
+        found[side] = float(data.reshape(()))
     return found[0], found[1]
 
 
 def _implied_after(edit: Editor, quantise: ir.Node) -> None:
     """Saturation is monotone: it implies a clamp whose bounds are the outermost codes."""
-    p, clamp = params_of(quantise), producer(quantise.inputs[0], "Relu", "Clip")
-    if p is None or not p.per_tensor or clamp is None:
+    p, clamp = params_of(quantise), producer(quantise.inputs[0])
+    if p is None or not p.per_tensor or clamp is None or trait_of(clamp, Clamp) is None:
         return
     bounds, (low, high) = _bounds(clamp), limits(quantise.outputs[0])
     x = clamp.inputs[0]

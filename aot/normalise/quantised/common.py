@@ -11,6 +11,7 @@ import numpy as np
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
 from aot.ir.operators import Moves, moved_places, trait_of
+from aot.ir.value_traits import Clamp
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -181,6 +182,11 @@ def moved_inputs(node: ir.Node) -> tuple[int, ...] | None:
     return moved_places(node) or None
 
 
+def pads_constant(node: ir.Node) -> bool:
+    """Whether a node is a Pad that puts in one number."""
+    return node.op_type == "Pad" and str(attribute(node, "mode", "constant")) == "constant"
+
+
 def takes_codes(node: ir.Node, value: ir.Value) -> bool:
     """Whether ONNX and onnxruntime let this mover work on codes of the type of `value`."""
     return is_byte(value) if bytes_only(node) else is_activation(value)
@@ -200,11 +206,11 @@ def shrinks(node: ir.Node) -> bool:
 
 def quantiser_after(value: ir.Value, *, bias: bool = False) -> ir.Node | None:
     """The QuantizeLinear that alone reads `value`, past one constant Add (with `bias`) and one
-    Relu or Clip."""
+    clamp."""
     node = single_use(value)
     if bias and node is not None and node.op_type == "Add" and not node.domain:
         node = single_use(node.outputs[0]) if _adds_constant(node) else None
-    if node is not None and not node.domain and node.op_type in ("Relu", "Clip"):
+    if node is not None and trait_of(node, Clamp) is not None:
         node = single_use(node.outputs[0]) if node.inputs[0] is not None else None
     if node is None or node.domain or node.op_type != QUANTISE or params_of(node) is None:
         return None

@@ -17,6 +17,8 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import CHANNELS_KEY, Array, array, attribute, set_type, shape_of
+from aot.ir.operators import Reduces, Window, element_places, trait_of
+from aot.ir.value_traits import Averages
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     DEQUANTISE,
@@ -33,12 +35,6 @@ if TYPE_CHECKING:
 
 #: So many channels at a time are kept or dropped: kernels read words.
 STEP = 4
-
-#: Operators of one data input that treat every channel by itself and alike.
-ALIKE = frozenset(
-    "Relu Clip LeakyRelu Elu Selu Sigmoid HardSigmoid HardSwish Tanh Softplus Softsign Neg Abs"
-    " MaxPool AveragePool GlobalAveragePool GlobalMaxPool".split()
-)
 
 
 def quant_dead(edit: Editor, options: LoadOptions) -> None:
@@ -91,9 +87,20 @@ def _by_channel(node: ir.Node) -> bool:
         p = params_of(node)
         return p is not None and p.per_tensor
     if node.op_type != "Conv":
-        return node.op_type in ALIKE
+        return _is_alike(node)
     group, made = int(attribute(node, "group", 1)), shape_of(node.outputs[0])[1]
     return group in (1, made) and all(_numbers(v) is not None for v in node.inputs[1:] if v)
+
+
+def _is_alike(node: ir.Node) -> bool:
+    """Whether an operator of one data input treats every channel by itself and alike."""
+    if element_places(node) == (0,):
+        return True
+    window = trait_of(node, Window)
+    if window is not None:
+        return window.per_channel and not window.kernel
+    reduction = trait_of(node, Reduces) or trait_of(node, Averages)
+    return reduction is not None and not reduction.axes
 
 
 def _numbers(value: ir.Value | None) -> Array | None:

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.graph_edit import Editor, producer, single_use
+from aot.ir.graph_edit import Editor, single_use
 from aot.ir.graph_nodes import Array, array, attribute, constant, element_total, shape_of
+from aot.ir.node_traits import adds_bias, is_product
+from aot.ir.operators import Interface, Linear, trait_of
+from aot.ir.value_traits import Curve
 from aot.normalise.fold import Budget
-from aot.normalise.quantised.bias import product_scale
+from aot.normalise.quantised.bias import plain_product, product_scale
 from aot.normalise.quantised.common import (
     DEQUANTISE,
     QUANTISE,
@@ -35,14 +38,11 @@ from aot.normalise.quantised.recurrent import is_recurrent_weight
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-ELEMENTWISE = ("Add", "Mul", "Sub")
-#: What may stand between the sums of a product and their codes, and how often.
-ACTIVATIONS = frozenset(
-    "Relu Sigmoid Tanh LeakyRelu HardSigmoid HardSwish Swish Elu Selu Celu Gelu Softplus Softsign"
-    " Mish Exp Erf Neg Abs Clip Add Mul Min Max".split()
-)
+#: How many elementwise operators may stand between the sums of a product and their codes.
 LONGEST = 7
+
+#: Operators of two codes that portable C computes element by element.
+combines: Interface[bool] = Interface("combines")
 
 
 def fold_weights(edit: Editor, budget: Budget, sums: bool = False) -> bool:
@@ -74,9 +74,9 @@ def _is_activated(reader: ir.Node, index: int) -> bool:
 
     `reader` is the product, or the constant Add whose bias `index` is.
     """
-    made = producer(reader.inputs[1 - index], "MatMul") if reader.op_type == "Add" else None
+    made = plain_product(reader.inputs[1 - index]) if reader.op_type == "Add" else None
     product = made or reader
-    if product.op_type not in ("Conv", "MatMul") or product.domain:
+    if not _has_staged_sums(product):
         return False
     if product_scale(product) is None or (index == 2 and not _is_bias(reader.inputs[2])):
         return False
@@ -92,11 +92,17 @@ def _is_activated(reader: ir.Node, index: int) -> bool:
     return False
 
 
+def _has_staged_sums(product: ir.Node) -> bool:
+    """Whether portable C computes sums of the product in stages: of windows and of rows."""
+    trait = trait_of(product, Linear)
+    return trait is not None and not trait.transposed and not trait.within_groups
+
+
 def _with_bias(product: ir.Node) -> ir.Value:
     """The result of a product, past the Add of a MatMul's bias."""
     result = product.outputs[0]
     after = single_use(result)
-    if product.op_type != "MatMul" or after is None or after.op_type != "Add":
+    if adds_bias(product) or after is None or after.op_type != "Add":
         return result
     biased = any(_is_bias(v) or array(v) is not None for v in after.inputs)
     return after.outputs[0] if biased else result
@@ -104,7 +110,7 @@ def _with_bias(product: ir.Node) -> ir.Value:
 
 def _is_link(node: ir.Node, value: ir.Value | None) -> bool:
     """Whether the other operands of an elementwise operator are single constants."""
-    if node.op_type not in ACTIVATIONS:
+    if trait_of(node, Curve) is None:
         return False
     others = [v for v in node.inputs if v is not None and v is not value]
     return all(array(v) is not None and element_total(v) == 1 for v in others)
@@ -115,9 +121,9 @@ def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
 
     `reader` is the product, or the constant Add whose bias `index` is.
     """
-    made = producer(reader.inputs[1 - index], "MatMul") if reader.op_type == "Add" else None
+    made = plain_product(reader.inputs[1 - index]) if reader.op_type == "Add" else None
     product = made or reader
-    if product.op_type not in ("Conv", "MatMul") or product.domain:
+    if not _has_staged_sums(product):
         return False
     before = _with_bias(product)
     total = single_use(before)
@@ -134,7 +140,7 @@ def _takes_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node]
     """Whether portable C adds these sums: 8-bit codes, one group, rows or images."""
     bytes_only = all(n is not None and is_byte(codes_value(n)) for n in three)
     ranks = [len(shape_of(v)) for v in product.inputs[:2] if v is not None]
-    if product.op_type == "MatMul":
+    if not adds_bias(product):
         return bytes_only and ranks[1] == 2
     one = int(attribute(product, "group", 1)) == 1
     return bytes_only and one and ranks[0] in (3, 4)
@@ -145,17 +151,15 @@ def _is_integer(reader: ir.Node, index: int) -> bool:
         return False
     if is_recurrent_weight(reader, index):
         return True
-    if reader.op_type in PRODUCTS and product_scale(reader) is not None:
+    if is_product(reader) and product_scale(reader) is not None:
         return quantiser_after(reader.outputs[0], bias=True) is not None and (
             index < 2 or _is_bias(reader.inputs[2])
         )
-    made = producer(reader.inputs[1 - index], "MatMul") if reader.op_type == "Add" else None
+    made = plain_product(reader.inputs[1 - index]) if reader.op_type == "Add" else None
     if made is not None and product_scale(made) is not None:
         quantised = quantiser_after(reader.outputs[0]) is not None
         return quantised and _is_bias(reader.inputs[index])
-    if reader.op_type in ELEMENTWISE:
-        return _is_sum(reader, index)
-    return False
+    return combines.of(reader) is not None and _is_sum(reader, index)
 
 
 def _is_sum(reader: ir.Node, index: int) -> bool:

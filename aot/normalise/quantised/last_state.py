@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 
 from aot.ir.graph_edit import Editor, single_use
 from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.operators import trait_of
+from aot.ir.value_traits import Recurrent
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import QUANTISE, codes_value, is_byte, params_of
-from aot.normalise.quantised.recurrent import DEFAULTS
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 def quant_last(edit: Editor, options: LoadOptions) -> None:
     """Cut b from a wherever both are codes of the same scale and zero point."""
     for node in list(edit.graph):
-        if node.domain or node.op_type not in DEFAULTS or len(node.outputs) < 2:
+        if trait_of(node, Recurrent) is None or len(node.outputs) < 2:
             continue
         given = [*node.inputs, None, None]
         states, last = (_quantiser(o) for o in node.outputs[:2])

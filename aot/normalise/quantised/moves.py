@@ -17,6 +17,9 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import OFFSET_KEY, Array, array, attribute, shape_of
+from aot.ir.node_traits import is_view
+from aot.ir.operators import Elementwise, trait_of
+from aot.ir.value_traits import Compares
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     QUANTISE,
@@ -29,6 +32,7 @@ from aot.normalise.quantised.common import (
     is_weight,
     limits,
     moved_inputs,
+    pads_constant,
     params_of,
     shrinks,
     takes_codes,
@@ -45,7 +49,7 @@ def quant_moves(edit: Editor, options: LoadOptions) -> None:
     for node in edit.graph:
         if node.domain:
             continue
-        if node.op_type in ("ArgMax", "ArgMin", "GlobalMaxPool"):
+        if node.op_type == "GlobalMaxPool" or trait_of(node, Compares) is not None:
             _by_order(edit, node)
         elif moved_inputs(node) is not None:
             _sink(edit, node)
@@ -92,7 +96,7 @@ def _sink(edit: Editor, node: ir.Node) -> None:
     for place, maker in zip(places, makers, strict=True):
         assert maker is not None
         inputs[place] = maker.inputs[0]
-    if node.op_type == "Pad" and not _pad_value(edit, node, inputs, p, codes):
+    if pads_constant(node) and not _pad_value(edit, node, inputs, p, codes):
         return
     new = _moved(edit, node, inputs, codes.dtype, str(codes.name))
     if OFFSET_KEY in codes.metadata_props:
@@ -128,8 +132,10 @@ def _moved_axis(node: ir.Node, p: Params) -> Params | None:
     if node.op_type == "Transpose":
         perm: list[int] = [int(a) for a in attribute(node, "perm")]
         return Params(p.scale, p.zero, perm.index(p.axis))
-    if node.op_type not in ("Reshape", "Flatten", "Squeeze", "Unsqueeze"):
-        return Params(p.scale, p.zero, p.axis) if node.op_type == "Identity" else None
+    if trait_of(node, Elementwise) is not None and len(node.inputs) == 1:
+        return p
+    if not is_view(node):
+        return None
     before = int(np.prod(old[: p.axis]))
     for axis, size in enumerate(new):
         if size == old[p.axis] and int(np.prod(new[:axis])) == before:
@@ -141,8 +147,6 @@ def _pad_value(
     edit: Editor, node: ir.Node, inputs: list[ir.Value | None], p: Params, codes: ir.Value
 ) -> bool:
     """Put the code of the constant into `inputs`; False if it is none."""
-    if str(attribute(node, "mode", "constant")) != "constant":
-        return True
     number = _pad_number(node)
     if number is None or not p.per_tensor or codes.dtype is None:
         return False
@@ -177,7 +181,7 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
         return
     assert result.dtype is not None
     inputs = list(node.inputs)
-    if node.op_type == "Pad" and not _raised_pad(edit, node, inputs, p, result):
+    if pads_constant(node) and not _raised_pad(edit, node, inputs, p, result):
         return
     for place, source in zip(places, sources, strict=True):
         assert source is not None
@@ -206,14 +210,14 @@ def _odd_pad(node: ir.Node) -> bool:
     """Whether dequantised codes are padded with a number that none of the codes stands for."""
     source = dequantised(node.inputs[0])
     p, number = params_of(source), _pad_number(node)
-    if node.op_type != "Pad" or source is None or p is None or number is None or not p.per_tensor:
+    if source is None or p is None or number is None or not p.per_tensor:
         return False
     return bool(to_reals(to_codes(number, p, limits(codes_value(source))), p) != number)
 
 
 def _pad_number(node: ir.Node) -> Array | None:
     """The float32 constant that is padded with, a scalar; None if there is none."""
-    if str(attribute(node, "mode", "constant")) != "constant":
+    if not pads_constant(node):
         return None
     given = node.inputs[2] if len(node.inputs) > 2 else None
     data = np.zeros((), np.float32) if given is None else array(given)
@@ -223,8 +227,6 @@ def _pad_number(node: ir.Node) -> Array | None:
 def _raised_pad(
     edit: Editor, node: ir.Node, inputs: list[ir.Value | None], p: Params, result: ir.Value
 ) -> bool:
-    if str(attribute(node, "mode", "constant")) != "constant":
-        return True
     number = _pad_number(node)
     if number is None or result.dtype is None:
         return False

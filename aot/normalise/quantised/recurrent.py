@@ -15,6 +15,8 @@ import numpy as np
 
 from aot.ir.graph_edit import single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.operators import trait_of
+from aot.ir.value_traits import Recurrent
 from aot.normalise.quantised.common import (
     QUANTISE,
     codes_value,
@@ -28,22 +30,22 @@ from aot.normalise.quantised.common import (
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-DEFAULTS = {"LSTM": ("sigmoid", "tanh", "tanh"), "GRU": ("sigmoid", "tanh"), "RNN": ("tanh",)}
-#: Steps of an LSTM whose cell fits 32 bits.
+#: Steps of a layer whose cell fits 32 bits.
 MOST_STEPS = 1023
 
 
 def is_recurrent_weight(reader: ir.Node, index: int) -> bool:
     """Whether input `index` of `reader` are weights that it multiplies with codes."""
-    if reader.op_type not in DEFAULTS or reader.domain or index not in (1, 2):
+    trait = trait_of(reader, Recurrent)
+    if trait is None or index not in (1, 2):
         return False
-    return _is_plain(reader) and _has_codes(reader)
+    return _is_plain(reader, trait) and _has_codes(reader)
 
 
-def _is_plain(node: ir.Node) -> bool:
+def _is_plain(node: ir.Node, trait: Recurrent) -> bool:
     given = [*node.inputs, *[None] * 8]
     names = [str(a).lower() for a in attribute(node, "activations", None) or ()]
-    usual = DEFAULTS[node.op_type]
+    usual = trait.activations.split()
     if names and any(n != usual[i % len(usual)] for i, n in enumerate(names)):
         return False
     if attribute(node, "clip", None) is not None or attribute(node, "input_forget", 0):
@@ -53,7 +55,8 @@ def _is_plain(node: ir.Node) -> bool:
         return False
     x = given[0]
     time = 1 if attribute(node, "layout", 0) else 0
-    return node.op_type != "LSTM" or (x is not None and shape_of(x)[time] <= MOST_STEPS)
+    has_cell = len(trait.states.split()) > 1
+    return not has_cell or (x is not None and shape_of(x)[time] <= MOST_STEPS)
 
 
 def _has_codes(node: ir.Node) -> bool:

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_edit import Editor, producer
-from aot.ir.graph_nodes import OFFSET_KEY, array, attribute, constant
+from aot.ir.graph_nodes import OFFSET_KEY, array, constant
+from aot.ir.operators import trait_of
+from aot.ir.value_traits import Clamp, Compares
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     DEQUANTISE,
@@ -26,6 +28,7 @@ from aot.normalise.quantised.common import (
     add_dequantise,
     add_quantise,
     moved_inputs,
+    pads_constant,
     params_of,
     quantiser_after,
 )
@@ -98,7 +101,7 @@ def _family(graph: ir.Graph, start: ir.Value) -> Family:
                 family.fixed = True
             elif node.op_type == DEQUANTISE and params_of(node) is not None and use.idx == 0:
                 family.dequantisers.append(node)
-            elif node.op_type in ("ArgMax", "ArgMin") and not node.domain:
+            elif trait_of(node, Compares) is not None:
                 continue
             elif use.idx not in (moved_inputs(node) or ()) or not _join(family, node, reach):
                 family.fixed = True
@@ -119,7 +122,7 @@ def _join(family: Family, node: ir.Node, reach: Callable[[ir.Value | None], None
         else:
             reach(node.inputs[place])
     reach(node.outputs[0])
-    if node.op_type == "Pad" and str(attribute(node, "mode", "constant")) == "constant":
+    if pads_constant(node):
         value = node.inputs[2] if len(node.inputs) > 2 else None
         family.pads.append(node)
         family.fixed |= value is not None and constant(value) is None
@@ -140,8 +143,9 @@ def _is_worth_it(family: Family) -> bool:
 
 def _is_computed(value: ir.Value | None) -> bool:
     """Whether an operator of an integer network made the numbers."""
-    node = producer(value, "Relu", "Clip")
-    node = producer(node.inputs[0]) if node is not None else producer(value)
+    node = producer(value)
+    if node is not None and trait_of(node, Clamp) is not None:
+        node = producer(node.inputs[0])
     return node is not None and any(
         producer(i, DEQUANTISE) is not None for i in node.inputs if i is not None
     )

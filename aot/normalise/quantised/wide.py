@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import array, shape_of
+from aot.ir.operators import Interface, trait_of
+from aot.ir.value_traits import Clamp
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import (
     QUANTISE,
@@ -29,6 +31,7 @@ from aot.normalise.quantised.common import (
     is_byte,
     limits,
     moved_inputs,
+    pads_constant,
     params_of,
     shrinks,
     to_codes,
@@ -38,8 +41,8 @@ from aot.normalise.quantised.common import (
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-#: Their kernel rescales by itself.
-RESCALING = ("MaxPool", "GlobalMaxPool")
+#: Operators whose kernels of quantised values rescale by themselves.
+rescales: Interface[bool] = Interface("rescales")
 
 
 def quant_wide(edit: Editor, options: LoadOptions) -> None:
@@ -77,7 +80,7 @@ def _same(a: tuple[Params, ir.DataType] | None, b: tuple[Params, ir.DataType]) -
 def _constants(node: ir.Node) -> list[ir.Value]:
     """Constants among the numbers a mover may pick."""
     places = list(moved_inputs(node) or ())
-    if node.op_type == "Pad" and str(attribute(node, "mode", "constant")) == "constant":
+    if pads_constant(node):
         places.append(2)
     given = [node.inputs[i] for i in places if i < len(node.inputs)]
     return [v for v in given if v is not None and array(v) is not None]
@@ -109,7 +112,7 @@ def _after(edit: Editor, node: ir.Node) -> None:
     if kind is None or not result.uses():
         return
     reader = _quantiser(result)
-    if reader is not None and (node.op_type in RESCALING or _same(_made(reader), kind)):
+    if reader is not None and (rescales.of(node) or _same(_made(reader), kind)):
         return
     p, dtype = kind
     shape, attributes = shape_of(result), dict(node.attributes.items())
@@ -140,7 +143,7 @@ def _before(edit: Editor, quantise: ir.Node) -> None:
     kind, node = _made(quantise), producer(quantise.inputs[0])
     if kind is None or node is None or _quantiser(node.outputs[0]) is not quantise:
         return
-    if node.op_type in ("Relu", "Clip"):
+    if trait_of(node, Clamp) is not None:
         _through(edit, node, 0, kind)
         return
     if not _is_mover(node) or _agreed(node) is not None:
@@ -162,7 +165,7 @@ def _through(edit: Editor, clamp: ir.Node, place: int, kind: tuple[Params, ir.Da
     """Codes between a mover and a clamp: rounding commutes with clamping too."""
     node = producer(clamp.inputs[0])
     known = all(v is None or array(v) is not None for v in clamp.inputs[1:])
-    if node is None or not known or not _is_mover(node) or node.op_type in RESCALING:
+    if node is None or not known or not _is_mover(node) or rescales.of(node):
         return
     if single_use(node.outputs[0]) is clamp and _agreed(node) is None:
         _into(edit, clamp, place, kind)
@@ -173,7 +176,7 @@ def _into(edit: Editor, node: ir.Node, place: int, kind: tuple[Params, ir.DataTy
     source = node.inputs[place]
     if source is None or _same(_kind(source), kind):
         return
-    if node.op_type in RESCALING and _kind(source) is not None:
+    if rescales.of(node) and _kind(source) is not None:
         return
     p, dtype = kind
     codes = add_quantise(edit, source, p, dtype, before=node)

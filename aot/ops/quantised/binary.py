@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
+from aot.normalise.quantised.fold import combines
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, collapses, operand, pack, stored
 from aot.ops.quantised.common import code_fields, quantised, signed_input, signed_result
@@ -41,6 +42,7 @@ def loops_fit(m: Match) -> Iterator[tuple[bool, str]]:
 
 total = declare("qadd", "Add", "Sub")
 product = declare("qmul", "Mul")
+combines("Add Sub Mul")(True)
 for _made in (total, product):
     _made.check(QuantisedPair.checks)
     _made.cases(QuantisedPair.cases)

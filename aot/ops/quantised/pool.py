@@ -16,6 +16,7 @@ import numpy as np
 
 from aot.ir.dtypes import S16, U16
 from aot.ir.layout import PLAIN, Layout
+from aot.normalise.quantised.wide import rescales
 from aot.ops.quantised.common import code_fields, code_types, quantised, signed_input, signed_result
 from aot.vendor.cases import Case
 from aot.vendor.codes import (
@@ -33,6 +34,7 @@ from aot.vendor.requant import TFLITE, multipliers, rq_of
 
 average = quantised("qaverage", activated(QuantisedPool.average_pattern()))
 wide = quantised("qaverage16", activated(QuantisedPool.average_pattern()), priority=-1)
+rescales(" ".join(MAXIMA))(True)
 _largest = OP.any_of(*MAXIMA)(dequantised("x"), _outputs=["pool"])
 maximum = quantised("qmaxpool16", activated(_largest))
 average.check(QuantisedPool.checks)

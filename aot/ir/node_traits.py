@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions that several passes ask about the traits of a node."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aot.ir.operators import Linear, View, operand_names, trait_of
+from aot.ir.value_traits import Clamp
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+
+def adds_bias(node: ir.Node) -> bool:
+    """Whether a node is a product that may have a bias among its operands."""
+    trait = trait_of(node, Linear)
+    return trait is not None and bool(trait.bias)
+
+
+def is_product(node: ir.Node) -> bool:
+    """Whether a node is linear in data and in weights."""
+    return trait_of(node, Linear) is not None
+
+
+def is_view(node: ir.Node) -> bool:
+    """Whether a node only gives the elements of its first input another shape."""
+    trait = trait_of(node, View)
+    return trait is not None and (trait.when is None or trait.when(node))
+
+
+def clamp_bounds(node: ir.Node) -> list[float | ir.Value | None] | None:
+    """The bounds of a clamp, low and high: numbers, or inputs (None: absent); None for others."""
+    trait = trait_of(node, Clamp)
+    if trait is None:
+        return None
+    given = dict(zip(operand_names(node), node.inputs, strict=True))
+    return [b if isinstance(b, float) else given.get(b) for b in (trait.low, trait.high)]

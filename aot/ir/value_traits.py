@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Traits that say how the values of a result follow from the values of operands.
+
+They are promises as those of `aot.ir.operators`, and `tests/ops/test_traits_values.py` proves them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """A few pieces of quadratic functions describe the result as a function of one element.
+
+    The function has neither jump nor pole, and far from zero it only rises or only falls, so that
+    it is straight, settles, or leaves every range of quantised values. Other operands are single
+    constants.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Clamp:
+    """The result is the first operand, limited to `low` and `high`.
+
+    A bound is a number or the operand that holds it; without that operand there is no bound.
+    """
+
+    low: float | str
+    high: float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Compares:
+    """The result is integers that follow from the order of the first operand's elements alone.
+
+    No other operand holds elements.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Converts:
+    """The result has the numbers of the first operand in another type."""
+
+
+@dataclass(frozen=True, slots=True)
+class Averages:
+    """One result is the mean of all elements along some axes.
+
+    `axes` names the operand or the attribute that holds these axes ("" = all axes behind the
+    channels).
+    """
+
+    axes: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recurrent:
+    """A layer computes step by step; the operands `states` are what the first step starts with.
+
+    Its weights are the operands 1, for the inputs, and 2, for the states. `activations` are the
+    usual functions of one direction, in small letters.
+    """
+
+    states: str
+    activations: str
+
+
+ValueTrait = Curve | Clamp | Compares | Converts | Averages | Recurrent
