@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aot.ir.operators import Linear, View, operand_names, trait_of
-from aot.ir.value_traits import Clamp
+from aot.ir.operators import Linear, Moves, T, View, operand_names, operator_named, trait_of
+from aot.ir.value_traits import Clamp, Converts
 
 if TYPE_CHECKING:
+    import onnx
     import onnx_ir as ir
 
 
@@ -36,3 +37,25 @@ def clamp_bounds(node: ir.Node) -> list[float | ir.Value | None] | None:
         return None
     given = dict(zip(operand_names(node), node.inputs, strict=True))
     return [b if isinstance(b, float) else given.get(b) for b in (trait.low, trait.high)]
+
+
+def proto_trait(node: onnx.NodeProto, kind: type[T]) -> T | None:
+    """The trait of this kind that the operator of a node has."""
+    record = operator_named(node.op_type, node.domain)
+    return None if record is None else record.trait(kind)
+
+
+def proto_operands(node: onnx.NodeProto, names: str) -> list[str]:
+    """The values of a node's operands `names` ("" = all)."""
+    record = operator_named(node.op_type, node.domain)
+    known = record.names(len(node.input)) if record else ()
+    pairs = zip(known, node.input, strict=False)
+    return [value for name, value in pairs if value and name in (names.split() or known)]
+
+
+def moved_operands(node: onnx.NodeProto) -> list[str]:
+    """The values whose elements the node puts elsewhere, or gives another type."""
+    if proto_trait(node, Converts) is not None:
+        return list(node.input[:1])
+    trait = proto_trait(node, Moves)
+    return proto_operands(node, trait.operands) if trait is not None and trait.by == "place" else []

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from aot.errors import BackendError
-from aot.ir.value_traits import Averages, Clamp, Recurrent, ValueTrait
+from aot.ir.value_traits import Averages, Clamp, Places, Recurrent, ValueTrait
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -375,6 +375,7 @@ def operator(
             what = f"operator {name}: {type(trait).__name__} names {', '.join(sorted(wrong))}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
         axis = trait.axis if isinstance(trait, Along | Rowwise) else ""
+        axis = "axis" if isinstance(trait, Places) else axis
         if axis and axis not in attributes:
             what = f"operator {name}: {type(trait).__name__} names {axis}"
             raise BackendError(what, hint=f'say {axis}=AxisOf("x", -1) beside its traits')
@@ -393,6 +394,8 @@ def _named(trait: Trait) -> set[str]:
             return set(operands.split())
         case Clamp(low, high):
             return {bound for bound in (low, high) if isinstance(bound, str)}
+        case Places(indices, data):
+            return {indices, data}
         case Recurrent(states):
             return set(states.split())
         case Reduces(_, axes) | Averages(axes):

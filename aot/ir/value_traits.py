@@ -66,4 +66,15 @@ class Recurrent:
     activations: str
 
 
-ValueTrait = Curve | Clamp | Compares | Converts | Averages | Recurrent
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Elements of `indices` are places along the axis `axis` of `data`.
+
+    Negative ones count from behind its last place. `axis` is an attribute.
+    """
+
+    indices: str
+    data: str
+
+
+ValueTrait = Curve | Clamp | Compares | Converts | Averages | Recurrent | Places

@@ -11,8 +11,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from aot.ir.operators import Moves, T, operator_named
-from aot.ir.value_traits import Converts, Recurrent
+from aot.ir.node_traits import moved_operands, proto_operands, proto_trait
+from aot.ir.value_traits import Recurrent
 from aot.load.inputs import user_inputs
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def _recurring(graph: onnx.GraphProto, source: str) -> set[str]:
     """
     reached, joined = _reached(graph, source)
     for node in graph.node:
-        layer = _trait(node, Recurrent)
-        if layer is not None and not reached.isdisjoint(_operands(node, layer.states)):
+        layer = proto_trait(node, Recurrent)
+        if layer is not None and not reached.isdisjoint(proto_operands(node, layer.states)):
             return _moved(graph, node)
     return joined
 
@@ -82,7 +82,7 @@ def _reached(graph: onnx.GraphProto, source: str) -> tuple[set[str], set[str]]:
     """Values that data movements make of `source`, and those of them that hold more than it."""
     reached, joined = {source}, set[str]()
     for node in graph.node:  # which are in order
-        moved = _moved_operands(node)
+        moved = moved_operands(node)
         if not reached.isdisjoint(moved):
             reached.update(node.output)
             if len(moved) > 1 or not joined.isdisjoint(moved):
@@ -90,32 +90,10 @@ def _reached(graph: onnx.GraphProto, source: str) -> tuple[set[str], set[str]]:
     return reached, joined
 
 
-def _trait(node: onnx.NodeProto, kind: type[T]) -> T | None:
-    """The trait of this kind that the operator of a node has."""
-    record = operator_named(node.op_type, node.domain)
-    return None if record is None else record.trait(kind)
-
-
-def _operands(node: onnx.NodeProto, names: str) -> list[str]:
-    """The values of a node's operands `names` ("" = all)."""
-    record = operator_named(node.op_type, node.domain)
-    known = record.names(len(node.input)) if record else ()
-    pairs = zip(known, node.input, strict=False)
-    return [value for name, value in pairs if value and name in (names.split() or known)]
-
-
-def _moved_operands(node: onnx.NodeProto) -> list[str]:
-    """The values whose elements the node puts elsewhere, or gives another type."""
-    if _trait(node, Converts) is not None:
-        return list(node.input[:1])
-    trait = _trait(node, Moves)
-    return _operands(node, trait.operands) if trait is not None and trait.by == "place" else []
-
-
 def _moved(graph: onnx.GraphProto, layer: onnx.NodeProto) -> set[str]:
     """The outputs of `layer`, and every value that data movements make of them."""
     found = set(layer.output) - {""}
     for node in graph.node:  # which are in order
-        if not found.isdisjoint(_moved_operands(node)):
+        if not found.isdisjoint(moved_operands(node)):
             found.update(node.output)
     return found

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, constant, shape_of
-from aot.ir.operators import Commutative, trait_of
+from aot.ir.graph_nodes import constant, shape_of
+from aot.ir.operators import Commutative, Interface, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 
@@ -36,12 +36,16 @@ FORMS = (
 )
 
 
+#: The value of a plainer equivalent with the same bits, made in front of the node; None for none.
+plainer: Interface[Callable[[Editor, ir.Node], ir.Value | None]] = Interface("plainer")
+
+
 def arithmetic(edit: Editor, options: LoadOptions) -> None:
     """Rewrite operators that have a plainer equivalent with the same bits."""
     for node in edit.graph:
         if trait_of(node, Commutative) is not None:
             _constant_second(edit, node)
-        rule = None if node.domain else RULES.get(node.op_type)
+        rule = plainer.of(node)
         new = None if rule is None else rule(edit, node)
         if new is not None:
             edit.replace(node.outputs[0], new)
@@ -55,7 +59,9 @@ def _constant_second(edit: Editor, node: ir.Node) -> None:
         edit.set_input(node, 1, left)
 
 
-def _chain(op_type: str, at_least: int) -> Callable[[Editor, ir.Node], ir.Value | None]:
+def in_pairs(op_type: str, at_least: int) -> Callable[[Editor, ir.Node], ir.Value | None]:
+    """The rule that `op_type` computes two operands after the other, from so many operands on."""
+
     def rule(edit: Editor, node: ir.Node) -> ir.Value | None:
         inputs = [i for i in node.inputs if i is not None]
         if len(inputs) < at_least:
@@ -67,54 +73,3 @@ def _chain(op_type: str, at_least: int) -> Callable[[Editor, ir.Node], ir.Value 
         return total
 
     return rule
-
-
-def _float_operand(node: ir.Node, limit: int = 1 << 16) -> Array | None:
-    """Input 1 as a constant float array, if the result's type is a float NumPy computes with."""
-    data = array(node.inputs[1])
-    if data is None or data.dtype.kind != "f" or data.size > limit:
-        return None
-    return data
-
-
-def _subtract(edit: Editor, node: ir.Node) -> ir.Value | None:
-    data, x = _float_operand(node), node.inputs[0]
-    if data is None or x is None:
-        return None
-    negative = edit.const(-data, f"{node.name}_negated")
-    return edit.node("Add", [x, negative], before=node, shape=shape_of(node.outputs[0]))
-
-
-def _divide(edit: Editor, node: ir.Node) -> ir.Value | None:
-    """By a power of two whose reciprocal is a normal number."""
-    data, x = _float_operand(node), node.inputs[0]
-    if data is None or x is None or not np.all(np.isfinite(data)) or np.any(data == 0):
-        return None
-    mantissa, _ = np.frexp(data)
-    with np.errstate(all="ignore"):
-        inverse = (1 / data).astype(data.dtype)
-    if np.any(np.abs(mantissa) != 0.5) or np.any(np.abs(inverse) < np.finfo(data.dtype).tiny):
-        return None
-    if not np.all(np.isfinite(inverse)):
-        return None
-    factor = edit.const(inverse, f"{node.name}_inverse")
-    return edit.node("Mul", [x, factor], before=node, shape=shape_of(node.outputs[0]))
-
-
-def _power(edit: Editor, node: ir.Node) -> ir.Value | None:
-    exponent, x = array(node.inputs[1]), node.inputs[0]
-    if exponent is None or exponent.size != 1 or x is None or x.dtype is None:
-        return None
-    if shape_of(node.outputs[0]) != shape_of(x) or float(exponent.ravel()[0]) != 2.0:
-        return None
-    return edit.node("Mul", [x, x], before=node, shape=shape_of(x))
-
-
-RULES: dict[str, Callable[[Editor, ir.Node], ir.Value | None]] = {
-    "Sum": _chain("Add", 2),
-    "Max": _chain("Max", 3),
-    "Min": _chain("Min", 3),
-    "Sub": _subtract,
-    "Div": _divide,
-    "Pow": _power,
-}

@@ -14,6 +14,8 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, shape_of
+from aot.ir.node_traits import clamp_bounds
+from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 
@@ -32,8 +34,9 @@ FORMS = (
     Form("Clip(Relu(x), const(a), const(b))", "Clip(x, a, b)", _OTHERS, floats=True),
 )
 Interval = tuple[float, float]
-CLAMPS = ("Relu", "Clip", "Max", "Min")
 EVERYTHING: Interval = (-np.inf, np.inf)
+#: Which bound, 0 low or 1 high, one operand of an operator of two is to the other.
+one_sided: Interface[int] = Interface("one_sided")
 
 
 def clips(edit: Editor, options: LoadOptions) -> None:
@@ -43,7 +46,7 @@ def clips(edit: Editor, options: LoadOptions) -> None:
         if found is None:
             continue
         x, bounds = found
-        while (before := producer(x, *CLAMPS)) is not None and single_use(x) is not None:
+        while (before := producer(x)) is not None and single_use(x) is not None:
             inner = _clamp(before)
             if inner is None:
                 break
@@ -53,14 +56,13 @@ def clips(edit: Editor, options: LoadOptions) -> None:
 
 def _clamp(node: ir.Node) -> tuple[ir.Value, Interval] | None:
     """(x, bounds) if the node clamps x to constants."""
-    if node.domain or node.op_type not in CLAMPS or not _is_float(node.outputs[0]):
+    side, given = one_sided.of(node), clamp_bounds(node)
+    if (side is None and given is None) or not _is_float(node.outputs[0]):
         return None
     x = node.inputs[0]
     bounds: Interval | None
-    if node.op_type == "Relu":
-        bounds = (0.0, np.inf)
-    elif node.op_type == "Clip":
-        bounds = _clip_bounds(node)
+    if given is not None:
+        bounds = _clip_bounds(node, given)
     else:
         if len(node.inputs) != 2:
             return None
@@ -69,7 +71,7 @@ def _clamp(node: ir.Node) -> tuple[ir.Value, Interval] | None:
             x, limit = node.inputs[1], _scalar(node.inputs[0])
         if limit is None:
             return None
-        bounds = (limit, np.inf) if node.op_type == "Max" else (-np.inf, limit)
+        bounds = (-np.inf, limit) if side else (limit, np.inf)
     if bounds is None or x is None or shape_of(x) != shape_of(node.outputs[0]):
         return None
     if bounds[0] == np.inf or bounds[1] == -np.inf:
@@ -88,18 +90,17 @@ def _scalar(value: ir.Value | None) -> float | None:
     return float(data.ravel()[0])
 
 
-def _clip_bounds(node: ir.Node) -> Interval | None:
+def _clip_bounds(node: ir.Node, given: list[float | ir.Value | None]) -> Interval | None:
     assert node.outputs[0].dtype is not None
     biggest = float(np.finfo(node.outputs[0].dtype.numpy()).max)
     bounds = list(EVERYTHING)
-    for index in (1, 2):
-        value = node.inputs[index] if len(node.inputs) > index else None
-        if value is not None:
-            limit = _scalar(value)
+    for side, bound in enumerate(given):
+        if bound is not None:
+            limit = bound if isinstance(bound, float) else _scalar(bound)
             if limit is None:
                 return None
             # The old default bounds of Clip: the largest finite numbers, meaning none.
-            bounds[index - 1] = limit if abs(limit) < biggest else np.copysign(np.inf, limit)
+            bounds[side] = limit if abs(limit) < biggest else np.copysign(np.inf, limit)
     return bounds[0], bounds[1]
 
 

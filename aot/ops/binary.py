@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.ir.dtypes import F32, DType
-from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, OneOf, Trait
 from aot.ir.value_traits import Curve
 from aot.normalise.affine import scales
+from aot.normalise.arithmetic import plainer
 from aot.normalise.identities import identity, neutral
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
@@ -35,6 +36,8 @@ from aot.vendor.recorder import Handle, Recorder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
+
+    from aot.ir.graph_edit import Editor
 
 NO_ACT, RELU, CLIP = 0, 1, 2
 HEADER = "aot_binary_f32.h"
@@ -196,6 +199,41 @@ add = declare_clamped("Add", "add", np.add)
 sub = declare_clamped("Sub", "sub", np.subtract)
 mul = declare_clamped("Mul", "mul", np.multiply)
 div = declare_clamped("Div", "div", quotient)
+
+
+def float_operand(node: ir.Node, limit: int = 1 << 16) -> Array | None:
+    """Input 1 as a constant float array, if the result's type is a float NumPy computes with."""
+    data = array(node.inputs[1])
+    if data is None or data.dtype.kind != "f" or data.size > limit:
+        return None
+    return data
+
+
+@plainer("Sub")
+def added(edit: Editor, node: ir.Node) -> ir.Value | None:
+    """x - c as x + -c."""
+    data, x = float_operand(node), node.inputs[0]
+    if data is None or x is None:
+        return None
+    negative = edit.const(-data, f"{node.name}_negated")
+    return edit.node("Add", [x, negative], before=node, shape=shape_of(node.outputs[0]))
+
+
+@plainer("Div")
+def multiplied(edit: Editor, node: ir.Node) -> ir.Value | None:
+    """x / c as x * (1 / c): powers of two whose reciprocals are normal numbers."""
+    data, x = float_operand(node), node.inputs[0]
+    if data is None or x is None or not np.all(np.isfinite(data)) or np.any(data == 0):
+        return None
+    mantissa, _ = np.frexp(data)
+    with np.errstate(all="ignore"):
+        inverse = (1 / data).astype(data.dtype)
+    if np.any(np.abs(mantissa) != 0.5) or np.any(np.abs(inverse) < np.finfo(data.dtype).tiny):
+        return None
+    if not np.all(np.isfinite(inverse)):
+        return None
+    factor = edit.const(inverse, f"{node.name}_inverse")
+    return edit.node("Mul", [x, factor], before=node, shape=shape_of(node.outputs[0]))
 
 
 @scales("Add")

@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.dtypes import S32, S64
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, Moves
+from aot.ir.value_traits import Places
 from aot.ops.registry import op
 from aot.shapes.checks import checks, element_indices, indices_within
 from aot.shapes.cures import Sizing, sizings
@@ -30,9 +31,17 @@ from aot.vendor.strided_copy import Axis, move, padded, split_at, strides, view_
 if TYPE_CHECKING:
     import onnx_ir as ir
 
-gather = op("Gather", "x indices", traits=[Moves("x", fewer=True)], axis=AxisOf("x", 0))
+gather = op(
+    "Gather",
+    "x indices",
+    traits=[Moves("x", fewer=True), Places("indices", "x")],
+    axis=AxisOf("x", 0),
+)
 gather_elements = op(
-    "GatherElements", "x indices", traits=[Moves("x", fewer=True), Exact()], axis=AxisOf("x", 0)
+    "GatherElements",
+    "x indices",
+    traits=[Moves("x", fewer=True), Places("indices", "x"), Exact()],
+    axis=AxisOf("x", 0),
 )
 gather_nd = op("GatherND", "x indices", traits=[Moves("x", fewer=True), Exact()], batch_dims=0)
 

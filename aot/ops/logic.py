@@ -216,7 +216,13 @@ ROUNDING = OneOf("up down nearest", "up")
 cast = op(
     "Cast", "x", traits=[Elementwise(), Exact(), Converts()], to=0, saturate=1, round_mode=ROUNDING
 )
-cast_like = op("CastLike", "x like", traits=[Exact(), Converts()], saturate=1, round_mode=ROUNDING)
+cast_like = op(
+    "CastLike",
+    "x like",
+    traits=[Elementwise("x"), Exact(), Converts()],
+    saturate=1,
+    round_mode=ROUNDING,
+)
 CASTABLE = (*NUMBERS, BOOL, F16, BF16)
 NARROW = (F16, BF16)
 #: What float8 is converted from and to, in the order of the kernel's constant.

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.dtypes import F64, DType
+from aot.ir.graph_nodes import array, shape_of
 from aot.ir.operators import Elementwise, Exact
+from aot.normalise.arithmetic import plainer
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, pack, stored
 from aot.ops.kernels import NUMBERS, listing
@@ -20,10 +23,26 @@ from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+    from aot.ir.graph_edit import Editor
+
 power = op("Pow", "a b", traits=[Elementwise(), Exact()])
 power.layouts(follow)
 #: Exponents with a kernel of their own.
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "pow_half", -1.0: "reciprocal"}
+
+
+@plainer("Pow")
+def squared(edit: Editor, node: ir.Node) -> ir.Value | None:
+    """x to the power of 2 as x * x."""
+    exponent, x = array(node.inputs[1]), node.inputs[0]
+    if exponent is None or exponent.size != 1 or x is None or x.dtype is None:
+        return None
+    if shape_of(node.outputs[0]) != shape_of(x) or float(exponent.ravel()[0]) != 2.0:
+        return None
+    return edit.node("Mul", [x, x], before=node, shape=shape_of(x))
 
 
 @power.check

@@ -12,6 +12,7 @@ import numpy as np
 from aot.ir.dtypes import F32, F64, S32, S64, DType
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import AxisOf, Exact, OneOf
+from aot.ir.value_traits import Places
 from aot.ops.gather import in_range
 from aot.ops.registry import op
 from aot.shapes.checks import checks, element_indices, shape_at
@@ -40,7 +41,7 @@ REDUCTION = OneOf("none add mul max min", "none")
 scatter_elements = op(
     "ScatterElements",
     "x indices updates",
-    traits=[Exact(when=_keeps_nan)],
+    traits=[Places("indices", "x"), Exact(when=_keeps_nan)],
     axis=AxisOf("x", 0),
     reduction=REDUCTION,
 )

@@ -14,6 +14,8 @@ from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import Array, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
 from aot.ir.value_traits import Curve
+from aot.normalise.arithmetic import in_pairs, plainer
+from aot.normalise.clips import one_sided
 from aot.normalise.identities import alone, identity
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
@@ -92,6 +94,12 @@ polynomials("Sum")(combined(plus))
 bounds("Min")(rising(partial(chained, np.minimum)))
 bounds("Max")(rising(partial(chained, np.maximum)))
 bounds("Sum")(wrapping(corners(np.add)))
+
+plainer("Sum")(in_pairs("Add", 2))
+plainer("Max")(in_pairs("Max", 3))
+plainer("Min")(in_pairs("Min", 3))
+one_sided("Max")(0)
+one_sided("Min")(1)
 
 for _name, _kernel, _value in (
     ("Min", "min", np.minimum),

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import AotError
+from aot.ir.node_traits import moved_operands, proto_operands, proto_trait
+from aot.ir.operators import AxisOf, operator_named
 from aot.ir.sample import Sample
+from aot.ir.value_traits import Places
 from aot.npz import read_npz
 from aot.options import Options
 from aot.tools.run import Built, Spec, at_bound, conform, read_inputs, specs
@@ -166,28 +169,37 @@ def _random(rng: np.random.Generator, spec: Spec, limit: int) -> Array:
     return rng.integers(0, max(1, limit), spec.shape).astype(spec.array_dtype)
 
 
-#: Operators through which an index keeps its value.
-_CARRIES = ("Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Transpose", "Expand")
-
-
 def index_limits(graph: onnx.GraphProto) -> dict[str, int]:
     """Per graph input that indexes a table: one more than the largest valid index."""
     sizes = {t.name: tuple(t.dims) for t in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
             sizes[node.output[0]] = tuple(node.attribute[0].t.dims)
-    source = {i.name: i.name for i in graph.input}
+    source = {i.name: {i.name} for i in graph.input}
     limits: dict[str, int] = {}
     for node in graph.node:
-        if node.op_type in _CARRIES and node.input and node.input[0] in source:
-            source[node.output[0]] = source[node.input[0]]
-        elif node.op_type == "Gather" and node.input[1] in source and node.input[0] in sizes:
-            shape = sizes[node.input[0]]
-            axis = next((a.i for a in node.attribute if a.name == "axis"), 0)
-            origin = source[node.input[1]]
-            if -len(shape) <= axis < len(shape):
-                limits[origin] = min(limits.get(origin, shape[axis]), shape[axis])
+        moved = set[str]().union(*(source.get(name, ()) for name in moved_operands(node)))
+        if moved:
+            source.update(dict.fromkeys(node.output, moved))
+        for name, size in _indexed(node, sizes):
+            for origin in source.get(name, ()):
+                limits[origin] = min(limits.get(origin, size), size)
     return limits
+
+
+def _indexed(node: onnx.NodeProto, sizes: Mapping[str, Sequence[int]]) -> Iterator[tuple[str, int]]:
+    """The operands of a node that are places along an axis of known size, with that size."""
+    trait = proto_trait(node, Places)
+    record = operator_named(node.op_type, node.domain)
+    if trait is None or record is None:
+        return
+    data, indices = (proto_operands(node, name) for name in (trait.data, trait.indices))
+    rule = record.attributes["axis"]
+    default = rule.default if isinstance(rule, AxisOf) else 0
+    axis = next((a.i for a in node.attribute if a.name == "axis"), default)
+    shape = sizes.get(data[0], ()) if data and indices and axis is not None else ()
+    if axis is not None and -len(shape) <= axis < len(shape):
+        yield indices[0], shape[axis]
 
 
 def samples_for(manifest: Mapping[str, Any], model: ir.Model, options: Options) -> Sequence[Sample]:

@@ -43,6 +43,10 @@ def test_indices_are_valid_for_the_table_they_index() -> None:
         dtypes={"ids": TensorProto.INT64},
     )
     assert index_limits(proto.graph) == {"ids": 7}
+    rows = [("Concat", "a b", "c", {"axis": 0}), ("GatherElements", "table c", "y", {"axis": 1})]
+    shapes, kinds = {"a": [8, 4], "b": [2, 4]}, dict.fromkeys("ab", TensorProto.INT64)
+    joined = model(rows, shapes, {"y": None}, {"table": table}, dtypes=kinds)
+    assert index_limits(joined.graph) == {"a": 4, "b": 4}
     sample = random_sample([Spec("ids", (500,), "int64")], proto.graph)
     assert 2 < sample.inputs[0].max() < 7 and sample.inputs[0].min() >= 0
 

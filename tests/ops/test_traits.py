@@ -42,7 +42,6 @@ RNG = np.random.default_rng(7)
 #: Elementwise by accident or by the sizes of their cases: what no record may claim.
 NOT_ELEMENTWISE = {
     "Bernoulli": "draws numbers",
-    "CastLike": "its second operand gives a type, no elements",
     "DequantizeLinear": "per axis where the scale is no scalar",
     "QuantizeLinear": "per axis where the scale is no scalar",
 }
@@ -258,6 +257,19 @@ def test_transposes_around_an_elementwise_operator_vanish(name: str) -> None:
     assert not any("transpose" in c or "gather" in c for c in calls), calls
     assert len(calls) <= 1 + chained + (name == "Mean"), calls
     assert chained or compiled.plan.arena_bytes == 0, calls
+
+
+@pytest.mark.parametrize("name", ["Dropout", "QuantizeLinear", "DequantizeLinear"])
+def test_transposes_around_other_operators_of_one_element_vanish(name: str) -> None:
+    """Operators that are elementwise at inference or with one scale: one call and no arena."""
+    scale = {} if name == "Dropout" else {"s": np.float32(0.1), "z": np.int8(3)}
+    kind = onnx.TensorProto.INT8 if name.startswith("De") else onnx.TensorProto.FLOAT
+    rows = [("Transpose", "x", "t", {"perm": [0, 2, 3, 1]}), (name, " ".join(["t", *scale]), "r")]
+    rows += [("Transpose", "r", "y", {"perm": [0, 3, 1, 2]})]
+    other = onnx.TensorProto.INT8 if name.startswith("Qu") else onnx.TensorProto.FLOAT
+    proto = model(rows, {"x": [2, 3, 4, 5]}, {"y": None}, scale, dtypes={"x": kind, "y": other})
+    compiled = compile_model(proto, Options())
+    assert len(compiled.program.calls) == 1 and compiled.plan.arena_bytes == 0
 
 
 def test_a_trait_of_another_operand_is_refused() -> None:

@@ -19,7 +19,7 @@ from test_traits_axes import compute, reduced, small
 
 from aot.errors import BackendError
 from aot.ir.operators import Elementwise, Operator, Reduces, Trait, operator, operators
-from aot.ir.value_traits import Averages, Clamp, Compares, Converts, Curve, Recurrent
+from aot.ir.value_traits import Averages, Clamp, Compares, Converts, Curve, Places, Recurrent
 from aot.vendor.cases import Case, case, f32
 
 RNG = np.random.default_rng(23)
@@ -134,12 +134,31 @@ def recurrent(record: Operator, trait: Recurrent, one: Case) -> bool | None:
     return np.allclose(joined, whole[0], 1e-4, 1e-5) and bool(np.abs(joined).max() > 0)
 
 
+def places(record: Operator, trait: Places, one: Case) -> bool | None:
+    """A place counted from the end is the same place; the next one is another."""
+    names = record.names(len(one.inputs))
+    at, of = names.index(trait.indices), names.index(trait.data)
+    data, indices = np.asarray(one.inputs[of]), np.asarray(one.inputs[at])
+    size = data.shape[one.attrs.get("axis", record.attributes["axis"].default)]
+    if not indices.size or indices.dtype.kind != "i":
+        return None
+
+    def given(other: Array) -> list[Array | None]:
+        return [other if i == at else a for i, a in enumerate(one.inputs)]
+
+    turned = np.where(indices < 0, indices + size, indices - size)
+    want = compute(record, one.inputs, one.attrs)
+    other = compute(record, given((indices + 1) % size), one.attrs)
+    return same(compute(record, given(turned), one.attrs), want) and not same(other, want)
+
+
 PROOFS: dict[type[Any], Callable[[Operator, Any, Case], bool | None]] = {
     Averages: averages,
     Clamp: clamp,
     Compares: compares,
     Converts: converts,
     Curve: curve,
+    Places: places,
     Recurrent: recurrent,
 }
 
