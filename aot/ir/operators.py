@@ -304,10 +304,8 @@ class Interface(Generic[Rule]):
     interface and asks it, the modules of `aot/ops` give the rules beside their operators.
 
         evaluate: Interface[Callable[[ir.Node, Inputs], list[Array]]] = Interface("evaluate")
-
         @evaluate("Squeeze Unsqueeze")
         def reshaped(node, inputs): ...
-
         rule = evaluate.of(node)  # None: the operator has no rule
     """
 
@@ -356,11 +354,15 @@ def operator(
 
     `attributes` say of an attribute which values it takes, as in `axis=AxisOf("x", -1)`.
 
-    Raises BackendError for a trait that names another operand, or a second record of the operator.
+    Raises BackendError for a trait that names another operand, for a name that is both an operand
+    and a result, and for a second record of the operator.
     """
     ends = tuple(operands.split()), tuple(results.split())
     made = Operator(name, *ends, domain, tuple(traits), attributes)
     known = {o.rstrip("?*") for o in made.operands}
+    if twice := sorted(known & {r.rstrip("?*") for r in made.results}):
+        what = f"operator {name}: {', '.join(twice)} is both an operand and a result"
+        raise BackendError(what, hint="a pattern reads both by name")
     for attribute, rule in attributes.items():
         if not isinstance(rule, OneOf) and rule.operand not in known:
             what = f"operator {name}: {attribute} speaks of {rule.operand}"

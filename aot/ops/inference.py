@@ -34,7 +34,7 @@ for _name, _operands in (
     ("CenterCropPad", "x shape"),
     ("EyeLike", "x"),
     ("MelWeightMatrix", "bins length rate low high"),
-    ("StringConcat", "x y"),
+    ("StringConcat", "a b"),
 ):
     operator(_name, _operands, traits=[Exact()])
 

@@ -218,7 +218,7 @@ def groupnorm_cases() -> Iterator[Case]:
 batchnorm = op(
     "BatchNormalization",
     "x scale bias mean var",
-    "y mean? var? kept_mean? kept_var?",
+    "y running_mean? running_var? saved_mean? saved_var?",
     epsilon=1e-5,
     momentum=0.9,
     training_mode=0,

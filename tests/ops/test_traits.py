@@ -280,6 +280,11 @@ def test_a_trait_of_another_operand_is_refused() -> None:
     assert aot.__version__
 
 
+def test_an_operand_is_no_result() -> None:
+    with pytest.raises(BackendError, match="Toy: mean is both an operand and a result"):
+        operator("Toy", "x mean", "y mean?")
+
+
 def test_an_interface_asks_the_operator_of_a_node() -> None:
     asked: Interface[str] = Interface("asked")
     asked("Relu Elu")("unary")
