@@ -39,10 +39,15 @@ def clamp_bounds(node: ir.Node) -> list[float | ir.Value | None] | None:
     return [b if isinstance(b, float) else given.get(b) for b in (trait.low, trait.high)]
 
 
+def trait_named(name: str, kind: type[T], domain: str = "") -> T | None:
+    """The trait that the operator of a name has, None if it has none of this kind."""
+    found = operator_named(name, domain)
+    return None if found is None else found.trait(kind)
+
+
 def proto_trait(node: onnx.NodeProto, kind: type[T]) -> T | None:
     """The trait of this kind that the operator of a node has."""
-    record = operator_named(node.op_type, node.domain)
-    return None if record is None else record.trait(kind)
+    return trait_named(node.op_type, kind, node.domain)
 
 
 def proto_operands(node: onnx.NodeProto, names: str) -> list[str]:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
 
 from aot.errors import BackendError
-from aot.ir.value_traits import Averages, Clamp, Places, Recurrent, ValueTrait
+from aot.ir.value_traits import Places, ValueTrait, named_operands
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,15 +42,16 @@ class Moves:
     """Every element of the results is an element of one of `operands` ("" = of any operand).
 
     Which one follows `by` "place" from places alone, by "order" from comparisons of elements (which
-    a positive scale keeps), by "choice" from another operand. `fills` tells that elements of no
-    operand come in, too; `fewer` that elements of the operands may be missing in the results;
-    `bytes_only` that runtimes compute it on integers of 8 bits, and not on longer ones. `when`
-    tells of which nodes all that is true (None: of all).
+    a positive scale keeps), by "choice" from another operand. `fills` names the operand whose
+    number comes in, too, where the attribute `mode` is "constant" (0 without it); `fewer` tells
+    that elements of the operands may be missing in the results; `bytes_only` that runtimes compute
+    it on integers of 8 bits, and not on longer ones. `when` tells of which nodes all that is true
+    (None: of all).
     """
 
     operands: str = ""
     by: Literal["place", "order", "choice"] = "place"
-    fills: bool = False
+    fills: str = ""
     fewer: bool = False
     bytes_only: bool = False
     when: Callable[[ir.Node], bool] | None = None
@@ -363,16 +364,14 @@ def operator(
     if twice := sorted(known & {r.rstrip("?*") for r in made.results}):
         what = f"operator {name}: {', '.join(twice)} is both an operand and a result"
         raise BackendError(what, hint="a pattern reads both by name")
+    places = known | set(attributes) | {r.rstrip("?*") for r in made.results}
     for attribute, rule in attributes.items():
         if not isinstance(rule, OneOf) and rule.operand not in known:
             what = f"operator {name}: {attribute} speaks of {rule.operand}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
     for trait in made.traits:
-        wrong = (
-            _named(trait)
-            - known
-            - (set(attributes) if isinstance(trait, Reduces | Averages) else set())
-        )
+        also = set(attributes) if isinstance(trait, Reduces) else set()
+        wrong = (_named(trait) - known - also) | (named_operands(trait) - places)
         if wrong:
             what = f"operator {name}: {type(trait).__name__} names {', '.join(sorted(wrong))}"
             raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
@@ -392,15 +391,11 @@ def _named(trait: Trait) -> set[str]:
         case Elementwise(operands, broadcasts):
             more = broadcasts or {}
             return {*operands.split(), *more, *more.values()}
-        case Moves(operands) | SizedBy(operands):
+        case Moves(operands, _, fills):
+            return {*operands.split(), fills} - {""}
+        case SizedBy(operands):
             return set(operands.split())
-        case Clamp(low, high):
-            return {bound for bound in (low, high) if isinstance(bound, str)}
-        case Places(indices, data):
-            return {indices, data}
-        case Recurrent(states):
-            return set(states.split())
-        case Reduces(_, axes) | Averages(axes):
+        case Reduces(_, axes):
             return {axes} - {""}
         case Window(operand, kernel, padding):
             return {operand, kernel, padding if isinstance(padding, str) else ""} - {""}

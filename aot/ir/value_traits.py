@@ -77,4 +77,67 @@ class Places:
     data: str
 
 
-ValueTrait = Curve | Clamp | Compares | Converts | Averages | Recurrent | Places
+@dataclass(frozen=True, slots=True)
+class Quantises:
+    """The first result holds integers for the numbers of the first operand.
+
+    They are the nearest ones to x / scale + zero that the type has. `scale` and `zero` name the
+    operands, or the results, that hold the two.
+    """
+
+    scale: str
+    zero: str
+
+
+@dataclass(frozen=True, slots=True)
+class Dequantises:
+    """The result is (x - zero) * scale of the first operand's integers.
+
+    `scale` and `zero` name the operands that hold the two.
+    """
+
+    scale: str
+    zero: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scales:
+    """The result is something computed of the first operand, times `scale`, plus `shift`.
+
+    The two name operands of one element per channel, or per place along the last axes; `shift` may
+    be "", which adds nothing.
+    """
+
+    scale: str
+    shift: str = ""
+
+
+ValueTrait = (
+    Curve
+    | Clamp
+    | Compares
+    | Converts
+    | Averages
+    | Recurrent
+    | Places
+    | Quantises
+    | Dequantises
+    | Scales
+)
+
+
+def named_operands(trait: object) -> set[str]:
+    """The operands, results or attributes that a trait of values names."""
+    match trait:
+        case Clamp(low, high):
+            return {bound for bound in (low, high) if isinstance(bound, str)}
+        case Averages(axes):
+            return {axes} - {""}
+        case Recurrent(states):
+            return set(states.split())
+        case Places(indices, data):
+            return {indices, data}
+        case Quantises(scale, zero) | Dequantises(scale, zero) | Scales(scale, zero):
+            return {scale, zero} - {""}
+        case _:
+            return set()

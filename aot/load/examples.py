@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.operators import Linear, operator_named
+from aot.ir.node_traits import proto_trait
+from aot.ir.operators import Linear
 from aot.ir.pins import Pin
 from aot.load.containers import is_container
 from aot.load.options import LoadOptions, Size
@@ -118,8 +119,7 @@ def _weights(graph: onnx.GraphProto) -> dict[str, tuple[int, dict[int, int]]]:
     found: dict[str, tuple[int, dict[int, int]]] = {}
     for node in graph.node:
         shape = constants.get(node.input[1], []) if len(node.input) > 1 else []
-        record = operator_named(node.op_type, node.domain)
-        trait = None if record is None else record.trait(Linear)
+        trait = proto_trait(node, Linear)
         if trait is None or len(shape) < 2 or node.input[0] in found:
             continue
         attributes = {a.name: a.i for a in node.attribute}

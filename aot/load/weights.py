@@ -55,7 +55,7 @@ def split(model: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto,
     for sparse in old.sparse_initializer:
         graph.initializer.append(dense(sparse))
     for node in old.node:
-        big = _constant_tensor(node)
+        big = constant_tensor(node)
         if big is not None and element_count(big) > SMALL_ELEMENTS:
             weights.append(_weight(big, node.output[0], folder))
         elif big is not None:
@@ -95,7 +95,7 @@ def _sparse_value(node: onnx.NodeProto) -> onnx.SparseTensorProto | None:
     return values[0] if len(values) == len(node.attribute) == 1 else None
 
 
-def _constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
+def constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
     """The tensor of a Constant node that holds one."""
     if node.op_type != "Constant" or node.domain or len(node.attribute) != 1:
         return None

@@ -15,6 +15,7 @@ from aot.ir.dtypes import F32
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Along, AxisOf, Rowwise
+from aot.ir.value_traits import Scales
 from aot.normalise.attributes import canonical
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
@@ -72,7 +73,7 @@ layernorm = op(
     "LayerNormalization",
     "x scale bias?",
     "y mean? invstd?",
-    traits=[Rowwise("axis")],
+    traits=[Rowwise("axis"), Scales("scale", "bias")],
     axis=AxisOf("x", -1),
     epsilon=1e-5,
     stash_type=1,
@@ -80,7 +81,7 @@ layernorm = op(
 rmsnorm = op(
     "RMSNormalization",
     "x scale",
-    traits=[Rowwise("axis")],
+    traits=[Rowwise("axis"), Scales("scale")],
     axis=AxisOf("x", -1),
     epsilon=1e-5,
     stash_type=1,
@@ -157,8 +158,17 @@ def rmsnorm_cases() -> Iterator[Case]:
     yield case(f32(2, 3, 5), f32(3, 5, seed=1), axis=1, epsilon=1e-3)
 
 
-instancenorm = op("InstanceNormalization", "x scale bias", epsilon=1e-5)
-groupnorm = op("GroupNormalization", "x scale bias", epsilon=1e-5, num_groups=1, stash_type=1)
+instancenorm = op(
+    "InstanceNormalization", "x scale bias", traits=[Scales("scale", "bias")], epsilon=1e-5
+)
+groupnorm = op(
+    "GroupNormalization",
+    "x scale bias",
+    traits=[Scales("scale", "bias")],
+    epsilon=1e-5,
+    num_groups=1,
+    stash_type=1,
+)
 instancenorm.check(all_float)
 groupnorm.check(all_float)
 
@@ -219,6 +229,7 @@ batchnorm = op(
     "BatchNormalization",
     "x scale bias mean var",
     "y running_mean? running_var? saved_mean? saved_var?",
+    traits=[Scales("scale", "bias")],
     epsilon=1e-5,
     momentum=0.9,
     training_mode=0,

@@ -40,7 +40,7 @@ pad = op(
     "x pads value? axes?",
     traits=[
         SizedBy("pads axes"),
-        Moves("x", fills=True, bytes_only=True),
+        Moves("x", fills="value", bytes_only=True),
         Exact(),
         AxesOf("axes", "x"),
     ],

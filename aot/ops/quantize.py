@@ -28,6 +28,7 @@ from aot.ir.dtypes import (
 )
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import AxisOf
+from aot.ir.value_traits import Dequantises, Quantises
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.packed import codes_of, store_codes
@@ -50,6 +51,7 @@ HEADER = "aot_quantize.h"
 quantize = op(
     "QuantizeLinear",
     "x scale zero?",
+    traits=[Quantises("scale", "zero")],
     axis=AxisOf("x", 1, idle=True),
     block_size=0,
     saturate=1,
@@ -59,6 +61,7 @@ quantize = op(
 dequantize = op(
     "DequantizeLinear",
     "x scale zero?",
+    traits=[Dequantises("scale", "zero")],
     axis=AxisOf("x", 1, idle=True),
     block_size=0,
     output_dtype=0,

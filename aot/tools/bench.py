@@ -9,6 +9,9 @@ from statistics import median, quantiles
 from typing import Any
 
 from aot.errors import one_line
+from aot.ir.node_traits import trait_named
+from aot.ir.value_traits import Dequantises, Quantises
+from aot.ops.registry import load_all
 from aot.tools.build import build
 from aot.tools.elf_image import Image, measure_image
 from aot.tools.emulate import is_native
@@ -165,6 +168,7 @@ class NodeCost:
 
 def bench_nodes(built: Built, repeat: int = 0) -> tuple[NodeCost, ...]:
     """What every call takes by the trace build, whose reports cost a little themselves."""
+    load_all()  # the records of operators say which ones quantise
     build(built.out, f"{built.name}-trace")
     if built.board:
         hz = int(built.target.get("tick_hz", 0))
@@ -183,9 +187,14 @@ def bench_nodes(built: Built, repeat: int = 0) -> tuple[NodeCost, ...]:
 def _title(call: dict[str, Any]) -> str:
     """The nodes of a call but the conversions around them, as far as a line goes."""
     pairs = zip(call["nodes"], call["op"].split(" + "), strict=False)
-    named = [n for n, op in pairs if op not in ("QuantizeLinear", "DequantizeLinear")]
+    named = [n for n, op in pairs if not _converts(op)]
     text = " + ".join(named or call["nodes"]) or call["kernel"]
     return text if len(text) <= _TITLE else f"…{text[-_TITLE:]}"
+
+
+def _converts(op_type: str) -> bool:
+    """Whether an operator only makes quantised values of numbers, or numbers of those."""
+    return any(trait_named(op_type, kind) is not None for kind in (Quantises, Dequantises))
 
 
 def nodes_text(nodes: Sequence[NodeCost], board: bool) -> str:

@@ -19,6 +19,9 @@ import numpy as np
 
 from aot.ir import layout as lay
 from aot.ir.layout import PLAIN, Layout
+from aot.ir.node_traits import trait_named
+from aot.ir.value_traits import Quantises
+from aot.ops.registry import load_all
 from aot.tools.compare import Difference, Tolerance, compare
 from aot.tools.run import Spec
 
@@ -103,8 +106,9 @@ class Layers:
 
 def is_quantised(manifest: Mapping[str, Any]) -> bool:
     """Whether the model computes with codes: it quantises values, or multiplies integers."""
+    load_all()  # the records of operators say which ones quantise
     ops = {op for node in manifest["nodes"] for op in str(node["op"]).split(" + ")}
-    return bool(ops & {"QuantizeLinear", "DynamicQuantizeLinear"})
+    return any(trait_named(op, Quantises) is not None for op in ops)
 
 
 def written(manifest: Mapping[str, Any]) -> dict[Key, Written]:

@@ -18,18 +18,15 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from aot.ir.node_traits import proto_operands, proto_trait
+from aot.ir.operators import Along, Linear, Moves
+from aot.ir.value_traits import Clamp, Scales
 from aot.load.check import all_graphs, subgraphs
 
 if TYPE_CHECKING:
     import onnx
 
 Array = np.ndarray[Any, Any]
-
-PRODUCTS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
-SCALED = ("BatchNormalization", "InstanceNormalization", "LayerNormalization")
-MERGED = ("Relu", "Clip")
-RANGED = ("Conv", "Gemm", "MatMul", "Add", "Mul", "LeakyRelu", "AveragePool", "Concat")
-"""What has codes of its own range, so that a Relu or Clip behind it may be that range."""
 
 _TOKEN = re.compile(r"aotc\.([0-9]+)\.")
 
@@ -277,9 +274,7 @@ def _own_constants(graph: _Graph) -> None:
         for place, name in enumerate(node.input):
             if name not in graph.constants or readers[name] < 2:
                 continue
-            if _is_own(node, place) or (
-                node.op_type in PRODUCTS and place == 1 and len(roles[name]) > 1
-            ):
+            if name in _own(node) or (name in _weights(node) and len(roles[name]) > 1):
                 data = graph.array(name)
                 assert data is not None
                 node.input[place] = graph.constant(data, name)
@@ -291,10 +286,20 @@ def _role(node: onnx.NodeProto, place: int) -> tuple[Any, ...]:
     return node.op_type, place, _attribute(node, "transB", 0)
 
 
-def _is_own(node: onnx.NodeProto, place: int) -> bool:
-    if node.op_type in PRODUCTS:
-        return place == 2
-    return (node.op_type in SCALED and place in (1, 2)) or (node.op_type == "Pad" and place == 2)
+def _own(node: onnx.NodeProto) -> list[str]:
+    """The operands that the quantiser scales for this node alone: biases, scalings, pad values."""
+    product, scales = proto_trait(node, Linear), proto_trait(node, Scales)
+    moves = proto_trait(node, Moves)
+    names = [product.bias] if product is not None else []
+    names += [scales.scale, scales.shift] if scales is not None else []
+    names += [moves.fills] if moves is not None else []
+    return [value for name in names if name for value in proto_operands(node, name)]
+
+
+def _weights(node: onnx.NodeProto) -> list[str]:
+    """The weights of a product."""
+    product = proto_trait(node, Linear)
+    return [] if product is None else proto_operands(node, product.weights)
 
 
 def _keep_taps(graph: _Graph) -> None:
@@ -302,7 +307,7 @@ def _keep_taps(graph: _Graph) -> None:
     from onnx import helper
 
     captured = {name for node in graph.proto.node for name in _captured(node)}
-    merged = {n.input[0] for n in graph.proto.node if n.op_type in MERGED}
+    merged = {n.input[0] for n in graph.proto.node if proto_trait(n, Clamp) is not None}
     kept = captured | (merged & graph.outputs)
     for source in list(graph.proto.node):
         for place, name in enumerate(source.output):
@@ -318,34 +323,59 @@ def _keep_taps(graph: _Graph) -> None:
 def _stays_float(graph: _Graph, node: onnx.NodeProto, spelling: str) -> bool:
     """Whether the quantiser would make something else of a node, or something nothing runs."""
     operators = spelling == "qoperator"
-    if node.op_type in MERGED:
+    clamp, product = proto_trait(node, Clamp), proto_trait(node, Linear)
+    if clamp is not None:
         name = node.input[0]
-        merges = any(name in n.output and n.op_type in RANGED for n in graph.proto.node)
+        merges = any(name in n.output and _has_own_range(n) for n in graph.proto.node)
         kept = operators and (graph.readers()[name] > 1 or not merges)
-        return kept or not _ends_at_codes(graph, node)
-    if node.op_type == "Pad" and operators:
-        value = graph.array(node.input[2]) if len(node.input) > 2 and node.input[2] else np.zeros(1)
-        return value is None or bool(np.any(value))
-    if node.op_type == "Gemm":
-        return not _is_plain(graph, node)
-    if node.op_type == "Resize":
-        return operators and _attribute(node, "mode", b"nearest") != b"nearest"
-    if node.op_type == "MatMul":
-        weights = graph.array(node.input[1])
-        return operators and weights is not None and weights.ndim != 2
-    if node.op_type in ("Conv", "ConvTranspose"):
+        return kept or not _ends_at_codes(graph, node, clamp)
+    if product is not None:
+        return _is_float_product(graph, node, product, operators)
+    moves = proto_trait(node, Moves)
+    return moves is not None and operators and not _moves_codes(graph, node, moves)
+
+
+def _has_own_range(node: onnx.NodeProto) -> bool:
+    """Whether codes have a range of the node's own, so that a clamp behind it may be that range.
+
+    The quantiser gives moved and clamped elements the range that they had, and lines of one sum a
+    fixed range.
+    """
+    return all(proto_trait(node, kind) is None for kind in (Moves, Clamp, Along))
+
+
+def _moves_codes(graph: _Graph, node: onnx.NodeProto, moves: Moves) -> bool:
+    """Whether codes move as numbers do: nothing but zeros comes in, and no number is computed."""
+    import onnx_ir as ir
+
+    values = [graph.array(v) for v in proto_operands(node, moves.fills)] if moves.fills else []
+    fills = any(v is None or bool(np.any(v)) for v in values)
+    return not fills and (moves.when is None or moves.when(ir.from_proto(node)))
+
+
+def _is_float_product(
+    graph: _Graph, node: onnx.NodeProto, product: Linear, operators: bool
+) -> bool:
+    """Whether the quantiser takes another product than this one."""
+    if product.groups:
         return any(n not in graph.constants for n in node.input[1:])
-    return False
+    if product.bias:
+        return not _is_plain(graph, node)
+    weights = graph.array(node.input[1])
+    return operators and weights is not None and weights.ndim != 2
 
 
-def _ends_at_codes(graph: _Graph, node: onnx.NodeProto) -> bool:
+def _ends_at_codes(graph: _Graph, node: onnx.NodeProto, clamp: Clamp) -> bool:
     """Whether codes that saturate do what the node does: its bounds are known, zero is between."""
-    if node.op_type == "Relu":
-        return True
-    low, high = -np.inf, np.inf
-    for place, name in enumerate(node.input[1:3]):
-        bound = graph.array(name) if name else np.array(-np.inf if place == 0 else np.inf)
-        if bound is None:
-            return False
-        low, high = (bound.item(), high) if place == 0 else (low, bound.item())
-    return bool(low <= 0 <= high and low < high)
+    low = _bound(graph, node, clamp.low, -np.inf)
+    high = _bound(graph, node, clamp.high, np.inf)
+    return low is not None and high is not None and low <= 0 <= high and low < high
+
+
+def _bound(graph: _Graph, node: onnx.NodeProto, bound: float | str, none: float) -> float | None:
+    """A bound of a clamp, `none` where there is no such operand; None if a run says it."""
+    given = proto_operands(node, bound) if isinstance(bound, str) else []
+    if not given:
+        return none if isinstance(bound, str) else bound
+    data = graph.array(given[0])
+    return None if data is None else float(data.item())

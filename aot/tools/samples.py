@@ -16,7 +16,9 @@ from aot.ir.node_traits import moved_operands, proto_operands, proto_trait
 from aot.ir.operators import AxisOf, operator_named
 from aot.ir.sample import Sample
 from aot.ir.value_traits import Places
+from aot.load.weights import constant_tensor
 from aot.npz import read_npz
+from aot.ops.registry import load_all
 from aot.options import Options
 from aot.tools.run import Built, Spec, at_bound, conform, read_inputs, specs
 from aot.tools.value_conversion import COUNT, random_texts, text_inputs
@@ -171,10 +173,14 @@ def _random(rng: np.random.Generator, spec: Spec, limit: int) -> Array:
 
 def index_limits(graph: onnx.GraphProto) -> dict[str, int]:
     """Per graph input that indexes a table: one more than the largest valid index."""
+    load_all()  # the records of operators say which operands are places
+    load_all()  # the records of operators say which operands are indices
     sizes = {t.name: tuple(t.dims) for t in graph.initializer}
+    for value in graph.input:
+        sizes[value.name] = tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
     for node in graph.node:
-        if node.op_type == "Constant" and node.attribute and node.attribute[0].HasField("t"):
-            sizes[node.output[0]] = tuple(node.attribute[0].t.dims)
+        if (table := constant_tensor(node)) is not None:
+            sizes[node.output[0]] = tuple(table.dims)
     source = {i.name: {i.name} for i in graph.input}
     limits: dict[str, int] = {}
     for node in graph.node:
@@ -198,7 +204,7 @@ def _indexed(node: onnx.NodeProto, sizes: Mapping[str, Sequence[int]]) -> Iterat
     default = rule.default if isinstance(rule, AxisOf) else 0
     axis = next((a.i for a in node.attribute if a.name == "axis"), default)
     shape = sizes.get(data[0], ()) if data and indices and axis is not None else ()
-    if axis is not None and -len(shape) <= axis < len(shape):
+    if axis is not None and -len(shape) <= axis < len(shape) and shape[axis]:
         yield indices[0], shape[axis]
 
 

@@ -51,6 +51,21 @@ def test_indices_are_valid_for_the_table_they_index() -> None:
     assert 2 < sample.inputs[0].max() < 7 and sample.inputs[0].min() >= 0
 
 
+def test_indices_that_movers_carry_are_valid_where_they_are_read() -> None:
+    """Through a Concat and a Cast to the elements of an input that is no constant."""
+    proto = model(
+        [
+            ("Concat", "ids more", "all", {"axis": 1}),
+            ("Cast", "all", "wide", {"to": TensorProto.INT64}),
+            ("GatherElements", "x wide", "y", {"axis": 1}),
+        ],
+        {"ids": [2, 3], "more": [2, 1], "x": [2, 9]},
+        {"y": None},
+        dtypes={"ids": TensorProto.INT32, "more": TensorProto.INT32},
+    )
+    assert index_limits(proto.graph) == {"ids": 9, "more": 9}
+
+
 def test_sample_keys(tmp_path: Path) -> None:
     x, n = np.ones(2, np.float32), np.array(3)
     file = tmp_path / "f.npz"

@@ -164,7 +164,7 @@ def moves(record: Operator, trait: Moves, job: harness.Job) -> bool | None:
     known = all(d.dtype.kind in "fiu" and d.dtype.itemsize > 1 and d.size for d in data)
     if not known or any(np.isnan(d).any() for d in data) or (trait.when and not trait.when(node)):
         return None
-    fill = job.case.inputs[2] if trait.fills and len(job.case.inputs) > 2 else None
+    fill = dict(zip(names, job.case.inputs, strict=True)).get(trait.fills)
     kept = np.zeros(1) if fill is None else np.reshape(fill, (1,))
     table = recoded(trait, data, kept[: 1 if trait.fills else 0].astype(data[0].dtype))
     inputs = list(job.case.inputs)

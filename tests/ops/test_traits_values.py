@@ -19,7 +19,18 @@ from test_traits_axes import compute, reduced, small
 
 from aot.errors import BackendError
 from aot.ir.operators import Elementwise, Operator, Reduces, Trait, operator, operators
-from aot.ir.value_traits import Averages, Clamp, Compares, Converts, Curve, Places, Recurrent
+from aot.ir.value_traits import (
+    Averages,
+    Clamp,
+    Compares,
+    Converts,
+    Curve,
+    Dequantises,
+    Places,
+    Quantises,
+    Recurrent,
+    Scales,
+)
 from aot.vendor.cases import Case, case, f32
 
 RNG = np.random.default_rng(23)
@@ -152,14 +163,70 @@ def places(record: Operator, trait: Places, one: Case) -> bool | None:
     return same(compute(record, given(turned), one.attrs), want) and not same(other, want)
 
 
+def quantises(record: Operator, trait: Quantises, one: Case) -> bool | None:
+    """The integers are x / scale + zero, rounded and within the range of their type."""
+    x = np.asarray(one.inputs[0])
+    if x.dtype != np.float32 or x.size < 2 or set(one.attrs) - {"axis"}:
+        return None
+    known = [n for n in record.names(len(one.inputs)) if n in (trait.scale, trait.zero)]
+    outputs = [*record.results]
+    feeds = dict(zip(record.names(len(one.inputs)), map(np.asarray, one.inputs), strict=True))
+    if known and (len(known) < 2 or feeds[trait.scale].ndim or feeds[trait.zero].dtype.kind == "V"):
+        return None
+    feeds[record.names(1)[0]] = RNG.standard_normal(x.shape).astype(np.float32)
+    node = helper.make_node(record.name, list(feeds), outputs)
+    found = dict(zip(outputs, ReferenceEvaluator(node).run(None, feeds), strict=True)) | feeds
+    codes, scale, zero = (np.asarray(found[n]) for n in (outputs[0], trait.scale, trait.zero))
+    if codes.dtype.kind not in "iu":
+        return None
+    ends = np.iinfo(codes.dtype)
+    want = np.clip(np.rint(feeds[record.names(1)[0]] / scale) + zero, ends.min, ends.max)
+    return bool((codes == want).all())
+
+
+def dequantises(record: Operator, trait: Dequantises, one: Case) -> bool | None:
+    """The numbers are (x - zero) * scale."""
+    names = record.names(len(one.inputs))
+    given = dict(zip(names, map(np.asarray, one.inputs), strict=True))
+    codes, scale = given[names[0]], given[trait.scale]
+    if codes.dtype.kind not in "iu" or scale.ndim or one.attrs or trait.zero not in given:
+        return None
+    want = (codes.astype(np.int64) - given[trait.zero]) * scale
+    return same(compute(record, one.inputs, one.attrs), want.astype(scale.dtype))
+
+
+def scales(record: Operator, trait: Scales, one: Case) -> bool | None:
+    """f(s + t, a + b) = f(s, a) + f(t, b); twice the scale without shift is twice the result."""
+    names = record.names(len(one.inputs))
+    given = dict(zip(names, one.inputs, strict=True))
+    if np.asarray(given[trait.scale]).dtype != np.float32 or one.outputs != 1:
+        return None
+    shifts = trait.shift in names and given[trait.shift] is not None
+
+    def of(scale: Array, shift: Array) -> Array:
+        other = {trait.scale: scale, **({trait.shift: shift} if shifts else {})}
+        return compute(record, [other.get(n, given[n]) for n in names], one.attrs)
+
+    s, t, a, b = (
+        RNG.standard_normal(np.shape(given[n])).astype(np.float32)
+        for n in (trait.scale, trait.scale, *[trait.shift if shifts else trait.scale] * 2)
+    )
+    whole = np.allclose(of(s + t, a + b), of(s, a) + of(t, b), 1e-3, 1e-3, equal_nan=True)
+    none = np.zeros_like(a)
+    return bool(whole) and np.allclose(of(2 * s, none), 2 * of(s, none), 1e-3, 1e-3, equal_nan=True)
+
+
 PROOFS: dict[type[Any], Callable[[Operator, Any, Case], bool | None]] = {
     Averages: averages,
     Clamp: clamp,
     Compares: compares,
     Converts: converts,
     Curve: curve,
+    Dequantises: dequantises,
     Places: places,
+    Quantises: quantises,
     Recurrent: recurrent,
+    Scales: scales,
 }
 
 
@@ -170,6 +237,10 @@ def cases_of(name: str) -> list[Case]:
         found.append(case(f32(2, 3), np.zeros(1, np.int32)))
     if name == "GlobalAveragePool":
         found.append(case(f32(2, 3, 4, 5)))
+    if name == "QuantizeLinear":
+        found.append(case(f32(3, 7), np.float32(0.01), np.int8(3)))
+    if name == "DequantizeLinear":
+        found.append(case(np.arange(-9, 12, dtype=np.int8), np.float32(0.25), np.int8(3)))
     return found
 
 
@@ -191,6 +262,8 @@ def test_operators_keep_what_they_claim(kind: type[Trait], record: Operator) -> 
 
 PROBES: list[Trait] = [
     *(Curve(), Compares(), Converts(), Averages(), Averages("axes"), Averages("axis")),
+    *(Scales("scale"), Scales("scale", "bias"), Places("indices", "x")),
+    *(Quantises("scale", "zero"), Dequantises("scale", "zero")),
     *(Clamp(0.0, float("inf")), Clamp(float("-inf"), 0.0), Clamp(-1.0, 1.0), Clamp(0.0, 6.0)),
 ]
 UNTABLED = ("Asinh", "Atan", "Cosh", "Sinh")
@@ -198,6 +271,7 @@ UNTABLED = ("Asinh", "Atan", "Cosh", "Sinh")
 SHOWN = {
     **{("Curve", name): "no table of quantised values takes it" for name in UNTABLED},
     **{("Curve", name): "it is spelled as Add" for name in ("Mean", "Sum")},
+    ("Scales", "DequantizeLinear"): "its operands are quantised values and their scale",
 }
 
 

@@ -140,6 +140,43 @@ def test_images(rest, spelling, tmp_path):
     assert apart(tmp_path, model, feeds, spelling) < 0.08
 
 
+#: Other operands and attributes of the operators that the quantiser has codes for.
+WINDOW = {"kernel_shape": [2, 2]}
+BEHIND: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    **{name: (("c",), {}) for name in ("Add", "Mul")},
+    "AveragePool": ((), WINDOW),
+    "Concat": (("c",), {"axis": 1}),
+    "Conv": ((normal(5, 4, 3, 3, by=0.1),), {}),
+    "Gather": ((np.array([1, 2]),), {"axis": 1}),
+    "InstanceNormalization": ((normal(4), normal(4)), {}),
+    "MatMul": ((normal(8, 5, by=0.3),), {}),
+    "MaxPool": ((), WINDOW),
+    "Pad": ((np.array([0, 0, 1, 1, 0, 0, 1, 1]),), {}),
+    "Reshape": ((np.array([4, 64]),), {}),
+    "Resize": (("", np.ones(4, np.float32) * 2), {}),
+    "Split": ((np.array([4]),), {"axis": 1}),
+    "Unsqueeze": ((np.array([0]),), {}),
+}
+#: Operators of other operands or results than numbers of an image.
+OTHERS = ("ArgMax", "EmbedLayerNormalization", "Gemm", "Where")
+
+
+@pytest.mark.parametrize("spelling", FORMATS)
+def test_a_clamp_behind_every_operator_of_the_quantiser(spelling, tmp_path):
+    """Codes that it takes for clamped have the clamp's range, or the clamp stays."""
+    need_module("onnxruntime")
+    from onnxruntime.quantization.registry import QLinearOpsRegistry
+
+    for name in sorted(set(QLinearOpsRegistry) - set(OTHERS)):
+        net = Net(x=(np.float32, IMAGE))
+        net.add("Conv", "x", normal(4, 3, 3, 3, by=0.1), normal(4), out="c", pads=[1] * 4)
+        more, attributes = BEHIND.get(name, ((), {}))
+        made = net.add(name, "c", *more, **attributes)
+        net.add("Clip", made, np.float32(-0.5), np.float32(0.5), out="y")
+        found = apart(tmp_path, net.model(y=np.float32), {"x": normal(*IMAGE)}, spelling)
+        assert found < 0.2, name
+
+
 @pytest.mark.parametrize("spelling", FORMATS)
 @pytest.mark.parametrize("shape", [(5,), (1,), (), (1, 5), (4, 1), (4, 5), None, "run"])
 @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 1.0), (0.5, 1.0), (1.0, 2.0), (-2.0, 0.25)])

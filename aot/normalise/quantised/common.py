@@ -10,7 +10,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
-from aot.ir.operators import Moves, moved_places, trait_of
+from aot.ir.operators import Moves, moved_places, operator_of, trait_of
 from aot.ir.value_traits import Clamp
 
 if TYPE_CHECKING:
@@ -182,9 +182,16 @@ def moved_inputs(node: ir.Node) -> tuple[int, ...] | None:
     return moved_places(node) or None
 
 
-def pads_constant(node: ir.Node) -> bool:
-    """Whether a node is a Pad that puts in one number."""
-    return node.op_type == "Pad" and str(attribute(node, "mode", "constant")) == "constant"
+def fill_place(node: ir.Node) -> int | None:
+    """The place of the operand whose number a mover puts in; None if it puts in none.
+
+    The operand may be absent, which stands for 0.
+    """
+    trait, found = trait_of(node, Moves), operator_of(node)
+    fills = trait is not None and str(attribute(node, "mode", "constant")) == "constant"
+    if trait is None or found is None or not fills or not trait.fills:
+        return None
+    return found.names(len(found.operands)).index(trait.fills)
 
 
 def takes_codes(node: ir.Node, value: ir.Value) -> bool:

@@ -28,11 +28,11 @@ from aot.normalise.quantised.common import (
     add_quantise,
     codes_value,
     dequantised,
+    fill_place,
     is_activation,
     is_weight,
     limits,
     moved_inputs,
-    pads_constant,
     params_of,
     shrinks,
     takes_codes,
@@ -96,7 +96,7 @@ def _sink(edit: Editor, node: ir.Node) -> None:
     for place, maker in zip(places, makers, strict=True):
         assert maker is not None
         inputs[place] = maker.inputs[0]
-    if pads_constant(node) and not _pad_value(edit, node, inputs, p, codes):
+    if fill_place(node) is not None and not _pad_value(edit, node, inputs, p, codes):
         return
     new = _moved(edit, node, inputs, codes.dtype, str(codes.name))
     if OFFSET_KEY in codes.metadata_props:
@@ -160,9 +160,9 @@ def _pad_value(
 def _set_pad(
     edit: Editor, node: ir.Node, inputs: list[ir.Value | None], code: Any, dtype: ir.DataType
 ) -> None:
-    while len(inputs) < 3:
-        inputs.append(None)
-    inputs[2] = edit.const(code.astype(dtype.numpy()), f"{node.name}_code", dtype)
+    place = fill_place(node) or 0
+    inputs += [None] * (place + 1 - len(inputs))
+    inputs[place] = edit.const(code.astype(dtype.numpy()), f"{node.name}_code", dtype)
 
 
 def _raise(edit: Editor, quantise: ir.Node) -> None:
@@ -181,7 +181,7 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
         return
     assert result.dtype is not None
     inputs = list(node.inputs)
-    if pads_constant(node) and not _raised_pad(edit, node, inputs, p, result):
+    if fill_place(node) is not None and not _raised_pad(edit, node, inputs, p, result):
         return
     for place, source in zip(places, sources, strict=True):
         assert source is not None
@@ -217,9 +217,10 @@ def _odd_pad(node: ir.Node) -> bool:
 
 def _pad_number(node: ir.Node) -> Array | None:
     """The float32 constant that is padded with, a scalar; None if there is none."""
-    if not pads_constant(node):
+    place = fill_place(node)
+    if place is None:
         return None
-    given = node.inputs[2] if len(node.inputs) > 2 else None
+    given = node.inputs[place] if len(node.inputs) > place else None
     data = np.zeros((), np.float32) if given is None else array(given)
     return None if data is None or data.size != 1 else data.reshape(()).astype(np.float32)
 

@@ -27,8 +27,8 @@ from aot.normalise.quantised.common import (
     Params,
     add_dequantise,
     add_quantise,
+    fill_place,
     moved_inputs,
-    pads_constant,
     params_of,
     quantiser_after,
 )
@@ -122,8 +122,8 @@ def _join(family: Family, node: ir.Node, reach: Callable[[ir.Value | None], None
         else:
             reach(node.inputs[place])
     reach(node.outputs[0])
-    if pads_constant(node):
-        value = node.inputs[2] if len(node.inputs) > 2 else None
+    if (filler := fill_place(node)) is not None:
+        value = node.inputs[filler] if len(node.inputs) > filler else None
         family.pads.append(node)
         family.fixed |= value is not None and constant(value) is None
     return True

@@ -27,11 +27,11 @@ from aot.normalise.quantised.common import (
     bytes_only,
     codes_value,
     dequantised,
+    fill_place,
     is_activation,
     is_byte,
     limits,
     moved_inputs,
-    pads_constant,
     params_of,
     shrinks,
     to_codes,
@@ -79,10 +79,8 @@ def _same(a: tuple[Params, ir.DataType] | None, b: tuple[Params, ir.DataType]) -
 
 def _constants(node: ir.Node) -> list[ir.Value]:
     """Constants among the numbers a mover may pick."""
-    places = list(moved_inputs(node) or ())
-    if pads_constant(node):
-        places.append(2)
-    given = [node.inputs[i] for i in places if i < len(node.inputs)]
+    places = [*(moved_inputs(node) or ()), fill_place(node)]
+    given = [node.inputs[i] for i in places if i is not None and i < len(node.inputs)]
     return [v for v in given if v is not None and array(v) is not None]
 
 

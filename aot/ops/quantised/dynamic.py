@@ -14,6 +14,7 @@ import numpy as np
 from aot.ir.dtypes import F32, S8, S32, U8
 from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import AUTO_PAD, ShapeOf, Window
+from aot.ir.value_traits import Quantises
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import DOUBLE, INT32, Body
 from aot.ops.broadcast import collapse, collapses
@@ -40,7 +41,7 @@ HEADER = "aot_qdynamic.h"
 #: Products of two 8-bit codes without their zero points are below 2^16: sums of this many fit.
 LONGEST = 2**15
 
-quantise = op("DynamicQuantizeLinear", "x", "y scale zero")
+quantise = op("DynamicQuantizeLinear", "x", "y scale zero", traits=[Quantises("scale", "zero")])
 matmul = op("MatMulInteger", "a b az? bz?")
 conv = op(
     "ConvInteger",
