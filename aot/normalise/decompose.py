@@ -25,6 +25,11 @@ decompose: Interface[Callable[[Body], bool]] = Interface("decompose")
 says why), or ONNX's own body is right."""
 
 
+constants_only: Interface[Callable[[ir.Node], bool]] = Interface("constants_only")
+"""A rule tells of a node that no backend computes it: kernels of its operator read constants where
+this one reads values of the run. Its decomposition takes its place."""
+
+
 def own_body(node: ir.Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | None:
     """The body of a call as a function of inputs i0, i1 … and outputs o0 …; None without one.
 

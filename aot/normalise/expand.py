@@ -14,7 +14,7 @@ from aot.ir.graph_edit import Editor, graphs, hoist_constants
 from aot.ir.graph_nodes import NAME_KEY, is_typed, original_name, shape_of, subgraphs, title
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
-from aot.normalise.decompose import decompose, own_body
+from aot.normalise.decompose import constants_only, decompose, own_body
 from aot.normalise.unroll import captured, is_unrollable, renamed, unrolled
 from aot.shapes.infer import infer
 
@@ -57,6 +57,9 @@ def expand(model: ir.Model, options: LoadOptions) -> bool:
 def _is_supported(node: ir.Node, options: LoadOptions) -> bool:
     """Whether some backend computes the node as it is."""
     if f"{node.domain}::{node.op_type}" not in (options.native or ()):
+        return False
+    refuses = constants_only.of(node)
+    if refuses is not None and refuses(node):
         return False
     return options.supports is None or options.supports(node)
 

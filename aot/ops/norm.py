@@ -17,7 +17,7 @@ from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Along, AxisOf, Rowwise
 from aot.ir.value_traits import Scales
 from aot.normalise.attributes import canonical
-from aot.normalise.decompose import decompose
+from aot.normalise.decompose import constants_only, decompose
 from aot.normalise.decompose_builder import FLOAT, Body
 from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored
@@ -381,12 +381,19 @@ def mvn_cases() -> Iterator[Case]:
     yield case(f32(2, 3, 35), axes=[-1])
 
 
+@constants_only("BatchNormalization")
+def takes_statistics(node: ir.Node) -> bool:
+    """Whether statistics are computed at run time, by other nodes or by this one."""
+    training = bool(attribute(node, "training_mode", 0))
+    return training or any(array(v) is None for v in node.inputs[1:])
+
+
 @decompose("BatchNormalization")
 def _batch_norm(b: Body) -> bool:
-    """Statistics that are computed at run time, by other nodes or by this one."""
-    training = bool(attribute(b.node, "training_mode", 0))
-    if not training and all(array(v) is not None for v in b.node.inputs[1:]):
+    """Statistics of the run scale and shift each channel."""
+    if not takes_statistics(b.node):
         return False
+    training = bool(attribute(b.node, "training_mode", 0))
     rank = len(b.shape(0))
     dims = b.ints(1, -1, *[1] * (rank - 2))
     scale, bias, mean, var = (b.add("Reshape", f"i{k}", dims) for k in (1, 2, 3, 4))
