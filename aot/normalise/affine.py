@@ -35,10 +35,11 @@ def _products() -> tuple[str, ...]:
 
 CLASSES = {"LINEAR": _products}
 _ALONG = "c varies along another axis than the channels"
-FORMS = tuple(
-    Form(f"{after}(LINEAR({inputs}), const(c))", f"LINEAR(x, w{scaled}, b{shifted})", _ALONG)
-    for after, scaled, shifted in (("Add", "", " + c"), ("Mul", " * c", " * c"))
-    for inputs in ("x, const(w)", "x, const(w), const(b)")
+FORMS = (
+    Form("Add(LINEAR(x, const(w)), const(c))", "LINEAR(x, w, b + c)", _ALONG),
+    Form("Add(LINEAR(x, const(w), const(b)), const(c))", "LINEAR(x, w, b + c)", _ALONG),
+    Form("Mul(LINEAR(x, const(w)), const(c))", "LINEAR(x, w * c, b * c)", _ALONG),
+    Form("Mul(LINEAR(x, const(w), const(b)), const(c))", "LINEAR(x, w * c, b * c)", _ALONG),
 )
 
 

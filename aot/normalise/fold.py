@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 from aot.errors import ModelError
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, constant, shape_of, static_shape, title
+from aot.ir.operators import operand_names, trait_of
+from aot.ir.value_traits import Dequantises, Quantises
 from aot.load.options import LoadOptions
 from aot.shapes.evaluate import Invalid, evaluate, is_computable, reads_shape
 from aot.shapes.reference import Unknown
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-KEEP = frozenset(("QuantizeLinear", "DequantizeLinear"))
-"""Folding these would hide the integers from quantised kernels."""
 
 
 class Budget:
@@ -59,13 +58,20 @@ def fold(edit: Editor, budget: Budget) -> bool:
 
 
 def _is_foldable(node: ir.Node) -> bool:
-    if node.op_type in KEEP or not is_computable(node):
+    if _scales_are_given(node) or not is_computable(node):
         return False
     if any(o.is_graph_output() for o in node.outputs) and node.op_type == "Identity":
         return False
     if reads_shape.of(node) is not None:
         return bool(node.inputs) and static_shape(node.inputs[0]) is not None  # type: ignore[arg-type]
     return bool(node.inputs) and all(i is None or constant(i) is not None for i in node.inputs)
+
+
+def _scales_are_given(node: ir.Node) -> bool:
+    """Whether a node quantises or dequantises by operands: folded, it would hide the integers from
+    quantised kernels."""
+    trait = trait_of(node, Quantises) or trait_of(node, Dequantises)
+    return trait is not None and trait.scale in operand_names(node)
 
 
 def _results(node: ir.Node, budget: Budget) -> list[Array] | None:

@@ -3,7 +3,8 @@
 
 Before: y = Conv(Pad(x, [0,0,1,1, 0,0,1,1]), w, pads=[0,0,0,0])
 After:  y = Conv(x, w, pads=[1,1,1,1])
-A MaxPool takes padding of -infinity the same way; a convolution of codes that of the zero point:
+Pools take padding the same way, a MaxPool that of -infinity; a convolution of codes that of the
+zero point:
 Before: y = Conv(DequantizeLinear(Pad(x, [0,0,1,1, 0,0,1,1], z), s, z), w, pads=[0,0,0,0])
 After:  y = Conv(DequantizeLinear(x, s, z), w, pads=[1,1,1,1])
 """
@@ -16,6 +17,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.operators import Window, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.quantised.common import add_dequantise, dequantised, params_of
@@ -36,26 +38,24 @@ FORMS = (
 def padding(edit: Editor, options: LoadOptions) -> None:
     """Merge constant Pads on spatial axes into the only node that reads them."""
     for node in edit.graph:
-        if node.domain or node.op_type not in ("Conv", "MaxPool"):
+        window = trait_of(node, Window)
+        if window is None or not isinstance(window.padding, float | int):
             continue
-        codes = dequantised(node.inputs[0]) if node.op_type == "Conv" else None
+        codes = dequantised(node.inputs[0]) if window.kernel else None
         if codes is not None:
             _of_codes(edit, node, codes)
             continue
         pad = producer(node.inputs[0], "Pad")
         if pad is None or single_use(pad.outputs[0]) is not node:
             continue
-        amounts = _spatial_amounts(pad, 0.0 if node.op_type == "Conv" else -np.inf)
+        amounts = _spatial_amounts(pad, window.padding)
         if amounts is None:
             continue
         begins, ends = amounts
         old = [int(p) for p in attribute(node, "pads")]
-        if node.op_type == "MaxPool" and any(old):
-            continue
-        rank = len(old) // 2
         merged = [a + b for a, b in zip(old, [*begins, *ends], strict=True)]
-        if node.op_type == "MaxPool" and not _smaller(
-            merged, attribute(node, "kernel_shape"), rank
+        if not window.kernel and (
+            any(old) or not _smaller(merged, attribute(node, "kernel_shape"), len(old) // 2)
         ):
             continue
         edit.set_attribute(node, "pads", merged)

@@ -12,19 +12,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import pi, prod, sqrt
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
+from aot.normalise.affine import scales
 from aot.normalise.form import Form
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
 CLOSE = 2e-6
-
+#: The operands whose product a node is, with repetition; none where it is no product.
+multiplies: Interface[Callable[[ir.Node], tuple[ir.Value, ...]]] = Interface("multiplies")
 
 FORMS = (
     Form("Mul(x, Sigmoid(x))", "Swish(x)"),
@@ -67,12 +72,12 @@ class Found:
 def products(edit: Editor, options: LoadOptions) -> None:
     """Replace every product that is a known activation; outermost products first."""
     for node in reversed(edit.graph):
-        if node.domain or node.op_type not in ("Mul", "Div"):
-            continue
         value = node.outputs[0]
         if value.dtype is None or value.dtype.numpy().kind != "f":
             continue
         product = factors(value, outer=True)
+        if product.factors == (value,):
+            continue
         for recogniser in RECOGNISERS:
             found = recogniser(product)
             if found is not None and shape_of(found.x) == shape_of(value):
@@ -89,30 +94,30 @@ def _substitute(edit: Editor, node: ir.Node, found: Found) -> None:
 
 def factors(value: ir.Value, outer: bool = False) -> Product:
     """`value` as a product. Inner products are opened only where nobody else reads them."""
-    node = producer(value, "Mul", "Div", "Pow", "Neg")
+    node = producer(value)
     if node is None or (not outer and single_use(value) is None):
         return Product(1.0, (value,))
-    if node.op_type == "Neg":
-        inner = factors(_input(node, 0))
-        return Product(-inner.scale, inner.factors)
-    if node.op_type == "Pow":
-        exponent = scalar(node.inputs[1])
-        if exponent in (2.0, 3.0):
-            return Product(1.0, (_input(node, 0),) * int(exponent or 0))
-        return Product(1.0, (value,))
-    left, right = scalar(node.inputs[0]), scalar(node.inputs[1])
-    if node.op_type == "Div":
-        if right is None or right == 0:
-            return Product(1.0, (value,))
-        inner = factors(_input(node, 0))
-        return Product(inner.scale / right, inner.factors)
-    if right is not None or left is not None:
-        inner = factors(_input(node, 1 if right is None else 0))
-        return Product(inner.scale * float(left if right is None else right), inner.factors)  # type: ignore[arg-type]
-    if node.inputs[0] is node.inputs[1]:
-        return Product(1.0, (_input(node, 0),) * 2)
-    a, b = factors(_input(node, 0)), factors(_input(node, 1))
-    return Product(a.scale * b.scale, (*a.factors, *b.factors))
+    scaled = _scaling(node)
+    if scaled is not None and scaled[2] == 0:
+        inner = factors(scaled[0])
+        return Product(inner.scale * scaled[1], inner.factors)
+    rule = multiplies.of(node)
+    parts = () if rule is None else rule(node)
+    if len(set(parts)) < 2:
+        return Product(1.0, parts or (value,))
+    opened = [factors(part) for part in parts]
+    return Product(prod(o.scale for o in opened), tuple(f for o in opened for f in o.factors))
+
+
+def _scaling(node: ir.Node) -> tuple[ir.Value, float, float] | None:
+    """(x, a, b) if the node is x * a + b with scalar constants a and b."""
+    rule = scales.of(node)
+    for place, x in enumerate(node.inputs[:2] if rule is not None else ()):
+        other = 0.0 if len(node.inputs) == 1 else scalar(node.inputs[1 - place])
+        found = None if other is None or rule is None else rule(place, np.array([other]))
+        if found is not None and x is not None:
+            return x, float(found[0].item()), float(found[1].item())
+    return None
 
 
 def _input(node: ir.Node, index: int) -> ir.Value:
@@ -134,16 +139,9 @@ def near(value: float | None, wanted: float) -> bool:
 
 def plus(value: ir.Value | None) -> tuple[ir.Value, float] | None:
     """(x, c) if `value` is x + c with a scalar constant c."""
-    node = producer(value, "Add", "Sub")
-    if node is None:
-        return None
-    right = scalar(node.inputs[1])
-    if right is not None:
-        return _input(node, 0), right if node.op_type == "Add" else -right
-    left = scalar(node.inputs[0])
-    if left is not None and node.op_type == "Add":
-        return _input(node, 1), left
-    return None
+    node = producer(value)
+    found = None if node is None else _scaling(node)
+    return (found[0], found[2]) if found is not None and found[1] == 1 else None
 
 
 def _others(product: Product, chosen: ir.Value) -> list[ir.Value]:
@@ -166,13 +164,11 @@ def _gelu(product: Product) -> Found | None:
         sum_ = plus(value)
         if sum_ is None or not near(sum_[1], 1.0):
             continue
-        node = producer(sum_[0], "Erf", "Tanh")
-        if node is None:
-            continue
-        inner = factors(_input(node, 0))
-        if node.op_type == "Erf" and inner.factors == (x,) and near(inner.scale, sqrt(0.5)):
+        erf, tanh = producer(sum_[0], "Erf"), producer(sum_[0], "Tanh")
+        inner = Product(1.0, ()) if erf is None else factors(_input(erf, 0))
+        if inner.factors == (x,) and near(inner.scale, sqrt(0.5)):
             return Found("Gelu", x, (("approximate", "none"),))
-        if node.op_type == "Tanh" and _is_tanh_argument(inner, x):
+        if tanh is not None and _is_tanh_argument(factors(_input(tanh, 0)), x):
             return Found("Gelu", x, (("approximate", "tanh"),))
     return None
 

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.operators import places_of, trait_of
+from aot.ir.value_traits import Averages
 from aot.load.options import LoadOptions
 
 if TYPE_CHECKING:
     import onnx_ir as ir
-
-MEANS = ("ReduceMean", "GlobalAveragePool")
 
 
 def variances(edit: Editor, options: LoadOptions) -> None:
@@ -30,8 +30,7 @@ def variances(edit: Editor, options: LoadOptions) -> None:
 
 
 def _rewrite(edit: Editor, node: ir.Node) -> None:
-    squares = producer(node.inputs[0], *MEANS)
-    mean = producer(_squared(node.inputs[1]), *MEANS)
+    squares, mean = producer(node.inputs[0]), producer(_squared(node.inputs[1]))
     if squares is None or mean is None or mean.op_type != squares.op_type:
         return
     x, found = _squared(squares.inputs[0]), _axes(mean)
@@ -60,12 +59,17 @@ def _squared(value: ir.Value | None) -> ir.Value | None:
 
 
 def _axes(mean: ir.Node) -> tuple[list[int], bool] | None:
-    """The axes a mean runs over, and whether they stay as 1; None if a run says the axes."""
-    assert mean.inputs[0] is not None
+    """The axes a mean runs over, and whether they stay as 1; None if a run says the axes.
+
+    None, too, for a node that is no mean.
+    """
+    trait = trait_of(mean, Averages)
+    if trait is None or mean.inputs[0] is None:
+        return None
     rank = len(shape_of(mean.inputs[0]))
-    if mean.op_type == "GlobalAveragePool":
+    if not trait.axes:
         return list(range(2, rank)), True
-    given = mean.inputs[1] if len(mean.inputs) > 1 else None
+    given = next((mean.inputs[i] for i in places_of(mean, trait.axes)), None)
     axes = array(given)
     if axes is None and given is not None:
         return None

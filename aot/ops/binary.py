@@ -16,6 +16,7 @@ from aot.ir.value_traits import Curve
 from aot.normalise.affine import scales
 from aot.normalise.arithmetic import plainer
 from aot.normalise.identities import identity, neutral
+from aot.normalise.recognise_activations import multiplies
 from aot.ops.broadcast import Operand, Shape, Space, collapse, operand, stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, UNSIGNED, header_of, listing
 from aot.ops.registry import op, portable
@@ -250,6 +251,11 @@ def sub_scales(place: int, other: Array) -> tuple[Array, Array]:
 @scales("Mul")
 def mul_scales(place: int, other: Array) -> tuple[Array, Array]:
     return other, np.zeros_like(other)
+
+
+@multiplies("Mul")
+def mul_factors(node: ir.Node) -> tuple[ir.Value, ...]:
+    return tuple(v for v in node.inputs if v is not None)
 
 
 @scales("Div")

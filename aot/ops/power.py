@@ -13,6 +13,7 @@ from aot.ir.dtypes import F64, DType
 from aot.ir.graph_nodes import array, shape_of
 from aot.ir.operators import Elementwise, Exact
 from aot.normalise.arithmetic import plainer
+from aot.normalise.recognise_activations import multiplies, scalar
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, pack, stored
 from aot.ops.kernels import NUMBERS, listing
@@ -43,6 +44,13 @@ def squared(edit: Editor, node: ir.Node) -> ir.Value | None:
     if shape_of(node.outputs[0]) != shape_of(x) or float(exponent.ravel()[0]) != 2.0:
         return None
     return edit.node("Mul", [x, x], before=node, shape=shape_of(x))
+
+
+@multiplies("Pow")
+def repeated(node: ir.Node) -> tuple[ir.Value, ...]:
+    """x as often as an exponent of 2 or 3 says."""
+    exponent, x = scalar(node.inputs[1]), node.inputs[0]
+    return (x,) * int(exponent) if x is not None and exponent in (2.0, 3.0) else ()
 
 
 @power.check

@@ -12,9 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from aot.errors import AotError, ModelError, one_line, printable
+from aot.ir.node_traits import proto_trait
 from aot.ir.onnx_subprocess import infer_shapes
 from aot.ir.sample import Sample
+from aot.ir.value_traits import Converts
 from aot.load.inputs import user_inputs
+from aot.ops.registry import load_all
 from aot.options import Options
 from aot.tools.build import RECORD, build, read_json
 from aot.tools.compare import Difference, Tolerance, compare
@@ -181,7 +184,8 @@ def _narrow(path: Path, graph: onnx.GraphProto) -> dict[str, str]:
     """Outputs of float64 that a Cast made of a narrower float, which is as exact as they are."""
     import onnx
 
-    casts = {n.output[0]: n.input[0] for n in graph.node if n.op_type == "Cast" and not n.domain}
+    load_all()  # the records of operators say which ones convert
+    casts = {n.output[0]: n.input[0] for n in graph.node if proto_trait(n, Converts) is not None}
     ends = [o.name for o in graph.output if o.name in casts]
     if not any(o.type.tensor_type.elem_type == onnx.TensorProto.DOUBLE for o in graph.output):
         return {}

@@ -151,6 +151,22 @@ def test_pads_merge_into_conv():
     assert list(only(result, "Conv").attributes["pads"].value) == [2, 2, 3, 4]
 
 
+@pytest.mark.parametrize(("op", "fill"), [("LpPool", 0), ("MaxPool", -np.inf)])
+def test_pads_merge_into_pools_that_pad_with_the_same_number(op, fill):
+    nodes = [
+        node("Pad", ["x", "p", "v"], ["a"]),
+        node(op, ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 1]),
+        node("Pad", ["x", "p", "one"], ["b"]),
+        node(op, ["b"], ["z"], kernel_shape=[3, 3]),
+    ]
+    constants = {"p": np.array([0, 0, 1, 2, 0, 0, 1, 0], np.int64)}
+    constants |= {"v": np.float32(fill), "one": np.float32(1)}
+    counts, result = run(model_of(nodes, {"x": (1, 3, 5, 5)}, ["y", "z"], constants))
+    assert counts == {"Pad": 1, op: 2}
+    merged = [n for n in result.graph if n.op_type == op and n.inputs[0].is_graph_input()]
+    assert list(merged[0].attributes["pads"].value) == [1, 2, 1, 0]
+
+
 def test_channel_padding_stays():
     nodes = [node("Pad", ["x", "p"], ["a"]), node("Conv", ["a", "w"], ["y"])]
     constants = {"w": f32(4, 4, 1, 1), "p": np.array([0, 0, 0, 0, 0, 1, 0, 0], np.int64)}

@@ -18,6 +18,22 @@ def test_gelu_is_recognised(form):
     assert only(result, "Gelu").attributes["approximate"].value == wanted
 
 
+def test_gelu_with_negated_factors_is_recognised():
+    """-(x * -0.5) * (1 + erf(x / sqrt 2)), the whole negated twice."""
+    nodes = [
+        node("Div", ["x", "root"], ["a"]),
+        node("Erf", ["a"], ["b"]),
+        node("Sub", ["b", "minus"], ["c"]),
+        node("Mul", ["x", "half"], ["d"]),
+        node("Mul", ["d", "c"], ["e"]),
+        node("Neg", ["e"], ["y"]),
+    ]
+    values = {"root": np.sqrt(2), "minus": -1, "half": -0.5}
+    constants = {k: np.float32(v) for k, v in values.items()}
+    counts, _ = run(model_of(nodes, {"x": (3, 5)}, ["y"], constants))
+    assert counts == {"Gelu": 1}
+
+
 def test_something_close_to_gelu_is_not():
     nodes, constants = gelu("erf_last_half")
     constants["root"] = np.float32(1.5)

@@ -17,7 +17,14 @@ from aot.ir.graph_nodes import Array, array, shape_of
 from aot.ir.node_traits import adds_bias, is_product
 from aot.ir.operators import Linear, trait_of
 from aot.load.options import LoadOptions
-from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
+from aot.normalise.quantised.common import (
+    Params,
+    add_dequantise,
+    dequantised,
+    is_sum,
+    is_weight,
+    params_of,
+)
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -32,7 +39,7 @@ def quant_bias(edit: Editor, options: LoadOptions) -> None:
         if adds_bias(node):
             if len(node.inputs) > 2 and node.inputs[2] is not None:
                 _respell(edit, node, 2, node)
-        elif node.op_type == "Add" and not node.domain:
+        elif is_sum(node):
             for index in (0, 1):
                 product = plain_product(node.inputs[1 - index])
                 if product is not None:

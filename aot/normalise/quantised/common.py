@@ -211,11 +211,16 @@ def shrinks(node: ir.Node) -> bool:
     return trait is not None and trait.fewer
 
 
+def is_sum(node: ir.Node) -> bool:
+    """Whether a node adds two operands, among them perhaps the bias of a product."""
+    return node.op_type == "Add" and not node.domain
+
+
 def quantiser_after(value: ir.Value, *, bias: bool = False) -> ir.Node | None:
     """The QuantizeLinear that alone reads `value`, past one constant Add (with `bias`) and one
     clamp."""
     node = single_use(value)
-    if bias and node is not None and node.op_type == "Add" and not node.domain:
+    if bias and node is not None and is_sum(node):
         node = single_use(node.outputs[0]) if _adds_constant(node) else None
     if node is not None and trait_of(node, Clamp) is not None:
         node = single_use(node.outputs[0]) if node.inputs[0] is not None else None

@@ -28,6 +28,7 @@ from aot.normalise.quantised.common import (
     dequantised,
     is_byte,
     is_code,
+    is_sum,
     is_weight,
     params_of,
     quantiser_after,
@@ -74,7 +75,7 @@ def _is_activated(reader: ir.Node, index: int) -> bool:
 
     `reader` is the product, or the constant Add whose bias `index` is.
     """
-    made = plain_product(reader.inputs[1 - index]) if reader.op_type == "Add" else None
+    made = plain_product(reader.inputs[1 - index]) if is_sum(reader) else None
     product = made or reader
     if not _has_staged_sums(product):
         return False
@@ -102,7 +103,7 @@ def _with_bias(product: ir.Node) -> ir.Value:
     """The result of a product, past the Add of a MatMul's bias."""
     result = product.outputs[0]
     after = single_use(result)
-    if adds_bias(product) or after is None or after.op_type != "Add":
+    if adds_bias(product) or after is None or not is_sum(after):
         return result
     biased = any(_is_bias(v) or array(v) is not None for v in after.inputs)
     return after.outputs[0] if biased else result
@@ -121,13 +122,13 @@ def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
 
     `reader` is the product, or the constant Add whose bias `index` is.
     """
-    made = plain_product(reader.inputs[1 - index]) if reader.op_type == "Add" else None
+    made = plain_product(reader.inputs[1 - index]) if is_sum(reader) else None
     product = made or reader
     if not _has_staged_sums(product):
         return False
     before = _with_bias(product)
     total = single_use(before)
-    if total is None or total.op_type != "Add" or total.domain or product_scale(product) is None:
+    if total is None or not is_sum(total) or product_scale(product) is None:
         return False
     other = dequantised(total.inputs[1] if total.inputs[0] is before else total.inputs[0])
     after = quantiser_after(total.outputs[0])
@@ -155,7 +156,7 @@ def _is_integer(reader: ir.Node, index: int) -> bool:
         return quantiser_after(reader.outputs[0], bias=True) is not None and (
             index < 2 or _is_bias(reader.inputs[2])
         )
-    made = plain_product(reader.inputs[1 - index]) if reader.op_type == "Add" else None
+    made = plain_product(reader.inputs[1 - index]) if is_sum(reader) else None
     if made is not None and product_scale(made) is not None:
         quantised = quantiser_after(reader.outputs[0]) is not None
         return quantised and _is_bias(reader.inputs[index])
