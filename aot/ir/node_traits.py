@@ -3,9 +3,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from aot.ir.operators import Linear, Moves, T, View, operand_names, operator_named, trait_of
+from aot.ir.operators import (
+    AxesOf,
+    AxisOf,
+    Linear,
+    Moves,
+    ShapeOf,
+    T,
+    View,
+    operand_names,
+    operator_named,
+    operator_of,
+    trait_of,
+)
 from aot.ir.value_traits import Clamp, Converts
 
 if TYPE_CHECKING:
@@ -37,6 +50,40 @@ def clamp_bounds(node: ir.Node) -> list[float | ir.Value | None] | None:
         return None
     given = dict(zip(operand_names(node), node.inputs, strict=True))
     return [b if isinstance(b, float) else given.get(b) for b in (trait.low, trait.high)]
+
+
+def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
+    """Attributes of the node that are axes: name, rule, and the input whose axes they count."""
+    found = operator_of(node)
+    if found is not None:
+        names = found.names(len(node.inputs))
+        for name, rule in found.attributes.items():
+            if not isinstance(rule, AxisOf):
+                continue
+            if rule.operand in names and node.inputs[names.index(rule.operand)] is not None:
+                yield name, rule, names.index(rule.operand)
+
+
+def required_results(node: ir.Node) -> int | None:
+    """How many results the operator always has; None unless others are optional."""
+    found = operator_of(node)
+    count = 0 if found is None else sum(not r.endswith("?") for r in found.results)
+    return None if found is None or count == len(found.results) else count
+
+
+def axes_operands(node: ir.Node) -> Iterator[tuple[int, int]]:
+    """Operands of the node that list axes, each with the operand whose axes these are."""
+    trait, names = trait_of(node, AxesOf), operand_names(node)
+    if trait is not None and trait.lists in names:
+        yield names.index(trait.lists), names.index(trait.data)
+
+
+def kernel_place(node: ir.Node) -> int | None:
+    """The input whose window `kernel_shape` repeats (`ShapeOf`); None if there is none."""
+    found = operator_of(node)
+    rule = None if found is None else found.attributes.get("kernel_shape")
+    names, name = operand_names(node), rule.operand if isinstance(rule, ShapeOf) else ""
+    return names.index(name) if name in names else None
 
 
 def trait_named(name: str, kind: type[T], domain: str = "") -> T | None:

@@ -11,6 +11,7 @@ does first.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, Literal, TypeVar
@@ -280,7 +281,8 @@ class Operator:
     """An operator of ONNX or of another domain, and what holds of it.
 
     `operands` are the names of its inputs, `results` of its outputs: a trailing `?` marks an
-    optional one, a trailing `*` any number of them.
+    optional one, a trailing `*` any number of them. `reads` are attributes without a rule that its
+    pattern reads, `module` is where it is declared.
     """
 
     name: str
@@ -289,6 +291,8 @@ class Operator:
     domain: str = ""
     traits: tuple[Trait, ...] = ()
     attributes: Mapping[str, AttributeRule] = field(default_factory=dict)
+    reads: tuple[str, ...] = field(default=(), compare=False)
+    module: str = field(default="", compare=False)
 
     def trait(self, kind: type[T]) -> T | None:
         """The trait of this kind, None if the operator has none."""
@@ -349,39 +353,45 @@ def operator(
     *,
     domain: str = "",
     traits: Iterable[Trait] = (),
+    reads: Iterable[str] = (),
+    module: str = "",
     **attributes: AttributeRule,
 ) -> Operator:
     """Declare an operator; `operands` are the names of its inputs, see `Operator`.
 
-    `attributes` say of an attribute which values it takes, as in `axis=AxisOf("x", -1)`.
+    `attributes` say of an attribute which values it takes, as in `axis=AxisOf("x", -1)`. Errors
+    name `module`, which is the caller's ("").
 
     Raises BackendError for a trait that names another operand, for a name that is both an operand
     and a result, and for a second record of the operator.
     """
     ends = tuple(operands.split()), tuple(results.split())
-    made = Operator(name, *ends, domain, tuple(traits), attributes)
+    module = module or sys._getframe(1).f_globals["__name__"]
+    made = Operator(name, *ends, domain, tuple(traits), attributes, tuple(reads), module)
     known = {o.rstrip("?*") for o in made.operands}
     if twice := sorted(known & {r.rstrip("?*") for r in made.results}):
         what = f"operator {name}: {', '.join(twice)} is both an operand and a result"
-        raise BackendError(what, hint="a pattern reads both by name")
+        raise BackendError(what, module, "a pattern reads both by name")
     places = known | set(attributes) | {r.rstrip("?*") for r in made.results}
     for attribute, rule in attributes.items():
         if not isinstance(rule, OneOf) and rule.operand not in known:
             what = f"operator {name}: {attribute} speaks of {rule.operand}"
-            raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
+            raise BackendError(what, module, f"its operands are {', '.join(sorted(known))}")
     for trait in made.traits:
         also = set(attributes) if isinstance(trait, Reduces) else set()
         wrong = (_named(trait) - known - also) | (named_operands(trait) - places)
         if wrong:
             what = f"operator {name}: {type(trait).__name__} names {', '.join(sorted(wrong))}"
-            raise BackendError(what, hint=f"its operands are {', '.join(sorted(known))}")
+            raise BackendError(what, module, f"its operands are {', '.join(sorted(known))}")
         axis = trait.axis if isinstance(trait, Along | Rowwise) else ""
         axis = "axis" if isinstance(trait, Places) else axis
         if axis and axis not in attributes:
             what = f"operator {name}: {type(trait).__name__} names {axis}"
-            raise BackendError(what, hint=f'say {axis}=AxisOf("x", -1) beside its traits')
-    if _TABLE.setdefault((domain, name), made) != made:
-        raise BackendError(f"operator {domain or 'ai.onnx'}.{name} has two records")
+            raise BackendError(what, module, f'say {axis}=AxisOf("x", -1) beside its traits')
+    before = _TABLE.setdefault((domain, name), made)
+    if before != made:
+        what = f"operator {domain or 'ai.onnx'}.{name} has two records"
+        raise BackendError(what, module, f"the other one is in {before.module}")
     return made
 
 
@@ -430,40 +440,6 @@ def operand_names(node: ir.Node) -> tuple[str, ...]:
     """What the record of a node's operator calls each of its inputs; none without a record."""
     found = operator_of(node)
     return () if found is None else found.names(len(node.inputs))
-
-
-def axes_of(node: ir.Node) -> Iterator[tuple[str, AxisOf, int]]:
-    """Attributes of the node that are axes: name, rule, and the input whose axes they count."""
-    found = operator_of(node)
-    if found is not None:
-        names = found.names(len(node.inputs))
-        for name, rule in found.attributes.items():
-            if not isinstance(rule, AxisOf):
-                continue
-            if rule.operand in names and node.inputs[names.index(rule.operand)] is not None:
-                yield name, rule, names.index(rule.operand)
-
-
-def required_results(node: ir.Node) -> int | None:
-    """How many results the operator always has; None unless others are optional."""
-    found = operator_of(node)
-    count = 0 if found is None else sum(not r.endswith("?") for r in found.results)
-    return None if found is None or count == len(found.results) else count
-
-
-def axes_operands(node: ir.Node) -> Iterator[tuple[int, int]]:
-    """Operands of the node that list axes, each with the operand whose axes these are."""
-    trait, names = trait_of(node, AxesOf), operand_names(node)
-    if trait is not None and trait.lists in names:
-        yield names.index(trait.lists), names.index(trait.data)
-
-
-def kernel_place(node: ir.Node) -> int | None:
-    """The input whose window `kernel_shape` repeats (`ShapeOf`); None if there is none."""
-    found = operator_of(node)
-    rule = None if found is None else found.attributes.get("kernel_shape")
-    names, name = operand_names(node), rule.operand if isinstance(rule, ShapeOf) else ""
-    return names.index(name) if name in names else None
 
 
 def element_places(node: ir.Node) -> tuple[int, ...]:

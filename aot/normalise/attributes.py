@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, array, attribute, shape_of
-from aot.ir.operators import (
-    AxisOf,
-    Interface,
-    Window,
-    axes_of,
-    axes_operands,
-    kernel_place,
-    trait_of,
-)
+from aot.ir.node_traits import axes_of, axes_operands, kernel_place
+from aot.ir.operators import AxisOf, Interface, Window, trait_of
 from aot.load.options import LoadOptions
 
 if TYPE_CHECKING:

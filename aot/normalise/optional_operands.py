@@ -14,15 +14,8 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, is_used
 from aot.ir.graph_nodes import shape_of
-from aot.ir.operators import (
-    Interface,
-    Linear,
-    Operator,
-    kernel_place,
-    operator_of,
-    required_results,
-    trait_of,
-)
+from aot.ir.node_traits import kernel_place, required_results
+from aot.ir.operators import Interface, Linear, Operator, operator_of, trait_of
 from aot.load.options import LoadOptions
 
 if TYPE_CHECKING:

@@ -17,11 +17,11 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.node_traits import axes_of
 from aot.ir.operators import (
     Along,
     Elementwise,
     Interface,
-    axes_of,
     element_places,
     moved_places,
     operators,

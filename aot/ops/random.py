@@ -34,7 +34,7 @@ def seed_of(m: Match) -> int:
 
 def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
     """One of the generators; `normal` is the shape of its distribution."""
-    made = op(op_type, inputs, traits=[Random()], dtype=None, shape=None, seed=None, **attrs)
+    made = op(op_type, inputs, traits=[Random()], dtype=None, seed=None, **attrs)
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
@@ -63,9 +63,9 @@ def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
     return made
 
 
-declare("RandomUniform", "", False, low=0.0, high=1.0)
+declare("RandomUniform", "", False, shape=None, low=0.0, high=1.0)
 declare("RandomUniformLike", "x", False, low=0.0, high=1.0)
-declare("RandomNormal", "", True, mean=0.0, scale=1.0)
+declare("RandomNormal", "", True, shape=None, mean=0.0, scale=1.0)
 declare("RandomNormalLike", "x", True, mean=0.0, scale=1.0)
 
 

@@ -14,12 +14,13 @@ import functools
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
-from aot.ir.operators import AttributeRule, Trait, operator
+from aot.errors import BackendError, meant
+from aot.ir.operators import AttributeRule, Linear, Operator, Trait, operator, operators
 from aot.ops.half import widened
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.pattern import OpPat, Var
@@ -42,7 +43,17 @@ def op(
     one of a few texts a `OneOf`, instead of its default (`aot.ir.operators`).
     """
     rules = {k: v for k, v in attrs.items() if isinstance(v, AttributeRule)}
-    operator(op_type, inputs, outputs, domain=domain, traits=traits, **rules)
+    module = sys._getframe(1).f_globals["__name__"]
+    operator(
+        op_type,
+        inputs,
+        outputs,
+        domain=domain,
+        traits=traits,
+        reads=attrs.keys() - rules.keys(),
+        module=module,
+        **rules,
+    )
     defaults = attrs | {k: rule.default for k, rule in rules.items()}
     names = inputs.split()
     variadic = bool(names) and names[-1].endswith("*")
@@ -64,11 +75,48 @@ def load_all() -> Backend:
     """Import every module of aot.ops (each registers its operators) and return the backend.
 
     Installed packages add operators by the entry point group `aotc.operators` (a module each).
+    Raises BackendError for a record that contradicts ONNX's schema (`check_records`).
     """
     folder = [str(Path(__file__).parent)]
     for module in sorted(m.name for m in pkgutil.walk_packages(folder, "aot.ops.")):
         importlib.import_module(module)
     for entry in sorted(entry_points(group="aotc.operators"), key=lambda e: e.name):
         entry.load()
+    check_records(operators())
     portable.patterns.extend([w for p in portable.patterns if (w := widened(p)) is not None])
     return portable
+
+
+def check_records(records: Iterable[Operator]) -> None:
+    """Raise BackendError for the first record that claims more than a schema of ONNX has.
+
+    That is an attribute, an operand or a result that no version of the operator has; operators
+    without a schema are not looked at. The error names the module of the record.
+    """
+    from onnx import defs
+
+    schemas: dict[tuple[str, str], list[Any]] = {}
+    for schema in defs.get_all_schemas_with_history():
+        schemas.setdefault((schema.domain, schema.name), []).append(schema)
+    for record in records:
+        versions = schemas.get((record.domain, record.name))
+        if versions is not None:
+            _check_record(record, versions)
+
+
+def _check_record(record: Operator, versions: Sequence[Any]) -> None:
+    """Raise BackendError if no version of the operator has an attribute or an end of the record."""
+    known = sorted({a for s in versions for a in s.attributes})
+    product = record.trait(Linear)
+    named = {product.groups, product.transposed} - {""} if product is not None else set()
+    for name in sorted(named.union(record.attributes, record.reads).difference(known)):
+        what = f"operator {record.name}: ONNX has no attribute {name}"
+        has = f"its attributes are {', '.join(known)}" if known else "it has no attributes"
+        raise BackendError(what, record.module, meant(name, known, has))
+    for kind, names, most in (
+        ("operands", record.operands, max(s.max_input for s in versions)),
+        ("results", record.results, max(s.max_output for s in versions)),
+    ):
+        if len(names) > most:
+            what = f"operator {record.name}: {', '.join(names)} are more {kind} than {most}"
+            raise BackendError(what, record.module, "no version of ONNX has more")

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import SAME, array, attribute, shape_of
-from aot.ir.operators import Interface, axes_of, kernel_place
+from aot.ir.node_traits import axes_of, kernel_place
+from aot.ir.operators import Interface
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import operands_fit
 from aot.shapes.partial_values import Facts, lookup

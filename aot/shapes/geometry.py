@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import attribute, original_name, static_shape
-from aot.ir.operators import kernel_place, operand_names
+from aot.ir.node_traits import kernel_place
+from aot.ir.operators import operand_names
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import Facts, lookup
 

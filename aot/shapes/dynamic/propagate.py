@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from aot.ir.graph_nodes import attribute, original_name, shape_of
+from aot.ir.node_traits import axes_of
 from aot.ir.operators import (
     Along,
     Elementwise,
@@ -18,7 +19,6 @@ from aot.ir.operators import (
     Rowwise,
     SizedBy,
     Window,
-    axes_of,
     operand_names,
     places_of,
     trait_of,
