@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 KERNELS = "runtime_c/kernels/aot_"
 PASSES = "aot/normalise/"
+RULES = "aot/ops/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,11 @@ def kernel(name: str, old: str, new: str, families: str) -> Mutant:
 def rewrite(name: str, old: str, new: str, families: str) -> Mutant:
     """A bug in a pass of normalisation."""
     return Mutant(f"{PASSES}{name}.py", old, new, families)
+
+
+def rule(name: str, old: str, new: str, families: str) -> Mutant:
+    """A bug in a rule of normalisation that stands beside its operator."""
+    return Mutant(f"{RULES}{name}.py", old, new, families)
 
 
 MUTANTS = (
@@ -136,20 +142,18 @@ MUTANTS = (
     ),
     rewrite(
         "transposes",
-        '{"axis": perm[int(attribute(node, "axis"))]}',
-        '{"axis": int(attribute(node, "axis"))}',
+        "{name: perm[axis] for name, axis in found.items()}",
+        "dict(found)",
         "turned",
     ),
-    rewrite("transposes", "np.argsort(np.argsort(left))", "np.argsort(left)", "turned"),
+    rule("reduce", "np.argsort(np.argsort(left))", "np.argsort(left)", "turned"),
     rewrite(
         "transposes", "padded.transpose(inverse)", "padded.transpose(perm)", "transpose,broadcast"
     ),
-    rewrite("reshapes", "if shape[a] != 1]", "if shape[a] > 2]", "transpose"),
+    rule("transpose", "if shape[a] != 1]", "if shape[a] > 2]", "transpose"),
     rewrite("padding", "    if filled != fill:\n        return None\n", "", "pad_conv"),
-    rewrite("affine", "return x, 1 / channels, zero", "return x, channels, zero", "affine_chain"),
-    rewrite(
-        "affine", "(x, -one, channels) if swapped", "(x, one, -channels) if swapped", "affine_chain"
-    ),
+    rule("binary", "(1 / other, np.zeros_like", "(other, np.zeros_like", "affine_chain"),
+    rule("binary", "(-one, other) if place", "(one, -other) if place", "affine_chain"),
     rewrite(
         "cse",
         "return node.op_type, len(node.outputs), inputs, attributes, marks",
@@ -176,8 +180,8 @@ MUTANTS = (
         "gamma / (variance + epsilon)",
         "batch_norm",
     ),
-    rewrite(
-        "arithmetic",
+    rule(
+        "power",
         "float(exponent.ravel()[0]) != 2.0",
         "float(exponent.ravel()[0]) not in (2.0, 3.0)",
         "power",

@@ -138,7 +138,7 @@ def _product_fits(m: Match, *names: str) -> Generator[tuple[bool, str], None, bo
         ]
     else:
         bias = m.values.get("b") or m.values.get("f")
-        row = bias is None or math.prod(bias.shape) in (1, bias.shape[-1])
+        row = bias is None or math.prod(bias.shape) in (1, *bias.shape[-1:])
         ranks = f"ranks {m.x.rank} and {m.w.rank} (needs weights of 2)"
         asked = [(m.x.rank >= 2 and m.w.rank == 2, ranks), (row, "a bias that is no row")]
     if not (yield from all_hold(asked)):

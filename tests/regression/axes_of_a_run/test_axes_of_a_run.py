@@ -24,7 +24,7 @@ from graphs import model
         ("Unsqueeze", "d r", "gets its axes at run time"),
         ("Squeeze", "one r", "may drop a dimension"),
         ("CumSum", "d r", "gets its axis at run time"),
-        ("Slice", "d three three r", "gets its axes at run time"),
+        ("Slice", "d three three r", 'as many numbers from "r" as a run says'),
         ("Pad", "d six none r", 'as many numbers from "r" as a run says'),
         ("Pad", "d r", 'as many numbers from "r" as a run says'),
         ("Tile", "d r", 'as many numbers from "r" as a run says'),
