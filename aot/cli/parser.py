@@ -108,14 +108,14 @@ def _offload(p: Parser) -> None:
 
 
 def _common(p: Parser) -> None:
-    p.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
+    p.add_argument("-v", "--verbose", action="store_true", help="print each stage as it begins")
     p.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     p.add_argument("--json", action="store_true", help="machine-readable summary on stdout")
 
 
 def _target(p: Parser) -> None:
     p.add_argument(
-        "--target", metavar="NAME|FILE.toml", default="host", help="what to build for (host)"
+        "--target", metavar="NAME|FILE.toml", default="host", help="the target to build for (host)"
     )
 
 
@@ -141,7 +141,7 @@ def _backends(p: Parser) -> None:
         metavar="priority|cost",
         choices=("priority", "cost"),
         default="priority",
-        help="give nodes to the first backend that takes them, or by their costs (priority)",
+        help="give nodes to the first backend that supports them, or by their costs (priority)",
     )
     p.add_argument("--tune", metavar="FILE", default="", help="costs that `aotc tune` measured")
     p.add_argument(
@@ -204,7 +204,7 @@ def _quality(p: Parser) -> None:
         "--objective",
         choices=("latency", "ram", "flash", "energy"),
         default="latency",
-        help="what kernels are chosen for; energy needs a vendor (latency)",
+        help="kernels are chosen for the least of this; energy needs a vendor (latency)",
     )
     p.add_argument(
         "--accuracy",
@@ -326,7 +326,7 @@ def _verify(p: Parser) -> None:
     p.add_argument(
         "--per-region",
         action="store_true",
-        help="compare what leaves each region with portable C in the vendor's place",
+        help="compare the results of each region with portable C in the vendor's place",
     )
     p.add_argument("--model", metavar="M", help="the model (remembered in OUT/aotc.json)")
     p.add_argument("--rtol", metavar="R", type=tolerance, help="relative tolerance")
@@ -340,7 +340,7 @@ def _bench(p: Parser) -> None:
     p.add_argument("out", metavar="OUT", help="a built OUT")
     p.add_argument("--json", metavar="F", dest="json_file", help="write the numbers to a file")
     p.add_argument("--repeat", metavar="N", type=count, default=0, help="runs (about a second)")
-    p.add_argument("--per-node", action="store_true", help="what every call takes, too")
+    p.add_argument("--per-node", action="store_true", help="print the time of every call, too")
     p.add_argument(
         "--trace", metavar="F", help="write when an accelerator's units work: a file for Perfetto"
     )
@@ -402,7 +402,11 @@ def _inspect(p: Parser) -> None:
 def _size(p: Parser) -> None:
     p.add_argument("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate")
     p.add_argument("--symbols", action="store_true", help="the largest symbols of a built OUT")
-    p.add_argument("--per-node", action="store_true", help="what every call of a built OUT takes")
+    p.add_argument(
+        "--per-node",
+        action="store_true",
+        help="print code and constants of every call of a built OUT",
+    )
     _target(p)
     _backends(p)
     _pins(p)
@@ -410,7 +414,7 @@ def _size(p: Parser) -> None:
         "--objective",
         choices=("latency", "ram", "flash", "energy"),
         default="latency",
-        help="what kernels are chosen for (latency)",
+        help="kernels are chosen for the least of this (latency)",
     )
 
 
@@ -439,20 +443,20 @@ def _nothing(p: Parser) -> None:
     return None
 
 
-#: Subcommands: name -> (what it does, its arguments).
+#: Subcommands: name -> (a line about the work, its arguments).
 COMMANDS = {
     "run": ("run a built bundle on inputs", _run),
     "verify": ("compare a built bundle with the model", _verify),
     "bench": ("time a built bundle", _bench),
-    "explain": ("per node, who takes it or why each backend refused", _explain),
+    "explain": ("per node, the backend that computes it, and why the others do not", _explain),
     "partition": ("write the model with one function per region", _partition),
-    "report": ("what a bundle holds, as one HTML page", _report),
+    "report": ("the content of a bundle, as one HTML page", _report),
     "disasm": ("list the commands of an accelerator's regions", _disasm),
-    "tune": ("measure what each backend takes, for --partition cost", _tune),
+    "tune": ("measure the time of each backend, for --partition cost", _tune),
     "inspect": ("inputs, dtypes, symbolic dimensions and the options to type", _inspect),
     "size": ("RAM, flash and MACs of a bundle, or an estimate for a model", _size),
     "quantize": ("write an 8-bit model, calibrated on data", _quantize),
-    "targets": ("what can be built for here, and the apt line for the rest", _nothing),
+    "targets": ("targets that can be built for here, and the apt line for the others", _nothing),
     "backends": ("the backends installed", _nothing),
     "new-backend": ("start a backend from a package that works", _new_backend),
     "ops": ("the operators portable C computes", _nothing),
@@ -465,7 +469,7 @@ def command_parser(name: str) -> Parser:
     p = Parser(prog=f"aotc {name}", description=f"{text[:1].upper()}{text[1:]}.")
     arguments(p)
     if name == "bench":
-        p.add_argument("-v", "--verbose", action="store_true", help="say what is being done")
+        p.add_argument("-v", "--verbose", action="store_true", help="print each stage as it begins")
         p.add_argument("-q", "--quiet", action="store_true", help="print errors only")
     else:
         _common(p)
