@@ -20,11 +20,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from aot.errors import AotError, ModelError, UsageError
+from aot.ir.node_traits import proto_trait
 from aot.ir.onnx_subprocess import run_isolated
+from aot.ir.value_traits import Dequantises, Quantises
 from aot.load.check import check_structure
 from aot.load.choices import check_choices
 from aot.load.convert import standard_opset
 from aot.load.source import read_proto
+from aot.normalise.quantised.spelling import spells
 from aot.npz import read_npz, same_file, write_bytes
 from aot.ops.registry import load_all
 from aot.tools.prepare_quantize import Prepared, prepare, restore, unique_labels
@@ -140,7 +143,7 @@ def _read(path: Path) -> onnx.ModelProto:
     check_choices(model)
     if folder is not None:
         load_external_data_for_model(model, str(folder))
-    done = sum("QuantizeLinear" in n.op_type or "QLinear" in n.op_type for n in model.graph.node)
+    done = sum(is_quantised(node) for node in model.graph.node)
     if done:
         what = f"the model is quantised already ({done} nodes quantise or work on codes)"
         raise ModelError(what, str(path), "give the float32 model")
@@ -153,6 +156,12 @@ def _read(path: Path) -> onnx.ModelProto:
             what = f"the model cannot be brought to opset {OPSET}: {_one_line(error)}"
             raise ModelError(what, str(path)) from None
     return model
+
+
+def is_quantised(node: onnx.NodeProto) -> bool:
+    """Whether a node quantises, dequantises, or works on codes."""
+    converts = any(proto_trait(node, kind) is not None for kind in (Quantises, Dequantises))
+    return converts or spells.named(node.op_type, node.domain) is not None
 
 
 def _fix_constants(model: onnx.ModelProto) -> None:

@@ -12,7 +12,8 @@ import onnx
 import pytest
 
 from aot.cli import main
-from aot.tools.quantize import read_calibration
+from aot.ops.microsoft import MICROSOFT
+from aot.tools.quantize import is_quantised, read_calibration
 from needs import need_module
 from quant_graphs import Net, f32, in_onnxruntime
 
@@ -133,6 +134,8 @@ def test_bad_models_and_places(digits, capsys, monkeypatch):
     data, out = str(digits / "cal.npz"), str(digits / "new.onnx")
     again = refused([str(digits / "q.onnx"), "--calibrate", data, "-o", out], capsys)
     assert "quantised already" in again and made.graph.node
+    node = onnx.helper.make_node("QGemm", [f"v{i}" for i in range(6)], ["y"], domain=MICROSOFT)
+    assert is_quantised(node) and not is_quantised(onnx.helper.make_node("Gemm", ["a", "b"], ["y"]))
     same = str(digits / "q.onnx")
     assert "is the model itself" in refused([same, "--calibrate", data, "-o", same], capsys)
     model = str(DIGITS / "digits.onnx")
