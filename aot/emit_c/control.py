@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from aot.emit_c import ctext
+from aot.emit_c import ctext, wrapping
 from aot.emit_c.spelling import (
     Spelling,
     part_head,
@@ -39,9 +39,9 @@ def statements(s: Spelling, specialise: str) -> list[str]:
     for index, call in enumerate(s.program.calls):
         if call.bodies:
             function = _control(s, call, specialise)
-            note = ctext.comment(title(s.program, call))
+            note = ctext.block(title(s.program, call), "    ")
             arguments = region_arguments(s.root, s.program)
-            steps.append(f"    {note}\n" + statement(s, index, True, function, arguments))
+            steps.append(f"{note}\n" + statement(s, index, True, function, arguments))
         elif call.region < 0:
             steps.append(step(s, index, call))
         elif call.region != last:
@@ -53,7 +53,7 @@ def statements(s: Spelling, specialise: str) -> list[str]:
 def _control(s: Spelling, call: Call, specialise: str) -> str:
     """Spell the function of an If or a Loop behind those of its bodies; its name."""
     kind = "if" if call.steps is None else "loop"
-    name = f"{s.root.name}_{kind}_{ctext.ident(call.origin.nodes[-1])}"
+    name = s.places.names.name(f"{kind}_", ctext.ident(call.origin.nodes[-1]))
     bodies = [_body(s, body, specialise) for body in call.bodies]
     lines = _if(s, call, bodies) if call.steps is None else _loop(s, call, bodies[0])
     head = part_head(s.root, s.program, f"static aot_status {name}", " {")
@@ -75,7 +75,7 @@ _DECLARATIONS = (
 def _body(s: Spelling, body: Body, specialise: str) -> str:
     """Spell the function of a body; its name."""
     own = s.within(body, specialise)
-    name = f"{s.root.name}_{ctext.ident(body.program.name)}"
+    name = s.places.names.name("", ctext.ident(body.program.name))
     steps = statements(own, specialise)
     head = part_head(s.root, body.program, f"static aot_status {name}", " {")
     unused = [f"    (void){a};" for a in region_arguments(s.root, body.program)]
@@ -104,7 +104,7 @@ def _call_body(s: Spelling, call: Call, body: Body, name: str, indent: str) -> s
     """The statement that runs a body once."""
     passed = [_place(s, call, body.arena), "from", "to"]
     passed += ["state"] if s.root.states else []
-    return f"{indent}REGION({name}({', '.join(passed)}));"
+    return wrapping.nested("REGION", [], name, passed, len(indent))
 
 
 def _fixed(s: Spelling, call: Call, body: Body, indent: str) -> list[str]:
@@ -190,5 +190,5 @@ def _copies(s: Spelling, call: Call, body: Body, first: bool) -> list[str]:
         outer = _place(s, call, before if first else after)
         ends = (own, outer) if first else (outer, own)
         if nbytes:
-            lines.append(f"    (void)memcpy({', '.join(ends)}, {nbytes});")
+            lines.append(wrapping.call("(void)memcpy", [*ends, str(nbytes)]))
     return lines

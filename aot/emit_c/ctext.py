@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,8 @@ _CTYPES = frozenset(
     " void*".split()
 )
 MAX_COMMENT = 160
+#: The longest line of emitted C.
+COLUMNS = 100
 
 
 def _checked(pattern: re.Pattern[str], what: str) -> Callable[[str], str]:
@@ -71,25 +73,81 @@ def string(text: str) -> str:
     return '"' + "".join(out) + '"'
 
 
+def continued(lines: Sequence[str]) -> list[str]:
+    """Lines of one directive of the preprocessor: each but the last ends in a backslash."""
+    return [f"{line:<{COLUMNS - 1}}\\" for line in lines[:-1]] + [lines[-1]]
+
+
+def literals(text: str, most: int = 80) -> str:
+    """`text` as string literals of at most `most` columns, each on a line of its own."""
+    pieces, piece = [], ""
+    for word in re.split(r"(?<= )|(?<=[^ ]{40})", text):
+        if piece and len(string(piece + word)) > most:
+            pieces.append(string(piece))
+            piece = ""
+        piece += word
+    return "\n    ".join([*pieces, string(piece)])
+
+
 def plain(text: str) -> str:
     """`text` on one line of harmless ASCII, all else percent-encoded, cut to a readable length."""
+    joined = _harmless(text[: MAX_COMMENT + 1])
+    return joined if len(joined) <= MAX_COMMENT else joined[: MAX_COMMENT - 3] + "..."
+
+
+def _harmless(text: str) -> str:
+    """`text` on one line, with everything but plain ASCII percent-encoded."""
     pieces = []
-    for c in text[: MAX_COMMENT + 1]:
+    for c in text:
         if c in _PLAIN:
             pieces.append(c)
         else:
             pieces.extend(f"%{b:02X}" for b in c.encode("utf-8", "surrogatepass"))
-    joined = "".join(pieces)
-    return joined if len(joined) <= MAX_COMMENT else joined[: MAX_COMMENT - 3] + "..."
+    return "".join(pieces)
+
+
+def _inside(body: str) -> str:
+    """`body` without what ends a comment or starts another."""
+    for pair in ("*/", "/*", "//"):
+        while pair in body:
+            body = body.replace(pair, pair[0] + f"%{ord(pair[1]):02X}")
+    return body
 
 
 def comment(text: str) -> str:
     """`/* text */` in which nothing can end the comment or start another."""
-    body = plain(text)
-    for pair in ("*/", "/*", "//"):
-        while pair in body:
-            body = body.replace(pair, pair[0] + f"%{ord(pair[1]):02X}")
-    return f"/* {body.strip()} */"
+    return f"/* {_inside(plain(text)).strip()} */"
+
+
+def block(lines: Sequence[str], indent: str = "", hang: int = 2) -> str:
+    """A comment of whole `lines`, none cut: long ones go on, `hang` columns further right."""
+    room = COLUMNS - len(indent) - 3
+    made: list[str] = []
+    for line in lines:
+        made += _folded(_inside(_harmless(line)).rstrip(), room, min(hang, room // 2))
+    one = f"{indent}/* {made[0].strip()} */"
+    if len(made) == 1 and len(one) <= COLUMNS:
+        return one
+    rest = [f"{indent} * {line}".rstrip() for line in made[1:]]
+    text = [f"{indent}/* {made[0]}".rstrip(), *rest]
+    if len(text[-1]) + 3 <= COLUMNS:
+        text[-1] += " */"
+    else:
+        text.append(f"{indent} */")
+    return "\n".join(text)
+
+
+def _folded(line: str, room: int, hang: int) -> list[str]:
+    """`line` in pieces of at most `room` columns, broken at spaces, else behind signs of names."""
+    pieces = []
+    while len(line) > room:
+        end = line.rfind(" ", hang + 1, room + 1)
+        if end <= hang:
+            end = max(line.rfind(c, hang + 1, room) for c in ";/_,") + 1
+        end = room if end <= hang else end
+        pieces.append(line[:end].rstrip())
+        line = " " * hang + line[end:].lstrip()
+    return [*pieces, line]
 
 
 def integer(value: int) -> str:
@@ -209,7 +267,12 @@ def array(name: str, data: np.ndarray[Any, Any], align: int = 64, section: str =
     values = [_element(v, kind) for v in flat.tolist()] or ["0"]
     where = f"AOT_SECTION({string(section)}) " if section else ""
     head = f"AOT_ALIGNED({align}) {where}static const {kind} {ident(name)}[{len(values)}] ="
-    return head + " {\n" + wrap(values) + "\n};"
+    return fenced(head + " {\n" + wrap(values) + "\n};")
+
+
+def fenced(table: str) -> str:
+    """A table of data, filled into lines that clang-format is told to leave as they are."""
+    return f"/* clang-format off */\n{table}\n/* clang-format on */"
 
 
 def _element(value: int | float, kind: str) -> str:
@@ -232,15 +295,6 @@ def wrap(items: Sequence[str], indent: str = "    ", width: int = 98) -> str:
         line += item + ", "
     lines.append(line.rstrip().rstrip(","))
     return "\n".join(lines)
-
-
-def call(function: str, arguments: Iterable[str], indent: str = "    ", tail: str = ";") -> str:
-    """A call statement, broken after 96 columns with a deeper indent."""
-    arguments = list(arguments)
-    one = f"{indent}{function}({', '.join(arguments)}){tail}"
-    if len(one) <= 98:
-        return one
-    return f"{indent}{function}(\n{wrap(arguments, indent + '    ')}){tail}"
 
 
 def shape(dims: Sequence[int]) -> str:

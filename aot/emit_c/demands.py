@@ -12,11 +12,11 @@ from aot.target import Target
 
 #: Options that take from floats what kernels rely on: NaN, infinities, sums that round in order.
 _LOOSE = """\
-defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \\
+defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) ||
     defined(_M_FP_FAST) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__ > 0)"""
 #: Results wider than their type are rounded twice.
 _WIDER = """\
-defined(__FLT_EVAL_METHOD__) && \\
+defined(__FLT_EVAL_METHOD__) &&
     (__FLT_EVAL_METHOD__ < 0 || __FLT_EVAL_METHOD__ == 1 || __FLT_EVAL_METHOD__ == 2)"""
 
 
@@ -33,7 +33,16 @@ def demands(name: str, target: Target) -> list[str]:
 
 def refuse(condition: str, what: str) -> list[str]:
     """`#error` under a condition of the preprocessor."""
-    return [f"#if {condition}", f"#error {ctext.string(ctext.plain(what))}", "#endif"]
+    return [*ctext.continued(f"#if {condition}".splitlines()), *_error(what), "#endif"]
+
+
+def _error(what: str) -> list[str]:
+    """`#error "what"`, in pieces where it is long."""
+    text = ctext.string(ctext.plain(what))
+    if len("#error ") + len(text) <= ctext.COLUMNS:
+        return [f"#error {text}"]
+    first, *rest = ctext.literals(ctext.plain(what)).splitlines()
+    return ctext.continued([f"#error {first}", *rest])
 
 
 def _instructions(name: str, target: Target) -> list[str]:
@@ -54,12 +63,12 @@ def _instructions(name: str, target: Target) -> list[str]:
 def _width(name: str, target: Target) -> list[str]:
     """The lanes that constants and scratch are laid out for, unless a flag says others."""
     own = f"{name} was generated for AOT_VLEN {target.vlen}"
-    text = ctext.plain(f"{own}: compile it with -DAOT_VLEN={target.vlen} or without that option")
+    text = f"{own}: compile it with -DAOT_VLEN={target.vlen} or without that option"
     return [
         "#ifndef AOT_VLEN",
         f"#define AOT_VLEN {target.vlen} /* floats of a vector: constants are laid out for it */",
         f"#elif AOT_VLEN != {target.vlen}",
-        f"#error {ctext.string(text)}",
+        *_error(text),
         "#endif",
     ]
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from aot.emit_c import board, ctext
+from aot.emit_c import board, ctext, wrapping
+from aot.emit_c.arena_table import Places, planned_parts, spell_arena
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.demands import refuse
 from aot.emit_c.kernels import Headers, collect
@@ -66,15 +67,6 @@ def regions_by_vendor(program: Program) -> dict[str, list[int]]:
         if call.region >= 0 and call.region not in regions:
             regions.append(call.region)
     return found
-
-
-def planned_parts(program: Program, plan: Plan) -> Iterator[tuple[Program, Plan]]:
-    """The program and all within its calls, with their plans."""
-    yield program, plan
-    for call in program.calls:
-        for body in call.bodies:
-            assert body.plan is not None
-            yield from planned_parts(body.program, body.plan)
 
 
 def owners(program: Program, plan: Plan) -> dict[int, tuple[Program, Plan]]:
@@ -138,7 +130,7 @@ def _with_cache(s: Spelling, region: int, steps: list[str], backend: Backend) ->
 
 def _on_bytes(s: Spelling, function: str, arg: Arg) -> str:
     bytes_ = s.program.tensors[arg.tensor].nbytes
-    return f"    {ctext.ident(function)}({pointer(s, arg)}, {bytes_});"
+    return wrapping.call(ctext.ident(function), [pointer(s, arg), str(bytes_)])
 
 
 def border(program: Program, region: int) -> tuple[list[str], list[str]]:
@@ -223,9 +215,11 @@ def spell_portable(
     wait for."""
     functions = [*_objects(program, vendor, [])]
     owner = owners(program, plan)
+    places = Places()
     for twin in twins:
         part, own = owner[twin.region]
-        functions += _function(program, part, twin.region, *_call_twin(program, part, own, twin))
+        lines = _call_twin(program, part, own, twin, places)
+        functions += _function(program, part, twin.region, *lines)
     for region in waits:
         steps = [
             f"    STEP({i}, (void)0); /* for the trace build */"
@@ -233,6 +227,7 @@ def spell_portable(
             if c.region == region
         ]
         functions += _function(program, program, region, steps)
+    arenas = [x for p, q in planned_parts(program, plan) for x in spell_arena(places, p, q, False)]
     return "\n".join(
         [
             "/* SPDX-License-Identifier: MIT-0 */",
@@ -244,34 +239,37 @@ def spell_portable(
             *refuse(f"!defined({without(vendor)})", _needs_memory(program, vendor)),
             "",
             trace_macros(program.name, defines=False),
+            *arenas,
             *functions,
         ]
     )
 
 
 def _call_twin(
-    root: Program, program: Program, plan: Plan, twin: Twin
+    root: Program, program: Program, plan: Plan, twin: Twin, places: Places
 ) -> tuple[list[str], list[str]]:
     """(statements, declarations): where inputs and outputs are, the call, copies of what was made
     aside."""
     s = spelling(program, plan, Constants((), {}, {}, None), Headers({}, (), {}, False), "none")
+    s.places = places
     moved = dict(twin.moved)
     ins = [pointer(s, Arg(n, Access.READ)) for n in twin.inputs] or ["NULL"]
-    places = [pointer(s, Arg(n, Access.WRITE)) for n in twin.outputs]
-    outs = [f"arena + {moved[i]}" if i in moved else p for i, p in enumerate(places)] or ["NULL"]
+    ends = [pointer(s, Arg(n, Access.WRITE)) for n in twin.outputs]
+    outs = [f"arena + {moved[i]}" if i in moved else p for i, p in enumerate(ends)] or ["NULL"]
     declared = [
         f"    const unsigned char *from[{len(ins)}];",
         f"    unsigned char *to[{len(outs)}];",
     ]
+    passed = [f"arena + {twin.base}", "from", "to"]
     lines = [
         *(f"    from[{i}] = {p};" for i, p in enumerate(ins)),
         *(f"    to[{i}] = {p};" for i, p in enumerate(outs)),
-        f"    REGION({twin.name}_execute(arena + {twin.base}, from, to));",
+        wrapping.nested("REGION", [], f"{twin.name}_execute", passed),
     ]
-    for i, place in enumerate(places):
+    for i, place in enumerate(ends):
         if i in moved:
             size = program.tensors[twin.outputs[i]].nbytes
-            lines.append(f"    (void)memcpy({place}, to[{i}], {size});")
+            lines.append(wrapping.call("(void)memcpy", [place, f"to[{i}]", str(size)]))
     for index in _border_calls(program, twin) if program is root else ():
         lines.append(f"    STEP({index}, (void)0); /* for the trace build */")
     return lines, declared

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from aot.emit_c import ctext
+from aot.emit_c import ctext, wrapping
+from aot.emit_c.arena_table import kind, planned_parts, spell_arena, spell_constants
 from aot.emit_c.constants import Constants
 from aot.emit_c.control import statements
 from aot.emit_c.demands import demands
@@ -17,12 +19,18 @@ from aot.emit_c.spelling import (
     spelling,
     state_slots,
     stateful,
+    table_name,
 )
 from aot.ir.plan import Plan
 from aot.ir.program import (
     Program,
 )
 from aot.target import Target
+
+_ABOUT = (
+    "Kernels are specialised by the constants that the wrappers below pass; sizes come from the"
+    " parameter structs."
+)
 
 
 def spell_run(
@@ -60,12 +68,23 @@ def spell_file(
     includes = [f'#include "kernels/{h}"' for h in s.headers.direct]
     kept = [(n, d) for n, d in s.constants.tables if n in used]
     own = s.constants.tensors
-    tables = [ctext.array(f"{name}_c_{n}", d, own[n].align, own[n].section) for n, d in kept]
+    tables = [
+        ctext.block([f"{n}: {kind(own[n])}"])
+        + "\n"
+        + ctext.array(table_name(s, n), d, own[n].align, own[n].section)
+        for n, d in kept
+    ]
+    tables += spell_constants(s.places, own)
     params = [f"static const {k} {label} = {init};" for (k, init), label in s.params.items()]
+    told = [f"static const char {n}[] = {ctext.literals(t)};" for n, t in s.told.items()]
+    arenas = [
+        line
+        for program, plan in planned_parts(s.program, s.plan)
+        for line in spell_arena(s.places, program, plan, whole=-1 in regions)
+    ]
     parts = [
         "/* SPDX-License-Identifier: MIT-0 */",
-        f"/* {name}: {what}. Kernels are specialised by the constants that the",
-        " * wrappers below pass; sizes come from the parameter structs. */",
+        ctext.block([f"{name}: {what}. {_ABOUT}"], hang=0),
         "#include <stddef.h>",
         "#include <stdint.h>",
         *(["#include <math.h>"] if any("INFINITY" in p or "NAN" in p for p in params) else []),
@@ -76,12 +95,14 @@ def spell_file(
         *includes,
         "",
         trace_macros("" if owner else name, -1 in regions, s.failed),
+        *_section("Arena", arenas),
         *_section("Constants", tables),
         *_section("Parameters", params),
+        *_section("Nodes, as errors name them", [ctext.fenced("\n".join(told))] if told else []),
         *_section("Kernels", s.functions),
         *functions,
     ]
-    return "\n".join(parts)
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
 
 
 def _constants_used(s: Spelling, regions: Sequence[int]) -> set[str]:
@@ -139,7 +160,7 @@ def _execute(program: Program, steps: list[str]) -> str:
         unused.append("weights")
     return "\n".join(
         [
-            ctext.call(head, declared, indent="", tail=" {"),
+            wrapping.call(head, declared, " {", 0),
             *(f"    (void){name};" for name in unused),
             *steps,
             "    return AOT_OK;",

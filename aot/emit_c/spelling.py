@@ -6,10 +6,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
-from aot.emit_c import ctext
+from aot.emit_c import ctext, wrapping
+from aot.emit_c.arena_table import Places, kind
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
+from aot.emit_c.naming import local, shortened
 from aot.emit_c.trace import arena_offset
 from aot.errors import InternalError, UnsupportedError
 from aot.ir.plan import Plan
@@ -27,10 +30,10 @@ from aot.ir.program import (
     region_name,
 )
 
-#: Nodes of a call that its comment lists; of more it names the first and the last.
-MOST_NODES = 12
-
-
+#: Characters of a kernel's name in the name of the function that calls it.
+MOST_KERNEL = 34
+#: Begins the names of the texts that a vendor's function for errors is told.
+TOLD = "node_"
 #: What one emitted function is specialised on.
 Signature = tuple[object, ...]
 
@@ -40,7 +43,8 @@ class Spelling:
     """Text collected while the calls are spelled.
 
     `program` is `root` or one of its bodies: these have the model's name, objects and constants,
-    and their calls are not traced. `inner` are the functions of control flow.
+    and their calls are not traced. `inner` are the functions of control flow, `places` the macros
+    for memory, `told` what a vendor's function for errors is told, by the call's label.
     """
 
     program: Program
@@ -53,6 +57,8 @@ class Spelling:
     functions: list[str] = field(default_factory=list)
     failed: str = ""  # the vendor's function that is told of errors
     inner: list[str] = field(default_factory=list)
+    places: Places = field(default_factory=Places)
+    told: dict[str, str] = field(default_factory=dict)
     around: Program | None = None
     ends: dict[str, str] = field(init=False)  # the caller's tensors, in C
 
@@ -73,6 +79,12 @@ class Spelling:
         made.around = self.root
         return made
 
+    def label(self, call: Call, kind: str, index: int | None = None) -> str:
+        """The name of the text by which the vendor's function for errors knows a call."""
+        name = f"{TOLD}{kind}{len(self.told) if index is None or kind else index}"
+        self.told[name] = " + ".join(call.origin.nodes) or call.kernel
+        return name
+
 
 def spelling(
     program: Program, plan: Plan, constants: Constants, headers: Headers, specialise: str
@@ -83,9 +95,12 @@ def spelling(
 
 def region(s: Spelling, call: Call) -> str:
     """The statement that computes a vendor's region."""
-    note = ctext.comment(f"region {call.region}: {call.backend}")
-    passed = ", ".join(region_arguments(s.root, s.program))
-    return f"    {note}\n    REGION({s.root.name}_{region_name(call.region)}({passed}));"
+    calls = [c for c in s.program.calls if c.region == call.region]
+    lines = [f"Region {call.region} of {call.backend}, whose calls are in a file of their own:"]
+    lines += ["- " + "; ".join(title(s.program, c)) for c in calls]
+    passed = region_arguments(s.root, s.program)
+    function = f"{s.root.name}_{region_name(call.region)}"
+    return ctext.block(lines, "    ") + "\n" + wrapping.nested("REGION", [], function, passed)
 
 
 def region_arguments(root: Program, program: Program) -> list[str]:
@@ -103,7 +118,7 @@ def region_head(root: Program, program: Program, region: int, tail: str, before:
 def part_head(root: Program, program: Program, head: str, tail: str) -> str:
     """The head of a function that computes a part of `program`."""
     declared = [PARAMETERS[a] for a in region_arguments(root, program)]
-    return ctext.call(head, declared, indent="", tail=tail)
+    return wrapping.call(head, declared, tail, 0)
 
 
 def _fixed(program: Program, specialise: str) -> frozenset[int]:
@@ -152,13 +167,14 @@ def create(s: Spelling, state: State) -> str:
         arguments.append("NULL" if null else _passed(s, a))
     if call.params:
         arguments.append("&" + _params(s, call, call.params))
-    head = ctext.call(f"status = {ctext.ident(call.kernel)}", arguments, indent=" " * 8)
-    node = " + ".join(call.origin.nodes) or state.name
-    made = f"    {ctext.comment(node)}\n    if (status == AOT_OK)"
+    deep = 12 if s.failed else 8
+    made = wrapping.assigned("status", ctext.ident(call.kernel), arguments, 8)
+    note = ctext.block(_title(s.program, call, state.name), "    ")
     if not s.failed:
-        return f"{made}\n{head}"
-    told = f"        if (status != AOT_OK)\n            {s.failed}({ctext.string(node)}, status);"
-    return f"{made} {{\n{head}\n{told}\n    }}"
+        return f"{note}\n    if (status == AOT_OK)\n{made}"
+    label = s.label(call, "s")
+    told = f"        if (status != AOT_OK)\n{' ' * deep}{s.failed}({label}, status);"
+    return f"{note}\n    if (status == AOT_OK) {{\n{made}\n{told}\n    }}"
 
 
 def stateful(program: Program) -> list[str]:
@@ -166,23 +182,33 @@ def stateful(program: Program) -> list[str]:
     return list(dict.fromkeys(s.create.backend for s in program.states))
 
 
-def title(program: Program, call: Call) -> str:
-    """`conv1 + relu: [1,3,96,96] -> [1,8,48,48]`."""
-    nodes = call.origin.nodes
-    what = " + ".join(nodes if len(nodes) <= MOST_NODES else (nodes[0], "...", nodes[-1]))
-    what = what or call.kernel
-    text = call.origin.comment
-    if not text:
-        read = [t for n in call.reads() if (t := program.tensors[n]).role is not Role.CONST]
-        written = [t for n in call.writes() if (t := program.tensors[n]).role is not Role.SCRATCH]
-        sides = (", ".join(ctext.shape(t.shape) for t in side) for side in (read, written))
-        text = " -> ".join(sides)
-    return f"{what}: {text}"
+def title(program: Program, call: Call) -> list[str]:
+    """What a call computes: the operators with the types of tensors, then the nodes."""
+    return _title(program, call, call.kernel)
+
+
+def _title(program: Program, call: Call, otherwise: str) -> list[str]:
+    ops = " + ".join(_counted(call.origin.ops)) or otherwise
+    own = [program.tensors[n] for n in dict.fromkeys((*call.reads(), *call.writes()))]
+    known = {t.name: kind(t) for t in own if t.role not in (Role.CONST, Role.SCRATCH)}
+    sides = [
+        ", ".join(known[n] for n in side if n in known) for side in (call.reads(), call.writes())
+    ]
+    ops += f" ({call.origin.comment})" if call.origin.comment else ""
+    line = f"{ops}: {' -> '.join(sides)}".replace(":  ->", ": ->") if any(sides) else ops
+    nodes = ", ".join(call.origin.onnx_names or call.origin.nodes)
+    return [line, f"nodes: {nodes}"] if nodes else [line]
+
+
+def _counted(ops: Sequence[str]) -> list[str]:
+    """Operators in order; of equal ones in a row their number: `2 DequantizeLinear`."""
+    runs = ((op, len(list(run))) for op, run in groupby(ops))
+    return [op if count == 1 else f"{count} {op}" for op, count in runs]
 
 
 def step(s: Spelling, index: int, call: Call) -> str:
     """The statement of one call."""
-    head = f"    {ctext.comment(title(s.program, call))}\n"
+    head = ctext.block(title(s.program, call), "    ") + "\n"
     if _is_nothing(s, call):
         return head + ("    (void)0;" if s.around else f"    STEP({index}, (void)0);")
     fixed = index in s.fixed
@@ -190,8 +216,7 @@ def step(s: Spelling, index: int, call: Call) -> str:
     arguments = [_passed(s, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))]
     if call.params and not fixed:
         arguments.append("&" + _params(s, call, call.params))
-    node = " + ".join(call.origin.nodes) or call.kernel
-    told = ctext.string(node) if call.status and s.failed else ""
+    told = s.label(call, "b" if s.around else "", index) if call.status and s.failed else ""
     return head + statement(s, index, call.status, function, arguments, told)
 
 
@@ -205,24 +230,30 @@ def statement(
 ) -> str:
     """The call of a function for call `index`, traced unless it is in a body.
 
-    `told` is what the vendor's function for errors is told.
+    `told` is the name of what the vendor's function for errors is told.
     """
-    opening = (
-        f"TRY_SAYING({index}, {told}, " if told else f"{'TRY' if status else 'STEP'}({index}, "
-    )
+    if s.around and not status:
+        return wrapping.call(function, arguments)
     if s.around:
-        opening = f"SAYING({told}, " if told else "REGION(" if status else ""
-    closing = ");" if opening else ";"
-    one = f"    {opening}{ctext.call(function, arguments, indent='', tail='')}{closing}"
-    if len(one) <= 98 and "\n" not in one:
-        return one
-    return f"    {opening}{function}(\n{ctext.wrap(arguments, ' ' * 12)}){closing}"
+        macro, before = ("SAYING", [told.removeprefix(TOLD)]) if told else ("REGION", [])
+    else:
+        macro, before = "TRY_SAYING" if told else "TRY" if status else "STEP", [str(index)]
+    return wrapping.nested(macro, before, function, arguments)
 
 
 def _is_nothing(s: Spelling, call: Call) -> bool:
     """Whether a copy has both its ends in one place."""
-    ends = [pointer(s, a) for a in call.pointers()]
+    ends = [_address(s, a) for a in call.pointers()]
     return call.kernel == "aot_copy" and ends[0] == ends[1]
+
+
+def _address(s: Spelling, arg: Arg) -> tuple[str, int]:
+    """The memory that an argument is in, and the byte there: equal for equal addresses."""
+    place = arena_offset(s.program, s.plan, arg.tensor)
+    if place is not None:
+        return "arena", place + arg.offset
+    base, offset = s.program.base(arg.tensor)
+    return base, offset + arg.offset
 
 
 def _passed(s: Spelling, arg: Arg | Scalar | StateArg) -> str:
@@ -254,18 +285,22 @@ def pointer(s: Spelling, arg: Arg) -> str:
         return "arena"
     if place is None:
         raise InternalError(f"tensor {arg.tensor} has no place in the plan")
-    return at("arena", place + arg.offset)
+    return at(s.places.buffer(s.program, arg.tensor), arg.offset)
 
 
 def _constant(s: Spelling, name: str, offset: int) -> str:
     stored = s.constants.same[name]
     if stored in s.constants.offsets:
         blob = weights_of(s.root.name, s.constants.owners.get(stored, ""))
-        if s.constants.passed:
-            return at("weights", s.constants.offsets[stored] + offset)
-        return at(f"{blob}_weights", s.constants.offsets[stored] + offset)
-    table = f"{s.root.name}_c_{stored}"
+        file = "weights" if s.constants.passed else f"{blob}_weights"
+        return at(s.places.constant(stored, at(file, s.constants.offsets[stored])), offset)
+    table = table_name(s, stored)
     return f"(const unsigned char *){table} + {offset}" if offset else table
+
+
+def table_name(s: Spelling, constant: str) -> str:
+    """The name of the table in the source that has a constant."""
+    return s.places.names.name("c_", constant)
 
 
 def weights_of(name: str, vendor: str) -> str:
@@ -286,11 +321,9 @@ def _params(s: Spelling, call: Call, params: Params) -> str:
             node = f"node {', '.join(call.origin.nodes)} ({', '.join(call.origin.ops)})"
             raise UnsupportedError(f"{k} {v} is beyond the kernel's {kind or 'int64_t'}", node)
     fields = [f".{ctext.ident(k)} = {ctext.field(v, kinds.get(k, ''))}" for k, v in params.fields]
-    init = "{" + ", ".join(fields) + "}"
-    if len(init) + len(params.ctype) > 70:
-        init = "{\n" + ctext.wrap(fields) + "\n}"
+    init = "{\n" + "".join(f"    {f},\n" for f in fields) + "}"
     key = (ctext.ident(params.ctype), init)
-    return s.params.setdefault(key, f"{s.root.name}_p{len(s.params)}")
+    return s.params.setdefault(key, local(s.root.name, f"p{len(s.params)}"))
 
 
 def _signature(call: Call) -> Signature:
@@ -313,7 +346,8 @@ def _wrapper(s: Spelling, call: Call, specialised: bool) -> str:
     if key not in s.wrappers:
         kernel = ctext.ident(call.kernel)
         number = len(s.wrappers)
-        s.wrappers[key] = f"{s.root.name}_k{number}_{kernel.removeprefix('aot_')}"
+        short = shortened(kernel.removeprefix("aot_"), MOST_KERNEL)
+        s.wrappers[key] = local(s.root.name, f"k{number}_{short}")
         s.functions.append(_function(s.wrappers[key], call, fixed))
     return s.wrappers[key]
 
@@ -332,15 +366,11 @@ def _function(name: str, call: Call, fixed: str) -> str:
         if not fixed:
             declared.append(f"const {ctext.ident(call.params.ctype)} *p")
         passed.append(f"&{fixed}" if fixed else "p")
-    passed += [ctext.integer(v) for _, v in call.instance]
+    passed += [f"/*{ctext.ident(k)}=*/{ctext.integer(v)}" for k, v in call.instance]
     result = "aot_status" if call.status else "void"
-    note = ", ".join(f"{k} = {v}" for k, v in call.instance)
-    lines = [ctext.comment(f"{call.kernel}: {note}")] if note else []
     head = f"AOT_NOINLINE static {result} {name}"
-    lines.append(ctext.call(head, declared or ["void"], indent="", tail=" {"))
-    lines.append(ctext.call(("return " if call.status else "") + call.kernel, passed))
-    lines.append("}\n")
-    return "\n".join(lines)
+    body = wrapping.call(("return " if call.status else "") + call.kernel, passed)
+    return f"{wrapping.call(head, declared or ['void'], ' {', 0)}\n{body}\n}}\n"
 
 
 def _label(arg: Arg | Scalar | StateArg, index: int) -> str:

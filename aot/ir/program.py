@@ -135,11 +135,16 @@ class Params:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a call comes from: names of ONNX nodes, their operators, and one line to read."""
+    """Where a call comes from: nodes of the graph and their operators.
+
+    `comment` says what else the call does, `onnx_names` are the names that the model's file gives
+    the nodes, in the same order; () where they are the same.
+    """
 
     nodes: tuple[str, ...]
     ops: tuple[str, ...]
     comment: str = ""
+    onnx_names: tuple[str, ...] = ()
 
 
 class Source(enum.Enum):

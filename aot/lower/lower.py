@@ -172,7 +172,7 @@ def _deliver(c: Recorder, value: ValueRef) -> str:
     own = c.tensors[value.name]
     if own.role is Role.OUTPUT:
         return own.name
-    c.begin(Origin((value.name,), ("Output",), _shapes([value.shape])), None, -1, ())
+    c.begin(Origin((value.name,), ("Output",)), None, -1, ())
     name = c._fresh(f"{value.name}_border")
     c.tensors[name] = Tensor(
         name, value.shape, value.dtype, Role.OUTPUT, value.layout, onnx_name=value.onnx_name
@@ -295,14 +295,7 @@ def _lower_match(c: Recorder, placed: Placed, outputs: Mapping[str, Layout]) -> 
 def _origin(match: Match) -> Origin:
     nodes = tuple(n.name for n in reversed(match.nodes))
     ops = tuple(n.op_type for n in reversed(match.nodes))
-    ins = [v.shape for _, v in match.inputs() if not v.is_const]
-    outs = [v.shape for v in match.outputs()]
-    comment = f"{_shapes(ins)} -> {_shapes(outs)}"
-    return Origin(nodes, ops, comment)
-
-
-def _shapes(shapes: Sequence[tuple[int, ...]]) -> str:
-    return ", ".join("[" + ",".join(map(str, s)) + "]" for s in shapes)
+    return Origin(nodes, ops, onnx_names=tuple(n.onnx_name for n in reversed(match.nodes)))
 
 
 def _convert(c: Recorder, value: ValueRef) -> None:
@@ -366,7 +359,7 @@ def _reorder(
         params,
         instance={"V": block},
         header="aot_reorder.h",
-        comment=f"layout {source[1]} to {to[1]}: {_shapes([value.shape])}",
+        comment=f"layout {source[1]} to {to[1]}",
     )
 
 
@@ -386,7 +379,7 @@ def _finish_outputs(c: Recorder, graph: ir.Graph, states: set[int]) -> list[str]
             names.append(value.name)
             members.add(value.name)
             continue
-        c.begin(Origin((value.name,), ("Output",), _shapes([value.shape])), None, -1, ())
+        c.begin(Origin((value.name,), ("Output",)), None, -1, ())
         name = c._fresh(f"{value.name}_out{i}")
         c.tensors[name] = Tensor(
             name,

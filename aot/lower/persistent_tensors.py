@@ -184,8 +184,7 @@ def carry(
 
 
 def _begin(c: Recorder, s: Pair) -> None:
-    text = f"[{','.join(map(str, s.place.shape))}] for the next run"
-    c.begin(Origin((s.place.name,), ("State",), text), None, -1, ())
+    c.begin(Origin((s.place.name,), ("State",), "for the next run"), None, -1, ())
 
 
 def _owner(c: Recorder, value: ValueRef) -> tuple[str, int]:

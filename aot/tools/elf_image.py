@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from aot.errors import BuildError
+from aot.errors import BuildError, one_line
 from aot.tools.faults import fault_text, status_text
 
 
@@ -111,17 +111,14 @@ def node_of(path: Path, sources: Path, addresses: list[int]) -> str:
 
 
 def _comment_before(file: Path, line: int) -> str:
+    """The last comment above `line`, on one line; "" if the function begins below it."""
     try:
         lines = file.read_text(encoding="utf-8").splitlines()[:line]
     except OSError:
         return ""
-    for text in reversed(lines):
-        match = re.fullmatch(r"\s*/\* (.*) \*/", text)
-        if match:
-            return match[1]
-        if text.startswith("}"):
-            break
-    return ""
+    function = "\n".join(lines).rpartition("\n}")[2]
+    comments = re.findall(r"^ +/\*(.*?)\*/$", function, re.DOTALL | re.MULTILINE)
+    return one_line(re.sub(r"\n +\* *|\s+", " ", comments[-1])).strip() if comments else ""
 
 
 def _function(elf: Any, address: int) -> str:

@@ -15,7 +15,7 @@ from aot.tools.run import Built
 from aot.tools.size import DAMAGED, members
 
 #: A call in NAME_run.c or a vendor's file: its number and the function that is called.
-_STEP = re.compile(r"\b(?:STEP|TRY)\((\d+), (?:\(void\)0|(\w+)\()")
+_STEP = re.compile(r"\b(?:STEP|TRY|TRY_SAYING)\(\s*(\d+),\s*(?:\(void\)0|(\w+)\()")
 #: What compilers add to the names of copies of a function.
 _COPY = re.compile(r"\.(constprop|isra|part|cold)(\.\d+)?")
 
@@ -116,7 +116,7 @@ def _functions(folder: Path) -> Mapping[int, str]:
     """Call → the C function it calls, from the sources of the bundle."""
     found: dict[int, str] = {}
     for path in sorted(folder.glob("*.c")):
-        text = re.sub(r"\(\s*\n\s*", "(", path.read_text(encoding="utf-8", errors="replace"))
+        text = path.read_text(encoding="utf-8", errors="replace")
         found |= {int(i): name for i, name in _STEP.findall(text) if name}
     return found
 

@@ -131,7 +131,8 @@ class Recorder:
         """Let the calls that follow stand for all these matches of a region."""
         nodes = [n for m in matches for n in reversed(m.nodes)]
         names, ops = tuple(n.name for n in nodes), tuple(n.op_type for n in nodes)
-        self._origin = Origin(names, ops, comment or self._origin.comment)
+        known = tuple(n.onnx_name for n in nodes)
+        self._origin = Origin(names, ops, comment or self._origin.comment, known)
 
     def defines(self, handle: Handle) -> None:
         """Let `handle` count as an output of the current match: its first use writes it."""

@@ -257,7 +257,7 @@ def hostile_program():
 def test_hostile_names_reach_no_code() -> None:
     safe, hostile = toy.emit(toy.mlp("net")), toy.emit(hostile_program())
     assert list(safe) == list(hostile)
-    strip = re.compile(r'/\*.*?\*/|"(?:[^"\\]|\\.)*"|0x[0-9a-f]{8}U|^\|.*?$', re.DOTALL | re.M)
+    strip = re.compile(r'/\*.*?\*/\n? *|"(?:[^"\\]|\\.)*"|0x[0-9a-f]{8}U|^\|.*?$', re.DOTALL | re.M)
     for path, content in hostile.items():
         text = bytes(content).decode("ascii")
         assert text.replace("\n", "").isprintable(), path

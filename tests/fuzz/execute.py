@@ -34,9 +34,7 @@ HERE = Path(__file__).parent
 SANITIZE = ("-fsanitize=address,undefined", "-fsanitize=float-cast-overflow")
 WARN = "-std=c99 -pedantic -Wall -Wextra -Wconversion -Wshadow -Wdouble-promotion -Werror".split()
 GROUP = 24  # kernels compiled together
-_FUNCTION = re.compile(
-    r"(?:/\*[^\n]*\*/\n)?AOT_NOINLINE static (\w+) (\w+)\((.*?)\) \{\n(.*?)\n\}\n", re.DOTALL
-)
+_FUNCTION = re.compile(r"AOT_NOINLINE static (\w+)\s(\w+)\((.*?)\) \{\n(.*?)\n\}\n", re.DOTALL)
 Array = np.ndarray[Any, Any]
 Ranges = list[tuple[int, int]]
 

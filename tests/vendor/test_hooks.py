@@ -75,7 +75,7 @@ def said(program: Path, tmp_path: Path, **env: str) -> tuple[int, list[str]]:
 def test_passes_commands_sources_files_and_hooks(tmp_path: Path) -> None:
     out = compiled(tmp_path)
     bundle = out / "bundle"
-    assert "static const int32_t net_c_" in (text := (bundle / "src/net_stackchip.c").read_text())
+    assert "static const int32_t c_" in (text := (bundle / "src/net_stackchip.c").read_text())
     assert 'AOT_ALIGNED(256) AOT_SECTION(".stackchip")' in text
     assert (bundle / "src/vendor/stackchip/stackchip_model.c").is_file()
     assert (bundle / "data/stackchip/region_0.txt").read_text().count("[") == 6

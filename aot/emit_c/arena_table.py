@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Memory that calls name: a table of the arena, and a macro for every place that code refers to.
+
+    /* offset  bytes  calls  value
+     *      0   1024    0-2  BUF_conv1: float32[1,16,4,4] */
+    #define BUF_conv1 (arena + 0)
+
+Macros cost nothing: what they stand for is added when the file is compiled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from aot.emit_c import ctext
+from aot.emit_c.naming import Names
+from aot.emit_c.trace import arena_offset
+from aot.ir.layout import PLAIN
+from aot.ir.plan import Plan
+from aot.ir.program import Program, Role, Tensor
+
+
+@dataclass(slots=True)
+class Places:
+    """Macros for places in memory that the calls of one file name, in order of first use.
+
+    `arena` maps (program, tensor) to its macro, `constants` a constant to its macro and address.
+    """
+
+    names: Names = field(default_factory=Names)
+    arena: dict[tuple[str, str], str] = field(default_factory=dict)
+    constants: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def buffer(self, program: Program, tensor: str) -> str:
+        """The macro of a tensor of the arena."""
+        key = (program.name, tensor)
+        if key not in self.arena:
+            self.arena[key] = self.names.name("BUF_", *key)
+        return self.arena[key]
+
+    def constant(self, name: str, address: str) -> str:
+        """The macro of the constant called `name` whose first byte is at `address`."""
+        if name not in self.constants:
+            self.constants[name] = (self.names.name("CONST_", name), address)
+        return self.constants[name][0]
+
+
+def kind(tensor: Tensor) -> str:
+    """`float32[1,16,4,4]`, with the layout where it is not ONNX's."""
+    layout = "" if tensor.layout == PLAIN else f" {tensor.layout}"
+    return f"{tensor.dtype}{ctext.shape(tensor.shape)}{layout}"
+
+
+def planned_parts(program: Program, plan: Plan) -> Iterator[tuple[Program, Plan]]:
+    """The program and all within its calls, with their plans."""
+    yield program, plan
+    for call in program.calls:
+        for body in call.bodies:
+            assert body.plan is not None
+            yield from planned_parts(body.program, body.plan)
+
+
+def spell_arena(places: Places, program: Program, plan: Plan, whole: bool) -> list[str]:
+    """The table and the macros of one program's arena; [] if no call names a place in it.
+
+    The table has the tensors that this file names, or with `whole` every one that has a place.
+    """
+    if whole:
+        for name in _placed(program, plan):
+            places.buffer(program, name)
+    used = [n for n in _placed(program, plan) if (program.name, n) in places.arena]
+    if not used:
+        return []
+    calls = _calls(program)
+    rows = [("offset", "bytes", "calls", "value")]
+    for name in used:
+        tensor = program.tensors[name]
+        first, last = _live(program, plan, calls, name)
+        what = f"{places.buffer(program, name)}: {kind(tensor)}{_more(program, tensor)}"
+        offset = arena_offset(program, plan, name)
+        rows.append((str(offset), str(tensor.nbytes), f"{first}-{last}", what))
+    widths = [max(len(r[k]) for r in rows) for k in range(3)]
+    head = f"The arena of {program.name}: {plan.arena_bytes} bytes. Values, and the first and last"
+    lines = [f"{head} call that needs each."]
+    lines += [
+        "  ".join([*(t.rjust(w) for t, w in zip(r, widths, strict=False)), r[3]]) for r in rows
+    ]
+    macros = [
+        f"#define {places.buffer(program, n)} (arena + {arena_offset(program, plan, n)})"
+        for n in used
+    ]
+    return [ctext.block(lines, hang=sum(widths) + 6), *macros, ""]
+
+
+def spell_constants(places: Places, tensors: Mapping[str, Tensor]) -> list[str]:
+    """The macros of constants that are in a file, each below its full name and type."""
+    lines = []
+    for name, (macro, address) in places.constants.items():
+        lines += [ctext.block([f"{name}: {kind(tensors[name])}"]), f"#define {macro} ({address})"]
+    return [*lines, ""] if lines else []
+
+
+def _placed(program: Program, plan: Plan) -> list[str]:
+    """The tensors with a place in the arena, lowest first."""
+    owned = (Role.INPUT, Role.OUTPUT, Role.TEMP, Role.SCRATCH)
+    found = {n for n in plan.placements if program.tensors[n].role in owned}
+    return sorted(found, key=lambda n: (arena_offset(program, plan, n) or 0, n))
+
+
+def _more(program: Program, tensor: Tensor) -> str:
+    """What else there is to say: scratch, the tensor that a view is a part of, the ONNX name."""
+    said = " scratch" if tensor.role is Role.SCRATCH else ""
+    if tensor.view:
+        said += f", a part of {program.base(tensor.name)[0]}"
+    known = tensor.onnx_name in ("", tensor.name)
+    return said + ("" if known else f", in ONNX {tensor.onnx_name}")
+
+
+def _calls(program: Program) -> Mapping[str, Sequence[int]]:
+    """Numbers of the calls that touch each tensor or a view of it, in order."""
+    found: dict[str, list[int]] = {}
+    for index, call in enumerate(program.calls):
+        for arg in call.pointers():
+            for name in {arg.tensor, program.base(arg.tensor)[0]}:
+                found.setdefault(name, []).append(index)
+    return found
+
+
+def _live(
+    program: Program, plan: Plan, calls: Mapping[str, Sequence[int]], name: str
+) -> tuple[int, int]:
+    """The first and the last call that needs a tensor."""
+    touched = calls.get(name) or calls.get(program.base(name)[0]) or (0,)
+    first, last = touched[0], touched[-1]
+    if name in program.carried:
+        return 0, len(program.calls) - 1
+    if name in program.inputs:
+        first = 0
+    if name in program.outputs or name in {s.tensor for s in program.shapes}:
+        last = len(program.calls) - 1
+    return first, last
