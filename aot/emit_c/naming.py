@@ -45,7 +45,7 @@ class Names:
 
 
 def local(model: str, rest: str) -> str:
-    """`model_rest` where that is short enough, else as much of `rest` as there is room for."""
+    """`rest` behind the name of the `model` if there is room, else as much of `rest` as fits."""
     full = f"{model}_{rest}"
     return full if len(full) <= MOST else shortened(rest, MOST)
 

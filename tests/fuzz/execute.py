@@ -144,11 +144,12 @@ def spelled(run: Run, name: str, apart: bool) -> Spelled:
     program = replace(run.program, name=name)
     plan, gaps = spread(program, run.plan) if apart else (run.plan, [])
     offsets, holes, blob = stored(program)
-    constants = Constants((), offsets, {n: n for n in offsets}, None)
+    known = {n: part.tensors[n] for part in program.tree() for n in part.tensors if n in offsets}
+    constants = Constants((), offsets, {n: n for n in offsets}, None, tensors=known)
     calls = [c for c in program.every_call() if not c.bodies]
     headers = {c.kernel: c.header or f"{c.kernel}.h" for c in calls}
-    known = kernels.collect(headers.values())
-    text = run_order.spell_run(program, plan, run.target, constants, known, "none")
+    own = kernels.collect(headers.values())
+    text = run_order.spell_run(program, plan, run.target, constants, own, "none")
     found: dict[str, Kernel] = {}
 
     def outside(match: re.Match[str]) -> str:
