@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from aot.emit_c import ctext, wrapping
+from aot.emit_c.naming import prefix
 from aot.emit_c.spelling import (
     Spelling,
     part_head,
@@ -53,7 +54,7 @@ def statements(s: Spelling, specialise: str) -> list[str]:
 def _control(s: Spelling, call: Call, specialise: str) -> str:
     """Spell the function of an If or a Loop behind those of its bodies; its name."""
     kind = "if" if call.steps is None else "loop"
-    name = s.places.names.name(f"{kind}_", ctext.ident(call.origin.nodes[-1]))
+    name = s.places.names.name(f"{prefix(s.root.name)}{kind}_", ctext.ident(call.origin.nodes[-1]))
     bodies = [_body(s, body, specialise) for body in call.bodies]
     lines = _if(s, call, bodies) if call.steps is None else _loop(s, call, bodies[0])
     head = part_head(s.root, s.program, f"static aot_status {name}", " {")
@@ -75,7 +76,7 @@ _DECLARATIONS = (
 def _body(s: Spelling, body: Body, specialise: str) -> str:
     """Spell the function of a body; its name."""
     own = s.within(body, specialise)
-    name = s.places.names.name("", ctext.ident(body.program.name))
+    name = s.places.names.name(prefix(s.root.name), ctext.ident(body.program.name))
     steps = statements(own, specialise)
     head = part_head(s.root, body.program, f"static aot_status {name}", " {")
     unused = [f"    (void){a};" for a in region_arguments(s.root, body.program)]

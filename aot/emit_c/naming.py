@@ -44,6 +44,11 @@ class Names:
         return self.given[key]
 
 
+def prefix(model: str) -> str:
+    """The name of the model and `_`, "" where it is so long that layers' names had no room."""
+    return f"{model}_" if len(model) <= MOST // 2 else ""
+
+
 def local(model: str, rest: str) -> str:
     """`rest` behind the name of the `model` if there is room, else as much of `rest` as fits."""
     full = f"{model}_{rest}"
