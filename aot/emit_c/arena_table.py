@@ -69,7 +69,8 @@ def spell_arena(places: Places, program: Program, plan: Plan, whole: bool) -> li
     if whole:
         for name in _placed(program, plan):
             places.buffer(program, name)
-    used = [n for n in _placed(program, plan) if (program.name, n) in places.arena]
+    named = [n for owner, n in places.arena if owner == program.name]
+    used = sorted(named, key=lambda n: (arena_offset(program, plan, n) or 0, n))
     if not used:
         return []
     calls = _calls(program)
