@@ -13,6 +13,7 @@ import numpy as np
 from aot.ir.graph_nodes import DYNAMIC, Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Moves, SizedBy
+from aot.load.encode_strings import axis_from_front, encodes
 from aot.normalise.identities import alone, identity
 from aot.normalise.transposes import along_axis, permute
 from aot.ops.registry import op
@@ -295,3 +296,6 @@ def split_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 operands_fit("Split")(lists((1, "the lengths")))
+
+
+encodes("Concat Split")(axis_from_front)

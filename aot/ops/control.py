@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Body, Program, Role, Source, Steps, Wire
+from aot.load.encode_strings import encodes, unchanged
 from aot.lower.lower import lower_body
 from aot.lower.persistent_tensors import Pair
 from aot.ops.concat import MAX_PARTS
@@ -174,3 +175,7 @@ def _record(
     consts = {i for i, a in enumerate(made.pointers()) if c.tensors[a.tensor].role is Role.CONST}
     inplace = tuple((last, first) for first, last in carried if first not in consts)
     c.calls[-1] = replace(made, inplace=inplace, bodies=tuple(bodies), steps=steps)
+
+
+encodes("If Loop Scan")(unchanged)
+encodes("If Loop", CONTROL)(unchanged)

@@ -9,15 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
 from aot.ir.graph_nodes import DYNAMIC
 from aot.ir.layout import Layout
+from aot.load.encode_strings import Strings, encodes
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.registry import op
+from aot.shapes.dynamic.rules import needed
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import split_at
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 HEADER = "aot_dynamic.h"
 MOST_AXES = 8
@@ -196,3 +202,10 @@ def nms_to_kernel(c: Recorder, m: Match) -> None:
     heap = c.scratch(8 * max(boxes, 1), "heap")
     operands = (m.y, n, m.boxes, m.scores, m.most, m.iou, m.threshold, heap, params)
     c.call("aot_nms_f32", *operands)
+
+
+@encodes("Compact", DYNAMIC)
+def compact_strings(s: Strings, node: ir.Node) -> None:
+    """The shape at run time ends in the bytes of a string."""
+    edit = s.editor(node)
+    edit.set_input(node, 1, s.longer(edit, node, needed(node, 1)))

@@ -13,6 +13,7 @@ from aot.ir.dtypes import S32, S64
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, Moves
 from aot.ir.value_traits import Places
+from aot.load.encode_strings import axis_from_front, encodes
 from aot.ops.registry import op
 from aot.shapes.checks import checks, element_indices, indices_within
 from aot.shapes.cures import Sizing, sizings
@@ -298,3 +299,6 @@ checks("GatherElements")(element_indices)
 
 
 checks("Gather")(indices_within)
+
+
+encodes("Gather")(axis_from_front)

@@ -33,6 +33,7 @@ from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, OneOf
 from aot.ir.value_traits import Converts
+from aot.load.encode_strings import Strings, encodes
 from aot.normalise.identities import always, identity
 from aot.ops.binary import combine, instances, reusable, same_type, space_fields
 from aot.ops.broadcast import collapse, operand, stored
@@ -42,7 +43,7 @@ from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, elements
 from aot.shapes.cures import Sizing, sizings
 from aot.shapes.dynamic.extents import Extents, refused
-from aot.shapes.dynamic.rules import dynamic, needed, pass_on
+from aot.shapes.dynamic.rules import BOOL_TYPE, INT32_TYPE, dynamic, needed, pass_on
 from aot.shapes.evaluate import elementwise, evaluates, need
 from aot.shapes.interval_analysis import Inputs as Bounded
 from aot.shapes.interval_analysis import Interval, bounds, given, of_type, rising
@@ -455,3 +456,24 @@ def cast_like_dynamic(x: Extents, node: ir.Node) -> None:
         raise refused(node, "takes its type from a value of unknown shape")
     assert like.dtype is not None
     pass_on(x, node, x.of(like))
+
+
+@encodes("Where")
+def choose_strings(s: Strings, node: ir.Node) -> None:
+    """A choice holds for all bytes of a string: bool[3] becomes bool[3, 1]."""
+    chooses = needed(node, 0)
+    shape = (*shape_of(chooses), 1)
+    wide = s.make(node, "Reshape", [chooses, s.ints(node, shape)], BOOL_TYPE, shape)
+    s.editor(node).set_input(node, 0, wide)
+
+
+@encodes("Equal")
+def equal_strings(s: Strings, node: ir.Node) -> None:
+    """Two strings are equal where all bytes are."""
+    shape = shape_of(node.outputs[0])
+    pair = [needed(node, 0), needed(node, 1)]
+    each = s.make(node, "Equal", pair, BOOL_TYPE, (*shape, s.width))
+    number = s.make(node, "Cast", [each], INT32_TYPE, (*shape, s.width), {"to": INT32_TYPE})
+    last = s.ints(node, [len(shape)])
+    least = s.make(node, "ReduceMin", [number, last], INT32_TYPE, shape, {"keepdims": 0})
+    s.replace(node, s.make(node, "Cast", [least], BOOL_TYPE, shape, {"to": BOOL_TYPE}))

@@ -16,7 +16,6 @@ from aot.ir.operators import OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.trees import POST_TRANSFORM
-from aot.shapes.dynamic.rules import dynamic, every_axis
 from aot.shapes.types import Type, infer_types, need
 
 if TYPE_CHECKING:
@@ -52,18 +51,6 @@ def _extract_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
     (dtype, shape), (_, picked) = need(types, 0), need(types, 1)
     lead = shape[:-1] if len(shape) > 1 else (1,)
     return [(dtype, (*lead, prod(picked)))]
-
-
-@infer_types("LabelEncoder", ML)
-def _encode_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    shape = need(types, 0)[1]
-    tensor = attribute(node, "values_tensor", None)
-    if tensor is not None:
-        return [(int(tensor.dtype), shape)]
-    for name, kind in (("values_floats", FLOAT), ("values_int64s", INT64)):
-        if attribute(node, name, None):
-            return [(kind, shape)]
-    return [(STRING, shape)]
 
 
 @infer_types("LinearRegressor TreeEnsemble TreeEnsembleRegressor", ML)
@@ -133,28 +120,6 @@ def _array_feature_extractor(b: Body) -> bool:
     return True
 
 
-def _table(b: Body, what: str) -> np.ndarray[Any, Any] | None:
-    """Keys or values of a LabelEncoder; None where they are strings."""
-    tensor = attribute(b.node, f"{what}_tensor", None)
-    if tensor is not None:
-        found = np.asarray(tensor.numpy())
-        return found if found.dtype.kind in "if" else None
-    for name, kind in (("floats", np.float32), ("int64s", np.int64)):
-        given = attribute(b.node, f"{what}_{name}", None)
-        if given:
-            return np.array(given, kind)
-    return None
-
-
-def _default(b: Body, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    tensor = attribute(b.node, "default_tensor", None)
-    if tensor is not None:
-        return np.asarray(tensor.numpy(), values.dtype).reshape(())
-    if values.dtype.kind == "f":
-        return np.array(attribute(b.node, "default_float", -0.0), values.dtype)
-    return np.array(attribute(b.node, "default_int64", -1), values.dtype)
-
-
 def matches(b: Body, x: str, keys: np.ndarray[Any, Any]) -> str:
     """x[..., None] == keys as int32; NaN equals NaN."""
     apart = b.add("Unsqueeze", x, b.ints(-1))
@@ -163,19 +128,6 @@ def matches(b: Body, x: str, keys: np.ndarray[Any, Any]) -> str:
         both = b.add("And", b.add("IsNaN", apart), b.data(np.isnan(keys)))
         equal = b.add("Or", equal, both)
     return b.add("Cast", equal, to=6)
-
-
-@decompose("LabelEncoder", ML)
-def _label_encoder(b: Body) -> bool:
-    keys, values = _table(b, "keys"), _table(b, "values")
-    if keys is None or values is None or keys.size == 0:
-        return b.refuse("keys or values that are none, or of another type than numbers")
-    hits = matches(b, "i0", keys)
-    place = b.add("ArgMax", hits, axis=-1, keepdims=0)
-    found = b.add("Cast", b.add("ReduceMax", hits, b.ints(-1), keepdims=0), to=9)
-    b.add("Where", found, b.add("Gather", b.data(values), place), b.data(_default(b, values)))
-    b.nodes[-1].output[0] = "o0"
-    return True
 
 
 def transformed(b: Body, scores: str, out: str) -> bool:
@@ -225,6 +177,3 @@ def _linear_classifier(b: Body) -> bool:
     best = b.add("ArgMax", scores, axis=-1, keepdims=0)
     b.add("Gather", b.data(np.array(labels, np.int64)), best, out="o0")
     return transformed(b, scores, "o1")
-
-
-dynamic("LabelEncoder", ML)(every_axis)

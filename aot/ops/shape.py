@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from aot.ir.graph_nodes import Array, attribute
+from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.load.encode_strings import Strings, encodes
+from aot.shapes.dynamic.extents import INT64
+from aot.shapes.dynamic.rules import needed
 from aot.shapes.evaluate import reads_shape
 
 if TYPE_CHECKING:
@@ -30,3 +33,13 @@ def extents(node: ir.Node, shape: Sequence[int]) -> Array:
 def size(node: ir.Node, shape: Sequence[int]) -> Array:
     """The number of elements, an int64 of no axes."""
     return np.array(prod(shape), np.int64)
+
+
+@encodes("Shape Size")
+def of_strings(s: Strings, node: ir.Node) -> None:
+    """The shape without the axis of bytes is known: a constant."""
+    read = reads_shape.of(node)
+    assert read is not None
+    data = np.asarray(read(node, shape_of(needed(node, 0))), np.int64)
+    const = s.editor(node).const(data, "shape")
+    s.replace(node, s.make(node, "Identity", [const], INT64, data.shape))

@@ -9,17 +9,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.errors import UnsupportedError
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import DYNAMIC, Array, array, original_name, shape_of
+from aot.ir.graph_nodes import DYNAMIC, Array, array, original_name, shape_of, title
 from aot.ir.layout import Layout
 from aot.ir.operators import AxesOf, Moves, SizedBy
+from aot.load.encode_strings import Strings, encodes
 from aot.normalise.attributes import canonical
 from aot.normalise.identities import always, identity
 from aot.normalise.transposes import Permuted, permute
 from aot.ops.concat import take_channels
 from aot.ops.registry import op
 from aot.shapes.checks import checks, possible_sizes, shape_at
-from aot.shapes.cures import Sizing, axes, sizings, zeros
+from aot.shapes.cures import YOURS, Sizing, axes, binds, sizings, zeros
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, constant_ints, no_bound, refused
 from aot.shapes.dynamic.rows import counted, most_of, picked, whole_numbers, within
 from aot.shapes.dynamic.rules import dynamic, given, needed, run_time_shape
@@ -447,3 +449,28 @@ def explicit_slice(edit: Editor, node: ir.Node) -> None:
         if old is None or old.ravel().tolist() != values or old.dtype != np.int64:
             name = ("starts", "ends", "axes", "steps")[index]
             edit.set_input(node, index + 1, edit.ints(values, f"{node.name}_{name}"))
+
+
+@encodes("Expand")
+def expand_strings(s: Strings, node: ir.Node) -> None:
+    shape = (*shape_of(node.outputs[0]), s.width)
+    s.editor(node).set_input(node, 1, s.ints(node, shape))
+
+
+@encodes("Tile")
+def tile_strings(s: Strings, node: ir.Node) -> None:
+    """Raises UnsupportedError for repeats that are no constant."""
+    repeats = array(node.inputs[1])
+    if repeats is None:
+        what = f"{title(node)}: repeats are known at run time only"
+        raise UnsupportedError(what, hint=YOURS, add=binds(node))
+    s.editor(node).set_input(node, 1, s.ints(node, [*map(int, repeats), 1]))
+
+
+@encodes("Slice")
+def slice_strings(s: Strings, node: ir.Node) -> None:
+    """Axes are counted from the front: the bytes are a further one at the end."""
+    axes = array(node.inputs[3]) if len(node.inputs) > 3 and node.inputs[3] is not None else None
+    if axes is not None and (axes < 0).any():
+        rank = len(shape_of(needed(node, 0)))
+        s.editor(node).set_input(node, 3, s.ints(node, [int(a) % rank for a in axes]))

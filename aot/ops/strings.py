@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from aot.errors import ModelError, UnsupportedError
 from aot.ir.dtypes import BOOL, S64, U8, DType
-from aot.ir.graph_nodes import TEXT, attribute, shape_of
+from aot.ir.graph_nodes import TEXT, attribute, shape_of, title
 from aot.ir.operators import DataSized, OneOf, operator
 from aot.ir.string_rows import encode
+from aot.load.encode_strings import UINT8, Strings, encodes, unchanged
 from aot.load.regex import compile_regex
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import INT64, Extents, refused
-from aot.shapes.dynamic.rules import dynamic
+from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed
 from aot.shapes.infer_node import solves
 from aot.shapes.partial_values import Facts
 from aot.shapes.types import Type
@@ -307,3 +309,47 @@ def splitter_dynamic(x: Extents, node: ir.Node) -> None:
     if len(node.outputs) > 1 and node.outputs[1].name:
         x.become(node.outputs[1], counts, {})
     x.drop(node)
+
+
+encodes("Keep Split", TEXT)(unchanged)
+
+
+@encodes("StringConcat")
+def concat_strings(s: Strings, node: ir.Node) -> None:
+    """Before: y = StringConcat(a, b)      After: y = aot.text.Join(a, b)"""
+    shape = (*shape_of(node.outputs[0]), s.width)
+    parts = []
+    for value in (needed(node, 0), needed(node, 1)):
+        own = shape_of(value)
+        if own != shape[:-1] and prod(own) != 1:
+            value = s.make(node, "Expand", [value, s.ints(node, shape)], UINT8, shape)
+        parts.append(value)
+    s.replace(node, s.make(node, "Join", parts, UINT8, shape, domain=TEXT))
+
+
+@encodes("RegexFullMatch")
+def match_strings(s: Strings, node: ir.Node) -> None:
+    """Raises UnsupportedError for a pattern that needs more than a finite automaton."""
+    pattern = str(attribute(node, "pattern", ""))
+    try:
+        compile_regex(pattern)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{title(node)}: {error.what}", hint=error.hint) from None
+    shape, told = shape_of(node.outputs[0]), {"pattern": pattern}
+    s.replace(node, s.make(node, "Match", [needed(node, 0)], BOOL_TYPE, shape, told, TEXT))
+
+
+@encodes("StringNormalizer")
+def normalise_strings(s: Strings, node: ir.Node) -> None:
+    """Only the case may change: raises UnsupportedError for stop words."""
+    if attribute(node, "stopwords", None):
+        what = "which strings are left depends on the data"
+        raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
+    action = str(attribute(node, "case_change_action", "NONE"))
+    shape, new = (*shape_of(node.outputs[0]), s.width), needed(node, 0)
+    if action in ("LOWER", "UPPER"):
+        upper = {"upper": int(action == "UPPER")}
+        new = s.make(node, "Case", [new], UINT8, shape, upper, TEXT)
+    elif action != "NONE":
+        raise ModelError(f"{title(node)}: case_change_action {action!r}")
+    s.replace(node, s.make(node, "Identity", [new], UINT8, shape))

@@ -13,6 +13,7 @@ from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import Exact, Moves, OneOf, View
+from aot.load.encode_strings import Strings, encodes
 from aot.normalise.attributes import canonical, rank_of
 from aot.normalise.identities import identity
 from aot.ops.registry import op, portable
@@ -293,3 +294,11 @@ def explicit_perm(edit: Editor, node: ir.Node) -> None:
     """The order of the axes is written out."""
     rank = rank_of(node)
     edit.set_attribute(node, "perm", list(attribute(node, "perm") or range(rank)[::-1]))
+
+
+@encodes("Transpose")
+def bytes_stay_last(s: Strings, node: ir.Node) -> None:
+    """The bytes are the last axis of the result, too."""
+    rank = len(shape_of(needed(node, 0)))
+    perm = [int(p) for p in attribute(node, "perm") or range(rank)[::-1]]
+    s.editor(node).set_attribute(node, "perm", [*perm, rank])

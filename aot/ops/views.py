@@ -13,6 +13,7 @@ from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxesOf, AxisOf, Elementwise, Exact, Moves, SizedBy, View
+from aot.load.encode_strings import encodes, unchanged
 from aot.normalise.identities import always, identity
 from aot.ops.registry import op
 from aot.shapes.checks import checks, shape_at
@@ -275,3 +276,6 @@ def same_count(node: ir.Node, facts: Facts) -> str:
     if prod(old) != prod(new):
         return f"cannot reshape {list(old)} to {list(new)}"
     return ""
+
+
+encodes("Identity")(unchanged)
