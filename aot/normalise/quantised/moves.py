@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 def quant_moves(edit: Editor, options: LoadOptions) -> None:
     """Sink DequantizeLinear, raise QuantizeLinear, cancel pairs."""
     for node in edit.graph:
-        if node.domain:
-            continue
         if node.op_type == "GlobalMaxPool" or trait_of(node, Compares) is not None:
             _by_order(edit, node)
         elif moved_inputs(node) is not None:
@@ -116,7 +114,14 @@ def _moved(
     """The result of a node like `node` on other inputs, of type `dtype`."""
     shape, attributes = shape_of(node.outputs[0]), dict(node.attributes.items())
     value = edit.node(
-        node.op_type, inputs, attributes, before=node, shape=shape, dtype=dtype, hint=hint
+        node.op_type,
+        inputs,
+        attributes,
+        before=node,
+        shape=shape,
+        dtype=dtype,
+        hint=hint,
+        domain=node.domain,
     )
     made = value.producer()
     assert made is not None
