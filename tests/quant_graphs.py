@@ -114,8 +114,9 @@ def in_onnxruntime(proto, feeds):
 
 
 def in_either(proto, feeds):
-    """onnx.reference pads pooled codes with NaN; onnxruntime knows older opsets only."""
-    if not any(n.op_type == "MaxPool" for n in proto.graph.node):
+    """onnx.reference pads pooled codes with NaN and has no GlobalLpPool; onnxruntime knows older
+    opsets only."""
+    if not any(n.op_type in ("MaxPool", "GlobalLpPool") for n in proto.graph.node):
         return in_reference(proto, feeds)
     for entry in proto.opset_import:
         if not entry.domain:

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from aot.ir.graph_nodes import CHANNELS_KEY
 from aot.ir.layout import PLAIN
 from aot.tools.layerwise import Written, known
-from quant_graphs import S8, S32, SW, SX, Net, check, codes, scales, values
+from quant_graphs import S8, S32, SW, SX, Net, check, codes, in_onnxruntime, scales, values
 
 USED = [1, 2, 5, 11, 13]
 
@@ -20,15 +21,18 @@ def between_zeros(count, *shape):
     return weights
 
 
-def chain(weights, *, bias=True, also=False, group=16, between="Relu"):
-    """Conv 3 to 16, depthwise, Conv 16 to 6; `also`: something else reads the first's result."""
+def chain(weights, *, bias=True, also=False, group=16, between="Relu", **attributes):
+    """Conv 3 to 16, depthwise, Conv 16 to 6; `also`: something else reads the first's result.
+
+    `between` with its `attributes` reads what the first computes.
+    """
     net = Net(x=(S8, (1, 3, 9, 9)))
     first = net.dq(codes(16, 3, 3, 3), RNG_SCALES, np.zeros(16, S8), axis=0)
     biases = [
         net.dq(codes(16, dtype=S8).astype(S32) * 40, RNG_SCALES * SX, np.zeros(16, S32), axis=0)
     ]
     a = net.add("Conv", net.dq("x", SX, S8(3)), first, *(biases if bias else []))
-    a = net.q(net.add(between, a), 0.05, S8(-128), out="a")
+    a = net.q(net.add(between, a, **attributes), 0.05, S8(-128), out="a")
     per_channel = net.dq(codes(16, 16 // group, 3, 3), SW, S8(0))
     b = net.add("Conv", net.dq(a, 0.05, S8(-128)), per_channel, group=group, pads=[1, 1, 1, 1])
     b = net.q(net.add("Relu", b), 0.05, S8(-128), out="b")
@@ -61,6 +65,16 @@ def test_every_elementwise_operator_lets_them_go():
     for between in ("Mish", "Exp", "Sqrt"):
         _, result = check(chain(between_zeros(6, 1, 1), between=between))
         assert channels(result) == [8, 8]
+
+
+@pytest.mark.parametrize(
+    ("between", "attributes"),
+    [("LpPool", {"kernel_shape": [2, 2], "p": 3}), ("GlobalLpPool", {"p": 1})],
+)
+def test_pools_of_norms_let_them_go(between, attributes):
+    proto = chain(between_zeros(6, 1, 1), between=between, **attributes)
+    _, result = check(proto, run=in_onnxruntime)
+    assert channels(result) == [8, 8]
 
 
 def test_nothing_is_dropped_in_vain():

@@ -156,6 +156,14 @@ def test_sizes_that_the_weights_ask_for(capsys: pytest.CaptureFixture[str]) -> N
     assert "--input-shape x=1,2,64,64" in command and "--input-shape z=1,7" in command
 
 
+def test_sizes_that_a_transposed_convolution_asks_for(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its weights have the input channels of all groups first, and output channels of one."""
+    weights = {"w": np.ones((6, 5, 3, 3), np.float32)}
+    row = ("ConvTranspose", "x w", "y", {"group": 2})
+    proto = model([row], {"x": [None] * 4}, {"y": None}, weights)
+    assert "--input-shape x=1,6,64,64" in inspected([saved(proto)], capsys)
+
+
 def test_sizes_that_do_not_fit_are_replaced(capsys: pytest.CaptureFixture[str]) -> None:
     weights = {"w": np.ones((1, 1, 100), np.float32)}
     proto = model([("Conv", "x w", "y")], {"x": [1, 1, "n"]}, {"y": None}, weights)
