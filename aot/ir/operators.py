@@ -140,6 +140,17 @@ class OneOf:
 
 
 @dataclass(frozen=True, slots=True)
+class AtLeast:
+    """An attribute whose number, or each of its numbers, is `least` or more.
+
+    ONNX gives smaller ones no meaning. `default` is the meaning of a node without the attribute.
+    """
+
+    least: int
+    default: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AxesOf:
     """The operand `lists` holds axes of the operand `data`; negative ones count from its last."""
 
@@ -155,7 +166,7 @@ class ShapeOf:
     default: None = None
 
 
-AttributeRule = AxisOf | OneOf | ShapeOf
+AttributeRule = AxisOf | OneOf | AtLeast | ShapeOf
 #: The padding that Conv and pools compute from sizes.
 AUTO_PAD = OneOf("NOTSET SAME_UPPER SAME_LOWER VALID", may_be_empty=True)
 
@@ -374,7 +385,7 @@ def operator(
         raise BackendError(what, module, "a pattern reads both by name")
     places = known | set(attributes) | {r.rstrip("?*") for r in made.results}
     for attribute, rule in attributes.items():
-        if not isinstance(rule, OneOf) and rule.operand not in known:
+        if not isinstance(rule, OneOf | AtLeast) and rule.operand not in known:
             what = f"operator {name}: {attribute} speaks of {rule.operand}"
             raise BackendError(what, module, f"its operands are {', '.join(sorted(known))}")
     for trait in made.traits:

@@ -64,7 +64,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     _say_onesided(light)
     _open_outputs(light)
     light = inline_functions(light, options)
-    check_choices(light, options.claimed)  # texts that functions were given
+    check_choices(light, options.claimed)  # texts and numbers that functions were given
     light = spell_gradients(to_canonical(light))
     typed = _without_shapes(light) if dimensions else _with_shapes(light)
     model = _to_ir(typed)

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attributes whose text is one of a few: ONNX gives other texts no meaning.
+"""Attributes whose text is one of a few, or whose numbers have a least: ONNX gives others no
+meaning.
 
-The records of operators have the sets (`OneOf`): ONNX's texts over all opsets, and onnxruntime's
-for its own operators. Where the set is open (labels, equations, patterns) an attribute has no rule.
+The records of operators have the least numbers (`AtLeast`) and the sets (`OneOf`): ONNX's texts
+over all opsets, and onnxruntime's for its own operators. Where the set is open (labels, equations,
+patterns) an attribute has no rule.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aot.errors import ModelError, meant
-from aot.ir.operators import OneOf, operator_named
+from aot.ir.operators import AtLeast, OneOf, operator_named
 from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title
 
 if TYPE_CHECKING:
@@ -22,10 +24,10 @@ MICROSOFT = "com.microsoft"
 
 
 def check_choices(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None:
-    """ModelError for the first text that is none of its attribute's; functions are looked into.
+    """ModelError for the first text or number that is none of its attribute's; functions too.
 
     Calls of the model's functions, and onnxruntime's operators where a backend claims them
-    ("domain::name"), may have texts of their own.
+    ("domain::name"), may have texts and numbers of their own.
     """
     own = {(_domain(f.domain), f.name) for f in model.functions}
     nodes = [n for g in all_graphs(model.graph) for n in g.node]
@@ -40,6 +42,8 @@ def check_choices(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None
             rule = rules.get(given.name)
             if isinstance(rule, OneOf):
                 _check(node, given, rule)
+            elif isinstance(rule, AtLeast):
+                _check_least(node, given, rule)
 
 
 def _check(node: onnx.NodeProto, given: onnx.AttributeProto, rule: OneOf) -> None:
@@ -49,6 +53,13 @@ def _check(node: onnx.NodeProto, given: onnx.AttributeProto, rule: OneOf) -> Non
             known = rule.texts.split()
             hint = f"{given.name} is one of {', '.join(known)}"
             raise ModelError(what, hint=meant(text, known, hint))
+
+
+def _check_least(node: onnx.NodeProto, given: onnx.AttributeProto, rule: AtLeast) -> None:
+    for number in _numbers(given):
+        if number < rule.least:
+            what = f"{node_title(node)}: {given.name} {number} (needs at least {rule.least})"
+            raise ModelError(what, hint=f"set {given.name} to {rule.least} or more")
 
 
 def _domain(domain: str) -> str:
@@ -64,3 +75,13 @@ def _texts(attribute: onnx.AttributeProto) -> Iterator[str]:
     kinds = {AttributeProto.STRING: [attribute.s], AttributeProto.STRINGS: attribute.strings}
     for text in kinds.get(attribute.type, ()):
         yield text.decode("utf-8", "replace")
+
+
+def _numbers(attribute: onnx.AttributeProto) -> Iterator[int]:
+    """The integers of an attribute; none where it refers to an attribute of its function."""
+    from onnx import AttributeProto
+
+    if attribute.ref_attr_name:
+        return
+    kinds = {AttributeProto.INT: [attribute.i], AttributeProto.INTS: attribute.ints}
+    yield from kinds.get(attribute.type, ())

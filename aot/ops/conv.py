@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
-from aot.ir.operators import AUTO_PAD, Linear, ShapeOf, Window, operator
+from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf, Window, operator
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import ConvShape, KernelCall
 from aot.ops.fused import Fused, fuse, with_bounds
@@ -35,6 +35,7 @@ conv = op(
     inputs="x w b?",
     traits=[Window("x", kernel="w"), Linear("x", "w", "b", out_axis=0, groups="group")],
     auto_pad=AUTO_PAD,
+    group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
 )
 operator(
@@ -42,6 +43,7 @@ operator(
     "x xs xz w ws wz ys yz b?",
     traits=[Window("x", kernel="w", padding="xz")],
     auto_pad=AUTO_PAD,
+    group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
 )
 

@@ -13,7 +13,7 @@ from aot.ir.dtypes import F32
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout, blocked
-from aot.ir.operators import AUTO_PAD, Linear, ShapeOf
+from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf
 from aot.normalise.attributes import canonical
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
@@ -38,6 +38,7 @@ transposed = op(
     inputs="x w b?",
     traits=[Linear("x", "w", "b", out_axis=1, groups="group")],
     auto_pad=AUTO_PAD,
+    group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
 )
 
@@ -64,7 +65,7 @@ def fits(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.dtype is F32, f"dtype {m.x.dtype} (needs float32)"
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
     groups = int(product_node(m).attr("group", 1))
-    agree = groups > 0 and m.w.shape[0] == m.x.shape[1] and m.x.shape[1] % groups == 0
+    agree = m.w.shape[0] == m.x.shape[1] and m.x.shape[1] % groups == 0
     yield agree, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
     yield 0 not in m.w.shape, f"empty weights {list(m.w.shape)}"
 

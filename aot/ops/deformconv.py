@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from aot.ir.dtypes import F32
-from aot.ir.operators import ShapeOf
+from aot.ir.operators import AtLeast, ShapeOf
 from aot.ops.registry import op
 from aot.shapes.operands import operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 deform = op(
     "DeformConv",
     "x w offset b? mask?",
-    group=1,
-    offset_group=1,
+    group=AtLeast(1, 1),
+    offset_group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
 )
 
@@ -38,9 +38,9 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
         return
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     groups, offsets = m.group, m.offset_group
-    agree = groups > 0 and m.x.shape[1] == groups * m.w.shape[1] and m.w.shape[0] % groups == 0
+    agree = m.x.shape[1] == groups * m.w.shape[1] and m.w.shape[0] % groups == 0
     yield agree, f"group {groups} does not fit {m.x.shape[1]} channels, weights {m.w.shape}"
-    yield offsets > 0 and m.x.shape[1] % offsets == 0, f"offset_group {offsets}"
+    yield m.x.shape[1] % offsets == 0, f"offset_group {offsets}"
     taps = offsets * math.prod(m.w.shape[2:])
     want = (m.x.shape[0], 2 * taps, *m.y.shape[2:])
     yield m.offset.shape == want, f"offset {list(m.offset.shape)} (needs {list(want)})"

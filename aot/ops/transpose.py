@@ -12,7 +12,7 @@ import numpy as np
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
-from aot.ir.operators import Exact, Moves, OneOf, View
+from aot.ir.operators import AtLeast, Exact, Moves, OneOf, View
 from aot.load.encode_strings import Strings, encodes
 from aot.normalise.attributes import canonical, rank_of
 from aot.normalise.identities import identity
@@ -49,14 +49,14 @@ depth_to_space = op(
     "DepthToSpace",
     "x",
     traits=[Moves(bytes_only=True), Exact()],
-    blocksize=1,
+    blocksize=AtLeast(1, 1),
     mode=OneOf("DCR CRD", "DCR"),
 )
 space_to_depth = op(
     "SpaceToDepth",
     "x",
     traits=[Moves(bytes_only=True), Exact()],
-    blocksize=1,
+    blocksize=AtLeast(1, 1),
     mode=OneOf("DCR CRD", "DCR"),
 )
 
@@ -275,7 +275,7 @@ def blocks_dynamic(x: Extents, node: ir.Node) -> None:
 def depth_operands(node: ir.Node, facts: Facts) -> str:
     """DepthToSpace: channels are as many blocks."""
     x, block = operand_shape(node, 0) or (), int(attribute(node, "blocksize", 1))
-    if len(x) != 4 or block < 1 or x[1] % block**2:
+    if len(x) != 4 or x[1] % block**2:
         return f"blocks of {block} by {block} of an input {list(x)}"
     return ""
 

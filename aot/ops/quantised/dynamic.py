@@ -13,7 +13,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, S8, S32, U8
 from aot.ir.graph_nodes import shape_of
-from aot.ir.operators import AUTO_PAD, ShapeOf, Window
+from aot.ir.operators import AUTO_PAD, AtLeast, ShapeOf, Window
 from aot.ir.value_traits import Quantises
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import DOUBLE, INT32, Body
@@ -49,7 +49,7 @@ conv = op(
     traits=[Window("x", kernel="w", padding="xz")],
     auto_pad=replace(AUTO_PAD, default="NOTSET"),
     dilations=None,
-    group=1,
+    group=AtLeast(1, 1),
     kernel_shape=ShapeOf("w"),
     pads=None,
     strides=None,

@@ -16,7 +16,7 @@ from onnx import defs, helper
 
 from aot.errors import AotError, ModelError
 from aot.ir.graph_nodes import shape_of
-from aot.ir.operators import OneOf, operators
+from aot.ir.operators import AtLeast, OneOf, operators
 from aot.load import LoadOptions, load
 from aot.load.choices import check_choices
 from aot.ops.registry import load_all
@@ -182,3 +182,37 @@ def test_before_quantising(tmp_path: Path) -> None:
     onnx.save(model([("Conv", "x w", "y", {"auto_pad": "SAMEUPPER"})], *CONV), path)
     with pytest.raises(ModelError, match="auto_pad 'SAMEUPPER' has no meaning"):
         _read(path)
+
+
+LEAST = {
+    (o.domain, o.name, name): rule.least
+    for o in operators()
+    for name, rule in o.attributes.items()
+    if isinstance(rule, AtLeast)
+}
+
+
+@pytest.mark.parametrize("key", sorted(LEAST), ids=".".join)
+def test_a_number_below_the_least_names_it(key: tuple[str, str, str]) -> None:
+    """GroupNormalization of no groups was compiled; others were refused in other words."""
+    _, operator, name = key
+    for number in (LEAST[key], LEAST[key] + 2):
+        check_choices(counted(*key, number))
+    for number in (LEAST[key] - 1, -7):
+        with pytest.raises(ModelError) as caught:
+            check_choices(counted(*key, number))
+        assert caught.value.what == f"n ({operator}): {name} {number} (needs at least {LEAST[key]})"
+        assert caught.value.hint == f"set {name} to {LEAST[key]} or more"
+
+
+def counted(domain: str, operator: str, name: str, number: int) -> onnx.ModelProto:
+    """A model with one node, which need not be valid otherwise."""
+    node = helper.make_node(operator, ["x"], ["y"], name="n", domain=domain, **{name: number})
+    return helper.make_model(helper.make_graph([node], "g", [], []))
+
+
+def test_group_normalization_of_no_groups_is_refused() -> None:
+    one = np.ones(4, np.float32)
+    row = ("GroupNormalization", "x s b", "y", {"num_groups": 0})
+    with pytest.raises(ModelError, match=r"num_groups 0 \(needs at least 1\)"):
+        load(model([row], {"x": [1, 4, 2, 2]}, {"y": None}, {"s": one, "b": one}))
