@@ -50,7 +50,7 @@ def compile_model(
     name = bundle_name(options.name, source.path if isinstance(source, Opened) else source)
     model, partition = partition_model(source, options, progress, watch)
     plans = plan_programs(name, model.graph, partition, widths(target, options), options, stage)
-    target, program, plan = min(plans, key=lambda p: p[2].arena_bytes)
+    target, program, plan = min(plans, key=lambda trial: trial[2].arena_bytes)
     make = partial(make_twins, program, plan, model.graph, partition, target, options)
     twins = stage("twins", make)
     stage.begin("emit")

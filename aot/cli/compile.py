@@ -21,23 +21,23 @@ from aot.plan.compiled import Compiled
 from aot.vendor.find import PLANNED, available
 
 
-def run(a: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Compile, write, configure; say in two lines what came out."""
 
-    options = options_of(a)
-    out = Path(a.output)
+    options = options_of(args)
+    out = Path(args.output)
     gc.set_threshold(200_000, 20, 100)  # a graph lives until the end: looking for garbage is a loss
     began = time.process_time()
-    with Staged(a.verbose, a.quiet) as progress:
-        compiled = compile_to(Path(a.model), out, options, progress, not a.no_configure)
+    with Staged(args.verbose, args.quiet) as progress:
+        compiled = compile_to(Path(args.model), out, options, progress, not args.no_configure)
     seconds = time.process_time() - began
-    if not a.quiet:
-        _note_name(options.name, Path(a.model).stem, compiled.name)
+    if not args.quiet:
+        _note_name(options.name, Path(args.model).stem, compiled.name)
     summary = summary_of(compiled, out, seconds)
-    if a.json:
+    if args.json:
         emit(summary)
-    elif not a.quiet and not options.dump_after:
-        print(_text(summary, configured=not a.no_configure))
+    elif not args.quiet and not options.dump_after:
+        print(_text(summary, configured=not args.no_configure))
     return 0
 
 
@@ -67,9 +67,9 @@ class Staged(Progress):
         super().__exit__(kind, error, trace)
 
 
-def options_of(a: argparse.Namespace) -> Options:
+def options_of(args: argparse.Namespace) -> Options:
     """The Options a parsed command line asks for; subcommands have only some of them."""
-    given = vars(a)
+    given = vars(args)
     regions, keep = _regions(given.get("regions", ""))
     return Options(
         name=given.get("name", ""),

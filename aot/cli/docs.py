@@ -32,8 +32,8 @@ def page() -> str:
     return "\n".join(parts)
 
 
-def _table(p: argparse.ArgumentParser) -> str:
-    rows = [f"| `{_cell(' '.join(_names(a)))}` | {_cell(a.help)} |" for a in p._actions]
+def _table(parser: argparse.ArgumentParser) -> str:
+    rows = [f"| `{_cell(' '.join(_names(a)))}` | {_cell(a.help)} |" for a in parser._actions]
     return "\n".join(["| argument | meaning |", "|---|---|", *rows]) + "\n"
 
 

@@ -97,30 +97,32 @@ def compile_parser() -> Parser:
     return p
 
 
-def _offload(p: Parser) -> None:
-    p.add_argument(
+def _offload(parser: Parser) -> None:
+    parser.add_argument(
         "--offload-limit",
         metavar="N",
         type=count,
         help="give backends only the first N regions in the order they run",
     )
-    p.add_argument("--require-backend", action="store_true", help="fail if portable C is used")
+    parser.add_argument("--require-backend", action="store_true", help="fail if portable C is used")
 
 
-def _common(p: Parser) -> None:
-    p.add_argument("-v", "--verbose", action="store_true", help="print each stage as it begins")
-    p.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    p.add_argument("--json", action="store_true", help="machine-readable summary on stdout")
+def _common(parser: Parser) -> None:
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="print each stage as it begins"
+    )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    parser.add_argument("--json", action="store_true", help="machine-readable summary on stdout")
 
 
-def _target(p: Parser) -> None:
-    p.add_argument(
+def _target(parser: Parser) -> None:
+    parser.add_argument(
         "--target", metavar="NAME|FILE.toml", default="host", help="the target to build for (host)"
     )
 
 
-def _backends(p: Parser) -> None:
-    p.add_argument(
+def _backends(parser: Parser) -> None:
+    parser.add_argument(
         "--backend",
         metavar="A,B",
         type=names,
@@ -128,7 +130,7 @@ def _backends(p: Parser) -> None:
         default=[],
         help="vendors in order of preference; portable C is always last (none)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--backend-option",
         metavar="A.KEY=V",
         type=backend_option,
@@ -136,15 +138,17 @@ def _backends(p: Parser) -> None:
         default=[],
         help="an option of backend A (repeatable)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--partition",
         metavar="priority|cost",
         choices=("priority", "cost"),
         default="priority",
         help="give nodes to the first backend that supports them, or by their costs (priority)",
     )
-    p.add_argument("--tune", metavar="FILE", default="", help="costs that `aotc tune` measured")
-    p.add_argument(
+    parser.add_argument(
+        "--tune", metavar="FILE", default="", help="costs that `aotc tune` measured"
+    )
+    parser.add_argument(
         "--keep",
         metavar="NODE=BACKEND",
         type=keep,
@@ -152,7 +156,7 @@ def _backends(p: Parser) -> None:
         default=[],
         help="give a node to a backend (`c` is portable C)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--regions",
         metavar="FILE.toml",
         default="",
@@ -160,8 +164,8 @@ def _backends(p: Parser) -> None:
     )
 
 
-def _pins(p: Parser) -> None:
-    p.add_argument(
+def _pins(parser: Parser) -> None:
+    parser.add_argument(
         "--dim",
         metavar="NAME=V",
         type=dim,
@@ -169,7 +173,7 @@ def _pins(p: Parser) -> None:
         default=[],
         help="pin a dimension, or give it a range that every run chooses from: NAME=1..64",
     )
-    p.add_argument(
+    parser.add_argument(
         "--input-shape",
         metavar="X=1,3,224,224",
         type=input_shape,
@@ -177,7 +181,7 @@ def _pins(p: Parser) -> None:
         default=[],
         help="pin the shape of an input (X= is a scalar)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--bind",
         metavar="X=V",
         type=bind,
@@ -187,8 +191,8 @@ def _pins(p: Parser) -> None:
     )
 
 
-def _states(p: Parser) -> None:
-    p.add_argument(
+def _states(parser: Parser) -> None:
+    parser.add_argument(
         "--state",
         metavar="IN=OUT",
         type=state,
@@ -199,51 +203,51 @@ def _states(p: Parser) -> None:
     )
 
 
-def _quality(p: Parser) -> None:
-    p.add_argument(
+def _quality(parser: Parser) -> None:
+    parser.add_argument(
         "--objective",
         choices=("latency", "ram", "flash", "energy"),
         default="latency",
         help="kernels are chosen for the least of this; energy needs a vendor (latency)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--accuracy",
         choices=("strict", "normal", "fast"),
         default="normal",
         help="strict: same bits on every compiler; fast: within 1e-2 of the largest value (normal)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--requant",
         choices=("onnx", "tflite"),
         default="onnx",
         help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--ram",
         metavar="N",
         type=budget,
         help="RAM budget in bytes, K or M (KB, MB): arena, variables, stack",
     )
-    p.add_argument(
+    parser.add_argument(
         "--flash", metavar="N", type=budget, help="flash budget in bytes, K or M (KB, MB)"
     )
-    p.add_argument(
+    parser.add_argument(
         "--stack", metavar="N", type=budget, help="stack budget in bytes, K or M; boards reserve it"
     )
-    p.add_argument(
+    parser.add_argument(
         "--specialise",
         choices=("none", "hot", "all"),
         default="hot",
         help="code size against speed (hot)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--threads",
         metavar="N",
         type=_only("--threads", "1"),
         default="1",
         help="threads of a run (1); more are not available in this version",
     )
-    p.add_argument(
+    parser.add_argument(
         "--io",
         metavar="caller|arena",
         choices=("caller", "arena"),
@@ -251,28 +255,28 @@ def _quality(p: Parser) -> None:
         help="where inputs and outputs live: your buffers, or the arena (hosts caller, boards "
         "arena)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--weights",
         metavar="embedded|blob|section=NAME",
         default="embedded",
         help="where constants live: in the object, in a file that you pass with NAME_set_weights, "
         "or in a linker section of that name (embedded)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--max-string",
         metavar="N",
         type=count,
         default=MAX_STRING,
         help=f"longest string in bytes ({MAX_STRING})",
     )
-    p.add_argument(
+    parser.add_argument(
         "--max-sequence",
         metavar="N",
         type=count,
         default=MAX_SEQUENCE,
         help=f"longest sequence in elements ({MAX_SEQUENCE})",
     )
-    p.add_argument(
+    parser.add_argument(
         "--plan-effort",
         metavar="N",
         type=count,
@@ -295,9 +299,9 @@ def _only(option: str, available: str, *later: str) -> Any:
     return value
 
 
-def _run(p: Parser) -> None:
-    p.add_argument("out", metavar="OUT", help="a built OUT")
-    p.add_argument(
+def _run(parser: Parser) -> None:
+    parser.add_argument("out", metavar="OUT", help="a built OUT")
+    parser.add_argument(
         "--inputs",
         metavar="IN.npz|X=FILE",
         action="append",
@@ -305,7 +309,7 @@ def _run(p: Parser) -> None:
         help="an .npz with the ONNX names as keys (or s<k>/NAME: a run for every sample), or "
         "X=file.npy, X=file.bin (repeatable)",
     )
-    p.add_argument(
+    parser.add_argument(
         "--outputs",
         metavar="OUT.npz|Y=FILE",
         action="append",
@@ -314,103 +318,107 @@ def _run(p: Parser) -> None:
     )
 
 
-def _verify(p: Parser) -> None:
-    p.add_argument("out", metavar="OUT", help="a built OUT")
-    p.add_argument("--inputs", metavar="F.npz", help="keys NAME, or s<k>/NAME for sample k")
-    p.add_argument("--reference", choices=("ort", "onnx"), help="onnxruntime, else onnx.reference")
-    p.add_argument(
+def _verify(parser: Parser) -> None:
+    parser.add_argument("out", metavar="OUT", help="a built OUT")
+    parser.add_argument("--inputs", metavar="F.npz", help="keys NAME, or s<k>/NAME for sample k")
+    parser.add_argument(
+        "--reference", choices=("ort", "onnx"), help="onnxruntime, else onnx.reference"
+    )
+    parser.add_argument(
         "--per-node",
         action="store_true",
         help="compare after every call too, at ten times the tolerance of outputs",
     )
-    p.add_argument(
+    parser.add_argument(
         "--per-region",
         action="store_true",
         help="compare the results of each region with portable C in the vendor's place",
     )
-    p.add_argument("--model", metavar="M", help="the model (remembered in OUT/aotc.json)")
-    p.add_argument("--rtol", metavar="R", type=tolerance, help="relative tolerance")
-    p.add_argument(
+    parser.add_argument("--model", metavar="M", help="the model (remembered in OUT/aotc.json)")
+    parser.add_argument("--rtol", metavar="R", type=tolerance, help="relative tolerance")
+    parser.add_argument(
         "--atol-of-max", metavar="A", type=tolerance, help="tolerance relative to max|ref|"
     )
-    p.add_argument("--max-lsb", metavar="N", type=count, help="largest difference of integers")
+    parser.add_argument("--max-lsb", metavar="N", type=count, help="largest difference of integers")
 
 
-def _bench(p: Parser) -> None:
-    p.add_argument("out", metavar="OUT", help="a built OUT")
-    p.add_argument("--json", metavar="F", dest="json_file", help="write the numbers to a file")
-    p.add_argument("--repeat", metavar="N", type=count, default=0, help="runs (about a second)")
-    p.add_argument("--per-node", action="store_true", help="print the time of every call, too")
-    p.add_argument(
+def _bench(parser: Parser) -> None:
+    parser.add_argument("out", metavar="OUT", help="a built OUT")
+    parser.add_argument("--json", metavar="F", dest="json_file", help="write the numbers to a file")
+    parser.add_argument(
+        "--repeat", metavar="N", type=count, default=0, help="runs (about a second)"
+    )
+    parser.add_argument("--per-node", action="store_true", help="print the time of every call, too")
+    parser.add_argument(
         "--trace", metavar="F", help="write when an accelerator's units work: a file for Perfetto"
     )
 
 
-def _explain(p: Parser) -> None:
-    p.add_argument("model", metavar="MODEL", help="the model")
-    _target(p)
-    _backends(p)
-    _pins(p)
+def _explain(parser: Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    _target(parser)
+    _backends(parser)
+    _pins(parser)
 
 
-def _tune(p: Parser) -> None:
-    p.add_argument("model", metavar="MODEL", help="the model")
-    p.add_argument(
+def _tune(parser: Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument(
         "-o", "--output", metavar="COSTS.json", required=True, help="the table to write or extend"
     )
-    p.add_argument(
+    parser.add_argument(
         "--backend", metavar="A,B", type=names, action="extend", default=[], help="vendors"
     )
-    p.add_argument("--rounds", metavar="N", type=count, default=5, help="rounds of timing (5)")
-    _target(p)
-    _pins(p)
+    parser.add_argument("--rounds", metavar="N", type=count, default=5, help="rounds of timing (5)")
+    _target(parser)
+    _pins(parser)
 
 
-def _partition(p: Parser) -> None:
-    p.add_argument("model", metavar="MODEL", help="the model")
-    p.add_argument("-o", "--output", metavar="P.onnx", required=True, help="the file to write")
-    p.add_argument(
+def _partition(parser: Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    parser.add_argument("-o", "--output", metavar="P.onnx", required=True, help="the file to write")
+    parser.add_argument(
         "--opset",
         metavar="N",
         type=count,
         help="opset to write (the lowest in which every operator means the same)",
     )
-    _backends(p)
-    _offload(p)
-    _pins(p)
+    _backends(parser)
+    _offload(parser)
+    _pins(parser)
 
 
-def _report(p: Parser) -> None:
-    p.add_argument("out", metavar="OUT", help="an OUT with a bundle")
-    p.add_argument("-o", "--output", metavar="R.html", required=True, help="the file to write")
+def _report(parser: Parser) -> None:
+    parser.add_argument("out", metavar="OUT", help="an OUT with a bundle")
+    parser.add_argument("-o", "--output", metavar="R.html", required=True, help="the file to write")
 
 
-def _disasm(p: Parser) -> None:
-    p.add_argument("out", metavar="OUT", help="an OUT with a bundle, or a stream (.ax1)")
+def _disasm(parser: Parser) -> None:
+    parser.add_argument("out", metavar="OUT", help="an OUT with a bundle, or a stream (.ax1)")
 
 
-def _new_backend(p: Parser) -> None:
-    p.add_argument("name", metavar="NAME", help="the backend's name, as in --backend NAME")
-    p.add_argument("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)")
+def _new_backend(parser: Parser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the backend's name, as in --backend NAME")
+    parser.add_argument("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)")
 
 
-def _inspect(p: Parser) -> None:
-    p.add_argument("model", metavar="MODEL", help="the model")
-    _pins(p)
+def _inspect(parser: Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the model")
+    _pins(parser)
 
 
-def _size(p: Parser) -> None:
-    p.add_argument("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate")
-    p.add_argument("--symbols", action="store_true", help="the largest symbols of a built OUT")
-    p.add_argument(
+def _size(parser: Parser) -> None:
+    parser.add_argument("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate")
+    parser.add_argument("--symbols", action="store_true", help="the largest symbols of a built OUT")
+    parser.add_argument(
         "--per-node",
         action="store_true",
         help="print code and constants of every call of a built OUT",
     )
-    _target(p)
-    _backends(p)
-    _pins(p)
-    p.add_argument(
+    _target(parser)
+    _backends(parser)
+    _pins(parser)
+    parser.add_argument(
         "--objective",
         choices=("latency", "ram", "flash", "energy"),
         default="latency",
@@ -418,19 +426,21 @@ def _size(p: Parser) -> None:
     )
 
 
-def _quantize(p: Parser) -> None:
-    p.add_argument("model", metavar="MODEL", help="the float32 model")
-    p.add_argument(
+def _quantize(parser: Parser) -> None:
+    parser.add_argument("model", metavar="MODEL", help="the float32 model")
+    parser.add_argument(
         "--calibrate",
         metavar="F.npz",
         required=True,
         help="inputs to measure ranges on: keys NAME, or s<k>/NAME for sample k; an array with "
         "more rows than the input is one sample per row",
     )
-    p.add_argument("-o", "--output", metavar="Q.onnx", required=True, help="the file to write")
-    p.add_argument("--act", choices=("int8", "uint8"), default="int8", help="activations (int8)")
-    p.add_argument("--per-tensor", action="store_true", help="one scale per weight tensor")
-    p.add_argument(
+    parser.add_argument("-o", "--output", metavar="Q.onnx", required=True, help="the file to write")
+    parser.add_argument(
+        "--act", choices=("int8", "uint8"), default="int8", help="activations (int8)"
+    )
+    parser.add_argument("--per-tensor", action="store_true", help="one scale per weight tensor")
+    parser.add_argument(
         "--format",
         choices=("qdq", "qoperator"),
         default="qdq",
@@ -439,7 +449,7 @@ def _quantize(p: Parser) -> None:
     )
 
 
-def _nothing(p: Parser) -> None:
+def _nothing(parser: Parser) -> None:
     return None
 
 

@@ -33,35 +33,39 @@ from aot.errors import InternalError
 from aot.ir.program import Arg, Body, Call, Role, Source, Wire
 
 
-def statements(s: Spelling, specialise: str) -> list[str]:
+def statements(spelling: Spelling, specialise: str) -> list[str]:
     """The calls in order; the calls of a vendor's region are one, and so is control flow."""
     steps: list[str] = []
     last = -1
-    for index, call in enumerate(s.program.calls):
+    for index, call in enumerate(spelling.program.calls):
         if call.bodies:
-            function = _control(s, call, specialise)
-            note = ctext.block(title(s.program, call), "    ")
-            arguments = region_arguments(s.root, s.program)
-            steps.append(f"{note}\n" + statement(s, index, True, function, arguments))
+            function = _control(spelling, call, specialise)
+            note = ctext.block(title(spelling.program, call), "    ")
+            arguments = region_arguments(spelling.root, spelling.program)
+            steps.append(f"{note}\n" + statement(spelling, index, True, function, arguments))
         elif call.region < 0:
-            steps.append(step(s, index, call))
+            steps.append(step(spelling, index, call))
         elif call.region != last:
-            steps.append(region(s, call))
+            steps.append(region(spelling, call))
         last = call.region
     return steps
 
 
-def _control(s: Spelling, call: Call, specialise: str) -> str:
+def _control(spelling: Spelling, call: Call, specialise: str) -> str:
     """Spell the function of an If or a Loop behind those of its bodies; its name."""
     kind = "if" if call.steps is None else "loop"
-    name = s.places.names.name(f"{prefix(s.root.name)}{kind}_", ctext.ident(call.origin.nodes[-1]))
-    bodies = [_body(s, body, specialise) for body in call.bodies]
-    lines = _if(s, call, bodies) if call.steps is None else _loop(s, call, bodies[0])
-    head = part_head(s.root, s.program, f"static aot_status {name}", " {")
-    unused = [f"    (void){a};" for a in region_arguments(s.root, s.program)]
+    name = spelling.places.names.name(
+        f"{prefix(spelling.root.name)}{kind}_", ctext.ident(call.origin.nodes[-1])
+    )
+    bodies = [_body(spelling, body, specialise) for body in call.bodies]
+    lines = _if(spelling, call, bodies) if call.steps is None else _loop(spelling, call, bodies[0])
+    head = part_head(spelling.root, spelling.program, f"static aot_status {name}", " {")
+    unused = [f"    (void){a};" for a in region_arguments(spelling.root, spelling.program)]
     declared = [line for line in lines if line.startswith(_DECLARATIONS)]
     rest = [line for line in lines if not line.startswith(_DECLARATIONS)]
-    s.inner.append("\n".join([head, *declared, *unused, *rest, "    return AOT_OK;", "}", ""]))
+    spelling.inner.append(
+        "\n".join([head, *declared, *unused, *rest, "    return AOT_OK;", "}", ""])
+    )
     return name
 
 
@@ -73,24 +77,24 @@ _DECLARATIONS = (
 )
 
 
-def _body(s: Spelling, body: Body, specialise: str) -> str:
+def _body(spelling: Spelling, body: Body, specialise: str) -> str:
     """Spell the function of a body; its name."""
-    own = s.within(body, specialise)
-    name = s.places.names.name(prefix(s.root.name), ctext.ident(body.program.name))
+    own = spelling.within(body, specialise)
+    name = spelling.places.names.name(prefix(spelling.root.name), ctext.ident(body.program.name))
     steps = statements(own, specialise)
-    head = part_head(s.root, body.program, f"static aot_status {name}", " {")
-    unused = [f"    (void){a};" for a in region_arguments(s.root, body.program)]
-    s.inner.append("\n".join([head, *unused, *steps, "    return AOT_OK;", "}", ""]))
+    head = part_head(spelling.root, body.program, f"static aot_status {name}", " {")
+    unused = [f"    (void){a};" for a in region_arguments(spelling.root, body.program)]
+    spelling.inner.append("\n".join([head, *unused, *steps, "    return AOT_OK;", "}", ""]))
     return name
 
 
-def _place(s: Spelling, call: Call, index: int, offset: int = 0) -> str:
+def _place(spelling: Spelling, call: Call, index: int, offset: int = 0) -> str:
     """The address of a byte of an argument."""
     arg = call.args[index]
     if not isinstance(arg, Arg):
         raise InternalError(f"argument {index} of {call.kernel} is no tensor")
-    text = pointer(s, replace(arg, offset=arg.offset + offset))
-    base = s.program.tensors[s.program.base(arg.tensor)[0]]
+    text = pointer(spelling, replace(arg, offset=arg.offset + offset))
+    base = spelling.program.tensors[spelling.program.base(arg.tensor)[0]]
     return f"(const unsigned char *){text}" if base.role is Role.CONST else text
 
 
@@ -101,14 +105,14 @@ def _arrays(bodies: Sequence[Body]) -> list[str]:
     return [f"    const unsigned char *from[{ins}];", f"    unsigned char *to[{outs}];"]
 
 
-def _call_body(s: Spelling, call: Call, body: Body, name: str, indent: str) -> str:
+def _call_body(spelling: Spelling, call: Call, body: Body, name: str, indent: str) -> str:
     """The statement that runs a body once."""
-    passed = [_place(s, call, body.arena), "from", "to"]
-    passed += ["state"] if s.root.states else []
+    passed = [_place(spelling, call, body.arena), "from", "to"]
+    passed += ["state"] if spelling.root.states else []
     return wrapping.nested("REGION", [], name, passed, len(indent))
 
 
-def _fixed(s: Spelling, call: Call, body: Body, indent: str) -> list[str]:
+def _fixed(spelling: Spelling, call: Call, body: Body, indent: str) -> list[str]:
     """Where the ends of a body are that stay in place."""
     lines = []
     for array, wires in (("from", body.ins), ("to", body.outs)):
@@ -118,7 +122,7 @@ def _fixed(s: Spelling, call: Call, body: Body, indent: str) -> list[str]:
             elif wire.source is Source.GO:
                 lines.append(f"{indent}{array}[{k}] = &go;")
             elif not wire.stride:
-                lines.append(f"{indent}{array}[{k}] = {_place(s, call, wire.arg)};")
+                lines.append(f"{indent}{array}[{k}] = {_place(spelling, call, wire.arg)};")
     if not any(w for w in body.ins):
         lines.append(f"{indent}from[0] = NULL;")
     if not any(w for w in body.outs):
@@ -126,52 +130,52 @@ def _fixed(s: Spelling, call: Call, body: Body, indent: str) -> list[str]:
     return lines
 
 
-def _if(s: Spelling, call: Call, names: Sequence[str]) -> list[str]:
+def _if(spelling: Spelling, call: Call, names: Sequence[str]) -> list[str]:
     then, other = call.bodies
     lines = [*_arrays(call.bodies)]
     same = (then.ins, then.outs) == (other.ins, other.outs)
     if same:
-        lines += _fixed(s, call, then, "    ")
-    lines.append(f"    if (aot_is_true({_place(s, call, 0)})) {{")
-    lines += [] if same else _fixed(s, call, then, " " * 8)
-    lines += [_call_body(s, call, then, names[0], " " * 8), "    } else {"]
-    lines += [] if same else _fixed(s, call, other, " " * 8)
-    return [*lines, _call_body(s, call, other, names[1], " " * 8), "    }"]
+        lines += _fixed(spelling, call, then, "    ")
+    lines.append(f"    if (aot_is_true({_place(spelling, call, 0)})) {{")
+    lines += [] if same else _fixed(spelling, call, then, " " * 8)
+    lines += [_call_body(spelling, call, then, names[0], " " * 8), "    } else {"]
+    lines += [] if same else _fixed(spelling, call, other, " " * 8)
+    return [*lines, _call_body(spelling, call, other, names[1], " " * 8), "    }"]
 
 
-def _loop(s: Spelling, call: Call, name: str) -> list[str]:
+def _loop(spelling: Spelling, call: Call, name: str) -> list[str]:
     (body,) = call.bodies
     steps = call.steps
     assert steps is not None
     lines = [
         *_arrays(call.bodies),
         "    int64_t i;",
-        f"    const int64_t steps = {_count(s, call)};",
+        f"    const int64_t steps = {_count(spelling, call)};",
     ]
     if steps.go:
         lines.append("    unsigned char go = 1;")
-    lines += _copies(s, call, body, first=True)
-    lines += _fixed(s, call, body, "    ")
+    lines += _copies(spelling, call, body, first=True)
+    lines += _fixed(spelling, call, body, "    ")
     more = " && go != 0" if steps.go else ""
     lines.append(f"    for (i = 0; i < steps{more}; ++i) {{")
     for array, wires in (("from", body.ins), ("to", body.outs)):
         for k, wire in enumerate(wires):
             if wire.stride:
-                place = _place(s, call, wire.arg)
+                place = _place(spelling, call, wire.arg)
                 lines.append(f"        {array}[{k}] = {place} + {_slice(wire)};")
-    lines += [_call_body(s, call, body, name, " " * 8), "    }"]
-    return lines + _copies(s, call, body, first=False)
+    lines += [_call_body(spelling, call, body, name, " " * 8), "    }"]
+    return lines + _copies(spelling, call, body, first=False)
 
 
-def _count(s: Spelling, call: Call) -> str:
+def _count(spelling: Spelling, call: Call) -> str:
     """The most steps that are taken, in C."""
     steps = call.steps
     assert steps is not None
     most = ctext.integer(steps.most) if steps.most >= 0 else "INT64_MAX"
     if steps.trips >= 0:
-        most = f"aot_steps({_place(s, call, steps.trips)}, {steps.most})"
+        most = f"aot_steps({_place(spelling, call, steps.trips)}, {steps.most})"
     if steps.start >= 0:
-        return f"aot_is_true({_place(s, call, steps.start)}) ? {most} : 0"
+        return f"aot_is_true({_place(spelling, call, steps.start)}) ? {most} : 0"
     return most
 
 
@@ -180,15 +184,15 @@ def _slice(wire: Wire) -> str:
     return f"(size_t){'(steps - 1 - i)' if wire.backward else 'i'} * {wire.stride}"
 
 
-def _copies(s: Spelling, call: Call, body: Body, first: bool) -> list[str]:
+def _copies(spelling: Spelling, call: Call, body: Body, first: bool) -> list[str]:
     """The first values of states into the arena of the body, or their last values out of it."""
     assert body.plan is not None
     lines = []
     for name, (before, after) in zip(body.program.carried, body.carried, strict=True):
         nbytes = body.program.tensors[name].nbytes
         offset = body.plan.placements[name].offset if nbytes else 0
-        own = _place(s, call, body.arena, offset)
-        outer = _place(s, call, before if first else after)
+        own = _place(spelling, call, body.arena, offset)
+        outer = _place(spelling, call, before if first else after)
         ends = (own, outer) if first else (outer, own)
         if nbytes:
             lines.append(wrapping.call("(void)memcpy", [*ends, str(nbytes)]))

@@ -89,9 +89,9 @@ def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
     return f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};"
 
 
-def _spec(extents: int, t: Tensor) -> str:
-    d = t.dtype
-    return f"{{{extents}, {len(t.shape)}, {d.dl_code}, {d.bits}, {d.nbytes}, {t.nbytes}}}"
+def _spec(extents: int, tensor: Tensor) -> str:
+    d = tensor.dtype
+    return f"{{{extents}, {len(tensor.shape)}, {d.dl_code}, {d.bits}, {d.nbytes}, {tensor.nbytes}}}"
 
 
 def expected(program: Program) -> str:
@@ -253,20 +253,20 @@ def _places(program: Program, tensors: Sequence[Tensor], what: str) -> list[str]
     return lines + names
 
 
-def _buffer(program: Program, t: Tensor, what: str, i: int) -> str:
-    size = f"TVMGEN_{program.name.upper()}_{identifier(t).upper()}_SIZE"
-    count = f"{size} / sizeof({t.dtype.c})" if t.nbytes else "1"
-    note = ctext.comment(f"{label(t)} {kind(t)}")
-    extents = ", ".join(ctext.integer(d) for d in t.shape) or "0"
+def _buffer(program: Program, tensor: Tensor, what: str, index: int) -> str:
+    size = f"TVMGEN_{program.name.upper()}_{identifier(tensor).upper()}_SIZE"
+    count = f"{size} / sizeof({tensor.dtype.c})" if tensor.nbytes else "1"
+    note = ctext.comment(f"{label(tensor)} {kind(tensor)}")
+    extents = ", ".join(ctext.integer(d) for d in tensor.shape) or "0"
     return (
-        f"static {t.dtype.c} {what}{i}_data[{count}]; {note}\n"
-        f"static int64_t {what}{i}_shape[] = {{{extents}}};"
+        f"static {tensor.dtype.c} {what}{index}_data[{count}]; {note}\n"
+        f"static int64_t {what}{index}_shape[] = {{{extents}}};"
     )
 
 
-def _wrap(t: Tensor, what: str, i: int) -> str:
-    d = t.dtype
+def _wrap(tensor: Tensor, what: str, index: int) -> str:
+    d = tensor.dtype
     return (
-        f"    DLTensor {what}{i} = tensor({what}{i}_data, {what}{i}_shape, {len(t.shape)}, "
-        f"{d.dl_code}, {d.bits});"
+        f"    DLTensor {what}{index} = tensor({what}{index}_data, {what}{index}_shape, "
+        f"{len(tensor.shape)}, {d.dl_code}, {d.bits});"
     )

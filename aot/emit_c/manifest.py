@@ -140,16 +140,16 @@ def _outputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
     return found
 
 
-def _tensor(program: Program, plan: Plan, t: Tensor) -> dict[str, Any]:
-    place = arena_offset(program, plan, t.name) if program.io == "arena" else None
+def _tensor(program: Program, plan: Plan, tensor: Tensor) -> dict[str, Any]:
+    place = arena_offset(program, plan, tensor.name) if program.io == "arena" else None
     return {
         **({} if place is None else {"arena_offset": place}),
-        "name": interface.label(t),
-        "identifier": interface.identifier(t),
-        "shape": list(t.shape),
-        "dtype": str(t.dtype),
-        "nbytes": t.nbytes,
-        "quantisation": _quantisation(program, t.name),
+        "name": interface.label(tensor),
+        "identifier": interface.identifier(tensor),
+        "shape": list(tensor.shape),
+        "dtype": str(tensor.dtype),
+        "nbytes": tensor.nbytes,
+        "quantisation": _quantisation(program, tensor.name),
     }
 
 

@@ -109,28 +109,30 @@ def spell_vendor(
     return spell_file(s, target, f"the regions of {vendor}", regions, functions)
 
 
-def _spellings(s: Spelling, specialise: str) -> Iterator[tuple[Program, Spelling]]:
+def _spellings(spelling: Spelling, specialise: str) -> Iterator[tuple[Program, Spelling]]:
     """The program and all within its calls, each with what spells its calls."""
-    yield s.program, s
-    for call in s.program.calls:
+    yield spelling.program, spelling
+    for call in spelling.program.calls:
         for body in call.bodies:
-            yield from _spellings(s.within(body, specialise), specialise)
+            yield from _spellings(spelling.within(body, specialise), specialise)
 
 
-def _with_cache(s: Spelling, region: int, steps: list[str], backend: Backend) -> list[str]:
+def _with_cache(spelling: Spelling, region: int, steps: list[str], backend: Backend) -> list[str]:
     """`steps` between the vendor's calls for what enters and what leaves a region."""
-    enters, leaves = border(s.program, region)
+    enters, leaves = border(spelling.program, region)
     before, behind = [], []
     if backend.clean:
-        before = [_on_bytes(s, backend.clean, Arg(n, Access.READ)) for n in (*enters, *leaves)]
+        before = [
+            _on_bytes(spelling, backend.clean, Arg(n, Access.READ)) for n in (*enters, *leaves)
+        ]
     if backend.invalidate:
-        behind = [_on_bytes(s, backend.invalidate, Arg(n, Access.WRITE)) for n in leaves]
+        behind = [_on_bytes(spelling, backend.invalidate, Arg(n, Access.WRITE)) for n in leaves]
     return [*before, *steps, *behind]
 
 
-def _on_bytes(s: Spelling, function: str, arg: Arg) -> str:
-    bytes_ = s.program.tensors[arg.tensor].nbytes
-    return wrapping.call(ctext.ident(function), [pointer(s, arg), str(bytes_)])
+def _on_bytes(spelling: Spelling, function: str, arg: Arg) -> str:
+    bytes_ = spelling.program.tensors[arg.tensor].nbytes
+    return wrapping.call(ctext.ident(function), [pointer(spelling, arg), str(bytes_)])
 
 
 def border(program: Program, region: int) -> tuple[list[str], list[str]]:

@@ -55,7 +55,7 @@ def spell_run(
 
 
 def spell_file(
-    s: Spelling,
+    spelling: Spelling,
     target: Target,
     what: str,
     regions: Sequence[int],
@@ -63,24 +63,24 @@ def spell_file(
     owner: str = "",
 ) -> str:
     """A source file: `functions` behind what the calls of `regions` (-1: of none) need."""
-    name = s.program.name
-    used = _constants_used(s, regions)
-    includes = [f'#include "kernels/{h}"' for h in s.headers.direct]
-    kept = [(n, d) for n, d in s.constants.tables if n in used]
-    own = s.constants.tensors
+    name = spelling.program.name
+    used = _constants_used(spelling, regions)
+    includes = [f'#include "kernels/{h}"' for h in spelling.headers.direct]
+    kept = [(n, d) for n, d in spelling.constants.tables if n in used]
+    own = spelling.constants.tensors
     tables = [
         ctext.block([f"{n}: {kind(own[n])}"])
         + "\n"
-        + ctext.array(table_name(s, n), d, own[n].align, own[n].section)
+        + ctext.array(table_name(spelling, n), d, own[n].align, own[n].section)
         for n, d in kept
     ]
-    tables += spell_constants(s.places, own)
-    params = [f"static const {k} {label} = {init};" for (k, init), label in s.params.items()]
-    told = [f"static const char {n}[] = {ctext.literals(t)};" for n, t in s.told.items()]
+    tables += spell_constants(spelling.places, own)
+    params = [f"static const {k} {label} = {init};" for (k, init), label in spelling.params.items()]
+    told = [f"static const char {n}[] = {ctext.literals(t)};" for n, t in spelling.told.items()]
     arenas = [
         line
-        for program, plan in planned_parts(s.program, s.plan)
-        for line in spell_arena(s.places, program, plan, whole=-1 in regions)
+        for program, plan in planned_parts(spelling.program, spelling.plan)
+        for line in spell_arena(spelling.places, program, plan, whole=-1 in regions)
     ]
     parts = [
         "/* SPDX-License-Identifier: MIT-0 */",
@@ -94,25 +94,25 @@ def spell_file(
         *demands(name, target),
         *includes,
         "",
-        trace_macros("" if owner else name, -1 in regions, s.failed),
+        trace_macros("" if owner else name, -1 in regions, spelling.failed),
         *_section("Arena", arenas),
         *_section("Constants", tables),
         *_section("Parameters", params),
         *_section("Nodes, as errors name them", [ctext.fenced("\n".join(told))] if told else []),
-        *_section("Kernels", s.functions),
+        *_section("Kernels", spelling.functions),
         *functions,
     ]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
 
 
-def _constants_used(s: Spelling, regions: Sequence[int]) -> set[str]:
+def _constants_used(spelling: Spelling, regions: Sequence[int]) -> set[str]:
     """Names of stored constants that the calls and objects of `regions` read."""
     bases: set[str] = set()
-    for program in s.program.tree():
+    for program in spelling.program.tree():
         calls = (*(state.create for state in program.states), *program.calls)
         used = [c for c in calls if c.region in regions]
         bases.update(program.base(a.tensor)[0] for c in used for a in c.pointers())
-    return {s.constants.same[b] for b in bases if b in s.constants.same}
+    return {spelling.constants.same[b] for b in bases if b in spelling.constants.same}
 
 
 def _section(title: str, items: list[str]) -> list[str]:

@@ -93,13 +93,13 @@ def spelling(
     return Spelling(program, plan, constants, headers, fixed=_fixed(program, specialise))
 
 
-def region(s: Spelling, call: Call) -> str:
+def region(spelling: Spelling, call: Call) -> str:
     """The statement that computes a vendor's region."""
-    calls = [c for c in s.program.calls if c.region == call.region]
+    calls = [c for c in spelling.program.calls if c.region == call.region]
     lines = [f"Region {call.region} of {call.backend}, whose calls are in a file of their own:"]
-    lines += ["- " + "; ".join(title(s.program, c)) for c in calls]
-    passed = region_arguments(s.root, s.program)
-    function = f"{s.root.name}_{region_name(call.region)}"
+    lines += ["- " + "; ".join(title(spelling.program, c)) for c in calls]
+    passed = region_arguments(spelling.root, spelling.program)
+    function = f"{spelling.root.name}_{region_name(call.region)}"
     return ctext.block(lines, "    ") + "\n" + wrapping.nested("REGION", [], function, passed)
 
 
@@ -158,22 +158,22 @@ def slot(program: Program, name: str) -> int:
     raise InternalError(f"state {name} does not exist")
 
 
-def create(s: Spelling, state: State) -> str:
+def create(spelling: Spelling, state: State) -> str:
     """The statement of NAME_vendors_init that makes one object."""
     call = state.create
-    arguments = [f"state + {slot(s.program, state.name)}"]
+    arguments = [f"state + {slot(spelling.program, state.name)}"]
     for a in call.args:
         null = isinstance(a, Scalar) and _is_null(a)
-        arguments.append("NULL" if null else _passed(s, a))
+        arguments.append("NULL" if null else _passed(spelling, a))
     if call.params:
-        arguments.append("&" + _params(s, call, call.params))
-    deep = 12 if s.failed else 8
+        arguments.append("&" + _params(spelling, call, call.params))
+    deep = 12 if spelling.failed else 8
     made = wrapping.assigned("status", ctext.ident(call.kernel), arguments, 8)
-    note = ctext.block(_title(s.program, call, state.name), "    ")
-    if not s.failed:
+    note = ctext.block(_title(spelling.program, call, state.name), "    ")
+    if not spelling.failed:
         return f"{note}\n    if (status == AOT_OK)\n{made}"
-    label = s.label(call, "s")
-    told = f"        if (status != AOT_OK)\n{' ' * deep}{s.failed}({label}, status);"
+    label = spelling.label(call, "s")
+    told = f"        if (status != AOT_OK)\n{' ' * deep}{spelling.failed}({label}, status);"
     return f"{note}\n    if (status == AOT_OK) {{\n{made}\n{told}\n    }}"
 
 
@@ -206,22 +206,28 @@ def _counted(ops: Sequence[str]) -> list[str]:
     return [op if count == 1 else f"{count} {op}" for op, count in runs]
 
 
-def step(s: Spelling, index: int, call: Call) -> str:
+def step(spelling: Spelling, index: int, call: Call) -> str:
     """The statement of one call."""
-    head = ctext.block(title(s.program, call), "    ") + "\n"
-    if _is_nothing(s, call):
-        return head + ("    (void)0;" if s.around else f"    STEP({index}, (void)0);")
-    fixed = index in s.fixed
-    function = _wrapper(s, call, fixed)
-    arguments = [_passed(s, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))]
+    head = ctext.block(title(spelling.program, call), "    ") + "\n"
+    if _is_nothing(spelling, call):
+        return head + ("    (void)0;" if spelling.around else f"    STEP({index}, (void)0);")
+    fixed = index in spelling.fixed
+    function = _wrapper(spelling, call, fixed)
+    arguments = [
+        _passed(spelling, a) for a in call.args if not (isinstance(a, Scalar) and _is_null(a))
+    ]
     if call.params and not fixed:
-        arguments.append("&" + _params(s, call, call.params))
-    told = s.label(call, "b" if s.around else "", index) if call.status and s.failed else ""
-    return head + statement(s, index, call.status, function, arguments, told)
+        arguments.append("&" + _params(spelling, call, call.params))
+    told = (
+        spelling.label(call, "b" if spelling.around else "", index)
+        if call.status and spelling.failed
+        else ""
+    )
+    return head + statement(spelling, index, call.status, function, arguments, told)
 
 
 def statement(
-    s: Spelling,
+    spelling: Spelling,
     index: int,
     status: bool,
     function: str,
@@ -232,34 +238,34 @@ def statement(
 
     `told` is the name of what the vendor's function for errors is told.
     """
-    if s.around and not status:
+    if spelling.around and not status:
         return wrapping.call(function, arguments)
-    if s.around:
+    if spelling.around:
         macro, before = ("SAYING", [told.removeprefix(TOLD)]) if told else ("REGION", [])
     else:
         macro, before = "TRY_SAYING" if told else "TRY" if status else "STEP", [str(index)]
     return wrapping.nested(macro, before, function, arguments)
 
 
-def _is_nothing(s: Spelling, call: Call) -> bool:
+def _is_nothing(spelling: Spelling, call: Call) -> bool:
     """Whether a copy has both its ends in one place."""
-    ends = [_address(s, a) for a in call.pointers()]
+    ends = [_address(spelling, a) for a in call.pointers()]
     return call.kernel == "aot_copy" and ends[0] == ends[1]
 
 
-def _address(s: Spelling, arg: Arg) -> tuple[str, int]:
+def _address(spelling: Spelling, arg: Arg) -> tuple[str, int]:
     """The memory that an argument is in, and the byte there: equal for equal addresses."""
-    place = arena_offset(s.program, s.plan, arg.tensor)
+    place = arena_offset(spelling.program, spelling.plan, arg.tensor)
     if place is not None:
         return "arena", place + arg.offset
-    base, offset = s.program.base(arg.tensor)
+    base, offset = spelling.program.base(arg.tensor)
     return base, offset + arg.offset
 
 
-def _passed(s: Spelling, arg: Arg | Scalar | StateArg) -> str:
+def _passed(spelling: Spelling, arg: Arg | Scalar | StateArg) -> str:
     if isinstance(arg, StateArg):
-        return f"state + {slot(s.root, arg.state)}"
-    return pointer(s, arg) if isinstance(arg, Arg) else _value(arg)
+        return f"state + {slot(spelling.root, arg.state)}"
+    return pointer(spelling, arg) if isinstance(arg, Arg) else _value(arg)
 
 
 def _is_null(arg: Scalar) -> bool:
@@ -271,36 +277,38 @@ def _value(arg: Scalar) -> str:
     return f"({kind})({ctext.number(arg.value, kind)})"
 
 
-def pointer(s: Spelling, arg: Arg) -> str:
+def pointer(spelling: Spelling, arg: Arg) -> str:
     """The address of an argument, in C."""
-    base, offset = s.program.base(arg.tensor)
+    base, offset = spelling.program.base(arg.tensor)
     offset += arg.offset
-    tensor = s.program.tensors[base]
+    tensor = spelling.program.tensors[base]
     if tensor.role in (Role.INPUT, Role.OUTPUT):
-        return at(s.ends[base], offset)
+        return at(spelling.ends[base], offset)
     if tensor.role is Role.CONST:
-        return _constant(s, base, offset)
-    place = arena_offset(s.program, s.plan, arg.tensor)
+        return _constant(spelling, base, offset)
+    place = arena_offset(spelling.program, spelling.plan, arg.tensor)
     if place is None and tensor.nbytes == 0:
         return "arena"
     if place is None:
         raise InternalError(f"tensor {arg.tensor} has no place in the plan")
-    return at(s.places.buffer(s.program, arg.tensor), arg.offset)
+    return at(spelling.places.buffer(spelling.program, arg.tensor), arg.offset)
 
 
-def _constant(s: Spelling, name: str, offset: int) -> str:
-    stored = s.constants.same[name]
-    if stored in s.constants.offsets:
-        blob = weights_of(s.root.name, s.constants.owners.get(stored, ""))
-        file = "weights" if s.constants.passed else f"{blob}_weights"
-        return at(s.places.constant(stored, at(file, s.constants.offsets[stored])), offset)
-    table = table_name(s, stored)
+def _constant(spelling: Spelling, name: str, offset: int) -> str:
+    stored = spelling.constants.same[name]
+    if stored in spelling.constants.offsets:
+        blob = weights_of(spelling.root.name, spelling.constants.owners.get(stored, ""))
+        file = "weights" if spelling.constants.passed else f"{blob}_weights"
+        return at(
+            spelling.places.constant(stored, at(file, spelling.constants.offsets[stored])), offset
+        )
+    table = table_name(spelling, stored)
     return f"(const unsigned char *){table} + {offset}" if offset else table
 
 
-def table_name(s: Spelling, constant: str) -> str:
+def table_name(spelling: Spelling, constant: str) -> str:
     """The name of the table in the source that has a constant."""
-    return s.places.names.name("c_", constant)
+    return spelling.places.names.name("c_", constant)
 
 
 def weights_of(name: str, vendor: str) -> str:
@@ -313,9 +321,9 @@ def at(base: str, offset: int) -> str:
     return f"{base} + {offset}" if offset else base
 
 
-def _params(s: Spelling, call: Call, params: Params) -> str:
+def _params(spelling: Spelling, call: Call, params: Params) -> str:
     """Name of the static struct with these values; equal ones are shared."""
-    kinds: Mapping[str, str] = s.headers.fields.get(params.ctype, {})
+    kinds: Mapping[str, str] = spelling.headers.fields.get(params.ctype, {})
     for k, v in params.fields:
         if not ctext.fits(v, kind := kinds.get(k, "")):
             node = f"node {', '.join(call.origin.nodes)} ({', '.join(call.origin.ops)})"
@@ -323,7 +331,7 @@ def _params(s: Spelling, call: Call, params: Params) -> str:
     fields = [f".{ctext.ident(k)} = {ctext.field(v, kinds.get(k, ''))}" for k, v in params.fields]
     init = "{\n" + "".join(f"    {f},\n" for f in fields) + "}"
     key = (ctext.ident(params.ctype), init)
-    return s.params.setdefault(key, local(s.root.name, f"p{len(s.params)}"))
+    return spelling.params.setdefault(key, local(spelling.root.name, f"p{len(spelling.params)}"))
 
 
 def _signature(call: Call) -> Signature:
@@ -339,17 +347,17 @@ def _kind(arg: Arg | Scalar | StateArg) -> str:
     return "null" if _is_null(arg) else ctext.ctype(arg.ctype)
 
 
-def _wrapper(s: Spelling, call: Call, specialised: bool) -> str:
+def _wrapper(spelling: Spelling, call: Call, specialised: bool) -> str:
     """Name of the function for the call's signature, which is spelled the first time."""
-    fixed = _params(s, call, call.params) if call.params and specialised else ""
+    fixed = _params(spelling, call, call.params) if call.params and specialised else ""
     key = (*_signature(call), fixed)
-    if key not in s.wrappers:
+    if key not in spelling.wrappers:
         kernel = ctext.ident(call.kernel)
-        number = len(s.wrappers)
+        number = len(spelling.wrappers)
         short = shortened(kernel.removeprefix("aot_"), MOST_KERNEL)
-        s.wrappers[key] = local(s.root.name, f"k{number}_{short}")
-        s.functions.append(_function(s.wrappers[key], call, fixed))
-    return s.wrappers[key]
+        spelling.wrappers[key] = local(spelling.root.name, f"k{number}_{short}")
+        spelling.functions.append(_function(spelling.wrappers[key], call, fixed))
+    return spelling.wrappers[key]
 
 
 def _function(name: str, call: Call, fixed: str) -> str:

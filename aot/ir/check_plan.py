@@ -200,9 +200,9 @@ def _check_within_call(step: int, call: Call, touches: list[_Touch]) -> None:
                 )
 
 
-def _check_read(owners: _Owners, step: int, call: Call, t: _Touch) -> None:
-    stranger = owners.stranger(t.begin, t.end, t.root)
+def _check_read(owners: _Owners, step: int, call: Call, touch: _Touch) -> None:
+    stranger = owners.stranger(touch.begin, touch.end, touch.root)
     if stranger is None:
         return
     what = f"overwritten by {stranger}" if stranger else "never written"
-    raise InternalError(f"call {step} ({call.kernel}) reads {t.tensor}, which was {what}")
+    raise InternalError(f"call {step} ({call.kernel}) reads {touch.tensor}, which was {what}")

@@ -42,9 +42,9 @@ class Layout:
 PLAIN = Layout()
 
 
-def blocked(v: int) -> Layout:
-    """Channels in blocks of `v`."""
-    return Layout(v)
+def blocked(vlen: int) -> Layout:
+    """Channels in blocks of `vlen`."""
+    return Layout(vlen)
 
 
 def can_block(shape: tuple[int, ...]) -> bool:

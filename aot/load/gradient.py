@@ -227,47 +227,47 @@ class _Tape:
         return self.op("Reshape", gradient, self.numbers(want), shape=want)
 
 
-def _product(t: _Tape, a: str, b: str) -> str:
+def _product(tape: _Tape, a: str, b: str) -> str:
     """The matrix product of two values of rank 2 and more."""
     import numpy as np
 
-    x, y = t.shape(a), t.shape(b)
-    return t.op("MatMul", a, b, shape=(*np.broadcast_shapes(x[:-2], y[:-2]), x[-2], y[-1]))
+    x, y = tape.shape(a), tape.shape(b)
+    return tape.op("MatMul", a, b, shape=(*np.broadcast_shapes(x[:-2], y[:-2]), x[-2], y[-1]))
 
 
-def _turned(t: _Tape, a: str) -> str:
-    shape = t.shape(a)
+def _turned(tape: _Tape, name: str) -> str:
+    shape = tape.shape(name)
     perm = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
-    return t.op("Transpose", a, shape=tuple(shape[k] for k in perm), perm=perm)
+    return tape.op("Transpose", name, shape=tuple(shape[k] for k in perm), perm=perm)
 
 
-def _matmul(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
-    a, b = n.input
-    if min(len(t.shape(a)), len(t.shape(b))) < 2:
-        raise UnsupportedError("Gradient through MatMul of a vector", n.name or n.output[0])
-    return _product(t, g, _turned(t, b)), _product(t, _turned(t, a), g)
+def _matmul(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    a, b = node.input
+    if min(len(tape.shape(a)), len(tape.shape(b))) < 2:
+        raise UnsupportedError("Gradient through MatMul of a vector", node.name or node.output[0])
+    return _product(tape, grad, _turned(tape, b)), _product(tape, _turned(tape, a), grad)
 
 
-def _reduced(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
+def _reduced(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
     """ReduceSum and ReduceMean: the gradient goes to every element."""
-    whole, few = t.shape(n.input[0]), t.shape(n.output[0])
+    whole, few = tape.shape(node.input[0]), tape.shape(node.output[0])
     kept = few
     if len(few) != len(whole):
-        axes = _axes(t, n, len(whole))
+        axes = _axes(tape, node, len(whole))
         kept = tuple(1 if k in axes else d for k, d in enumerate(whole))
-    g = t.op("Reshape", g, t.numbers(kept), shape=kept)
-    g = t.op("Expand", g, t.numbers(whole), shape=whole)
-    if n.op_type == "ReduceMean":
+    grad = tape.op("Reshape", grad, tape.numbers(kept), shape=kept)
+    grad = tape.op("Expand", grad, tape.numbers(whole), shape=whole)
+    if node.op_type == "ReduceMean":
         count = 1
         for k, d in enumerate(whole):
             count *= d // kept[k] if kept[k] else 1
-        g = t.op("Div", g, t.scalar(float(count), g))
-    return (g,)
+        grad = tape.op("Div", grad, tape.scalar(float(count), grad))
+    return (grad,)
 
 
-def _axes(t: _Tape, n: onnx.NodeProto, rank: int) -> set[int]:
+def _axes(tape: _Tape, node: onnx.NodeProto, rank: int) -> set[int]:
     """The axes that vanish: told from the shapes where that is possible."""
-    whole, few = t.shape(n.input[0]), t.shape(n.output[0])
+    whole, few = tape.shape(node.input[0]), tape.shape(node.output[0])
     found: list[set[int]] = []
 
     def search(k: int, j: int, gone: set[int]) -> None:
@@ -283,71 +283,83 @@ def _axes(t: _Tape, n: onnx.NodeProto, rank: int) -> set[int]:
     search(0, 0, set())
     if len(found) != 1:
         raise UnsupportedError(
-            f"Gradient through {n.op_type} of equal axes without keepdims", n.name or n.output[0]
+            f"Gradient through {node.op_type} of equal axes without keepdims",
+            node.name or node.output[0],
         )
     return found[0]
 
 
-def _reshaped(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
-    shape = t.shape(n.input[0])
-    return (t.op("Reshape", g, t.numbers(shape), shape=shape),)
+def _reshaped(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    shape = tape.shape(node.input[0])
+    return (tape.op("Reshape", grad, tape.numbers(shape), shape=shape),)
 
 
-def _transposed(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
-    shape = t.shape(n.input[0])
-    perm = next((list(a.ints) for a in n.attribute if a.name == "perm"), None)
+def _transposed(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    shape = tape.shape(node.input[0])
+    perm = next((list(a.ints) for a in node.attribute if a.name == "perm"), None)
     perm = list(range(len(shape)))[::-1] if perm is None else perm
     back = [perm.index(k) for k in range(len(perm))]
-    return (t.op("Transpose", g, shape=shape, perm=back),)
+    return (tape.op("Transpose", grad, shape=shape, perm=back),)
 
 
-def _square(t: _Tape, a: str) -> str:
-    return t.op("Mul", a, a)
+def _square(tape: _Tape, name: str) -> str:
+    return tape.op("Mul", name, name)
 
 
-def _power(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
-    a, b = n.input
-    if t.types[a] != t.types[b]:
-        b = t.op("Cast", b, to=t.types[a])
-        t.types[b] = t.types[a]
-    less = t.op("Pow", a, t.op("Sub", b, t.scalar(1.0, a)))
-    slope = t.op("Mul", t.op("Mul", g, b), less)
-    return slope, t.op("Mul", g, t.op("Mul", n.output[0], t.op("Log", a)))
+def _power(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    a, b = node.input
+    if tape.types[a] != tape.types[b]:
+        b = tape.op("Cast", b, to=tape.types[a])
+        tape.types[b] = tape.types[a]
+    less = tape.op("Pow", a, tape.op("Sub", b, tape.scalar(1.0, a)))
+    slope = tape.op("Mul", tape.op("Mul", grad, b), less)
+    return slope, tape.op("Mul", grad, tape.op("Mul", node.output[0], tape.op("Log", a)))
 
 
-def _quotient(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
-    a, b = n.input
-    return t.op("Div", g, b), t.op("Neg", t.op("Div", t.op("Mul", g, a), _square(t, b)))
+def _quotient(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    a, b = node.input
+    return tape.op("Div", grad, b), tape.op(
+        "Neg", tape.op("Div", tape.op("Mul", grad, a), _square(tape, b))
+    )
 
 
-def _relu(t: _Tape, n: onnx.NodeProto, g: str) -> Sequence[str | None]:
-    x = n.input[0]
-    positive = t.op("Greater", x, t.scalar(0.0, x))
-    zero = t.scalar(0.0, x)
-    return (t.op("Where", positive, g, zero, shape=t.shape(x)),)
+def _relu(tape: _Tape, node: onnx.NodeProto, grad: str) -> Sequence[str | None]:
+    x = node.input[0]
+    positive = tape.op("Greater", x, tape.scalar(0.0, x))
+    zero = tape.scalar(0.0, x)
+    return (tape.op("Where", positive, grad, zero, shape=tape.shape(x)),)
 
 
-def _one_less(t: _Tape, a: str) -> str:
-    return t.op("Sub", t.scalar(1.0, a), a)
+def _one_less(tape: _Tape, name: str) -> str:
+    return tape.op("Sub", tape.scalar(1.0, name), name)
 
 
 RULES: dict[str, Rule] = {
-    "Identity": lambda t, n, g: (g,),
-    "Add": lambda t, n, g: (g, g),
-    "Sub": lambda t, n, g: (g, t.op("Neg", g)),
-    "Mul": lambda t, n, g: (t.op("Mul", g, n.input[1]), t.op("Mul", g, n.input[0])),
+    "Identity": lambda tape, node, grad: (grad,),
+    "Add": lambda tape, node, grad: (grad, grad),
+    "Sub": lambda tape, node, grad: (grad, tape.op("Neg", grad)),
+    "Mul": lambda tape, node, grad: (
+        tape.op("Mul", grad, node.input[1]),
+        tape.op("Mul", grad, node.input[0]),
+    ),
     "Div": _quotient,
     "Pow": _power,
-    "Neg": lambda t, n, g: (t.op("Neg", g),),
-    "Abs": lambda t, n, g: (t.op("Mul", g, t.op("Sign", n.input[0])),),
-    "Exp": lambda t, n, g: (t.op("Mul", g, n.output[0]),),
-    "Log": lambda t, n, g: (t.op("Div", g, n.input[0]),),
-    "Sqrt": lambda t, n, g: (t.op("Div", g, t.op("Add", n.output[0], n.output[0])),),
-    "Sin": lambda t, n, g: (t.op("Mul", g, t.op("Cos", n.input[0])),),
-    "Cos": lambda t, n, g: (t.op("Neg", t.op("Mul", g, t.op("Sin", n.input[0]))),),
-    "Tanh": lambda t, n, g: (t.op("Mul", g, _one_less(t, _square(t, n.output[0]))),),
-    "Sigmoid": lambda t, n, g: (
-        t.op("Mul", g, t.op("Mul", n.output[0], _one_less(t, n.output[0]))),
+    "Neg": lambda tape, node, grad: (tape.op("Neg", grad),),
+    "Abs": lambda tape, node, grad: (tape.op("Mul", grad, tape.op("Sign", node.input[0])),),
+    "Exp": lambda tape, node, grad: (tape.op("Mul", grad, node.output[0]),),
+    "Log": lambda tape, node, grad: (tape.op("Div", grad, node.input[0]),),
+    "Sqrt": lambda tape, node, grad: (
+        tape.op("Div", grad, tape.op("Add", node.output[0], node.output[0])),
+    ),
+    "Sin": lambda tape, node, grad: (tape.op("Mul", grad, tape.op("Cos", node.input[0])),),
+    "Cos": lambda tape, node, grad: (
+        tape.op("Neg", tape.op("Mul", grad, tape.op("Sin", node.input[0]))),
+    ),
+    "Tanh": lambda tape, node, grad: (
+        tape.op("Mul", grad, _one_less(tape, _square(tape, node.output[0]))),
+    ),
+    "Sigmoid": lambda tape, node, grad: (
+        tape.op("Mul", grad, tape.op("Mul", node.output[0], _one_less(tape, node.output[0]))),
     ),
     "Relu": _relu,
     "MatMul": _matmul,

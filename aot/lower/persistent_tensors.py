@@ -183,8 +183,8 @@ def carry(
             fill(c, name, s.source)
 
 
-def _begin(c: Recorder, s: Pair) -> None:
-    c.begin(Origin((s.place.name,), ("State",), "for the next run"), None, -1, ())
+def _begin(c: Recorder, pair: Pair) -> None:
+    c.begin(Origin((pair.place.name,), ("State",), "for the next run"), None, -1, ())
 
 
 def _owner(c: Recorder, value: ValueRef) -> tuple[str, int]:

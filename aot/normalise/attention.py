@@ -202,7 +202,7 @@ def _replace(
     product: ir.Node,
     queries: Scaled,
     turned: Scaled,
-    v: ir.Value,
+    value: ir.Value,
     mask: Mask | None,
     scale: float,
 ) -> None:
@@ -213,9 +213,9 @@ def _replace(
     if perm != list(range(len(perm))):
         k = transposed(edit, product, k, perm)
     if len(shape_of(q)) == 3:
-        q, k, v = (reshaped(edit, product, o, (1, *shape_of(o))) for o in (q, k, v))
-    inputs = [q, k, v] if mask is None else [q, k, v, _bias(edit, product, mask)]
-    shape = (*shape_of(q)[:3], shape_of(v)[3])
+        q, k, value = (reshaped(edit, product, o, (1, *shape_of(o))) for o in (q, k, value))
+    inputs = [q, k, value] if mask is None else [q, k, value, _bias(edit, product, mask)]
+    shape = (*shape_of(q)[:3], shape_of(value)[3])
     y = edit.node("Attention", inputs, {"scale": scale}, before=product, shape=shape)
     made = y.producer()
     assert made is not None

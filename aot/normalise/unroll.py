@@ -83,14 +83,14 @@ class Unroller:
 
         return self.add("Constant", [], out, value=helper.make_tensor("c", INT64, shape, [value]))
 
-    def step(self, t: int, inputs: list[str]) -> list[str]:
-        """The body on `inputs` as step `t`; the names of its outputs."""
+    def step(self, step_index: int, inputs: list[str]) -> list[str]:
+        """The body on `inputs` as step `step_index`; the names of its outputs."""
         import onnx
 
         names = dict(self.fixed)
         names.update(zip((i.name for i in self.body.input), inputs, strict=True))
         for node in self.body.node:
-            names.update((o, f"step {t} {o}") for o in node.output if o)
+            names.update((o, f"step {step_index} {o}") for o in node.output if o)
             made = onnx.NodeProto()
             made.CopyFrom(node)
             del made.output[:]
@@ -139,19 +139,23 @@ def unrolled(node: ir.Node) -> tuple[list[onnx.NodeProto], list[str]]:
     return u.nodes, states + list(_stacks(u, rows))
 
 
-def _elements(u: Unroller, t: int, steps: int) -> Iterator[str]:
-    """Element `t` of everything that is scanned."""
-    loop = u.loop
+def _elements(unroller: Unroller, step_index: int, steps: int) -> Iterator[str]:
+    """Element `step_index` of everything that is scanned."""
+    loop = unroller.loop
     sequences = loop.outer()[loop.states : loop.states + loop.scanned]
     for k, (value, back) in enumerate(zip(sequences, loop.backward, strict=False)):
-        index = u.number(steps - 1 - t if back else t, f"step {t} index {k}")
-        yield u.add("Gather", [str(value.name), index], f"step {t} element {k}", axis=0)
+        index = unroller.number(
+            steps - 1 - step_index if back else step_index, f"step {step_index} index {k}"
+        )
+        yield unroller.add(
+            "Gather", [str(value.name), index], f"step {step_index} element {k}", axis=0
+        )
 
 
-def _stacks(u: Unroller, rows: list[list[str]]) -> Iterable[str]:
+def _stacks(unroller: Unroller, rows: list[list[str]]) -> Iterable[str]:
     """The outputs of all steps, stacked."""
     for k in range(len(rows[0])):
         parts = [row[k] for row in rows]
-        back = u.loop.backward[u.loop.scanned + k]
-        u.stack(parts[::-1] if back else parts, 0, f"stack {k}")
+        back = unroller.loop.backward[unroller.loop.scanned + k]
+        unroller.stack(parts[::-1] if back else parts, 0, f"stack {k}")
         yield f"stack {k}"

@@ -121,9 +121,9 @@ def mask_steps(mask: ValueRef | None) -> tuple[int, int, int, int]:
     return steps[0], steps[1], steps[2], steps[3]
 
 
-def tile(v: int, columns: int) -> tuple[int, int]:
+def tile(vlen: int, columns: int) -> tuple[int, int]:
     """The tile family for a product with so many columns: one as wide as they are."""
-    return next((t for t in TILES[v] if t[1] * v >= columns), TILES[v][-1])
+    return next((t for t in TILES[vlen] if t[1] * vlen >= columns), TILES[vlen][-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,17 +137,17 @@ class Plan:
     floats: int
 
 
-def plan(sq: int, skv: int, d: int, dv: int, group: int, v: int, latency: bool) -> Plan:
+def plan(sq: int, skv: int, depth: int, dv: int, group: int, vlen: int, latency: bool) -> Plan:
     """The way with the least scratch; heads that share keys have them packed once."""
-    scores, values = tile(v, skv), tile(v, dv)
-    sv, dw = ceil_div(skv, v) * v, ceil_div(dv, v) * v
+    scores, values = tile(vlen, skv), tile(vlen, dv)
+    sv, dw = ceil_div(skv, vlen) * vlen, ceil_div(dv, vlen) * vlen
     if sq <= FEW:
         return Plan(SINGLE, scores, values, 1, sv)
     tall = max(scores[0], values[0])
     tiles = max(1, CACHED // max(1, sv) // tall) if latency else 1
     rows = min(sq, tiles * tall)
-    packed = Plan(ROWS, scores, values, rows, d * sv + skv * dw + rows * (sv + 1))
-    panel = max(d * min(scores[1] * v, sv), skv * min(values[1] * v, dw))
+    packed = Plan(ROWS, scores, values, rows, depth * sv + skv * dw + rows * (sv + 1))
+    panel = max(depth * min(scores[1] * vlen, sv), skv * min(values[1] * vlen, dw))
     whole = Plan(WHOLE, scores, values, sq, sq * sv + panel)
     return min(packed, whole, key=lambda p: p.floats) if group == 1 else packed
 

@@ -90,21 +90,21 @@ def packed(m: Match) -> bool:
     )
 
 
-def reads_plain(s: ConvShape, incoming: Layout, v: int) -> bool:
+def reads_plain(sizes: ConvShape, incoming: Layout, lanes: int) -> bool:
     """Whether a plain input is read as it is: few channels, or long runs of columns, or few results
     for which converting it does not pay.
     """
-    if incoming.blocked or s.groups > 1:
+    if incoming.blocked or sizes.groups > 1:
         return False
-    columns = 2 if narrow(s.oc, v) else min(s.ic, 8)
-    return narrow(s.ic, v) or (s.dw == 1 and s.kw >= columns)
+    columns = 2 if narrow(sizes.oc, lanes) else min(sizes.ic, 8)
+    return narrow(sizes.ic, lanes) or (sizes.dw == 1 and sizes.kw >= columns)
 
 
-def writes_plain(m: Match, s: ConvShape, v: int) -> bool:
+def writes_plain(m: Match, sizes: ConvShape, lanes: int) -> bool:
     """Whether few result channels are stored plain; a depthwise convolution needs them blocked."""
-    if not narrow(s.oc, v) or (s.depthwise and m.values.get("r") is None):
+    if not narrow(sizes.oc, lanes) or (sizes.depthwise and m.values.get("r") is None):
         return False
-    return not any(_is_depthwise(use.node, s.oc) for use in m.y.ir.uses())
+    return not any(_is_depthwise(use.node, sizes.oc) for use in m.y.ir.uses())
 
 
 def _is_depthwise(node: Any, channels: int) -> bool:

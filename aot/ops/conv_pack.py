@@ -20,44 +20,44 @@ def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def panel_groups(blocks: int, o: int) -> Iterator[tuple[int, int]]:
-    """(first block, number of blocks) of every panel; numbers are powers of two up to `o`."""
+def panel_groups(blocks: int, panel: int) -> Iterator[tuple[int, int]]:
+    """(first block, number of blocks) of every panel; numbers are powers of two up to `panel`."""
     b = 0
     while b < blocks:
-        size = o
+        size = panel
         while size > blocks - b:
             size //= 2
         yield b, size
         b += size
 
 
-def pack_bias(bias: Array | None, channels: int, v: int) -> Array:
+def pack_bias(bias: Array | None, channels: int, lanes: int) -> Array:
     """[ceil(channels/v) * v] float32, zero past the channels and where there is no bias."""
-    out = np.zeros(ceil_div(channels, v) * v, np.float32)
+    out = np.zeros(ceil_div(channels, lanes) * lanes, np.float32)
     if bias is not None:
         out[:channels] = bias.reshape(-1)
     return out
 
 
-def pack_gemm(w: Array, v: int, o: int) -> Array:
+def pack_gemm(w: Array, lanes: int, o: int) -> Array:
     """Panels [k][o * v] of w [k, n], one after the other, zero past column n."""
     k, n = w.shape
     panels = []
-    for b, size in panel_groups(ceil_div(n, v), o):
-        panel = np.zeros((k, size * v), np.float32)
-        part = w[:, b * v : (b + size) * v]
+    for b, size in panel_groups(ceil_div(n, lanes), o):
+        panel = np.zeros((k, size * lanes), np.float32)
+        part = w[:, b * lanes : (b + size) * lanes]
         panel[:, : part.shape[1]] = part
         panels.append(panel.reshape(-1))
     return np.concatenate(panels)
 
 
-def pack_plain(w: Array, v: int, o: int) -> Array:
+def pack_plain(w: Array, lanes: int, panel: int) -> Array:
     """Panels [ic][kh][kw][o * v] of w [oc, ic, kh, kw]."""
     oc = w.shape[0]
-    return pack_gemm(w.reshape(oc, -1).T, v, o)
+    return pack_gemm(w.reshape(oc, -1).T, lanes, panel)
 
 
-def pack_blocked(w: Array, groups: int, v: int, o: int) -> Array:
+def pack_blocked(w: Array, groups: int, lanes: int, o: int) -> Array:
     """Panels [kh][kw][kc][o * v] of w [oc, ic / groups, kh, kw].
 
     kc are the input channels of every convolution group the panel touches, from a multiple of v
@@ -65,14 +65,14 @@ def pack_blocked(w: Array, groups: int, v: int, o: int) -> Array:
     """
     oc, icg, kh, kw = w.shape
     if groups == 1:
-        return pack_gemm(w.transpose(2, 3, 1, 0).reshape(-1, oc), v, o)
+        return pack_gemm(w.transpose(2, 3, 1, 0).reshape(-1, oc), lanes, o)
     ocg = oc // groups
     panels = []
-    for b, size in panel_groups(ceil_div(oc, v), o):
-        start, end = b * v, min((b + size) * v, oc)
-        first = start // ocg * icg // v * v
+    for b, size in panel_groups(ceil_div(oc, lanes), o):
+        start, end = b * lanes, min((b + size) * lanes, oc)
+        first = start // ocg * icg // lanes * lanes
         kc = ((end - 1) // ocg + 1) * icg - first
-        panel = np.zeros((kh, kw, kc, size * v), np.float32)
+        panel = np.zeros((kh, kw, kc, size * lanes), np.float32)
         for c in range(start, end):
             at = c // ocg * icg - first
             panel[:, :, at : at + icg, c - start] = w[c].transpose(1, 2, 0)
@@ -80,13 +80,13 @@ def pack_blocked(w: Array, groups: int, v: int, o: int) -> Array:
     return np.concatenate(panels)
 
 
-def pack_depthwise(w: Array, v: int) -> Array:
+def pack_depthwise(w: Array, lanes: int) -> Array:
     """[ceil(c/v)][kh][kw][v] of w [c, 1, kh, kw], zero past the channels."""
     c, _, kh, kw = w.shape
-    blocks = ceil_div(c, v)
-    out = np.zeros((blocks * v, kh, kw), np.float32)
+    blocks = ceil_div(c, lanes)
+    out = np.zeros((blocks * lanes, kh, kw), np.float32)
     out[:c] = w[:, 0]
-    return np.ascontiguousarray(out.reshape(blocks, v, kh, kw).transpose(0, 2, 3, 1))
+    return np.ascontiguousarray(out.reshape(blocks, lanes, kh, kw).transpose(0, 2, 3, 1))
 
 
 # Rows of G for the points 0, 1, -1 (2, -2, and 1/2, -1/2) and infinity: the weights' transform.
@@ -115,7 +115,7 @@ _G6 = np.array(
 )
 
 
-def pack_winograd(w: Array, m: int, v: int, o: int) -> Array:
+def pack_winograd(w: Array, m: int, lanes: int, panel: int) -> Array:
     """Transformed weights of F(m,3): panels [(m+2)^2][ic][o * v] of w [oc, ic, 3, 3].
 
     The transform is computed in float64 and rounded once.
@@ -126,4 +126,4 @@ def pack_winograd(w: Array, m: int, v: int, o: int) -> Array:
     # Sums of a few rows: NumPy's matrix product would wake its threads for nothing.
     columns = [sum(c * taps[k] for k, c in enumerate(row) if c) for row in g]
     u = np.stack([sum(c * t[k] for k, c in enumerate(row) if c) for t in columns for row in g])
-    return pack_gemm(u.astype(np.float32).reshape(-1, oc), v, o)
+    return pack_gemm(u.astype(np.float32).reshape(-1, oc), lanes, panel)

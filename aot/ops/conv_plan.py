@@ -79,47 +79,49 @@ class KernelCall:
     scratch: int | None = None
 
 
-def tile_pixels(p: int, n: int) -> int:
-    """Pixels computed by the tile function that takes `n` pixels in family `p` (as in C)."""
-    sizes = {14: (14, 7, 3, 1), 6: (6, 3, 1), 4: (4, 2, 1)}[p]
-    return min(s for s in sizes if s >= n)
+def tile_pixels(family: int, wanted: int) -> int:
+    """Pixels computed by the tile function that takes `wanted` pixels in `family` (as in C)."""
+    sizes = {14: (14, 7, 3, 1), 6: (6, 3, 1), 4: (4, 2, 1)}[family]
+    return min(s for s in sizes if s >= wanted)
 
 
-def tile_cost(p: int, o: int, pixels: int, blocks: int, k: int, v: int = 16) -> float:
-    """Estimated cycles (one vector FMA each) of a family on a whole layer of `k` products each.
+def tile_cost(
+    family: int, panel: int, pixels: int, blocks: int, depth: int, vlen: int = 16
+) -> float:
+    """Estimated cycles (one vector FMA each) of a family on a whole layer of `depth` products each.
 
     A tile of few pixels waits for its weights: 16 bytes per cycle from L2.
     """
     cost = 0.0
-    full, rest = divmod(pixels, p)
-    for _, size in pack.panel_groups(blocks, o):
-        for count, n in ((full, p), (1, rest)):
+    full, rest = divmod(pixels, family)
+    for _, size in pack.panel_groups(blocks, panel):
+        for count, n in ((full, family), (1, rest)):
             if count and n:
-                fma = tile_pixels(p, n) * size
-                cost += count * (k * max(4, fma, size * v / 4) + 60 + 2 * fma)
+                fma = tile_pixels(family, n) * size
+                cost += count * (depth * max(4, fma, size * vlen / 4) + 60 + 2 * fma)
     return cost
 
 
-def choose_tile(v: int, pixels: int, blocks: int, k: int) -> tuple[int, int]:
+def choose_tile(vlen: int, pixels: int, blocks: int, depth: int) -> tuple[int, int]:
     """The tile family (P, O) with the least estimated time."""
-    return min(TILES[v], key=lambda t: tile_cost(t[0], t[1], pixels, blocks, k, v))
+    return min(TILES[vlen], key=lambda t: tile_cost(t[0], t[1], pixels, blocks, depth, vlen))
 
 
-def _strides(s: ConvShape, v: int, x_plain: bool, y_plain: bool = False) -> Fields:
-    lanes, y_lanes = 1 if x_plain else v, 1 if y_plain else v
-    x_plane = s.ih * s.iw * lanes
-    y_plane = s.oh * s.ow * y_lanes
-    in_planes = s.ic if x_plain else ceil_div(s.ic, v)
+def _strides(sizes: ConvShape, vlen: int, x_plain: bool, y_plain: bool = False) -> Fields:
+    lanes, y_lanes = 1 if x_plain else vlen, 1 if y_plain else vlen
+    x_plane = sizes.ih * sizes.iw * lanes
+    y_plane = sizes.oh * sizes.ow * y_lanes
+    in_planes = sizes.ic if x_plain else ceil_div(sizes.ic, vlen)
     return {
         "y0": 0,
-        "y1": s.oh,
+        "y1": sizes.oh,
         "x_row0": 0,
         "y_row0": 0,
-        "x_row": s.iw * lanes,
+        "x_row": sizes.iw * lanes,
         "x_plane": x_plane,
         "x_batch": x_plane * in_planes,
         "y_plane": y_plane,
-        "y_batch": y_plane * ceil_div(s.oc, y_lanes),
+        "y_batch": y_plane * ceil_div(sizes.oc, y_lanes),
     }
 
 
@@ -128,22 +130,22 @@ def _act_fields(act: Act) -> Fields:
 
 
 def plan_blocked(
-    s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT, y_plain: bool = False
+    sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, y_plain: bool = False
 ) -> KernelCall:
     """Direct convolution of a blocked tensor; w [oc, ic / groups, kh, kw]."""
-    k = s.kh * s.kw * s.ic // s.groups
-    p, o = choose_tile(v, s.oh * s.ow, ceil_div(s.oc, v), k)
-    if s.groups > 1:  # a panel that touches two groups computes zeros
-        while o > 1 and (s.oc // s.groups) % (o * v):
+    k = sizes.kh * sizes.kw * sizes.ic // sizes.groups
+    p, o = choose_tile(vlen, sizes.oh * sizes.ow, ceil_div(sizes.oc, vlen), k)
+    if sizes.groups > 1:  # a panel that touches two groups computes zeros
+        while o > 1 and (sizes.oc // sizes.groups) % (o * vlen):
             o //= 2
-    fields = {**s.fields, "groups": s.groups, **_strides(s, v, False, y_plain)}
+    fields = {**sizes.fields, "groups": sizes.groups, **_strides(sizes, vlen, False, y_plain)}
     fields |= _act_fields(act)
     return KernelCall(
         "aot_conv_f32_blocked",
-        pack.pack_blocked(w, s.groups, v, o),
-        pack.pack_bias(b, s.oc, v),
+        pack.pack_blocked(w, sizes.groups, vlen, o),
+        pack.pack_bias(b, sizes.oc, vlen),
         fields,
-        {"P": p, "O": o, "YV": 1 if y_plain else v, "ACT": act.after},
+        {"P": p, "O": o, "YV": 1 if y_plain else vlen, "ACT": act.after},
     )
 
 
@@ -151,48 +153,48 @@ RUN, LONG = 16, 192  # of few channels: products in a run, and products that a s
 
 
 def plan_plain(
-    s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT, y_plain: bool = False
+    sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, y_plain: bool = False
 ) -> KernelCall:
     """Convolution of a plain tensor, usually into a blocked one; groups must be 1."""
-    blocks, k = ceil_div(s.oc, v), s.kh * s.kw * s.ic
-    p, o = choose_tile(v, s.ow, blocks, k)  # a tile stays in its row
-    bottom = (s.oh - 1) * s.sh + (s.kh - 1) * s.dh + 1
-    right = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
-    padded = s.pt > 0 or s.pl > 0 or bottom > s.ih or right > s.iw
-    width = (min(p, s.ow) - 1) * s.sw + (s.kw - 1) * s.dw + 1
-    run = RUN if s.ic <= 2 and k >= LONG else 0  # filters of signals cancel
+    blocks, k = ceil_div(sizes.oc, vlen), sizes.kh * sizes.kw * sizes.ic
+    p, o = choose_tile(vlen, sizes.ow, blocks, k)  # a tile stays in its row
+    bottom = (sizes.oh - 1) * sizes.sh + (sizes.kh - 1) * sizes.dh + 1
+    right = (sizes.ow - 1) * sizes.sw + (sizes.kw - 1) * sizes.dw + 1
+    padded = sizes.pt > 0 or sizes.pl > 0 or bottom > sizes.ih or right > sizes.iw
+    width = (min(p, sizes.ow) - 1) * sizes.sw + (sizes.kw - 1) * sizes.dw + 1
+    run = RUN if sizes.ic <= 2 and k >= LONG else 0  # filters of signals cancel
     return KernelCall(
         "aot_conv_f32_plain",
-        pack.pack_plain(w, v, o),
-        pack.pack_bias(b, s.oc, v),
-        {**s.fields, **_strides(s, v, True, y_plain), **_act_fields(act)},
-        {"P": p, "O": o, "RUN": run, "YV": 1 if y_plain else v, "ACT": act.after},
-        4 * s.ic * s.kh * width if padded else 0,
+        pack.pack_plain(w, vlen, o),
+        pack.pack_bias(b, sizes.oc, vlen),
+        {**sizes.fields, **_strides(sizes, vlen, True, y_plain), **_act_fields(act)},
+        {"P": p, "O": o, "RUN": run, "YV": 1 if y_plain else vlen, "ACT": act.after},
+        4 * sizes.ic * sizes.kh * width if padded else 0,
     )
 
 
 def plan_depthwise(
-    s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT
+    sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT
 ) -> KernelCall:
     """Depthwise convolution of a blocked tensor; w [c, 1, kh, kw]. The kernel adds no residual."""
-    fields = {**s.fields, **_strides(s, v, False), **_act_fields(act)}
+    fields = {**sizes.fields, **_strides(sizes, vlen, False), **_act_fields(act)}
     instance = {
-        "KW": s.kw if s.kw in (3, 5) and s.dw == 1 else 0,
-        "S": s.sw if s.sw in (1, 2) else 0,
+        "KW": sizes.kw if sizes.kw in (3, 5) and sizes.dw == 1 else 0,
+        "S": sizes.sw if sizes.sw in (1, 2) else 0,
         "ACT": act.after,
     }
-    weights, bias = pack.pack_depthwise(w, v), pack.pack_bias(b, s.oc, v)
+    weights, bias = pack.pack_depthwise(w, vlen), pack.pack_bias(b, sizes.oc, vlen)
     return KernelCall("aot_dwconv_f32_blocked", weights, bias, fields, instance)
 
 
 WINOGRAD_SCRATCH = 1 << 19  # bytes: what a block of tiles may take (it lives in L2)
 
 
-def winograd_tiles(s: ConvShape, m: int, o: int, v: int) -> int:
+def winograd_tiles(sizes: ConvShape, m: int, panel: int, vlen: int) -> int:
     """Tiles transformed together: a multiple of 14 within the scratch, or all of them."""
-    total = ceil_div(s.oh, m) * ceil_div(s.ow, m)
-    each = 4 * (m + 2) ** 2 * v * (ceil_div(s.ic, v) + o)
-    share = min(WINOGRAD_SCRATCH, s.n * (s.ic + s.oc) * s.oh * s.ow * 4)
+    total = ceil_div(sizes.oh, m) * ceil_div(sizes.ow, m)
+    each = 4 * (m + 2) ** 2 * vlen * (ceil_div(sizes.ic, vlen) + panel)
+    share = min(WINOGRAD_SCRATCH, sizes.n * (sizes.ic + sizes.oc) * sizes.oh * sizes.ow * 4)
     fits = max(7, share // each)
     if total <= fits:
         return total
@@ -201,7 +203,7 @@ def winograd_tiles(s: ConvShape, m: int, o: int, v: int) -> int:
     return min(fits, ceil_div(even, 14) * 14) if fits >= 14 else even
 
 
-def winograd_outputs(s: ConvShape, v: int, sizes: tuple[int, ...] = (2, 4)) -> int:
+def winograd_outputs(s: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4)) -> int:
     """The M of `sizes` whose F(M,3) is estimated to beat the direct kernel, 0 if none is.
 
     Costs in cycles: register tiles, transforms (10 per vector), and the time that weights which are
@@ -209,14 +211,14 @@ def winograd_outputs(s: ConvShape, v: int, sizes: tuple[int, ...] = (2, 4)) -> i
     ResNet-50's at 133 instead of 201 MB, as fast within 1 %.
     """
     fits = s.kh == s.kw == 3 and s.sh == s.sw == s.dh == s.dw == 1
-    if not fits or s.groups > 1 or v == 1 or max(s.pt, s.pl) > 2:
+    if not fits or s.groups > 1 or vlen == 1 or max(s.pt, s.pl) > 2:
         return 0
-    planes, vecs = ceil_div(s.ic, v), ceil_div(s.oc, v)
+    planes, vecs = ceil_div(s.ic, vlen), ceil_div(s.oc, vlen)
 
-    def cost(points: int, pixels: int, k: int, transforms: int) -> float:
-        tile = choose_tile(v, pixels, vecs, k)
-        products = points * tile_cost(*tile, pixels, vecs, k, v)
-        weights = points * k * vecs * v * 4
+    def cost(points: int, pixels: int, depth: int, transforms: int) -> float:
+        tile = choose_tile(vlen, pixels, vecs, depth)
+        products = points * tile_cost(*tile, pixels, vecs, depth, vlen)
+        weights = points * depth * vecs * vlen * 4
         return products + 10 * transforms + weights / 8
 
     costs = {0: cost(1, s.oh * s.ow, 9 * s.ic, 0)}
@@ -227,38 +229,38 @@ def winograd_outputs(s: ConvShape, v: int, sizes: tuple[int, ...] = (2, 4)) -> i
 
 
 def plan_winograd(
-    s: ConvShape, w: Array, b: Array | None, v: int, act: Act = NO_ACT, m: int = 4
+    sizes: ConvShape, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, m: int = 4
 ) -> KernelCall:
     """3x3 stride-1 convolution by F(m,3); w [oc, ic, 3, 3]."""
-    total = ceil_div(s.oh, m) * ceil_div(s.ow, m)
-    p, o = choose_tile(v, total, ceil_div(s.oc, v), s.ic)
-    tiles = winograd_tiles(s, m, o, v)
-    fields = {**s.fields, "tiles": tiles, **_strides(s, v, False), **_act_fields(act)}
+    total = ceil_div(sizes.oh, m) * ceil_div(sizes.ow, m)
+    p, o = choose_tile(vlen, total, ceil_div(sizes.oc, vlen), sizes.ic)
+    tiles = winograd_tiles(sizes, m, o, vlen)
+    fields = {**sizes.fields, "tiles": tiles, **_strides(sizes, vlen, False), **_act_fields(act)}
     return KernelCall(
         "aot_winograd_f32_blocked",
-        pack.pack_winograd(w, m, v, o),
-        pack.pack_bias(b, s.oc, v),
+        pack.pack_winograd(w, m, vlen, o),
+        pack.pack_bias(b, sizes.oc, vlen),
         fields,
         {"M": m, "P": p, "O": o, "ACT": act.after},
-        4 * (m + 2) ** 2 * tiles * v * (ceil_div(s.ic, v) + o),
+        4 * (m + 2) ** 2 * tiles * vlen * (ceil_div(sizes.ic, vlen) + o),
     )
 
 
 def plan_gemm(
-    m: int, w: Array, b: Array | None, v: int, act: Act = NO_ACT, x_row: int = 0, y_row: int = 0
+    m: int, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, x_row: int = 0, y_row: int = 0
 ) -> KernelCall:
     """y [m, n] = act(x [m, k] · w [k, n] + b); row strides in floats, 0 means contiguous."""
     k, n = w.shape
-    blocks = ceil_div(n, v)
-    p, o = TILES[v][-1]
+    blocks = ceil_div(n, vlen)
+    p, o = TILES[vlen][-1]
     # Rows of x a power of two apart share few cache sets: the tile with fewer rows first.
-    if v == 16 and tile_cost(14, 2, m, blocks, k) < 0.9 * tile_cost(p, o, m, blocks, k):
+    if vlen == 16 and tile_cost(14, 2, m, blocks, k) < 0.9 * tile_cost(p, o, m, blocks, k):
         p, o = (14, 2)
     fields: Fields = {"m": m, "n": n, "k": k, "x_row": x_row or k, "y_row": y_row or n}
     return KernelCall(
         "aot_gemm_f32",
-        pack.pack_gemm(w, v, o),
-        pack.pack_bias(b, n, v),
+        pack.pack_gemm(w, vlen, o),
+        pack.pack_bias(b, n, vlen),
         {**fields, **_act_fields(act)},
         {"P": p, "O": o, "ACT": act.after},
     )
@@ -286,20 +288,20 @@ GEMM_RUN = 256
 """AOT_GEMM_RUN: products that are summed up before they are added to a total."""
 
 
-def plan_matmul(s: MatMulShape, v: int) -> KernelCall:
+def plan_matmul(sizes: MatMulShape, vlen: int) -> KernelCall:
     """Product of two activations (the call has no weights and no bias).
 
     Columns are packed in blocks of k: at most as many floats as b has where a group of vectors is
     full, a run where most of it would be padding.
     """
-    p, o = TILES[v][-1]
+    p, o = TILES[vlen][-1]
     group = o
-    while group > max(1, ceil_div(s.n, v)):
+    while group > max(1, ceil_div(sizes.n, vlen)):
         group //= 2
-    width = group * v
-    block = 4 * GEMM_RUN if s.n >= o * v else GEMM_RUN
-    fields: Fields = {name: getattr(s, name) for name in MatMulShape.__slots__}
+    width = group * vlen
+    block = 4 * GEMM_RUN if sizes.n >= o * vlen else GEMM_RUN
+    fields: Fields = {name: getattr(sizes, name) for name in MatMulShape.__slots__}
     none = np.zeros(0, np.float32)
-    scratch = 4 * min(s.k, block) * width
+    scratch = 4 * min(sizes.k, block) * width
     fields["k_block"] = block
     return KernelCall("aot_matmul_f32", none, none, fields, {"P": p, "O": o}, scratch)

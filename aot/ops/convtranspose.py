@@ -49,14 +49,14 @@ def transposed_macs(node: ir.Node, x: Shape, w: Shape, y: Shape) -> int:
     return math.prod(x) * math.prod(w[1:])
 
 
-def pack(w: np.ndarray[Any, Any], groups: int, v: int) -> np.ndarray[Any, Any]:
+def pack(w: np.ndarray[Any, Any], groups: int, vlen: int) -> np.ndarray[Any, Any]:
     """[C, M/g, *k] → [g, ceil(M/g/v), kd, kh, kw, C/g, v], zero padded."""
     c, m, *k = w.shape
     taps = (1,) * (3 - len(k)) + tuple(k)
-    blocks = -(-m // v)
-    padded = np.zeros((groups, c // groups, blocks * v, *taps), np.float32)
+    blocks = -(-m // vlen)
+    padded = np.zeros((groups, c // groups, blocks * vlen, *taps), np.float32)
     padded[:, :, :m] = w.reshape(groups, c // groups, m, *taps)
-    split = padded.reshape(groups, c // groups, blocks, v, *taps)
+    split = padded.reshape(groups, c // groups, blocks, vlen, *taps)
     return np.ascontiguousarray(split.transpose(0, 2, 4, 5, 6, 1, 3))
 
 
@@ -78,13 +78,13 @@ def layouts_of(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, La
     return {"x": blocked(vlen)} if few else {"x": blocked(vlen), "y": blocked(vlen)}
 
 
-def weights_of(c: Recorder, m: Match, groups: int, v: int) -> Handle:
+def weights_of(c: Recorder, m: Match, groups: int, vlen: int) -> Handle:
     """Packed weights, by a call per group where they are known at run time only."""
     if m.w.is_const:
-        return c.const(pack(np.asarray(m.w.data), groups, v), "w")
+        return c.const(pack(np.asarray(m.w.data), groups, vlen), "w")
     channels, columns, *k = m.w.shape
     taps, inner = math.prod(k), channels // groups
-    size = -(-columns // v) * v * taps * inner
+    size = -(-columns // vlen) * vlen * taps * inner
     whole = c.temp((groups * size,), F32, name="w")
     c.defines(whole)
     for g in range(groups):
@@ -92,7 +92,7 @@ def weights_of(c: Recorder, m: Match, groups: int, v: int) -> Handle:
             sections=1,
             columns=columns,
             padded=0,
-            panels=-(-columns // v),
+            panels=-(-columns // vlen),
             outer=taps,
             inner=inner,
             plus_sections=0,
@@ -102,13 +102,13 @@ def weights_of(c: Recorder, m: Match, groups: int, v: int) -> Handle:
         )
         source = c.read(m.w, 4 * g * inner * columns * taps)
         to = c.write(whole, 4 * g * size)
-        c.call("aot_panels_f32", to, source, None, params, instance={"PANEL": v})
+        c.call("aot_panels_f32", to, source, None, params, instance={"PANEL": vlen})
     return whole
 
 
-def bias_of(c: Recorder, m: Match, channels: int, v: int) -> Handle:
+def bias_of(c: Recorder, m: Match, channels: int, vlen: int) -> Handle:
     """The bias in whole vectors."""
-    width = -(-channels // v) * v
+    width = -(-channels // vlen) * vlen
     if m.b is None or m.b.is_const:
         bias = np.zeros(width, np.float32)
         if m.b is not None:
@@ -120,7 +120,7 @@ def bias_of(c: Recorder, m: Match, channels: int, v: int) -> Handle:
         sections=1,
         columns=channels,
         padded=0,
-        panels=width // v,
+        panels=width // vlen,
         outer=1,
         inner=1,
         plus_sections=0,
@@ -128,7 +128,7 @@ def bias_of(c: Recorder, m: Match, channels: int, v: int) -> Handle:
         outer_step=0,
         inner_step=0,
     )
-    c.call("aot_panels_f32", whole, m.b, None, params, instance={"PANEL": v})
+    c.call("aot_panels_f32", whole, m.b, None, params, instance={"PANEL": vlen})
     return whole
 
 

@@ -125,14 +125,14 @@ def _twin(value: ValueRef, names: dict[int, str]) -> ValueRef:
 # -- cases -----------------------------------------------------------------------------------
 
 
-def _is_allowed(graph: OpPat, t: DType) -> bool:
-    """Whether ONNX lets the operator's first input be `t`."""
+def _is_allowed(graph: OpPat, dtype: DType) -> bool:
+    """Whether ONNX lets the operator's first input be `dtype`."""
     from onnx import defs
 
     if not defs.has(graph.op_type, graph.domain):
         return False
     inputs = defs.get_schema(graph.op_type, graph.domain).inputs
-    return bool(inputs) and f"tensor({t})" in inputs[0].types
+    return bool(inputs) and f"tensor({dtype})" in inputs[0].types
 
 
 def _is_simple(case: Case) -> bool:
@@ -141,18 +141,18 @@ def _is_simple(case: Case) -> bool:
     return any(a.dtype == np.float32 for a in given) and not case.expected
 
 
-def _narrow(pattern: Pattern, case: Case, t: DType) -> Case:
-    """`case` with its float32 inputs as `t`; expected is the float32 result, rounded."""
+def _narrow(pattern: Pattern, case: Case, dtype: DType) -> Case:
+    """`case` with its float32 inputs as `dtype`; expected is the float32 result, rounded."""
     inputs = tuple(
-        a.astype(t.numpy) if a is not None and a.dtype == np.float32 else a for a in case.inputs
+        a.astype(dtype.numpy) if a is not None and a.dtype == np.float32 else a for a in case.inputs
     )
     wide = [
-        None if a is None else a.astype(np.float32) if a.dtype == t.numpy else a for a in inputs
+        None if a is None else a.astype(np.float32) if a.dtype == dtype.numpy else a for a in inputs
     ]
     results = _reference(pattern, case, wide)
-    expected = tuple(r.astype(t.numpy) if r.dtype == np.float32 else r for r in results)
+    expected = tuple(r.astype(dtype.numpy) if r.dtype == np.float32 else r for r in results)
     # Normalisation may split an operator in two, each rounded.
-    step = 2.0 ** (-7 if t is BF16 else -10)
+    step = 2.0 ** (-7 if dtype is BF16 else -10)
     top = max((float(np.max(np.abs(r), initial=0.0)) for r in results), default=0.0)
     near = step * top
     return Case(inputs, case.attrs, case.const, case.outputs, step, near, case.name, expected)

@@ -98,27 +98,27 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.b is None or m.b.shape == (m.N,), "a bias of another size"
 
 
-def groups(n: int, v: int, o: int) -> Iterator[slice]:
+def groups(columns: int, vlen: int, panel: int) -> Iterator[slice]:
     """Columns of each group of vectors, past n too."""
-    vecs, b = ceil_div(n, v), 0
+    vecs, b = ceil_div(columns, vlen), 0
     while b < vecs:
-        own = o
+        own = panel
         while own > vecs - b:
             own //= 2
-        yield slice(b * v, (b + own) * v)
+        yield slice(b * vlen, (b + own) * vlen)
         b += own
 
 
-def packed(w: Weights, v: int, o: int) -> tuple[Array, Array]:
+def packed(w: Weights, vlen: int, panel: int) -> tuple[Array, Array]:
     """(codes, factors) in the order of aot_matmul_f32_q4.h."""
     k, n = w.codes.shape
-    wide = ceil_div(n, v) * v
+    wide = ceil_div(n, vlen) * vlen
     codes = np.zeros((ceil_div(k, 2) * 2, wide), np.uint8)
     codes[:k, :n] = w.codes
     pairs = codes[0::2] | codes[1::2] << 4
     factors = np.zeros((w.scales.shape[0], 2, wide), np.float32)
     factors[:, 0, :n], factors[:, 1, :n] = w.scales, w.zeros
-    cuts = list(groups(n, v, o))
+    cuts = list(groups(n, vlen, panel))
     flat = [np.concatenate([a[..., c].ravel() for c in cuts]) for a in (pairs, factors)]
     return flat[0], flat[1]
 

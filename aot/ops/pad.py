@@ -258,18 +258,18 @@ def _moved(
     return result
 
 
-def _reflected(x: Extents, node: ir.Node, at: ir.Value, n: ir.Value, mode: str) -> ir.Value:
+def _reflected(x: Extents, node: ir.Node, at: ir.Value, value: ir.Value, mode: str) -> ir.Value:
     """Which row the padding at `at` repeats; pads longer than the axis go to and fro."""
     if mode in ("constant", "edge"):
         return at
     if mode == "reflect":
-        last = x.sub(node, n, x.ints(node, [1]))
+        last = x.sub(node, value, x.ints(node, [1]))
         there = x.add(node, last, last)
         turn = x.vector(node, "Mod", at, x.largest(node, there, x.ints(node, [1])))
         back = x.sub(node, last, turn)
         return x.sub(node, last, x.vector(node, "Abs", back))
     if mode == "wrap":
-        return x.vector(node, "Mod", at, x.largest(node, n, x.ints(node, [1])))
+        return x.vector(node, "Mod", at, x.largest(node, value, x.ints(node, [1])))
     raise refused(node, f"pads with {mode} along a dimension known at run time only")
 
 

@@ -95,14 +95,14 @@ def widen(c: Recorder, given: Operand, dtype: DType) -> Operand:
 
 
 def convert(
-    c: Recorder, y: ValueRef | Handle, to: DType, x: ValueRef | Handle, of: DType, n: int
+    c: Recorder, y: ValueRef | Handle, to: DType, x: ValueRef | Handle, of: DType, count: int
 ) -> None:
-    """Record the conversion of `n` elements from type `of` to type `to`."""
+    """Record the conversion of `count` elements from type `of` to type `to`."""
     kernel = f"aot_cast_{of.short}_{to.short}"
     if of is to:
-        c.copy(y, x, n * to.nbytes)
+        c.copy(y, x, count * to.nbytes)
     else:
-        c.call(kernel, y, x, c.params(n=n), header="aot_cast.h")
+        c.call(kernel, y, x, c.params(n=count), header="aot_cast.h")
 
 
 @power.cases

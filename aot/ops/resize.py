@@ -81,14 +81,16 @@ def _cubic(a: float) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
     return weight
 
 
-def weights(m: Match | Resize, p: AxisPlan) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def weights(
+    m: Match | Resize, axis_plan: AxisPlan
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
     """(indices int32, weights float32), each [outputs, taps]; index -1 marks an output outside."""
     transform = m.coordinate_transformation_mode
-    x = positions(p, transform)
+    x = positions(axis_plan, transform)
     cubic = m.mode == "cubic"
     kernel = _cubic(float(m.cubic_coeff_a)) if cubic else _triangle
     # Antialiasing widens the kernel when shrinking.
-    shrink = min(p.scale, 1.0) if m.antialias else 1.0
+    shrink = min(axis_plan.scale, 1.0) if m.antialias else 1.0
     reach = (2 if cubic else 1) / shrink
     base = np.ceil(x) - 1
     first = math.floor(-reach) + 1
@@ -96,11 +98,11 @@ def weights(m: Match | Resize, p: AxisPlan) -> tuple[np.ndarray[Any, Any], np.nd
     w = kernel((offsets[None, :] - (x - base)[:, None]) * shrink)
     at = base[:, None] + offsets[None, :]
     if m.exclude_outside:
-        w = np.where((at < 0) | (at >= p.source), 0.0, w)
+        w = np.where((at < 0) | (at >= axis_plan.source), 0.0, w)
     w = w / w.sum(1, keepdims=True)
-    table = np.clip(at, 0, p.source - 1).astype(np.int32)
+    table = np.clip(at, 0, axis_plan.source - 1).astype(np.int32)
     if transform == "tf_crop_and_resize":
-        table[(x < 0) | (x > p.source - 1)] = -1
+        table[(x < 0) | (x > axis_plan.source - 1)] = -1
     used = np.flatnonzero((w != 0).any(0))
     low, high = (int(used[0]), int(used[-1]) + 1) if used.size else (0, 1)
     return table[:, low:high], w[:, low:high].astype(np.float32)

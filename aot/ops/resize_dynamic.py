@@ -141,8 +141,8 @@ def _axes(x: Extents, own: Axes, lengths: dict[int, ir.Value]) -> Axes:
     return {**{a: n for a, n in own.items() if a not in lengths}, **changed}
 
 
-def _is_known(x: Extents, n: ir.Value) -> bool:
-    known = lookup(n, x.sweep.facts)
+def _is_known(x: Extents, value: ir.Value) -> bool:
+    known = lookup(value, x.sweep.facts)
     return known is not None and known.full
 
 

@@ -19,29 +19,31 @@ F = np.float32
 NEAR = 1e-3
 
 
-def single_positions(p: AxisPlan, transform: str) -> Array:
+def single_positions(axis_plan: AxisPlan, transform: str) -> Array:
     """`positions` in float32."""
-    exact = positions(p, transform)
-    found = rounded_positions(p, transform)
+    exact = positions(axis_plan, transform)
+    found = rounded_positions(axis_plan, transform)
     agree = np.abs(found - exact).max(initial=0.0) < NEAR
     return found if agree else np.asarray(exact.astype(np.float32))
 
 
-def single_weights(s: Resize, p: AxisPlan) -> tuple[Array, Array]:
+def single_weights(resize: Resize, axis_plan: AxisPlan) -> tuple[Array, Array]:
     """(indices int32, weights float32) of one axis, each [outputs, taps], in every mode.
 
     An index -1 marks an output outside.
     """
-    transform = s.coordinate_transformation_mode
-    if s.mode == "nearest":
-        near = nearest(p, transform, s.nearest_mode)[:, None]
+    transform = resize.coordinate_transformation_mode
+    if resize.mode == "nearest":
+        near = nearest(axis_plan, transform, resize.nearest_mode)[:, None]
         return near, np.ones(near.shape, np.float32)
-    x = single_positions(p, transform)
-    if s.antialias:
-        at, w = _filtered(s, p, x)
+    x = single_positions(axis_plan, transform)
+    if resize.antialias:
+        at, w = _filtered(resize, axis_plan, x)
     else:
-        at, w = _cubic(s, p, x) if s.mode == "cubic" else linear(x, p.source)
-    outside = (x < 0) | (x > p.source - 1)
+        at, w = (
+            _cubic(resize, axis_plan, x) if resize.mode == "cubic" else linear(x, axis_plan.source)
+        )
+    outside = (x < 0) | (x > axis_plan.source - 1)
     if transform == "tf_crop_and_resize":
         at[outside] = -1
     w[np.abs(w) < 2.0**-60] = 0  # far below the last bit of any sum, and no subnormal
@@ -59,9 +61,9 @@ def linear(x: Array, source: int) -> tuple[Array, Array]:
     return np.stack([first, second], 1).astype(np.int32), w
 
 
-def _cubic(s: Resize, p: AxisPlan, x: Array) -> tuple[Array, Array]:
+def _cubic(resize: Resize, axis_plan: AxisPlan, x: Array) -> tuple[Array, Array]:
     """Four neighbours, with Keys' polynomials in the order of operations of float32."""
-    a, one, whole = F(s.cubic_coeff_a), F(1), np.floor(x)
+    a, one, whole = F(resize.cubic_coeff_a), F(1), np.floor(x)
     d = x - whole
 
     def outer(t: Array) -> Array:
@@ -72,10 +74,10 @@ def _cubic(s: Resize, p: AxisPlan, x: Array) -> tuple[Array, Array]:
 
     w = np.stack([outer(d + one), inner(d), inner(one - d), outer(F(2) - d)], 1)
     at = whole.astype(np.int32)[:, None] + np.arange(-1, 3, dtype=np.int32)
-    if s.exclude_outside:
-        w = np.where((at < 0) | (at >= p.source), F(0), w)
+    if resize.exclude_outside:
+        w = np.where((at < 0) | (at >= axis_plan.source), F(0), w)
         w = w / _in_order(w)[:, None]
-    return np.clip(at, 0, p.source - 1).astype(np.int32), w.astype(np.float32)
+    return np.clip(at, 0, axis_plan.source - 1).astype(np.int32), w.astype(np.float32)
 
 
 def _in_order(w: Array) -> Array:
@@ -86,47 +88,47 @@ def _in_order(w: Array) -> Array:
     return total
 
 
-def _filter(s: Resize, d: Array) -> Array:
+def _filter(resize: Resize, d: Array) -> Array:
     """The antialiasing filter at distances d."""
     t, one = np.abs(d), F(1)
-    if s.mode == "linear":
+    if resize.mode == "linear":
         return np.asarray(np.where(t < one, one - t, F(0)))
-    a = F(s.cubic_coeff_a)
+    a = F(resize.cubic_coeff_a)
     near = ((a + F(2)) * t - (a + F(3))) * t * t + one
     far = (((t - F(5)) * t + F(8)) * t - F(4)) * a
     return np.asarray(np.where(t < one, near, np.where(t < F(2), far, F(0))))
 
 
-def _filtered(s: Resize, p: AxisPlan, x: Array) -> tuple[Array, Array]:
+def _filtered(resize: Resize, axis_plan: AxisPlan, x: Array) -> tuple[Array, Array]:
     """Antialiased: what lies outside counts for the first and the last input, or not at all."""
     half = F(0.5)
-    wide = F(1) / F(p.scale)
-    reach = F(1 if s.mode == "linear" else 2)
+    wide = F(1) / F(axis_plan.scale)
+    reach = F(1 if resize.mode == "linear" else 2)
     support = reach * wide if wide >= 1 else reach
     shrink = F(1) / wide if wide >= 1 else F(1)
     centre = half + x
     first = np.floor(centre - support + half).astype(np.int64)
     last = np.floor(centre + support + half).astype(np.int64)
     rows = [
-        _row(s, p.source, (int(a), int(b)), c, shrink)
+        _row(resize, axis_plan.source, (int(a), int(b)), c, shrink)
         for a, b, c in zip(first, last, centre, strict=True)
     ]
     taps = max(len(w) for _, w in rows)
     at, table = np.zeros((len(rows), taps), np.int32), np.zeros((len(rows), taps), np.float32)
     for i, (start, w) in enumerate(rows):
-        at[i] = np.minimum(start + np.arange(taps), p.source - 1)
+        at[i] = np.minimum(start + np.arange(taps), axis_plan.source - 1)
         table[i, : len(w)] = w
     return at, table
 
 
 def _row(
-    s: Resize, source: int, ends: tuple[int, int], centre: Any, shrink: Any
+    resize: Resize, source: int, ends: tuple[int, int], centre: Any, shrink: Any
 ) -> tuple[int, Array]:
     """First input and weights of one output whose filter reaches from one end to the other."""
     cut = np.clip(ends, 0, source)
-    low, high = cut if s.exclude_outside else ends
+    low, high = cut if resize.exclude_outside else ends
     at = np.arange(low, high)
-    w = _filter(s, (at.astype(np.float32) - centre + F(0.5)) * shrink)
+    w = _filter(resize, (at.astype(np.float32) - centre + F(0.5)) * shrink)
     total = _in_order(w[None])[0]
     kept = [F(0)] * int(cut[1] - cut[0])
     for k in sorted(range(len(at)), key=lambda k: not cut[0] <= at[k] < cut[1]):

@@ -157,30 +157,30 @@ class Gates:
     plus_gates: int = 0
 
 
-def packed(weights: Array, s: Shape, columns: int) -> Array:
+def packed(weights: Array, sizes: Shape, columns: int) -> Array:
     """[gates*hidden, depth] as [columns/panel][depth][panel], every gate padded to vectors."""
     depth = weights.shape[1]
-    gates = weights.reshape(-1, s.hidden, depth)
+    gates = weights.reshape(-1, sizes.hidden, depth)
     full = np.zeros((columns, depth), np.float32)
-    view = full[: gates.shape[0] * s.padded].reshape(gates.shape[0], s.padded, depth)
-    view[:, : s.hidden] = gates
-    return full.reshape(columns // s.panel, s.panel, depth).transpose(0, 2, 1).ravel()
+    view = full[: gates.shape[0] * sizes.padded].reshape(gates.shape[0], sizes.padded, depth)
+    view[:, : sizes.hidden] = gates
+    return full.reshape(columns // sizes.panel, sizes.panel, depth).transpose(0, 2, 1).ravel()
 
 
-def panels(c: Recorder, s: Shape, name: str, columns: int, *parts: Gates) -> Handle:
+def panels(c: Recorder, sizes: Shape, name: str, columns: int, *parts: Gates) -> Handle:
     """Packed weights: a constant, or packed by a call where they are known at run time only.
 
     Parts follow each other, each in whole panels; without parts all `columns` are zero.
     """
     if all(part.value.is_const for part in parts):
         zeros = [np.zeros(columns, np.float32)]
-        return c.const(np.concatenate([_constant(s, p) for p in parts] or zeros), name)
-    size = sum(s.panels(p.count * s.padded) * p.depth for p in parts)
+        return c.const(np.concatenate([_constant(sizes, p) for p in parts] or zeros), name)
+    size = sum(sizes.panels(p.count * sizes.padded) * p.depth for p in parts)
     whole = c.temp((size,), F32, name=name)
     c.defines(whole)
     at = 0
     for part in parts:
-        wide = s.panels(part.count * s.padded)
+        wide = sizes.panels(part.count * sizes.padded)
         plus = c.read(part.value, 4 * part.plus) if part.plus_gates else None
         c.call(
             "aot_panels_f32",
@@ -189,9 +189,9 @@ def panels(c: Recorder, s: Shape, name: str, columns: int, *parts: Gates) -> Han
             plus,
             c.params(
                 sections=part.count,
-                columns=s.hidden,
-                padded=s.padded,
-                panels=wide // s.panel,
+                columns=sizes.hidden,
+                padded=sizes.padded,
+                panels=wide // sizes.panel,
                 outer=1,
                 inner=part.depth,
                 plus_sections=part.plus_gates,
@@ -199,81 +199,83 @@ def panels(c: Recorder, s: Shape, name: str, columns: int, *parts: Gates) -> Han
                 outer_step=0,
                 inner_step=1,
             ),
-            instance={"PANEL": s.panel},
+            instance={"PANEL": sizes.panel},
         )
         at += wide * part.depth
     return whole
 
 
-def _constant(s: Shape, part: Gates) -> Array:
+def _constant(sizes: Shape, part: Gates) -> Array:
     flat = np.asarray(part.value.data, np.float32).ravel()
-    rows = flat[part.first : part.first + part.count * s.hidden * part.depth].copy()
-    more = part.plus_gates * s.hidden
+    rows = flat[part.first : part.first + part.count * sizes.hidden * part.depth].copy()
+    more = part.plus_gates * sizes.hidden
     rows[:more] += flat[part.plus : part.plus + more]
-    return packed(rows.reshape(-1, part.depth), s, s.panels(part.count * s.padded))
+    return packed(rows.reshape(-1, part.depth), sizes, sizes.panels(part.count * sizes.padded))
 
 
-def _weights(c: Recorder, s: Shape, value: ValueRef, d: int, name: str, *counts: int) -> Handle:
+def _weights(
+    c: Recorder, sizes: Shape, value: ValueRef, direction: int, name: str, *counts: int
+) -> Handle:
     """Direction d of W or R, its gates in groups of `counts` (one group if none is given)."""
     depth = value.shape[2]
-    parts, first = [], d * s.gates * s.hidden * depth
-    for count in counts or (s.gates,):
+    parts, first = [], direction * sizes.gates * sizes.hidden * depth
+    for count in counts or (sizes.gates,):
         parts.append(Gates(value, first, count, depth))
-        first += count * s.hidden * depth
-    return panels(c, s, name, 0, *parts)
+        first += count * sizes.hidden * depth
+    return panels(c, sizes, name, 0, *parts)
 
 
-def _bias(c: Recorder, m: Match, s: Shape, d: int, both: int) -> Handle:
+def _bias(c: Recorder, m: Match, sizes: Shape, direction: int, both: int) -> Handle:
     """Input bias of direction d plus the recurrent one in the first `both` gates."""
     if m.b is None:
-        return panels(c, s, "bias", s.row)
-    own = 2 * d * s.gates * s.hidden
-    gates = Gates(m.b, own, s.gates, 1, own + s.gates * s.hidden, both)
-    return panels(c, s, "bias", s.row, gates)
+        return panels(c, sizes, "bias", sizes.row)
+    own = 2 * direction * sizes.gates * sizes.hidden
+    gates = Gates(m.b, own, sizes.gates, 1, own + sizes.gates * sizes.hidden, both)
+    return panels(c, sizes, "bias", sizes.row, gates)
 
 
-def _lengths(m: Match, s: Shape) -> ValueRef | None:
+def _lengths(m: Match, sizes: Shape) -> ValueRef | None:
     """The sequence lengths, None where all steps count."""
     lens = m.lens
-    if lens is not None and lens.is_const and (np.asarray(lens.data) == s.steps).all():
+    if lens is not None and lens.is_const and (np.asarray(lens.data) == sizes.steps).all():
         return None
     assert lens is None or lens.dtype is S32
     return lens  # type: ignore[no-any-return]
 
 
-def _reverse(m: Match, d: int) -> bool:
-    return bool(m.direction == "reverse" or d == 1)
+def _reverse(m: Match, direction: int) -> bool:
+    return bool(m.direction == "reverse" or direction == 1)
 
 
-def _chunk(m: Match, s: Shape, d: int) -> int:
+def _chunk(m: Match, sizes: Shape, direction: int) -> int:
     """Steps whose input products are made at once."""
-    if _reverse(m, d) and _lengths(m, s) is not None:
-        return s.steps
-    return max(1, min(s.steps, CHUNK // (s.batch * s.row)))
+    if _reverse(m, direction) and _lengths(m, sizes) is not None:
+        return sizes.steps
+    return max(1, min(sizes.steps, CHUNK // (sizes.batch * sizes.row)))
 
 
 def _params(
-    c: Recorder, m: Match, s: Shape, d: int, default: Sequence[str], coupled: int
+    c: Recorder, m: Match, sizes: Shape, direction: int, default: Sequence[str], coupled: int
 ) -> ParamFields:
     """The struct aot_rnn_f32_params."""
-    own = functions(m, default)[d * len(default) : (d + 1) * len(default)]
+    own = functions(m, default)[direction * len(default) : (direction + 1) * len(default)]
     own += [("sigmoid", 0.0, 0.0)] * (3 - len(own))
     order = list(ACTIVATIONS)
-    wide = s.directions * s.hidden
+    wide = sizes.directions * sizes.hidden
     first = m.layout == 0
     return c.params(
-        steps=s.steps,
-        batch=s.batch,
-        input=s.features,
-        hidden=s.hidden,
-        row=s.row,
-        chunk=_chunk(m, s, d),
-        x_time=s.batch * s.features if first else s.features,
-        x_batch=s.features if first else s.steps * s.features,
-        y_time=wide * s.batch if first else wide,
-        y_batch=s.hidden if first else s.steps * wide,
-        state=s.hidden if first else wide,
-        reverse=int(_reverse(m, d)),
+        steps=sizes.steps,
+        batch=sizes.batch,
+        input=sizes.features,
+        hidden=sizes.hidden,
+        row=sizes.row,
+        chunk=_chunk(m, sizes, direction),
+        x_time=sizes.batch * sizes.features if first else sizes.features,
+        x_batch=sizes.features if first else sizes.steps * sizes.features,
+        y_time=wide * sizes.batch if first else wide,
+        y_batch=sizes.hidden if first else sizes.steps * wide,
+        state=sizes.hidden if first else wide,
+        reverse=int(_reverse(m, direction)),
         act=[order.index(a) for a, _, _ in own],
         alpha=[a for _, a, _ in own],
         beta=[b for _, _, b in own],
@@ -282,18 +284,18 @@ def _params(
     )
 
 
-def _part(c: Recorder, m: Match, s: Shape, name: str, d: int) -> Used | None:
+def _part(c: Recorder, m: Match, sizes: Shape, name: str, direction: int) -> Used | None:
     """Direction d of an input or output that has all of them; None if it is absent."""
     value = m.values.get(name)
     if value is None:
         return None
-    offset = d * s.hidden * (1 if m.layout else s.batch) * 4
+    offset = direction * sizes.hidden * (1 if m.layout else sizes.batch) * 4
     known = name in m.output_names
     return c.write(value, offset) if known else c.read(value, offset)
 
 
-def _macs(s: Shape) -> int:
-    return s.steps * s.batch * s.gates * s.hidden * (s.features + s.hidden)
+def _macs(sizes: Shape) -> int:
+    return sizes.steps * sizes.batch * sizes.gates * sizes.hidden * (sizes.features + sizes.hidden)
 
 
 LSTM_DEFAULT = ("sigmoid", "tanh", "tanh")

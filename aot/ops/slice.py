@@ -302,10 +302,10 @@ def _until(
     return length if limits is not None and limits.low[0] >= 0 else None
 
 
-def _no_more(x: Extents, last: ir.Value, n: ir.Value) -> bool:
+def _no_more(x: Extents, last: ir.Value, value: ir.Value) -> bool:
     """Whether an end is no further than the extent of the axis, as numbers."""
-    a, b = x.interval(last), x.interval(n)
-    return x.same(last, n) or (a is not None and b is not None and a.high[0] <= b.low[0])
+    a, b = x.interval(last), x.interval(value)
+    return x.same(last, value) or (a is not None and b is not None and a.high[0] <= b.low[0])
 
 
 def _items(x: Extents, vector: ir.Value) -> list[int | None]:
@@ -313,16 +313,16 @@ def _items(x: Extents, vector: ir.Value) -> list[int | None]:
     return known.items() if known is not None else [None] * shape_of(vector)[0]
 
 
-def _cut_bound(x: Extents, vectors: Sequence[ir.Value], i: int, size: int) -> int:
+def _cut_bound(x: Extents, vectors: Sequence[ir.Value], place: int, size: int) -> int:
     """The most elements that are left of an axis of at most `size`."""
     start, end, step = (x.interval(v) for v in vectors)
-    if start is None or end is None or step is None or not step.low[i] >= 1:
+    if start is None or end is None or step is None or not step.low[place] >= 1:
         return size
-    first, last = float(start.low[i]), float(end.high[i])
-    if first < 0 or float(end.low[i]) < 0:
+    first, last = float(start.low[place]), float(end.high[place])
+    if first < 0 or float(end.low[place]) < 0:
         return size
     span = max(0.0, min(last, float(size)) - first)
-    return int(np.ceil(span / float(step.low[i])))
+    return int(np.ceil(span / float(step.low[place])))
 
 
 @dynamic("Expand")

@@ -43,9 +43,9 @@ class Step:
         flat = self.b.add("Reshape", f"i{index}", self.b.constant(INT64, (0,), []))
         return self.b.add("Cast", flat, to=self.kind)
 
-    def gradient(self, x: str, g: str) -> str:
+    def gradient(self, x: str, slope: str) -> str:
         """g with its L2 regularisation."""
-        return self.b.add("Add", self.b.add("Mul", self.number("norm_coefficient"), x), g)
+        return self.b.add("Add", self.b.add("Mul", self.number("norm_coefficient"), x), slope)
 
 
 @decompose("Adagrad", TRAINING)

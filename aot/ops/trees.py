@@ -210,17 +210,17 @@ def older_forest(m: Match) -> Forest:
     )
 
 
-def _children(m: Match, i: int) -> tuple[int, int]:
-    return m.nodes_truenodeids[i], m.nodes_falsenodeids[i]
+def _children(m: Match, index: int) -> tuple[int, int]:
+    return m.nodes_truenodeids[index], m.nodes_falsenodeids[index]
 
 
-def _ends(f: Forest) -> tuple[bool, str]:
+def _ends(forest: Forest) -> tuple[bool, str]:
     """Whether every walk from every node ends: none is its own descendant, all named nodes exist.
 
     Nodes that no root leads to count too: a tree of the older form that is a ring has no root.
     """
-    count, leaves = len(f.yes), len(f.leaves) - 1
-    named = np.concatenate([f.yes, f.no, f.roots])
+    count, leaves = len(forest.yes), len(forest.leaves) - 1
+    named = np.concatenate([forest.yes, forest.no, forest.roots])
     if named.size and not (-leaves <= named.min() and named.max() < count):
         return False, "a node or leaf that does not exist is named"
     state = np.zeros(count, np.int8)  # 0 new, 1 on the way, 2 known to end
@@ -232,71 +232,80 @@ def _ends(f: Forest) -> tuple[bool, str]:
             stack.pop()
             continue
         state[at] = 1
-        for following in (int(f.yes[at]), int(f.no[at])):
+        for following in (int(forest.yes[at]), int(forest.no[at])):
             if following >= 0 and state[following] == 1:
-                return False, f"{f.title(following)} is its own descendant"
+                return False, f"{forest.title(following)} is its own descendant"
             if following >= 0 and not state[following]:
                 stack.append(following)
     return True, ""
 
 
-def _supported(m: Match, f: Forest) -> Iterator[tuple[bool, str]]:
+def _supported(m: Match, forest: Forest) -> Iterator[tuple[bool, str]]:
     yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
     yield m.x.rank == 2 and 0 not in m.x.shape, f"shape {list(m.x.shape)} (needs samples, features)"
     yield m.post_transform in (0, "NONE"), f"post_transform {m.post_transform}"
-    yield not f.problem, f.problem
-    if f.problem:
+    yield not forest.problem, forest.problem
+    if forest.problem:
         return
-    fits = not f.feature.size or (f.feature.min() >= 0 and f.feature.max() < m.x.shape[-1])
+    fits = not forest.feature.size or (
+        forest.feature.min() >= 0 and forest.feature.max() < m.x.shape[-1]
+    )
     yield bool(fits), f"a feature beyond the {m.x.shape[-1]} of a sample"
-    fits = not f.targets.size or (f.targets.min() >= 0 and f.targets.max() < m.n_targets)
+    fits = not forest.targets.size or (
+        forest.targets.min() >= 0 and forest.targets.max() < m.n_targets
+    )
     yield bool(fits), f"a target beyond {m.n_targets}"
-    yield len(f.roots) > 0, "no trees"
-    yield _ends(f)
-    yield bool((f.mode <= MEMBER).all()), f"mode {f.mode.max() if f.mode.size else 0}"
-    asked, ends = int((f.mode == MEMBER).sum()), int(np.isnan(f.members).sum())
+    yield len(forest.roots) > 0, "no trees"
+    yield _ends(forest)
+    yield (
+        bool((forest.mode <= MEMBER).all()),
+        f"mode {forest.mode.max() if forest.mode.size else 0}",
+    )
+    asked, ends = int((forest.mode == MEMBER).sum()), int(np.isnan(forest.members).sum())
     yield ends >= asked, f"{ends} sets for {asked} nodes"
 
 
-def _sets(f: Forest, splits: Array) -> Array | None:
+def _sets(forest: Forest, splits: Array) -> Array | None:
     """Every set as its count and its members; `splits` of its node becomes where it begins."""
-    if not (f.mode == MEMBER).any():
+    if not (forest.mode == MEMBER).any():
         return None
     parts: list[Array] = []
     start = at = 0
-    ends = np.flatnonzero(np.isnan(f.members))
-    for node, end in zip(np.flatnonzero(f.mode == MEMBER), ends.tolist(), strict=False):
-        own = f.members[start:end]
+    ends = np.flatnonzero(np.isnan(forest.members))
+    for node, end in zip(np.flatnonzero(forest.mode == MEMBER), ends.tolist(), strict=False):
+        own = forest.members[start:end]
         parts.append(np.array([len(own), *own], splits.dtype))
         splits[node] = at
         at, start = at + 1 + len(own), end + 1
     return np.concatenate(parts)
 
 
-def _record(c: Recorder, m: Match, f: Forest, aggregate: int, base: Array | None) -> None:
+def _record(c: Recorder, m: Match, forest: Forest, aggregate: int, base: Array | None) -> None:
     kind = m.x.dtype.np_name
-    splits = f.split.astype(kind)
-    sets = _sets(f, splits)
-    nodes = np.stack([f.feature, f.mode | f.missing << 8, f.yes, f.no], 1).astype(np.int32)
+    splits = forest.split.astype(kind)
+    sets = _sets(forest, splits)
+    nodes = np.stack(
+        [forest.feature, forest.mode | forest.missing << 8, forest.yes, forest.no], 1
+    ).astype(np.int32)
     some = np.zeros((1, 4), np.int32)
-    weights = f.weights.astype(kind)
+    weights = forest.weights.astype(kind)
     c.call(
         f"aot_trees_{m.x.dtype.short}",
         m.y,
         m.x,
         c.const(splits if splits.size else some[0, :1].astype(kind), "split"),
         c.const(nodes if nodes.size else some, "node"),
-        c.const(f.leaves.astype(np.int32), "leaf"),
+        c.const(forest.leaves.astype(np.int32), "leaf"),
         c.const(weights if weights.size else some[0, :1].astype(kind), "weight"),
-        c.const(f.targets.astype(np.int32) if weights.size else some[0, :1], "target"),
-        c.const(f.roots.astype(np.int32), "root"),
+        c.const(forest.targets.astype(np.int32) if weights.size else some[0, :1], "target"),
+        c.const(forest.roots.astype(np.int32), "root"),
         None if base is None else c.const(base.astype(kind), "base"),
         None if sets is None else c.const(sets, "set"),
         c.params(
             rows=m.x.shape[0],
             features=m.x.shape[1],
             targets=m.n_targets,
-            trees=len(f.roots),
+            trees=len(forest.roots),
         ),
         instance={"AGGREGATE": aggregate, "SETS": int(sets is not None)},
         header="aot_trees.h",

@@ -111,12 +111,12 @@ def declare(
     return made
 
 
-def edges(t: DType) -> np.ndarray[Any, Any]:
+def edges(dtype: DType) -> np.ndarray[Any, Any]:
     """Small and extreme integers of a type, 19 of them."""
-    info = np.iinfo(t.np_name)
+    info = np.iinfo(dtype.np_name)
     values = [0, 1, 2, 3, 5, 7, info.min, info.min + 1, info.max, info.max - 1, 100]
     values += [-v if info.min else v for v in (1, 2, 3, 5, 7, 11, 13, 100)]
-    return np.array(values, t.np_name)
+    return np.array(values, dtype.np_name)
 
 
 SPECIAL = np.array(

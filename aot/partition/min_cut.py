@@ -77,10 +77,10 @@ def _cut(units: Sequence[Unary], edges: Edges, labels: Sequence[int]) -> list[in
     source, sink = len(units), len(units) + 1
     flow: list[dict[int, float]] = [{} for _ in range(len(units) + 2)]
 
-    def add(v: int, w: int, capacity: float) -> None:
+    def add(tail: int, w: int, capacity: float) -> None:
         if capacity > 0:
-            flow[v][w] = flow[v].get(w, 0.0) + capacity
-            flow[w].setdefault(v, 0.0)
+            flow[tail][w] = flow[tail].get(w, 0.0) + capacity
+            flow[w].setdefault(tail, 0.0)
 
     for i, unit in enumerate(units):
         add(source, i, unit.get(second, math.inf))  # cut when i has the second label

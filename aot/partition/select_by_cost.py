@@ -197,11 +197,11 @@ def _units(graph: ir.Graph, covers: Sequence[_Cover]) -> list[list[ir.Node]]:
     nodes = list(graph)
     leader = {id(n): id(n) for n in nodes}
 
-    def find(v: int) -> int:
-        while leader[v] != v:
-            leader[v] = leader[leader[v]]
-            v = leader[v]
-        return v
+    def find(member: int) -> int:
+        while leader[member] != member:
+            leader[member] = leader[leader[member]]
+            member = leader[member]
+        return member
 
     for c in covers:
         for _, match in c.items:

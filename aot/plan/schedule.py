@@ -152,37 +152,37 @@ class _Graph:
     region: list[int]
     inside: dict[int, int]
 
-    def evaluate(self, state: _State, v: int) -> tuple[int, int]:
+    def evaluate(self, state: _State, call: int) -> tuple[int, int]:
         """(bytes live during call v, bytes live after it) when it comes next."""
         done, size, users = state.done, self.size, self.users
-        left = ~(done | 1 << v)
+        left = ~(done | 1 << call)
         new = dead = 0
-        for r in self.parts[v]:
+        for r in self.parts[call]:
             u = users[r]
             if not u & done:
                 new += size[r]
             if not u & left:
                 dead += size[r]
-        step = state.live + new + self.scratch[v]
+        step = state.live + new + self.scratch[call]
         taken: list[str] = []
-        for reuse in self.reuse[v]:
+        for reuse in self.reuse[call]:
             free = not reuse.before & done and not reuse.after & left
             if free and reuse.result not in taken and reuse.operand not in taken:
                 taken += [reuse.result, reuse.operand]
                 step -= reuse.saved
         return step, state.live + new - dead
 
-    def after(self, state: _State, v: int, step: int, live: int) -> _State:
+    def after(self, state: _State, call: int, step: int, live: int) -> _State:
         """The state that follows when call v, which needs `step` bytes, comes next."""
-        done = state.done | 1 << v
-        ready = [w for w in (*state.ready, *state.held) if w != v]
-        ready += [w for w in self.succs[v] if not self.preds[w] & ~done]
+        done = state.done | 1 << call
+        ready = [w for w in (*state.ready, *state.held) if w != call]
+        ready += [w for w in self.succs[call] if not self.preds[w] & ~done]
         ready.sort()
         held: list[int] = []
-        if self.inside.get(self.region[v], 0) & ~done:
-            held = [w for w in ready if self.region[w] != self.region[v]]
-            ready = [w for w in ready if self.region[w] == self.region[v]]
-        peak, path = max(state.peak, step), (v, state.path)
+        if self.inside.get(self.region[call], 0) & ~done:
+            held = [w for w in ready if self.region[w] != self.region[call]]
+            ready = [w for w in ready if self.region[w] == self.region[call]]
+        peak, path = max(state.peak, step), (call, state.path)
         return _State(done, peak, live, tuple(ready), path, tuple(held))
 
     def start(self, peak: int) -> _State:
@@ -355,11 +355,11 @@ def _in_a_row(
     return found
 
 
-def _reuse(program: Program, uses: Uses, v: int) -> list[_Reuse]:
+def _reuse(program: Program, uses: Uses, call: int) -> list[_Reuse]:
     """What call v may put in place, in whatever order the calls run."""
-    own = uses.root_of[v]
+    own = uses.root_of[call]
     found = []
-    for out, inp in program.calls[v].inplace:
+    for out, inp in program.calls[call].inplace:
         if out not in own or inp not in own:
             continue
         (above, o), (below, i) = own[out], own[inp]
@@ -385,9 +385,9 @@ def _set(calls: set[int]) -> int:
     return sum(1 << v for v in sorted(calls))
 
 
-def _dependences(uses: Uses, n: int) -> list[int]:
+def _dependences(uses: Uses, count: int) -> list[int]:
     """For every call the earlier calls it must follow: they touch the same bytes, one writing."""
-    preds = [0] * n
+    preds = [0] * count
     for found in uses.by_root.values():
         writes: list[Use] = []
         reads: list[Use] = []

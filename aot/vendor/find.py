@@ -173,8 +173,10 @@ def estimates(options: Options) -> Callable[[Selected], tuple[float, bool]]:
     costs = costs_for(options)
     known = {b.name: b for b in backends_for(options.backends, options=options)}
 
-    def of(s: Selected) -> tuple[float, bool]:
-        backend = known.get(s.backend) or known.setdefault(s.backend, find_backend(s.backend))
-        return costs.of(backend, s.pattern, s.match)
+    def of(selected: Selected) -> tuple[float, bool]:
+        backend = known.get(selected.backend) or known.setdefault(
+            selected.backend, find_backend(selected.backend)
+        )
+        return costs.of(backend, selected.pattern, selected.match)
 
     return of

@@ -200,9 +200,9 @@ def typed(
     if any(size is not None and size < 0 for size in shape or ()):
         raise ValueError(f"typed: no value has the shape {list(shape or ())}")
 
-    def holds(v: ir.Value) -> bool:
+    def holds(value: ir.Value) -> bool:
 
-        ref = ValueRef(v)
+        ref = ValueRef(value)
         if wanted and str(ref.dtype) != wanted:
             return False
         if rank is not None and ref.rank != rank:

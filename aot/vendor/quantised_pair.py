@@ -56,26 +56,26 @@ class Linear:
         return found
 
 
-def exact(a: Codes, b: Codes, y: Codes, sign: int) -> Array:
+def exact(codes: Codes, b: Codes, y: Codes, sign: int) -> Array:
     """What the nodes compute in float32 for every pair of int8 codes."""
-    left, right = a.decode(), b.decode()
+    left, right = codes.decode(), b.decode()
     total = left[:, None] + np.float32(sign) * right[None, :]
     whole = np.rint(np.clip(total / y.s, np.float32(-(2.0**20)), np.float32(2.0**20)))
     found: Array = np.clip(whole.astype(np.int64) + y.z, *y.range)
     return found
 
 
-def linear(a: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, float]:
+def linear(codes: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, float]:
     """Constants of the sum of int8 codes, the largest difference and the share of differing pairs.
 
     `shift` is as large as int32 allows.
     """
-    ra, rb = float(a.s) / float(y.s), sign * float(b.s) / float(y.s)
-    fixed = y.z - a.z * ra - b.z * rb
+    ra, rb = float(codes.s) / float(y.s), sign * float(b.s) / float(y.s)
+    fixed = y.z - codes.z * ra - b.z * rb
     reach = 129 * (abs(ra) + abs(rb)) + abs(fixed) + 2
     shift = int(np.floor(np.log2((2**31 - 2**12) / reach)))
     shift = max(1, min(shift, 30))
-    want, best = exact(a, b, y, sign), None
+    want, best = exact(codes, b, y, sign), None
     for even in (False, True):
         half = (1 << (shift - 1)) - even
         unit = 1 << shift
@@ -185,10 +185,12 @@ class QuantisedPair:
                 yield code_case(*pair, *kind(0.047, 20, dtype), fed=fed)
 
 
-def tflite_sum(a: Codes, b: Codes, y: Codes, sign: int, left: int = TFLITE_SHIFT) -> dict[str, int]:
+def tflite_sum(
+    codes: Codes, b: Codes, y: Codes, sign: int, left: int = TFLITE_SHIFT
+) -> dict[str, int]:
     """TFLite's multipliers: operands to a common scale, then to that of the result."""
-    twice = 2 * max(float(a.s), float(b.s))
-    real = {"a": float(a.s) / twice, "b": float(b.s) / twice}
+    twice = 2 * max(float(codes.s), float(b.s))
+    real = {"a": float(codes.s) / twice, "b": float(b.s) / twice}
     real["y"] = twice / (2**left * float(y.s))
     fields = {}
     for name, value in real.items():

@@ -37,15 +37,15 @@ def _single(data: Array) -> bool:
     return data.size == 1
 
 
-def link(v: Pat, i: int) -> Pat:
-    """One operator on `v`, alone or with a constant."""
+def link(operand: Pat, i: int) -> Pat:
+    """One operator on `operand`, alone or with a constant."""
     number = const(wildcard(f"k{i}"), _single)
     return either(
-        OP.any_of(*UNARY)(v),
-        OP.Clip(v, wildcard(f"low{i}"), wildcard(f"high{i}"), _optional=2),
-        OP.any_of("Add", "Mul", "Min", "Max")(v, number),
-        OP.any_of("Sub", "Div", "Pow", "PRelu")(v, number),
-        OP.any_of("Sub", "Div")(number, v),
+        OP.any_of(*UNARY)(operand),
+        OP.Clip(operand, wildcard(f"low{i}"), wildcard(f"high{i}"), _optional=2),
+        OP.any_of("Add", "Mul", "Min", "Max")(operand, number),
+        OP.any_of("Sub", "Div", "Pow", "PRelu")(operand, number),
+        OP.any_of("Sub", "Div")(number, operand),
     )
 
 

@@ -126,46 +126,48 @@ def plans(m: Match | Resize) -> list[AxisPlan]:
     return found
 
 
-def positions(p: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
+def positions(axis_plan: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
     """Where each output lies on the input's axis (float64).
 
     Between two sizes the product is exact before the one division: what lies at an element, or half
     way between two, does so to the last bit.
     """
-    i = np.arange(p.result, dtype=np.float64)
+    i = np.arange(axis_plan.result, dtype=np.float64)
     if transform == "align_corners":
-        if p.result == 1:
+        if axis_plan.result == 1:
             return i * 0.0
         # As onnx's tests have it: the last position of the size before it is rounded down.
-        if p.given:
-            return i * ((p.source - 1) / (p.scale * p.source - 1))
-        return i * (p.source - 1) / (p.result - 1)
+        if axis_plan.given:
+            return i * ((axis_plan.source - 1) / (axis_plan.scale * axis_plan.source - 1))
+        return i * (axis_plan.source - 1) / (axis_plan.result - 1)
     if transform == "tf_crop_and_resize":
-        last = p.source - 1
-        if p.result == 1:
-            return i + 0.5 * (p.start + p.end) * last
-        return p.start * last + i * (p.end - p.start) * last / (p.result - 1)
-    if transform == "pytorch_half_pixel" and p.result == 1:
+        last = axis_plan.source - 1
+        if axis_plan.result == 1:
+            return i + 0.5 * (axis_plan.start + axis_plan.end) * last
+        return axis_plan.start * last + i * (axis_plan.end - axis_plan.start) * last / (
+            axis_plan.result - 1
+        )
+    if transform == "pytorch_half_pixel" and axis_plan.result == 1:
         return i * 0.0
     x = i if transform == "asymmetric" else i + 0.5
-    source, result = (1, p.scale) if p.given else p.ratio
+    source, result = (1, axis_plan.scale) if axis_plan.given else axis_plan.ratio
     x = x * source / result
     if transform in ("asymmetric", "tf_half_pixel_for_nn"):
         return x
     x = x - 0.5
     if transform == "half_pixel_symmetric":
-        x = x + p.source / 2 * (1 - p.result * source / (result * p.source))
+        x = x + axis_plan.source / 2 * (1 - axis_plan.result * source / (result * axis_plan.source))
     return x
 
 
-def rounded_positions(p: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
+def rounded_positions(axis_plan: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
     """`positions` as onnxruntime has them, rounded to float32 at every step.
 
     Factors like 0.6 are not what they say: 3 / 0.6 is 5 in float32 and a little less in float64,
     which would be another element.
     """
-    i, scale = np.arange(p.result, dtype=np.float32), np.float32(p.scale)
-    source, result = np.float32(p.source), np.float32(p.result)
+    i, scale = np.arange(axis_plan.result, dtype=np.float32), np.float32(axis_plan.scale)
+    source, result = np.float32(axis_plan.source), np.float32(axis_plan.result)
     one, half = np.float32(1), np.float32(0.5)
     if scale == 1:
         return i
@@ -174,17 +176,17 @@ def rounded_positions(p: AxisPlan, transform: str) -> np.ndarray[Any, Any]:
     if transform == "tf_half_pixel_for_nn":
         return np.asarray((i + half) / scale)
     if transform == "align_corners":
-        return np.asarray(i * (source - one) / (result - one)) if p.result > 1 else i * 0
+        return np.asarray(i * (source - one) / (result - one)) if axis_plan.result > 1 else i * 0
     if transform == "tf_crop_and_resize":
-        start, end, last = np.float32(p.start), np.float32(p.end), source - one
-        if p.result == 1:
+        start, end, last = np.float32(axis_plan.start), np.float32(axis_plan.end), source - one
+        if axis_plan.result == 1:
             return np.full(1, 0.5 * float(start + end) * float(last)).astype(np.float32)
         return np.asarray(start * last + (i * (end - start) * last) / (result - one))
     if transform == "half_pixel_symmetric":
         offset = source * half * (one - result / (scale * source))
         wide = (i.astype(np.float64) + 0.5) / float(scale)
         return np.asarray((float(offset) + wide - 0.5).astype(np.float32))
-    if transform == "pytorch_half_pixel" and p.result == 1:
+    if transform == "pytorch_half_pixel" and axis_plan.result == 1:
         return i * 0
     return np.asarray((i + half) / scale - half)
 
@@ -195,21 +197,21 @@ ROUNDED = ("asymmetric", "half_pixel", "half_pixel_symmetric", "tf_half_pixel_fo
 MIDDLE = 1e-6
 
 
-def _deciding(p: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
+def _deciding(axis_plan: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
     """The positions whose nearest elements are meant (float64)."""
-    rounded = transform in ROUNDED or (transform == "pytorch_half_pixel" and p.result > 1)
-    if not p.given or not rounded:
-        return positions(p, transform)
-    x = rounded_positions(p, transform).astype(np.float64)
+    rounded = transform in ROUNDED or (transform == "pytorch_half_pixel" and axis_plan.result > 1)
+    if not axis_plan.given or not rounded:
+        return positions(axis_plan, transform)
+    x = rounded_positions(axis_plan, transform).astype(np.float64)
     middle = np.floor(x) + 0.5
     if rounding.startswith("round"):
         x = np.where(np.abs(x - middle) < MIDDLE, middle, x)
     return x
 
 
-def nearest(p: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
+def nearest(axis_plan: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
     """The input index of each output (int32), -1 outside the cropped region."""
-    x = _deciding(p, transform, rounding)
+    x = _deciding(axis_plan, transform, rounding)
     if rounding == "floor":
         near = np.floor(x)
     elif rounding == "ceil":
@@ -218,9 +220,9 @@ def nearest(p: AxisPlan, transform: str, rounding: str) -> np.ndarray[Any, Any]:
         near = np.ceil(x - 0.5)
     else:
         near = np.floor(x + 0.5)
-    table: np.ndarray[Any, Any] = np.clip(near, 0, p.source - 1).astype(np.int32)
+    table: np.ndarray[Any, Any] = np.clip(near, 0, axis_plan.source - 1).astype(np.int32)
     if transform == "tf_crop_and_resize":
-        table[(x < 0) | (x > p.source - 1)] = -1
+        table[(x < 0) | (x > axis_plan.source - 1)] = -1
     return table
 
 

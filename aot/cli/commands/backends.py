@@ -9,7 +9,7 @@ from aot.cli.commands.common import show
 from aot.vendor.find import PLANNED, available
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
     known = available()
     rows = [{"name": n, "available": True} for n in known]
@@ -19,5 +19,5 @@ def command(a: argparse.Namespace) -> int:
     lines = [
         f"{r['name']:<10} {texts.get(str(r['name']), notes[bool(r['available'])])}" for r in rows
     ]
-    show(a, rows, "\n".join(line.rstrip() for line in lines))
+    show(args, rows, "\n".join(line.rstrip() for line in lines))
     return 0

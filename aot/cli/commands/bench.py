@@ -15,34 +15,34 @@ from aot.tools.run import open_out
 from aot.vendor.accel_sim.facts import programs, summary, trace
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    built = open_out(Path(a.out))
+    built = open_out(Path(args.out))
     built.program()
     accelerator = programs(built.out / "bundle")
-    if a.trace:
+    if args.trace:
         if not accelerator:
             raise UsageError("--trace: no accelerator works in this bundle")
-        write_bytes(Path(a.trace), trace(accelerator).encode())
-    with Staged(a.verbose, a.quiet) as progress:
+        write_bytes(Path(args.trace), trace(accelerator).encode())
+    with Staged(args.verbose, args.quiet) as progress:
         progress("bench")
-        timing = bench(built, a.repeat)
+        timing = bench(built, args.repeat)
     nodes: tuple[NodeCost, ...] = ()
-    if a.per_node:
-        with Staged(a.verbose, a.quiet) as progress:
+    if args.per_node:
+        with Staged(args.verbose, args.quiet) as progress:
             progress("bench every call")
-            nodes = bench_nodes(built, a.repeat)
-    if a.json_file:
+            nodes = bench_nodes(built, args.repeat)
+    if args.json_file:
         record = {"name": built.name, "target": built.manifest.get("target"), **timing.record()}
         if nodes:
             record["nodes"] = [n.record() for n in nodes]
         if accelerator:
             record["accelerator"] = [{k: f[k] for k in f if k != "spans"} for f in accelerator]
-        write_bytes(Path(a.json_file), (json.dumps(record, indent=1) + "\n").encode())
-    if not a.quiet:
+        write_bytes(Path(args.json_file), (json.dumps(record, indent=1) + "\n").encode())
+    if not args.quiet:
         print(f"{built.name}: {timing.text()}")
         for facts in accelerator:
-            print(summary(facts, a.per_node))
+            print(summary(facts, args.per_node))
         if nodes:
             print(nodes_text(nodes, built.board))
     return 0

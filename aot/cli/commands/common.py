@@ -10,9 +10,9 @@ from aot.cli.output import emit
 from aot.errors import printable
 
 
-def show(a: argparse.Namespace, record: Any, text: str) -> None:
+def show(args: argparse.Namespace, record: Any, text: str) -> None:
     """Print `record` with --json, else `text` unless --quiet."""
-    if a.json:
+    if args.json:
         emit(record)
-    elif text and not a.quiet:
+    elif text and not args.quiet:
         print(printable(text))  # symbols and file names, too

@@ -11,10 +11,10 @@ from aot.errors import one_line
 from aot.vendor.accel_sim.listing import listings
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    found = listings(Path(a.out))
+    found = listings(Path(args.out))
     record = [{"file": s.name, "instructions": s.count, "listing": s.text} for s in found]
     text = "\n".join(f"; {one_line(s.name)}: {s.count} instructions\n{s.text}" for s in found)
-    show(a, record, text.rstrip("\n"))
+    show(args, record, text.rstrip("\n"))
     return 0

@@ -13,11 +13,11 @@ from aot.tools.explain import explain
 from aot.vendor.find import estimates
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    options = options_of(a)
-    with Staged(a.verbose, a.quiet) as progress:
-        _, partition = partition_model(Path(a.model), options, progress, survey=True)
-    report = explain(partition, a.verbose, estimates(options))
-    show(a, report.record(), report.text())
+    options = options_of(args)
+    with Staged(args.verbose, args.quiet) as progress:
+        _, partition = partition_model(Path(args.model), options, progress, survey=True)
+    report = explain(partition, args.verbose, estimates(options))
+    show(args, report.record(), report.text())
     return 0

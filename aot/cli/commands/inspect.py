@@ -14,13 +14,13 @@ from aot.pipeline import partition_model
 from aot.tools.inspection import inspect_model
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
     pins = ("--dim", "--input-shape", "--bind")
-    given = [o for o in options_in(a.words, command_parser("inspect")) if o[0] in pins]
-    with Staged(a.verbose, a.quiet) as progress:
+    given = [o for o in options_in(args.words, command_parser("inspect")) if o[0] in pins]
+    with Staged(args.verbose, args.quiet) as progress:
         report = inspect_model(
-            Path(a.model), options_of(a), lambda m, o: partition_model(m, o, progress), given
+            Path(args.model), options_of(args), lambda m, o: partition_model(m, o, progress), given
         )
-    show(a, report.record(), report.text())
+    show(args, report.record(), report.text())
     return 0

@@ -11,11 +11,11 @@ from aot.errors import shell_word
 from aot.vendor.scaffold import scaffold
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    folder = Path(a.output or a.name)
-    files = [str(p) for p in scaffold(a.name, folder)]
+    folder = Path(args.output or args.name)
+    files = [str(p) for p in scaffold(args.name, folder)]
     word = shell_word(folder)
     hint = f"pip install -e {word} && python -m pytest {word}"
-    show(a, {"files": files}, "\n".join([*files, hint]))
+    show(args, {"files": files}, "\n".join([*files, hint]))
     return 0

@@ -10,12 +10,12 @@ from aot.cli.commands.common import show
 from aot.tools.explain import operators
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
     rows = operators()
     width = len("MeanVarianceNormalization")  # longer names push what follows to the right
     lines = [f"{r['op']:<{width}}  {_operator(r)}".rstrip() for r in rows]
-    show(a, rows, "\n".join([*lines, f"{len(rows)} operators"]))
+    show(args, rows, "\n".join([*lines, f"{len(rows)} operators"]))
     return 0
 
 

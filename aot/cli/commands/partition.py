@@ -17,20 +17,20 @@ from aot.plan.budget import check_backends
 from aot.target import load_target
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    options, output = options_of(a), Path(a.output)
-    if same_file(output, Path(a.model)):
+    options, output = options_of(args), Path(args.output)
+    if same_file(output, Path(args.model)):
         raise UsageError(f"-o {output} is the model itself", hint="give the new file another name")
-    with Staged(a.verbose, a.quiet) as progress:
+    with Staged(args.verbose, args.quiet) as progress:
         # onnxruntime computes an Attention only where its mask has a row for every query.
-        model, partition = partition_model(Path(a.model), options, progress, keeps=("MatMul",))
+        model, partition = partition_model(Path(args.model), options, progress, keeps=("MatMul",))
         if options.require_backend:
             progress("lower")
             target = load_target(options.target)
             check_backends(partition, lower("net", model.graph, partition, target, options))
         progress("write")
-        made = serialise(model, partition, a.opset)
+        made = serialise(model, partition, args.opset)
         save(made, output)
     opset = next(o.version for o in made.opset_import if not o.domain)
     regions = [
@@ -42,7 +42,7 @@ def command(a: argparse.Namespace) -> int:
     inner = sum(len(p.regions) for p in partition.tree()) - len(regions)
     bodies = f" and {inner} in bodies" if inner else ""
     lines.append(
-        f"{a.output}: opset {opset}, {len(regions)} regions{bodies}, {rest} nodes in portable C"
+        f"{args.output}: opset {opset}, {len(regions)} regions{bodies}, {rest} nodes in portable C"
     )
-    show(a, {"file": a.output, "opset": opset, "regions": regions}, "\n".join(lines))
+    show(args, {"file": args.output, "opset": opset, "regions": regions}, "\n".join(lines))
     return 0

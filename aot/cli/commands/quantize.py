@@ -11,10 +11,10 @@ from aot.cli.compile import Staged
 from aot.tools.quantize import Quantisation, quantize
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    how = Quantisation(a.act, a.per_tensor, a.format)
-    with Staged(a.verbose, a.quiet) as progress:
-        report = quantize(Path(a.model), Path(a.calibrate), Path(a.output), how, progress)
-    show(a, report.record(), report.text())
+    how = Quantisation(args.act, args.per_tensor, args.format)
+    with Staged(args.verbose, args.quiet) as progress:
+        report = quantize(Path(args.model), Path(args.calibrate), Path(args.output), how, progress)
+    show(args, report.record(), report.text())
     return 0

@@ -13,10 +13,10 @@ from aot.tools.run import open_out
 from aot.vendor.accel_sim.facts import programs
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    out = Path(a.out)
+    out = Path(args.out)
     text = page({**open_out(out).manifest, "accelerator": programs(out / "bundle")})
-    write_bytes(Path(a.output), text.encode("utf-8", "replace"))
-    show(a, {"file": a.output, "bytes": len(text)}, a.output)
+    write_bytes(Path(args.output), text.encode("utf-8", "replace"))
+    show(args, {"file": args.output, "bytes": len(text)}, args.output)
     return 0

@@ -13,16 +13,16 @@ from aot.tools.run import execute, open_out, write_outputs
 from aot.tools.samples import runs_of
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    built = open_out(Path(a.out))
+    built = open_out(Path(args.out))
     built.program()
-    samples = runs_of(built, a.inputs)
-    with Staged(a.verbose, a.quiet) as progress:
+    samples = runs_of(built, args.inputs)
+    with Staged(args.verbose, args.quiet) as progress:
         progress("run")
         runs = [(s.label, execute(built, s.inputs)) for s in samples]
-    write_outputs(built, runs, a.outputs)
+    write_outputs(built, runs, args.outputs)
     record = [{"name": s.name, "dtype": s.dtype, "shape": list(s.shape)} for s in built.outputs]
     text = "\n".join(f"{one_line(s.name)}: {s.dtype}{list(s.shape)}" for s in built.outputs)
-    show(a, record, "" if a.outputs else text)
+    show(args, record, "" if args.outputs else text)
     return 0

@@ -14,30 +14,30 @@ from aot.tools.size import Size, estimate, measure
 from aot.tools.symbols import node_sizes, nodes_text, symbols_of, symbols_text
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    subject = Path(a.subject)
+    subject = Path(args.subject)
     if subject.is_dir():
         built = open_out(subject)
         report = measure(built)
-        if a.symbols or a.per_node:
-            return _size_details(a, built, report)
+        if args.symbols or args.per_node:
+            return _size_details(args, built, report)
     else:
-        with Staged(a.verbose, a.quiet) as progress:
-            report = estimate(compile_model(subject, options_of(a), progress))
-    show(a, report.record(), report.text())
+        with Staged(args.verbose, args.quiet) as progress:
+            report = estimate(compile_model(subject, options_of(args), progress))
+    show(args, report.record(), report.text())
     return 0
 
 
-def _size_details(a: argparse.Namespace, built: Built, report: Size) -> int:
+def _size_details(args: argparse.Namespace, built: Built, report: Size) -> int:
     symbols = symbols_of(built)
     record, parts = report.record(), [report.text()]
-    if a.symbols:
+    if args.symbols:
         record["symbols"] = [s.record() for s in symbols]
         parts.append(symbols_text(symbols))
-    if a.per_node:
+    if args.per_node:
         nodes = node_sizes(built, symbols)
         record["nodes"] = [n.record() for n in nodes]
         parts.append(nodes_text(nodes))
-    show(a, record, "\n".join(parts))
+    show(args, record, "\n".join(parts))
     return 0

@@ -9,9 +9,9 @@ from aot.cli.commands.common import show
 from aot.target import listing
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
     rows = listing()
     width = max(len(r["name"]) for r in rows)
-    show(a, rows, "\n".join(f"{r['name']:<{width}}  {r['text']}" for r in rows))
+    show(args, rows, "\n".join(f"{r['name']:<{width}}  {r['text']}" for r in rows))
     return 0

@@ -13,12 +13,12 @@ from aot.target import load_target
 from aot.tools.tune import tune, write_table
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    options = options_of(a)
-    with Staged(a.verbose, a.quiet) as progress:
-        tuned = tune(Path(a.model), options, compile_to, progress, max(1, a.rounds))
-    count = write_table(Path(a.output), tuned, load_target(options.target).cpu)
-    record = {"file": a.output, "costs": count, "totals_ns": tuned.totals}
-    show(a, record, f"{tuned.text()}\n{a.output}: {count} costs")
+    options = options_of(args)
+    with Staged(args.verbose, args.quiet) as progress:
+        tuned = tune(Path(args.model), options, compile_to, progress, max(1, args.rounds))
+    count = write_table(Path(args.output), tuned, load_target(options.target).cpu)
+    record = {"file": args.output, "costs": count, "totals_ns": tuned.totals}
+    show(args, record, f"{tuned.text()}\n{args.output}: {count} costs")
     return 0

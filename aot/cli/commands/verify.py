@@ -14,22 +14,22 @@ from aot.tools.run import open_out
 from aot.tools.verify import Request, verify
 
 
-def command(a: argparse.Namespace) -> int:
+def command(args: argparse.Namespace) -> int:
     """Do what the options say and print the result; the exit code."""
-    built = open_out(Path(a.out))
+    built = open_out(Path(args.out))
     request = Request(
-        inputs=None if a.inputs is None else Path(a.inputs),
-        reference=a.reference,
-        per_node=a.per_node,
-        per_region=a.per_region,
-        model=None if a.model is None else Path(a.model),
-        tolerance=Tolerance.asked(a.rtol, a.atol_of_max, a.max_lsb),
+        inputs=None if args.inputs is None else Path(args.inputs),
+        reference=args.reference,
+        per_node=args.per_node,
+        per_region=args.per_region,
+        model=None if args.model is None else Path(args.model),
+        tolerance=Tolerance.asked(args.rtol, args.atol_of_max, args.max_lsb),
     )
-    with Staged(a.verbose, a.quiet) as progress:
+    with Staged(args.verbose, args.quiet) as progress:
         report = verify(built, request, progress)
-    show(a, report.record(), report.text(a.verbose))
+    show(args, report.record(), report.text(args.verbose))
     if report.passed:
         return 0
-    if a.quiet or a.json:
+    if args.quiet or args.json:
         print(f"aotc: {report.failure()}", file=sys.stderr)
     return 1

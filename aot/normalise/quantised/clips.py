@@ -109,13 +109,13 @@ def _clip_of_codes(edit: Editor, clip: ir.Node) -> None:
 
 
 def _number(
-    edit: Editor, clip: ir.Node, code: float, p: Params, ends: tuple[int, int]
+    edit: Editor, clip: ir.Node, code: float, params: Params, ends: tuple[int, int]
 ) -> ir.Value | None:
     """What a bound stands for; None where it is outermost or rounding would move it."""
     if not ends[0] < code < ends[1]:
         return None
-    number = to_reals(np.array(int(code)), p)
-    if int(to_codes(number, p, ends)) != int(code):
+    number = to_reals(np.array(int(code)), params)
+    if int(to_codes(number, params, ends)) != int(code):
         return None
     return edit.const(number, f"{clip.name}_bound")
 

@@ -124,9 +124,9 @@ def is_weight(node: ir.Node) -> bool:
     return constant(node.inputs[0]) is not None
 
 
-def to_codes(x: Array, p: Params, bounds: tuple[int, int]) -> Array:
+def to_codes(x: Array, params: Params, bounds: tuple[int, int]) -> Array:
     """What QuantizeLinear gives for float32 `x`, as int64."""
-    scale, zero = p.spread(x.ndim)
+    scale, zero = params.spread(x.ndim)
     with np.errstate(all="ignore"):
         scaled = np.rint((x.astype(np.float32) / scale).astype(np.float32))
         scaled = np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**40), 2.0**40)
@@ -134,38 +134,46 @@ def to_codes(x: Array, p: Params, bounds: tuple[int, int]) -> Array:
     return codes
 
 
-def to_reals(codes: Array, p: Params) -> Array:
+def to_reals(codes: Array, params: Params) -> Array:
     """What DequantizeLinear gives, float32."""
-    scale, zero = p.spread(codes.ndim)
+    scale, zero = params.spread(codes.ndim)
     numbers: Array = ((codes.astype(np.int64) - zero).astype(np.float32) * scale).astype(np.float32)
     return numbers
 
 
-def write_params(edit: Editor, p: Params, dtype: ir.DataType, hint: str) -> list[ir.Value | None]:
+def write_params(
+    edit: Editor, params: Params, dtype: ir.DataType, hint: str
+) -> list[ir.Value | None]:
     """Scale and zero point as constants; the zero point has the type of the codes."""
-    zero = p.zero.astype(dtype.numpy())
-    return [edit.const(p.scale, f"{hint}_scale"), edit.const(zero, f"{hint}_zero", dtype)]
+    zero = params.zero.astype(dtype.numpy())
+    return [edit.const(params.scale, f"{hint}_scale"), edit.const(zero, f"{hint}_zero", dtype)]
 
 
 def add_dequantise(
-    edit: Editor, x: ir.Value, p: Params, *, before: ir.Node, hint: str = ""
+    edit: Editor, x: ir.Value, params: Params, *, before: ir.Node, hint: str = ""
 ) -> ir.Value:
     """The numbers that codes `x` stand for."""
     import onnx_ir as ir
 
     assert x.dtype is not None
-    axis = {} if p.per_tensor else {"axis": p.axis}
-    inputs = [x, *write_params(edit, p, x.dtype, str(x.name))]
+    axis = {} if params.per_tensor else {"axis": params.axis}
+    inputs = [x, *write_params(edit, params, x.dtype, str(x.name))]
     shape, kind = shape_of(x), ir.DataType.FLOAT
     return edit.node(DEQUANTISE, inputs, axis, before=before, shape=shape, dtype=kind, hint=hint)
 
 
 def add_quantise(
-    edit: Editor, x: ir.Value, p: Params, dtype: ir.DataType, *, before: ir.Node, hint: str = ""
+    edit: Editor,
+    x: ir.Value,
+    params: Params,
+    dtype: ir.DataType,
+    *,
+    before: ir.Node,
+    hint: str = "",
 ) -> ir.Value:
     """Codes of type `dtype` for the numbers `x`."""
-    axis = {} if p.per_tensor else {"axis": p.axis}
-    inputs = [x, *write_params(edit, p, dtype, hint or str(x.name))]
+    axis = {} if params.per_tensor else {"axis": params.axis}
+    inputs = [x, *write_params(edit, params, dtype, hint or str(x.name))]
     return edit.node(
         QUANTISE, inputs, axis, before=before, shape=shape_of(x), dtype=dtype, hint=hint
     )

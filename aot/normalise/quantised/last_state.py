@@ -68,6 +68,6 @@ def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:
         edit.remove(last)
 
 
-def _later(edit: Editor, a: ir.Node, b: ir.Node) -> ir.Node:
+def _later(edit: Editor, node: ir.Node, b: ir.Node) -> ir.Node:
     """Whichever of two nodes comes second."""
-    return next(n for n in reversed(edit.graph) if n is a or n is b)
+    return next(n for n in reversed(edit.graph) if n is node or n is b)

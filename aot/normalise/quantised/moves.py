@@ -129,34 +129,34 @@ def _moved(
     return value
 
 
-def _moved_axis(node: ir.Node, p: Params) -> Params | None:
+def _moved_axis(node: ir.Node, params: Params) -> Params | None:
     """The parameters after a Transpose or Reshape that keeps their axis whole."""
     source = node.inputs[0]
     assert source is not None
     old, new = shape_of(source), shape_of(node.outputs[0])
     if node.op_type == "Transpose":
         perm: list[int] = [int(a) for a in attribute(node, "perm")]
-        return Params(p.scale, p.zero, perm.index(p.axis))
+        return Params(params.scale, params.zero, perm.index(params.axis))
     if trait_of(node, Elementwise) is not None and len(node.inputs) == 1:
-        return p
+        return params
     if not is_view(node):
         return None
-    before = int(np.prod(old[: p.axis]))
+    before = int(np.prod(old[: params.axis]))
     for axis, size in enumerate(new):
-        if size == old[p.axis] and int(np.prod(new[:axis])) == before:
-            return Params(p.scale, p.zero, axis)
+        if size == old[params.axis] and int(np.prod(new[:axis])) == before:
+            return Params(params.scale, params.zero, axis)
     return None
 
 
 def _pad_value(
-    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], p: Params, codes: ir.Value
+    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], params: Params, codes: ir.Value
 ) -> bool:
     """Put the code of the constant into `inputs`; False if it is none."""
     number = _pad_number(node)
-    if number is None or not p.per_tensor or codes.dtype is None:
+    if number is None or not params.per_tensor or codes.dtype is None:
         return False
-    code = to_codes(number, p, limits(codes))
-    if to_reals(code, p) != number:
+    code = to_codes(number, params, limits(codes))
+    if to_reals(code, params) != number:
         return False
     _set_pad(edit, node, inputs, code, codes.dtype)
     return True
@@ -231,12 +231,12 @@ def _pad_number(node: ir.Node) -> Array | None:
 
 
 def _raised_pad(
-    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], p: Params, result: ir.Value
+    edit: Editor, node: ir.Node, inputs: list[ir.Value | None], params: Params, result: ir.Value
 ) -> bool:
     number = _pad_number(node)
     if number is None or result.dtype is None:
         return False
-    code = to_codes(number, p, limits(result))
+    code = to_codes(number, params, limits(result))
     _set_pad(edit, node, inputs, code, result.dtype)
     return True
 

@@ -185,36 +185,36 @@ def _lower(edit: Editor, node: ir.Node, index: int) -> None:
     edit.set_input(node, index, edit.const(lowered, f"{node.name}_{index}_signed"))
 
 
-def signed(p: Params) -> Params:
+def signed(params: Params) -> Params:
     """The parameters of codes 128 lower."""
-    return Params(p.scale, p.zero - OFFSET, p.axis)
+    return Params(params.scale, params.zero - OFFSET, params.axis)
 
 
-def _enter(edit: Editor, value: ir.Value, p: Params) -> None:
+def _enter(edit: Editor, value: ir.Value, params: Params) -> None:
     """Signed codes of a graph input for its readers."""
     import onnx_ir as ir
 
     uses = list(value.uses())
     first = next(n for n in edit.graph if any(n is u.node for u in uses))
-    numbers = add_dequantise(edit, value, p, before=first)
-    kind, lowered = ir.DataType.INT8, signed(p)
+    numbers = add_dequantise(edit, value, params, before=first)
+    kind, lowered = ir.DataType.INT8, signed(params)
     codes = add_quantise(edit, numbers, lowered, kind, before=first)
     codes.metadata_props[OFFSET_KEY] = str(OFFSET)
     for use in uses:
         use.node.replace_input_with(use.idx, codes)
 
 
-def _leave(edit: Editor, value: ir.Value, p: Params) -> None:
+def _leave(edit: Editor, value: ir.Value, params: Params) -> None:
     """The graph output with its own type, computed from the signed codes `value` will be."""
     import onnx_ir as ir
 
     uses, maker = list(value.uses()), value.producer()
     assert maker is not None
-    numbers = add_dequantise(edit, value, p, before=maker)
-    codes = add_quantise(edit, numbers, p, ir.DataType.UINT8, before=maker)
+    numbers = add_dequantise(edit, value, params, before=maker)
+    codes = add_quantise(edit, numbers, params, ir.DataType.UINT8, before=maker)
     back, again = numbers.producer(), codes.producer()
     assert back is not None and again is not None
-    back.replace_input_with(2, edit.const(signed(p).zero.astype(np.int8), "zero"))
+    back.replace_input_with(2, edit.const(signed(params).zero.astype(np.int8), "zero"))
     edit.replace(value, codes)
     back.replace_input_with(0, value)
     for use in uses:

@@ -78,14 +78,14 @@ def _centred(edit: Editor, node: ir.Node) -> None:
     edit.set_input(node, 2, edit.const(zero.astype(np.int8), f"{codes.name}_zero"))
 
 
-def _signed(codes: Array, p: Params) -> tuple[Array, Array]:
+def _signed(codes: Array, params: Params) -> tuple[Array, Array]:
     """Codes and zero points within int8 that stand for the same numbers."""
-    centred = codes - p.spread(codes.ndim)[1]
+    centred = codes - params.spread(codes.ndim)[1]
     if centred.size == 0 or (centred.min() >= -128 and centred.max() <= 127):
-        return centred, np.zeros_like(p.zero)
-    if codes.min() < -128 or codes.max() > 127 or p.zero.max() > 127:
-        return codes - 128, p.zero - 128
-    return codes, p.zero
+        return centred, np.zeros_like(params.zero)
+    if codes.min() < -128 or codes.max() > 127 or params.zero.max() > 127:
+        return codes - 128, params.zero - 128
+    return codes, params.zero
 
 
 def _turned(edit: Editor, node: ir.Node, transposed: str) -> None:

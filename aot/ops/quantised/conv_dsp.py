@@ -18,9 +18,9 @@ ROWS_SCRATCH = 4 * (4 * 2 * (8 + 2) + 2 * 8 + 24)
 POINTER = 8
 
 
-def padded(n: int, multiple: int) -> int:
+def padded(count: int, multiple: int) -> int:
     """n, rounded up."""
-    return -(-n // multiple) * multiple
+    return -(-count // multiple) * multiple
 
 
 def is_wide(w: Array, bias: Array) -> bool:
@@ -77,8 +77,8 @@ def pack_bias(bias: Array, wide: bool) -> Array:
     return filled.astype(np.uint32).view(np.int32)
 
 
-def _clip(s: QConv | QFc) -> int:
-    return int((s.lo, s.hi) != (-128, 127))
+def _clip(layer: QConv | QFc) -> int:
+    return int((layer.lo, layer.hi) != (-128, 127))
 
 
 def _deep(w: Array) -> Array:
@@ -88,54 +88,54 @@ def _deep(w: Array) -> Array:
     return out
 
 
-def conv_kind(s: QConv) -> int:
+def conv_kind(conv: QConv) -> int:
     """The instance constant KIND of aot_qconv_s8__dsp."""
-    quads = s.ic % 4 == 0
-    strides = s.sh == s.sw == 1
-    whole = s.oh == s.ih and s.ow == s.iw
-    if s.kh == s.kw == 1 and quads and strides and whole:
+    quads = conv.ic % 4 == 0
+    strides = conv.sh == conv.sw == 1
+    whole = conv.oh == conv.ih and conv.ow == conv.iw
+    if conv.kh == conv.kw == 1 and quads and strides and whole:
         return 1
-    return 2 if quads and s.kw == 3 and s.sw == s.dw == 1 else 0
+    return 2 if quads and conv.kw == 3 and conv.sw == conv.dw == 1 else 0
 
 
-def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """Convolution, groups = 1; w [oc, ic, kh, kw] int8, bias [oc] int32."""
-    if s.oc < 4:
-        return conv_portable.plan_conv(s, w, bias, objective)
-    blocks = in_blocks(s.oc)
+    if conv.oc < 4:
+        return conv_portable.plan_conv(conv, w, bias, objective)
+    blocks = in_blocks(conv.oc)
     bias = bias[blocks]
     last = np.ascontiguousarray(w.transpose(0, 2, 3, 1)[blocks])
     flat = last.reshape(len(last), -1)
-    kind, wide = conv_kind(s), is_wide(flat, bias)
+    kind, wide = conv_kind(conv), is_wide(flat, bias)
     depth = padded(flat.shape[1], 8)
     if kind == 2:
-        weights, scratch = pack_columns(last, wide), 8 * s.kh * s.ic
+        weights, scratch = pack_columns(last, wide), 8 * conv.kh * conv.ic
     else:
         weights, scratch = pack_weights(_deep(flat), wide), 4 * depth if kind else 6 * depth + 4
-    instance = {"KIND": kind, "CLIP": _clip(s), "WIDE": int(wide), "LAST": int(s.oc % 4 != 0)}
+    instance = {"KIND": kind, "CLIP": _clip(conv), "WIDE": int(wide), "LAST": int(conv.oc % 4 != 0)}
     return QCall("aot_qconv_s8__dsp", weights, pack_bias(bias, wide), scratch, instance)
 
 
-def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_depthwise(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """One filter per channel; w [c, 1, kh, kw] int8, bias [c] int32."""
-    if s.ic % 4 != 0:
-        return conv_portable.plan_depthwise(s, w, bias, objective)
-    near = s.kh == s.kw == 3 and s.dh == s.dw == 1 and s.sh == s.sw
-    kind = s.sh if near and s.sh in (1, 2) else 0
-    weights = w.reshape(-1, 4, s.kh, s.kw).transpose(0, 2, 3, 1)
+    if conv.ic % 4 != 0:
+        return conv_portable.plan_depthwise(conv, w, bias, objective)
+    near = conv.kh == conv.kw == 3 and conv.dh == conv.dw == 1 and conv.sh == conv.sw
+    kind = conv.sh if near and conv.sh in (1, 2) else 0
+    weights = w.reshape(-1, 4, conv.kh, conv.kw).transpose(0, 2, 3, 1)
     return QCall(
         "aot_qdwconv_s8__dsp",
         np.ascontiguousarray(weights).reshape(-1),
         bias,
-        ROWS_SCRATCH if kind else POINTER * s.kh * s.kw + s.ic,
-        {"KIND": kind, "CLIP": _clip(s)},
+        ROWS_SCRATCH if kind else POINTER * conv.kh * conv.kw + conv.ic,
+        {"KIND": kind, "CLIP": _clip(conv)},
     )
 
 
-def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
+def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """Product with constant weights; w [n, k] int8, bias [n] int32."""
     wide = is_wide(w, bias)
-    scratch = 0 if s.k % 8 == 0 else padded(s.k, 8)
-    instance = {"CLIP": _clip(s), "WIDE": int(wide)}
+    scratch = 0 if dense.k % 8 == 0 else padded(dense.k, 8)
+    instance = {"CLIP": _clip(dense), "WIDE": int(wide)}
     deep = pack_weights(_deep(w), wide)
     return QCall("aot_qfc_s8__dsp", deep, pack_bias(bias, wide), scratch, instance)

@@ -28,49 +28,49 @@ def pack_rows(w: Array) -> Array:
     return np.ascontiguousarray(blocks).reshape(-1)
 
 
-def _below_zero(s: QConv | QFc) -> int:
+def _below_zero(layer: QConv | QFc) -> int:
     """Whether codes below the zero point are stored: 0 after a Relu of fixed-point sums."""
-    return int(s.rq == TFLITE and s.lo < s.y_zero)
+    return int(layer.rq == TFLITE and layer.lo < layer.y_zero)
 
 
-def _reading(s: QConv) -> tuple[int, int]:
+def _reading(conv: QConv) -> tuple[int, int]:
     """How windows are read (DIRECT of aot_qconv_s8__mve.h) and the scratch bytes that needs."""
-    k = s.kh * s.kw * s.ic
-    inside = (s.oh - 1) * s.sh < s.ih and (s.ow - 1) * s.sw < s.iw
-    if s.kh == s.kw == 1 and s.pt == s.pl == 0 and s.ic % 16 == 0 and inside:
+    k = conv.kh * conv.kw * conv.ic
+    inside = (conv.oh - 1) * conv.sh < conv.ih and (conv.ow - 1) * conv.sw < conv.iw
+    if conv.kh == conv.kw == 1 and conv.pt == conv.pl == 0 and conv.ic % 16 == 0 and inside:
         return 1, 0
-    if s.ic % 16 == 0 and s.kw > s.sw and s.dw == 1:
-        return 2, k + s.sw * s.kh * s.ic
+    if conv.ic % 16 == 0 and conv.kw > conv.sw and conv.dw == 1:
+        return 2, k + conv.sw * conv.kh * conv.ic
     return 0, 2 * ceil_to(k, 16)
 
 
-def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [oc, ic, kh, kw] and bias [oc]."""
-    if s.rq == INTEGER:  # has no form in vectors
-        return conv_portable.plan_conv(s, w, bias, objective)
-    direct, scratch = _reading(s)
+    if conv.rq == INTEGER:  # has no form in vectors
+        return conv_portable.plan_conv(conv, w, bias, objective)
+    direct, scratch = _reading(conv)
     order = (0, 3, 2, 1) if direct == 2 else (0, 2, 3, 1)
     return QCall(
         "aot_qconv_s8__mve",
-        pack_rows(w.transpose(order).reshape(s.oc, -1)),
+        pack_rows(w.transpose(order).reshape(conv.oc, -1)),
         bias,
         scratch,
-        {"DIRECT": direct, "NEG": _below_zero(s)},
+        {"DIRECT": direct, "NEG": _below_zero(conv)},
     )
 
 
-def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
+def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [n, k] and bias [n]."""
-    if s.rq == INTEGER:
-        return conv_portable.plan_fc(s, w, bias, objective)
-    direct = s.k % 16 == 0
-    rows = 1 if s.m == 1 else 2
+    if dense.rq == INTEGER:
+        return conv_portable.plan_fc(dense, w, bias, objective)
+    direct = dense.k % 16 == 0
+    rows = 1 if dense.m == 1 else 2
     return QCall(
         "aot_qfc_s8__mve",
         pack_rows(w),
         bias,
-        0 if direct else rows * ceil_to(s.k, 16),
-        {"DIRECT": int(direct), "NEG": _below_zero(s), "ROWS": rows},
+        0 if direct else rows * ceil_to(dense.k, 16),
+        {"DIRECT": int(direct), "NEG": _below_zero(dense), "ROWS": rows},
     )
 
 
@@ -81,21 +81,21 @@ def pack_channels(w: Array) -> Array:
     return np.ascontiguousarray(full.reshape(-1, 16, taps).transpose(0, 2, 1)).reshape(-1)
 
 
-def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_depthwise(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """The kernel for w [c, 1, kh, kw] and bias [c]."""
     overflows = w.size and int(w.min()) < -127  # the sum of two products must fit 16 bits
-    if overflows or s.rq == INTEGER:
-        return conv_portable.plan_depthwise(s, w, bias, objective)
-    taps = s.kh * s.kw
+    if overflows or conv.rq == INTEGER:
+        return conv_portable.plan_depthwise(conv, w, bias, objective)
+    taps = conv.kh * conv.kw
     padded = ceil_to(taps, 4)
-    scratch = 12 * padded + ceil_to(s.oc, 16)
-    if s.oc % 16:
+    scratch = 12 * padded + ceil_to(conv.oc, 16)
+    if conv.oc % 16:
         scratch += 8 * padded + 16 * taps
-    group = 16 // s.oc if 16 % s.oc == 0 and s.sw == 1 else 1
+    group = 16 // conv.oc if 16 % conv.oc == 0 and conv.sw == 1 else 1
     return QCall(
         "aot_qdwconv_s8__mve",
-        pack_channels(w.reshape(s.oc, taps)),
+        pack_channels(w.reshape(conv.oc, taps)),
         bias,
         scratch,
-        {"NEG": _below_zero(s), "NINE": int(taps == 9), "GROUP": group},
+        {"NEG": _below_zero(conv), "NINE": int(taps == 9), "GROUP": group},
     )

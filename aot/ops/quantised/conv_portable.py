@@ -54,49 +54,49 @@ def pad_channels(data: Array, o: int) -> Array:
     return np.pad(data, [(0, missing), *[(0, 0)] * (data.ndim - 1)])
 
 
-def pack(w: Array, t: Tile) -> Array:
+def pack(w: Array, tile: Tile) -> Array:
     """Panels of w [n, rows, run] in the order of aot_qtile_s8.h, zero past row n."""
     rows, run = w.shape[1:]
-    o = t.channels
+    o = tile.channels
     panels = pad_channels(w.astype(np.int8), o).reshape(-1, o, rows, run)
-    order = (0, 2, 1, 3) if t.planar else (0, 2, 3, 1)
+    order = (0, 2, 1, 3) if tile.planar else (0, 2, 3, 1)
     return np.ascontiguousarray(panels.transpose(order)).reshape(-1)
 
 
-def plan_conv(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qconv_s8 for w [oc, ic, kh, kw]."""
-    if conv_vector.suits(s):
-        return conv_vector.plan_conv(s, w, bias)
-    t = tile(s.arch, s.cpu, s.oh * s.ow)
-    packed = pack(w.transpose(0, 2, 3, 1).reshape(s.oc, s.kh, s.kw * s.ic), t)
+    if conv_vector.suits(conv):
+        return conv_vector.plan_conv(conv, w, bias)
+    t = tile(conv.arch, conv.cpu, conv.oh * conv.ow)
+    packed = pack(w.transpose(0, 2, 3, 1).reshape(conv.oc, conv.kh, conv.kw * conv.ic), t)
     bias = pad_channels(bias.astype(np.int32), t.channels)
-    neighbours = s.ow % t.pixels == 0 and s.dw == 1 and s.sw <= s.kw
-    width = (t.pixels - 1) * s.sw + s.kw if neighbours else t.pixels * s.kw
-    scratch = s.kh * width * s.ic if copies(s) else 0
+    neighbours = conv.ow % t.pixels == 0 and conv.dw == 1 and conv.sw <= conv.kw
+    width = (t.pixels - 1) * conv.sw + conv.kw if neighbours else t.pixels * conv.kw
+    scratch = conv.kh * width * conv.ic if copies(conv) else 0
     return QCall("aot_qconv_s8", packed, bias, scratch, t.instance)
 
 
-def copies(s: QConv) -> bool:
+def copies(conv: QConv) -> bool:
     """Whether any window is copied to scratch (aot_qconv_s8_copies, or it is at the border)."""
-    below = (s.oh - 1) * s.sh - s.pt + (s.kh - 1) * s.dh >= s.ih
-    right = (s.ow - 1) * s.sw - s.pl + (s.kw - 1) * s.dw >= s.iw
-    short = s.dw > 1 or (s.kh > 1 and s.oc > 6 * s.kw * s.ic)
-    return s.pt > 0 or s.pl > 0 or below or right or short
+    below = (conv.oh - 1) * conv.sh - conv.pt + (conv.kh - 1) * conv.dh >= conv.ih
+    right = (conv.ow - 1) * conv.sw - conv.pl + (conv.kw - 1) * conv.dw >= conv.iw
+    short = conv.dw > 1 or (conv.kh > 1 and conv.oc > 6 * conv.kw * conv.ic)
+    return conv.pt > 0 or conv.pl > 0 or below or right or short
 
 
-def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_depthwise(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qdwconv_s8 for w [c, 1, kh, kw]."""
-    if conv_vector.suits(s):
-        return conv_vector.plan_depthwise(s, w, bias)
-    ring = (s.kh - 1) * s.dh + 1
-    width = (s.ow - 1) * s.sw + (s.kw - 1) * s.dw + 1
+    if conv_vector.suits(conv):
+        return conv_vector.plan_depthwise(conv, w, bias)
+    ring = (conv.kh - 1) * conv.dh + 1
+    width = (conv.ow - 1) * conv.sw + (conv.kw - 1) * conv.dw + 1
     block = next((b for b in (16, 8, 4) if ring * width * b <= SMALL_SCRATCH), 8)
-    known = s.dw == 1 and s.kw <= 5 and s.sw <= 2
+    known = conv.dw == 1 and conv.kw <= 5 and conv.sw <= 2
     instance = {
-        "P": results_at_once(s),
-        "KH": s.kh if s.kh <= 5 else 0,
-        "KW": s.kw if known else 0,
-        "S": s.sw if known else 0,
+        "P": results_at_once(conv),
+        "KH": conv.kh if conv.kh <= 5 else 0,
+        "KW": conv.kw if known else 0,
+        "S": conv.sw if known else 0,
         "CB": block,
     }
     packed = np.ascontiguousarray(w.astype(np.int8)).reshape(-1)
@@ -106,32 +106,32 @@ def plan_depthwise(s: QConv, w: Array, bias: Array, objective: str) -> QCall:
         bias.astype(np.int32),
         ring * width * block,
         instance,
-        inplace=stays_behind(s),
+        inplace=stays_behind(conv),
     )
 
 
-def results_at_once(s: QConv) -> int:
+def results_at_once(conv: QConv) -> int:
     """How many neighbouring results of a depthwise convolution are computed together: what divides
     a row, as far as the registers go."""
-    return next((p for p in range(min(6, s.ow), 2, -1) if s.ow % p == 0), min(4, s.ow))
+    return next((p for p in range(min(6, conv.ow), 2, -1) if conv.ow % p == 0), min(4, conv.ow))
 
 
-def stays_behind(s: QConv) -> bool:
+def stays_behind(conv: QConv) -> bool:
     """Whether y may be x: the results of a row never pass the rows of x already copied."""
-    if s.n > 1 and (s.oh, s.ow) != (s.ih, s.iw):
+    if conv.n > 1 and (conv.oh, conv.ow) != (conv.ih, conv.iw):
         return False
-    ring = (s.kh - 1) * s.dh + 1
-    for oy in range(s.oh):
-        copied = min(s.ih, max(0, oy * s.sh - s.pt + ring))
-        if (oy + 1) * s.ow > copied * s.iw:
+    ring = (conv.kh - 1) * conv.dh + 1
+    for oy in range(conv.oh):
+        copied = min(conv.ih, max(0, oy * conv.sh - conv.pt + ring))
+        if (oy + 1) * conv.ow > copied * conv.iw:
             return False
     return True
 
 
-def plan_fc(s: QFc, w: Array, bias: Array, objective: str) -> QCall:
+def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qfc_s8 for w [n, k]."""
-    if conv_vector.suits(s):
-        return conv_vector.plan_fc(s, w, bias)
-    t = tile(s.arch, s.cpu, s.m)
+    if conv_vector.suits(dense):
+        return conv_vector.plan_fc(dense, w, bias)
+    t = tile(dense.arch, dense.cpu, dense.m)
     bias = pad_channels(bias.astype(np.int32), t.channels)
     return QCall("aot_qfc_s8", pack(w[:, None], t), bias, 0, t.instance)

@@ -15,9 +15,9 @@ Array = np.ndarray[Any, Any]
 VECTORS, PIXELS = 2, 4
 
 
-def suits(s: QConv | QFc) -> bool:
+def suits(layer: QConv | QFc) -> bool:
     """Whether the target has vectors."""
-    return s.vlen > 1
+    return layer.vlen > 1
 
 
 def padded(data: Array, multiple: int, axis: int = 0) -> Array:
@@ -35,40 +35,40 @@ def pack(w: Array, vectors: int, vlen: int, pair: bool) -> Array:
     return np.ascontiguousarray(panels.transpose(order)).reshape(-1)
 
 
-def _product(kernel: str, s: QConv | QFc, w: Array, bias: Array, pixels: int) -> QCall:
+def _product(kernel: str, layer: QConv | QFc, w: Array, bias: Array, pixels: int) -> QCall:
     """The call for weights [n, k] and a number of pixels."""
     n, k = w.shape
-    vectors = VECTORS if n > s.vlen else 1
+    vectors = VECTORS if n > layer.vlen else 1
     p = min(pixels, PIXELS)
-    pair = s.arch == "x86_64"
+    pair = layer.arch == "x86_64"
     return QCall(
         kernel,
-        pack(w, vectors, s.vlen, pair),
-        padded(bias.astype(np.int32), vectors * s.vlen),
+        pack(w, vectors, layer.vlen, pair),
+        padded(bias.astype(np.int32), vectors * layer.vlen),
         2 * p * (k + k % 2),
         {"P": p, "O": vectors, "PAIR": int(pair)},
     )
 
 
-def plan_conv(s: QConv, w: Array, bias: Array) -> QCall:
+def plan_conv(conv: QConv, w: Array, bias: Array) -> QCall:
     """aot_qconv_s8__vec for w [oc, ic, kh, kw]."""
-    flat = w.transpose(0, 2, 3, 1).reshape(s.oc, -1)
-    return _product("aot_qconv_s8__vec", s, flat, bias, s.oh * s.ow)
+    flat = w.transpose(0, 2, 3, 1).reshape(conv.oc, -1)
+    return _product("aot_qconv_s8__vec", conv, flat, bias, conv.oh * conv.ow)
 
 
-def plan_depthwise(s: QConv, w: Array, bias: Array) -> QCall:
+def plan_depthwise(conv: QConv, w: Array, bias: Array) -> QCall:
     """aot_qdwconv_s8__vec for w [c, 1, kh, kw]."""
-    taps = padded(w.astype(np.int8).reshape(s.oc, -1).T, s.vlen, axis=1)
-    vectors = min(4, max(1, s.oc // s.vlen))
+    taps = padded(w.astype(np.int8).reshape(conv.oc, -1).T, conv.vlen, axis=1)
+    vectors = min(4, max(1, conv.oc // conv.vlen))
     return QCall(
         "aot_qdwconv_s8__vec",
         np.ascontiguousarray(taps).reshape(-1),
-        padded(bias.astype(np.int32), s.vlen),
+        padded(bias.astype(np.int32), conv.vlen),
         0,
         {"O": vectors},
     )
 
 
-def plan_fc(s: QFc, w: Array, bias: Array) -> QCall:
+def plan_fc(dense: QFc, w: Array, bias: Array) -> QCall:
     """aot_qfc_s8__vec for w [n, k]."""
-    return _product("aot_qfc_s8__vec", s, w, bias, s.m)
+    return _product("aot_qfc_s8__vec", dense, w, bias, dense.m)

@@ -129,9 +129,9 @@ def _general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
 # -- two computed operands ----------------------------------------------------------------------
 
 
-def _wide_scale(a: Codes, b: Codes, y: Codes) -> float:
+def _wide_scale(codes: Codes, b: Codes, y: Codes) -> float:
     """What one unit of the sum is in codes of the result."""
-    return float(a.s) * float(b.s) / float(y.s)
+    return float(codes.s) * float(b.s) / float(y.s)
 
 
 def _is_wide(*operands: Codes) -> bool:
@@ -158,9 +158,9 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from collapses(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
 
 
-def _wide(c: Recorder, a: Codes, b: Codes, y: Codes) -> Requant:
+def _wide(c: Recorder, codes: Codes, b: Codes, y: Codes) -> Requant:
     """The multiplier of sums of 64 bits."""
-    found = ratio(_wide_scale(a, b, y), 0)
+    found = ratio(_wide_scale(codes, b, y), 0)
     mult, shift = np.array([found["mult"]], np.int32), np.array([found["shift"] - 31], np.int8)
     return Requant(c.const(mult, "mult"), c.const(shift, "shift"), {"RQ": WIDE})
 

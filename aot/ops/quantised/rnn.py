@@ -110,26 +110,31 @@ def scales_of(m: Match, name: str) -> Array:
     return wide
 
 
-def biases_of(m: Match, d: int) -> tuple[Array, Array]:
+def biases_of(m: Match, direction_index: int) -> tuple[Array, Array]:
     """Input and recurrent bias of direction d, float64 [rows] each."""
     rows = m.r.shape[1]
     if m.values.get("b") is None:
         return np.zeros(rows), np.zeros(rows)
-    own = np.asarray(m.b.data, np.float64)[d]
+    own = np.asarray(m.b.data, np.float64)[direction_index]
     return own[:rows], own[rows:]
 
 
-def direction(m: Match, d: int) -> Direction:
+def direction(m: Match, direction_index: int) -> Direction:
     """Weights, multipliers and biases of direction d."""
     x = codes(m, "x").signed()
-    w, r = np.asarray(m.w.data)[d], np.asarray(m.r.data)[d]
-    real = np.stack([float(x.s) * scales_of(m, "w")[d], scales_of(m, "r")[d] * 2.0**-STATE_BITS])
+    w, r = np.asarray(m.w.data)[direction_index], np.asarray(m.r.data)[direction_index]
+    real = np.stack(
+        [
+            float(x.s) * scales_of(m, "w")[direction_index],
+            scales_of(m, "r")[direction_index] * 2.0**-STATE_BITS,
+        ]
+    )
     bits = math.floor(math.log2((2**31 - 1) / real.max()))
     mult = np.rint(real * 2.0**bits)
     # The largest sums of codes: x - zero is below 256, the state at most 2^15.
     sums = np.stack([np.abs(w.astype(np.int64)).sum(1) * 256, np.abs(r.astype(np.int64)).sum(1)])
     sums[1] <<= STATE_BITS
-    input_bias, recurrent_bias = biases_of(m, d)
+    input_bias, recurrent_bias = biases_of(m, direction_index)
     hidden, linear = m.r.shape[2], is_linear(m)
     both = input_bias + recurrent_bias
     if linear:
@@ -256,7 +261,7 @@ def requant_fields(prefix: str, code: Codes | None) -> dict[str, int]:
     return {f"{prefix}_{k}": v for k, v in found.items()}
 
 
-def geometry(m: Match, d: int) -> dict[str, int]:
+def geometry(m: Match, direction_index: int) -> dict[str, int]:
     """Extents and strides (in elements) of direction d, and which way it walks."""
     first = not m.layer.attr("layout", 0)
     features = m.x.shape[2]
@@ -273,7 +278,7 @@ def geometry(m: Match, d: int) -> dict[str, int]:
         "y_time": wide * batch if first else wide,
         "y_batch": hidden if first else steps * wide,
         "last_batch": hidden if first else wide,
-        "reverse": int(m.layer.attr("direction", "forward") == "reverse" or d == 1),
+        "reverse": int(m.layer.attr("direction", "forward") == "reverse" or direction_index == 1),
     }
 
 

@@ -57,16 +57,16 @@ def _multipliers(real: Array) -> tuple[Array, int]:
     return np.rint(real * 2.0**bits), bits
 
 
-def direction(m: Match, d: int) -> Direction:
+def direction(m: Match, index: int) -> Direction:
     """Weights, multipliers and biases of direction d."""
     x = codes(m, "x")
-    w, r = np.asarray(m.w.data)[d], np.asarray(m.r.data)[d]
+    w, r = np.asarray(m.w.data)[index], np.asarray(m.r.data)[index]
     wide = np.abs(w.astype(np.int64)).sum(1), np.abs(r.astype(np.int64)).sum(1)
     h_bits = 31 - max(1, math.ceil(math.log2(max(1, wide[1].max()))))
-    scale_r = scales_of(m, "r")[d]
-    real = float(x.s) * scales_of(m, "w")[d], scale_r * 2.0**-h_bits
+    scale_r = scales_of(m, "r")[index]
+    real = float(x.s) * scales_of(m, "w")[index], scale_r * 2.0**-h_bits
     (mult_x, x_bits), (mult_h, all_h) = _multipliers(real[0]), _multipliers(real[1])
-    own, recurrent = biases_of(m, d)
+    own, recurrent = biases_of(m, index)
     hidden, both = m.r.shape[2], own + recurrent
     if is_linear(m):
         both = np.concatenate([both[:-hidden], own[-hidden:], recurrent[-hidden:]])

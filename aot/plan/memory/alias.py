@@ -197,9 +197,9 @@ class _Cluster:
         self.high = {t: h for t, h in enumerate(heights, start) if t not in idle}
         self.at = {t: [span] for t in self.high}
 
-    def stored(self, t: int) -> int:
-        """Bytes live from the buffer's start in step `t`, in whole alignments."""
-        return -(-(self.high[t] - self.low) // self.align) * self.align
+    def stored(self, step: int) -> int:
+        """Bytes live from the buffer's start in step `step`, in whole alignments."""
+        return -(-(self.high[step] - self.low) // self.align) * self.align
 
     def group(self) -> Group:
         """The finished group."""
@@ -251,10 +251,10 @@ class _Decision:
         self.peaks = [(-n, t) for t, n in enumerate(self.live)]
         heapq.heapify(self.peaks)
 
-    def _set_live(self, t: int, nbytes: int) -> None:
-        self.total += nbytes - self.live[t]
-        self.live[t] = nbytes
-        heapq.heappush(self.peaks, (-nbytes, t))
+    def _set_live(self, step: int, nbytes: int) -> None:
+        self.total += nbytes - self.live[step]
+        self.live[step] = nbytes
+        heapq.heappush(self.peaks, (-nbytes, step))
 
     def cost(self) -> tuple[int, int]:
         """Peak and sum over time of the live bytes; the heap sheds what no longer holds."""
@@ -294,22 +294,22 @@ class _Decision:
                     big.members.pop()
             self.used.pop()
 
-    def _merge(self, s: Sharing) -> _Merge | None:
-        a, b = self.group_of[s.above], self.group_of[s.below]
+    def _merge(self, sharing: Sharing) -> _Merge | None:
+        a, b = self.group_of[sharing.above], self.group_of[sharing.below]
         if a is b:
             return None
-        shift = self.offset[s.above] + s.shift - self.offset[s.below]
-        if self._clash(a, b, shift, s):
+        shift = self.offset[sharing.above] + sharing.shift - self.offset[sharing.below]
+        if self._clash(a, b, shift, sharing):
             return None
         low = min(a.low, b.low + shift)
         if (a.low - low) % a.unit or (b.low + shift - low) % b.unit:
             return None  # an alignment would be lost
-        self.used.append(s)
+        self.used.append(sharing)
         if len(a.high) < len(b.high):
             return self._unite(b, a, -shift, True)
         return self._unite(a, b, shift, False)
 
-    def _clash(self, a: _Cluster, b: _Cluster, shift: int, s: Sharing) -> bool:
+    def _clash(self, a: _Cluster, b: _Cluster, shift: int, sharing: Sharing) -> bool:
         """Whether two roots, the shared pair apart, would be live on the same bytes."""
         few, many = (a, b) if len(a.high) < len(b.high) else (b, a)
         for t in few.high:
@@ -319,7 +319,7 @@ class _Decision:
             for root, begin, end in b.at[t]:
                 for other, begin2, end2 in a.at[t]:
                     meet = begin + shift < end2 and begin2 < end + shift
-                    if meet and (other, root) != (s.above, s.below):
+                    if meet and (other, root) != (sharing.above, sharing.below):
                         return True
         return False
 

@@ -8,69 +8,73 @@ from collections.abc import Iterator, Sequence
 from aot.plan.memory.problem import Problem
 
 
-def orders(p: Problem) -> Iterator[list[int]]:
+def orders(problem: Problem) -> Iterator[list[int]]:
     """Orders worth trying, the most successful on real graphs first."""
-    n = range(len(p.size))
-    totals = p.totals
-    crowd = [max(totals[p.first[i] : p.last[i]]) for i in n]
-    area = [p.size[i] * p.width[i] for i in n]
-    yield sorted(n, key=lambda i: (-p.size[i], -p.width[i], i))
-    yield sorted(n, key=lambda i: (-crowd[i], -p.size[i], i))
-    yield sorted(n, key=lambda i: (-crowd[i], -p.width[i], -area[i], i))
-    yield sorted(n, key=lambda i: (-area[i], i))
-    yield sorted(n, key=lambda i: (-p.width[i], -p.size[i], i))
-    yield sorted(n, key=lambda i: (p.first[i], -p.width[i], i))
-    yield sorted(n, key=lambda i: (-p.last[i], -p.width[i], i))
-    yield _widest_first(p, totals)
+    n = range(len(problem.size))
+    totals = problem.totals
+    crowd = [max(totals[problem.first[i] : problem.last[i]]) for i in n]
+    area = [problem.size[i] * problem.width[i] for i in n]
+    yield sorted(n, key=lambda buffer: (-problem.size[buffer], -problem.width[buffer], buffer))
+    yield sorted(n, key=lambda buffer: (-crowd[buffer], -problem.size[buffer], buffer))
+    yield sorted(
+        n, key=lambda buffer: (-crowd[buffer], -problem.width[buffer], -area[buffer], buffer)
+    )
+    yield sorted(n, key=lambda buffer: (-area[buffer], buffer))
+    yield sorted(n, key=lambda buffer: (-problem.width[buffer], -problem.size[buffer], buffer))
+    yield sorted(n, key=lambda buffer: (problem.first[buffer], -problem.width[buffer], buffer))
+    yield sorted(n, key=lambda buffer: (-problem.last[buffer], -problem.width[buffer], buffer))
+    yield _widest_first(problem, totals)
 
 
-def _widest_first(p: Problem, totals: Sequence[int]) -> list[int]:
+def _widest_first(problem: Problem, totals: Sequence[int]) -> list[int]:
     """Sections from the fullest down; in each, the buffers not yet listed by falling size."""
-    listed = [False] * len(p.size)
+    listed = [False] * len(problem.size)
     order: list[int] = []
-    for t in sorted(range(len(totals)), key=lambda t: (-totals[t], t)):
-        for i in sorted(p.live[t], key=lambda i: (-p.size[i], i)):
+    for t in sorted(range(len(totals)), key=lambda section: (-totals[section], section)):
+        for i in sorted(problem.live[t], key=lambda buffer: (-problem.size[buffer], buffer)):
             if not listed[i]:
                 listed[i] = True
                 order.append(i)
     return order
 
 
-def first_fit(p: Problem, order: Sequence[int]) -> list[int]:
+def first_fit(problem: Problem, order: Sequence[int]) -> list[int]:
     """Offsets: each buffer of `order` goes to the lowest hole that the placed ones leave.
 
     Fixed buffers come first. Raises ValueError if two of them overlap.
     """
-    offsets = [-1] * len(p.size)
-    _place_fixed(p, offsets)
+    offsets = [-1] * len(problem.size)
+    _place_fixed(problem, offsets)
     for i in order:
         if offsets[i] < 0:
-            offsets[i] = _lowest(p, i, offsets)
+            offsets[i] = _lowest(problem, i, offsets)
     return offsets
 
 
-def _place_fixed(p: Problem, offsets: list[int]) -> None:
-    for i, offset in enumerate(p.fixed):
+def _place_fixed(problem: Problem, offsets: list[int]) -> None:
+    for i, offset in enumerate(problem.fixed):
         if offset is None:
             continue
-        for j in p.near[i]:
-            if 0 <= offsets[j] < offset + p.above(i, j) and offset < offsets[j] + p.above(j, i):
+        for j in problem.near[i]:
+            if 0 <= offsets[j] < offset + problem.above(i, j) and offset < offsets[
+                j
+            ] + problem.above(j, i):
                 raise ValueError(f"fixed buffers {j} and {i} overlap")
         offsets[i] = offset
 
 
-def _lowest(p: Problem, i: int, offsets: list[int]) -> int:
+def _lowest(problem: Problem, buffer: int, offsets: list[int]) -> int:
     """The least offset that lies in no forbidden range; each placed neighbour forbids one."""
-    align, lowest = p.align[i], 0
-    reach, size = p.reach, p.size
-    own = reach[i]
+    align, lowest = problem.align[buffer], 0
+    reach, size = problem.reach, problem.size
+    own = reach[buffer]
     forbidden = []
-    for j in p.near[i]:
+    for j in problem.near[buffer]:
         offset = offsets[j]
         if offset >= 0:
             other = reach[j]
-            below = offset - (size[i] if own is None else own[j])
-            forbidden.append((below, offset + (size[j] if other is None else other[i])))
+            below = offset - (size[buffer] if own is None else own[j])
+            forbidden.append((below, offset + (size[j] if other is None else other[buffer])))
     forbidden.sort()
     for below, top in forbidden:
         if lowest <= below:

@@ -52,34 +52,34 @@ def pack(buffers: Sequence[Buffer], effort: int = EFFORT) -> Packing:
     return Packing(by_name, height * p.unit, p.bound * p.unit, height <= proven, steps)
 
 
-def _first_fits(p: Problem) -> tuple[list[int], int]:
+def _first_fits(problem: Problem) -> tuple[list[int], int]:
     best: list[int] = []
     height = 0
-    for order in orders(p):
-        offsets = first_fit(p, order)
-        if not best or p.height(offsets) < height:
-            best, height = offsets, p.height(offsets)
-        if height == p.bound:
+    for order in orders(problem):
+        offsets = first_fit(problem, order)
+        if not best or problem.height(offsets) < height:
+            best, height = offsets, problem.height(offsets)
+        if height == problem.bound:
             break
     return best, height
 
 
-def _search(p: Problem, offsets: list[int], effort: int) -> tuple[list[int], int, int, int]:
+def _search(problem: Problem, offsets: list[int], effort: int) -> tuple[list[int], int, int, int]:
     """(offsets, height, proven lower bound, steps): at the bound first, then upwards.
 
     A capacity that is refuted raises the bound to the least the search had to exceed it by; one
     that is left open is passed over by halving the gap to the best height known.
     """
-    height, proven, steps = p.height(offsets), p.bound, 0
+    height, proven, steps = problem.height(offsets), problem.bound, 0
     open_up_to = proven - 1
     while max(proven, open_up_to + 1) < height and steps < effort:
         at_bound = open_up_to < proven
         capacity = proven if at_bound else (open_up_to + height) // 2
         share = (effort - steps) // (2 if at_bound else 4)
-        answer = feasible(p, capacity, max(share, 1))
+        answer = feasible(problem, capacity, max(share, 1))
         steps += answer.steps
         if answer.offsets is not None:
-            offsets, height = answer.offsets, p.height(answer.offsets)
+            offsets, height = answer.offsets, problem.height(answer.offsets)
         elif answer.needed is not None:
             proven = min(max(answer.needed, capacity + 1), height)
         else:

@@ -72,9 +72,9 @@ class Problem:
         reach = self.reach[i]
         return self.size[i] if reach is None else reach[j]
 
-    def settle(self, i: int, offset: int) -> int:
+    def settle(self, buffer: int, offset: int) -> int:
         """The lowest offset at or above `offset` that buffer i's alignment admits."""
-        align = self.align[i]
+        align = self.align[buffer]
         return offset if align == 1 else -(-offset // align) * align
 
 
@@ -183,7 +183,7 @@ def _neighbours(first: Sequence[int], live: Sequence[Sequence[int]]) -> list[lis
 
 
 def _reach(
-    i: int,
+    buffer: int,
     first: Sequence[int],
     last: Sequence[int],
     near: Sequence[int],
@@ -192,5 +192,5 @@ def _reach(
     """The greatest height of buffer i in the sections it shares with each neighbour."""
     if heights is None:
         return None
-    a = first[i]
+    a = first[buffer]
     return {j: max(heights[max(a, first[j]) - a : last[j] - a]) for j in near}

@@ -51,13 +51,13 @@ class Answer:
     steps: int
 
 
-def feasible(p: Problem, capacity: int, effort: int) -> Answer:
+def feasible(problem: Problem, capacity: int, effort: int) -> Answer:
     """Try every variant with doubling budgets until one finds or refutes, or `effort` is spent."""
     spent, budget = 0, FIRST_BUDGET
-    with _deep_recursion(len(p.size)):
+    with _deep_recursion(len(problem.size)):
         while spent < effort:
             for keys, rerank in VARIANTS:
-                search = _Search(p, capacity, keys, rerank, min(budget, effort - spent))
+                search = _Search(problem, capacity, keys, rerank, min(budget, effort - spent))
                 try:
                     found = search.run()
                 except OutOfSteps:
@@ -84,9 +84,11 @@ def _deep_recursion(depth: int) -> Iterator[None]:
         sys.setrecursionlimit(before)
 
 
-def _crossings(p: Problem) -> list[int]:
+def _crossings(problem: Problem) -> list[int]:
     """For every section the buffers that are live in it and in the one before."""
-    return [sum([p.first[i] < t for i in live]) if t else 0 for t, live in enumerate(p.live)]
+    return [
+        sum([problem.first[i] < t for i in live]) if t else 0 for t, live in enumerate(problem.live)
+    ]
 
 
 class _Search:
@@ -98,16 +100,18 @@ class _Search:
     the boundary before section t.
     """
 
-    def __init__(self, p: Problem, capacity: int, keys: str, rerank: bool, budget: int) -> None:
-        n = len(p.size)
-        self.p, self.capacity, self.keys, self.rerank = p, capacity, keys, rerank
+    def __init__(
+        self, problem: Problem, capacity: int, keys: str, rerank: bool, budget: int
+    ) -> None:
+        n = len(problem.size)
+        self.p, self.capacity, self.keys, self.rerank = problem, capacity, keys, rerank
         self.budget, self.steps, self.needed = budget, 0, _NEVER
-        self.aligned = any(a != 1 for a in p.align)
+        self.aligned = any(a != 1 for a in problem.align)
         self.placed = [False] * n
         self.support, self.low, self.rank = [0] * n, [0] * n, [0] * n
-        self.rest = p.totals[:]
-        self.floor = [0] * len(p.live)
-        self.cross = _crossings(p)
+        self.rest = problem.totals[:]
+        self.floor = [0] * len(problem.live)
+        self.cross = _crossings(problem)
         self.trail: list[tuple[int, list[tuple[int, int, int]], list[int], int]] = []
 
     def run(self) -> bool:
@@ -117,7 +121,7 @@ class _Search:
         if over > self.capacity:
             self.needed = over
             return False
-        items = sorted(range(len(p.size)), key=lambda i: (p.first[i], i))
+        items = sorted(range(len(p.size)), key=lambda buffer: (p.first[buffer], buffer))
         self._rank(items)
         return self._solve_parts(items)
 
@@ -125,11 +129,11 @@ class _Search:
         for k, i in enumerate(sorted(items, key=self._key)):
             self.rank[i] = k
 
-    def _key(self, i: int) -> tuple[int, ...]:
+    def _key(self, buffer: int) -> tuple[int, ...]:
         p = self.p
-        crowd = max(self.rest[p.first[i] : p.last[i]])
-        values = {"T": crowd, "W": p.width[i], "A": p.width[i] * p.size[i]}
-        return (*(-values[k] for k in self.keys), i)
+        crowd = max(self.rest[p.first[buffer] : p.last[buffer]])
+        values = {"T": crowd, "W": p.width[buffer], "A": p.width[buffer] * p.size[buffer]}
+        return (*(-values[k] for k in self.keys), buffer)
 
     def _parts(self, items: list[int]) -> list[list[int]]:
         """`items` (ascending by first section) split where nothing unplaced connects them."""
@@ -201,19 +205,19 @@ class _Search:
             return found[:over]
         return found
 
-    def _place(self, i: int, o: int) -> tuple[bool, bool]:
-        """Place buffer i at `o`: (it raised no other, every section still fits)."""
+    def _place(self, buffer: int, offset: int) -> tuple[bool, bool]:
+        """Place buffer i at `offset`: (it raised no other, every section still fits)."""
         p, low, support, placed, floor = self.p, self.low, self.support, self.placed, self.floor
-        size, top = p.size[i], o + p.size[i]
-        a, b = p.first[i], p.last[i]
-        reach = p.reach[i]
+        size, top = p.size[buffer], offset + p.size[buffer]
+        a, b = p.first[buffer], p.last[buffer]
+        reach = p.reach[buffer]
         begin, end = a, b
-        placed[i] = True
+        placed[buffer] = True
         raised: list[tuple[int, int, int]] = []
         free = True
-        for j in p.near[i]:
+        for j in p.near[buffer]:
             if reach is not None:
-                top = o + reach[j]
+                top = offset + reach[j]
             if not placed[j] and support[j] < top:
                 x = low[j]
                 raised.append((j, x, support[j]))
@@ -223,18 +227,18 @@ class _Search:
                     low[j] = seat
                     free = False
                     begin, end = min(begin, p.first[j]), max(end, p.last[j])
-        self.trail.append((i, raised, floor[begin:end], begin))
+        self.trail.append((buffer, raised, floor[begin:end], begin))
         rest = self.rest
-        for t, height in enumerate(p.profile[i] or [size] * (b - a), a):
+        for t, height in enumerate(p.profile[buffer] or [size] * (b - a), a):
             rest[t] -= height
-            if floor[t] < o + height:
-                floor[t] = o + height
+            if floor[t] < offset + height:
+                floor[t] = offset + height
         for t in range(a + 1, b):
             self.cross[t] -= 1
         if free:
             return True, True
         if reach is not None:
-            return False, self._lift(begin, end, o + size)
+            return False, self._lift(begin, end, offset + size)
         return False, self._lift(begin, a, top) and self._lift(b, end, top)
 
     def _lift(self, begin: int, end: int, top: int) -> bool:
@@ -260,15 +264,15 @@ class _Search:
                         return False
         return True
 
-    def _refute(self, i: int, o: int) -> bool:
-        """Buffer i does not rest at `o`: raise it; False if its sections no longer fit."""
+    def _refute(self, buffer: int, offset: int) -> bool:
+        """Buffer i does not rest at `offset`: raise it; False if its sections no longer fit."""
         p, low, placed = self.p, self.low, self.placed
-        a, b = p.first[i], p.last[i]
-        seat = min([low[k] + p.above(k, i) for k in p.near[i] if not placed[k]])
-        seat = p.settle(i, max(seat, o + 1))
-        self.trail.append((-1, [(i, o, self.support[i])], self.floor[a:b], a))
-        low[i] = seat
-        return self._lift(a, b, o + 1)
+        a, b = p.first[buffer], p.last[buffer]
+        seat = min([low[k] + p.above(k, buffer) for k in p.near[buffer] if not placed[k]])
+        seat = p.settle(buffer, max(seat, offset + 1))
+        self.trail.append((-1, [(buffer, offset, self.support[buffer])], self.floor[a:b], a))
+        low[buffer] = seat
+        return self._lift(a, b, offset + 1)
 
     def _undo(self, mark: int) -> None:
         trail, p = self.trail, self.p

@@ -12,18 +12,18 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 
-def agreed(x: Extents, node: ir.Node, a: ir.Value, b: ir.Value, what: str) -> ir.Value:
+def agreed(x: Extents, node: ir.Node, value: ir.Value, b: ir.Value, what: str) -> ir.Value:
     """The extent that two extents are; UnsupportedError with `what` if they may well differ.
 
     Those that the caller says (`--dim`), or that follow from them, are compared when the model
     runs: a dimension of 1 is not repeated then.
     """
-    if x.same(a, b):
-        return a
-    if not (x.said(a) and x.said(b)):
+    if x.same(value, b):
+        return value
+    if not (x.said(value) and x.said(b)):
         raise refused(node, what)
-    made = x.node(node, "Agree", [a, b], [(INT64, (1,))], DYNAMIC)[0]
-    limits = [x.interval(v) for v in (a, b)]
+    made = x.node(node, "Agree", [value, b], [(INT64, (1,))], DYNAMIC)[0]
+    limits = [x.interval(v) for v in (value, b)]
     most = min(float(v.high[0]) for v in limits if v is not None)
     least = max(float(v.low[0]) for v in limits if v is not None)
     x.checks.append(made)
@@ -31,10 +31,10 @@ def agreed(x: Extents, node: ir.Node, a: ir.Value, b: ir.Value, what: str) -> ir
     return x.new(made, int(most), int(least))
 
 
-def meet(x: Extents, node: ir.Node, found: Axes, place: int, n: ir.Value, what: str) -> None:
-    """Note that axis `place` of the result is as long as `n` says, as others may have said."""
+def meet(x: Extents, node: ir.Node, found: Axes, place: int, value: ir.Value, what: str) -> None:
+    """Note that axis `place` of the result is as long as `value` says, as others may have said."""
     known = found.get(place)
-    found[place] = n if known is None else agreed(x, node, known, n, what)
+    found[place] = value if known is None else agreed(x, node, known, value, what)
 
 
 def fitted(x: Extents, node: ir.Node, value: ir.Value, axis: int, size: int) -> ir.Value:

@@ -21,14 +21,14 @@ def counted(x: Extents, node: ir.Node, size: int) -> ir.Value:
 
 
 def picked(
-    x: Extents, node: ir.Node, data: ir.Value, rows: ir.Value, axis: int, n: ir.Value
+    x: Extents, node: ir.Node, data: ir.Value, rows: ir.Value, axis: int, value: ir.Value
 ) -> ir.Value:
-    """Rows of `data` on an axis by number; the result has `n` of them, of those in `rows`."""
+    """Rows of `data` on an axis by number; the result has `value` of them, of those in `rows`."""
     shape = shape_of(data)
     size = shape_of(rows)[0]
     made_shape = (*shape[:axis], size, *shape[axis + 1 :])
     made = x.node(node, "Gather", [data, rows], [(int(data.dtype or 0), made_shape)], axis=axis)[0]
-    x.set(made, {**x.of(data), axis: n})
+    x.set(made, {**x.of(data), axis: value})
     return made
 
 

@@ -98,21 +98,21 @@ def _windowed(x: Extents, node: ir.Node, trait: Window) -> Axes:
 def _count(
     x: Extents,
     node: ir.Node,
-    n: ir.Value,
+    value: ir.Value,
     span: int,
     stride: int,
     pads: tuple[int, int],
     ceil: bool,
 ) -> ir.Value:
-    """How many windows an axis of `n` elements has."""
+    """How many windows an axis of `value` elements has."""
     more = sum(pads) - span + stride + (stride - 1 if ceil else 0)
-    total = x.add(node, n, x.ints(node, [more]))
+    total = x.add(node, value, x.ints(node, [more]))
     total = x.largest(node, total, x.ints(node, [0]))
     total = x.div(node, total, x.ints(node, [stride]))
     if not ceil:
         return total
     # None begins in the padding behind.
-    starts = x.add(node, n, x.ints(node, [pads[0] - 1 + stride]))
+    starts = x.add(node, value, x.ints(node, [pads[0] - 1 + stride]))
     return x.smallest(node, total, x.div(node, starts, x.ints(node, [stride])))
 
 

@@ -20,13 +20,13 @@ def _units(mask: int) -> str:
     return "+".join(u.name for u in _UNITS if mask >> u & 1)
 
 
-def spell(i: Instr) -> str:
+def spell(instr: Instr) -> str:
     """One instruction."""
-    words = [i.name + (f".{DType(i.dtype).name.lower()}" if i.dtype else "")]
-    words += [f"{k}={_units(m)}" for k, m in (("wait", i.wait), ("signal", i.signal)) if m]
-    pairs = zip(i.row.fields, i.values, strict=True)
+    words = [instr.name + (f".{DType(instr.dtype).name.lower()}" if instr.dtype else "")]
+    words += [f"{k}={_units(m)}" for k, m in (("wait", instr.wait), ("signal", instr.signal)) if m]
+    pairs = zip(instr.row.fields, instr.values, strict=True)
     words += [f"{f.name}={v}" for f, v in pairs if v != f.default]
-    words += [f"{r}={v}" for r, v in (("r1", i.r1), ("r2", i.r2), ("r3", i.r3)) if v]
+    words += [f"{r}={v}" for r, v in (("r1", instr.r1), ("r2", instr.r2), ("r3", instr.r3)) if v]
     return " ".join(words)
 
 

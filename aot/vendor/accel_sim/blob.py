@@ -38,11 +38,13 @@ class Blob:
             self._data += data
         return self._found[data]
 
-    def constant(self, t: Tensor) -> int:
+    def constant(self, tensor: Tensor) -> int:
         """The offset of a constant operand, dense and channels last."""
-        assert t.data is not None
-        kind = np.float32 if t.dtype == "f32" else np.uint8 if t.dtype == "u8" else np.int8
-        return self.add(np.ascontiguousarray(t.data.astype(kind)).tobytes(), 4)
+        assert tensor.data is not None
+        kind = (
+            np.float32 if tensor.dtype == "f32" else np.uint8 if tensor.dtype == "u8" else np.int8
+        )
+        return self.add(np.ascontiguousarray(tensor.data.astype(kind)).tobytes(), 4)
 
 
 def pack_loads(c: Config, options: AccelOptions, loads: Sequence[Load], blob: Blob) -> None:

@@ -101,9 +101,15 @@ def _compiled(network: Network, plan: Plan, config: Config, best: _Trial) -> Com
     )
 
 
-def _name(t: Tiling) -> str:
-    order = "weights pass once" if t.outer else "weights stay" if t.keep else "weights pass again"
-    return f"{t.rows} x {t.cols} pixels, {t.tiles} tiles, {order}"
+def _name(tiling: Tiling) -> str:
+    order = (
+        "weights pass once"
+        if tiling.outer
+        else "weights stay"
+        if tiling.keep
+        else "weights pass again"
+    )
+    return f"{tiling.rows} x {tiling.cols} pixels, {tiling.tiles} tiles, {order}"
 
 
 def _written(network: Network) -> dict[int, list[tuple[int, int]]]:
@@ -191,10 +197,10 @@ class _Trials:
         assert best is not None
         return best
 
-    def _better(self, a: _Trial, b: _Trial) -> bool:
+    def _better(self, trial: _Trial, b: _Trial) -> bool:
         """Whether a program is to be preferred: loops may cost a little time."""
-        longer = a.timeline.total - b.timeline.total
-        if len(a.stream) < len(b.stream):
+        longer = trial.timeline.total - b.timeline.total
+        if len(trial.stream) < len(b.stream):
             return self.options.objective == "flash" or longer * LOOPS <= b.timeline.total
         return longer < 0 and self.options.objective != "flash"
 

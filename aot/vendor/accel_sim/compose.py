@@ -261,9 +261,9 @@ class Composer:
                 self.b.windows[index] = Buffer(at, 0 if ring == height else ring)
                 self.feeds.pop(index, None)
 
-    def _feed(self, g: int, index: int, step: RowStep, turns: Turns) -> None:
+    def _feed(self, group: int, index: int, step: RowStep, turns: Turns) -> None:
         """Load what a step reads and is not there."""
-        t, layer = self.plan.tensors[index], self.plan.layers[g]
+        t, layer = self.plan.tensors[index], self.plan.layers[group]
         root = self.plan.places[index].root
         high = rows_needed(self.plan, layer, index, step.first, step.last)[1]
         if root in self.layout.passed or (
@@ -272,23 +272,23 @@ class Composer:
             return
         if root in self.layout.streamed:
             ring = self.layout.rings[index, turns.members[0]]
-            self._from(index).ensure(g, turns.low(index), high, ring)
+            self._from(index).ensure(group, turns.low(index), high, ring)
         elif _outside(t):
-            self._from(index).ensure(g, 0, high, t.height)
+            self._from(index).ensure(group, 0, high, t.height)
         else:
-            self._inputs(g, root)
+            self._inputs(group, root)
 
     def _from(self, index: int) -> _Feed:
         return self.feeds.setdefault(index, _Feed(self, index))
 
-    def _inputs(self, g: int, root: int) -> None:
+    def _inputs(self, group: int, root: int) -> None:
         """Load what a root that stays in SPM has from the system."""
         for index in self.plan.owners(root):
             t = self.plan.tensors[index]
             if _outside(t):
-                self._from(index).ensure(g, 0, t.height, t.height)
+                self._from(index).ensure(group, 0, t.height, t.height)
 
-    def _store(self, g: int, index: int, done: int, rows: int) -> int:
+    def _store(self, group: int, index: int, done: int, rows: int) -> int:
         """Store rows of a result that are complete; the rows that are stored."""
         t = self.plan.tensors[index]
         root = self.plan.places[index].root
@@ -299,12 +299,12 @@ class Composer:
         row = t.width * t.channels * t.itemsize
         if not streamed and (rows - done) * row < MIN_PIECE and rows < t.height:
             return done
-        self.b.move("ST", g, index, self.home(index), done, rows)
+        self.b.move("ST", group, index, self.home(index), done, rows)
         if rows == t.height and t.where == "output":
             self.stored.add(index)
         return rows
 
-    def _finish(self, g: int) -> None:
+    def _finish(self, group: int) -> None:
         """Store results that lie in shared roots, after the last group that writes there."""
         for index, t in enumerate(self.plan.tensors):
             if t.where != "output" or index in self.stored or index not in self.plan.places:
@@ -315,17 +315,17 @@ class Composer:
                 for n, layer in enumerate(self.plan.layers)
                 if self.plan.places[layer.output].root == root
             ]
-            if writers and writers[-1] == g:
-                self._whole(g, index)
+            if writers and writers[-1] == group:
+                self._whole(group, index)
 
-    def _whole(self, g: int, index: int) -> None:
+    def _whole(self, group: int, index: int) -> None:
         """Store a result whose root is complete (streamed ones are there already)."""
         self.stored.add(index)
         if self.plan.places[index].root in self.layout.streamed:
             return
-        self._inputs(g, self.plan.places[index].root)
-        self.b.move("ST", g, index, self.home(index), 0, self.plan.tensors[index].height)
+        self._inputs(group, self.plan.places[index].root)
+        self.b.move("ST", group, index, self.home(index), 0, self.plan.tensors[index].height)
 
 
-def _outside(t: Tensor) -> bool:
-    return t.where in ("input", "const")
+def _outside(tensor: Tensor) -> bool:
+    return tensor.where in ("input", "const")

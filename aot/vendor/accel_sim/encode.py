@@ -85,51 +85,53 @@ def instr(name: str, fields: Mapping[str, int], **tail: int) -> Instr:
     return check(Instr(row, tuple(values), **tail))
 
 
-def _fits(name: str, f: Field, value: int) -> int:
-    low, high = f.range
+def _fits(name: str, field_: Field, value: int) -> int:
+    low, high = field_.range
     if not low <= value <= high:
         raise StreamError(
-            Fault.FIELD, f"{name}: {f.name} is {value} (needs {low} to {high}): {f.text}"
+            Fault.FIELD, f"{name}: {field_.name} is {value} (needs {low} to {high}): {field_.text}"
         )
     return value
 
 
-def check(i: Instr) -> Instr:
-    """`i`, if its fields have values that ISA and unit allow; StreamError if one has not."""
-    if not i.row.queued and (i.wait or i.signal or i.dtype):
-        raise StreamError(Fault.RESERVED, f"{i.name} has no dtype, wait or signal")
-    if i.row.queued and (i.wait | i.signal) >> i.row.unit & 1:
-        raise StreamError(Fault.FIELD, f"{i.name}: a token between {i.row.unit.name} and itself")
-    if i.row.queued and i.dtype not in i.row.dtypes:
-        raise StreamError(Fault.FIELD, f"{i.name}: dtype {i.dtype}")
-    _check_values(i, i.dtype == DType.F32)
-    return i
+def check(instr: Instr) -> Instr:
+    """`instr`, if its fields have values that ISA and unit allow; StreamError if one has not."""
+    if not instr.row.queued and (instr.wait or instr.signal or instr.dtype):
+        raise StreamError(Fault.RESERVED, f"{instr.name} has no dtype, wait or signal")
+    if instr.row.queued and (instr.wait | instr.signal) >> instr.row.unit & 1:
+        raise StreamError(
+            Fault.FIELD, f"{instr.name}: a token between {instr.row.unit.name} and itself"
+        )
+    if instr.row.queued and instr.dtype not in instr.row.dtypes:
+        raise StreamError(Fault.FIELD, f"{instr.name}: dtype {instr.dtype}")
+    _check_values(instr, instr.dtype == DType.F32)
+    return instr
 
 
-def _check_values(i: Instr, f32: bool) -> None:
+def _check_values(instr: Instr, f32: bool) -> None:
     """Values that no instruction has."""
     wrong = ""
-    if i.name == "LDL":
-        if i["mem"] > Mem.LUT or (i["packed"] and i["mem"] != Mem.WGT):
-            wrong = f"mem {i['mem']}, packed {i['packed']}"
-    elif i.name == "ALU":
-        if i["op"] > Alu.SOFTMAX or (f32 and i["op"] in (Alu.LUT, Alu.SOFTMAX)):
-            wrong = f"op {i['op']}"
-    elif i.name == "DRAIN":
-        if i["lut"] > TABLES or (f32 and i["lut"]):
-            wrong = f"lut {i['lut']}"
-    elif i.name in ("MM", "DW") and f32 and i["at"] % 4:
-        wrong = f"at {i['at']}"
+    if instr.name == "LDL":
+        if instr["mem"] > Mem.LUT or (instr["packed"] and instr["mem"] != Mem.WGT):
+            wrong = f"mem {instr['mem']}, packed {instr['packed']}"
+    elif instr.name == "ALU":
+        if instr["op"] > Alu.SOFTMAX or (f32 and instr["op"] in (Alu.LUT, Alu.SOFTMAX)):
+            wrong = f"op {instr['op']}"
+    elif instr.name == "DRAIN":
+        if instr["lut"] > TABLES or (f32 and instr["lut"]):
+            wrong = f"lut {instr['lut']}"
+    elif instr.name in ("MM", "DW") and f32 and instr["at"] % 4:
+        wrong = f"at {instr['at']}"
     if wrong:
-        raise StreamError(Fault.FIELD, f"{i.name}: {wrong} does not exist for this dtype")
+        raise StreamError(Fault.FIELD, f"{instr.name}: {wrong} does not exist for this dtype")
 
 
-def encode(i: Instr) -> bytes:
+def encode(instr: Instr) -> bytes:
     """The 16 bytes of an instruction."""
-    words = [i.row.opcode, 0, 0, 0]
-    for name, value in i.tail.items():
+    words = [instr.row.opcode, 0, 0, 0]
+    for name, value in instr.tail.items():
         words[0] |= _COMMON[name].pack(value)
-    for f, value in zip(i.row.fields, i.values, strict=True):
+    for f, value in zip(instr.row.fields, instr.values, strict=True):
         words[f.word] |= f.pack(value)
     return struct.pack("<4I", *words)
 

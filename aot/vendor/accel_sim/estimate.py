@@ -127,7 +127,7 @@ def _cost(step: Step, c: Config, regions: Sequence[Region], data: Sequence[bytes
     return cycles(step, c, regions, zeros)
 
 
-def _run(t: Timeline, clock: _Clock, step: Step, at: int, cost: int) -> None:
+def _run(timeline: Timeline, clock: _Clock, step: Step, at: int, cost: int) -> None:
     unit = step.unit
     ready = max(at, clock.free[unit])
     token, on = clock.taken(unit, step.i.wait)
@@ -138,10 +138,10 @@ def _run(t: Timeline, clock: _Clock, step: Step, at: int, cost: int) -> None:
     for consumer in UNITS:
         if step.i.signal >> consumer & 1:
             clock.tokens.setdefault((unit, consumer), deque()).append(end)
-    t.busy[unit] += cost
-    t.stalled[unit] += start - ready
-    t.macs += macs(step, clock.c)
+    timeline.busy[unit] += cost
+    timeline.stalled[unit] += start - ready
+    timeline.macs += macs(step, clock.c)
     span = Span(
         step.pc, unit, step.i.name, at, start, end, start - ready, on if start > ready else -1
     )
-    t.spans.append(span)
+    timeline.spans.append(span)

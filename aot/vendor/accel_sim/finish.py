@@ -73,11 +73,11 @@ def reports(
     return tuple(found)
 
 
-def _joined(a: LayerReport, b: LayerReport) -> LayerReport:
+def _joined(layer: LayerReport, b: LayerReport) -> LayerReport:
     """The report of a layer that is computed in slabs."""
-    busy = [x + y for x, y in zip(a.busy, b.busy, strict=True)]
+    busy = [x + y for x, y in zip(layer.busy, b.busy, strict=True)]
     return LayerReport(
-        a.name, a.kind, min(a.start, b.start), max(a.end, b.end),
-        (busy[0], busy[1], busy[2], busy[3]), a.macs + b.macs, a.weights + b.weights,
-        a.tiling if a.tiling.endswith(SLABS) else a.tiling + SLABS,
+        layer.name, layer.kind, min(layer.start, b.start), max(layer.end, b.end),
+        (busy[0], busy[1], busy[2], busy[3]), layer.macs + b.macs, layer.weights + b.weights,
+        layer.tiling if layer.tiling.endswith(SLABS) else layer.tiling + SLABS,
     )  # fmt: skip

@@ -55,12 +55,12 @@ class Fitter:
         used = sorted({*layer.inputs, layer.output})
         return [n for n in used if self.plan.places[n].root in self.streamed]
 
-    def ring_bytes(self, number: int, t: Tiling, single: bool, tensors: list[int]) -> int:
+    def ring_bytes(self, number: int, tiling: Tiling, single: bool, tensors: list[int]) -> int:
         """Bytes of the rings of a layer."""
         total = 0
         for n in tensors:
             x = self.plan.tensors[n]
-            rows = ring_rows(self.plan, number, {number: t}, n, single)
+            rows = ring_rows(self.plan, number, {number: tiling}, n, single)
             total += -(-rows * x.width * x.channels * x.itemsize // 16) * 16
         return total
 
@@ -125,8 +125,8 @@ class Fitter:
             )
         self.streamed.add(max(there, key=lambda r: (r.size, -r.key[0])).key[0])
 
-    def _movable(self, r: Request) -> bool:
-        return len(r.key) == 1 and self.plan.streamable(r.key[0])
+    def _movable(self, request: Request) -> bool:
+        return len(request.key) == 1 and self.plan.streamable(request.key[0])
 
 
 def _layout(plan: Plan, c: Config, options: AccelOptions) -> Layout:
@@ -172,5 +172,5 @@ def alone(layer: Layer, tensors: Sequence[Tensor], c: Config) -> str | None:
     return None
 
 
-def _source(t: Tensor) -> Where:
-    return "const" if t.where == "const" else "input"
+def _source(tensor: Tensor) -> Where:
+    return "const" if tensor.where == "const" else "input"

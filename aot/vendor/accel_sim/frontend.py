@@ -123,36 +123,36 @@ class _State:
     strides: dict[int, Strides] = field(default_factory=dict)
     vsets: dict[int, VSet] = field(default_factory=dict)
 
-    def set_slot(self, i: Instr, pc: int) -> None:
-        values = {f.name: v for f, v in zip(i.row.fields, i.values, strict=True)}
+    def set_slot(self, instr: Instr, pc: int) -> None:
+        values = {f.name: v for f, v in zip(instr.row.fields, instr.values, strict=True)}
         slot = values.pop("slot")
-        if i.name == "VIEW":
+        if instr.name == "VIEW":
             self.views[slot] = View(**values, number=pc)
-        elif i.name == "KERN":
+        elif instr.name == "KERN":
             self.kerns[slot] = Kernel(**values, number=pc)
-        elif i.name == "STRD":
+        elif instr.name == "STRD":
             self.strides[slot] = Strides(**values, number=pc)
         else:
             old = self.vsets.get(slot, VSet())
-            part = int(i.name[-1])
+            part = int(instr.name[-1])
             self.vsets[slot] = VSet(
-                i if part == 0 else old.first,
-                i if part == 1 else old.add,
-                i if part == 2 else old.rest,
+                instr if part == 0 else old.first,
+                instr if part == 1 else old.add,
+                instr if part == 2 else old.rest,
             )
 
-    def set_registers(self, i: Instr) -> None:
+    def set_registers(self, instr: Instr) -> None:
         """SETA and ENDL: later ones win where a register is named twice, as in the machine."""
-        for register, value in zip((i.r1, i.r2, i.r3), i.values, strict=True):
+        for register, value in zip((instr.r1, instr.r2, instr.r3), instr.values, strict=True):
             if register:
-                old = self.registers[register] if i.name == "ENDL" else 0
+                old = self.registers[register] if instr.name == "ENDL" else 0
                 self.registers[register] = (old + value) & 0xFFFFFFFF
 
-    def step(self, pc: int, i: Instr) -> Step:
-        f = {f.name: v for f, v in zip(i.row.fields, i.values, strict=True)}
+    def step(self, pc: int, instr: Instr) -> Step:
+        f = {f.name: v for f, v in zip(instr.row.fields, instr.values, strict=True)}
         return Step(
             pc,
-            i,
+            instr,
             f,
             self.views.get(f.get("view", -1), View()),
             self.views.get(f.get("from_view", -1), View()),
@@ -189,23 +189,23 @@ def expand(stream: bytes, entry: int = 0) -> Iterator[Step]:
     raise StreamError(Fault.STREAM, f"more than {MAX_STEPS} instructions are executed")
 
 
-def _control(s: _State, pc: int, i: Instr) -> int:
+def _control(state: _State, pc: int, instr: Instr) -> int:
     """The address of the next instruction, after what the front end does itself."""
     following = pc + BYTES
-    if i.name in _SLOTS:
-        s.set_slot(i, pc)
-    elif i.name == "SETA":
-        s.set_registers(i)
-    elif i.name == "LOOP":
-        if len(s.loops) == MAX_LOOPS:
+    if instr.name in _SLOTS:
+        state.set_slot(instr, pc)
+    elif instr.name == "SETA":
+        state.set_registers(instr)
+    elif instr.name == "LOOP":
+        if len(state.loops) == MAX_LOOPS:
             raise StreamError(Fault.LOOPS, f"loops are nested {MAX_LOOPS + 1} deep", f"0x{pc:x}")
-        s.loops.append(_Loop(following, i["count"]))
-    elif i.name == "ENDL":
-        if not s.loops:
+        state.loops.append(_Loop(following, instr["count"]))
+    elif instr.name == "ENDL":
+        if not state.loops:
             raise StreamError(Fault.LOOPS, "ENDL without LOOP", f"0x{pc:x}")
-        s.set_registers(i)
-        s.loops[-1].left -= 1
-        if s.loops[-1].left:
-            return s.loops[-1].begin
-        s.loops.pop()
+        state.set_registers(instr)
+        state.loops[-1].left -= 1
+        if state.loops[-1].left:
+            return state.loops[-1].begin
+        state.loops.pop()
     return following

@@ -62,16 +62,16 @@ def image_strides(shape: Sequence[int], steps: Sequence[int]) -> Image | None:
     return None if (row, pixel, channel) == dense else (row, pixel, channel)
 
 
-def stored_strides(v: ValueRef) -> Image | None:
+def stored_strides(value: ValueRef) -> Image | None:
     """`image_strides` of a value in memory: in ONNX's order, or channels last.
 
     Raises UnsupportedError for channels in blocks smaller than all of them.
     """
-    if v.layout.blocked:
-        if v.layout.block != v.shape[1]:
-            raise UnsupportedError(f"accel_sim: {v.onnx_name} is stored as {v.layout}")
+    if value.layout.blocked:
+        if value.layout.block != value.shape[1]:
+            raise UnsupportedError(f"accel_sim: {value.onnx_name} is stored as {value.layout}")
         return None
-    return image_strides(v.shape, row_major(v.shape))
+    return image_strides(value.shape, row_major(value.shape))
 
 
 def order(shape: Sequence[int]) -> Array:
@@ -103,25 +103,25 @@ class Images:
 
     # -- values -----------------------------------------------------------------------------------
 
-    def read(self, v: ValueRef, zero: int | None = None) -> int:
-        """The tensor that holds `v`, an input if no layer makes it; `zero` is its code of zero."""
-        if v.is_const:
-            return self.constant(np.asarray(v.data), v)
-        if v.name not in self._index:
-            self._index[v.name] = self._input(v, v.shape, stored_strides(v))
-        index = self._index[v.name]
+    def read(self, value: ValueRef, zero: int | None = None) -> int:
+        """The tensor of `value`, an input if no layer makes it; `zero` is its code of zero."""
+        if value.is_const:
+            return self.constant(np.asarray(value.data), value)
+        if value.name not in self._index:
+            self._index[value.name] = self._input(value, value.shape, stored_strides(value))
+        index = self._index[value.name]
         if zero is None or self._zeros.setdefault(index, zero) == zero:
             self.tensors[index] = replace(self.tensors[index], zero=self._zeros.get(index, 0))
             return index
-        other = self.inner(index, self.tensors[index].shape, f"{v.name}_zero")
+        other = self.inner(index, self.tensors[index].shape, f"{value.name}_zero")
         self.tensors[other] = replace(self.tensors[other], zero=zero)
-        self.layer(Layer("copy", f"{v.name} with another zero", (index,), other))
+        self.layer(Layer("copy", f"{value.name} with another zero", (index,), other))
         return other
 
-    def write(self, v: ValueRef, zero: int | None = None) -> int:
-        """The new tensor that a layer makes for `v`; `zero` is its code of zero, if known."""
-        index = self._tensor(self._of(v, v.shape, zero or 0, "inner"))
-        self._index[v.name] = index
+    def write(self, value: ValueRef, zero: int | None = None) -> int:
+        """The new tensor that a layer makes for `value`; `zero` is its code of zero, if known."""
+        index = self._tensor(self._of(value, value.shape, zero or 0, "inner"))
+        self._index[value.name] = index
         if zero is not None:
             self._zeros[index] = zero
         return index
@@ -215,19 +215,19 @@ class Images:
 
     # -- details ----------------------------------------------------------------------------------
 
-    def _of(self, v: ValueRef, shape: Sequence[int], zero: int, where: Where) -> Tensor:
+    def _of(self, value: ValueRef, shape: Sequence[int], zero: int, where: Where) -> Tensor:
         h, w, c = image(shape)
-        element = ELEMENTS[v.dtype]
+        element = ELEMENTS[value.dtype]
         inside: Element = "f32" if element == "f32" else "i8"
-        return Tensor(v.name, h, w, c, inside if where == "inner" else element, zero, where)
+        return Tensor(value.name, h, w, c, inside if where == "inner" else element, zero, where)
 
-    def _tensor(self, t: Tensor) -> int:
-        self.tensors.append(t)
+    def _tensor(self, tensor: Tensor) -> int:
+        self.tensors.append(tensor)
         return len(self.tensors) - 1
 
-    def _input(self, v: ValueRef, shape: Sequence[int], strides: Image | None) -> int:
-        index = self._tensor(replace(self._of(v, shape, 0, "input"), strides=strides))
-        self.sources[index] = v
+    def _input(self, value: ValueRef, shape: Sequence[int], strides: Image | None) -> int:
+        index = self._tensor(replace(self._of(value, shape, 0, "input"), strides=strides))
+        self.sources[index] = value
         return index
 
 

@@ -113,6 +113,6 @@ def view(base: int, pixel: int, row: int, height: int, width: int, pad: int, rin
     return View(base, pixel, row, ring, height, width, pad, 0)
 
 
-def numbered(k: Kernel) -> Kernel:
+def numbered(kernel: Kernel) -> Kernel:
     """A window that counts as set."""
-    return replace(k, number=0)
+    return replace(kernel, number=0)

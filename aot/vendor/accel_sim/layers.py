@@ -136,11 +136,11 @@ class Products:
                 for tile, n in blocks(0, self.count, t.tiles):
                     self._block(y, rows, x, cols, tile, n)
 
-    def _weights(self, tile: int, n: int, part: int) -> tuple[int, int, str]:
-        """(load, row, field) of `n` tiles; a load holds as many as make it long enough."""
+    def _weights(self, tile: int, tiles: int, part: int) -> tuple[int, int, str]:
+        """(load, row, field) of `tiles` tiles; a load holds as many as make it long enough."""
         own = self.parts[part]
         rows = own.rows
-        group = n
+        group = tiles
         if len(self.parts) == 1:
             step = self.tiling.tiles
             group = step * max(1, min(-(-self.b.chunk // (rows * step * self.b.c.m)), 64))
@@ -153,8 +153,8 @@ class Products:
         load = self.b.load(key, Mem.WGT, rows * count, lambda: data(begin, count, own))
         return load, (tile - begin) * rows, "wgt"
 
-    def _params(self, tile: int, n: int) -> tuple[int, int, str]:
-        """(load, channel, field) of the parameters of `n` tiles."""
+    def _params(self, tile: int, tiles: int) -> tuple[int, int, str]:
+        """(load, channel, field) of the parameters of `tiles` tiles."""
         half = max(self.tiling.tiles * self.lanes, self.b.c.prm_channels // self.b.groups)
         group = half // (self.tiling.tiles * self.lanes) * self.tiling.tiles
         if self.y.channels <= half:
@@ -169,39 +169,39 @@ class Products:
         )
         return load, (tile - begin) * self.lanes, "prm"
 
-    def _kernel(self, p: Part) -> Kernel:
-        ci = p.last - p.first if self.deep else self.x.channels
-        return replace(kernel(self.layer, ci), kh=p.kh, kw=p.kw)
+    def _kernel(self, part: Part) -> Kernel:
+        ci = part.last - part.first if self.deep else self.x.channels
+        return replace(kernel(self.layer, ci), kh=part.kh, kw=part.kw)
 
-    def _block(self, y: int, rows: int, x: int, cols: int, tile: int, n: int) -> None:
+    def _block(self, y: int, rows: int, x: int, cols: int, tile: int, tiles: int) -> None:
         b, w = self.b, self.layer.window
-        acc = b.take_sums(n * rows * cols)
+        acc = b.take_sums(tiles * rows * cols)
         source = b.view(self.layer.inputs[0])
         for part, p in enumerate(self.parts):
             if len(self.parts) > 1:
                 b.forget(self.number, Mem.WGT)
-            uses = (self._weights(tile, n, part),)
+            uses = (self._weights(tile, tiles, part),)
             at = (p.first if self.deep else tile * self.lanes) * self.size
             b.emit(Item(
                 "MM" if self.deep else "DW", self.number,
                 {"y": y * w.sh - w.top + p.ky * w.dh, "x": x * w.sw - w.left + p.kx * w.dw,
-                 "wgt": 0, "acc": acc, "tiles": n, "rows": rows, "cols": cols, "at": at,
+                 "wgt": 0, "acc": acc, "tiles": tiles, "rows": rows, "cols": cols, "at": at,
                  "add": int(part > 0)},
                 b.dtype(self.layer.output), view=source, kern=self._kernel(p), uses=uses,
             ))  # fmt: skip
-        self._drain(y, rows, x, cols, tile, n, acc)
+        self._drain(y, rows, x, cols, tile, tiles, acc)
 
-    def _drain(self, y: int, rows: int, x: int, cols: int, tile: int, n: int, acc: int) -> None:
+    def _drain(self, y: int, rows: int, x: int, cols: int, tile: int, tiles: int, acc: int) -> None:
         b, layer = self.b, self.layer
         channel = tile * self.lanes
-        ch = min(n * self.lanes, self.y.channels - channel)
+        ch = min(tiles * self.lanes, self.y.channels - channel)
         at = channel * self.size
         shift = at if at > 4095 else 0
         fields = {
             "y": y, "x": x, "acc": acc, "prm": 0, "at": at - shift, "rows": rows, "cols": cols,
             "ch": ch, "res": 0, "lut": 0,
         }  # fmt: skip
-        uses = [self._params(tile, n)]
+        uses = [self._params(tile, tiles)]
         other = None
         if len(layer.inputs) > 1:
             fields["res"] = 1

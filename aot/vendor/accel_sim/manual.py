@@ -81,11 +81,11 @@ def diagram(row: Instruction) -> str:
     return "```text\n" + "\n".join(lines) + "\n```"
 
 
-def _field(f: Field) -> list[object]:
-    low, high = f.range
-    default = "" if f.default is None else f.default
-    return [f"`{f.name}`", f"w{f.word}[{f.low + f.bits - 1}:{f.low}]", f"{low} … {high}", default,
-            f.text]  # fmt: skip
+def _field(field_: Field) -> list[object]:
+    low, high = field_.range
+    default = "" if field_.default is None else field_.default
+    bits = f"w{field_.word}[{field_.low + field_.bits - 1}:{field_.low}]"
+    return [f"`{field_.name}`", bits, f"{low} … {high}", default, field_.text]
 
 
 def _instruction(row: Instruction) -> str:

@@ -113,9 +113,9 @@ class Picker:
             found = {n: replace(t, renew=True) for n, t in found.items()}
         return found
 
-    def _rows(self, n: int, size: int) -> int:
+    def _rows(self, number: int, size: int) -> int:
         """Rows of WGT of a layer."""
-        layer = self.plan.layers[n]
+        layer = self.plan.layers[number]
         assert layer.weights is not None
         tiles = -(-layer.weights.shape[0] // self.c.lanes(size))
         parts = depth_parts(layer, self.c, size) if layer.kind == "conv" else []

@@ -161,8 +161,8 @@ class Lowering:
         c.attach(f"accel/{name}.json", report(compiled, self.config))
 
     @staticmethod
-    def _used(c: Recorder, v: ValueRef, places: Mapping[str, Handle], written: bool) -> Operand:
-        what = places.get(v.name, v)
+    def _used(c: Recorder, value: ValueRef, places: Mapping[str, Handle], written: bool) -> Operand:
+        what = places.get(value.name, value)
         return c.write(what) if written else c.read(what)
 
 

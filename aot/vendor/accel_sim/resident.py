@@ -26,13 +26,16 @@ class Request:
 def allocate(requests: Sequence[Request]) -> tuple[dict[tuple[int, ...], int], int]:
     """(byte of every key, highest byte): the best of some orders of first fit."""
     orders: tuple[Callable[[Request], tuple[int, ...]], ...] = (
-        lambda r: (-r.size, r.first),
-        lambda r: (r.first, -r.size),
-        lambda r: (-(r.last - r.first), -r.size),
-        lambda r: (-r.size * (r.last - r.first + 1), r.first),
-        lambda r: (-r.last, -r.size),
+        lambda resident: (-resident.size, resident.first),
+        lambda resident: (resident.first, -resident.size),
+        lambda resident: (-(resident.last - resident.first), -resident.size),
+        lambda resident: (-resident.size * (resident.last - resident.first + 1), resident.first),
+        lambda resident: (-resident.last, -resident.size),
     )
-    tried = [_fit(sorted(requests, key=lambda r: (*key(r), r.key))) for key in orders]
+    tried = [
+        _fit(sorted(requests, key=lambda resident: (*key(resident), resident.key)))
+        for key in orders
+    ]
     return min(tried, key=lambda found: found[1])
 
 

@@ -34,12 +34,12 @@ def _up(a: int, b: int) -> int:
     return -(-a // b)
 
 
-def _again(t: Tiling, y: Tensor, prm: int) -> tuple[int, int]:
+def _again(tiling: Tiling, y: Tensor, prm: int) -> tuple[int, int]:
     """How often (weights, parameters) are loaded."""
-    bands = _up(y.height, t.step(y.height))
-    calls = bands if t.outer else _up(y.height, t.rows) * _up(y.width, t.cols)
-    weights = 1 if t.keep else calls
-    return weights, 1 if t.keep and y.channels <= prm else calls
+    bands = _up(y.height, tiling.step(y.height))
+    calls = bands if tiling.outer else _up(y.height, tiling.rows) * _up(y.width, tiling.cols)
+    weights = 1 if tiling.keep else calls
+    return weights, 1 if tiling.keep and y.channels <= prm else calls
 
 
 def _loads(
@@ -78,10 +78,12 @@ def _part(values: Array, first: int, last: int) -> Array:
     return values[first:last] if len(values) > 1 else values
 
 
-def _requant(r: Requant | None, first: int, last: int) -> Requant | None:
-    if r is None:
+def _requant(requant: Requant | None, first: int, last: int) -> Requant | None:
+    if requant is None:
         return None
-    return replace(r, mult=_part(r.mult, first, last), shift=_part(r.shift, first, last))
+    return replace(
+        requant, mult=_part(requant.mult, first, last), shift=_part(requant.shift, first, last)
+    )
 
 
 def _cut(tensors: list[Tensor], layer: Layer, channels: int) -> Iterator[Layer]:

@@ -39,7 +39,7 @@ def _sizes(total: int, piece: int) -> list[tuple[int, int]]:
     return [(s, n) for s, n in ((piece, whole), (rest, 1 if rest else 0)) if n]
 
 
-def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, t: Tiling) -> Cost:
+def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, tiling: Tiling) -> Cost:
     """conv and dw."""
     size, lanes = x.itemsize, c.lanes(x.itemsize)
     w = layer.window
@@ -48,9 +48,9 @@ def product_cost(c: Config, layer: Layer, x: Tensor, y: Tensor, t: Tiling) -> Co
     rounded = layer.requant is None or layer.requant.rq is Rq.FLOAT
     ex = vx = instructions = 0
     worst = 0
-    for rows, a in _sizes(y.height, t.rows):
-        for cols, b in _sizes(y.width, t.cols):
-            for tiles, n in _sizes(count, t.tiles):
+    for rows, a in _sizes(y.height, tiling.rows):
+        for cols, b in _sizes(y.width, tiling.cols):
+            for tiles, n in _sizes(count, tiling.tiles):
                 times, pixels = a * b * n, rows * cols
                 if layer.kind == "conv":
                     one = sum(
@@ -103,14 +103,14 @@ def product_tilings(c: Config, layer: Layer, x: Tensor, y: Tensor) -> Iterator[T
                     yield from _bands(Tiling(rows, cols, tiles, False, keep), y, count)
 
 
-def _bands(t: Tiling, y: Tensor, count: int) -> Iterator[Tiling]:
+def _bands(tiling: Tiling, y: Tensor, count: int) -> Iterator[Tiling]:
     """A cut with rows in bands of some sizes."""
-    if t.keep or count <= t.tiles:
-        yield t
-    if count > t.tiles or not t.keep:
-        for band in sorted({min(y.height, t.rows * n) for n in (1, 2, 3, 4, 8, 1 << 12)}):
-            if not t.keep or band == y.height:
-                yield replace(t, outer=True, band=band)
+    if tiling.keep or count <= tiling.tiles:
+        yield tiling
+    if count > tiling.tiles or not tiling.keep:
+        for band in sorted({min(y.height, tiling.rows * n) for n in (1, 2, 3, 4, 8, 1 << 12)}):
+            if not tiling.keep or band == y.height:
+                yield replace(tiling, outer=True, band=band)
 
 
 def product_tiling(

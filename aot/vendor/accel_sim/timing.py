@@ -56,19 +56,21 @@ def linear_cycles(c: Config, flash: bool, out: int, packed: int = 0, zero_blocks
     return c.latency(flash) + max(_up(packed, c.rate(flash)), unpack)
 
 
-def segments(k: Kernel, pixel: int, size: int, first: int, last: int) -> int:
+def segments(kernel: Kernel, pixel: int, size: int, first: int, last: int) -> int:
     """Pieces of SPM that elements first to last of a window come from; `pixel` is the view's."""
-    joined = k.dw == 1 and pixel == k.ci * size
-    run = k.ci * k.kw if joined else k.ci
+    joined = kernel.dw == 1 and pixel == kernel.ci * size
+    run = kernel.ci * kernel.kw if joined else kernel.ci
     return last // run - first // run + 1
 
 
-def product_cycles(c: Config, k: Kernel, pixel: int, pixels: int, tiles: int, size: int = 1) -> int:
+def product_cycles(
+    c: Config, kernel: Kernel, pixel: int, pixels: int, tiles: int, size: int = 1
+) -> int:
     """Cycles of MM of `pixels` pixels and `tiles` tiles, on elements of `size` bytes."""
-    deep, total, cycles = c.depth(size), k.taps * k.ci, 0
+    deep, total, cycles = c.depth(size), kernel.taps * kernel.ci, 0
     for first in range(0, total, deep):
         last = min(first + deep, total) - 1
-        reads = _up(segments(k, pixel, size, first, last), c.segments)
+        reads = _up(segments(kernel, pixel, size, first, last), c.segments)
         cycles += max(pixels * reads, c.k)
     return cycles * tiles + c.k + c.m
 

@@ -23,7 +23,7 @@ def _events(span: Span) -> list[dict[str, Any]]:
     return found
 
 
-def perfetto(t: Timeline, name: str = "AX1") -> str:
+def perfetto(timeline: Timeline, name: str = "AX1") -> str:
     """The trace file: a track per unit, what it executes and whom it waits for."""
     events: list[dict[str, Any]] = [
         {"name": "process_name", "ph": "M", "pid": 1, "args": {"name": name}}
@@ -31,18 +31,19 @@ def perfetto(t: Timeline, name: str = "AX1") -> str:
     for unit in UNITS:
         track = {"ph": "M", "pid": 1, "tid": int(unit) + 1, "args": {"name": unit.name}}
         events.append({"name": "thread_name", **track})
-    for span in t.spans:
+    for span in timeline.spans:
         events += _events(span)
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=0) + "\n"
 
 
-def summary(t: Timeline, macs: int) -> str:
+def summary(timeline: Timeline, macs: int) -> str:
     """Cycles, utilisation and busy times; `macs` is the machine's products per cycle."""
-    used = 100 * t.macs / (macs * t.total) if t.total else 0.0
-    lines = [f"{t.total} cycles, {t.macs} products, {used:.1f} % of the array"]
+    used = 100 * timeline.macs / (macs * timeline.total) if timeline.total else 0.0
+    lines = [f"{timeline.total} cycles, {timeline.macs} products, {used:.1f} % of the array"]
     for unit in UNITS:
-        share = 100 * t.busy[unit] / t.total if t.total else 0.0
+        share = 100 * timeline.busy[unit] / timeline.total if timeline.total else 0.0
         lines.append(
-            f"{unit.name}: busy {t.busy[unit]} ({share:.1f} %), waits for tokens {t.stalled[unit]}"
+            f"{unit.name}: busy {timeline.busy[unit]} ({share:.1f} %), "
+            f"waits for tokens {timeline.stalled[unit]}"
         )
     return "\n".join(lines) + "\n"

@@ -63,12 +63,12 @@ def operands_fit(m: Match) -> Checks:
         yield fits, f"an operand {list(v.shape)} beside {list(m.y.shape)}"
 
 
-def operand(b: Images, v: ValueRef, like: ValueRef, zero: int | None = None) -> int:
+def operand(b: Images, value: ValueRef, like: ValueRef, zero: int | None = None) -> int:
     """The tensor of an operand of an elementwise operator whose result is `like`."""
-    if not v.is_const:
-        return b.read(v, zero)
-    data = np.asarray(v.data).reshape(aligned(v.shape, like.rank))
-    return b.constant(data, v, image(like.shape)[2])
+    if not value.is_const:
+        return b.read(value, zero)
+    data = np.asarray(value.data).reshape(aligned(value.shape, like.rank))
+    return b.constant(data, value, image(like.shape)[2])
 
 
 def pair_supported(m: Match, rq: Rq) -> Checks:

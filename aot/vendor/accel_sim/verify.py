@@ -36,8 +36,8 @@ Ranges = Sequence[tuple[int, int]]
 UNITS = (Unit.LD, Unit.EX, Unit.VX, Unit.ST)
 
 
-def _join(a: Clock, b: Clock) -> Clock:
-    return max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]), max(a[3], b[3])
+def _join(clock: Clock, b: Clock) -> Clock:
+    return max(clock[0], b[0]), max(clock[1], b[1]), max(clock[2], b[2]), max(clock[3], b[3])
 
 
 @dataclass(slots=True)
@@ -121,53 +121,53 @@ class _Proof:
 
     # -- memories ---------------------------------------------------------------------------------
 
-    def memory(self, step: Step, a: Access) -> _Bytes | None:
+    def memory(self, step: Step, access: Access) -> _Bytes | None:
         """The memory of an access, None if nobody can change it; StreamError if it is read only."""
-        if a.memory != "SYS":
-            return self.memories[a.memory]
-        if a.write and not self.regions[a.region].writable:
-            raise self.fail(step, Fault.READ_ONLY, f"writes to region {a.region}")
-        return self.memories.get(f"region {a.region}")
+        if access.memory != "SYS":
+            return self.memories[access.memory]
+        if access.write and not self.regions[access.region].writable:
+            raise self.fail(step, Fault.READ_ONLY, f"writes to region {access.region}")
+        return self.memories.get(f"region {access.region}")
 
-    def touch(self, step: Step, a: Access, clock: Clock) -> None:
+    def touch(self, step: Step, access: Access, clock: Clock) -> None:
         """Check an access against all earlier ones.
 
         Raises StreamError for bytes never written or not ordered by tokens.
         """
-        m = self.memory(step, a)
-        if m is None or not a.index.size:
+        m = self.memory(step, access)
+        if m is None or not access.index.size:
             return
         known = np.array(clock, np.int64)
         known[step.unit] = self.counts[step.unit]
-        writer = m.number[a.index]
-        if not a.write and (writer < 0).any():
-            where = int(a.index[np.argmax(writer < 0)])
+        writer = m.number[access.index]
+        if not access.write and (writer < 0).any():
+            where = int(access.index[np.argmax(writer < 0)])
             raise self.fail(step, Fault.LOCAL, f"reads {m.name} at {where}, never written")
-        self._ordered(step, m, a, writer > known[m.unit[a.index]], "written")
-        if a.write:
+        self._ordered(step, m, access, writer > known[m.unit[access.index]], "written")
+        if access.write:
             for unit in UNITS:
-                late = m.readers[unit][a.index] > known[unit]
-                self._ordered(step, m, a, late, f"read by {unit.name}")
+                late = m.readers[unit][access.index] > known[unit]
+                self._ordered(step, m, access, late, f"read by {unit.name}")
 
-    def _ordered(self, step: Step, m: _Bytes, a: Access, late: Array, what: str) -> None:
+    def _ordered(self, step: Step, m: _Bytes, access: Access, late: Array, what: str) -> None:
         if late.any():
-            verb = "writes" if a.write else "reads"
-            where = int(a.index[np.argmax(late)])
+            verb = "writes" if access.write else "reads"
+            where = int(access.index[np.argmax(late)])
             raise self.fail(
                 step, Fault.TOKENS, f"{verb} {m.name} at {where} while it may still be {what}"
             )
 
-    def record(self, step: Step, a: Access) -> None:
+    def record(self, step: Step, access: Access) -> None:
         """Remember an access."""
-        m = self.memory(step, a)
+        m = self.memory(step, access)
         if m is None:
             return
         number = self.counts[step.unit] + 1
-        if a.write:
-            m.unit[a.index] = step.unit
-            m.number[a.index] = number
+        if access.write:
+            m.unit[access.index] = step.unit
+            m.number[access.index] = number
         else:
-            m.readers[step.unit][a.index] = number
+            m.readers[step.unit][access.index] = number
 
     def alone(self, step: Step, found: list[Access]) -> None:
         """A result has no byte twice, and is an operand byte for byte or apart from it.

@@ -27,10 +27,10 @@ REALS = frozenset("Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool Add Re
 MOST_PARTS = 4
 
 
-def _neighbours(v: ValueRef, forward: bool) -> set[str]:
+def _neighbours(value: ValueRef, forward: bool) -> set[str]:
     if forward:
-        return {str(use.node.op_type) for use in v.ir.uses()}
-    producer = v.ir.producer()
+        return {str(use.node.op_type) for use in value.ir.uses()}
+    producer = value.ir.producer()
     return set() if producer is None else {str(producer.op_type)}
 
 
@@ -41,9 +41,9 @@ def beside_work(m: Match, x: ValueRef) -> Checks:
     yield bool(near), "nothing beside it is computed here"
 
 
-def _element(v: ValueRef) -> Checks:
-    known = v.dtype in EIGHT or v.dtype is F32
-    yield known, f"dtype {v.dtype} (needs int8, uint8 or float32)"
+def _element(value: ValueRef) -> Checks:
+    known = value.dtype in EIGHT or value.dtype is F32
+    yield known, f"dtype {value.dtype} (needs int8, uint8 or float32)"
 
 
 # -- shapes -------------------------------------------------------------------------------------

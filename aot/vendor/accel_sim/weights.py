@@ -109,27 +109,30 @@ def vset(layer: Layer) -> VSet:
     return VSet(first, second if used else None, rest)
 
 
-def _first(r: Requant, per_channel: bool) -> Any:
+def _first(requant: Requant, per_channel: bool) -> Any:
     mult, shift = 0, 0
-    if not per_channel and r.rq is Rq.FLOAT and np.asarray(r.mult).dtype.kind == "f":
-        mult, shift = bits(float(r.mult[0])), int(r.shift[0])
+    if not per_channel and requant.rq is Rq.FLOAT and np.asarray(requant.mult).dtype.kind == "f":
+        mult, shift = bits(float(requant.mult[0])), int(requant.shift[0])
     elif not per_channel:
-        mult, shift = int(r.mult[0]), int(r.shift[0])
+        mult, shift = int(requant.mult[0]), int(requant.shift[0])
     mult -= (mult >> 31 & 1) << 32 if mult >= 0 else 0
     return instr(
         "VSET0",
         {
-            "slot": 0, "rq": int(r.rq), "zero": r.zero, "lo": r.lo, "hi": r.hi, "mult": mult,
-            "shift": shift, "za": r.za - (r.za >> 7 << 8 if r.za > 127 else 0), "zb": r.zb,
+            "slot": 0, "rq": int(requant.rq), "zero": requant.zero,
+            "lo": requant.lo, "hi": requant.hi, "mult": mult, "shift": shift,
+            "za": requant.za - (requant.za >> 7 << 8 if requant.za > 127 else 0), "zb": requant.zb,
         },
     )  # fmt: skip
 
 
-def _sum(a: AddCodes) -> tuple[Any, Any]:
-    second = instr("VSET1", {"slot": 0, "ma": a.ma, "mb": a.mb, "my": a.my})
+def _sum(codes: AddCodes) -> tuple[Any, Any]:
+    second = instr("VSET1", {"slot": 0, "ma": codes.ma, "mb": codes.mb, "my": codes.my})
     names = ("sa", "sb", "sy", "za", "zb", "zy", "lo", "hi")
-    own = {name: getattr(a, name) for name in names}
-    return second, instr("VSET2", {"slot": 0, "kind": int(a.kind), "minus": int(a.minus), **own})
+    own = {name: getattr(codes, name) for name in names}
+    return second, instr(
+        "VSET2", {"slot": 0, "kind": int(codes.kind), "minus": int(codes.minus), **own}
+    )
 
 
 def tables(layer: Layer) -> bytes:

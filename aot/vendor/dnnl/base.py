@@ -79,17 +79,17 @@ def primitive(c: Recorder, create: str, *operands: Operand) -> StateHandle:
     return c.state(create, session, *operands, release="aot_dnnl_release", slots=SLOTS)
 
 
-def blocks(shape: tuple[int, ...], v: int) -> Layout:
+def blocks(shape: tuple[int, ...], vlen: int) -> Layout:
     """Channels in blocks of the target's vectors, the lanes past them zero; plain if no fast
     kernels exist for that width."""
-    if v not in BLOCKS:
+    if vlen not in BLOCKS:
         return PLAIN
-    return Layout(v, zeros=shape[1] % v != 0)
+    return Layout(vlen, zeros=shape[1] % vlen != 0)
 
 
-def stored_elements(v: ValueRef) -> int:
+def stored_elements(value: ValueRef) -> int:
     """Elements in memory, pad lanes included."""
-    return math.prod(v.layout.physical(v.shape))
+    return math.prod(value.layout.physical(value.shape))
 
 
 def floats(*values: ValueRef | None, kinds: Container[DType] = TYPES) -> Iterator[Reason]:
@@ -103,14 +103,14 @@ def floats(*values: ValueRef | None, kinds: Container[DType] = TYPES) -> Iterato
     yield len(mixed) < 2, f"dtypes {' and '.join(mixed)} (need to be equal)"
 
 
-def type_of(v: ValueRef) -> int:
+def type_of(value: ValueRef) -> int:
     """The number of a value's type in parameter structs."""
-    return TYPES[v.dtype]
+    return TYPES[value.dtype]
 
 
-def blocked_by(v: ValueRef, vlen: int) -> bool:
+def blocked_by(value: ValueRef, vlen: int) -> bool:
     """Whether the library has fast kernels on blocks of `vlen` channels of such a value."""
-    return vlen in BLOCKS and (v.dtype is F32 or vlen == BLOCKS[-1])
+    return vlen in BLOCKS and (value.dtype is F32 or vlen == BLOCKS[-1])
 
 
 def one_result(m: Match) -> Iterator[tuple[bool, str]]:

@@ -221,10 +221,10 @@ def _affine(op: Any, x: Any, s: Any, t: Any) -> Any:
     return op.Add(op.Mul(x, s), t)
 
 
-def _per_channel(v: ValueRef, x: ValueRef) -> bool:
+def _per_channel(value: ValueRef, x: ValueRef) -> bool:
     """Whether v [C, 1, 1] or [1, C, 1, 1] has one element for each channel of x."""
-    shape = (1,) * (x.rank - v.rank) + v.shape
-    return v.is_const and shape == (1, x.shape[1], *[1] * (x.rank - 2))
+    shape = (1,) * (x.rank - value.rank) + value.shape
+    return value.is_const and shape == (1, x.shape[1], *[1] * (x.rank - 2))
 
 
 def _declare_affine(relu: bool) -> None:

@@ -28,10 +28,10 @@ def _work() -> frozenset[str]:
     return frozenset(known - {"Reshape", "QuantizeLinear", "DequantizeLinear"})
 
 
-def _neighbours(v: ValueRef, forward: bool) -> set[str]:
+def _neighbours(value: ValueRef, forward: bool) -> set[str]:
     if forward:
-        return {use.node.op_type for use in v.ir.uses()}
-    producer = v.ir.producer()
+        return {use.node.op_type for use in value.ir.uses()}
+    producer = value.ir.producer()
     return set() if producer is None else {producer.op_type}
 
 

@@ -117,18 +117,28 @@ def ordered_bounds(m: Match) -> Checks:
 
 
 def run(
-    c: Recorder, m: Match, state: StateHandle, x: ValueRef, r: ValueRef | None, work: Work
+    c: Recorder, m: Match, state: StateHandle, x: ValueRef, residual: ValueRef | None, work: Work
 ) -> None:
     """The call that executes a product, with its residual if it has one."""
     scratch = c.scratch(work.scratch)
     if "post" in m.values:
         c.call("aot_dnnl_run_post", state, m.y, x, m.post, scratch, status=True, macs=work.macs)
         return
-    if r is None:
+    if residual is None:
         c.call("aot_dnnl_run", state, m.y, x, scratch, status=True, macs=work.macs)
         return
-    pair = [(m.y, r)] if r.ir is not x.ir else []
-    c.call("aot_dnnl_run_sum", state, m.y, x, r, scratch, inplace=pair, status=True, macs=work.macs)
+    pair = [(m.y, residual)] if residual.ir is not x.ir else []
+    c.call(
+        "aot_dnnl_run_sum",
+        state,
+        m.y,
+        x,
+        residual,
+        scratch,
+        inplace=pair,
+        status=True,
+        macs=work.macs,
+    )
 
 
 def _example(made: Pattern, *arrays: Array) -> Case:
@@ -149,14 +159,14 @@ def depthwise(m: Match, groups: int) -> bool:
     return bool(groups == m.x.shape[1] == m.y.shape[1] and groups > 1)
 
 
-def conv_layouts(m: Match, node: NodeRef, v: int) -> dict[str, Layout]:
+def conv_layouts(m: Match, node: NodeRef, vlen: int) -> dict[str, Layout]:
     """Blocks, except for images of few channels and for groups that share blocks."""
     groups, x, y = int(node.attr("group", 1)), m.x.shape, m.y.shape
     shared = groups > 1 and not depthwise(m, groups)
-    if not blocked_by(m.x, v) or (shared and (x[1] // groups % v or y[1] // groups % v)):
+    if not blocked_by(m.x, vlen) or (shared and (x[1] // groups % vlen or y[1] // groups % vlen)):
         return {}
     few = groups == 1 and x[1] <= 3 and node.op_type == "Conv"
-    wanted = {"x": PLAIN if few else blocks(x, v), "y": blocks(y, v)}
+    wanted = {"x": PLAIN if few else blocks(x, vlen), "y": blocks(y, vlen)}
     return {**wanted, **{n: wanted["y"] for n in ("r", "post") if n in m.values}}
 
 
