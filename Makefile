@@ -31,10 +31,11 @@ $(VENV)/.run: pyproject.toml Makefile
 	$(PIP) -e .
 	@touch $@
 
-$(VENV)/.test: $(VENV)/.run
+$(VENV)/.test: $(VENV)/.run extras/pyproject.toml
 	$(APT) $(APT_TEST)
 	@echo "installing what the tests need in $(VENV)"
-	$(PIP) -e '.[test,check]'
+	$(PIP) -e '.[test,check,extras]'
+	$(PIP) --no-deps -e extras
 	@touch $@
 
 demo: $(VENV)/.run ## the digits model on this machine, and in int8 on an emulated Cortex-M4

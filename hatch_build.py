@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Metadata of the package that depends on where the project is published: URLs and the page."""
+"""Metadata that depends on where the project is: URLs, the page, and the package of extras."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 #: A link of Markdown to a file of the project: its text and its path.
@@ -50,3 +51,22 @@ class Metadata(MetadataHookInterface):
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         metadata["readme"] = {"content-type": "text/markdown", "text": page(text, repository)}
         metadata["urls"] = urls(repository)
+
+
+def extras(root: Path, version: str, editable: bool) -> str:
+    """The requirement of the extra `extras`: aotc-extras of the same version.
+
+    An editable install is a checkout, whose own folder has it: an index may not, or may have a
+    stranger's. pyproject.toml cannot name that folder, for requirements have no relative paths.
+    """
+    place = f" @ {(root / 'extras').as_uri()}" if editable else f"=={version}"
+    return f"aotc-extras{place} ; extra == 'extras'"
+
+
+class Build(BuildHookInterface):
+    """Adds the requirement of the extra `extras` to the metadata of a wheel."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """`version` is the kind of the wheel: "standard" or "editable"."""
+        found = extras(Path(self.root), self.metadata.version, version == "editable")
+        build_data["dependencies"].append(found)

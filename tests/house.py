@@ -50,11 +50,11 @@ class Counts:
 
 
 def modules(root: Path) -> dict[str, str]:
-    """The file of every module of `aot`, by the module's dotted name."""
+    """The file of every module of `aot` and of the extras, by the module's dotted name."""
     found = {}
-    for path in sorted((root / "aot").rglob("*.py")):
+    for path in sorted(p for f in ("aot", "extras") for p in (root / f).rglob("*.py")):
         file = path.relative_to(root).as_posix()
-        found[file[:-3].replace("/", ".").removesuffix(".__init__")] = file
+        found[file.removeprefix("extras/")[:-3].replace("/", ".").removesuffix(".__init__")] = file
     return found
 
 
@@ -120,7 +120,7 @@ def measure(root: Path) -> Counts:
     for file in known.values():
         tree = ast.parse((root / file).read_text())
         count_functions(tree, counts)
-        if not file.startswith(("aot/ops/", "aot/vendor/")):
+        if not file.startswith(("aot/ops/", "aot/vendor/", "extras/")):
             count_questions(tree, file, counts)
         in_vendor = file.startswith("aot/vendor/") and file.count("/") > 2
         for names, in_function in imports(tree):

@@ -17,7 +17,7 @@ from aot.cli import vendor_names
 #: The rooms in the order of the pipeline; `vendor` is the contract, `vendors` the vendors' folders.
 ORDER = (
     "errors version npz textfile options target ir shapes load normalise vendor partition lower "
-    "ops vendors plan emit_c tools pipeline api aot cli __main__"
+    "ops aotc_extras vendors plan emit_c tools pipeline api aot cli __main__"
 ).split()
 #: The parts of aot/vendor that find and make vendors: they stand where the vendors' folders stand.
 FINDERS = ("find", "scaffold")
@@ -27,6 +27,8 @@ NAME = re.compile(r"aot(\.\w+)+")
 def room(module: str) -> str:
     """Where a module of `aot` stands in ORDER."""
     parts = module.split(".")
+    if parts[0] == "aotc_extras":
+        return parts[0]
     if parts[:2] == ["aot", "vendor"] and len(parts) > 2:
         folder = (house.ROOT / "aot" / "vendor" / parts[2]).is_dir()
         return "vendors" if folder or parts[2] in FINDERS else "vendor"

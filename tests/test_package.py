@@ -12,11 +12,15 @@ import zipfile
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
+from graphs import model
 from needs import need_module
 
 ROOT = Path(__file__).resolve().parents[1]
+PURELIB = "import sysconfig; print(sysconfig.get_path('purelib'))"
+INSTALL = ("install", "-q", "--no-deps", "--no-index")
 SCRIPT = """
 import sys
 from pathlib import Path
@@ -48,6 +52,26 @@ def hook(name: str, source: Path, folder: Path) -> Path:
     return folder / done.stdout.split()[-1]
 
 
+def dependencies(folder: Path) -> Path:
+    """Make `folder` the installed packages without those of this project."""
+    folder.mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if not path.name.startswith(("aotc", "_editable", "_aotc")):
+            (folder / path.name).symlink_to(path)
+    return folder
+
+
+def installed(wheel: Path, folder: Path) -> Path:
+    """The interpreter of a virtual environment in `folder` that has the wheel and no checkout."""
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
+    python = folder / "venv" / "bin" / "python"
+    run(sys.executable, "-m", "pip", "--python", python, *INSTALL, wheel)
+    site = Path(run(python, "-c", PURELIB).strip())
+    # Dependencies come from here; the checkout's own packages must not (editable installs).
+    (site / "dependencies.pth").write_text(f"{dependencies(folder / 'dependencies')}\n")
+    return python
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     need_module("hatchling")
@@ -71,26 +95,38 @@ def test_what_the_wheel_carries(wheel: Path) -> None:
 
 
 def test_installed_alone_it_compiles_and_runs(wheel: Path, tmp_path: Path) -> None:
-    run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
-    python = tmp_path / "venv" / "bin" / "python"
-    site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip())
-    install = ["install", "-q", "--no-deps", "--no-index", wheel]
-    run(sys.executable, "-m", "pip", "--python", python, *install)
-    # Dependencies come from here; the checkout's own package must not (an editable install).
-    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    model = ROOT / "examples" / "digits" / "digits.onnx"
+    python = installed(wheel, tmp_path)
+    site = Path(run(python, "-c", PURELIB).strip())
+    digits = ROOT / "examples" / "digits" / "digits.onnx"
     image = np.random.default_rng(5).random((1, 1, 8, 8), np.float32)
     np.save(tmp_path / "x.npy", image)
     out, result = tmp_path / "out", tmp_path / "y.npy"
-    run(python, "-c", SCRIPT, model, out, result, tmp_path / "x.npy")
+    run(python, "-c", SCRIPT, digits, out, result, tmp_path / "x.npy")
     assert np.load(result).sum() == pytest.approx(1.0, abs=1e-5)
     aotc = tmp_path / "venv" / "bin" / "aotc"
     assert run(aotc, "--version").startswith("aotc ")
     found = Path(run(aotc, "--cmake-dir").strip())
     assert found.is_relative_to(site) and (found / "aotcConfig.cmake").is_file()
-    run(aotc, model, "-o", tmp_path / "again", "-q")
+    run(aotc, digits, "-o", tmp_path / "again", "-q")
     run("cmake", "--build", tmp_path / "again")
     same = sorted(p.relative_to(out) for p in (out / "bundle").rglob("*") if p.is_file())
     assert same
     for name in same:
         assert (out / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
+
+
+def test_extras_are_asked_for_and_found(
+    wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a checkout the hint asks an index; the package works with the wheel of aotc."""
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    python = installed(wheel, tmp_path)
+    domain, rare = "ai.onnx.ml", tmp_path / "rare.onnx"
+    rows = [(f"{domain}.Binarizer", "x", "y")]
+    onnx.save(model(rows, {"x": [1, 2]}, {"y": [1, 2]}, domains=[domain]), rare)
+    command = [python.with_name("aotc"), rare, "-o", tmp_path / "rare", "-q", "--no-configure"]
+    refused = subprocess.run(command, cwd="/", capture_output=True, text=True)
+    assert refused.returncode == 1 and "hint: `pip install 'aotc[extras]'`" in refused.stderr
+    extras = hook("build_wheel", ROOT / "extras", tmp_path / "extras")
+    run(sys.executable, "-m", "pip", "--python", python, *INSTALL, extras)
+    run(*command)

@@ -20,10 +20,10 @@ from aot.load.dump import model_text
 from aot.load.encode_strings import open_strings
 from aot.load.flags import check_flags
 from aot.load.functions import check_functions, inline_functions
-from aot.load.gradient import spell_gradients
 from aot.load.options import LoadOptions
 from aot.load.outputs import separate_outputs
 from aot.load.pin import pin
+from aot.load.respell import respell
 from aot.load.source import read_proto
 from aot.shapes.infer import infer
 
@@ -65,7 +65,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     _open_outputs(light)
     light = inline_functions(light, options)
     check_choices(light, options.claimed)  # texts and numbers that functions were given
-    light = spell_gradients(to_canonical(light))
+    light = respell(to_canonical(light))
     typed = _without_shapes(light) if dimensions else _with_shapes(light)
     model = _to_ir(typed)
     weights.attach(model.graph, big)

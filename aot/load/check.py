@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from aot.errors import AotError, ModelError, UnsupportedError, meant, raise_all
 from aot.load.external import is_external
+from aot.load.packages import lacking
 from aot.load.tensors import check_tensor, element_count
 from aot.load.utf8_check import check_strings
 from aot.shapes.types import infer_types
@@ -227,25 +228,21 @@ def _reference_errors(graph: onnx.GraphProto) -> Iterator[AotError]:
 
 
 def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterator[AotError]:
-    versions = {_domain(o.domain): o.version for o in model.opset_import}
     functions = {(_domain(f.domain), f.name) for f in model.functions}
     unknown = _unknown_operator(claimed)
-    for graph in all_graphs(model.graph):
-        for index, node in enumerate(graph.node):
-            if (_domain(node.domain), node.op_type) not in functions:
-                reason = unknown(_domain(node.domain), node.op_type, versions)
-                if reason:
-                    what = f"{node_title(node, index)}: {reason}"
-                    yield UnsupportedError(what, hint=_advice(node))
-    for function in model.functions:
-        own = {_domain(o.domain): o.version for o in function.opset_import}
-        for index, node in enumerate(function.node):
-            if (_domain(node.domain), node.op_type) not in functions:
-                reason = unknown(_domain(node.domain), node.op_type, own)
-                if reason:
-                    where = f"function {function.domain}.{function.name}"
-                    what = f"{node_title(node, index)}: {reason}"
-                    yield UnsupportedError(what, where, _advice(node))
+    bodies = [("", model.opset_import, graph.node) for graph in all_graphs(model.graph)]
+    bodies += [(f"function {f.domain}.{f.name}", f.opset_import, f.node) for f in model.functions]
+    for where, opsets, nodes in bodies:
+        versions = {_domain(o.domain): o.version for o in opsets}
+        for index, node in enumerate(nodes):
+            domain, name = key = _domain(node.domain), node.op_type
+            if key in functions:
+                continue
+            title = node_title(node, index)
+            if reason := unknown(domain, name, versions):
+                yield UnsupportedError(f"{title}: {reason}", where, _advice(node))
+            elif f"{domain}::{name}" not in claimed and (error := lacking(title, name, domain)):
+                yield error
 
 
 def _advice(node: onnx.NodeProto) -> str:

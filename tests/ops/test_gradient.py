@@ -12,7 +12,7 @@ from onnx.reference import ReferenceEvaluator
 
 from aot.errors import AotError
 from aot.load import load
-from aot.load.gradient import RULES
+from aotc_extras.gradient import RULES
 
 HEAD = '<ir_version: 8, opset_import: ["": 18, "ai.onnx.preview.training": 1]>'
 GRADIENT = "ai.onnx.preview.training.Gradient"

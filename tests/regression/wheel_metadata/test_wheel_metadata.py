@@ -73,6 +73,15 @@ def test_no_link_leads_nowhere(metadata: Message) -> None:
     assert RELATIVE.findall(page) == []
 
 
+def test_the_package_of_extras(metadata: Message, hook: ModuleType) -> None:
+    """A wheel asks an index for it, in the same version; a checkout has it."""
+    required = [r.replace('"', "'") for r in metadata.get_all("Requires-Dist") or []]
+    assert f"aotc-extras=={metadata['Version']} ; extra == 'extras'" in required
+    assert "extras" in (metadata.get_all("Provides-Extra") or [])
+    here = hook.extras(ROOT, "1.0", editable=True)
+    assert here == f"aotc-extras @ {(ROOT / 'extras').as_uri()} ; extra == 'extras'"
+
+
 def test_with_a_repository(hook: ModuleType) -> None:
     place = "https://example.org/aotc"
     text = "[a](docs/a.md), [b](https://b.org), [c](#c)\n```\nv[0](x)\n```\n[x.md](x.md)\n"

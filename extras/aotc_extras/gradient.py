@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from aot.errors import ModelError, UnsupportedError
 from aot.ir.onnx_subprocess import infer_shapes, reason_of
+from aot.load.respell import respells
 
 if TYPE_CHECKING:
     import onnx
@@ -26,12 +27,11 @@ Shape = tuple[int, ...]
 Rule = Callable[["_Tape", "onnx.NodeProto", str], Sequence[str | None]]
 
 
+@respells("Gradient", DOMAIN)
 def spell_gradients(model: onnx.ModelProto) -> onnx.ModelProto:
     """Replace the Gradients of the main graph; ModelError for attributes that name nothing,
     UnsupportedError for operators without a rule here and for values without a static shape."""
     graph = model.graph
-    if not any(n.domain == DOMAIN and n.op_type == "Gradient" for n in graph.node):
-        return model
     shapes, types = _shapes(model)
     out: list[onnx.NodeProto] = []
     for node in graph.node:
