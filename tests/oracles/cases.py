@@ -147,6 +147,10 @@ CASES: dict[str, Disagreement] = {
     ),
     "cast_to_int32": row("Cast<to = 6>", 13, 3e9, -3e9, NAN, INF, result="int32[4] y"),
     "cast_to_int8": row("Cast<to = 3>", 13, 200, -200, NAN, result="int8[3] y"),
+    "cast_to_uint4": Disagreement(
+        *(21, "float[3] x", "float[3] y", "h = Cast<to = 21>(x) y = Cast<to = 1>(h)"),
+        (f32(4.75, 3.25, 2.5),),
+    ),
     "quantize_infinity": Disagreement(
         *(13, "float[2] x", "uint8[2] y"),
         "s = Constant<value = float {1}>() y = QuantizeLinear(x, s)",
