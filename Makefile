@@ -16,7 +16,7 @@ APT_FULL := clang-tidy cppcheck
 APT_PROVE := frama-c-base
 JOBS   ?= 2
 
-.PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format conformance docs golden bench clean fuzz \
+.PHONY: help demo quick test full hostile misfits sizes streams quantising fuzz-loader check format conformance docs golden bench clean fuzz zoo \
   coverage stack stack-check analyse prove full-tests full-bench
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -93,6 +93,10 @@ docs: $(VENV)/.test ## regenerate docs/cli.md, docs/operators.md, docs/canonical
 	$(PY) -m aot.cli.ops_page
 	$(PY) -m aot.cli.canonical
 	$(PY) -m aot.cli.vendor_names
+
+ONLY   ?=
+zoo: $(VENV)/.test ## compile hundreds of models of packages and exporters: docs/zoo.md (hours, 10 GB; ONLY=WORD)
+	$(PY) tests/zoo/run.py $(if $(ONLY),--only "$(ONLY)")
 
 SEED   ?= 0
 N      ?= 500
