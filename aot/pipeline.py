@@ -14,12 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.emit_c.manifest import manifest_of
 from aot.emit_c.names import bundle_name
 from aot.emit_c.project import emit_c
 from aot.emit_c.selftest import vector_bytes
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import TEXTS
 from aot.ir.stages import Progress, Stages, Watch, silent, unwatched
 from aot.load.source import Opened, open_model
@@ -33,9 +34,6 @@ from aot.plan.plan_program import plan_programs
 from aot.target import load_target, widths
 from aot.tools.samples import samples_for
 from aot.vendor.find import chosen_backends
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def compile_model(

@@ -16,8 +16,8 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aot.cli.deferred_import import defer_symbolic
 from aot.errors import AotError, InternalError, PatternWarning, UsageError, clip, meant, near
+from aot.ir.deferred_import import defer_symbolic
 from aot.version import __version__
 
 if TYPE_CHECKING:

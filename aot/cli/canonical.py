@@ -16,9 +16,10 @@ import warnings
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import AotError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import all_nodes
 from aot.ir.operators import AxisOf, Operator, operators
 from aot.load import load
@@ -26,10 +27,6 @@ from aot.load.options import LoadOptions
 from aot.normalise import PASSES, normalise
 from aot.normalise.gemm import DEFAULTS
 from aot.ops.registry import load_all
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 #: Inputs of at most this many elements are bound to their values where a model is refused without.
 MOST_BOUND = 8
@@ -147,9 +144,7 @@ def observe(most: int = 0, only: Collection[str] = (), keeps: Collection[str] = 
 
 def _normalised(case: Any, keeps: frozenset[str]) -> list[ir.Node] | None:
     """The nodes after normalise, where every operator is somebody's; None if it is refused."""
-    from onnx import defs
-
-    native = frozenset(f"{s.domain}::{s.name}" for s in defs.get_all_schemas())
+    native = frozenset(f"{s.domain}::{s.name}" for s in onnx.defs.get_all_schemas())
     for bindings in ({}, _small(case)):
         options = LoadOptions(native=native, keeps=keeps, bindings=bindings)
         try:

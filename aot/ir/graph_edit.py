@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import (
     CHANNELS_KEY,
     NAME_KEY,
@@ -17,9 +18,6 @@ from aot.ir.graph_nodes import (
     shape_of,
     subgraphs,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Shape = Sequence[int]
 FRESH = " "
@@ -64,16 +62,12 @@ class Editor:
 
     def const(self, data: Any, hint: str, dtype: ir.DataType | None = None) -> ir.Value:
         """A new constant; `dtype` only for element types NumPy has no name for."""
-        import onnx_ir as ir
-
         array = np.asarray(data)
         tensor = ir.Tensor(array) if dtype is None else ir.Tensor(array, dtype=dtype)
         return self.tensor(tensor, hint)
 
     def tensor(self, tensor: ir.TensorProtocol, hint: str) -> ir.Value:
         """A new constant that holds `tensor`."""
-        import onnx_ir as ir
-
         value = ir.Value(
             name=self.fresh(hint),
             shape=ir.Shape(tensor.shape.numpy()),
@@ -100,8 +94,6 @@ class Editor:
         domain: str = "",
     ) -> ir.Value:
         """The output of a new node in front of `before`, with the element type of input 0."""
-        import onnx_ir as ir
-
         first = next(i for i in inputs if i is not None)
         made = ir.Node(
             domain,
@@ -211,8 +203,6 @@ def _move_name(old: ir.Value, new: ir.Value) -> None:
 
 def attribute_of(name: str, value: Any) -> ir.Attr:
     """An attribute of the type its Python value suggests; an ir.Attr is taken as it is."""
-    import onnx_ir as ir
-
     if isinstance(value, ir.Attr):
         return value
     if isinstance(value, (int, np.integer)):
@@ -253,8 +243,6 @@ def hoist_constants(graph: ir.Graph) -> None:
 
 
 def _constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
-    import onnx_ir as ir
-
     if node.op_type != "Constant" or node.domain or len(node.attributes) != 1:
         return None
     (attribute,) = node.attributes.values()

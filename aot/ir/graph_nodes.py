@@ -5,12 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import onnx_ir as ir
+from aot.ir.deferred_import import ir
 
 NAME_KEY = "aot.onnx_name"
 """Metadata key under which a value or node keeps its name in the user's file."""
@@ -143,16 +142,12 @@ def array(value: ir.Value | None) -> Array | None:
 
 def set_type(value: ir.Value, dtype: int, shape: tuple[int, ...]) -> None:
     """Give `value` an element type and a static shape."""
-    import onnx_ir as ir
-
     value.type = ir.TensorType(ir.DataType(dtype))
     value.shape = ir.Shape(shape)
 
 
 def ir_dtype(data: Array) -> ir.DataType:
     """onnx_ir's name for an array's element type."""
-    import onnx_ir as ir
-
     return ir.DataType.from_numpy(data.dtype)
 
 

@@ -13,10 +13,9 @@ import os
 import signal
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
-if TYPE_CHECKING:
-    import onnx
+from aot.ir.deferred_import import onnx
 
 Work = Callable[["onnx.ModelProto"], "onnx.ModelProto"]
 
@@ -172,8 +171,6 @@ def _serve(work: Work, source: int, end: int, seconds: int) -> None:
 
 
 def _answer(work: Work, given: bytes) -> bytes:
-    import onnx
-
     try:
         made: bytes = work(onnx.ModelProto.FromString(given)).SerializeToString()
         return DONE + made
@@ -209,17 +206,13 @@ def infer_shapes(
     model: onnx.ModelProto, strict_mode: bool = False, seconds: int = SECONDS
 ) -> onnx.ModelProto:
     """onnx's inference of a model; raises as `run_isolated` does."""
-    from onnx import shape_inference
-
-    work = shape_inference.infer_shapes
+    work = onnx.shape_inference.infer_shapes
     return run_isolated(lambda m: work(m, strict_mode=strict_mode), model, seconds)
 
 
 def strictly(model: onnx.ModelProto) -> onnx.ModelProto:
     """onnx's inference, in the process that calls it: work for a child."""
-    from onnx import shape_inference
-
-    return shape_inference.infer_shapes(model, strict_mode=True)
+    return onnx.shape_inference.infer_shapes(model, strict_mode=True)
 
 
 def first_refused(model: onnx.ModelProto) -> tuple[int, RuntimeError] | None:

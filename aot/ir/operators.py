@@ -14,15 +14,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import Generic, Literal, TypeVar
 
 from aot.errors import BackendError
+from aot.ir.deferred_import import ir
+from aot.ir.graph_nodes import Array
 from aot.ir.value_traits import Places, ValueTrait, named_operands
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-    from aot.ir.graph_nodes import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
+from aot.ir.deferred_import import onnx
+
 
 def canonical_opset() -> int:
     """The newest opset the installed onnx knows."""
-    from onnx import defs
-
-    return int(defs.onnx_opset_version())
+    return int(onnx.defs.onnx_opset_version())

@@ -6,9 +6,10 @@ Reading trusts nothing: see `source`, `external` and `check` for what is refused
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import graphs, hoist_constants
 from aot.ir.onnx_subprocess import ProcessDied, infer_shapes
 from aot.load import names, weights
@@ -26,10 +27,6 @@ from aot.load.pin import pin
 from aot.load.respell import respell
 from aot.load.source import read_proto
 from aot.shapes.infer import infer
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 __all__ = [
     "LoadOptions",
@@ -88,8 +85,6 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
 
 
 def _to_ir(light: onnx.ModelProto) -> ir.Model:
-    import onnx_ir as ir
-
     try:
         model: ir.Model = ir.from_proto(light)
     except Exception as e:  # onnx_ir wraps whatever it meets
@@ -100,8 +95,6 @@ def _to_ir(light: onnx.ModelProto) -> ir.Model:
 
 def _forget_shapes(light: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     """Drop declared shapes of outputs and inner values (inference finds them); return them."""
-    import onnx
-
     hints: dict[str, onnx.TypeProto] = {}
     for info in light.graph.output:
         kept = onnx.TypeProto()
@@ -123,8 +116,6 @@ def _say_onesided(light: onnx.ModelProto) -> None:
 
 def _name_domains(light: onnx.ModelProto) -> None:
     """Put operators of onnxruntime in its domain."""
-    from onnx import helper
-
     found = False
     for graph in (*all_graphs(light.graph), *light.functions):
         for node in graph.node:
@@ -132,16 +123,14 @@ def _name_domains(light: onnx.ModelProto) -> None:
                 node.domain = "com.microsoft"
                 found = True
     if found and all(o.domain != "com.microsoft" for o in light.opset_import):
-        light.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+        light.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
 
 
 def _open_outputs(light: onnx.ModelProto) -> None:
     """Leave the outputs' shapes to inference (onnx's checker wants one, so only after it)."""
-    from onnx import helper
-
     known = {i.name: i.type for i in light.graph.input}
     for tensor in light.graph.initializer:
-        known[tensor.name] = helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
+        known[tensor.name] = onnx.helper.make_tensor_type_proto(tensor.data_type, list(tensor.dims))
     for info in light.graph.output:
         if info.name in known:
             info.type.CopyFrom(known[info.name])

@@ -8,14 +8,11 @@ After: s, y = Scan(s0, x, body={s1, x1 -> Scan(s1, x1, body)})
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import onnx
 from aot.load.check import all_graphs
 from aot.load.older import LATER, say_later
-
-if TYPE_CHECKING:
-    import onnx
 
 DIRECTIONS = "directions"
 
@@ -35,8 +32,6 @@ def spell_batch_scans(model: onnx.ModelProto) -> None:
 
 
 def _spell(node: onnx.NodeProto) -> None:
-    from onnx import helper
-
     held = {a.name: a for a in node.attribute}
     body, scanned = held["body"].g, held["num_scan_inputs"].i
     stem = node.output[0] or node.name
@@ -46,13 +41,13 @@ def _spell(node: onnx.NodeProto) -> None:
         raise UnsupportedError(what, hint="export the model with opset 9 or newer")
     ins = [f"{stem} one {k}" for k in range(len(outside))]
     outs = [f"{stem} of one {k}" for k in range(len(body.output))]
-    inner = helper.make_node(
+    inner = onnx.helper.make_node(
         "Scan", ins, outs, name=node.name, domain=LATER, num_scan_inputs=scanned
     )
     inner.attribute.add(name="body", type=5).g.CopyFrom(body)
     if DIRECTIONS in held:
         inner.attribute.add(name="scan_input_directions", type=7).ints.extend(held[DIRECTIONS].ints)
-    one = helper.make_graph(
+    one = onnx.helper.make_graph(
         [inner], f"{stem} one", _infos(ins, body.input), _infos(outs, body.output)
     )
     node.domain = LATER
@@ -64,7 +59,7 @@ def _spell(node: onnx.NodeProto) -> None:
 
 def _infos(names: Sequence[str], like: Sequence[onnx.ValueInfoProto]) -> list[onnx.ValueInfoProto]:
     """Values of the element types of `like`, of any shape."""
-    from onnx import helper
-
     kinds = [v.type.tensor_type.elem_type for v in like]
-    return [helper.make_tensor_value_info(n, k, None) for n, k in zip(names, kinds, strict=True)]
+    return [
+        onnx.helper.make_tensor_value_info(n, k, None) for n, k in zip(names, kinds, strict=True)
+    ]

@@ -8,17 +8,14 @@ truncated constants pass. Everything a later stage relies on is checked here.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING
 
 from aot.errors import AotError, ModelError, UnsupportedError, meant, raise_all
+from aot.ir.deferred_import import onnx
 from aot.load.external import is_external
 from aot.load.packages import lacking
 from aot.load.tensors import check_tensor, element_count
 from aot.load.utf8_check import check_strings
 from aot.shapes.types import infer_types
-
-if TYPE_CHECKING:
-    import onnx
 
 MAX_DEPTH = 24
 MAX_LOOPS = 4
@@ -247,10 +244,8 @@ def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterat
 
 def _advice(node: onnx.NodeProto) -> str:
     """What to do about an operator that the opset does not have: another name, or a body for it."""
-    from onnx.defs import get_all_schemas
-
     domain = _domain(node.domain)
-    names = {s.name for s in get_all_schemas() if s.domain == domain}
+    names = {s.name for s in onnx.defs.get_all_schemas() if s.domain == domain}
     if node.op_type in names:
         return "the opset that the model imports may be wrong: export it again"
     return meant(node.op_type, sorted(names), _CUSTOM)
@@ -305,14 +300,12 @@ def _unknown_operator(claimed: Collection[str]) -> Callable[[str, str, dict[str,
 
 
 def _lookup(domain: str, op_type: str, version: int) -> str:
-    from onnx.defs import SchemaError, get_schema, has
-
-    if not has(op_type, domain):
+    if not onnx.defs.has(op_type, domain):
         where = f'the domain "{domain}"' if domain else "ONNX"
         return f"unknown operator {op_type} in {where}"
     try:
-        schema = get_schema(op_type, version, domain)
-    except SchemaError:
+        schema = onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
         return f"operator {op_type} does not exist in opset {version}"
     if schema.deprecated:
         return f"operator {op_type} is removed in opset {version}"
@@ -321,10 +314,8 @@ def _lookup(domain: str, op_type: str, version: int) -> str:
 
 def check_details(light: onnx.ModelProto) -> None:
     """onnx's own checker, for attributes and arities; on a model without big constants."""
-    from onnx import checker
-
     try:
-        checker.check_model(light)
-    except checker.ValidationError as e:
+        onnx.checker.check_model(light)
+    except onnx.checker.ValidationError as e:
         text = " ".join(str(e).split())
         raise ModelError(f"not valid ONNX: {text[:600]}") from None

@@ -9,16 +9,12 @@ patterns) an attribute has no rule.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator
 
 from aot.errors import ModelError, meant
+from aot.ir.deferred_import import onnx
 from aot.ir.operators import AtLeast, OneOf, operator_named
 from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    import onnx
 
 MICROSOFT = "com.microsoft"
 
@@ -68,20 +64,19 @@ def _domain(domain: str) -> str:
 
 def _texts(attribute: onnx.AttributeProto) -> Iterator[str]:
     """The texts of an attribute; none where it refers to an attribute of its function."""
-    from onnx import AttributeProto
-
     if attribute.ref_attr_name:
         return
-    kinds = {AttributeProto.STRING: [attribute.s], AttributeProto.STRINGS: attribute.strings}
+    kinds = {
+        onnx.AttributeProto.STRING: [attribute.s],
+        onnx.AttributeProto.STRINGS: attribute.strings,
+    }
     for text in kinds.get(attribute.type, ()):
         yield text.decode("utf-8", "replace")
 
 
 def _numbers(attribute: onnx.AttributeProto) -> Iterator[int]:
     """The integers of an attribute; none where it refers to an attribute of its function."""
-    from onnx import AttributeProto
-
     if attribute.ref_attr_name:
         return
-    kinds = {AttributeProto.INT: [attribute.i], AttributeProto.INTS: attribute.ints}
+    kinds = {onnx.AttributeProto.INT: [attribute.i], onnx.AttributeProto.INTS: attribute.ints}
     yield from kinds.get(attribute.type, ())

@@ -13,18 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.deferred_import import onnx
 from aot.ir.pins import Pin
 from aot.load.options import LoadOptions, Size
 from aot.options import MAX_BOUND
 from aot.shapes.containers import COUNT, INNER, PRESENT
-
-if TYPE_CHECKING:
-    import onnx
 
 BOOL, INT64 = 9, 7
 
@@ -92,8 +90,6 @@ def _check_names(graph: onnx.GraphProto, state: _Opening) -> None:
 
 
 def _tensor(name: str, kind: onnx.TypeProto) -> onnx.ValueInfoProto:
-    import onnx
-
     info = onnx.ValueInfoProto(name=name)
     info.type.CopyFrom(kind)
     return info
@@ -116,14 +112,10 @@ def _free_symbols(info: onnx.ValueInfoProto, options: LoadOptions) -> None:
 
 
 def _scalar(name: str, dtype: int) -> onnx.ValueInfoProto:
-    from onnx import helper
-
-    return helper.make_tensor_value_info(name, dtype, [])
+    return onnx.helper.make_tensor_value_info(name, dtype, [])
 
 
 def _sequence(state: _Opening, name: str, element: onnx.TypeProto, result: str) -> None:
-    from onnx import helper
-
     if element.WhichOneof("value") != "tensor_type":
         what = f'input "{name}" is a sequence of no tensors'
         raise UnsupportedError(what, hint="elements must be dense tensors")
@@ -141,10 +133,10 @@ def _sequence(state: _Opening, name: str, element: onnx.TypeProto, result: str) 
         state.counts[name + COUNT] = count
     parts = [f"{name}/{i}" for i in range(count)]
     if parts:
-        state.nodes.append(helper.make_node("SequenceConstruct", parts, [result]))
+        state.nodes.append(onnx.helper.make_node("SequenceConstruct", parts, [result]))
     else:
         dtype = element.tensor_type.elem_type
-        state.nodes.append(helper.make_node("SequenceEmpty", [], [result], dtype=dtype))
+        state.nodes.append(onnx.helper.make_node("SequenceEmpty", [], [result], dtype=dtype))
 
 
 def _count(state: _Opening, name: str, element: onnx.TypeProto) -> tuple[int, bool]:
@@ -177,8 +169,6 @@ def _shaped(name: str, options: LoadOptions) -> Iterator[str]:
 
 
 def _optional(state: _Opening, graph: onnx.GraphProto, info: onnx.ValueInfoProto) -> None:
-    from onnx import helper
-
     name, element = info.name, info.type.optional_type.elem_type
     held = element.WhichOneof("value")
     if held not in ("tensor_type", "sequence_type"):
@@ -189,7 +179,7 @@ def _optional(state: _Opening, graph: onnx.GraphProto, info: onnx.ValueInfoProto
     _rename(graph, name, result)
     if bound is not None and not np.asarray(bound).any():
         state.shapes.pop(name, None)
-        state.nodes.append(helper.make_node("Optional", [], [result], type=element))
+        state.nodes.append(onnx.helper.make_node("Optional", [], [result], type=element))
         return
     if held == "tensor_type":
         state.inputs.append(_tensor(name, element))
@@ -197,7 +187,7 @@ def _optional(state: _Opening, graph: onnx.GraphProto, info: onnx.ValueInfoProto
         _sequence(state, name, element.sequence_type.elem_type, source)
     if bound is None:
         state.inputs.append(_scalar(name + PRESENT, BOOL))
-    state.nodes.append(helper.make_node("Optional", [source], [result]))
+    state.nodes.append(onnx.helper.make_node("Optional", [source], [result]))
 
 
 def _rename(graph: onnx.GraphProto, old: str, new: str) -> None:

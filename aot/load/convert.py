@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import onnx
 from aot.ir.onnx_subprocess import ProcessDied, first_refused, reason_of, run_isolated
 from aot.ir.opset import canonical_opset
 from aot.load.batchscan import spell_batch_scans
@@ -22,9 +22,6 @@ from aot.load.older import (
     spell_normalizations,
     type_masks,
 )
-
-if TYPE_CHECKING:
-    import onnx
 
 MIN_IR_VERSION = 8
 # The opsets since when operators mean something else than before (`older`): Resize samples as it
@@ -48,15 +45,13 @@ def standard_opset(model: onnx.ModelProto) -> int:
 
 def to_canonical(model: onnx.ModelProto) -> onnx.ModelProto:
     """`model` (no big constants, static inputs) in the canonical opset, same values."""
-    from onnx import helper
-
     version, target = standard_opset(model), canonical_opset()
     if version > target:
         hint = "install a newer onnx"
         raise ModelError(f"the model uses opset {version}, onnx knows up to {target}", hint=hint)
     if version < 1 and not any(n.domain in ("", "ai.onnx") for n in model.graph.node):
         # Passes write operators of ONNX, whatever the model itself uses.
-        model.opset_import.append(helper.make_opsetid("", target))
+        model.opset_import.append(onnx.helper.make_opsetid("", target))
         return model
     model.ir_version = max(model.ir_version, MIN_IR_VERSION)
     if version == target or _means_the_same(model, version, target):
@@ -92,14 +87,12 @@ def _keep_meanings(model: onnx.ModelProto, version: int) -> onnx.ModelProto:
 
 def _means_the_same(model: onnx.ModelProto, version: int, target: int) -> bool:
     """Whether no operator of the model has changed between two opsets."""
-    from onnx.defs import SchemaError, get_schema
-
     try:
         for op_type in {n.op_type for n in every_node(model) if n.domain in ("", "ai.onnx")}:
-            old, new = (get_schema(op_type, v).since_version for v in (version, target))
+            old, new = (onnx.defs.get_schema(op_type, v).since_version for v in (version, target))
             if old != new:
                 return False
-    except SchemaError:  # the conversion says what is wrong
+    except onnx.defs.SchemaError:  # the conversion says what is wrong
         return False
     return True
 
@@ -111,11 +104,9 @@ def _set_opset(model: onnx.ModelProto, target: int) -> None:
 
 
 def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
-    from onnx import version_converter
-
     version = standard_opset(model)
     try:
-        converted = run_isolated(lambda m: version_converter.convert_version(m, target), model)
+        converted = run_isolated(lambda m: onnx.version_converter.convert_version(m, target), model)
     except ProcessDied as e:
         raise undone(model, f"onnx's conversion from opset {version} to {target} {e}") from None
     except (RuntimeError, ValueError) as e:

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import original_name
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 SHOWN_ELEMENTS = 8
 

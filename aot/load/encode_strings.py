@@ -8,11 +8,12 @@ After: y = aot.text.Join(a, b)       a, b, y: uint8[3, 64], UTF-8 with zeros beh
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import AotError, UnsupportedError, raise_all
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, graphs
 from aot.ir.graph_nodes import TEXT, TEXTS, attribute, original_name, set_type, shape_of, title
 from aot.ir.node_traits import is_view
@@ -20,9 +21,6 @@ from aot.ir.operators import Interface
 from aot.ir.string_rows import encode
 from aot.shapes.dynamic.extents import INT64, RUN_TIME_SHAPES
 from aot.shapes.dynamic.rules import needed
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 UINT8 = 2
 
@@ -90,8 +88,6 @@ class Strings:
 
     def open(self, graph: ir.Graph, value: ir.Value) -> None:
         """Give one value its bytes."""
-        import onnx_ir as ir
-
         shape = shape_of(value)
         if value.const_value is not None and not value.is_graph_input():
             data = self.encoded(value.const_value.numpy(), f'"{original_name(value)}"')
@@ -135,8 +131,6 @@ class Strings:
         domain: str = "",
     ) -> ir.Value:
         """The output of a new node in front of `node`; of strings, `shape` has their bytes."""
-        import onnx_ir as ir
-
         kind = ir.DataType(dtype)
         made = self.editor(node).node(
             op_type, inputs, attributes, before=node, shape=shape, dtype=kind
@@ -164,8 +158,6 @@ class Strings:
 
 def _last(graph: ir.Graph, value: ir.Value) -> ir.Node:
     """A last node, in front of which others can be put."""
-    import onnx_ir as ir
-
     made = ir.Node("", "Identity", [value], num_outputs=1)
     made.outputs[0].name = f"{value.name}_end"
     graph.append(made)

@@ -8,10 +8,10 @@ what is left gets the size asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import onnx
 from aot.ir.node_traits import proto_trait
 from aot.ir.operators import Linear
 from aot.ir.pins import Pin
@@ -20,10 +20,7 @@ from aot.load.options import LoadOptions, Size
 from aot.load.state_detection import sounds_like_state, state_pairs
 from aot.options import Options
 
-if TYPE_CHECKING:
-    import onnx
-
-    Dims = list[int | str | None]
+Dims = list[int | str | None]
 
 #: Sizes to try, the likeliest first, each with a number of axes for inputs of unknown rank.
 SIZES = ((64, 2), (224, 4), (1, 1), (256, 2), (512, 3), (1280, 2), (16_000, 2))

@@ -6,13 +6,10 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import onnx
 from aot.load.tensors import expected_bytes
-
-if TYPE_CHECKING:
-    import onnx
 
 KEYS = ("location", "offset", "length", "checksum")
 

@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from aot.errors import ModelError
+from aot.ir.deferred_import import onnx
 from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title
-
-if TYPE_CHECKING:
-    import onnx
 
 FLAGS = frozenset(
     "align_corners allowzero antialias broadcast ceil_mode center_point_box count_include_pad "
@@ -23,13 +19,11 @@ FLAGS = frozenset(
 
 def check_flags(light: onnx.ModelProto) -> None:
     """ModelError for the first flag that is neither 0 nor 1."""
-    from onnx import AttributeProto
-
     nodes = [n for g in all_graphs(light.graph) for n in g.node]
     nodes += [n for f in light.functions for n in f.node]
     for node in nodes:
         if node.domain not in (*STANDARD_DOMAINS, "ai.onnx.ml"):
             continue
         for a in node.attribute:
-            if a.type == AttributeProto.INT and a.name in FLAGS and a.i not in (0, 1):
+            if a.type == onnx.AttributeProto.INT and a.name in FLAGS and a.i not in (0, 1):
                 raise ModelError(f"{node_title(node)}: {a.name} {a.i} (needs 0 or 1)")

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import onnx
 from aot.ir.onnx_subprocess import run_isolated
 from aot.load.check import STANDARD_DOMAINS, all_graphs, check_scopes, subgraphs
 from aot.load.marks import push_marks
 from aot.load.options import LoadOptions
 from aot.load.splice import splice
-
-if TYPE_CHECKING:
-    import onnx
 
 Key = tuple[str, str]
 
@@ -66,30 +63,27 @@ def _are_the_same(function: onnx.FunctionProto, entry: onnx.OperatorSetIdProto, 
 
     False for an operator that onnx does not know.
     """
-    from onnx.defs import SchemaError, get_schema
-
     domain = _standard(entry.domain)
     try:
         for node in _nodes(function):
             if _standard(node.domain) == domain:
                 old, other = (
-                    get_schema(node.op_type, v, domain).since_version for v in (entry.version, new)
+                    onnx.defs.get_schema(node.op_type, v, domain).since_version
+                    for v in (entry.version, new)
                 )
                 if old != other:
                     return False
-    except SchemaError:
+    except onnx.defs.SchemaError:
         return False
     return True
 
 
 def _say_types(model: onnx.ModelProto) -> None:
     """Say the types of initialisers: onnx's inliner knows those of inputs and of nodes alone."""
-    from onnx import helper
-
     for graph in all_graphs(model.graph):
         said = {v.name for v in (*graph.input, *graph.value_info)}
         graph.value_info.extend(
-            helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
+            onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims))
             for t in graph.initializer
             if t.name not in said
         )
@@ -129,10 +123,8 @@ def check_functions(model: onnx.ModelProto, options: LoadOptions) -> None:
 
 def _check_names(model: onnx.ModelProto) -> None:
     """ModelError for names of standard operators: ONNX leaves open which of the two is meant."""
-    from onnx import defs
-
     for function in model.functions:
-        if function.domain in STANDARD_DOMAINS and defs.has(function.name, ""):
+        if function.domain in STANDARD_DOMAINS and onnx.defs.has(function.name, ""):
             what = f'the function "{function.name}" has the name of an operator of ONNX'
             raise ModelError(what, hint="give the function a domain of its own")
 

@@ -3,10 +3,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import onnx
+from aot.ir.deferred_import import onnx
 
 
 def user_inputs(graph: onnx.GraphProto) -> list[onnx.ValueInfoProto]:

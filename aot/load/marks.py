@@ -8,12 +8,9 @@ one region. On a call of a model function, or on the function, they speak for ev
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import onnx
 from aot.load.check import subgraphs
-
-if TYPE_CHECKING:
-    import onnx
 
 BACKEND_KEY = "aot.backend"
 REGION_KEY = "aot.region"

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import NAME_KEY, all_nodes, inner_graphs, words
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 MAX_LENGTH = 56
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*").fullmatch

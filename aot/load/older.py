@@ -10,16 +10,14 @@ for every element. All functions work on every graph of a model, which they chan
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import onnx
 from aot.ir.onnx_subprocess import infer_shapes
 from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title, subgraphs
-
-if TYPE_CHECKING:
-    import onnx
 
 Array = np.ndarray[Any, Any]
 Constants = dict[str, Array | None]
@@ -50,10 +48,8 @@ def has(model: onnx.ModelProto, *op_types: str) -> bool:
 
 def say_later(model: onnx.ModelProto) -> None:
     """Import the domain of nodes that the converter is to leave alone."""
-    from onnx import helper
-
     if all(o.domain != LATER for o in model.opset_import):
-        model.opset_import.append(helper.make_opsetid(LATER, 1))
+        model.opset_import.append(onnx.helper.make_opsetid(LATER, 1))
 
 
 def name_later(model: onnx.ModelProto) -> None:
@@ -101,8 +97,6 @@ def flatten_hardmax(model: onnx.ModelProto) -> None:
     Before: y = Hardmax(x, axis=1)      After: m = Hardmax(Flatten(x, axis=1), axis=1)
             x: [2, 3, 4]                       y = Reshape(m, Shape(x))
     """
-    from onnx import helper
-
     ranks = _ranks(model)
     for graph in list(all_graphs(model.graph)):
         for index in reversed(range(len(graph.node))):
@@ -121,10 +115,10 @@ def flatten_hardmax(model: onnx.ModelProto) -> None:
             hardmax = type(node)()
             hardmax.CopyFrom(node)
             around = [
-                helper.make_node("Flatten", [x], [flat], axis=axis),
+                onnx.helper.make_node("Flatten", [x], [flat], axis=axis),
                 hardmax,
-                helper.make_node("Shape", [x], [shape]),
-                helper.make_node("Reshape", [chosen, shape], [y]),
+                onnx.helper.make_node("Shape", [x], [shape]),
+                onnx.helper.make_node("Reshape", [chosen, shape], [y]),
             ]
             _replace(graph, index, around)
 
@@ -151,21 +145,17 @@ def _old_resizes(graph: onnx.GraphProto, outer: Constants) -> None:
 
 def _constants(graph: onnx.GraphProto) -> Constants:
     """Values that every run has by name; None for others, which hide those of graphs around."""
-    from onnx import numpy_helper
-
-    found: Constants = {t.name: numpy_helper.to_array(t) for t in graph.initializer}
+    found: Constants = {t.name: onnx.numpy_helper.to_array(t) for t in graph.initializer}
     found.update((i.name, None) for i in graph.input)
     for node in graph.node:
         found.update((o, None) for o in node.output)
         value = next((a.t for a in node.attribute if a.name == "value"), None)
         if node.op_type == "Constant" and value is not None:
-            found[node.output[0]] = numpy_helper.to_array(value)
+            found[node.output[0]] = onnx.numpy_helper.to_array(value)
     return found
 
 
 def _old_resize(node: onnx.NodeProto, scales: Array | None) -> list[onnx.NodeProto]:
-    from onnx import helper, numpy_helper
-
     _drop(node, *OLD_RESIZE, "nearest_mode")
     for name, value in OLD_RESIZE.items():
         node.attribute.add(name=name, type=3, s=value)
@@ -180,14 +170,16 @@ def _old_resize(node: onnx.NodeProto, scales: Array | None) -> list[onnx.NodePro
         kept.attribute.add(name="nearest_mode", type=3, s=b"ceil" if shrinks else b"floor")
         return [kept]
     y, one = node.output[0], f"{node.output[0]} one"
-    made = [helper.make_node("Constant", [], [one], value=numpy_helper.from_array(ONE, one))]
+    made = [
+        onnx.helper.make_node("Constant", [], [one], value=onnx.numpy_helper.from_array(ONE, one))
+    ]
     source = node.input[0]
     for op_type, rounding, result in (("Min", b"ceil", f"{y} less"), ("Max", b"floor", y)):
         part = type(node)()
         part.CopyFrom(node)
         part.input[0], part.input[2], part.output[0] = source, f"{y} {op_type}", result
         part.attribute.add(name="nearest_mode", type=3, s=rounding)
-        made.append(helper.make_node(op_type, [node.input[2], one], [f"{y} {op_type}"]))
+        made.append(onnx.helper.make_node(op_type, [node.input[2], one], [f"{y} {op_type}"]))
         made.append(part)
         source = result
     return made
@@ -209,8 +201,6 @@ def line_up(model: onnx.ModelProto) -> None:
             z = Add(x, b[C],                     z = Add(x, Unsqueeze(b, axes=[1, 2]),
                     broadcast=1, axis=1)                 broadcast=1)
     """
-    from onnx import helper
-
     if not has(model, "PRelu", *ARITHMETIC):
         return
     ranks = _ranks(model)
@@ -222,7 +212,7 @@ def line_up(model: onnx.ModelProto) -> None:
                 second, spread = node.input[1], f"{node.output[0]}_spread"
                 node.input[1] = spread
                 _drop(node, "axis")
-                made = helper.make_node("Unsqueeze", [second], [spread], axes=behind)
+                made = onnx.helper.make_node("Unsqueeze", [second], [spread], axes=behind)
                 graph.node.insert(index, made)
 
 
@@ -246,8 +236,6 @@ def type_masks(model: onnx.ModelProto) -> None:
     Before: y, m = Dropout(x)      After: y, b = Dropout(x)
                                           m = CastLike(b, x)
     """
-    from onnx import helper
-
     for graph in list(all_graphs(model.graph)):
         for index in reversed(range(len(graph.node))):
             node = graph.node[index]
@@ -255,7 +243,7 @@ def type_masks(model: onnx.ModelProto) -> None:
             if is_a(node, "Dropout") and mask:
                 node.output[1] = f"{mask} kept"
                 like = [node.output[1], node.input[0]]
-                cast = helper.make_node("CastLike", like, [mask], domain=LATER)
+                cast = onnx.helper.make_node("CastLike", like, [mask], domain=LATER)
                 graph.node.insert(index + 1, cast)
                 say_later(model)
 
@@ -291,21 +279,19 @@ def spell_normalizations(model: onnx.ModelProto, version: int) -> None:
 
 
 def _by_element(node: onnx.NodeProto) -> list[onnx.NodeProto]:
-    from onnx import helper, numpy_helper
-
     x, scale, bias, mean, variance = node.input
     y = node.output[0]
     small = next((a.f for a in node.attribute if a.name == "epsilon"), 1e-5)
-    constant = numpy_helper.from_array(np.full(1, small, np.float32), f"{y} epsilon")
+    constant = onnx.numpy_helper.from_array(np.full(1, small, np.float32), f"{y} epsilon")
     names = ("single", "epsilon", "centred", "variance", "deviation", "normal", "scaled")
     single, epsilon, centred, wider, deviation, normal, scaled = (f"{y} {name}" for name in names)
     return [
-        helper.make_node("Constant", [], [single], value=constant),
-        helper.make_node("CastLike", [single, variance], [epsilon], domain=LATER),
-        helper.make_node("Sub", [x, mean], [centred]),
-        helper.make_node("Add", [variance, epsilon], [wider]),
-        helper.make_node("Sqrt", [wider], [deviation]),
-        helper.make_node("Div", [centred, deviation], [normal]),
-        helper.make_node("Mul", [normal, scale], [scaled]),
-        helper.make_node("Add", [scaled, bias], [y], name=node.name),
+        onnx.helper.make_node("Constant", [], [single], value=constant),
+        onnx.helper.make_node("CastLike", [single, variance], [epsilon], domain=LATER),
+        onnx.helper.make_node("Sub", [x, mean], [centred]),
+        onnx.helper.make_node("Add", [variance, epsilon], [wider]),
+        onnx.helper.make_node("Sqrt", [wider], [deviation]),
+        onnx.helper.make_node("Div", [centred, deviation], [normal]),
+        onnx.helper.make_node("Mul", [normal, scale], [scaled]),
+        onnx.helper.make_node("Add", [scaled, bias], [y], name=node.name),
     ]

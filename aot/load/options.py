@@ -6,14 +6,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import UsageError
+from aot.ir.deferred_import import ir
 from aot.shapes.types import Rule
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 MIB = 1 << 20
 

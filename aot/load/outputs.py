@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import NAME_KEY
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def separate_outputs(graph: ir.Graph) -> None:
@@ -16,8 +12,6 @@ def separate_outputs(graph: ir.Graph) -> None:
 
     Before: x -> graph output x        After: y = Identity(x) -> graph output, called "x" in file
     """
-    import onnx_ir as ir
-
     own = {id(o) for node in graph for o in node.outputs}
     seen: set[int] = set()
     for index, value in enumerate(list(graph.outputs)):

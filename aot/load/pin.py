@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import AotError, ModelError, UnsupportedError, UsageError, meant, raise_all
+from aot.ir.deferred_import import onnx
 from aot.ir.pins import Pin
 from aot.load.examples import example_pins, open_shapes
 from aot.load.inputs import user_inputs
@@ -20,10 +21,6 @@ from aot.load.options import LoadOptions, Size, size_of
 from aot.options import Options
 from aot.shapes.dynamic.input_dims import Dimension
 from aot.shapes.limits import excess
-
-if TYPE_CHECKING:
-    import onnx
-
 
 Dim = int | str | Dimension | None
 """A size, a symbol's name, a range, or None where the file says nothing."""
@@ -66,8 +63,6 @@ def declared(info: onnx.ValueInfoProto) -> list[Dim] | None:
 
 def _element(info: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
     """The input, or what it holds if it is a sequence or an optional."""
-    import onnx
-
     found = info
     while (kind := found.type.WhichOneof("value")) in ("sequence_type", "optional_type"):
         held = onnx.ValueInfoProto(name=info.name)
@@ -262,12 +257,10 @@ def bind(
     graph: onnx.GraphProto, inputs: list[onnx.ValueInfoProto], bindings: Mapping[str, Any]
 ) -> None:
     """Turn bound inputs into initialisers of their declared element type."""
-    from onnx import helper, numpy_helper
-
     for info in inputs:
         if info.name not in bindings:
             continue
-        dtype = helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type)
         given = np.asarray(bindings[info.name])
         if not _storable(given, dtype):
             what = f'input "{info.name}" is {dtype}, the value bound to it is {given.dtype}'
@@ -278,7 +271,7 @@ def bind(
         if exact and not np.array_equal(value.astype(_wide(value.dtype)), given):
             what = f'input "{info.name}" is {dtype}, the value bound to it is not ({given.dtype})'
             raise ModelError(what)
-        graph.initializer.append(numpy_helper.from_array(value, info.name))
+        graph.initializer.append(onnx.numpy_helper.from_array(value, info.name))
 
 
 def _wide(dtype: Any) -> Any:

@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import onnx
 from aot.ir.operators import Interface
-
-if TYPE_CHECKING:
-    import onnx
 
 respells: Interface[Callable[[onnx.ModelProto], onnx.ModelProto]] = Interface("respells")
 """A rule replaces the nodes of its operator in the main graph of a model of the canonical opset. It

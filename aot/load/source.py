@@ -7,12 +7,10 @@ import hashlib
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from aot.errors import ModelError, UsageError
-
-if TYPE_CHECKING:
-    import onnx
+from aot.ir.deferred_import import ir, onnx
 
 PROTOBUF_LIMIT = (1 << 31) - 1
 
@@ -49,7 +47,6 @@ def read_regular(path: Path) -> bytes:
 
 def parse(data: bytes, where: str) -> onnx.ModelProto:
     """A ModelProto that at least names its graph and opset."""
-    import onnx
     from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
     model = onnx.ModelProto()
@@ -115,8 +112,6 @@ def read_proto(source: Any) -> tuple[onnx.ModelProto, Path | None]:
         return source.proto, source.folder
     if isinstance(source, (str, os.PathLike, bytes)):
         return read_model(source)
-    import onnx
-    import onnx_ir as ir
 
     if isinstance(source, ir.Model):
         return ir.to_proto(source), None

@@ -4,16 +4,14 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.deferred_import import onnx
 from aot.load.external import is_external
 from aot.load.tensors import check_tensor
-
-if TYPE_CHECKING:
-    import onnx
 
 Array = np.ndarray[Any, Any]
 MOST = 1 << 24
@@ -23,8 +21,6 @@ INT64, STRING = 7, 8
 
 def dense(sparse: onnx.SparseTensorProto, name: str = "") -> onnx.TensorProto:
     """The constant with its zeros; ModelError unless places and values agree with its shape."""
-    from onnx import numpy_helper
-
     name, shape = name or sparse.values.name, tuple(sparse.dims)
     where = f'sparse constant "{name}" of shape {list(shape)[:8]}'
     if is_external(sparse.values) or is_external(sparse.indices):
@@ -38,20 +34,18 @@ def dense(sparse: onnx.SparseTensorProto, name: str = "") -> onnx.TensorProto:
         raise UnsupportedError(what, where)
     check_tensor(sparse.values)
     check_tensor(sparse.indices)
-    values = numpy_helper.to_array(sparse.values)
+    values = onnx.numpy_helper.to_array(sparse.values)
     flat = _places(sparse.indices, values, shape, where)
     full = np.zeros(shape, values.dtype)
     full.reshape(-1)[flat] = values
-    return numpy_helper.from_array(full, name)
+    return onnx.numpy_helper.from_array(full, name)
 
 
 def _places(indices: onnx.TensorProto, values: Array, shape: tuple[int, ...], where: str) -> Array:
     """Where the values are in row-major order: proven to be inside, ascending, one for each."""
-    from onnx import numpy_helper
-
     if indices.data_type != INT64:
         raise ModelError(f"the places have element type {indices.data_type}, not int64", where)
-    places: Array = np.asarray(numpy_helper.to_array(indices))
+    places: Array = np.asarray(onnx.numpy_helper.to_array(indices))
     if values.ndim != 1 or places.shape not in ((values.size,), (values.size, len(shape))):
         what = f"places of shape {list(places.shape)} for values of shape {list(values.shape)}"
         raise ModelError(what, where)

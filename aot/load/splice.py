@@ -9,12 +9,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import onnx
 from aot.load.check import subgraphs
-
-if TYPE_CHECKING:
-    import onnx
 
 
 def splice(model: onnx.ModelProto, claimed: Collection[str] = ()) -> None:

@@ -9,14 +9,11 @@ for proposals only; nothing is compiled by it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import onnx
 from aot.ir.node_traits import moved_operands, proto_operands, proto_trait
 from aot.ir.value_traits import Recurrent
 from aot.load.inputs import user_inputs
-
-if TYPE_CHECKING:
-    import onnx
 
 #: Words of names that states have.
 _WORDS = re.compile(

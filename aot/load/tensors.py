@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import ir, onnx
 from aot.shapes.limits import MAX_ELEMENTS
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 # TensorProto.DataType -> bits of one element in raw_data.
 BITS = {1: 32, 2: 8, 3: 8, 4: 16, 5: 16, 6: 32, 7: 64, 9: 8, 10: 16, 11: 64, 12: 32, 13: 64}
@@ -98,19 +95,15 @@ def _entries(data_type: int, count: int) -> int:
 
 def array_of(tensor: onnx.TensorProto) -> np.ndarray[Any, Any]:
     """The elements as a read-only array (raw data is not copied a second time)."""
-    from onnx import helper, numpy_helper
-
     plain = BITS.get(tensor.data_type, 0) >= 8 and tensor.data_type < 16
     if plain and tensor.HasField("raw_data"):
-        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
+        dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
         return np.frombuffer(tensor.raw_data, dtype).reshape(tuple(tensor.dims))
-    return np.asarray(numpy_helper.to_array(tensor))
+    return np.asarray(onnx.numpy_helper.to_array(tensor))
 
 
 def ir_tensor(tensor: onnx.TensorProto) -> ir.TensorProtocol:
     """An onnx_ir tensor of an internal TensorProto, independent of it."""
-    import onnx_ir as ir
-
     if tensor.data_type == STRING:
         return ir.StringTensor(list(tensor.string_data), shape=ir.Shape(list(tensor.dims)))
     if BITS[tensor.data_type] < 8 or tensor.data_type >= 16:

@@ -4,12 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import ModelError
-
-if TYPE_CHECKING:
-    import onnx
+from aot.ir.deferred_import import onnx
 
 
 def check_strings(model: onnx.ModelProto) -> None:

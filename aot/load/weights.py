@@ -5,18 +5,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir, onnx
 from aot.load.check import STANDARD_DOMAINS, all_graphs, subgraphs, tensors
 from aot.load.external import is_external, locate, read
 from aot.load.inputs import user_inputs
 from aot.load.sparse import dense
 from aot.load.tensors import element_count, ir_tensor
 from aot.shapes.limits import SMALL_ELEMENTS
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +30,6 @@ def split(model: onnx.ModelProto, folder: Path | None) -> tuple[onnx.ModelProto,
 
     External data is checked here; small external tensors are read, big ones stay in their file.
     """
-    import onnx
-
     light = onnx.ModelProto()
     light.ir_version = model.ir_version
     light.opset_import.extend(model.opset_import)
@@ -107,8 +101,6 @@ def constant_tensor(node: onnx.NodeProto) -> onnx.TensorProto | None:
 
 
 def _weight(tensor: onnx.TensorProto, name: str, folder: Path | None) -> Weight:
-    import onnx_ir as ir
-
     shape = tuple(tensor.dims)
     if not is_external(tensor):
         return Weight(name, tensor.data_type, shape, ir_tensor(tensor))
@@ -134,10 +126,8 @@ def _internalise(tensor: onnx.TensorProto, folder: Path | None) -> None:
 
 def stand_in(graph: onnx.GraphProto, weights: list[Weight]) -> None:
     """Let typed inputs take the places of the weights."""
-    from onnx import helper
-
     for w in weights:
-        graph.input.append(helper.make_tensor_value_info(w.name, w.dtype, w.shape))
+        graph.input.append(onnx.helper.make_tensor_value_info(w.name, w.dtype, w.shape))
 
 
 def attach(graph: ir.Graph, weights: list[Weight]) -> None:

@@ -7,11 +7,11 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import AotError, BackendError, UnsupportedError, one_line
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import subgraphs
 from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.ir.program import Origin, Program, Quantisation, Role, Tensor, View
@@ -32,9 +32,6 @@ from aot.target import Target
 from aot.vendor.backend import RegionView
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder, Used, layout_name
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 __all__ = ["Recorder", "lower", "lower_body", "lower_part"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import ir
 from aot.ir.layout import PLAIN
 from aot.ir.pins import Pin
 from aot.ir.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
@@ -17,9 +17,6 @@ from aot.shapes.dynamic.input_dims import dimensions_of
 from aot.target import Target
 from aot.vendor.match import ValueRef
 from aot.vendor.recorder import Handle, Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Records the copy of a value to the tensor of that name.
 Fill = Callable[[Recorder, str, ValueRef], None]

@@ -9,10 +9,10 @@ one in all. Computed in float64, rounded once.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.node_traits import adds_bias
@@ -20,9 +20,6 @@ from aot.ir.operators import Interface, Linear, operators, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.quantised.affine import absorb_codes
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 MAX_GAIN = 1e15
 

@@ -9,19 +9,15 @@ A constant operand of Add, Mul, Max, Min comes second.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import constant, shape_of
 from aot.ir.operators import Commutative, Interface, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 FORMS = (
     Form("Pow(x, 2)", "Mul(x, x)", "the exponent has more axes than x"),

@@ -15,18 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import NAN_ROWS, attribute, is_typed, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.attention_forms import LOW, reshaped, transposed
 from aot.normalise.recognise_activations import factors, scalar
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 FLOAT = 1
 #: So few queries are computed from keys and values as they are.
@@ -189,7 +186,6 @@ def _bias(edit: Editor, before: ir.Node, mask: Mask) -> ir.Value:
     """The mask as what is added."""
     if mask.fill is None:
         return mask.value
-    import onnx_ir as ir
 
     zero, low = (edit.const(np.float32(v), f"{before.name}_keep") for v in (0, mask.fill))
     shape = shape_of(mask.value)

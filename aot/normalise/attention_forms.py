@@ -13,16 +13,13 @@ After:  y = Attention(q, k, v, is_causal=1)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, set_type, shape_of
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 HEADS_INSIDE = (0, 2, 1, 3)
 """[batch, rows, heads, columns] to [batch, heads, rows, columns] and back."""
@@ -154,8 +151,6 @@ def _placed(edit: Editor, node: ir.Node, end: int, batch: int) -> ir.Value | Non
 
 def _attention(edit: Editor, node: ir.Node, inputs: list[ir.Value | None]) -> ir.Node:
     """The node in canonical form, in front of `node`; its scores keep the fourth place."""
-    import onnx_ir as ir
-
     q, v = inputs[0], inputs[2]
     assert q is not None and v is not None
     while inputs[-1] is None:

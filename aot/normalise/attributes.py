@@ -9,16 +9,13 @@ Before: y = Conv(x, w, "", auto_pad=SAME_UPPER)      After: y = Conv(x, w, kerne
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, array, attribute, shape_of
 from aot.ir.node_traits import axes_of, axes_operands, kernel_place
 from aot.ir.operators import AxisOf, Interface, Window, trait_of
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Canonical = Callable[[Editor, "ir.Node"], None]
 #: Brings a node's attributes and operands to the one form that patterns see: rules of `aot/ops`.

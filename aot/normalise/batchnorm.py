@@ -8,17 +8,13 @@ Computed in float64. A backend that `keeps` BatchNormalization gets it untouched
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, is_used
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.affine import absorb
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def batch_norm(edit: Editor, options: LoadOptions) -> None:

@@ -8,19 +8,15 @@ Only for floats; an absent bound is none.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, shape_of
 from aot.ir.node_traits import clamp_bounds
 from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 _OTHERS = "the elements are integers, or a bound has several elements"
 FORMS = (

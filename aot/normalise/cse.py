@@ -6,16 +6,14 @@ Before: a = Relu(x); b = Relu(x); y = Add(a, b)      After: a = Relu(x); y = Add
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.operators import Random, trait_of
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
 from aot.shapes.limits import SMALL_ELEMENTS
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def cse(edit: Editor, options: LoadOptions) -> None:

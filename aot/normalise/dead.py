@@ -6,13 +6,9 @@ Before: y = Relu(x); z = Exp(x)  (nobody reads z)      After: y = Relu(x)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, graphs, is_used
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def dead_nodes(edit: Editor, options: LoadOptions) -> None:

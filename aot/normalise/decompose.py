@@ -9,16 +9,12 @@ After: y = MatMul(Cast<int32>(a) - Cast<int32>(az), Cast<int32>(b) - Cast<int32>
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import WHY_KEY, title
 from aot.ir.operators import Interface
 from aot.normalise.decompose_builder import Body
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 decompose: Interface[Callable[[Body], bool]] = Interface("decompose")
 """A rule writes the body of its operator for one node; False: this node has none (`Body.refuse`
@@ -35,8 +31,6 @@ def own_body(node: ir.Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | N
 
     Raises ModelError where inputs and attributes of the node fit no rule.
     """
-    from onnx import helper
-
     write = decompose.of(node)
     body = Body(node)
     try:
@@ -50,5 +44,5 @@ def own_body(node: ir.Node, opsets: Mapping[str, int]) -> onnx.FunctionProto | N
     inputs = [f"i{k}" for k in range(len(node.inputs))]
     outputs = [f"o{k}" for k in range(len(node.outputs))]
     used = sorted({n.domain for n in body.nodes} | {""})
-    imports = [helper.make_opsetid(d, opsets.get(d, 1)) for d in used]
-    return helper.make_function("", node.op_type, inputs, outputs, body.nodes, imports)
+    imports = [onnx.helper.make_opsetid(d, opsets.get(d, 1)) for d in used]
+    return onnx.helper.make_function("", node.op_type, inputs, outputs, body.nodes, imports)

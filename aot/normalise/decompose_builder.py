@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import attribute, shape_of
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 FLOAT, INT32, INT64, DOUBLE = 1, 6, 7, 11
 
@@ -60,17 +57,13 @@ class Body:
 
     def add(self, op_type: str, *inputs: str, out: str = "", **attrs: Any) -> str:
         """The first output of a new node."""
-        from onnx import helper
-
         out = out or f"v{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op_type, list(inputs), [out], **attrs))
+        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), [out], **attrs))
         return out
 
     def constant(self, kind: int, shape: tuple[int, ...], values: list[Any]) -> str:
         """A constant tensor."""
-        from onnx import helper
-
-        return self.add("Constant", value=helper.make_tensor("c", kind, shape, values))
+        return self.add("Constant", value=onnx.helper.make_tensor("c", kind, shape, values))
 
     def number(self, value: float) -> str:
         """A constant scalar of the type of input 0."""
@@ -78,9 +71,7 @@ class Body:
 
     def data(self, values: np.ndarray[Any, Any]) -> str:
         """A constant tensor of these elements."""
-        from onnx import numpy_helper
-
-        return self.add("Constant", value=numpy_helper.from_array(values))
+        return self.add("Constant", value=onnx.numpy_helper.from_array(values))
 
     def ints(self, *values: int) -> str:
         """A constant int64 vector."""

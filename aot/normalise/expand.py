@@ -7,9 +7,9 @@ Before: y = SwiGLU(x, gate)      After: s = Swish(gate); y = Mul(x, s)
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import Editor, graphs, hoist_constants
 from aot.ir.graph_nodes import NAME_KEY, is_typed, original_name, shape_of, subgraphs, title
 from aot.load.marks import KEPT_KEY, MARKS
@@ -17,10 +17,6 @@ from aot.load.options import LoadOptions
 from aot.normalise.decompose import constants_only, decompose, own_body
 from aot.normalise.unroll import captured, is_unrollable, renamed, unrolled
 from aot.shapes.infer import infer
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 MOST = 20_000
 """Nodes that may be expanded in one model."""
@@ -66,20 +62,17 @@ def _is_supported(node: ir.Node, options: LoadOptions) -> bool:
 
 def has_body(node: ir.Node, model: ir.Model) -> bool:
     """Whether ONNX defines the operator by smaller ones."""
-    from onnx import defs
-
     if is_unrollable(node) or decompose.of(node) is not None:
         return True
     version = model.opset_imports.get(node.domain, 0)
-    if not version or not defs.has(node.op_type, version, node.domain):
+    if not version or not onnx.defs.has(node.op_type, version, node.domain):
         return False
-    schema = defs.get_schema(node.op_type, version, node.domain)
+    schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     return bool(schema.has_function or schema.has_context_dependent_function)
 
 
 def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
     """The body for this node's types, in the model's opset, or None if ONNX gives none."""
-    import onnx_ir as ir
     from onnx import inliner
 
     if is_unrollable(node):
@@ -101,14 +94,11 @@ def _body(node: ir.Node, model: ir.Model) -> ir.Graph | None:
 
 def _steps_of(node: ir.Node, model: ir.Model) -> ir.Graph:
     """The steps of a loop as a graph with the names of the node's inputs and outputs."""
-    import onnx_ir as ir
-    from onnx import helper
-
     single = _alone(node, model)
     nodes, results = unrolled(node)
     for value, name in zip(node.outputs, results, strict=True):
         if value.name:
-            nodes.append(helper.make_node("Identity", [name], [value.name]))
+            nodes.append(onnx.helper.make_node("Identity", [name], [value.name]))
     del single.graph.node[:]
     single.graph.node.extend(nodes)
     body: ir.Graph = ir.from_proto(single).graph
@@ -119,29 +109,24 @@ def _steps_of(node: ir.Node, model: ir.Model) -> ir.Graph:
 
 def _define(single: onnx.ModelProto, function: onnx.FunctionProto | None) -> bool:
     """Make the only node a call of a function of the model: `function` or ONNX's body."""
-    from onnx import helper
-
     (node,) = single.graph.node
     function = function or _standard_body(single)
     if function is None:
         return False
     function.domain = node.domain = BODY
     single.functions.append(function)
-    single.opset_import.append(helper.make_opsetid(BODY, 1))
+    single.opset_import.append(onnx.helper.make_opsetid(BODY, 1))
     return True
 
 
 def _standard_body(single: onnx.ModelProto) -> onnx.FunctionProto | None:
     """The body ONNX gives the only node for the types of its inputs."""
-    import onnx
-    from onnx import defs
-
     (node,) = single.graph.node
     versions = {o.domain: o.version for o in single.opset_import}
     version = versions[node.domain]
-    if not defs.has(node.op_type, version, node.domain):
+    if not onnx.defs.has(node.op_type, version, node.domain):
         return None
-    schema = defs.get_schema(node.op_type, version, node.domain)
+    schema = onnx.defs.get_schema(node.op_type, version, node.domain)
     for attribute in node.attribute:
         if attribute.HasField("g"):
             _plain_names(attribute.g)
@@ -178,13 +163,9 @@ def _plain_names(graph: onnx.GraphProto) -> None:
 
 def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:
     """A model of this node and the types of what it reads and writes."""
-    import onnx
-    import onnx_ir as ir
-    from onnx import helper
-
     single = onnx.ModelProto(ir_version=10)
     for domain, version in model.opset_imports.items():
-        single.opset_import.append(helper.make_opsetid(domain, version))
+        single.opset_import.append(onnx.helper.make_opsetid(domain, version))
     single.graph.name = "node"
     alone = ir.serde.serialize_node(node)
     _say_defaults(alone, model.opset_imports[node.domain])
@@ -199,18 +180,16 @@ def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:
                 assert value.dtype is not None
                 seen.add(value.name)
                 kind, shape = int(value.dtype), shape_of(value)
-                infos.append(helper.make_tensor_value_info(value.name, kind, shape))
+                infos.append(onnx.helper.make_tensor_value_info(value.name, kind, shape))
     return single
 
 
 def _say_defaults(node: onnx.NodeProto, version: int) -> None:
     """Spell out the attributes left to their defaults: the body may refer to them."""
-    from onnx import defs
-
-    if not defs.has(node.op_type, version, node.domain):
+    if not onnx.defs.has(node.op_type, version, node.domain):
         return
     given = {a.name for a in node.attribute}
-    formals = defs.get_schema(node.op_type, version, node.domain).attributes
+    formals = onnx.defs.get_schema(node.op_type, version, node.domain).attributes
     for name, formal in sorted(formals.items()):
         if name not in given and formal.default_value.name:
             node.attribute.append(formal.default_value)

@@ -10,9 +10,9 @@ and have a budget of their own (the "light" test models keep all their weights i
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, constant, shape_of, static_shape, title
 from aot.ir.operators import operand_names, trait_of
@@ -20,9 +20,6 @@ from aot.ir.value_traits import Dequantises, Quantises
 from aot.load.options import LoadOptions
 from aot.shapes.evaluate import Invalid, evaluate, is_computable, reads_shape
 from aot.shapes.reference import Unknown
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 class Budget:
@@ -96,8 +93,6 @@ def _bytes(value: ir.Value) -> int:
 
 
 def _substitute(edit: Editor, node: ir.Node, results: list[Array]) -> None:
-    import onnx_ir as ir
-
     for value, data in zip(node.outputs, results, strict=False):
         if not value.name:
             continue

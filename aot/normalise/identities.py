@@ -9,18 +9,14 @@ The modules of `aot/ops` say of which nodes that is true (`identity`).
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, is_used
 from aot.ir.graph_nodes import array, shape_of
 from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 #: Whether the first output is the first input, of a node where the two have one type and shape.
 identity: Interface[Callable[[ir.Node], bool]] = Interface("identity")

@@ -9,14 +9,11 @@ Slices that lie contiguous need no copy later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, is_used, producer, single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def pieces(edit: Editor, options: LoadOptions) -> None:

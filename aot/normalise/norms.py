@@ -11,18 +11,14 @@ Before: e = Exp(Sub(x, ReduceMax(x, [-1]))); y = Div(e, ReduceSum(e, [-1]))     
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.recognise_activations import plus
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 MAX_EPSILON = 0.1
 DOUBLE = 11

@@ -8,18 +8,15 @@ Before: y, h, c = LSTM(x, w, r, b, lens=[5, 5], h0=0)      After: y, "", "" = LS
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, is_used
 from aot.ir.graph_nodes import shape_of
 from aot.ir.node_traits import kernel_place, required_results
 from aot.ir.operators import Interface, Linear, Operator, operator_of, trait_of
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Makes operands that say nothing absent: rules of `aot/ops`.
 optional: Interface[Callable[[Editor, ir.Node], None]] = Interface("optional")

@@ -11,20 +11,15 @@ After:  y = Conv(DequantizeLinear(x, s, z), w, pads=[1,1,1,1])
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.operators import Window, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.quantised.common import add_dequantise, dequantised, params_of
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 _ELSE = (
     "other axes than those of space are padded, amounts are negative, or the mode is another one"

@@ -7,14 +7,10 @@ After:  GlobalAveragePool(x)     GlobalAveragePool(x)                   MaxPool(
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, is_used
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 GLOBAL = {
     "ReduceMean": "GlobalAveragePool",

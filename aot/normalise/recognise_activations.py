@@ -13,19 +13,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import pi, prod, sqrt
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
 from aot.normalise.affine import scales
 from aot.normalise.form import Form
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 CLOSE = 2e-6
 #: The operands whose product a node is, with repetition; none where it is no product.

@@ -6,16 +6,12 @@ Before: a = Unsqueeze(x, [0]); b = Flatten(a); y = Squeeze(b)      After: y = Re
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import array, shape_of
 from aot.ir.node_traits import is_view
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 FORMS = (Form("Reshape(Reshape(x, s), t)", "Reshape(x, t)"),)
 

@@ -8,16 +8,12 @@ are per channel (at least two elements), so that a user's scalar arithmetic is l
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, shape_of
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def scaling(edit: Editor, options: LoadOptions) -> None:

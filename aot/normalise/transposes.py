@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.node_traits import axes_of
@@ -29,9 +30,6 @@ from aot.ir.operators import (
 )
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,11 @@ After: s1 = Add(s0, Gather(x, 0)); s = Add(s1, Gather(x, 1)); y = Concat(Unsquee
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import CONTROL, all_nodes, subgraphs
 from aot.shapes.control_flow_isolated import Loop, is_closed
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 MOST = 256
 """Nodes that unrolling a loop may make: more stay a loop, which is smaller and hardly slower."""
@@ -61,8 +58,6 @@ class Unroller:
     """Nodes of the steps, in order."""
 
     def __init__(self, node: ir.Node) -> None:
-        import onnx_ir as ir
-
         self.loop = Loop(node)
         self.body = ir.serde.serialize_graph(self.loop.body)
         self.nodes: list[onnx.NodeProto] = []
@@ -72,21 +67,17 @@ class Unroller:
 
     def add(self, op_type: str, inputs: list[str], out: str, **attrs: Any) -> str:
         """The output of a new node."""
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(op_type, inputs, [out], **attrs))
+        self.nodes.append(onnx.helper.make_node(op_type, inputs, [out], **attrs))
         return out
 
     def number(self, value: int, out: str, shape: tuple[int, ...] = ()) -> str:
         """A constant."""
-        from onnx import helper
-
-        return self.add("Constant", [], out, value=helper.make_tensor("c", INT64, shape, [value]))
+        return self.add(
+            "Constant", [], out, value=onnx.helper.make_tensor("c", INT64, shape, [value])
+        )
 
     def step(self, step_index: int, inputs: list[str]) -> list[str]:
         """The body on `inputs` as step `step_index`; the names of its outputs."""
-        import onnx
-
         names = dict(self.fixed)
         names.update(zip((i.name for i in self.body.input), inputs, strict=True))
         for node in self.body.node:

@@ -10,16 +10,12 @@ MeanVarianceNormalization) are of this form, and exporters copy them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.operators import places_of, trait_of
 from aot.ir.value_traits import Averages
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def variances(edit: Editor, options: LoadOptions) -> None:

@@ -7,10 +7,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, S64
 from aot.ir.graph_nodes import NAN_ROWS, attribute, shape_of
 from aot.ops.conv_pack import ceil_div
@@ -27,9 +28,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.pattern import optional
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 INPUTS = "q k v mask? past_key? past_value? lens?"
 OUTPUTS = "y present_key? present_value? qk?"

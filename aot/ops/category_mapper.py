@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import attribute_of
 from aot.ir.graph_nodes import attribute
 from aot.shapes.infer import respells
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 INT64, STRING = 7, 8
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import DType
 from aot.ir.graph_nodes import Array
 from aot.ir.operators import Elementwise, Exact
@@ -22,9 +23,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def _bounded(_node: ir.Node, inputs: Sequence[Array | None]) -> bool:

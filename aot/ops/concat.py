@@ -6,10 +6,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
 from aot.ir.operators import AxisOf, Moves, SizedBy
@@ -30,9 +30,6 @@ from aot.vendor.layouts import channels_last, is_channels_last, narrow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import Axis, copy_part, move, split_at, stored, strides, view_or_move
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 MAX_PARTS = 64
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.program import Body, Program, Role, Source, Steps, Wire
 from aot.load.encode_strings import encodes, unchanged
@@ -24,9 +24,6 @@ from aot.shapes.control_flow_isolated import BRANCHES, Loop
 from aot.shapes.cures import Sizing, sizings
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Operand, Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 RESULTS = " ".join(f"y{i}" for i in range(MAX_PARTS))
 HEADER = "aot_control.h"

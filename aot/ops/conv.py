@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64
 from aot.ir.layout import PLAIN, Layout, blocked
 from aot.ir.operators import AUTO_PAD, AtLeast, Linear, ShapeOf, Window, operator
@@ -26,9 +27,6 @@ from aot.vendor.match import Match, NodeRef, same_shapes
 from aot.vendor.quantised_product import product_node
 from aot.vendor.recorder import Recorder
 from aot.vendor.window_shape import WindowShape
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 conv = op(
     "Conv",

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, attribute, shape_of
@@ -29,9 +30,6 @@ from aot.vendor.match import Match
 from aot.vendor.quantised_product import product_node
 from aot.vendor.recorder import Handle, Recorder
 from aot.vendor.window_shape import WindowShape
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 transposed = op(
     "ConvTranspose",

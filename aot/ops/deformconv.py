@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32
 from aot.ir.operators import AtLeast, ShapeOf
 from aot.ops.registry import op
@@ -16,9 +16,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 from aot.vendor.window_shape import WindowShape
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 deform = op(
     "DeformConv",

@@ -7,17 +7,15 @@ After: y = Mul(x, Where(RandomUniformLike(x) >= ratio, 1 / (1 - ratio), 0))
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Elementwise, Random, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, Body
 from aot.normalise.identities import identity
 from aot.shapes.cures import Sizing, sizings, zeros
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 operator("Dropout", "x ratio? training?", "y mask?", traits=[Elementwise("x"), Random()])
 
@@ -47,9 +45,7 @@ def _dropout(b: Body) -> bool:
         return _dropped(b)
     b.add("Identity", "i0", out="o0")
     if len(b.node.outputs) > 1 and b.node.outputs[1].name:
-        from onnx import helper
-
-        true = helper.make_tensor("c", 9, (1,), [True])
+        true = onnx.helper.make_tensor("c", 9, (1,), [True])
         b.add("ConstantOfShape", b.add("Shape", "i0"), value=true, out="o1")
     return True
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S64, DType
 from aot.ir.graph_nodes import DYNAMIC
 from aot.ir.layout import Layout
@@ -21,9 +21,6 @@ from aot.shapes.dynamic.rules import needed
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import split_at
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 HEADER = "aot_dynamic.h"
 MOST_AXES = 8

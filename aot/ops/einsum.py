@@ -7,9 +7,9 @@ import math
 import string
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Exact
@@ -24,9 +24,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import padded, strides
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 einsum = op("Einsum", "xs*", traits=[Exact(rounds_once=True)], equation="")
 

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, set_type, shape_of
 from aot.shapes.control import Control, types_bodies
 from aot.shapes.evaluate import Invalid
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 FLOAT, DOUBLE = 1, 11
 

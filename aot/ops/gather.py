@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import S32, S64
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, Moves
@@ -28,9 +29,6 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
 from aot.vendor.strided_copy import Axis, move, padded, split_at, strides, view_or_move
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 gather = op(
     "Gather",

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import OneOf
@@ -18,9 +18,6 @@ from aot.shapes.dynamic.rules import dynamic, needed
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: In the order of the kernel's constants.
 MODES = ("nearest", "linear", "cubic")

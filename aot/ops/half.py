@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.dtypes import BF16, F16, F32, DType
 from aot.ir.graph_nodes import CONTROL
 from aot.ir.layout import Layout
@@ -109,8 +110,6 @@ def _wide(m: Match, names: dict[int, str]) -> Match:
 
 
 def _twin(value: ValueRef, names: dict[int, str]) -> ValueRef:
-    import onnx_ir as ir
-
     data = value.data
     made = ir.Value(
         name=names.get(id(value.ir), f"{value.name}_f32"),
@@ -127,11 +126,9 @@ def _twin(value: ValueRef, names: dict[int, str]) -> ValueRef:
 
 def _is_allowed(graph: OpPat, dtype: DType) -> bool:
     """Whether ONNX lets the operator's first input be `dtype`."""
-    from onnx import defs
-
-    if not defs.has(graph.op_type, graph.domain):
+    if not onnx.defs.has(graph.op_type, graph.domain):
         return False
-    inputs = defs.get_schema(graph.op_type, graph.domain).inputs
+    inputs = onnx.defs.get_schema(graph.op_type, graph.domain).inputs
     return bool(inputs) and f"tensor({dtype})" in inputs[0].types
 
 
@@ -159,7 +156,6 @@ def _narrow(pattern: Pattern, case: Case, dtype: DType) -> Case:
 
 
 def _reference(pattern: Pattern, case: Case, inputs: list[Any]) -> list[Any]:
-    from onnx import defs, helper
     from onnx.reference import ReferenceEvaluator
 
     graph = pattern.graph
@@ -168,18 +164,22 @@ def _reference(pattern: Pattern, case: Case, inputs: list[Any]) -> list[Any]:
     outputs = [f"y{i}" for i in range(case.outputs)]
     while names and not names[-1]:
         names.pop()
-    node = helper.make_node(graph.op_type, names, outputs, domain=graph.domain, **case.attrs)
+    node = onnx.helper.make_node(graph.op_type, names, outputs, domain=graph.domain, **case.attrs)
     fed = {f"x{i}": a for i, a in enumerate(inputs) if a is not None}
     infos = [
-        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        onnx.helper.make_tensor_value_info(
+            n, onnx.helper.np_dtype_to_tensor_dtype(a.dtype), a.shape
+        )
         for n, a in fed.items()
     ]
-    graph_proto = helper.make_graph(
-        [node], "case", infos, [helper.make_empty_tensor_value_info(o) for o in outputs]
+    graph_proto = onnx.helper.make_graph(
+        [node], "case", infos, [onnx.helper.make_empty_tensor_value_info(o) for o in outputs]
     )
-    newest = {d: defs.get_schema(graph.op_type, graph.domain).since_version for d in [graph.domain]}
-    newest[""] = defs.onnx_opset_version()
-    imports = [helper.make_opsetid(d, v) for d, v in newest.items()]
-    model = helper.make_model(graph_proto, opset_imports=imports)
+    newest = {
+        d: onnx.defs.get_schema(graph.op_type, graph.domain).since_version for d in [graph.domain]
+    }
+    newest[""] = onnx.defs.onnx_opset_version()
+    imports = [onnx.helper.make_opsetid(d, v) for d, v in newest.items()]
+    model = onnx.helper.make_model(graph_proto, opset_imports=imports)
     with np.errstate(all="ignore"):
         return [np.asarray(a) for a in ReferenceEvaluator(model).run(None, fed)]

@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, attribute, title
 from aot.ir.operators import DataSized, OneOf, operator
 from aot.shapes.evaluate import evaluates, need
 from aot.shapes.reference import Inputs
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: How files begin, and what they are.
 MAGIC = (

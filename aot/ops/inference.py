@@ -4,18 +4,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, DataSized, Exact, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
 from aot.shapes.cures import Role, Sizing, always, as_data, sizings
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def _sorts(node: ir.Node, _inputs: Sequence[Array | None]) -> bool:

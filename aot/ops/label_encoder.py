@@ -8,11 +8,12 @@ After: y = Where(found, Gather(values, place), default), of numbers
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import ModelError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import TEXT, attribute, set_type, shape_of, title
 from aot.load.encode_strings import Strings, encodes
 from aot.normalise.decompose import decompose
@@ -20,9 +21,6 @@ from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, STRING, matches
 from aot.shapes.dynamic.rules import dynamic, every_axis, needed
 from aot.shapes.types import Type, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 dynamic("LabelEncoder", ML)(every_axis)
 
@@ -124,8 +122,6 @@ def encode_labels(s: Strings, node: ir.Node) -> None:
 
 def _numeric_place(s: Strings, node: ir.Node, keys: np.ndarray[Any, Any]) -> ir.Value:
     """The place of a number among the keys: a LabelEncoder of its own."""
-    import onnx_ir as ir
-
     edit = s.editor(node)
     made = ir.Node(
         ML,

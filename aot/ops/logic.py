@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import (
     BF16,
     BOOL,
@@ -54,9 +55,6 @@ from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Integers below this are exact in float32.
 EXACT = 2**24
@@ -244,8 +242,6 @@ sizings("Cast")(Sizing(passes=True))
 
 @evaluates("Cast")
 def cast_value(node: ir.Node, inputs: Inputs) -> list[Array]:
-    import onnx_ir as ir
-
     return converted(node, inputs, ir.DataType(int(attribute(node, "to"))).numpy())
 
 

@@ -7,20 +7,17 @@ After: y = Mul(Sub(x, offset), scale)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.trees import POST_TRANSFORM
 from aot.shapes.types import Type, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 ML = "ai.onnx.ml"
 STRING = 8

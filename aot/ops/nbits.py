@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, U8
 from aot.ir.graph_nodes import array, attribute
 from aot.normalise.decompose import decompose
@@ -24,10 +25,6 @@ from aot.shapes.types import Type, infer_types, need
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 Array = np.ndarray[Any, Any]
 #: Rows of the weights that are unpacked at a time, about.

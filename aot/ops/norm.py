@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.dtypes import F32
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute
@@ -38,9 +39,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 HEADER = "aot_norm_f32.h"
 SHORT = (10, 16)
@@ -429,11 +427,10 @@ def _lines(b: Body) -> bool:
         prod(b.shape(i)) == 1 or without_ones(b.shape(i)) == without_ones(line) for i in operands
     ):
         return False
-    from onnx import helper
 
     scale = b.node.inputs[1]
     assert scale is not None and scale.dtype is not None
-    ones = helper.make_tensor("c", int(scale.dtype), line, [1.0] * prod(line))
+    ones = onnx.helper.make_tensor("c", int(scale.dtype), line, [1.0] * prod(line))
     names = [f"o{k}" if v.name else "" for k, v in enumerate(b.node.outputs)]
     y = b.add(b.node.op_type, "i0", b.add("Constant", value=ones), **b.attributes())
     b.nodes[-1].output.extend(names[1:])

@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rows import along, means
 from aot.shapes.dynamic.rules import dynamic, needed, only_first
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @dynamic("InstanceNormalization")

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
+from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, original_name, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import AxesOf, Exact, Moves, OneOf, SizedBy
@@ -27,11 +28,6 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import Axis, move, padded, stored, strides
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-    from aot.ir.graph_edit import Editor
 
 MODES = ("constant", "edge", "reflect", "wrap")
 

@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S8, U8
 from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.layout import Layout
@@ -28,9 +29,6 @@ from aot.vendor.match import Match
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.strided_copy import stored
 from aot.vendor.window_shape import WindowShape
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 AVERAGE, MAX = 0, 1  # AOT_GLOBALPOOL_* of runtime_c/kernels/aot_globalpool_f32.h
 

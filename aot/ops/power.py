@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F64, DType
+from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, shape_of
 from aot.ir.operators import Elementwise, Exact
 from aot.normalise.arithmetic import plainer
@@ -23,11 +24,6 @@ from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-    from aot.ir.graph_edit import Editor
 
 power = op("Pow", "a b", traits=[Elementwise(), Exact()])
 power.layouts(follow)

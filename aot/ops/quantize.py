@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import (
     F4E2M1,
     F8E4M3FN,
@@ -41,9 +42,6 @@ from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.strided_copy import split_at
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 CODES: tuple[DType, ...] = (S8, U8, S16, U16, *FLOAT8, *PACKED)
 HEADER = "aot_quantize.h"

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, original_name
 from aot.ir.operators import DataSized, operator
 from aot.shapes.cures import Sizing, sizings, zeros
@@ -17,9 +17,6 @@ from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
 from aot.shapes.reference import Inputs, Unknown
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: More elements stay for the run: a constant of them would fill the bundle.
 MOST_ELEMENTS = 1 << 24

@@ -7,11 +7,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, F32, F64, S8, S32, S64, U8, U32, U64
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
@@ -41,11 +42,6 @@ from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32, full, i64, ints
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-    from aot.ir.graph_edit import Editor
 
 X, ABS, SQUARE = 0, 1, 2  # MAP of aot_reduce_f32.h
 AS_IS, DIVIDE, ROOT, LOG = 0, 1, 2, 3  # FINISH

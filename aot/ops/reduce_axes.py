@@ -6,15 +6,11 @@ Before: y = ReduceSum(x, [-1, 0])      After: y = ReduceSum<keepdims=1>(x, [0, 2
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.normalise.attributes import canonical, rank_of
 from aot.ops.reduce import KINDS
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Reductions of one element as functions of it; ONNX's bodies of L2 and LogSumExp overflow.
 OF_ONE = {
@@ -27,8 +23,6 @@ OF_ONE = {
 
 def of_one(edit: Editor, node: ir.Node) -> None:
     """y = ReduceL2(x) over no axes      After: y = Abs(x)"""
-    import onnx_ir as ir
-
     x, (y,) = node.inputs[0], node.outputs
     floats = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
     assert x is not None

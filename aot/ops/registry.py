@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import BackendError, meant
+from aot.ir.deferred_import import onnx
 from aot.ir.operators import AttributeRule, Linear, Operator, Trait, operator, operators
 from aot.ops.half import widened
 from aot.vendor.backend import Backend, Pattern
@@ -93,10 +94,8 @@ def check_records(records: Iterable[Operator]) -> None:
     That is an attribute, an operand or a result that no version of the operator has; operators
     without a schema are not looked at. The error names the module of the record.
     """
-    from onnx import defs
-
     schemas: dict[tuple[str, str], list[Any]] = {}
-    for schema in defs.get_all_schemas_with_history():
+    for schema in onnx.defs.get_all_schemas_with_history():
         schemas.setdefault((schema.domain, schema.name), []).append(schema)
     for record in records:
         versions = schemas.get((record.domain, record.name))

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import attribute
 from aot.ir.layout import Layout
@@ -32,9 +33,6 @@ from aot.vendor.resize import (
     span_of,
 )
 from aot.vendor.strided_copy import stored
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 TEXTS = {
     "mode": OneOf(" ".join(MODES), "nearest"),

@@ -7,10 +7,9 @@ end. By any other: every row of the result is picked, or mixed of two, by number
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, original_name, shape_of
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound, refused
 from aot.shapes.dynamic.rows import along, edge, most_of, picked, within
@@ -18,9 +17,6 @@ from aot.shapes.dynamic.rules import dynamic, given, needed
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
 from aot.shapes.symbolic import multiply, number
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 FLOAT, DOUBLE = 1, 11
 PLAIN_COORDINATES = ("half_pixel", "asymmetric", "pytorch_half_pixel")

@@ -6,10 +6,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S32
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf
@@ -21,9 +22,6 @@ from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, ParamFields, Recorder, Used
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Array = np.ndarray[Any, Any]
 

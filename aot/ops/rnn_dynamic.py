@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.shapes.dynamic.equality_constraints import agreed
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rules import INT32_TYPE, dynamic, given, needed, with_input
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @dynamic("GRU LSTM RNN")

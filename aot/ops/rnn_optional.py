@@ -6,16 +6,12 @@ Before: y, h, c = LSTM(x, w, r, b, lens=[5, 5], h0=0)      After: y, "", "" = LS
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.normalise.optional_operands import optional
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: The activations of a direction that does not name them.
 DEFAULT_ACTIVATIONS = {

@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S64
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ops.registry import op
@@ -19,9 +20,6 @@ from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 rotary = op(
     "RotaryEmbedding",

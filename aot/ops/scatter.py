@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S32, S64, DType
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import AxisOf, Exact, OneOf
@@ -22,9 +22,6 @@ from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import padded, strides
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 # In the order of AOT_SCATTER_* of runtime_c/kernels/aot_scatter.h.
 REDUCTIONS = ("none", "add", "mul", "max", "min")

@@ -6,11 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S32, S64
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, shape_of
@@ -37,9 +38,6 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import split_at, strides
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 topk = op(
     "TopK",

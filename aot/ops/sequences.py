@@ -3,20 +3,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, original_name, shape_of, title
 from aot.ir.operators import AxisOf, operator
 from aot.shapes.containers import COUNT, INNER, PRESENT, Containers, Items, Maybe, passes, unpacks
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known_late import KnownLate
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 FLOAT = 1
 """The element type of an empty sequence that names none (TensorProto.DataType)."""

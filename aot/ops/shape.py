@@ -5,18 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.load.encode_strings import Strings, encodes
 from aot.shapes.dynamic.extents import INT64
 from aot.shapes.dynamic.rules import needed
 from aot.shapes.evaluate import reads_shape
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @reads_shape("Shape")

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, axis_of, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, total_of
 from aot.shapes.partial_values import lookup
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @dynamic("NonZero")

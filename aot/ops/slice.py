@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import DYNAMIC, Array, array, original_name, shape_of, title
 from aot.ir.layout import Layout
@@ -35,11 +35,6 @@ from aot.vendor.layouts import channels_last, is_channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import Axis, Shape, stored, strides, view_or_move
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
-    from aot.ir.graph_edit import Editor
 
 slice_ = op(
     "Slice",

@@ -8,11 +8,12 @@ import sys
 from collections.abc import Iterator
 from functools import cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, S64, U8, DType
 from aot.ir.graph_nodes import TEXT, attribute, shape_of, title
 from aot.ir.operators import DataSized, OneOf, operator
@@ -29,9 +30,6 @@ from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
 from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 operator(
     "StringNormalizer",

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
@@ -29,9 +30,6 @@ from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import Axis, Shape, move, stored, strides, view_or_move
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @identity("Transpose")

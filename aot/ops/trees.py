@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import onnx
 from aot.ir.dtypes import F32, F64
 from aot.ir.operators import OneOf, Rowwise
 from aot.ops.registry import op
@@ -339,8 +340,6 @@ def older_to_kernel(c: Recorder, m: Match) -> None:
 
 @trees.cases
 def cases() -> Iterator[Case]:
-    import onnx
-
     def of(values: Any, kind: str) -> Any:
         return onnx.numpy_helper.from_array(np.array(values, kind))
 

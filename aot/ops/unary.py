@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, DType
 from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import Elementwise, Exact, OneOf, Trait
@@ -27,9 +28,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Constants = Callable[[Match], tuple[float, float, float]]
 HEADER = "aot_unary_f32.h"

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import S64
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ops.registry import op
@@ -20,9 +20,6 @@ from aot.shapes.types import Type
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 unpool = op("MaxUnpool", "x index shape?", kernel_shape=None, pads=None, strides=None)
 

@@ -6,10 +6,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from functools import partial, reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import Array, shape_of
 from aot.ir.operators import Commutative, Elementwise, Exact, Moves, Trait
@@ -31,9 +31,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> None:

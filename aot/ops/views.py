@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, S32, U8
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.layout import Layout, can_block
@@ -32,9 +32,6 @@ from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 reshape = op("Reshape", "x shape", traits=[SizedBy("shape"), Moves("x"), View()], allowzero=0)
 squeeze = op("Squeeze", "x axes?", traits=[Moves("x"), View(), AxesOf("axes", "x")])

@@ -10,18 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import AotError, UsageError, raise_all
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import original_name
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.options import check_regions
 from aot.partition.graph import read_by
 from aot.partition.kept import Kept, note_kept
 from aot.textfile import read_toml
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 PORTABLE = "c"
 

@@ -5,13 +5,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from aot.errors import InternalError
+from aot.ir.deferred_import import ir
 from aot.partition.result import Partition, Selected
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def check_partition(graph: ir.Graph, partition: Partition) -> None:

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.partition.cost_model import Costs
 from aot.partition.result import BodyPart, Partition
 from aot.partition.select import select
 from aot.partition.select_by_cost import Layouts, all_plain
 from aot.shapes.control_flow_isolated import BRANCHES, closed_nodes
 from aot.vendor.backend import Backend
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def select_all(

@@ -12,18 +12,16 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import BackendError, UsageError, one_line
+from aot.ir.deferred_import import ir
 from aot.ir.operators import Interface
 from aot.options import Options
 from aot.target import load_target
 from aot.textfile import read_json
 from aot.vendor.backend import Backend, Pattern, Speed
 from aot.vendor.match import Match, NodeRef, ValueRef
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Shape = tuple[int, ...]
 VERSION = 1

@@ -6,17 +6,14 @@ from __future__ import annotations
 import heapq
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aot.errors import AotError, BackendError, one_line
+from aot.ir.deferred_import import ir
 from aot.partition.annotate import PORTABLE, Mark, mark_of
 from aot.partition.graph import read_by
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import Results, needed_ops, root_ops
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 __all__ = ["PORTABLE", "Cover", "Refusal"]
 

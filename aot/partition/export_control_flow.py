@@ -7,18 +7,14 @@ After: y = If(c, then={Add(x, w)}, else={Neg(x)})
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, attribute_of
 from aot.ir.graph_nodes import set_type
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.result import Partition
 from aot.shapes.control_flow_isolated import BOOL, INT64, Loop, bodies, closed_nodes
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def reopen(graph: ir.Graph, partition: Partition) -> None:
@@ -96,16 +92,12 @@ def _reopen_loop(node: ir.Node) -> None:
 
 
 def _value(body: ir.Graph, hint: str, kind: int) -> ir.Value:
-    import onnx_ir as ir
-
     value = ir.Value(name=Editor(body).fresh(f"{body.outputs[-1].name}_{hint}"))
     set_type(value, kind, ())
     return value
 
 
 def _copy(body: ir.Graph, value: ir.Value) -> ir.Value:
-    import onnx_ir as ir
-
     made = ir.Node("", "Identity", [value], name=f"{value.name}_on", num_outputs=1)
     made.outputs[0].name = Editor(body).fresh(f"{value.name}_on")
     set_type(made.outputs[0], BOOL, ())

@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.vendor.match import Match
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def read_by(node: ir.Node) -> Iterator[ir.Value]:

@@ -9,15 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aot.errors import UsageError, typed
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import all_nodes, original_name
 from aot.load.marks import BACKEND_KEY, KEPT_KEY, REGION_KEY
 from aot.partition.graph import read_by
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Nodes around a kept one that are looked at when it is gone.
 MOST_NEAR = 24

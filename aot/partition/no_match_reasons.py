@@ -4,15 +4,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.partition.covering import Cover, Refusal
 from aot.vendor.backend import Backend
 from aot.vendor.pattern_ast import all_ops
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 #: Patterns that a reason names.
 _NAMED = 3

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import ModelError, UsageError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import all_nodes, title
 from aot.ir.opset import canonical_opset
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-    from onnx.defs import OpSchema
 
 #: Changes up to this opset may be of meaning, not only of the types allowed: they are not undone.
 FLOOR = 22
@@ -46,14 +43,12 @@ def lowest_opset(graph: ir.Graph, wanted: int | None = None) -> int:
 
 
 def _lowest(node: ir.Node, newest: int) -> int:
-    from onnx import defs
-
-    now = defs.get_schema(node.op_type, newest, "")
+    now = onnx.defs.get_schema(node.op_type, newest, "")
     version = int(now.since_version)
     while version > FLOOR and node.op_type not in STRICT:
         try:
-            before = defs.get_schema(node.op_type, version - 1, "")
-        except defs.SchemaError:
+            before = onnx.defs.get_schema(node.op_type, version - 1, "")
+        except onnx.defs.SchemaError:
             break
         if not _means_the_same(node, before, now):
             break
@@ -61,7 +56,7 @@ def _lowest(node: ir.Node, newest: int) -> int:
     return version
 
 
-def _means_the_same(node: ir.Node, before: OpSchema, now: OpSchema) -> bool:
+def _means_the_same(node: ir.Node, before: onnx.defs.OpSchema, now: onnx.defs.OpSchema) -> bool:
     """Whether the older signature serves the node: same operands, attributes, and its types."""
     if [i.name for i in before.inputs] != [i.name for i in now.inputs]:
         return False
@@ -79,11 +74,11 @@ def _means_the_same(node: ir.Node, before: OpSchema, now: OpSchema) -> bool:
     )
 
 
-def _default(schema: OpSchema, name: str) -> bytes:
+def _default(schema: onnx.defs.OpSchema, name: str) -> bytes:
     return bytes(schema.attributes[name].default_value.SerializeToString())
 
 
-def _types_fit(values: Any, formals: Any, schema: OpSchema) -> bool:
+def _types_fit(values: Any, formals: Any, schema: onnx.defs.OpSchema) -> bool:
     allowed = {c.type_param_str: set(c.allowed_type_strs) for c in schema.type_constraints}
     for index, value in enumerate(values):
         if value is None or not value.name or value.dtype is None:

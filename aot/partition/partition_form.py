@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 from aot.errors import UsageError, raise_all
+from aot.ir.deferred_import import ir
 from aot.ir.stages import Stages
 from aot.load import load, model_text
 from aot.load.options import LoadOptions
@@ -24,9 +24,6 @@ from aot.partition.kept import check_kept
 from aot.partition.result import Partition, cheaper
 from aot.partition.select_by_cost import all_plain
 from aot.vendor.backend import Backend
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def partition_form(

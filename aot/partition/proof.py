@@ -9,8 +9,8 @@ each exception. It returns reasons, in words that follow "not proven the cheapes
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.layout import PLAIN, Layout
 from aot.partition.annotate import PORTABLE, mark_of
 from aot.partition.cost_model import Costs
@@ -18,9 +18,6 @@ from aot.partition.covering import MOST_TRIED
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match
 from aot.vendor.pattern import Results, root_ops
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Backend and the id() of every node of a match.
 Key = tuple[str, frozenset[int]]

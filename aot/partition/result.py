@@ -5,18 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.partition.covering import Refusal
 from aot.partition.proof import SEVERAL_FORMS
 from aot.partition.regions import RegionCertificate
 from aot.partition.select_by_cost import Pricing
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 NO_PRICING = Pricing()
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from aot.errors import AotError, UnsupportedError, raise_all
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import WHY_KEY
 from aot.partition.annotate import mark_of
 from aot.partition.check import check_partition
@@ -27,9 +27,6 @@ from aot.shapes.cures import YOURS, binds
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import OpPat, Var
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 NOBODY = "none"
 

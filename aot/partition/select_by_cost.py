@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.partition.annotate import PORTABLE
 from aot.partition.cost_model import Costs, size_of
@@ -21,9 +21,6 @@ from aot.partition.min_cut import Choice, choose
 from aot.partition.proof import CYCLE, Key, doubts
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, ValueRef
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Item = tuple[Pattern, Match]
 #: Layouts that the matches of a cover, in order, give to the values they name.

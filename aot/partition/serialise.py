@@ -8,9 +8,10 @@ any other model. Constants stay initialisers of the graph and are inputs of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import (
     CONTROL,
     DYNAMIC,
@@ -29,10 +30,6 @@ from aot.partition.result import Partition, Region
 from aot.shapes.dynamic.input_dims import dimensions_of, single
 from aot.version import __version__
 
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
-
 DOMAIN = "aot.partition"
 #: Functions and nodes carry metadata from this version on.
 IR_VERSION = 10
@@ -44,9 +41,6 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
     `opset` forces the version of the standard operators; else it is the lowest in which each means
     the same. Raises ModelError, naming the node, if `opset` is below that or unknown.
     """
-    import onnx
-    from onnx import helper
-
     _check_static(model.graph)
     reopen(model.graph, partition)
     version = lowest_opset(model.graph, opset)
@@ -69,15 +63,15 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
         label = labels[region.index]
         function = _function(nodes, region.backend, label, imports, readers, patterns)
         made.functions.append(function)
-        call = helper.make_node(
+        call = onnx.helper.make_node(
             label, list(function.input), list(function.output), name=label, domain=DOMAIN
         )
         made.graph.node.append(call)
     if regions:
         imports[DOMAIN] = 1
-    made.opset_import.extend(helper.make_opsetid(d, v) for d, v in imports.items())
-    opsets = [helper.make_opsetid(d, v) for d, v in imports.items() if d in ("", "ai.onnx.ml")]
-    lowest = helper.find_min_ir_version_for(opsets)
+    made.opset_import.extend(onnx.helper.make_opsetid(d, v) for d, v in imports.items())
+    opsets = [onnx.helper.make_opsetid(d, v) for d, v in imports.items() if d in ("", "ai.onnx.ml")]
+    lowest = onnx.helper.find_min_ir_version_for(opsets)
     made.ir_version = max(IR_VERSION, lowest)
     return made
 
@@ -135,12 +129,10 @@ def _restore(things: Sequence[Any]) -> None:
 
 def _interface(graph: ir.Graph, nodes: Sequence[ir.Node], made: onnx.GraphProto) -> None:
     """Inputs, outputs, constants, and the types of the values between."""
-    import onnx_ir as ir
-    from onnx import helper
 
     def info(value: ir.Value) -> onnx.ValueInfoProto:
         assert value.dtype is not None and value.shape is not None
-        return helper.make_tensor_value_info(
+        return onnx.helper.make_tensor_value_info(
             str(value.name), int(value.dtype), [int(str(d)) for d in value.shape]
         )
 
@@ -177,8 +169,6 @@ def _ordered(
 
 def _marked(node: ir.Node, backend: str = "c", pattern: str = "") -> onnx.NodeProto:
     """The node, with the backend that computes it (nothing inside a function: that says it)."""
-    import onnx_ir as ir
-
     proto: onnx.NodeProto = ir.serde.serialize_node(node)
     own = [(p.key, p.value) for p in proto.metadata_props]
     del proto.metadata_props[:]
@@ -205,8 +195,6 @@ def _function(
     `readers` are the nodes that read each value of the graph, `patterns` what ends at a node, both
     by id().
     """
-    from onnx import helper
-
     inside = {id(v) for n in nodes for v in n.outputs}
     covered = {id(n) for n in nodes}
     read = {id(v): v for n in nodes for v in read_by(n) if id(v) in readers and id(v) not in inside}
@@ -218,13 +206,13 @@ def _function(
     ]
     protos = [_marked(n, "", patterns.get(id(n), "")) for n in nodes]
     used = {n.domain for n in protos}
-    function = helper.make_function(
+    function = onnx.helper.make_function(
         DOMAIN,
         label,
         [str(v.name) for v in read.values()],
         [str(v.name) for v in made],
         protos,
-        [helper.make_opsetid(d, v) for d, v in imports.items() if d in used or not d],
+        [onnx.helper.make_opsetid(d, v) for d, v in imports.items() if d in used or not d],
     )
     function.metadata_props.add(key=BACKEND_KEY, value=backend)
     function.metadata_props.add(key=REGION_KEY, value=label)

@@ -4,13 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.vendor.backend import Pattern
 from aot.vendor.pattern_ast import Either, OpPat, Pat, Results
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def supports(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:

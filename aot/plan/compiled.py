@@ -4,15 +4,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.deferred_import import ir
 from aot.ir.plan import Plan
 from aot.ir.program import Program
 from aot.partition.result import Partition
 from aot.target import Target
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from aot.errors import AotError, InternalError
 from aot.ir.check_plan import check_plan
 from aot.ir.check_program import check_program
+from aot.ir.deferred_import import ir
 from aot.ir.layout import Layout
 from aot.ir.plan import Plan
 from aot.ir.program import Arg, Program, Role
@@ -31,9 +31,6 @@ from aot.target import Target
 from aot.vendor.find import find_backend
 from aot.vendor.match import ValueRef
 from aot.vendor.recorder import layout_name
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
 
 from aot.ir.check_plan import check_plan
 from aot.ir.check_program import check_program
+from aot.ir.deferred_import import ir
 from aot.ir.plan import Plan
 from aot.ir.program import Program
 from aot.ir.stages import Stages
@@ -21,9 +21,6 @@ from aot.plan.control_flow import plan_subprograms
 from aot.plan.memory.plan import plan_memory
 from aot.plan.schedule import schedule
 from aot.target import Target
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def plan_programs(

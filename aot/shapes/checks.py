@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import SAME, array, attribute, shape_of
 from aot.ir.node_traits import axes_of, kernel_place
 from aot.ir.operators import Interface
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import operands_fit
 from aot.shapes.partial_values import Facts, lookup
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Check = Callable[["ir.Node", Facts], str]
 #: Why a node whose values are typed is wrong, "" if nothing is found: rules of `aot/ops`.

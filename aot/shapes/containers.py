@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, is_typed, original_name, title
 from aot.ir.operators import Interface
@@ -24,10 +24,6 @@ from aot.shapes.evaluate import Invalid
 from aot.shapes.known_late import KnownLate
 from aot.shapes.loop_unroll import Steps, forget
 from aot.shapes.partial_values import lookup
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 COUNT, PRESENT, INNER = "/count", "/present", "/value"
 """What is added to the name of a sequence for its length, to that of an optional for whether it
@@ -56,8 +52,6 @@ Held = Items | Maybe
 
 def is_container(value: ir.Value) -> bool:
     """Whether the file or onnx's inference calls the value a sequence or an optional."""
-    import onnx_ir as ir
-
     return isinstance(value.type, ir.SequenceType | ir.OptionalType)
 
 

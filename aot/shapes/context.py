@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from aot.errors import AotError
+from aot.ir.deferred_import import ir
 from aot.shapes.partial_values import Facts
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 class Inference(Protocol):

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import (
     attribute,
     inner_graphs,
@@ -31,10 +32,6 @@ from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.evaluate import Invalid
 from aot.shapes.loop_unroll import MOST, forget
 from aot.shapes.partial_values import Known, lookup
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 #: Types the bodies of a node whose results onnx infers by itself. A rule raises Invalid.
 types_bodies: Interface[Callable[[Control, ir.Node], None]] = Interface("types_bodies")
@@ -101,7 +98,6 @@ class Control:
         if any(s in held for s in states if s is not None):
             self._unroll(node)
             return True
-        import onnx_ir as ir
 
         first: ir.Graph = attribute(node, "body")
         body = first.clone(allow_outer_scope_values=True)  # as nobody rewrote it

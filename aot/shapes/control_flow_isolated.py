@@ -13,10 +13,11 @@ A loop runs at most `most` times (-1: no bound); what is scanned or stacked has 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, attribute_of
 from aot.ir.graph_nodes import (
     CONTROL,
@@ -29,9 +30,6 @@ from aot.ir.graph_nodes import (
     shape_of,
     subgraphs,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 BRANCHES = ("then_branch", "else_branch")
 #: More steps than these are no bound.
@@ -225,8 +223,6 @@ def _moved(node: ir.Node, value: ir.Value, source: int, target: int) -> ir.Value
 
 def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
     """Let what a node stacks along `axis` come out along axis 0, turned behind it."""
-    import onnx_ir as ir
-
     rank = len(shape_of(value)) if value.name else 0
     axis += rank if axis < 0 else 0
     if axis == 0 or not value.name:
@@ -280,8 +276,6 @@ def _outside(body: ir.Graph) -> list[ir.Value]:
 
 def _input(body: ir.Graph, dtype: int, shape: tuple[int, ...], hint: str | None) -> ir.Value:
     """A new last input of a body."""
-    import onnx_ir as ir
-
     value = ir.Value(name=Editor(body).fresh(str(hint)))
     set_type(value, dtype, shape)
     body.inputs.append(value)
@@ -306,8 +300,6 @@ def _substitute(body: ir.Graph, old: ir.Value, new: ir.Value) -> None:
 
 def _copied(graph: ir.Graph, value: ir.Value) -> ir.Value:
     """A copy of `value` behind all nodes: each output of a body is the result of a node."""
-    import onnx_ir as ir
-
     made = ir.Node("", "Identity", [value], num_outputs=1)
     assert value.dtype is not None
     set_type(made.outputs[0], int(value.dtype), shape_of(value))

@@ -12,18 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import prod
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import original_name, static_shape
 from aot.ir.operators import DataSized, Interface, trait_of
 from aot.ir.pins import Pin
 from aot.shapes.dynamic.extents import Extents
 from aot.shapes.evaluate import reads_shape
 from aot.shapes.known_late import KnownLate
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 #: What is said behind the options of an error.
 YOURS = "with values of yours"

@@ -8,16 +8,14 @@ that read no elements; the rest of this file is what several rules share.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array
 from aot.ir.operators import Exact, Interface, trait_of
 from aot.shapes.reference import Inputs, Unknown, by_reference, one_line, rounded, widened
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Rule = Callable[["ir.Node", Inputs], list[Array]]
 

@@ -6,16 +6,12 @@ onnx's inference cuts or wraps what is too large, and takes `kernel_shape` for t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, original_name, static_shape
 from aot.ir.node_traits import kernel_place
 from aot.ir.operators import operand_names
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import Facts, lookup
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Attributes that count elements along axes, of convolutions, pools and borders.
 COUNTS = ("kernel_shape", "strides", "dilations", "pads", "output_padding", "output_shape")

@@ -9,9 +9,9 @@ value and dimension; what is inconsistent or absurdly large is refused.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from aot.errors import AotError, ModelError, UnsupportedError, raise_all
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import inline_branch
 from aot.ir.graph_nodes import (
     Array,
@@ -45,11 +45,6 @@ from aot.shapes.partial_values import Facts, Known, lookup, propagate
 from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
 from aot.shapes.types import Rule, Type, infer_types
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
-
 
 #: Operators that are others in other words: a rule rewrites the node in place before it is typed,
 #: and raises ValueError if its attributes do not fit.
@@ -342,8 +337,6 @@ def _contradictions(
             continue
         name, tensor = original_name(value), hint.tensor_type
         if tensor.elem_type not in (0, int(value.dtype)):
-            import onnx_ir as ir
-
             said, found = ir.DataType(tensor.elem_type).name, value.dtype.name
             what = f'graph output "{name}" is declared {said.lower()} but computed {found.lower()}'
             errors.append(ModelError(what))

@@ -4,18 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import Array, all_nodes, inner_graphs, is_typed, shape_of
 from aot.ir.onnx_subprocess import Child, ProcessDied, reason_of
 from aot.ir.operators import Interface
 from aot.shapes.partial_values import Facts, Known, lookup
 from aot.shapes.types import Type
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 
 class NodeError(Exception):
@@ -38,14 +34,10 @@ def infer_node(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> li
 
 
 def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list[Type | None]:
-    import onnx
-    import onnx_ir as ir
-    from onnx import helper
-
     single = onnx.ModelProto()
     single.ir_version = 10
     for domain, version in model.opset_imports.items():
-        single.opset_import.append(helper.make_opsetid(domain, version))
+        single.opset_import.append(onnx.helper.make_opsetid(domain, version))
     for function in model.functions.values():
         single.functions.append(ir.serde.serialize_function(function))
     graph = single.graph
@@ -56,13 +48,13 @@ def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list
         if value is None or value.name in seen or value.dtype is None or not is_typed(value):
             continue
         seen.add(str(value.name))
-        info = helper.make_tensor_value_info(value.name, int(value.dtype), shape_of(value))
+        info = onnx.helper.make_tensor_value_info(value.name, int(value.dtype), shape_of(value))
         graph.input.append(info)
         known = lookup(value, facts)
         if known is not None and known.full:
             graph.initializer.append(_tensor(value, known))
     for value in node.outputs:
-        graph.output.append(helper.make_empty_tensor_value_info(value.name or ""))
+        graph.output.append(onnx.helper.make_empty_tensor_value_info(value.name or ""))
     try:
         result = child(single)
     except ProcessDied as e:
@@ -74,8 +66,6 @@ def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list
 
 
 def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:
-    import onnx_ir as ir
-
     if proto is None or proto.WhichOneof("value") is None:
         return None
     if not proto.HasField("tensor_type"):
@@ -94,13 +84,13 @@ def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:
 
 
 def _tensor(value: ir.Value, known: Known) -> onnx.TensorProto:
-    from onnx import helper, numpy_helper
-
     assert value.dtype is not None
     data: Array = known.data
     if value.dtype.numpy().kind in "biuf" and data.dtype == value.dtype.numpy():
-        return numpy_helper.from_array(data, value.name)
-    return helper.make_tensor(str(value.name), int(value.dtype), data.shape, data.ravel().tolist())
+        return onnx.numpy_helper.from_array(data, value.name)
+    return onnx.helper.make_tensor(
+        str(value.name), int(value.dtype), data.shape, data.ravel().tolist()
+    )
 
 
 def _outer_values(node: ir.Node) -> list[ir.Value]:

@@ -12,19 +12,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, is_typed, shape_of
 from aot.ir.operators import Interface, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Unknown
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 DEEPEST = 200
 """Nodes in a row that are looked through."""

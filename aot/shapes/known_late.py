@@ -3,12 +3,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from aot.errors import UnsupportedError
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
+from aot.ir.deferred_import import ir
 
 
 class KnownLate(UnsupportedError):

@@ -8,19 +8,16 @@ After: s1 = Concat(s0, e); s = Concat(s1, e); y = Concat(Unsqueeze(e), Unsqueeze
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import NAME_KEY, all_nodes, set_type, shape_of, title
 from aot.shapes.context import Inference
 from aot.shapes.partial_values import lookup
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 MOST = 4096
 """Nodes that the steps of one loop may make."""
@@ -76,8 +73,6 @@ class Steps:
         count: int,
         before: ir.Node,
     ) -> list[ir.Value]:
-        import onnx_ir as ir
-
         graph = self.graph(before)
         edit = Editor(graph)
         values = [edit.ints(v, op_type) if isinstance(v, list) else v for v in inputs]
@@ -95,8 +90,6 @@ class Steps:
 
     def end(self, graph: ir.Graph, value: ir.Value, name: str) -> ir.Value:
         """A copy of `value` behind all nodes, which has the user's name `name`."""
-        import onnx_ir as ir
-
         made = ir.Node("", "Identity", [value], num_outputs=1)
         result = made.outputs[0]
         assert value.dtype is not None

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from math import prod
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import Interface
 from aot.shapes.partial_values import Facts
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Shape = tuple[int, ...]
 Fits = Callable[["ir.Node", Facts], str]

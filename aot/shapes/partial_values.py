@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, array, constant, is_typed, shape_of, static_shape
 from aot.ir.operators import Moves, element_places, moved_places, rearranged_places, trait_of
 from aot.shapes.evaluate import evaluate, is_computable, reads_shape
 from aot.shapes.limits import SMALL_ELEMENTS
 from aot.shapes.reference import Unknown
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @dataclass(frozen=True, slots=True)

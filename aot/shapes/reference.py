@@ -10,16 +10,14 @@ OneHot), loses a NaN (the extremes of ScatterElements), and more; an operator wi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array
 from aot.ir.operators import Exact, trait_of
 from aot.ir.opset import canonical_opset
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Inputs = Sequence[Array | None]
 
@@ -35,7 +33,6 @@ def by_reference(node: ir.Node, inputs: Inputs) -> list[Array]:
     trait = trait_of(node, Exact)
     if node.domain or trait is None or (trait.when is not None and not trait.when(node, inputs)):
         raise Unknown
-    import onnx_ir as ir
     from onnx.reference import ReferenceEvaluator
 
     proto = ir.serde.serialize_node(node)

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir, onnx
 from aot.shapes.control import controls
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,17 +29,15 @@ class Signature:
 @cache
 def signature(domain: str, op_type: str, version: int) -> Signature | None:
     """The signature in an opset, None for operators onnx does not know."""
-    from onnx import defs
-
     try:
-        schema = defs.get_schema(op_type, version, domain)
-    except defs.SchemaError:
+        schema = onnx.defs.get_schema(op_type, version, domain)
+    except onnx.defs.SchemaError:
         return None
     variables = {c.type_param_str for c in schema.type_constraints}
     inputs: list[Parameter] = []
     rest = None
     for formal in schema.inputs:
-        variadic = formal.option == defs.OpSchema.FormalParameterOption.Variadic
+        variadic = formal.option == onnx.defs.OpSchema.FormalParameterOption.Variadic
         shared = formal.type_str in variables and (not variadic or formal.is_homogeneous)
         made = Parameter(formal.type_str if shared else "", frozenset(formal.types))
         if variadic:
@@ -55,9 +50,7 @@ def signature(domain: str, op_type: str, version: int) -> Signature | None:
 @cache
 def _spelled(dtype: ir.DataType) -> str:
     """The type string onnx's schemas use for a tensor of `dtype`."""
-    from onnx import TensorProto
-
-    return f"tensor({TensorProto.DataType.Name(int(dtype)).lower()})"
+    return f"tensor({onnx.TensorProto.DataType.Name(int(dtype)).lower()})"
 
 
 def type_problem(node: ir.Node, version: int) -> str:

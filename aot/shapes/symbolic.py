@@ -14,19 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, is_typed, shape_of
 from aot.ir.operators import Interface, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.interval_analysis import Bounds
 from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Unknown
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Monomial = tuple[int, ...]
 Poly = tuple[tuple[Monomial, int], ...]

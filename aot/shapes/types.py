@@ -4,12 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.operators import Interface
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Type = tuple[int, tuple[int, ...]]
 """Element type (TensorProto.DataType) and shape of a value."""

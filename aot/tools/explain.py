@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import one_line
 from aot.ir.graph_nodes import CONTROL, DYNAMIC
@@ -13,9 +13,8 @@ from aot.ops.registry import load_all
 from aot.partition.result import Partition, Selected
 from aot.vendor.pattern import OpPat
 
-if TYPE_CHECKING:
-    #: Nanoseconds that a match takes, and whether they were measured.
-    Estimate = Callable[[Selected], tuple[float, bool]]
+#: Nanoseconds that a match takes, and whether they were measured.
+Estimate = Callable[[Selected], tuple[float, bool]]
 
 #: Below lines with estimates.
 _MODEL = (

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import AotError, InternalError, model_word, one_line, typed
+from aot.ir.deferred_import import onnx
 from aot.ir.pins import Pin, pinned
 from aot.load.containers import is_container
 from aot.load.examples import SIZES, example_pins, open_shapes
@@ -18,10 +19,6 @@ from aot.load.pin import check_names, declared_shapes
 from aot.load.source import Opened, read_model
 from aot.load.state_detection import state_pairs
 from aot.options import Options
-
-if TYPE_CHECKING:
-    import onnx
-
 
 #: The front half of the compiler, which raises AotError for a model that it refuses.
 Compiles = Callable[[Opened, Options], object]
@@ -186,8 +183,6 @@ def _typed(info: onnx.ValueInfoProto) -> tuple[str, str, tuple[str, ...] | None]
 
 def _kind(kind: onnx.TypeProto) -> tuple[str, tuple[str, ...] | None]:
     """The element type, with what holds the tensors before it, and the dimensions."""
-    import onnx
-
     which = kind.WhichOneof("value") or "value"
     if which in ("sequence_type", "optional_type"):
         dtype, dims = _kind(getattr(kind, which).elem_type)

@@ -14,17 +14,15 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from graphlib import TopologicalSorter
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.node_traits import proto_operands, proto_trait
 from aot.ir.operators import Along, Linear, Moves
 from aot.ir.value_traits import Clamp, Scales
 from aot.load.check import all_graphs, subgraphs
-
-if TYPE_CHECKING:
-    import onnx
 
 Array = np.ndarray[Any, Any]
 
@@ -200,16 +198,12 @@ class _Graph:
 
     def array(self, name: str) -> Array | None:
         """The numbers of a constant."""
-        from onnx import numpy_helper
-
         found = self.constants.get(name)
-        return None if found is None else np.asarray(numpy_helper.to_array(found))
+        return None if found is None else np.asarray(onnx.numpy_helper.to_array(found))
 
     def constant(self, data: Array, like: str) -> str:
         """The name of a new constant."""
-        from onnx import numpy_helper
-
-        made = numpy_helper.from_array(data, _free(f"{like}own", self.names))
+        made = onnx.numpy_helper.from_array(data, _free(f"{like}own", self.names))
         self.constants[made.name] = made
         self.proto.initializer.append(made)
         return str(made.name)
@@ -222,10 +216,8 @@ class _Graph:
 
 
 def _attribute(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    from onnx import helper
-
     found = next((a for a in node.attribute if a.name == name), None)
-    return default if found is None else helper.get_attribute_value(found)
+    return default if found is None else onnx.helper.get_attribute_value(found)
 
 
 def _plain_gemm(graph: _Graph, node: onnx.NodeProto) -> None:
@@ -304,8 +296,6 @@ def _weights(node: onnx.NodeProto) -> list[str]:
 
 def _keep_taps(graph: _Graph) -> None:
     """Bodies read what an Identity gives; so does the caller what a Relu or Clip reads too."""
-    from onnx import helper
-
     captured = {name for node in graph.proto.node for name in _captured(node)}
     merged = {n.input[0] for n in graph.proto.node if proto_trait(n, Clamp) is not None}
     kept = captured | (merged & graph.outputs)
@@ -317,7 +307,7 @@ def _keep_taps(graph: _Graph) -> None:
             source.output[place] = inner
             for reader in graph.proto.node:
                 reader.input[:] = [inner if n == name else n for n in reader.input]
-            graph.insert(source, helper.make_node("Identity", [inner], [name], f"{name}tap"))
+            graph.insert(source, onnx.helper.make_node("Identity", [inner], [name], f"{name}tap"))
 
 
 def _stays_float(graph: _Graph, node: onnx.NodeProto, spelling: str) -> bool:
@@ -346,8 +336,6 @@ def _has_own_range(node: onnx.NodeProto) -> bool:
 
 def _moves_codes(graph: _Graph, node: onnx.NodeProto, moves: Moves) -> bool:
     """Whether codes move as numbers do: nothing but zeros comes in, and no number is computed."""
-    import onnx_ir as ir
-
     values = [graph.array(v) for v in proto_operands(node, moves.fills)] if moves.fills else []
     fills = any(v is None or bool(np.any(v)) for v in values)
     return not fills and (moves.when is None or moves.when(ir.from_proto(node)))

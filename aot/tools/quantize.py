@@ -15,11 +15,12 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from aot.errors import AotError, ModelError, UsageError
+from aot.ir.deferred_import import onnx
 from aot.ir.node_traits import proto_trait
 from aot.ir.onnx_subprocess import run_isolated
 from aot.ir.value_traits import Dequantises, Quantises
@@ -31,9 +32,6 @@ from aot.normalise.quantised.spelling import spells
 from aot.npz import read_npz, same_file, write_bytes
 from aot.ops.registry import load_all
 from aot.tools.prepare_quantize import Prepared, prepare, restore, unique_labels
-
-if TYPE_CHECKING:
-    import onnx
 
 Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
@@ -134,15 +132,12 @@ def _check_tool() -> None:
 
 def _read(path: Path) -> onnx.ModelProto:
     """The float model with its external data, in an opset that has scales per channel."""
-    from onnx import version_converter
-    from onnx.external_data_helper import load_external_data_for_model
-
     model, folder = read_proto(path)
     check_structure(model, ())
     load_all()  # the records of operators say which texts attributes have
     check_choices(model)
     if folder is not None:
-        load_external_data_for_model(model, str(folder))
+        onnx.external_data_helper.load_external_data_for_model(model, str(folder))
     done = sum(is_quantised(node) for node in model.graph.node)
     if done:
         what = f"the model is quantised already ({done} nodes quantise or work on codes)"
@@ -151,7 +146,7 @@ def _read(path: Path) -> onnx.ModelProto:
     unique_labels(model.graph)
     if standard_opset(model) < PER_CHANNEL_OPSET:
         try:
-            model = run_isolated(lambda m: version_converter.convert_version(m, OPSET), model)
+            model = run_isolated(lambda m: onnx.version_converter.convert_version(m, OPSET), model)
         except RuntimeError as error:
             what = f"the model cannot be brought to opset {OPSET}: {_one_line(error)}"
             raise ModelError(what, str(path)) from None
@@ -227,9 +222,7 @@ def _rows(
 
 
 def _typed(array: Array, value: onnx.ValueInfoProto, where: str) -> Array:
-    from onnx import helper
-
-    wanted = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+    wanted = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
     if array.dtype != wanted and not (array.dtype.kind == "f" and wanted.kind == "f"):
         raise AotError(f'"{value.name}" is {array.dtype}, the input is {wanted}', where)
     array = array.astype(wanted, copy=False)
@@ -252,7 +245,6 @@ def _count(array: Array, dims: Sequence[int], name: str, where: str) -> int:
 
 def _folded(model: onnx.ModelProto, folder: Path) -> onnx.ModelProto:
     """Constants and batch normalisations folded, by onnxruntime's basic optimisations."""
-    import onnx
     import onnxruntime as ort
 
     options = ort.SessionOptions()
@@ -299,8 +291,6 @@ def _quantised(prepared: Prepared, path: Path, feeds: Sequence[Feeds], how: Quan
 
 def _tidied(path: Path, prepared: Prepared) -> bytes:
     """The model in the file with its names, without the opsets it does not use."""
-    import onnx
-
     model = onnx.load(path)
     restore(prepared, model)
     used = {"", *(n.domain for n in model.graph.node)}

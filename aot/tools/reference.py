@@ -6,16 +6,14 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from aot.errors import AotError, UnsupportedError
+from aot.ir.deferred_import import onnx
 from aot.ir.onnx_subprocess import run_isolated
 from aot.ir.opset import canonical_opset
-
-if TYPE_CHECKING:
-    import onnx
 
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +95,6 @@ class OnnxReference:
     """onnx.reference on the model converted to the canonical opset (as it is if that fails)."""
 
     def __init__(self, model: Path, extra: Sequence[str]) -> None:
-        import onnx
         from onnx.reference import ReferenceEvaluator
 
         self.name = f"onnx.reference {onnx.__version__}"
@@ -130,15 +127,13 @@ class OnnxReference:
 
 def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
     """`proto` in the canonical opset by onnx's own converter; as it is where that fails."""
-    from onnx import version_converter
-
     proto.ir_version = max(proto.ir_version, 8)
     versions = [o.version for o in proto.opset_import if o.domain in ("", "ai.onnx")]
     if not versions or versions[0] >= canonical_opset():
         return proto
     try:
         return run_isolated(
-            lambda m: version_converter.convert_version(m, canonical_opset()), proto
+            lambda m: onnx.version_converter.convert_version(m, canonical_opset()), proto
         )
     except RuntimeError:  # the evaluator knows old opsets too
         return proto
@@ -146,8 +141,6 @@ def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
 
 def _expose(proto: onnx.ModelProto, extra: Sequence[str]) -> onnx.ModelProto:
     """`proto` with the values `extra` as further outputs."""
-    import onnx
-
     produced = {o for n in proto.graph.node for o in n.output}
     have = {o.name for o in proto.graph.output}
     for name in extra:
@@ -158,8 +151,6 @@ def _expose(proto: onnx.ModelProto, extra: Sequence[str]) -> onnx.ModelProto:
 
 def _exposed(model: Path, extra: Sequence[str], folder: Path) -> Path:
     """A copy of the model in `folder` that has the values `extra` as outputs."""
-    import onnx
-
     proto = _expose(onnx.load(str(model)), extra)
     target = folder / "model.onnx"
     big = sum(len(t.raw_data) for t in proto.graph.initializer) > 1 << 30

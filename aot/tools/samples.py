@@ -7,11 +7,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import AotError
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.node_traits import moved_operands, proto_operands, proto_trait
 from aot.ir.operators import AxisOf, operator_named
 from aot.ir.sample import Sample
@@ -23,10 +24,6 @@ from aot.options import Options
 from aot.tools.run import Built, Spec, at_bound, conform, read_inputs, specs
 from aot.tools.value_conversion import COUNT, random_texts, text_inputs
 from aot.vendor.match import ValueRef
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 Array = np.ndarray[Any, Any]
 

@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import AotError
+from aot.ir.deferred_import import onnx
 from aot.ir.string_rows import encode
 from aot.load.inputs import user_inputs
 from aot.options import Options
 from aot.tools.reference import Reference
-
-if TYPE_CHECKING:
-    import onnx
-
 
 Array = np.ndarray[Any, Any]
 COUNT, PRESENT = "/count", "/present"

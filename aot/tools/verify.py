@@ -7,11 +7,12 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import AotError, ModelError, one_line, printable
+from aot.ir.deferred_import import onnx
 from aot.ir.node_traits import proto_trait
 from aot.ir.onnx_subprocess import infer_shapes
 from aot.ir.sample import Sample
@@ -38,9 +39,6 @@ from aot.tools.regionwise import build_portable, compare_regions
 from aot.tools.run import Built, Spec, execute, scratch, stream
 from aot.tools.samples import random_samples, read_samples
 from aot.tools.value_conversion import Converted
-
-if TYPE_CHECKING:
-    import onnx
 
 Array = np.ndarray[Any, Any]
 #: Values inside the network are compared at this many times the tolerance of its outputs.
@@ -127,8 +125,6 @@ class Report:
 
 def verify(built: Built, request: Request, progress: Progress) -> Report:
     """Run the bundle and the reference on the same inputs and compare; AotError if that fails."""
-    import onnx
-
     built.program()
     record = read_json(built.out / RECORD, "record of a compilation")
     options = options_of(record)
@@ -182,8 +178,6 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
 
 def _narrow(path: Path, graph: onnx.GraphProto) -> dict[str, str]:
     """Outputs of float64 that a Cast made of a narrower float, which is as exact as they are."""
-    import onnx
-
     load_all()  # the records of operators say which ones convert
     casts = {n.output[0]: n.input[0] for n in graph.node if proto_trait(n, Converts) is not None}
     ends = [o.name for o in graph.output if o.name in casts]
@@ -269,11 +263,9 @@ def _samples(
 
 def _bound(graph: onnx.GraphProto, options: Options) -> dict[str, Array]:
     """Inputs made constant, as arrays of the dtype the model declares."""
-    from onnx.helper import tensor_dtype_to_np_dtype
-
     types = {i.name: i.type.tensor_type.elem_type for i in graph.input}
     return {
-        name: np.asarray(value, tensor_dtype_to_np_dtype(types[name]))
+        name: np.asarray(value, onnx.helper.tensor_dtype_to_np_dtype(types[name]))
         for name, value in options.bindings.items()
         if name in types
     }

@@ -27,18 +27,16 @@ import warnings
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from aot.errors import BackendError, PatternWarning
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import DType
 from aot.ir.layout import Layout
 from aot.vendor.canonical import unseen
 from aot.vendor.match import Match, NodeRef, ValueRef, match_of
 from aot.vendor.pattern import Graph, all_ops, matches_at, names, result_names, size, trace
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: What a target's `system` may be.
 SYSTEMS = ("linux", "none")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.errors import meant
+from aot.ir.deferred_import import onnx
 from aot.ir.operators import Commutative, operator_named
 from aot.vendor.pattern_ast import (
     Either,
@@ -167,13 +168,12 @@ def _unknown(part: OpPat) -> str:
     names = [name for name, _ in part.attrs if not any(name in seen.get(k, ()) for k in part.kinds)]
     if all(k in seen or k in facts()["rewritten"] for k in part.kinds) and not names:
         return ""
-    from onnx.defs import get_all_schemas, get_schema, has
 
-    kinds = [k for k in part.kinds if has(k)]
+    kinds = [k for k in part.kinds if onnx.defs.has(k)]
     if not kinds:
-        known = {s.name for s in get_all_schemas() if not s.domain}
+        known = {s.name for s in onnx.defs.get_all_schemas() if not s.domain}
         return f"ONNX has no operator {part.op_type}{_near(part.op_type, known)}"
-    attributes = {a for k in kinds for a in get_schema(k).attributes}
+    attributes = {a for k in kinds for a in onnx.defs.get_schema(k).attributes}
     for name in names:
         if name not in attributes:
             after = _near(name, attributes)

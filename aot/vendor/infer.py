@@ -3,15 +3,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from aot.errors import AotError, one_line
+from aot.ir.deferred_import import ir
 from aot.shapes.types import Rule, Type
 from aot.vendor.backend import Pattern
 from aot.vendor.match import NodeRef, ValueRef
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def rule_of(pattern: Pattern) -> Rule:

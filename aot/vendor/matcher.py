@@ -10,10 +10,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.operators import Commutative, trait_of
 from aot.vendor.pattern_ast import (
     Either,
@@ -25,9 +26,6 @@ from aot.vendor.pattern_ast import (
     Where,
     children,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Operators with more inputs than this match in the order written only.
 MOST_EXCHANGED = 4

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import ALL
 from aot.vendor.match import ValueRef
 from aot.vendor.matcher import Binding, attribute, match_at, matches_at
@@ -38,9 +39,6 @@ from aot.vendor.pattern_ast import (
     root_ops,
     size,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 __all__ = [
     "Binding",

@@ -9,10 +9,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
-if TYPE_CHECKING:
-    import onnx_ir as ir
+from aot.ir.deferred_import import ir
 
 T = TypeVar("T")
 

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
@@ -15,9 +15,6 @@ from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, matches, samples, wide
 from aot.shapes.dynamic.rules import dynamic, every_axis
 from aot.shapes.types import Type, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @infer_types("Binarizer Imputer", ML)

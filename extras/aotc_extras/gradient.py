@@ -12,14 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.deferred_import import onnx
 from aot.ir.onnx_subprocess import infer_shapes, reason_of
 from aot.load.respell import respells
-
-if TYPE_CHECKING:
-    import onnx
 
 DOMAIN = "ai.onnx.preview.training"
 Shape = tuple[int, ...]
@@ -177,9 +174,7 @@ class _Tape:
         return self.shapes[name]
 
     def _write(self, op: str, inputs: Sequence[str], output: str, **attributes: object) -> None:
-        from onnx import helper
-
-        self.nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
+        self.nodes.append(onnx.helper.make_node(op, inputs, [output], name=output, **attributes))
 
     def op(self, op: str, *inputs: str, shape: Shape | None = None, **attributes: object) -> str:
         """A node of `inputs`; its shape is that of all of them together, or `shape`."""
@@ -193,10 +188,8 @@ class _Tape:
 
     def numbers(self, values: Sequence[int]) -> str:
         """A constant vector of int64."""
-        from onnx import TensorProto, helper
-
-        name = self._name((len(values),), TensorProto.INT64)
-        tensor = helper.make_tensor(name, TensorProto.INT64, [len(values)], list(values))
+        name = self._name((len(values),), onnx.TensorProto.INT64)
+        tensor = onnx.helper.make_tensor(name, onnx.TensorProto.INT64, [len(values)], list(values))
         self._write("Constant", [], name, value=tensor)
         return name
 
@@ -207,10 +200,8 @@ class _Tape:
 
     def scalar(self, value: float, like: str) -> str:
         """A constant of the type of `like`."""
-        from onnx import helper
-
         name = self._name((), self.types[like])
-        tensor = helper.make_tensor(name, self.types[like], [], [value])
+        tensor = onnx.helper.make_tensor(name, self.types[like], [], [value])
         self._write("Constant", [], name, value=tensor)
         return name
 

@@ -7,10 +7,11 @@ After: y = MatMul(Exp(-gamma * ReduceSumSquare(Unsqueeze(x) - support_vectors)),
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
@@ -18,9 +19,6 @@ from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, STRING, STRINGS, rows, samples, transformed, wide
 from aot.ops.trees import POST_TRANSFORM
 from aot.shapes.types import Type, infer_types
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @infer_types("SVMRegressor", ML)

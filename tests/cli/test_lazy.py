@@ -16,7 +16,7 @@ def script(*lines: str) -> str:
 def test_onnx_ir_does_not_wake_sympy_and_sympy_still_works() -> None:
     out = script(
         "import sys",
-        "from aot.cli.deferred_import import defer_symbolic",
+        "from aot.ir.deferred_import import defer_symbolic",
         "defer_symbolic()",
         "import onnx_ir",
         "print('sympy.core' in sys.modules)",
@@ -32,7 +32,7 @@ def test_onnx_ir_does_not_wake_sympy_and_sympy_still_works() -> None:
 def test_an_absent_or_loaded_module_is_left_alone() -> None:
     out = script(
         "import sys, json",
-        "from aot.cli.deferred_import import defer",
+        "from aot.ir.deferred_import import defer",
         "defer('no_such_module_here')",
         "defer('json')",
         "print('no_such_module_here' in sys.modules, type(sys.modules['json']).__name__)",

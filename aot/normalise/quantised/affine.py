@@ -9,17 +9,13 @@ of a channel with a negative factor change their sign, those of one with factor 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.operators import Linear, trait_of
 from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def absorb_codes(

@@ -8,10 +8,9 @@ Only where every element of the bias is such a multiple up to 1e-3: others stay 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import Array, array, shape_of
 from aot.ir.node_traits import adds_bias, is_product
@@ -25,9 +24,6 @@ from aot.normalise.quantised.common import (
     is_weight,
     params_of,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 CLOSE = 1e-3
 MOST = 2**31 - 1

@@ -7,10 +7,9 @@ After:  QuantizeLinear(x, s, -128)          QuantizeLinear(Clip(x, -s * z, s * (
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, shape_of
 from aot.ir.node_traits import clamp_bounds
@@ -28,9 +27,6 @@ from aot.normalise.quantised.common import (
     to_codes,
     to_reals,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def quant_clips(edit: Editor, options: LoadOptions) -> None:

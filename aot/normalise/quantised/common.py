@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
 from aot.ir.operators import Moves, moved_places, operator_of, trait_of
 from aot.ir.value_traits import Clamp
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 QUANTISE, DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
 
@@ -82,8 +79,6 @@ def codes_value(node: ir.Node) -> ir.Value:
 
 def is_code(value: ir.Value | None) -> bool:
     """Whether the value has integers as elements (int4 to int32)."""
-    import onnx_ir as ir
-
     kinds = ir.DataType
     return value is not None and value.dtype in (
         *(kinds.INT8, kinds.UINT8, kinds.INT16, kinds.UINT16),
@@ -93,16 +88,12 @@ def is_code(value: ir.Value | None) -> bool:
 
 def is_activation(value: ir.Value) -> bool:
     """Whether the value has elements that code operators work on: 8 or 16 bits."""
-    import onnx_ir as ir
-
     kinds = ir.DataType
     return value.dtype in (kinds.INT8, kinds.UINT8, kinds.INT16, kinds.UINT16)
 
 
 def is_byte(value: ir.Value) -> bool:
     """Whether the elements are integers of 8 bits."""
-    import onnx_ir as ir
-
     return value.dtype in (ir.DataType.INT8, ir.DataType.UINT8)
 
 
@@ -153,8 +144,6 @@ def add_dequantise(
     edit: Editor, x: ir.Value, params: Params, *, before: ir.Node, hint: str = ""
 ) -> ir.Value:
     """The numbers that codes `x` stand for."""
-    import onnx_ir as ir
-
     assert x.dtype is not None
     axis = {} if params.per_tensor else {"axis": params.axis}
     inputs = [x, *write_params(edit, params, x.dtype, str(x.name))]

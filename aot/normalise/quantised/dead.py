@@ -11,10 +11,9 @@ finite, so that a weight of zero adds exactly nothing.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import CHANNELS_KEY, Array, array, attribute, set_type, shape_of
 from aot.ir.operators import Reduces, Window, element_places, trait_of
@@ -29,9 +28,6 @@ from aot.normalise.quantised.common import (
     is_weight,
     params_of,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: So many channels at a time are kept or dropped: kernels read words.
 STEP = 4

@@ -9,14 +9,11 @@ QuantizeLinear(_, s, z) -> Transpose -> y       s and z are those of the output 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.operators import moved_places
 from aot.ir.program import Quantisation
 from aot.normalise.quantised.common import DEQUANTISE, QUANTISE, Params, params_of
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def quantisation_of_ends(graph: ir.Graph) -> dict[str, Quantisation]:

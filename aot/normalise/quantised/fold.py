@@ -10,10 +10,9 @@ price, within the budget of constant folding.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, single_use
 from aot.ir.graph_nodes import Array, array, attribute, constant, element_total, shape_of
 from aot.ir.node_traits import adds_bias, is_product
@@ -35,9 +34,6 @@ from aot.normalise.quantised.common import (
     to_reals,
 )
 from aot.normalise.quantised.recurrent import is_recurrent_weight
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: How many elementwise operators may stand between the sums of a product and their codes.
 LONGEST = 7

@@ -9,17 +9,13 @@ layers need. Where s and z differ nothing is done: the kernel makes both.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, single_use
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import trait_of
 from aot.ir.value_traits import Recurrent
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import QUANTISE, codes_value, is_byte, params_of
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def quant_last(edit: Editor, options: LoadOptions) -> None:

@@ -11,10 +11,11 @@ with a constant and Concat take part where the constant, or every part, is a cod
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import OFFSET_KEY, Array, array, attribute, shape_of
 from aot.ir.node_traits import is_view
@@ -39,9 +40,6 @@ from aot.normalise.quantised.common import (
     to_codes,
     to_reals,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def quant_moves(edit: Editor, options: LoadOptions) -> None:

@@ -10,17 +10,14 @@ they take eight times the memory; `LoadOptions.packed_from` says from which size
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import DEQUANTISE
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 DOMAIN, OP_TYPE = "com.microsoft", "MatMulNBits"
 BLOCK = 128

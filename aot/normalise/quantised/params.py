@@ -9,18 +9,14 @@ scales are finite and positive, zero points of 32-bit codes are 0.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from aot.errors import ModelError, UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, original_name, shape_of, title
 from aot.load.options import LoadOptions
 from aot.normalise.quantised.common import DEQUANTISE, QUANTISE, codes_value, is_code
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def quant_params(edit: Editor, options: LoadOptions) -> None:
@@ -62,8 +58,6 @@ def _check_scale(node: ir.Node, value: ir.Value) -> None:
 
 
 def _check_zero(node: ir.Node, codes: ir.Value, value: ir.Value) -> None:
-    import onnx_ir as ir
-
     zero = array(value)
     name = original_name(value)
     if value.dtype != codes.dtype:

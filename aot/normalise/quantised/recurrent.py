@@ -9,10 +9,9 @@ peepholes, and states that begin with zero.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import single_use
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.operators import trait_of
@@ -26,9 +25,6 @@ from aot.normalise.quantised.common import (
     is_weight,
     params_of,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Steps of a layer whose cell fits 32 bits.
 MOST_STEPS = 1023

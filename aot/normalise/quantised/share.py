@@ -9,15 +9,11 @@ values, like the recognition of x * Sigmoid(x), want them shared.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import shape_of
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.normalise.quantised.common import DEQUANTISE, params_of
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def quant_share(edit: Editor) -> None:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
 from aot.ir.graph_nodes import OFFSET_KEY, array, constant
 from aot.ir.operators import trait_of
@@ -32,9 +32,6 @@ from aot.normalise.quantised.common import (
     params_of,
     quantiser_after,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 OFFSET = 128
 
@@ -71,8 +68,6 @@ def quant_signed(edit: Editor, options: LoadOptions) -> None:
 
 
 def _is_unsigned(value: ir.Value | None) -> bool:
-    import onnx_ir as ir
-
     return value is not None and value.dtype == ir.DataType.UINT8
 
 
@@ -152,8 +147,6 @@ def _is_computed(value: ir.Value | None) -> bool:
 
 
 def _change(edit: Editor, family: Family) -> None:
-    import onnx_ir as ir
-
     p = family.params()
     assert p is not None
     for value in family.values:
@@ -192,8 +185,6 @@ def signed(params: Params) -> Params:
 
 def _enter(edit: Editor, value: ir.Value, params: Params) -> None:
     """Signed codes of a graph input for its readers."""
-    import onnx_ir as ir
-
     uses = list(value.uses())
     first = next(n for n in edit.graph if any(n is u.node for u in uses))
     numbers = add_dequantise(edit, value, params, before=first)
@@ -206,8 +197,6 @@ def _enter(edit: Editor, value: ir.Value, params: Params) -> None:
 
 def _leave(edit: Editor, value: ir.Value, params: Params) -> None:
     """The graph output with its own type, computed from the signed codes `value` will be."""
-    import onnx_ir as ir
-
     uses, maker = list(value.uses()), value.producer()
     assert maker is not None
     numbers = add_dequantise(edit, value, params, before=maker)

@@ -11,20 +11,18 @@ DequantizeLinear; its products of dynamically quantised inputs become MatMulInte
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, shape_of, title
 from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.quantised.common import DEQUANTISE, QUANTISE
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 _ELSE = "a scale or zero point is no constant"
 FORMS = (
@@ -73,8 +71,6 @@ class Spelling:
 
     def as_float(self, value: ir.Value) -> ir.Value:
         """A scale in float32 (half-precision scales widen exactly)."""
-        import onnx_ir as ir
-
         if value.dtype == ir.DataType.FLOAT:
             return value
         data = array(value)
@@ -109,8 +105,6 @@ class Spelling:
         self, x: ir.Value, scale: ir.Value, zero: ir.Value | None, axis: int | None = None
     ) -> ir.Value:
         """The numbers that codes `x` stand for; vectors run along `axis`."""
-        import onnx_ir as ir
-
         if zero is not None:
             zero = self._flat(zero)
             if shape_of(zero) != shape_of(scale):

@@ -10,10 +10,9 @@ Codes of 4 bits are unpacked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.ir.operators import Linear, trait_of
@@ -29,9 +28,6 @@ from aot.normalise.quantised.common import (
     params_of,
     to_codes,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 SMALL = (4, 8)
 
@@ -63,8 +59,6 @@ def _quantised(edit: Editor, node: ir.Node) -> None:
 
 def _centred(edit: Editor, node: ir.Node) -> None:
     """Codes of 4 and 8 bits as int8, minus their zero points if that fits."""
-    import onnx_ir as ir
-
     codes, p = node.inputs[0], params_of(node)
     data = array(codes)
     if codes is None or data is None or p is None or codes.dtype is None:

@@ -10,10 +10,9 @@ them for 16 bits, so here the conversions stay and patterns take all of it as mo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
 from aot.ir.graph_nodes import array, shape_of
 from aot.ir.operators import Interface, trait_of
@@ -37,9 +36,6 @@ from aot.normalise.quantised.common import (
     to_codes,
     to_reals,
 )
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Operators whose kernels of quantised values rescale by themselves.
 rescales: Interface[bool] = Interface("rescales")

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import sqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import INT64, Body
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.types import Type, given, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 LEAST = -10000.0
 """What a forbidden key's score is lowered by, unless the node says otherwise."""

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import SAME, attribute
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.types import Rule, Type, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @infer_types("GroupNormalization MeanVarianceNormalization")

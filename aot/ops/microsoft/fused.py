@@ -7,8 +7,7 @@ After: y = Relu(Conv(x, w, b))
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import AUTO_PAD, OneOf, Rowwise, operator
 from aot.normalise.decompose import decompose
@@ -16,9 +15,6 @@ from aot.normalise.decompose_builder import Body
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.dynamic.rules import dynamic, every_axis
 from aot.shapes.types import Type, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @decompose("Gelu", MICROSOFT)

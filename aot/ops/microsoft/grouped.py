@@ -7,10 +7,11 @@ After: keys = TensorScatter(past_k, heads of k, starts); y = Attention(heads of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import array, attribute, title
 from aot.ir.operators import OneOf, operator
 from aot.normalise.decompose import decompose
@@ -19,9 +20,6 @@ from aot.ops.microsoft import MICROSOFT
 from aot.ops.microsoft.attention import heads_apart, scale_of
 from aot.shapes.known_late import KnownLate
 from aot.shapes.types import Type, given, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def grouped_keys(node: ir.Node, now: int, past: int) -> int:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import OneOf, operator
 from aot.normalise.decompose import decompose
@@ -27,10 +28,6 @@ from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.microsoft import MICROSOFT
 from aot.ops.rnn import ACTIVATION_NAMES, DIRECTION
 from aot.shapes.types import Type, given, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 operator(
     "DynamicQuantizeLSTM",
@@ -105,11 +102,9 @@ class Steps:
 
     def add(self, op_type: str, *inputs: str, out: str = "", **attrs: Any) -> str:
         """The output of a new node; DynamicQuantizeLinear has three, named …, …_s and …_z."""
-        from onnx import helper
-
         out = out or f"t{len(self.nodes)}"
         outs = [out, f"{out}_s", f"{out}_z"] if op_type == "DynamicQuantizeLinear" else [out]
-        self.nodes.append(helper.make_node(op_type, list(inputs), outs, **attrs))
+        self.nodes.append(onnx.helper.make_node(op_type, list(inputs), outs, **attrs))
         return out
 
 
@@ -180,10 +175,8 @@ def _within(b: Body, layer: Layer, lengths: str) -> str:
 
 
 def _quantised(b: Body, x: str) -> tuple[str, str, str]:
-    from onnx import helper
-
     outs = [f"q{k}" for k in range(3)]
-    b.nodes.append(helper.make_node("DynamicQuantizeLinear", [x], outs))
+    b.nodes.append(onnx.helper.make_node("DynamicQuantizeLinear", [x], outs))
     return outs[0], outs[1], outs[2]
 
 
@@ -229,8 +222,6 @@ def _scanned(
     b: Body, layer: Layer, way: Direction, sums: str, lengths: str
 ) -> tuple[str, str, str]:
     """All states [S, B, H], the last [B, H] and the last cell of one direction."""
-    from onnx import helper
-
     back = layer.backward[way.index]
     if layer.lengths and back:
         sums = b.add("ReverseSequence", sums, lengths, time_axis=0, batch_axis=1)
@@ -244,7 +235,7 @@ def _scanned(
     outs = [f"d{way.index}_{k}" for k in range(len(states) + 1)]
     sense = int(back and not layer.lengths)
     b.nodes.append(
-        helper.make_node(
+        onnx.helper.make_node(
             "Scan",
             [*states, *scanned],
             outs,
@@ -266,8 +257,6 @@ def _scanned(
 
 def _steps(layer: Layer, way: Direction, lengths: str) -> onnx.GraphProto:
     """One step: state h, cell c (and the last state l), sums g [B, 4H] (and its number t)."""
-    from onnx import helper
-
     steps = Steps()
     q = steps.add("DynamicQuantizeLinear", "h")
     total = steps.add(
@@ -289,23 +278,21 @@ def _steps(layer: Layer, way: Direction, lengths: str) -> onnx.GraphProto:
         steps.add("Identity", new_c, out="c_next")
     steps.add("Identity", "h_next", out="y")
     shape = [layer.batch, layer.hidden]
-    state = [helper.make_tensor_value_info(n, k, shape) for n, k in plain]
-    state.append(helper.make_tensor_value_info("g", FLOAT, [layer.batch, 4 * layer.hidden]))
+    state = [onnx.helper.make_tensor_value_info(n, k, shape) for n, k in plain]
+    state.append(onnx.helper.make_tensor_value_info("g", FLOAT, [layer.batch, 4 * layer.hidden]))
     if layer.lengths:
-        state.append(helper.make_tensor_value_info("t", INT64, [1]))
+        state.append(onnx.helper.make_tensor_value_info("t", INT64, [1]))
     names = [f"{n}_next" for n, _ in plain] + ["y"]
-    results = [helper.make_tensor_value_info(n, FLOAT, shape) for n in names]
-    return helper.make_graph(steps.nodes, "step", state, results)
+    results = [onnx.helper.make_tensor_value_info(n, FLOAT, shape) for n in names]
+    return onnx.helper.make_graph(steps.nodes, "step", state, results)
 
 
 def _gates(steps: Steps, layer: Layer, way: Direction, total: str) -> tuple[str, str]:
     """State and cell after a step whose sums of gates i, o, f and c are `total`."""
-    from onnx import helper
-
     gate, cell, last = layer.functions[3 * way.index : 3 * way.index + 3]
     size = steps.add("Constant", value_ints=[layer.hidden] * 4)
     names = ["gi", "go", "gf", "gc"]
-    steps.nodes.append(helper.make_node("Split", [total, size], names, axis=1))
+    steps.nodes.append(onnx.helper.make_node("Split", [total, size], names, axis=1))
 
     def opened(name: str, place: int, c: str) -> str:
         if way.peepholes:

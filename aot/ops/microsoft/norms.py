@@ -7,19 +7,15 @@ After: y = LayerNormalization(Add(x, skip), gamma, beta)
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import AxisOf, Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT32, Body
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.types import Type, infer_types, need
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 @infer_types("SkipLayerNormalization SkipSimplifiedLayerNormalization", MICROSOFT)

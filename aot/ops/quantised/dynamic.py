@@ -7,10 +7,11 @@ import math
 from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S8, S32, U8
 from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import AUTO_PAD, AtLeast, ShapeOf, Window
@@ -32,9 +33,6 @@ from aot.vendor.codes import CODE_TYPES
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.quantised_cases import codes_of
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 EIGHT = (S8, U8)
 HEADER = "aot_qdynamic.h"

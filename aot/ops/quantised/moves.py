@@ -19,6 +19,7 @@ import aot.ops.reduce
 import aot.ops.resize
 import aot.ops.transpose
 import aot.ops.variadic  # noqa: F401 - the patterns used here
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import S16, U16
 from aot.ir.layout import Layout
 from aot.ops.quantised.common import quantised
@@ -79,8 +80,6 @@ def _numbers(m: Match) -> Iterator[tuple[str, ValueRef]]:
 
 def _encoded(m: Match, numbers: Array) -> ValueRef:
     """Constant numbers as constant codes, named after what they are: equal ones are stored once."""
-    import onnx_ir as ir
-
     y = codes(m, "y")
     scaled = np.rint(np.asarray(numbers, np.float32) / y.s)
     whole = np.clip(scaled, -(2.0**24), 2.0**24).astype(np.int64) + y.z

@@ -8,18 +8,15 @@ After:  y = QuantizeLinear(Add(DequantizeLinear(a, as, az), DequantizeLinear(b, 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import array, attribute, shape_of, title
 from aot.normalise.quantised.common import DEQUANTISE, QUANTISE
 from aot.normalise.quantised.spelling import Spelling, spells
 from aot.ops.microsoft import MICROSOFT
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def _product(spelling: Spelling, left: int, right: int, axis: int) -> ir.Value | None:
@@ -201,8 +198,6 @@ def _integer_product(
     spelling: Spelling, value: ir.Value, a_zero: ir.Value | None, b: int, b_zero: int
 ) -> ir.Value:
     """MatMulInteger of `value` and input `b`, as float32."""
-    import onnx_ir as ir
-
     inputs = [value, spelling.input(b), a_zero, spelling.optional(b_zero)]
     shape = shape_of(spelling.node.outputs[0])
     total = spelling.add("MatMulInteger", inputs, shape=shape, dtype=ir.DataType.INT32)
@@ -227,8 +222,6 @@ def _matmul_to_float(spelling: Spelling) -> None:
 
 @spells("DynamicQuantizeMatMul", MICROSOFT)
 def _dynamic_matmul(spelling: Spelling) -> None:
-    import onnx_ir as ir
-
     x = spelling.input(0)
     codes = spelling.add("DynamicQuantizeLinear", [x], shape=shape_of(x), dtype=ir.DataType.UINT8)
     maker = codes.producer()

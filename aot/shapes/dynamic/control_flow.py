@@ -11,9 +11,9 @@ After: n, y = Loop(m, c, 0, body={k -> g, k + 1, o})         y: [10, 4], n [1]
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import attribute, original_name, set_type, shape_of, title
 from aot.shapes.control_flow_isolated import MOST, close_scan
@@ -21,9 +21,6 @@ from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known_late import KnownLate
 from aot.shapes.partial_values import lookup
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def merge_branches(x: Extents, node: ir.Node, branches: Sequence[ir.Graph]) -> None:
@@ -109,8 +106,6 @@ def _extents(
 
 def _end(graph: ir.Graph, value: ir.Value) -> ir.Node:
     """A node behind all others, in front of which new ones are put; it goes away again."""
-    import onnx_ir as ir
-
     end = ir.Node("", "Identity", [value], name=f"{value.name}_end", num_outputs=1)
     end.outputs[0].name = f"{value.name}_end"
     graph.append(end)
@@ -182,8 +177,6 @@ def stack_bounded(x: Extents, node: ir.Node, states: int) -> ir.Node:
 
 def _counting(x: Extents, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value]:
     """The Loop with one more state, the first: how many steps were made."""
-    import onnx_ir as ir
-
     graph = node.graph
     assert graph is not None
     held = node.attributes["body"]

@@ -3,13 +3,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, shape_of
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, refused
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def agreed(x: Extents, node: ir.Node, value: ir.Value, b: ir.Value, what: str) -> ir.Value:

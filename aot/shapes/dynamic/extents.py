@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import FRESH, Editor, attribute_of
 from aot.ir.graph_nodes import (
     DYNAMIC,
@@ -38,10 +39,6 @@ from aot.shapes.known_late import KnownLate
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup, propagate
 from aot.shapes.symbolic import Terms
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 RUN_TIME_SHAPES = "aot.run_time_shapes"
 """Key of a graph's `meta`: (output, its dynamic axes) for each of the last outputs, its shapes."""
@@ -127,8 +124,6 @@ class Extents:
         **attributes: Any,
     ) -> list[ir.Value]:
         """The outputs of a new node in front of `before`, of these (element type, shape)."""
-        import onnx_ir as ir
-
         graph = before.graph
         assert graph is not None
         made = ir.Node(
@@ -353,8 +348,6 @@ class Extents:
 
     def _behind(self, graph: ir.Graph, value: ir.Value) -> ir.Value:
         """Make an output compact, zeros behind its elements; the value that holds its shape."""
-        import onnx_ir as ir
-
         end = ir.Node("", "Identity", [value], name=f"{value.name}_output", num_outputs=1)
         end.outputs[0].name = f"{value.name}_end"
         graph.append(end)

@@ -13,18 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, Array, original_name, set_type, shape_of
 from aot.ir.pins import Pin
 from aot.shapes.dynamic.extents import Extents
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 DIMENSIONS = "aot.dimensions"
 """Key of a graph's `meta`: the Dimensions whose extents are its last inputs, in this order."""
@@ -95,8 +91,6 @@ def check_counts(extents: Extents, graph: ir.Graph, counts: Mapping[str, int]) -
 
 def _extent(extents: Extents, graph: ir.Graph, dimension: Dimension) -> ir.Value:
     """The input that says how long a dimension is."""
-    import onnx_ir as ir
-
     value = ir.Value(name=f"{dimension.name} extent")
     set_type(value, INT64, (1,))
     graph.inputs.append(value)

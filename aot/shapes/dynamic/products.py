@@ -5,15 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import shape_of
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rules import given, needed, pass_on, zero_point
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 APART = "multiplies along dimensions that may differ at run time"
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, original_name, shape_of
 from aot.ir.node_traits import axes_of
 from aot.ir.operators import (
@@ -27,9 +28,6 @@ from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
 from aot.shapes.dynamic.extents import Axes, Extents, axis_of, constant_ints, refused
 from aot.shapes.dynamic.rules import Rule, dynamic, given, needed, number_of, pass_on
 from aot.shapes.dynamic.windows import windowed
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def elementwise(x: Extents, node: ir.Node, trait: Elementwise) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, original_name, shape_of
 from aot.shapes.dynamic.equality_constraints import agreed
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound
@@ -19,9 +19,6 @@ from aot.shapes.dynamic.rows import whole_numbers
 from aot.shapes.dynamic.rules import BOOL_TYPE, total_of
 from aot.shapes.partial_values import lookup
 from aot.shapes.symbolic import Poly, constant, divided_by, multiply, number
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 MOST_TIMES, MOST = 64, 1 << 16
 """A bound may have this many times the elements there are, or this many."""

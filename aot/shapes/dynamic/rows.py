@@ -5,14 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf, prod
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import DYNAMIC, shape_of
 from aot.shapes.dynamic.extents import INT64, Extents
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def counted(x: Extents, node: ir.Node, size: int) -> ir.Value:

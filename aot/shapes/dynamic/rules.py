@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import inf, isfinite, prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import original_name, shape_of
 from aot.ir.operators import DataSized, Interface, SizedBy, trait_of
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound, refused
 from aot.shapes.evaluate import Invalid
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Rule = Callable[[Extents, "ir.Node"], None]
 

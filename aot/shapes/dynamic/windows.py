@@ -8,19 +8,17 @@ the result's extent reads nothing else beyond the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, attribute, shape_of
 from aot.ir.operators import Window, operand_names
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rows import along, counted, drop_attribute, picked, within
 from aot.shapes.dynamic.rules import BOOL_TYPE, needed, number_of, only_first, zero_point
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 
 def _padding(x: Extents, node: ir.Node, data: ir.Value, trait: Window) -> Any:

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules that a dependency imports but a compilation never uses: loaded on first access only."""
+"""Modules that are loaded at the first access to one of their attributes.
+
+`onnx` and `ir` (onnx_ir) cost more time than all of aotc, and many commands never touch a model:
+every file imports both from here. Beside them stand modules that a dependency imports and a
+compilation never uses.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ import importlib
 import importlib.util
 import sys
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 
 class _Deferred(ModuleType):
@@ -19,6 +24,15 @@ class _Deferred(ModuleType):
         real = importlib.import_module(self.__name__)
         self.__dict__.update(real.__dict__)
         return getattr(real, name)
+
+
+if TYPE_CHECKING:
+    import onnx
+    import onnx_ir as ir
+else:
+    onnx, ir = _Deferred("onnx"), _Deferred("onnx_ir")
+
+__all__ = ("defer", "defer_symbolic", "ir", "onnx")
 
 
 def defer_symbolic() -> None:
