@@ -13,6 +13,7 @@ from aot.ir.graph_nodes import (
     CHANNELS_KEY,
     NAME_KEY,
     OFFSET_KEY,
+    graph_of,
     is_typed,
     set_type,
     shape_of,
@@ -147,6 +148,16 @@ class Editor:
             self.graph.remove(node, safe=True)
         self.changed = True
 
+    def substitute(self, node: ir.Node, new: ir.Value) -> bool:
+        """Let everyone read `new` instead of the first result of `node`, and take the node away.
+
+        False, and the node stays, if its result must stay as it is (see `replace`).
+        """
+        if not self.replace(node.outputs[0], new):
+            return False
+        self.remove(node)
+        return True
+
     def set_attribute(self, node: ir.Node, name: str, value: Any) -> None:
         """Give `node` the attribute unless it has that value already."""
         found = node.attributes.get(name)
@@ -263,8 +274,7 @@ def same_shape(left: ir.Value, right: ir.Value) -> bool:
 
 def inline_branch(node: ir.Node, branch: ir.Graph) -> None:
     """Put the nodes of the typed `branch` in the place of the If `node`."""
-    graph = node.graph
-    assert graph is not None
+    graph = graph_of(node)
     edit = Editor(graph)
     results = list(branch.outputs)
     branch.outputs.clear()

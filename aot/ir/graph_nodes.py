@@ -117,6 +117,28 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
     return shape
 
 
+def dtype_of(value: ir.Value) -> ir.DataType:
+    """The element type; ValueError if it is unknown."""
+    if value.dtype is None:
+        raise ValueError(f"{value.name} has no element type")
+    return value.dtype
+
+
+def operand(node: ir.Node, index: int) -> ir.Value:
+    """Input `index`, which every checked node of the operator has; ValueError if it is absent."""
+    value = node.inputs[index]
+    if value is None:
+        raise ValueError(f"{title(node)} has no input {index}")
+    return value
+
+
+def graph_of(node: ir.Node) -> ir.Graph:
+    """The graph that holds the node; ValueError for a node that was taken out of its graph."""
+    if not isinstance(node.graph, ir.Graph):
+        raise ValueError(f"{title(node)} is in no graph")
+    return node.graph
+
+
 def is_typed(value: ir.Value) -> bool:
     """Whether element type and static shape are known."""
     return value.dtype is not None and static_shape(value) is not None

@@ -55,8 +55,7 @@ def affine(edit: Editor, options: LoadOptions) -> None:
         x, scale, shift = found
         new = absorb(edit, node, x, scale, shift)
         if new is not None:
-            edit.replace(node.outputs[0], new)
-            edit.remove(node)
+            edit.substitute(node, new)
 
 
 def _operands(

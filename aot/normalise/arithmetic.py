@@ -44,8 +44,7 @@ def arithmetic(edit: Editor, options: LoadOptions) -> None:
         rule = plainer.of(node)
         new = None if rule is None else rule(edit, node)
         if new is not None:
-            edit.replace(node.outputs[0], new)
-            edit.remove(node)
+            edit.substitute(node, new)
 
 
 def _constant_second(edit: Editor, node: ir.Node) -> None:

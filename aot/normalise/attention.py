@@ -20,7 +20,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import NAN_ROWS, attribute, is_typed, shape_of
+from aot.ir.graph_nodes import NAN_ROWS, attribute, is_typed, operand, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.attention_forms import LOW, reshaped, transposed
 from aot.normalise.recognise_activations import factors, scalar
@@ -71,7 +71,7 @@ def _recognise(edit: Editor, softmax: ir.Node) -> None:
     if scored is None:
         return
     scores, scale, mask = scored
-    operands = (_first(scores, 0), _first(scores, 1), v)
+    operands = (operand(scores, 0), operand(scores, 1), v)
     if single_use(x) is None or not _fits(operands, shape, mask) or not _pays(operands):
         return
     q, turned = _scaled(operands[0]), _scaled(operands[1])
@@ -80,12 +80,6 @@ def _recognise(edit: Editor, softmax: ir.Node) -> None:
     scale *= q.scale * turned.scale
     if 0 < scale < float("inf") and turned.moves and _swaps(turned.moves[0]):
         _replace(edit, product, q, turned, v, mask, scale)
-
-
-def _first(node: ir.Node, index: int) -> ir.Value:
-    value = node.inputs[index]
-    assert value is not None
-    return value
 
 
 def _scores(x: ir.Value) -> tuple[ir.Node, float, Mask | None] | None:
@@ -105,7 +99,7 @@ def _terms(x: ir.Value) -> list[tuple[ir.Value, Mask | None]]:
     node = producer(x, "Add", "Where")
     if node is None:
         return [(x, None)]
-    a, b = _first(node, 0), _first(node, 1)
+    a, b = operand(node, 0), operand(node, 1)
     if node.op_type == "Add":
         return [(a, Mask(b)), (b, Mask(a))]
     fill = scalar(node.inputs[2])
@@ -126,13 +120,13 @@ def _scaled(value: ir.Value) -> Scaled:
         if node is None or single_use(value) is None:
             return found
         moves.append(node)
-        value = _first(node, 0)
+        value = operand(node, 0)
 
 
 def _turned(value: ir.Value) -> tuple[ir.Value, tuple[ir.Node, ...]]:
     """The Transpose that makes `value`, as a move."""
     node = producer(value, "Transpose")
-    return (value, ()) if node is None else (_first(node, 0), (node,))
+    return (value, ()) if node is None else (operand(node, 0), (node,))
 
 
 def _moved(edit: Editor, before: ir.Node, value: ir.Value, moves: Sequence[ir.Node]) -> ir.Value:
@@ -218,5 +212,4 @@ def _replace(
     made.metadata_props[NAN_ROWS] = "1"
     if shape != shape_of(product.outputs[0]):
         y = reshaped(edit, product, y, shape_of(product.outputs[0]))
-    edit.replace(product.outputs[0], y)
-    edit.remove(product)
+    edit.substitute(product, y)

@@ -18,7 +18,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, attribute, set_type, shape_of
+from aot.ir.graph_nodes import array, attribute, dtype_of, set_type, shape_of
 from aot.load.options import LoadOptions
 
 HEADS_INSIDE = (0, 2, 1, 3)
@@ -162,12 +162,10 @@ def _attention(edit: Editor, node: ir.Node, inputs: list[ir.Value | None]) -> ir
     )
     for key, text in node.metadata_props.items():
         new.metadata_props[key] = text
-    assert q.dtype is not None
-    set_type(new.outputs[0], int(q.dtype), (*shape_of(q)[:3], shape_of(v)[3]))
+    set_type(new.outputs[0], int(dtype_of(q)), (*shape_of(q)[:3], shape_of(v)[3]))
     new.outputs[0].name = edit.fresh(f"{node.outputs[0].name}_heads")
     if scores is not None:
-        assert scores.dtype is not None
-        set_type(new.outputs[3], int(scores.dtype), shape_of(scores))
+        set_type(new.outputs[3], int(dtype_of(scores)), shape_of(scores))
         new.outputs[3].name = edit.fresh(f"{scores.name}_scores")
         for value in new.outputs[1:3]:
             value.name = ""

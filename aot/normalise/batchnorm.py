@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, is_used
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, dtype_of, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.affine import absorb
 
@@ -38,8 +38,7 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
     new = absorb(edit, node, x, scale, shift)
     if new is None:
         new = _spell_out(edit, node, x, scale, shift)
-    edit.replace(node.outputs[0], new)
-    edit.remove(node)
+    edit.substitute(node, new)
 
 
 def _scale_shift(node: ir.Node) -> tuple[Array, Array] | None:
@@ -60,11 +59,10 @@ def _scale_shift(node: ir.Node) -> tuple[Array, Array] | None:
 
 
 def _spell_out(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array) -> ir.Value:
-    assert x.dtype is not None
     shape = shape_of(x)
     column = (-1,) + (1,) * (len(shape) - 2)
-    kind = x.dtype.numpy()
-    factor = edit.const(scale.reshape(column).astype(kind), f"{node.name}_scale", x.dtype)
-    offset = edit.const(shift.reshape(column).astype(kind), f"{node.name}_shift", x.dtype)
+    kind = dtype_of(x).numpy()
+    factor = edit.const(scale.reshape(column).astype(kind), f"{node.name}_scale", dtype_of(x))
+    offset = edit.const(shift.reshape(column).astype(kind), f"{node.name}_shift", dtype_of(x))
     product = edit.node("Mul", [x, factor], before=node, shape=shape)
     return edit.node("Add", [product, offset], before=node, shape=shape)

@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, shape_of
+from aot.ir.graph_nodes import array, dtype_of, shape_of
 from aot.ir.node_traits import clamp_bounds
 from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
@@ -119,8 +119,7 @@ def _spell(edit: Editor, node: ir.Node, x: ir.Value, bounds: Interval) -> None:
         if node.op_type == "Clip" and node.inputs[0] is x and _is_canonical(node, bounds):
             return
         new = _clip(edit, node, x, bounds)
-    if edit.replace(node.outputs[0], new):
-        edit.remove(node)
+    edit.substitute(node, new)
 
 
 def _is_canonical(node: ir.Node, bounds: Interval) -> bool:
@@ -134,14 +133,13 @@ def _is_canonical(node: ir.Node, bounds: Interval) -> bool:
 
 
 def _clip(edit: Editor, node: ir.Node, x: ir.Value, bounds: Interval) -> ir.Value:
-    assert x.dtype is not None
     inputs: list[ir.Value | None] = [x]
     for name, limit in (("min", bounds[0]), ("max", bounds[1])):
         if np.isinf(limit):
             inputs.append(None)
         else:
-            data = np.array(limit, dtype=x.dtype.numpy())
-            inputs.append(edit.const(data, f"{node.name}_{name}", x.dtype))
+            data = np.array(limit, dtype=dtype_of(x).numpy())
+            inputs.append(edit.const(data, f"{node.name}_{name}", dtype_of(x)))
     while inputs[-1] is None:
         inputs.pop()
     return edit.node("Clip", inputs, before=node, shape=shape_of(x))

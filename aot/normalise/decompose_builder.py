@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir, onnx
-from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.graph_nodes import attribute, dtype_of, operand, shape_of
 
 FLOAT, INT32, INT64, DOUBLE = 1, 6, 7, 11
 
@@ -32,15 +32,12 @@ class Body:
 
     def shape(self, index: int) -> tuple[int, ...]:
         """The shape of input `index`."""
-        value = self.node.inputs[index]
-        assert value is not None
+        value = operand(self.node, index)
         return shape_of(value)
 
     def kind(self, index: int = 0) -> int:
         """The type of the elements of input `index`, a number of TensorProto.DataType."""
-        value = self.node.inputs[index]
-        assert value is not None and value.dtype is not None
-        return int(value.dtype)
+        return int(dtype_of(operand(self.node, index)))
 
     def wanted(self, *outputs: int) -> bool:
         """Whether the call has one of these outputs."""

@@ -11,7 +11,16 @@ from collections.abc import Sequence
 from aot.errors import ModelError
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import Editor, graphs, hoist_constants
-from aot.ir.graph_nodes import NAME_KEY, is_typed, original_name, shape_of, subgraphs, title
+from aot.ir.graph_nodes import (
+    NAME_KEY,
+    dtype_of,
+    graph_of,
+    is_typed,
+    original_name,
+    shape_of,
+    subgraphs,
+    title,
+)
 from aot.load.marks import KEPT_KEY, MARKS
 from aot.load.options import LoadOptions
 from aot.normalise.decompose import constants_only, decompose, own_body
@@ -177,9 +186,8 @@ def _alone(node: ir.Node, model: ir.Model) -> onnx.ModelProto:
     ):
         for value in values:
             if value is not None and value.name and value.name not in seen and is_typed(value):
-                assert value.dtype is not None
                 seen.add(value.name)
-                kind, shape = int(value.dtype), shape_of(value)
+                kind, shape = int(dtype_of(value)), shape_of(value)
                 infos.append(onnx.helper.make_tensor_value_info(value.name, kind, shape))
     return single
 
@@ -197,8 +205,7 @@ def _say_defaults(node: onnx.NodeProto, version: int) -> None:
 
 def _replace(node: ir.Node, body: ir.Graph) -> None:
     """Put the nodes of `body`, whose interface has the names of `node`'s, in its place."""
-    graph = node.graph
-    assert graph is not None
+    graph = graph_of(node)
     edit = Editor(graph)
     outside = {str(v.name): v for v in node.inputs if v is not None} | captured(node)
     for value in list(body.inputs):

@@ -14,7 +14,7 @@ from math import prod
 from aot.errors import ModelError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, constant, shape_of, static_shape, title
+from aot.ir.graph_nodes import Array, array, constant, dtype_of, shape_of, static_shape, title
 from aot.ir.operators import operand_names, trait_of
 from aot.ir.value_traits import Dequantises, Quantises
 from aot.load.options import LoadOptions
@@ -96,11 +96,10 @@ def _substitute(edit: Editor, node: ir.Node, results: list[Array]) -> None:
     for value, data in zip(node.outputs, results, strict=False):
         if not value.name:
             continue
-        assert value.dtype is not None
         shape = shape_of(value)
-        if data.dtype != value.dtype.numpy():
-            data = data.astype(value.dtype.numpy())
-        tensor = ir.Tensor(data.reshape(shape), dtype=value.dtype)
+        if data.dtype != dtype_of(value).numpy():
+            data = data.astype(dtype_of(value).numpy())
+        tensor = ir.Tensor(data.reshape(shape), dtype=dtype_of(value))
         new = edit.tensor(tensor, str(value.name))
         if value.is_graph_output():
             copy = edit.node("Identity", [new], before=node, shape=shape)

@@ -30,8 +30,8 @@ def identities(edit: Editor, options: LoadOptions) -> None:
             continue
         if any(is_used(o) for o in node.outputs[1:]) or not _same_type(node):
             continue
-        if passes(node) and edit.replace(node.outputs[0], node.inputs[0]):
-            edit.remove(node)
+        if passes(node):
+            edit.substitute(node, node.inputs[0])
 
 
 def _same_type(node: ir.Node) -> bool:

@@ -72,8 +72,7 @@ def _gather(edit: Editor, node: ir.Node) -> None:
     if shape_of(new) != wanted:
         target = edit.ints(wanted, f"{node.name}_shape")
         new = edit.node("Reshape", [new, target], before=node, shape=wanted)
-    edit.replace(node.outputs[0], new)
-    edit.remove(node)
+    edit.substitute(node, new)
 
 
 def _bounds(node: ir.Node) -> list[list[int]] | None:

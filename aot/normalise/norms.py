@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, dtype_of, operand, shape_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
 from aot.normalise.recognise_activations import plus
@@ -58,8 +58,7 @@ def _softmax(edit: Editor, node: ir.Node) -> bool:
     if peak is None or x is None or peak.inputs[0] is not x or _axes(peak) != axes:
         return False
     new = edit.node("Softmax", [x], {"axis": axes[0]}, before=node, shape=shape_of(x))
-    edit.replace(node.outputs[0], new)
-    edit.remove(node)
+    edit.substitute(node, new)
     return True
 
 
@@ -113,8 +112,7 @@ def _spread(root: ir.Node) -> tuple[ir.Value, list[int], float] | None:
     axes = None if mean is None else _axes(mean)
     if square is None or axes is None or square.inputs[0] is not square.inputs[1]:
         return None
-    d = square.inputs[0]
-    assert d is not None
+    d = operand(square, 0)
     rank = len(shape_of(d))
     return (d, axes, sum_[1]) if axes == list(range(axes[0], rank)) else None
 
@@ -149,13 +147,12 @@ def _constant_of(node: ir.Node, shape: tuple[int, ...]) -> Array:
 
 
 def _layer_norm(edit: Editor, node: ir.Node, x: ir.Value, axes: list[int], epsilon: float) -> None:
-    assert x.dtype is not None
     shape = shape_of(x)[axes[0] :]
     last, inputs = _scale(edit, node, x, shape)
     shift = _next_constant(last.outputs[0], "Add", shape)
     if shift is not None:
         last = shift
-        inputs.append(edit.const(_constant_of(shift, shape), f"{node.name}_beta", x.dtype))
+        inputs.append(edit.const(_constant_of(shift, shape), f"{node.name}_beta", dtype_of(x)))
     _finish(edit, last, "LayerNormalization", inputs, axes[0], epsilon)
 
 
@@ -168,10 +165,9 @@ def _scale(
     edit: Editor, node: ir.Node, x: ir.Value, shape: tuple[int, ...]
 ) -> tuple[ir.Node, list[ir.Value | None]]:
     """The node that ends with the scale, and [x, gamma]."""
-    assert x.dtype is not None
     gain = _next_constant(node.outputs[0], "Mul", shape)
-    gamma = np.ones(shape, x.dtype.numpy()) if gain is None else _constant_of(gain, shape)
-    return gain or node, [x, edit.const(gamma, f"{node.name}_gamma", x.dtype)]
+    gamma = np.ones(shape, dtype_of(x).numpy()) if gain is None else _constant_of(gain, shape)
+    return gain or node, [x, edit.const(gamma, f"{node.name}_gamma", dtype_of(x))]
 
 
 def _finish(
@@ -185,5 +181,4 @@ def _finish(
     attributes = {"axis": axis, "epsilon": epsilon}
     shape = shape_of(last.outputs[0])
     new = edit.node(op_type, inputs, attributes, before=last, shape=shape)
-    edit.replace(last.outputs[0], new)
-    edit.remove(last)
+    edit.substitute(last, new)

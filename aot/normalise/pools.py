@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, is_used
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import array, attribute, operand, shape_of
 from aot.load.options import LoadOptions
 
 GLOBAL = {
@@ -32,8 +32,7 @@ def pools(edit: Editor, options: LoadOptions) -> None:
 
 
 def _is_global(node: ir.Node) -> bool:
-    x = node.inputs[0]
-    assert x is not None
+    x = operand(node, 0)
     shape = shape_of(x)
     if len(shape) < 3 or len(shape) > 5 or x.dtype is None or x.dtype.numpy().kind != "f":
         return False
@@ -49,8 +48,7 @@ def _is_global(node: ir.Node) -> bool:
 
 
 def _to_global(edit: Editor, node: ir.Node) -> None:
-    x = node.inputs[0]
-    assert x is not None
+    x = operand(node, 0)
     shape = shape_of(x)
     pooled = (*shape[:2], *(1 for _ in shape[2:]))
     new = edit.node(GLOBAL[node.op_type], [x], before=node, shape=pooled)
@@ -58,8 +56,7 @@ def _to_global(edit: Editor, node: ir.Node) -> None:
     if wanted != pooled:
         target = edit.ints(wanted, f"{node.name}_shape")
         new = edit.node("Reshape", [new, target], before=node, shape=wanted)
-    edit.replace(node.outputs[0], new)
-    edit.remove(node)
+    edit.substitute(node, new)
 
 
 def _round_down(edit: Editor, node: ir.Node) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import array, attribute, operand, shape_of
 from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
 from aot.normalise.affine import scales
@@ -85,8 +85,7 @@ def products(edit: Editor, options: LoadOptions) -> None:
 def _substitute(edit: Editor, node: ir.Node, found: Found) -> None:
     shape = shape_of(found.x)
     new = edit.node(found.op_type, [found.x], dict(found.attributes), before=node, shape=shape)
-    edit.replace(node.outputs[0], new)
-    edit.remove(node)
+    edit.substitute(node, new)
 
 
 def factors(value: ir.Value, outer: bool = False) -> Product:
@@ -115,12 +114,6 @@ def _scaling(node: ir.Node) -> tuple[ir.Value, float, float] | None:
         if found is not None and x is not None:
             return x, float(found[0].item()), float(found[1].item())
     return None
-
-
-def _input(node: ir.Node, index: int) -> ir.Value:
-    value = node.inputs[index]
-    assert value is not None
-    return value
 
 
 def scalar(value: ir.Value | None) -> float | None:
@@ -162,10 +155,10 @@ def _gelu(product: Product) -> Found | None:
         if sum_ is None or not near(sum_[1], 1.0):
             continue
         erf, tanh = producer(sum_[0], "Erf"), producer(sum_[0], "Tanh")
-        inner = Product(1.0, ()) if erf is None else factors(_input(erf, 0))
+        inner = Product(1.0, ()) if erf is None else factors(operand(erf, 0))
         if inner.factors == (x,) and near(inner.scale, sqrt(0.5)):
             return Found("Gelu", x, (("approximate", "none"),))
-        if tanh is not None and _is_tanh_argument(factors(_input(tanh, 0)), x):
+        if tanh is not None and _is_tanh_argument(factors(operand(tanh, 0)), x):
             return Found("Gelu", x, (("approximate", "tanh"),))
     return None
 
@@ -178,7 +171,7 @@ def _is_tanh_argument(product: Product, x: ir.Value) -> bool:
         node = producer(product.factors[0], "Add")
         if node is None or x not in node.inputs:
             return False
-        cubic = factors(_input(node, 1 if node.inputs[0] is x else 0))
+        cubic = factors(operand(node, 1 if node.inputs[0] is x else 0))
         return near(cubic.scale, 0.044715) and _is_power(cubic, x, 3)
     if len(product.factors) == 2 and x in product.factors:
         (other,) = _others(product, x)
@@ -243,8 +236,8 @@ def _swish(product: Product) -> Found | None:
         gate = producer(value, "Sigmoid")
         if gate is None:
             continue
-        inner = factors(_input(gate, 0))
-        if _input(gate, 0) is x:
+        inner = factors(operand(gate, 0))
+        if operand(gate, 0) is x:
             return Found("Swish", x, (("alpha", 1.0),))
         if inner.factors == (x,):
             return Found("Swish", x, (("alpha", inner.scale),))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
-from aot.ir.graph_nodes import array, shape_of
+from aot.ir.graph_nodes import array, operand, shape_of
 from aot.ir.node_traits import is_view
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
@@ -20,10 +20,9 @@ def reshapes(edit: Editor, options: LoadOptions) -> None:
     """Rewrite shape changers, skipping over chains of them."""
     for node in edit.graph:
         if is_view(node):
-            source = node.inputs[0]
+            source = operand(node, 0)
             while (before := producer(source)) is not None and is_view(before):
-                source = before.inputs[0]
-            assert source is not None
+                source = operand(before, 0)
             _to_reshape(edit, node, source)
 
 
@@ -38,5 +37,4 @@ def _to_reshape(edit: Editor, node: ir.Node, source: ir.Value) -> None:
     target_value = edit.ints(shape, f"{node.outputs[0].name}_shape")
     attributes = {"allowzero": 1} if 0 in shape else {}
     new = edit.node("Reshape", [source, target_value], attributes, before=node, shape=shape)
-    edit.replace(node.outputs[0], new)
-    edit.remove(node)
+    edit.substitute(node, new)

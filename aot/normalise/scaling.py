@@ -40,8 +40,7 @@ def scaling(edit: Editor, options: LoadOptions) -> None:
         shape = shape_of(node.outputs[0])
         product = edit.node("Mul", [x, factor], before=node, shape=shape)
         new = edit.node("Add", [product, offset], before=node, shape=shape)
-        edit.replace(node.outputs[0], new)
-        edit.remove(node)
+        edit.substitute(node, new)
 
 
 def _pair(node: ir.Node) -> tuple[ir.Value, Array, Array] | None:

@@ -130,8 +130,7 @@ def _after(
     made.name = node.name
     made.metadata_props.update(node.metadata_props)
     new = edit.node("Transpose", [inner], {"perm": perm}, before=node, shape=shape)
-    edit.replace(result, new)
-    edit.remove(node)
+    edit.substitute(node, new)
 
 
 def _attributes(node: ir.Node) -> dict[str, Any]:

@@ -44,8 +44,7 @@ def _rewrite(edit: Editor, node: ir.Node) -> None:
     said = dict(squares.attributes)
     inputs = [square, *squares.inputs[1:]]
     new = edit.node(squares.op_type, inputs, said, before=node, shape=shape_of(node.outputs[0]))
-    edit.replace(node.outputs[0], new)
-    edit.remove(node)
+    edit.substitute(node, new)
 
 
 def _squared(value: ir.Value | None) -> ir.Value | None:

@@ -253,8 +253,7 @@ def _joined(x: Extents, node: ir.Node, axis: int, found: Axes) -> None:
         total = x.add(node, total, n)
     kind = [(int(parts[0].dtype or 0), shape)]
     y = x.node(node, "Join", [sizes, *parts], kind, DYNAMIC, axis=axis)[0]
-    x.become(node.outputs[0], y, {**found, axis: x.new(total, sum(bounds))})
-    x.drop(node)
+    x.substitute(node, y, {**found, axis: x.new(total, sum(bounds))})
 
 
 @dynamic("Split")

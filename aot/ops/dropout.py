@@ -52,8 +52,6 @@ def _dropout(b: Body) -> bool:
 
 def _dropped(b: Body) -> bool:
     """Elements whose draw is below the ratio become 0, the others grow by 1 / (1 - ratio)."""
-    value = b.node.inputs[0]
-    assert value is not None and value.dtype is not None
     given = b.add("Cast", "i1", to=FLOAT) if b.has(1) else b.constant(FLOAT, (), [0.5])
     ratio = b.add("Reshape", given, b.ints(1)) if b.has(1) and b.shape(1) == () else given
     seed = attribute(b.node, "seed", None)
@@ -61,9 +59,8 @@ def _dropped(b: Body) -> bool:
     draws = b.add("RandomUniformLike", "i0", dtype=FLOAT, **seeded)
     mask = b.add("GreaterOrEqual", draws, ratio)
     grown = b.add("Reciprocal", b.add("Sub", b.constant(FLOAT, (1,), [1.0]), ratio))
-    kind = int(value.dtype)
     factor = b.add("Where", mask, grown, b.constant(FLOAT, (1,), [0.0]))
-    b.add("Mul", "i0", b.add("Cast", factor, to=kind), out="o0")
+    b.add("Mul", "i0", b.add("Cast", factor, to=b.kind()), out="o0")
     if len(b.node.outputs) > 1 and b.node.outputs[1].name:
         b.add("Identity", mask, out="o1")
     return True

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import Array, attribute, shape_of
+from aot.ir.graph_nodes import Array, attribute, dtype_of, shape_of
 from aot.ir.operators import AxisOf, DataSized, Exact, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
@@ -61,8 +61,7 @@ sizings("MelWeightMatrix")(
 def _eye_like(b: Body) -> bool:
     """Ones on a diagonal, of a constant shape."""
     value = b.node.outputs[0]
-    assert value.dtype is not None
     rows, columns = shape_of(value)
     ones = np.eye(rows, columns, int(attribute(b.node, "k", 0)), np.float32)
-    b.add("Cast", b.data(ones), out="o0", to=int(value.dtype))
+    b.add("Cast", b.data(ones), out="o0", to=int(dtype_of(value)))
     return True

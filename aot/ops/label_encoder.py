@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.errors import ModelError
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import TEXT, attribute, set_type, shape_of, title
+from aot.ir.graph_nodes import TEXT, attribute, dtype_of, set_type, shape_of, title
 from aot.load.encode_strings import Strings, encodes
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
@@ -116,8 +116,7 @@ def encode_labels(s: Strings, node: ir.Node) -> None:
     text = values.dtype == object
     rows = edit.const(s.encoded(every, where) if text else every, "values")
     full = (*shape, s.width) if text else shape
-    assert rows.dtype is not None
-    s.replace(node, s.make(node, "Gather", [rows, place], int(rows.dtype), full, {"axis": 0}))
+    s.replace(node, s.make(node, "Gather", [rows, place], int(dtype_of(rows)), full, {"axis": 0}))
 
 
 def _numeric_place(s: Strings, node: ir.Node, keys: np.ndarray[Any, Any]) -> ir.Value:

@@ -428,9 +428,7 @@ def _lines(b: Body) -> bool:
     ):
         return False
 
-    scale = b.node.inputs[1]
-    assert scale is not None and scale.dtype is not None
-    ones = onnx.helper.make_tensor("c", int(scale.dtype), line, [1.0] * prod(line))
+    ones = onnx.helper.make_tensor("c", b.kind(1), line, [1.0] * prod(line))
     names = [f"o{k}" if v.name else "" for k, v in enumerate(b.node.outputs)]
     y = b.add(b.node.op_type, "i0", b.add("Constant", value=ones), **b.attributes())
     b.nodes[-1].output.extend(names[1:])

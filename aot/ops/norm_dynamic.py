@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.graph_nodes import attribute, dtype_of, shape_of
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rows import along, means
 from aot.shapes.dynamic.rules import dynamic, needed, only_first
@@ -54,8 +54,7 @@ def group_dynamic(x: Extents, node: ir.Node) -> None:
 
 def _standardised(x: Extents, node: ir.Node, data: ir.Value, axes: Sequence[int]) -> ir.Value:
     """(data - mean) / sqrt(variance + epsilon) over axes."""
-    assert data.dtype is not None
-    kind, typed = int(data.dtype), [(int(data.dtype), shape_of(data))]
+    kind, typed = int(dtype_of(data)), [(int(dtype_of(data)), shape_of(data))]
     own = x.of(data)
     middle = means(x, data, node, axes)
     apart = x.node(node, "Sub", [data, middle], typed)[0]
@@ -65,7 +64,7 @@ def _standardised(x: Extents, node: ir.Node, data: ir.Value, axes: Sequence[int]
     x.set(square, own)
     spread = means(x, square, node, axes)
     small = [(kind, shape_of(spread))]
-    epsilon = np.full(1, attribute(node, "epsilon", 1e-5), data.dtype.numpy())
+    epsilon = np.full(1, attribute(node, "epsilon", 1e-5), dtype_of(data).numpy())
     spread = x.node(node, "Add", [spread, x.const(node, epsilon, data)], small)[0]
     root = x.node(node, "Sqrt", [spread], small)[0]
     made = x.node(node, "Div", [apart, root], typed)[0]
@@ -79,8 +78,7 @@ def _scaled(x: Extents, node: ir.Node, y: ir.Value, own: Axes) -> None:
     for op_type, index in (("Mul", 1), ("Add", 2)):
         factor = along(x, node, needed(node, index), len(shape), 1, kind)
         y = x.node(node, op_type, [y, factor], [(kind, shape)])[0]
-    x.become(node.outputs[0], y, own)
-    x.drop(node)
+    x.substitute(node, y, own)
 
 
 @dynamic("BatchNormalization LRN")

@@ -10,7 +10,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, attribute, original_name, shape_of
+from aot.ir.graph_nodes import array, attribute, dtype_of, original_name, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import AxesOf, Exact, Moves, OneOf, SizedBy
 from aot.normalise.identities import identity
@@ -182,11 +182,10 @@ def pad_dynamic(x: Extents, node: ir.Node) -> None:
 def _fill(x: Extents, node: ir.Node, data: ir.Value) -> ir.Value:
     """What a Pad fills with, a vector of one element."""
     fill = given(node, 2)
-    assert data.dtype is not None
     if fill is None:
-        return x.const(node, np.zeros(1, data.dtype.numpy()), data)
+        return x.const(node, np.zeros(1, dtype_of(data).numpy()), data)
     where = x.ints(node, [1])
-    return x.node(node, "Reshape", [fill, where], [(int(data.dtype), (1,))])[0]
+    return x.node(node, "Reshape", [fill, where], [(int(dtype_of(data)), (1,))])[0]
 
 
 def _padded(
@@ -218,8 +217,7 @@ def _padded(
         kind = [(int(data.dtype or 0), tuple(shape))]
         inputs = [data, x.ints(node, numbers), given(node, 2)]
         data = x.node(node, "Pad", inputs, kind, mode=mode)[0]
-    x.become(node.outputs[0], data, own)
-    x.drop(node)
+    x.substitute(node, data, own)
 
 
 def _moved(

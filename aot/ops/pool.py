@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S8, U8
-from aot.ir.graph_nodes import SAME, attribute, shape_of
+from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
 from aot.ir.layout import Layout
 from aot.ir.operators import AUTO_PAD, AtLeast, Moves, Reduces, Window
 from aot.ir.value_traits import Averages
@@ -317,9 +317,8 @@ def average_dynamic(x: Extents, node: ir.Node) -> None:
         windowed(x, node, COUNTED)
         return
     shape = shape_of(data)
-    assert data.dtype is not None
-    ones = x.const(node, np.ones((1, 1, *shape[2:]), data.dtype.numpy()), data)
-    kind = [(int(data.dtype), (1, 1, *shape[2:]))]
+    ones = x.const(node, np.ones((1, 1, *shape[2:]), dtype_of(data).numpy()), data)
+    kind = [(int(dtype_of(data)), (1, 1, *shape[2:]))]
     ones = x.node(node, "Identity", [ones], kind)[0]
     x.set(ones, {a: own[a] for a in inside})
     how = {k: v.value for k, v in node.attributes.items()} | {"count_include_pad": 1}
@@ -333,9 +332,8 @@ def average_dynamic(x: Extents, node: ir.Node) -> None:
         windowed(x, maker, COUNTED)
         parts.append(made)
     axes = x.of(parts[0])
-    y = x.node(node, "Div", parts, [(int(data.dtype), shape_of(parts[0]))])[0]
-    x.become(node.outputs[0], y, axes)
-    x.drop(node)
+    y = x.node(node, "Div", parts, [(int(dtype_of(data)), shape_of(parts[0]))])[0]
+    x.substitute(node, y, axes)
 
 
 @dynamic("GlobalAveragePool")
@@ -343,8 +341,7 @@ def global_average_dynamic(x: Extents, node: ir.Node) -> None:
     """GlobalAveragePool: the mean over the spatial axes."""
     data = needed(node, 0)
     y = means(x, data, node, list(range(2, len(shape_of(data)))))
-    x.become(node.outputs[0], y, x.of(y))
-    x.drop(node)
+    x.substitute(node, y, x.of(y))
 
 
 @checks("MaxPool AveragePool LpPool")

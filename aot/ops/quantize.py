@@ -27,7 +27,7 @@ from aot.ir.dtypes import (
     DType,
     unpack,
 )
-from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.graph_nodes import attribute, dtype_of, shape_of
 from aot.ir.operators import AxisOf
 from aot.ir.value_traits import Dequantises, Quantises
 from aot.ops.kernels import listing
@@ -213,11 +213,10 @@ def zero_tails_of_codes(
     codes, scale, *zero = maker.inputs
     if codes is None or scale is None or shape_of(scale) or not x.of(codes):
         return None
-    assert codes.dtype is not None
     point: Any = 0
     if zero and zero[0] is not None:
         where = x.ints(before, [1])
-        point = x.node(before, "Reshape", [zero[0], where], [(int(codes.dtype), (1,))])[0]
+        point = x.node(before, "Reshape", [zero[0], where], [(int(dtype_of(codes)), (1,))])[0]
     codes = x.neutral(before, codes, point, axes)
     kind = [(int(value.dtype or 0), shape_of(value))]
     how = {k: v.value for k, v in maker.attributes.items()}

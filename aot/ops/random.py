@@ -76,12 +76,10 @@ operator("Multinomial", "x", traits=[Random()])
 @decompose("Bernoulli")
 def _bernoulli(b: Body) -> bool:
     """1 with the chance that the input says (ONNX's own body gives the other one)."""
-    value = b.node.inputs[0]
-    assert value is not None and value.dtype is not None
     seed = attribute(b.node, "seed", None)
     seeded: dict[str, Any] = {} if seed is None else {"seed": float(seed)}
     below = b.add("Less", b.add("RandomUniformLike", "i0", **seeded), "i0")
-    b.add("Cast", below, to=int(attribute(b.node, "dtype", None) or value.dtype), out="o0")
+    b.add("Cast", below, to=int(attribute(b.node, "dtype", None) or b.kind()), out="o0")
     return True
 
 

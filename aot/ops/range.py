@@ -56,8 +56,7 @@ def range_dynamic(x: Extents, node: ir.Node) -> None:
     typed = [(kind, (bound,))]
     moved = x.node(node, "Mul", [steps, parts[2]], typed)[0]
     y = x.node(node, "Add", [moved, parts[0]], typed)[0]
-    x.become(node.outputs[0], y, {0: x.new(n, bound)})
-    x.drop(node)
+    x.substitute(node, y, {0: x.new(n, bound)})
 
 
 def _plain_count(x: Extents, node: ir.Node) -> ir.Value | None:

@@ -439,8 +439,7 @@ def mean_dynamic(x: Extents, node: ir.Node) -> None:
     if not result:
         number = x.node(node, "Reshape", [number, x.ints(node, [])], [(kind, ())])[0]
     y = x.node(node, "Div", [total, number], [(kind, result)])[0]
-    x.become(node.outputs[0], y, left)
-    x.drop(node)
+    x.substitute(node, y, left)
 
 
 @dynamic("CumProd CumSum")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import array, attribute, operand, shape_of
 from aot.normalise.attributes import canonical, rank_of
 from aot.ops.reduce import KINDS
 
@@ -23,12 +23,11 @@ OF_ONE = {
 
 def of_one(edit: Editor, node: ir.Node) -> None:
     """y = ReduceL2(x) over no axes      After: y = Abs(x)"""
-    x, (y,) = node.inputs[0], node.outputs
+    x = operand(node, 0)
     floats = (ir.DataType.FLOAT, ir.DataType.DOUBLE, ir.DataType.FLOAT16, ir.DataType.BFLOAT16)
-    assert x is not None
     if node.op_type in OF_ONE and x.dtype in floats:
-        edit.replace(y, edit.node(OF_ONE[node.op_type], [x], before=node, shape=shape_of(x)))
-        edit.remove(node)
+        new = edit.node(OF_ONE[node.op_type], [x], before=node, shape=shape_of(x))
+        edit.substitute(node, new)
 
 
 @canonical(" ".join(KINDS))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import attribute, original_name, shape_of
+from aot.ir.graph_nodes import attribute, dtype_of, original_name, shape_of
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound, refused
 from aot.shapes.dynamic.rows import along, edge, most_of, picked, within
 from aot.shapes.dynamic.rules import dynamic, given, needed
@@ -122,8 +122,7 @@ def _by_scale(
     how = {k: v.value for k, v in node.attributes.items() if k != "axes"}
     kind = [(int(data.dtype or 0), result)]
     y = x.node(node, "Resize", [data, given(node, 1), like], kind, **how)[0]
-    x.become(node.outputs[0], y, _axes(x, own, lengths))
-    x.drop(node)
+    x.substitute(node, y, _axes(x, own, lengths))
 
 
 def _float(x: Extents, node: ir.Node) -> ir.Value:
@@ -167,8 +166,7 @@ def _by_rows(
         else:
             data = _mixed(x, node, data, axis, length, place)
     y = x.node(node, "Identity", [data], [(int(data.dtype or 0), shape_of(data))])[0]
-    x.become(node.outputs[0], y, _axes(x, own, lengths))
-    x.drop(node)
+    x.substitute(node, y, _axes(x, own, lengths))
 
 
 def _place(
@@ -236,8 +234,7 @@ def _mixed(
     x: Extents, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
 ) -> ir.Value:
     """Of the rows before and behind, by how near they are."""
-    assert data.dtype is not None
-    kind, shape = int(data.dtype), shape_of(place)
+    kind, shape = int(dtype_of(data)), shape_of(place)
     n, size = x.extent(node, data, axis), shape_of(data)[axis]
     floor = x.node(node, "Floor", [place], [(DOUBLE, shape)])[0]
     part = x.node(node, "Sub", [place, floor], [(DOUBLE, shape)])[0]

@@ -10,7 +10,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, operand, shape_of
 from aot.normalise.optional_operands import optional
 
 #: The activations of a direction that does not name them.
@@ -24,8 +24,7 @@ DEFAULT_ACTIVATIONS = {
 @optional("GRU LSTM RNN")
 def absent_operands(edit: Editor, node: ir.Node) -> None:
     """Lengths that are all full and initial states that are zero are absent."""
-    x = node.inputs[0]
-    assert x is not None
+    x = operand(node, 0)
     steps = shape_of(x)[1 if attribute(node, "layout", 0) else 0]
     for index in (4, 5, 6):
         data = array(node.inputs[index]) if len(node.inputs) > index else None

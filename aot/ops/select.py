@@ -306,8 +306,7 @@ def constant_of_shape_dynamic(x: Extents, node: ir.Node) -> None:
     value = Editor(node.graph).const(fill, f"{node.outputs[0].name}_fill", dtype)
     kind = FLOAT_TYPE if tensor is None else int(tensor.dtype)
     y = x.node(node, "Expand", [value, x.ints(node, shape)], [(kind, tuple(shape))])[0]
-    x.become(node.outputs[0], y, axes)
-    x.drop(node)
+    x.substitute(node, y, axes)
 
 
 @dynamic("Trilu")

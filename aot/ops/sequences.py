@@ -8,7 +8,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, attribute, original_name, shape_of, title
+from aot.ir.graph_nodes import Array, attribute, dtype_of, operand, original_name, shape_of, title
 from aot.ir.operators import AxisOf, operator
 from aot.shapes.containers import COUNT, INNER, PRESENT, Containers, Items, Maybe, passes, unpacks
 from aot.shapes.evaluate import Invalid
@@ -53,8 +53,7 @@ def empty(c: Containers, node: ir.Node) -> None:
 
 @unpacks("SplitToSequence")
 def split(c: Containers, node: ir.Node) -> None:
-    data = node.inputs[0]
-    assert data is not None
+    data = operand(node, 0)
     shape = shape_of(data)
     axis = int(attribute(node, "axis", 0)) % max(len(shape), 1)
     given = len(node.inputs) > 1 and node.inputs[1] is not None
@@ -62,8 +61,7 @@ def split(c: Containers, node: ir.Node) -> None:
     parts = c.steps.split(data, sizes, axis, node) if sizes else []
     if not given and not attribute(node, "keepdims", 1):
         parts = [c.steps.add("Squeeze", [p, [axis]], before=node) for p in parts]
-    assert data.dtype is not None
-    c.hold(node, Items(tuple(parts), int(data.dtype)))
+    c.hold(node, Items(tuple(parts), int(dtype_of(data))))
 
 
 def _chunks(split: Array, size: int) -> list[int]:
@@ -90,12 +88,11 @@ def _place(c: Containers, node: ir.Node, index: int, size: int, last: int) -> in
 
 @unpacks("SequenceInsert")
 def insert(c: Containers, node: ir.Node) -> None:
-    s, value = c.fixed(node), node.inputs[1]
-    assert value is not None and value.dtype is not None
-    if int(value.dtype) != s.dtype and s.items:
+    s, value = c.fixed(node), operand(node, 1)
+    if int(dtype_of(value)) != s.dtype and s.items:
         raise Invalid("elements of different types")
     place = _place(c, node, 2, len(s.items), len(s.items))
-    c.hold(node, Items((*s.items[:place], value, *s.items[place:]), int(value.dtype)))
+    c.hold(node, Items((*s.items[:place], value, *s.items[place:]), int(dtype_of(value))))
 
 
 @unpacks("SequenceErase")
@@ -124,8 +121,7 @@ def at(c: Containers, node: ir.Node) -> None:
     if len(shapes) != 1:
         what = f"{title(node)}: an element of {sorted(shapes)} by a position known at run time"
         raise KnownLate(f"{what} only")
-    place = node.inputs[1]
-    assert place is not None
+    place = operand(node, 1)
     if s.count is not None:
         edit = Editor(c.steps.graph(node))
         zero = edit.const(np.zeros((), place.dtype.numpy() if place.dtype else np.int64), "zero")
@@ -207,8 +203,7 @@ def has(c: Containers, node: ir.Node) -> None:
 
 @unpacks("OptionalGetElement")
 def get(c: Containers, node: ir.Node) -> None:
-    value = node.inputs[0]
-    assert value is not None
+    value = operand(node, 0)
     held = c.held.get(value, value)
     if isinstance(held, Maybe):
         if held.item is None:

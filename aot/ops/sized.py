@@ -27,8 +27,7 @@ def nonzero_dynamic(x: Extents, node: ir.Node) -> None:
     y, n = _indices(x, node, source)
     if rank == 0:
         y = x.node(node, "Reshape", [y, x.ints(node, [0, 1])], [(INT64, (0, 1))])[0]
-    x.become(node.outputs[0], y, {1: n})
-    x.drop(node)
+    x.substitute(node, y, {1: n})
 
 
 def _like_before(x: Extents, node: ir.Node, source: ir.Value) -> ir.Value:
@@ -62,8 +61,7 @@ def compress_dynamic(x: Extents, node: ir.Node) -> None:
     shape = (*shape_of(data)[:axis], count, *shape_of(data)[axis + 1 :])
     kind = [(int(data.dtype or 0), shape)]
     y = x.node(node, "Gather", [data, places], kind, axis=axis)[0]
-    x.become(node.outputs[0], y, {**x.of(data), axis: n})
-    x.drop(node)
+    x.substitute(node, y, {**x.of(data), axis: n})
 
 
 @dynamic("Unique")
@@ -114,8 +112,7 @@ def suppression_dynamic(x: Extents, node: ir.Node) -> None:
     how: dict[str, Any] = {"center_point_box": int(attribute(node, "center_point_box", 0))}
     kinds = [(INT64, (rows, 3)), (INT64, (1,))]
     y, n = x.node(node, "NonMaxSuppression", inputs, kinds, DYNAMIC, **how)
-    x.become(node.outputs[0], y, {0: x.new(n, rows)})
-    x.drop(node)
+    x.substitute(node, y, {0: x.new(n, rows)})
 
 
 def _indices(x: Extents, node: ir.Node, value: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -257,8 +257,7 @@ def slice_dynamic(x: Extents, node: ir.Node) -> None:
     for axis in cut:
         found = _until(x, node, data, axis, items, vectors, whole_axes[axis], result[axis])
         open_axes[axis] = x.new(x.at(node, out, axis) if found is None else found, result[axis])
-    x.become(node.outputs[0], y, open_axes)
-    x.drop(node)
+    x.substitute(node, y, open_axes)
 
 
 def _until(
@@ -346,8 +345,7 @@ def expand_dynamic(x: Extents, node: ir.Node) -> None:
     y = x.node(
         node, "Expand", [data, x.ints(node, result)], [(int(data.dtype or 0), tuple(result))]
     )[0]
-    x.become(node.outputs[0], y, found)
-    x.drop(node)
+    x.substitute(node, y, found)
 
 
 @dynamic("Tile")
@@ -369,8 +367,7 @@ def tile_dynamic(x: Extents, node: ir.Node) -> None:
         shape = tuple(d * f for d, f in zip(shape_of(data), fixed, strict=True))
         kind = [(int(data.dtype or 0), shape)]
         data = x.node(node, "Tile", [data, x.ints(node, fixed)], kind)[0]
-    x.become(node.outputs[0], data, kept)
-    x.drop(node)
+    x.substitute(node, data, kept)
 
 
 def _repeated(x: Extents, node: ir.Node, data: ir.Value, axis: int, times: ir.Value) -> ir.Value:

@@ -15,7 +15,7 @@ import numpy as np
 from aot.errors import ModelError, UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import BOOL, S64, U8, DType
-from aot.ir.graph_nodes import TEXT, attribute, shape_of, title
+from aot.ir.graph_nodes import TEXT, attribute, operand, shape_of, title
 from aot.ir.operators import DataSized, OneOf, operator
 from aot.ir.string_rows import encode
 from aot.load.encode_strings import UINT8, Strings, encodes, unchanged
@@ -261,8 +261,7 @@ STRING = 8
 
 def _source(x: Extents, node: ir.Node) -> ir.Value:
     """The strings, of a shape that is known."""
-    data = node.inputs[0]
-    assert data is not None
+    data = operand(node, 0)
     if x.of(data):
         raise refused(node, "gets strings whose number is known at run time only")
     return data
@@ -280,8 +279,7 @@ def normalizer_dynamic(x: Extents, node: ir.Node) -> None:
     kinds = [(STRING, (*shape[:-1], most)), (INT64, (1,))]
     held: dict[str, Any] = {k: node.attributes[k] for k in sorted(node.attributes)}
     y, n = x.node(node, "Keep", [data], kinds, TEXT, **held)
-    x.become(node.outputs[0], y, {len(shape) - 1: x.new(n, most)})
-    x.drop(node)
+    x.substitute(node, y, {len(shape) - 1: x.new(n, most)})
 
 
 @dynamic("StringSplit")

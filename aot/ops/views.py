@@ -248,8 +248,7 @@ def shape_dynamic(x: Extents, node: ir.Node) -> None:
     start, end = (max(0, v + rank) if v < 0 else min(v, rank) for v in (start, end))
     parts = [x.extent(node, data, a) for a in range(start, max(start, end))]
     y = x.joined(node, parts) if parts else x.ints(node, [])
-    x.become(node.outputs[0], y, {})
-    x.drop(node)
+    x.substitute(node, y, {})
 
 
 @dynamic("Size")
@@ -257,8 +256,7 @@ def size_dynamic(x: Extents, node: ir.Node) -> None:
     """Size: the product of the shape."""
     whole = x.shape(node, needed(node, 0))
     total = x.node(node, "ReduceProd", [whole, x.ints(node, [0])], [(INT64, ())], keepdims=0)[0]
-    x.become(node.outputs[0], total, {})
-    x.drop(node)
+    x.substitute(node, total, {})
 
 
 operands_fit("Reshape")(lists((1, "the shape")))

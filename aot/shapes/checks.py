@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import SAME, array, attribute, shape_of
+from aot.ir.graph_nodes import SAME, array, attribute, operand, shape_of
 from aot.ir.node_traits import axes_of, kernel_place
 from aot.ir.operators import Interface
 from aot.shapes.limits import MAX_ELEMENTS
@@ -125,6 +125,5 @@ def window_holds(node: ir.Node) -> str:
 
 def shape_at(node: ir.Node, index: int) -> tuple[int, ...]:
     """The shape of an operand that is there."""
-    value = node.inputs[index]
-    assert value is not None
+    value = operand(node, index)
     return shape_of(value)

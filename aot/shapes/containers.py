@@ -17,7 +17,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import Array, is_typed, original_name, title
+from aot.ir.graph_nodes import Array, is_typed, operand, original_name, title
 from aot.ir.operators import Interface
 from aot.shapes.context import Inference
 from aot.shapes.evaluate import Invalid
@@ -139,8 +139,7 @@ class Containers:
         """Input `index` as a sequence of known length."""
         found = self.items(node, index)
         if found.count is not None:
-            value = node.inputs[index]
-            assert value is not None
+            value = operand(node, index)
             name = original_name(value)
             what = f'{title(node)}: the length of "{name}" is known at run time only'
             error = KnownLate(what)

@@ -12,6 +12,8 @@ from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import (
     attribute,
+    dtype_of,
+    graph_of,
     inner_graphs,
     is_typed,
     set_type,
@@ -136,8 +138,7 @@ class Control:
 
     def _is_unrolled(self, node: ir.Node, body: ir.Graph) -> bool:
         """Try to put the steps in front of the node; nothing is left of an attempt that fails."""
-        graph = node.graph
-        assert graph is not None
+        graph = graph_of(node)
         there = {id(n) for n in graph}
         try:
             self._unroll(node, body)
@@ -210,10 +211,9 @@ class Control:
         results = body.outputs[count:]
         places = list(attribute(node, "scan_output_axes") or [0] * len(results))
         for value, step, axis in zip(node.outputs[count:], results, places, strict=True):
-            assert step.dtype is not None
             shape = list(shape_of(step))
             shape.insert(axis if axis >= 0 else axis + len(shape) + 1, length)
-            set_type(value, int(step.dtype), tuple(shape))
+            set_type(value, int(dtype_of(step)), tuple(shape))
         steps = steps_of_scan(x, node, sequences, axes)
         if steps is None:
             return False

@@ -25,7 +25,10 @@ from aot.ir.graph_nodes import (
     array,
     attribute,
     constant,
+    dtype_of,
+    graph_of,
     is_typed,
+    operand,
     set_type,
     shape_of,
     subgraphs,
@@ -227,22 +230,22 @@ def _move_result(node: ir.Node, value: ir.Value, axis: int) -> None:
     axis += rank if axis < 0 else 0
     if axis == 0 or not value.name:
         return
-    graph = node.graph
-    assert graph is not None
+    graph = graph_of(node)
     perm = _perm(rank, 0, axis)
     turn = ir.Node("", "Transpose", [value], [attribute_of("perm", perm)], num_outputs=1)
     turn.name = f"{node.name}_turned"
     for key, text in node.metadata_props.items():
         turn.metadata_props[key] = text
     result, shape = turn.outputs[0], shape_of(value)
-    assert value.dtype is not None
-    set_type(result, int(value.dtype), shape)
+    set_type(result, int(dtype_of(value)), shape)
     result.name = Editor(graph).fresh(str(value.name))
     graph.insert_after(node, turn)
     turn.replace_input_with(0, None)
     Editor(graph).replace(value, result)
     turn.replace_input_with(0, value)
-    set_type(value, int(value.dtype), (shape[axis], *(d for a, d in enumerate(shape) if a != axis)))
+    set_type(
+        value, int(dtype_of(value)), (shape[axis], *(d for a, d in enumerate(shape) if a != axis))
+    )
 
 
 def _capture(node: ir.Node) -> None:
@@ -259,10 +262,11 @@ def _capture(node: ir.Node) -> None:
     first = len(node.inputs)
     node.resize_inputs(first + len(found))
     for index, value in enumerate(found.values(), first):
-        assert value.dtype is not None
         node.replace_input_with(index, value)
         for body in graphs:
-            _substitute(body, value, _input(body, int(value.dtype), shape_of(value), value.name))
+            _substitute(
+                body, value, _input(body, int(dtype_of(value)), shape_of(value), value.name)
+            )
 
 
 def _outside(body: ir.Graph) -> list[ir.Value]:
@@ -301,8 +305,7 @@ def _substitute(body: ir.Graph, old: ir.Value, new: ir.Value) -> None:
 def _copied(graph: ir.Graph, value: ir.Value) -> ir.Value:
     """A copy of `value` behind all nodes: each output of a body is the result of a node."""
     made = ir.Node("", "Identity", [value], num_outputs=1)
-    assert value.dtype is not None
-    set_type(made.outputs[0], int(value.dtype), shape_of(value))
+    set_type(made.outputs[0], int(dtype_of(value)), shape_of(value))
     made.outputs[0].name = Editor(graph).fresh(str(value.name))
     graph.append(made)
     return made.outputs[0]
@@ -391,8 +394,7 @@ def _through(value: ir.Value) -> Any:
     """The elements of a constant that Identities hand on, else None."""
     node = value.producer()
     while node is not None and node.op_type == "Identity" and not node.domain:
-        source = node.inputs[0]
-        assert source is not None
+        source = operand(node, 0)
         value, node = source, source.producer()
     return array(value)
 
@@ -410,8 +412,7 @@ def type_results(node: ir.Node) -> None:
 
 def _type(value: ir.Value, inner: ir.Value, rows: tuple[int, ...]) -> None:
     if value.name and not is_typed(value) and is_typed(inner):
-        assert inner.dtype is not None
-        set_type(value, int(inner.dtype), (*rows, *shape_of(inner)))
+        set_type(value, int(dtype_of(inner)), (*rows, *shape_of(inner)))
 
 
 def closed_nodes(graph: ir.Graph) -> Iterator[ir.Node]:

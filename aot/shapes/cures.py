@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import prod
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import original_name, static_shape
+from aot.ir.graph_nodes import graph_of, original_name, static_shape
 from aot.ir.operators import DataSized, Interface, trait_of
 from aot.ir.pins import Pin
 from aot.shapes.dynamic.extents import Extents
@@ -120,8 +120,7 @@ def _deciding(node: ir.Node) -> list[ir.Value | None]:
 
 
 def _outermost(node: ir.Node) -> ir.Graph:
-    graph = node.graph
-    assert graph is not None
+    graph = graph_of(node)
     while (parent := getattr(graph, "parent_node", None)) is not None and parent.graph is not None:
         graph = parent.graph
     return graph

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir, onnx
-from aot.ir.graph_nodes import Array, all_nodes, inner_graphs, is_typed, shape_of
+from aot.ir.graph_nodes import Array, all_nodes, dtype_of, inner_graphs, is_typed, shape_of
 from aot.ir.onnx_subprocess import Child, ProcessDied, reason_of
 from aot.ir.operators import Interface
 from aot.shapes.partial_values import Facts, Known, lookup
@@ -84,12 +84,11 @@ def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:
 
 
 def _tensor(value: ir.Value, known: Known) -> onnx.TensorProto:
-    assert value.dtype is not None
     data: Array = known.data
-    if value.dtype.numpy().kind in "biuf" and data.dtype == value.dtype.numpy():
+    if dtype_of(value).numpy().kind in "biuf" and data.dtype == dtype_of(value).numpy():
         return onnx.numpy_helper.from_array(data, value.name)
     return onnx.helper.make_tensor(
-        str(value.name), int(value.dtype), data.shape, data.ravel().tolist()
+        str(value.name), int(dtype_of(value)), data.shape, data.ravel().tolist()
     )
 
 

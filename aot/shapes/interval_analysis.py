@@ -16,7 +16,7 @@ from math import inf
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import Array, is_typed, shape_of
+from aot.ir.graph_nodes import Array, dtype_of, is_typed, shape_of
 from aot.ir.operators import Interface, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.limits import SMALL_ELEMENTS
@@ -116,8 +116,7 @@ class Bounds:
 
 def of_type(value: ir.Value) -> Interval | None:
     """The numbers that the element type of a typed value holds; infinite for wide types."""
-    assert value.dtype is not None
-    kind, shape = value.dtype.numpy(), shape_of(value)
+    kind, shape = dtype_of(value).numpy(), shape_of(value)
     if kind.kind == "b":
         return Interval(np.zeros(shape), np.ones(shape))
     if kind.kind in "iu":

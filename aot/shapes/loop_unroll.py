@@ -15,7 +15,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import NAME_KEY, all_nodes, set_type, shape_of, title
+from aot.ir.graph_nodes import NAME_KEY, all_nodes, dtype_of, set_type, shape_of, title
 from aot.shapes.context import Inference
 from aot.shapes.partial_values import lookup
 
@@ -92,8 +92,7 @@ class Steps:
         """A copy of `value` behind all nodes, which has the user's name `name`."""
         made = ir.Node("", "Identity", [value], num_outputs=1)
         result = made.outputs[0]
-        assert value.dtype is not None
-        set_type(result, int(value.dtype), shape_of(value))
+        set_type(result, int(dtype_of(value)), shape_of(value))
         result.name = Editor(graph).fresh(name)
         result.metadata_props[NAME_KEY] = name
         graph.append(made)

@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer
-from aot.ir.graph_nodes import Array, array, shape_of
+from aot.ir.graph_nodes import Array, array, operand, shape_of
 from aot.ir.node_traits import adds_bias, is_product
 from aot.ir.operators import Linear, trait_of
 from aot.load.options import LoadOptions
@@ -56,8 +56,7 @@ def product_scale(node: ir.Node) -> Params | None:
         return None
     if is_weight(left) or not x.per_tensor or not is_weight(right):
         return None
-    weights = right.inputs[0]
-    assert weights is not None
+    weights = operand(right, 0)
     if not w.per_tensor and w.axis != channel_axis(node, len(shape_of(weights))):
         return None
     scale = (x.scale * w.scale).astype(np.float32)

@@ -78,8 +78,8 @@ def _implied_before(edit: Editor, clamp: ir.Node) -> None:
     if not p.per_tensor:
         return
     low, high = to_reals(ends, p).tolist()
-    if bounds[0] <= low and high <= bounds[1] and edit.replace(clamp.outputs[0], source.outputs[0]):
-        edit.remove(clamp)
+    if bounds[0] <= low and high <= bounds[1]:
+        edit.substitute(clamp, source.outputs[0])
 
 
 def _clip_of_codes(edit: Editor, clip: ir.Node) -> None:
@@ -100,8 +100,7 @@ def _clip_of_codes(edit: Editor, clip: ir.Node) -> None:
     while inputs[-1] is None:
         inputs.pop()
     clipped = edit.node("Clip", inputs, before=clip, shape=shape_of(x)) if inputs[1:] else x
-    edit.replace(result, add_quantise(edit, clipped, p, result.dtype, before=clip))
-    edit.remove(clip)
+    edit.substitute(clip, add_quantise(edit, clipped, p, result.dtype, before=clip))
 
 
 def _number(

@@ -9,7 +9,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, constant, dtype_of, operand, shape_of
 from aot.ir.operators import Moves, moved_places, operator_of, trait_of
 from aot.ir.value_traits import Clamp
 
@@ -72,9 +72,7 @@ def params_of(node: ir.Node | None, short: bool = False) -> Params | None:
 
 def codes_value(node: ir.Node) -> ir.Value:
     """The integer side of a QuantizeLinear or DequantizeLinear."""
-    value = node.outputs[0] if node.op_type == QUANTISE else node.inputs[0]
-    assert value is not None
-    return value
+    return node.outputs[0] if node.op_type == QUANTISE else operand(node, 0)
 
 
 def is_code(value: ir.Value | None) -> bool:
@@ -99,8 +97,7 @@ def is_byte(value: ir.Value) -> bool:
 
 def limits(value: ir.Value) -> tuple[int, int]:
     """The smallest and the largest code of the value's type."""
-    assert value.dtype is not None
-    bits, signed = value.dtype.bitwidth, value.dtype.is_signed()
+    bits, signed = dtype_of(value).bitwidth, dtype_of(value).is_signed()
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
 
@@ -144,9 +141,8 @@ def add_dequantise(
     edit: Editor, x: ir.Value, params: Params, *, before: ir.Node, hint: str = ""
 ) -> ir.Value:
     """The numbers that codes `x` stand for."""
-    assert x.dtype is not None
     axis = {} if params.per_tensor else {"axis": params.axis}
-    inputs = [x, *write_params(edit, params, x.dtype, str(x.name))]
+    inputs = [x, *write_params(edit, params, dtype_of(x), str(x.name))]
     shape, kind = shape_of(x), ir.DataType.FLOAT
     return edit.node(DEQUANTISE, inputs, axis, before=before, shape=shape, dtype=kind, hint=hint)
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import CHANNELS_KEY, Array, array, attribute, set_type, shape_of
+from aot.ir.graph_nodes import CHANNELS_KEY, Array, array, attribute, dtype_of, set_type, shape_of
 from aot.ir.operators import Reduces, Window, element_places, trait_of
 from aot.ir.value_traits import Averages
 from aot.load.options import LoadOptions
@@ -124,8 +124,7 @@ def _shrink(edit: Editor, node: ir.Node, makers: list[ir.Node], keep: Array) -> 
                 edit.set_attribute(maker, "group", len(keep))
         result = maker.outputs[0]
         shape = shape_of(result)
-        assert result.dtype is not None
-        set_type(result, int(result.dtype), (shape[0], len(keep), *shape[2:]))
+        set_type(result, int(dtype_of(result)), (shape[0], len(keep), *shape[2:]))
         before = result.metadata_props.get(CHANNELS_KEY, "").split()
         kept = [before[k] for k in keep] if before else map(str, keep)
         result.metadata_props[CHANNELS_KEY] = " ".join(kept)

@@ -186,8 +186,7 @@ def _fold(edit: Editor, node: ir.Node, budget: Budget) -> None:
     new = edit.const(numbers, str(result.name))
     if result.is_graph_output():
         new = edit.node("Identity", [new], before=node, shape=shape_of(result))
-    edit.replace(result, new)
-    edit.remove(node)
+    edit.substitute(node, new)
 
 
 def _numbers(node: ir.Node) -> Array | None:

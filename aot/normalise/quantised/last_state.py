@@ -60,8 +60,7 @@ def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:
     if directions > 1:
         axis = {"axis": over - 1}
         made = edit.node("Concat", parts, axis, before=before, shape=shape_of(result))
-    if edit.replace(result, made):
-        edit.remove(last)
+    edit.substitute(last, made)
 
 
 def _later(edit: Editor, node: ir.Node, b: ir.Node) -> ir.Node:

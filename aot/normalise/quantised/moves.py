@@ -17,7 +17,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import OFFSET_KEY, Array, array, attribute, shape_of
+from aot.ir.graph_nodes import OFFSET_KEY, Array, array, attribute, dtype_of, operand, shape_of
 from aot.ir.node_traits import is_view
 from aot.ir.operators import Elementwise, trait_of
 from aot.ir.value_traits import Compares
@@ -64,8 +64,8 @@ def _cancel(edit: Editor, node: ir.Node) -> None:
         return
     before, codes = params_of(source), source.inputs[0]
     assert before is not None and codes is not None
-    if p.same(before) and codes.dtype == result.dtype and edit.replace(result, codes):
-        edit.remove(node)
+    if p.same(before) and codes.dtype == result.dtype:
+        edit.substitute(node, codes)
 
 
 def _sink(edit: Editor, node: ir.Node) -> None:
@@ -97,9 +97,7 @@ def _sink(edit: Editor, node: ir.Node) -> None:
     new = _moved(edit, node, inputs, codes.dtype, str(codes.name))
     if OFFSET_KEY in codes.metadata_props:
         new.metadata_props[OFFSET_KEY] = codes.metadata_props[OFFSET_KEY]
-    result = node.outputs[0]
-    edit.replace(result, add_dequantise(edit, new, moved, before=node))
-    edit.remove(node)
+    edit.substitute(node, add_dequantise(edit, new, moved, before=node))
 
 
 def _moved(
@@ -129,8 +127,7 @@ def _moved(
 
 def _moved_axis(node: ir.Node, params: Params) -> Params | None:
     """The parameters after a Transpose or Reshape that keeps their axis whole."""
-    source = node.inputs[0]
-    assert source is not None
+    source = operand(node, 0)
     old, new = shape_of(source), shape_of(node.outputs[0])
     if node.op_type == "Transpose":
         perm: list[int] = [int(a) for a in attribute(node, "perm")]
@@ -182,19 +179,18 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
         return
     if shrinks(node) and any(s and single_use(s) is not node for s in sources):
         return
-    assert result.dtype is not None
     inputs = list(node.inputs)
     if fill_place(node) is not None and not _raised_pad(edit, node, inputs, p, result):
         return
     for place, source in zip(places, sources, strict=True):
         assert source is not None
-        inputs[place] = add_quantise(edit, source, p, result.dtype, before=node)
+        inputs[place] = add_quantise(edit, source, p, dtype_of(result), before=node)
     offset = result.metadata_props.get(OFFSET_KEY)
     for place in places if offset else ():
         value = inputs[place]
         assert value is not None and offset is not None
         value.metadata_props[OFFSET_KEY] = offset
-    edit.replace(result, _moved(edit, node, inputs, result.dtype))
+    edit.replace(result, _moved(edit, node, inputs, dtype_of(result)))
     edit.remove(quantise, node)
 
 
@@ -261,5 +257,4 @@ def _by_order(edit: Editor, node: ir.Node) -> None:
         keep = {"keepdims": 1}
         pooled = edit.node("ReduceMax", [codes, axes], keep, before=node, shape=shape)
         new = add_dequantise(edit, pooled, p, before=node)
-    edit.replace(result, new)
-    edit.remove(node)
+    edit.substitute(node, new)

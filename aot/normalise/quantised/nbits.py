@@ -109,8 +109,7 @@ def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
     assert made is not None
     made.domain, made.name = DOMAIN, node.name
     edit.graph.opset_imports.setdefault(DOMAIN, 1)
-    edit.replace(node.outputs[0], new)
-    edit.remove(node)
+    edit.substitute(node, new)
 
 
 def _pairs(codes: Array) -> Array:

@@ -53,8 +53,7 @@ def _quantised(edit: Editor, node: ir.Node) -> None:
     made = edit.const(codes, str(result.name), result.dtype)
     if result.is_graph_output():
         made = edit.node("Identity", [made], before=node, shape=shape_of(result))
-    edit.replace(result, made)
-    edit.remove(node)
+    edit.substitute(node, made)
 
 
 def _centred(edit: Editor, node: ir.Node) -> None:

@@ -112,8 +112,7 @@ def _after(edit: Editor, node: ir.Node) -> None:
     shape, attributes = shape_of(result), dict(node.attributes.items())
     made = edit.node(node.op_type, list(node.inputs), attributes, before=node, shape=shape)
     codes = add_quantise(edit, made, p, dtype, before=node)
-    edit.replace(result, add_dequantise(edit, codes, p, before=node))
-    edit.remove(node)
+    edit.substitute(node, add_dequantise(edit, codes, p, before=node))
 
 
 def _quantiser(value: ir.Value | None) -> ir.Node | None:

@@ -15,7 +15,15 @@ from collections.abc import Sequence
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import attribute, original_name, set_type, shape_of, title
+from aot.ir.graph_nodes import (
+    attribute,
+    dtype_of,
+    graph_of,
+    original_name,
+    set_type,
+    shape_of,
+    title,
+)
 from aot.shapes.control_flow_isolated import MOST, close_scan
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound
 from aot.shapes.evaluate import Invalid
@@ -63,9 +71,8 @@ def _pad(x: Extents, branches: Sequence[ir.Graph], index: int, bound: tuple[int,
             continue
         end = _end(branch, value)
         pads = [0] * len(bound) + [b - d for b, d in zip(bound, shape, strict=True)]
-        assert value.dtype is not None
         where = x.ints(end, pads)
-        made = x.node(end, "Pad", [value, where], [(int(value.dtype), bound)])[0]
+        made = x.node(end, "Pad", [value, where], [(int(dtype_of(value)), bound)])[0]
         x.set(made, x.of(value))
         branch.outputs[index] = made
         branch.remove(end, safe=True)
@@ -166,10 +173,9 @@ def stack_bounded(x: Extents, node: ir.Node, states: int) -> ir.Node:
         x.new(count, most)
     first = 1 + states
     for value, step in zip(node.outputs[states:], body.outputs[first:], strict=True):
-        assert step.dtype is not None
         if not value.name:
             continue
-        set_type(value, int(step.dtype), (most, *shape_of(step)))
+        set_type(value, int(dtype_of(step)), (most, *shape_of(step)))
         if count is not None:
             x.set(value, {0: count})
     return node
@@ -177,8 +183,7 @@ def stack_bounded(x: Extents, node: ir.Node, states: int) -> ir.Node:
 
 def _counting(x: Extents, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value]:
     """The Loop with one more state, the first: how many steps were made."""
-    graph = node.graph
-    assert graph is not None
+    graph = graph_of(node)
     held = node.attributes["body"]
     body = held.as_graph()
     last = _end(body, body.outputs[0])

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import DYNAMIC, shape_of
+from aot.ir.graph_nodes import DYNAMIC, operand, shape_of
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, refused
 
 
@@ -50,15 +50,13 @@ def fit_inputs(x: Extents, node: ir.Node, places: dict[int, dict[int, int]]) -> 
     """Cut inputs to one bound where they meet: {number of the input: {axis: where}}."""
     least: dict[int, int] = {}
     for index, own in places.items():
-        value = node.inputs[index]
-        assert value is not None
+        value = operand(node, index)
         for axis, place in own.items():
             size = shape_of(value)[axis]
             least[place] = min(least.get(place, size), size)
     for index, own in places.items():
         for axis, place in own.items():
-            value = node.inputs[index]
-            assert value is not None
+            value = operand(node, index)
             small = fitted(x, node, value, axis, least[place])
             if small is not value:
                 node.replace_input_with(index, small)

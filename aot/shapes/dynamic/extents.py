@@ -27,6 +27,8 @@ from aot.ir.graph_nodes import (
     Array,
     array,
     attribute,
+    dtype_of,
+    graph_of,
     original_name,
     set_type,
     shape_of,
@@ -124,8 +126,7 @@ class Extents:
         **attributes: Any,
     ) -> list[ir.Value]:
         """The outputs of a new node in front of `before`, of these (element type, shape)."""
-        graph = before.graph
-        assert graph is not None
+        graph = graph_of(before)
         made = ir.Node(
             domain,
             op_type,
@@ -270,7 +271,6 @@ class Extents:
 
         `fill` is a number or a value [1] of the same type.
         """
-        assert value.dtype is not None
         own = self.of(value)
         maker = value.producer()
         rule = None if maker is None else zero_tails.of(maker)
@@ -283,16 +283,15 @@ class Extents:
                 continue
             kept = fill
             if not hasattr(fill, "producer"):
-                kept = self.const(before, np.full(1, fill, value.dtype.numpy()), value)
-            kind = [(int(value.dtype), shape_of(value))]
+                kept = self.const(before, np.full(1, fill, dtype_of(value).numpy()), value)
+            kind = [(int(dtype_of(value)), shape_of(value))]
             value = self.node(before, "Tail", [value, n, kept], kind, DYNAMIC, axis=axis)[0]
         self.set(value, own)
         return value
 
     def flat(self, before: ir.Node, value: ir.Value) -> ir.Value:
         """The elements of `value` one after the other: a vector of as many as the bound has."""
-        assert value.dtype is not None
-        kind = int(value.dtype)
+        kind = int(dtype_of(value))
         if self.has_gaps(value):
             shape = self.shape(before, value)
             value = self.node(
@@ -326,6 +325,11 @@ class Extents:
         assert node.graph is not None
         node.graph.remove(node, safe=True)
 
+    def substitute(self, node: ir.Node, new: ir.Value, axes: Axes) -> None:
+        """Let `new`, with its dynamic `axes`, take the place of a node with one result."""
+        self.become(node.outputs[0], new, axes)
+        self.drop(node)
+
     # -- outputs ---------------------------------------------------------------------------
 
     def finish(self, graph: ir.Graph) -> None:
@@ -355,8 +359,7 @@ class Extents:
         length = len(parts)
         name = original_name(value)
         shape = self.node(end, "Concat", parts, [(INT64, (length,))], axis=0)[0]
-        assert value.dtype is not None
-        kind = [(int(value.dtype), shape_of(value))]
+        kind = [(int(dtype_of(value)), shape_of(value))]
         made = self.node(end, "Compact", [value, shape], kind, DYNAMIC)[0]
         at = next(i for i, v in enumerate(graph.outputs) if v is value)
         graph.outputs[at] = made

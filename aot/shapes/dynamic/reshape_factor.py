@@ -181,8 +181,7 @@ def _replace(
             axes[b] = x.new(x.mul(node, own[a], x.ints(node, [times])), result[b])
     where = x.ints(node, result)
     y = x.node(node, "Reshape", [data, where], [(int(data.dtype or 0), tuple(result))])[0]
-    x.become(node.outputs[0], y, axes)
-    x.drop(node)
+    x.substitute(node, y, axes)
 
 
 def reshape_to(
@@ -232,8 +231,7 @@ def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero:
     kind = int(data.dtype or 0)
     parts = x.flat(node, data)
     y = x.node(node, "Spread", [parts, wanted], [(kind, tuple(result))], DYNAMIC)[0]
-    x.become(node.outputs[0], y, axes)
-    x.drop(node)
+    x.substitute(node, y, axes)
 
 
 def _all_of(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import original_name, shape_of
+from aot.ir.graph_nodes import dtype_of, original_name, shape_of
 from aot.ir.operators import DataSized, Interface, SizedBy, trait_of
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound, refused
 from aot.shapes.evaluate import Invalid
@@ -51,8 +51,7 @@ def needed(node: ir.Node, index: int) -> ir.Value:
 
 def number_of(value: ir.Value, number: float) -> float | int:
     """`number` in the value's type: for -inf and inf of integers the smallest and the largest."""
-    assert value.dtype is not None
-    kind = value.dtype.numpy()
+    kind = dtype_of(value).numpy()
     if isfinite(number) or kind.kind not in "iub":
         return number
     if kind.kind == "b":

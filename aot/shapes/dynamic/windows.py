@@ -14,7 +14,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
-from aot.ir.graph_nodes import SAME, attribute, shape_of
+from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
 from aot.ir.operators import Window, operand_names
 from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rows import along, counted, drop_attribute, picked, within
@@ -167,8 +167,7 @@ def _same_moved(
     there = along(x, node, there, len(shape_of(data)), axis, BOOL_TYPE)
     value = _padding(x, node, data, trait)
     if not hasattr(value, "producer"):
-        assert data.dtype is not None
-        value = x.const(node, np.full(1, value, data.dtype.numpy()), data)
+        value = x.const(node, np.full(1, value, dtype_of(data).numpy()), data)
     kind = [(int(data.dtype or 0), shape_of(moved))]
     made = x.node(node, "Where", [there, moved, value], kind)[0]
     x.set(made, x.of(moved))
