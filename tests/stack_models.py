@@ -14,11 +14,13 @@ sys.path[:0] = [str(Path(__file__).resolve().parent / "ops")]
 
 import test_dynamic  # noqa: E402
 
+import shared_weights  # noqa: E402
 from quant_graphs import S8, S32, Net, codes  # noqa: E402
 
 
 def models() -> Iterator[onnx.ModelProto]:
-    """Extents that the data decide, and depthwise convolutions of codes."""
+    """Extents that the data decide, weights that nodes share, depthwise convolutions of codes."""
+    yield from shared_weights.models()
     for build in test_dynamic.GRAPHS:
         graph = test_dynamic.Graph()
         build(graph)

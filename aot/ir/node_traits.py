@@ -37,6 +37,20 @@ def is_product(node: ir.Node) -> bool:
     return trait_of(node, Linear) is not None
 
 
+def stored_as_given(weights: ir.Value) -> bool:
+    """Whether a constant has readers that are no products, or products by it and by its transpose.
+
+    Products then read it in the one order in which the others do.
+    """
+    orders = set()
+    for use in weights.uses():
+        trait, names = trait_of(use.node, Linear), operand_names(use.node)
+        if trait is None or names[use.idx] != trait.weights:
+            return True
+        orders.add(trait.channels_of(use.node) % len(weights.shape or (0, 0)))
+    return len(orders) > 1
+
+
 def is_view(node: ir.Node) -> bool:
     """Whether a node only gives the elements of its first input another shape."""
     trait = trait_of(node, View)

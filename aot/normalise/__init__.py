@@ -53,6 +53,7 @@ from aot.normalise.quantised.wide import quant_wide
 from aot.normalise.recognise_activations import products
 from aot.normalise.reshapes import reshapes
 from aot.normalise.scaling import scaling
+from aot.normalise.shared_weights import share_constants, shared_weights
 from aot.normalise.transposes import transposes
 from aot.normalise.variances import variances
 from aot.shapes.control_flow_isolated import close
@@ -108,7 +109,9 @@ def rewrite_until_stable(model: ir.Model, options: LoadOptions, budget: Budget) 
     for _ in range(MAX_ROUNDS):
         changed = False
         for graph in list(graphs(model)):
-            changed = fold(Editor(graph), budget) or changed
+            first = Editor(graph)
+            shared_weights(first, options)  # before a fold makes transposed copies
+            changed = fold(Editor(graph), budget) or first.changed or changed
             for rewrite in PASSES:
                 edit = Editor(graph)
                 rewrite(edit, options)
@@ -141,6 +144,7 @@ def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
     """`model`, rewritten in place: canonical operators, constants folded, C names throughout."""
     options = options or LoadOptions()
     budget = Budget(options)
+    share_constants(model)
     for _ in range(MAX_ROUNDS):
         close(model.graph)
         rewrite_until_stable(model, options, budget)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gemm in one form: alpha and beta 1, constant B stored [K, N], bias [N].
 
+A B that is read in other ways too stays as it is, so that it is stored once.
+
 Before: y = Gemm(x, w[10, 64], b, alpha=0.5, transB=1)      After: y = Gemm(x, w'[64, 10], b)
 """
 
@@ -12,6 +14,7 @@ import numpy as np
 
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.node_traits import stored_as_given
 from aot.load.options import LoadOptions
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def _weights(edit: Editor, node: ir.Node) -> None:
     if weights is None or weights.dtype.kind != "f":
         return
     turned = bool(attribute(node, "transB", 0))
-    if not turned and alpha == 1.0:
+    if alpha == 1.0 and (not turned or stored_as_given(node.inputs[1])):
         return
     new = weights.T if turned else weights
     if alpha != 1.0:

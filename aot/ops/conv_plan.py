@@ -246,16 +246,22 @@ def plan_winograd(
     )
 
 
+def gemm_tile(m: int, n: int, k: int, vlen: int) -> tuple[int, int]:
+    """The tile family of a product of m rows."""
+    blocks = ceil_div(n, vlen)
+    p, o = TILES[vlen][-1]
+    # Rows of x a power of two apart share few cache sets: the tile with fewer rows first.
+    if vlen == 16 and tile_cost(14, 2, m, blocks, k) < 0.9 * tile_cost(p, o, m, blocks, k):
+        return (14, 2)
+    return p, o
+
+
 def plan_gemm(
     m: int, w: Array, b: Array | None, vlen: int, act: Act = NO_ACT, x_row: int = 0, y_row: int = 0
 ) -> KernelCall:
     """y [m, n] = act(x [m, k] · w [k, n] + b); row strides in floats, 0 means contiguous."""
     k, n = w.shape
-    blocks = ceil_div(n, vlen)
-    p, o = TILES[vlen][-1]
-    # Rows of x a power of two apart share few cache sets: the tile with fewer rows first.
-    if vlen == 16 and tile_cost(14, 2, m, blocks, k) < 0.9 * tile_cost(p, o, m, blocks, k):
-        p, o = (14, 2)
+    p, o = gemm_tile(m, n, k, vlen)
     fields: Fields = {"m": m, "n": n, "k": k, "x_row": x_row or k, "y_row": y_row or n}
     return KernelCall(
         "aot_gemm_f32",
@@ -286,6 +292,28 @@ class MatMulShape:
 
 GEMM_RUN = 256
 """AOT_GEMM_RUN: products that are summed up before they are added to a total."""
+
+
+def plan_gemm_rows(
+    m: int, shape: tuple[int, int], rows: bool, b: Array | None, vlen: int, act: Act = NO_ACT
+) -> KernelCall:
+    """The same product with w of `shape` (k, n) as it is, or stored transposed: `rows`.
+
+    The call has no packed weights: it reads the constant itself.
+    """
+    k, n = shape
+    p, o = gemm_tile(m, n, k, vlen)
+    width = min(o, ceil_div(n, vlen)) * vlen
+    block = 4 * GEMM_RUN
+    fields: Fields = {"m": m, "n": n, "k": k, "x_row": k, "y_row": n, **_act_fields(act)}
+    return KernelCall(
+        "aot_gemm_rows_f32",
+        np.zeros(0, np.float32),
+        pack.pack_bias(b, n, vlen),
+        {**fields, "k_block": block},
+        {"P": p, "O": o, "ACT": act.after, "ROWS": int(rows)},
+        0 if m == 1 and not act.after else 4 * min(k, block) * width,
+    )
 
 
 def plan_matmul(sizes: MatMulShape, vlen: int) -> KernelCall:

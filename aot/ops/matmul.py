@@ -11,6 +11,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
 from aot.ir.graph_nodes import attribute, shape_of
+from aot.ir.node_traits import stored_as_given
 from aot.ir.operators import Exact, Linear
 from aot.ops import conv_plan as plan
 from aot.ops.conv_plan import MatMulShape
@@ -26,9 +27,9 @@ from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import Facts
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32, ints
-from aot.vendor.match import Match, NodeRef, product_shape
+from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
 from aot.vendor.matrix_product import MatrixProduct
-from aot.vendor.recorder import Recorder
+from aot.vendor.recorder import Handle, Recorder
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -72,21 +73,30 @@ def packed(m: Match, node: NodeRef) -> bool:
 
 
 def record_packed(c: Recorder, m: Match, node: NodeRef, act: Act) -> None:
-    """Record the product with weights packed at compile time."""
+    """Record the product; weights that nothing else reads are packed at compile time."""
     found = MatrixProduct.of(m, node)
     w, bias = found.weights, next(iter(found.biases.values()), None)
     assert w is not None
     rows = math.prod(m.a.shape[:-1])
     r = next(iter(found.residuals.values()), None)
-    call = plan.plan_gemm(rows, w, bias, c.vlen, act)
     in_place = r is not None and r.ir is not m.a.ir
+    scratch: tuple[Handle | None, ...] = ()
+    weights: ValueRef | Handle
+    if stored_as_given(m.b.ir) and w.dtype == np.float32 and float(node.attr("alpha", 1.0)) == 1.0:
+        turned = node.op_type == "Gemm" and bool(node.attr("transB", 0))
+        call = plan.plan_gemm_rows(rows, (w.shape[0], w.shape[1]), turned, bias, c.vlen, act)
+        weights, scratch = m.b, (c.scratch(call.scratch or 0),)
+    else:
+        call = plan.plan_gemm(rows, w, bias, c.vlen, act)
+        weights = c.const(call.weights, "w")
     c.call(
         call.kernel,
         m.y,
         m.a,
-        c.const(call.weights, "w"),
+        weights,
         c.const(call.bias, "b"),
         r,
+        *scratch,
         c.params(**call.fields),
         instance=call.instance,
         inplace=[(m.y, r)] if in_place else (),

@@ -6,12 +6,15 @@
  * operand may be a transposed view, and y may be written transposed); y: (i, c) at i * y_row + c.
  * All strides in floats. Columns of b are packed into scratch, a group of vectors (O, or fewer
  * where n has fewer) and k_block of their elements at a time: min(k, k_block) * group * V floats.
- * k_block: a multiple of AOT_GEMM_RUN, so that sums are the same whatever it is.
+ * k_block: a multiple of AOT_GEMM_RUN, so that sums are the same whatever it is. A single row of a
+ * reads b where it lies if b_row or b_col is 1.
  */
 #ifndef AOT_MATMUL_F32_H
 #define AOT_MATMUL_F32_H
 
 #include "aot_gemm_f32.h"
+#include "aot_gemv_f32.h"
+#include "aot_vtranspose_f32.h"
 
 typedef struct {
     int32_t m, n, k;
@@ -21,6 +24,20 @@ typedef struct {
     float scale;
     int32_t k_block;
 } aot_matmul_f32_params;
+
+/* AOT_VLEN columns of a panel, whose rows or elements are any distance apart. */
+AOT_INLINE void aot_matmul_f32_pack_columns(float *d, const float *b, int32_t k, int32_t width,
+                                            ptrdiff_t row, ptrdiff_t col, float scale) {
+    int32_t t = 0, c;
+    for (; row == 1 && t + AOT_VLEN <= k; t += AOT_VLEN) {
+        aot_vtranspose_f32(d + (ptrdiff_t)t * width, width, b + t, col, scale);
+    }
+    for (; t < k; ++t) {
+        for (c = 0; c < AOT_VLEN; ++c) {
+            d[(ptrdiff_t)t * width + c] = b[t * row + c * col] * scale;
+        }
+    }
+}
 
 /* Panel [k][width] of columns of b, times `scale`, zero past the `cols` that exist. */
 AOT_INLINE void aot_matmul_f32_pack(float *d, const float *b, int32_t k, int32_t cols,
@@ -36,11 +53,29 @@ AOT_INLINE void aot_matmul_f32_pack(float *d, const float *b, int32_t k, int32_t
             }
         }
     } else {
-        for (c = 0; c < cols; ++c) {
+        for (c = 0; c + AOT_VLEN <= cols; c += AOT_VLEN) {
+            aot_matmul_f32_pack_columns(d + c, b + c * col, k, width, row, col, scale);
+        }
+        for (; c < cols; ++c) {
             for (t = 0; t < k; ++t) {
                 d[(ptrdiff_t)t * width + c] = b[t * row + c * col] * scale;
             }
         }
+    }
+}
+
+/* A row of a times b, whose rows or columns are contiguous; b is read where it lies. */
+AOT_INLINE void aot_matmul_f32_row(float *y, const float *a, const float *b,
+                                   const aot_matmul_f32_params *p) {
+    int32_t i;
+    if (p->b_col == 1) {
+        (void)memset(y, 0, (size_t)p->n * sizeof(float));
+        aot_gemv_f32_columns(y, a, b, (ptrdiff_t)p->b_row, p->n, p->k);
+    } else {
+        aot_gemv_f32_rows(y, a, b, (ptrdiff_t)p->b_col, p->n, p->k);
+    }
+    for (i = 0; p->scale != 1.0F && i < p->n; ++i) {
+        y[i] *= p->scale;
     }
 }
 
@@ -52,6 +87,10 @@ AOT_INLINE void aot_matmul_f32_one(float *y, const float *a, const float *b, flo
     aot_gemm_f32_group_args g;
     aot_tile_f32_job j;
     int32_t i, o, t;
+    if (p->m == 1 && p->n > 0 && (p->b_col == 1 || p->b_row == 1)) {
+        aot_matmul_f32_row(y, a, b, p);
+        return;
+    }
     aot_gemm_f32_job(&j, p->k, AOT_ACT_NONE, 0.0F, 0.0F);
     (void)memset(&g, 0, sizeof g);
     j.w = panel;

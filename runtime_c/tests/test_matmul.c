@@ -5,6 +5,7 @@
 #include "aot_det.h"
 #include "aot_einsum.h"
 #include "aot_gemm_f32.h"
+#include "aot_gemm_rows_f32.h"
 #include "aot_matmul_f32.h"
 #include "aot_matmul_f32_q4.h"
 #include "aot_matmul_f32_ref.h"
@@ -62,6 +63,42 @@ static void test_gemm(int m, int n, int k, int tile, int act, int added) {
             close_at(again ? "y in place" : "y", i, (double)to[i / n * wide + i % n], w1, 0.0,
                      1e-6 * (1.0 + size[i]));
         }
+    }
+    check_free();
+}
+
+/* The same with weights as they are stored, transposed or not, in blocks of k. */
+static void test_rows(int m, int n, int k, int act, int rows) {
+    const int wide = n + 3, deep = k + 2, block = AOT_GEMM_RUN;
+    const aot_gemm_rows_f32_params p = {m, n, k, deep, wide, act, 0.25F, 0.75F, block};
+    float *x = NEW(float, m *deep), *w = NEW(float, k *n), *bias = NEW(float, n);
+    float *y = NEW(float, m *wide), *scratch = NEW(float, (k < block ? k : block) * 4 * V);
+    double *want = NEW(double, m *n), *size = NEW(double, m *n);
+    const float *whole;
+    check_case("gemm rows [%d, %d, %d], act %d, transposed %d", m, n, k, act, rows);
+    fill_f32(x, m * deep, -1.0, 1.0);
+    fill_f32(w, k * n, -1.0, 1.0);
+    fill_f32(bias, n, -1.0, 1.0);
+    fill_f32(y, m * wide, -1.0, 1.0);
+    whole = padded_bias(bias, n, V);
+    for (int i = 0; i < m * n; ++i) {
+        want[i] = (double)bias[i % n] + (double)y[i / n * wide + i % n];
+        size[i] = fabs(want[i]);
+        for (int t = 0; t < k; ++t) {
+            const int at = rows ? i % n * k + t : t * n + i % n;
+            const double v = (double)x[i / n * deep + t] * (double)w[at];
+            want[i] += v;
+            size[i] += fabs(v);
+        }
+    }
+    if (rows) {
+        aot_gemm_rows_f32(y, x, w, whole, y, scratch, &p, 6, 4, act > AOT_ACT_CLAMP, 1);
+    } else {
+        aot_gemm_rows_f32(y, x, w, whole, y, scratch, &p, 14, 2, act > AOT_ACT_CLAMP, 0);
+    }
+    for (int i = 0; i < m * n; ++i) {
+        const double to = activated(want[i], act, 0.25, 0.75);
+        close_at("y", i, (double)y[i / n * wide + i % n], to, 0.0, 1e-6 * (1.0 + size[i]));
     }
     check_free();
 }
@@ -303,6 +340,7 @@ int main(void) {
             test_gemm(m, n, k, t, AOT_ACT_NONE, 0);
             test_gemm(m, n, k, t, AOT_ACT_CLAMP, 1);
             test_gemm(m, n, k, t, AOT_ACT_SILU, 1);
+            test_rows(m, n, k, t % 3 == 2 ? AOT_ACT_SILU : t % 3 ? AOT_ACT_CLAMP : 0, t > 1);
             test_matmul(m, n, k, t, 0);
             test_matmul(m, n, k, t, 1);
             test_q4(m, n, k, 16, t);

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Weights that several nodes read are one constant, and products read it as it is stored.
+
+Before: e = Gather(w, ids); y = MatMul(x, Transpose(w))      After: y = Gemm(x, w, transB=1)
+Before: e = Gather(w, ids); y = MatMul(x, t), t equal to w transposed      After: the same
+An x of more axes than two is reshaped around the Gemm. `share_constants` merges equal constants;
+the pass `shared_weights` leaves nobody a transposed copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from aot.ir.graph_edit import Editor, graphs
+from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
+from aot.load.options import LoadOptions
+from aot.shapes.limits import SMALL_ELEMENTS
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
+
+#: Elements of a large constant that are compared before all of them are.
+SAMPLE = 64
+
+
+def share_constants(model: ir.Model) -> None:
+    """Let large constants of equal type, shape and bits be one; `cse` merges small ones."""
+    for graph in graphs(model):
+        first: dict[tuple[object, ...], list[ir.Value]] = {}
+        for value in _large(graph):
+            data = array(value)
+            assert data is not None
+            known = first.setdefault((value.dtype, data.shape, _sample(data).tobytes()), [])
+            same = next((v for v in known if _equal(array(v), data)), None)
+            if same is None:
+                known.append(value)
+            else:
+                value.replace_all_uses_with(same)
+
+
+def _large(graph: ir.Graph) -> Iterator[ir.Value]:
+    """Constants of more than SMALL_ELEMENTS elements that nodes read and the graph gives nobody."""
+    for value in graph.initializers.values():
+        tensor = constant(value)
+        large = tensor is not None and tensor.size > SMALL_ELEMENTS
+        if large and value.uses() and not value.is_graph_output():
+            yield value
+
+
+def _sample(data: Array) -> Array:
+    """SAMPLE elements at even distances."""
+    return data.ravel(order="K")[:: max(1, data.size // SAMPLE)][:SAMPLE]
+
+
+def _equal(left: Array | None, right: Array) -> bool:
+    """Whether all bits are equal; a part at a time, which tells most pairs apart at once."""
+    if left is None or left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    width = f"u{left.itemsize}" if left.itemsize in (1, 2, 4, 8) else left.dtype
+    rows = max(1, (1 << 20) // max(1, prod(left.shape[1:])))
+    parts = range(0, left.shape[0], rows)
+    pairs = ((left[i : i + rows], right[i : i + rows]) for i in parts)
+    return all(
+        np.array_equal(np.ascontiguousarray(a).view(width), np.ascontiguousarray(b).view(width))
+        for a, b in pairs
+    )
+
+
+def shared_weights(edit: Editor, options: LoadOptions) -> None:
+    """Let products of float32 read matrices that others read too, in their place."""
+    matrices = [v for v in _large(edit.graph) if v.dtype is not None and len(shape_of(v)) == 2]
+    by_shape: dict[tuple[int, ...], list[ir.Value]] = {}
+    for value in matrices:
+        if value.dtype is not None and value.dtype.name == "FLOAT":
+            by_shape.setdefault(shape_of(value), []).append(value)
+    for value in [v for group in by_shape.values() for v in group]:
+        for turned in _turned(value, by_shape):
+            readers = [u.node for u in turned.uses()]
+            if turned.is_graph_output() or not all(_multiplies(n, turned) for n in readers):
+                continue
+            for node in readers:
+                _read_turned(edit, node, value)
+
+
+def _turned(value: ir.Value, by_shape: dict[tuple[int, ...], list[ir.Value]]) -> Iterable[ir.Value]:
+    """The values that are the constant `value` transposed, where it has other readers too."""
+    users = [u.node for u in value.uses()]
+    nodes = [n for n in users if n.op_type == "Transpose" and not n.domain]
+    if len(nodes) < len(users):
+        yield from (n.outputs[0] for n in nodes)
+    shape, data = shape_of(value)[::-1], array(value)
+    assert data is not None
+    for other in by_shape.get(shape, ()):
+        there = array(other)
+        if other is value or there is None or not other.uses():
+            continue
+        if _sample_turned(data, there) and _equal(np.asarray(there).T, data):
+            yield other
+
+
+def _sample_turned(data: Array, other: Array) -> bool:
+    """Whether some elements of `data` are those of `other` transposed."""
+    rows, columns = data.shape
+    i = np.arange(SAMPLE) * 7919
+    return bool(np.array_equal(data[i % rows, i % columns], other[i % columns, i % rows]))
+
+
+def _multiplies(node: ir.Node, weights: ir.Value) -> bool:
+    """Whether a node only multiplies matrices by `weights` from the right."""
+    if node.domain or node.op_type not in ("MatMul", "Gemm"):
+        return False
+    places = [i for i, v in enumerate(node.inputs) if v is weights]
+    x = node.inputs[0]
+    fits = places == [1] and x is not None and len(shape_of(x)) >= 2
+    return fits and not attribute(node, "transA", 0) and float(attribute(node, "alpha", 1.0)) == 1.0
+
+
+def _read_turned(edit: Editor, node: ir.Node, weights: ir.Value) -> None:
+    """Let a product read `weights` in the place of what these are transposed."""
+    if node.op_type == "Gemm":
+        edit.set_attribute(node, "transB", 1 - int(attribute(node, "transB", 0)))
+        edit.set_input(node, 1, weights)
+        return
+    x, y = node.inputs[0], node.outputs[0]
+    assert x is not None
+    flat, columns = (prod(shape_of(x)[:-1]), shape_of(x)[-1]), shape_of(weights)[0]
+    if len(shape_of(x)) > 2:
+        to = edit.ints(flat, f"{node.name}_rows")
+        x = edit.node("Reshape", [x, to], before=node, shape=flat)
+    shape = (flat[0], columns)
+    made = edit.node("Gemm", [x, weights], {"transB": 1}, before=node, shape=shape)
+    if shape != shape_of(y):
+        to = edit.ints(shape_of(y), f"{node.name}_shape")
+        made = edit.node("Reshape", [made, to], before=node, shape=shape_of(y))
+    edit.replace(y, made)
+    edit.remove(node)
