@@ -26,7 +26,7 @@ last bundle.
 def page() -> str:
     """The whole page."""
     parts = [_HEAD, "## aotc MODEL.onnx -o OUT\n", _table(parser.compile_parser())]
-    for name, (text, _) in parser.COMMANDS.items():
+    for name, text in parser.COMMANDS.items():
         parts += [f"## aotc {name}\n", f"{text[:1].upper()}{text[1:]}.\n"]
         parts.append(_table(parser.command_parser(name)))
     return "\n".join(parts)

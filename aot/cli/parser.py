@@ -19,9 +19,10 @@ from aot.cli.values import (
     keep,
     names,
     state,
+    threads,
     tolerance,
 )
-from aot.errors import UsageError, meant, unavailable
+from aot.errors import UsageError, meant
 from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
 
 _EPILOG = """\
@@ -54,6 +55,394 @@ class Parser(argparse.ArgumentParser):
         return "", ()
 
 
+#: Spellings of an argument, and what argparse is to know of it.
+Argument = tuple[tuple[str, ...], dict[str, Any]]
+
+
+def _row(*flags: str, **meaning: Any) -> Argument:
+    return flags, meaning
+
+
+_FLAG = {"action": "store_true"}
+_REPEATED: dict[str, Any] = {"action": "append", "default": []}
+
+_BUILT = _row("out", metavar="OUT", help="a built OUT")
+_MODEL = _row("model", metavar="MODEL", help="the model")
+_OFFLOAD = (
+    _row(
+        "--offload-limit",
+        metavar="N",
+        type=count,
+        help="give backends only the first N regions in the order they run",
+    ),
+    _row("--require-backend", **_FLAG, help="fail if portable C is used"),
+)
+
+_PROGRESS = (
+    _row("-v", "--verbose", **_FLAG, help="print each stage as it begins"),
+    _row("-q", "--quiet", **_FLAG, help="print errors only"),
+)
+_COMMON = (
+    *_PROGRESS,
+    _row("--json", **_FLAG, help="machine-readable summary on stdout"),
+)
+
+_TARGET = (
+    _row(
+        "--target", metavar="NAME|FILE.toml", default="host", help="the target to build for (host)"
+    ),
+)
+
+_BACKENDS = (
+    _row(
+        "--backend",
+        metavar="A,B",
+        type=names,
+        action="extend",
+        default=[],
+        help="vendors in order of preference; portable C is always last (none)",
+    ),
+    _row(
+        "--backend-option",
+        metavar="A.KEY=V",
+        type=backend_option,
+        **_REPEATED,
+        help="an option of backend A (repeatable)",
+    ),
+    _row(
+        "--partition",
+        metavar="priority|cost",
+        choices=("priority", "cost"),
+        default="priority",
+        help="give nodes to the first backend that supports them, or by their costs (priority)",
+    ),
+    _row("--tune", metavar="FILE", default="", help="costs that `aotc tune` measured"),
+    _row(
+        "--keep",
+        metavar="NODE=BACKEND",
+        type=keep,
+        **_REPEATED,
+        help="give a node to a backend (`c` is portable C)",
+    ),
+    _row(
+        "--regions",
+        metavar="FILE.toml",
+        default="",
+        help="regions of your own: nodes, or the values between which they lie",
+    ),
+)
+
+_PINS = (
+    _row(
+        "--dim",
+        metavar="NAME=V",
+        type=dim,
+        **_REPEATED,
+        help="pin a dimension, or give it a range that every run chooses from: NAME=1..64",
+    ),
+    _row(
+        "--input-shape",
+        metavar="X=1,3,224,224",
+        type=input_shape,
+        **_REPEATED,
+        help="pin the shape of an input (X= is a scalar)",
+    ),
+    _row(
+        "--bind",
+        metavar="X=V",
+        type=bind,
+        **_REPEATED,
+        help="make an input a constant: a number, a list 1,2,3 or a .npy file",
+    ),
+)
+
+_STATES = (
+    _row(
+        "--state",
+        metavar="IN=OUT",
+        type=state,
+        **_REPEATED,
+        help="hand output OUT to the next run as its input IN; both are no arguments of a run "
+        "(repeatable)",
+    ),
+)
+
+_QUALITY = (
+    _row(
+        "--objective",
+        choices=("latency", "ram", "flash", "energy"),
+        default="latency",
+        help="kernels are chosen for the least of this; energy needs a vendor (latency)",
+    ),
+    _row(
+        "--accuracy",
+        choices=("strict", "normal", "fast"),
+        default="normal",
+        help="strict: same bits on every compiler; fast: within 1e-2 of the largest value (normal)",
+    ),
+    _row(
+        "--requant",
+        choices=("onnx", "tflite"),
+        default="onnx",
+        help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
+    ),
+    _row(
+        "--ram",
+        metavar="N",
+        type=budget,
+        help="RAM budget in bytes, K or M (KB, MB): arena, variables, stack",
+    ),
+    _row("--flash", metavar="N", type=budget, help="flash budget in bytes, K or M (KB, MB)"),
+    _row(
+        "--stack", metavar="N", type=budget, help="stack budget in bytes, K or M; boards reserve it"
+    ),
+    _row(
+        "--specialise",
+        choices=("none", "hot", "all"),
+        default="hot",
+        help="code size against speed (hot)",
+    ),
+    _row(
+        "--threads",
+        metavar="N",
+        type=threads,
+        default="1",
+        help="threads of a run (1); more are not available in this version",
+    ),
+    _row(
+        "--io",
+        metavar="caller|arena",
+        choices=("caller", "arena"),
+        default="",
+        help="where inputs and outputs live: your buffers, or the arena (hosts caller, boards "
+        "arena)",
+    ),
+    _row(
+        "--weights",
+        metavar="embedded|blob|section=NAME",
+        default="embedded",
+        help="where constants live: in the object, in a file that you pass with NAME_set_weights, "
+        "or in a linker section of that name (embedded)",
+    ),
+    _row(
+        "--max-string",
+        metavar="N",
+        type=count,
+        default=MAX_STRING,
+        help=f"longest string in bytes ({MAX_STRING})",
+    ),
+    _row(
+        "--max-sequence",
+        metavar="N",
+        type=count,
+        default=MAX_SEQUENCE,
+        help=f"longest sequence in elements ({MAX_SEQUENCE})",
+    ),
+    _row(
+        "--plan-effort",
+        metavar="N",
+        type=count,
+        default=PLAN_EFFORT,
+        help=f"search steps of the memory planner ({PLAN_EFFORT})",
+    ),
+)
+
+_COMPILE = (
+    _row("model", metavar="MODEL.onnx", help="the model"),
+    _row(
+        *("-o", "--output"),
+        metavar="OUT",
+        required=True,
+        type=folder,
+        help="folder of the build tree",
+    ),
+    _row("--no-configure", **_FLAG, help="only write the bundle"),
+    _row("--version", **_FLAG, help="print the version"),
+    _row("--cmake-dir", **_FLAG, help="print the folder of aotcConfig.cmake"),
+    _row("--name", metavar="NAME", default="", help="C prefix (from the file name)"),
+    *_TARGET,
+    *_BACKENDS,
+    *_OFFLOAD,
+    *_PINS,
+    *_STATES,
+    *_QUALITY,
+    _row(
+        "--test-data",
+        metavar="FILE.npz",
+        default="",
+        help="inputs and expected outputs compiled into a self-test: keys NAME, or s<k>/NAME",
+    ),
+    _row("--dump-after", metavar="STAGE", default="", help=f"print a stage: {', '.join(STAGES)}"),
+    *_COMMON,
+)
+
+#: Subcommands, and a line about the work of each.
+COMMANDS = {
+    "run": "run a built bundle on inputs",
+    "verify": "compare a built bundle with the model",
+    "bench": "time a built bundle",
+    "explain": "per node, the backend that computes it, and why the others do not",
+    "partition": "write the model with one function per region",
+    "report": "the content of a bundle, as one HTML page",
+    "disasm": "list the commands of an accelerator's regions",
+    "tune": "measure the time of each backend, for --partition cost",
+    "inspect": "inputs, dtypes, symbolic dimensions and the options to type",
+    "size": "RAM, flash and MACs of a bundle, or an estimate for a model",
+    "quantize": "write an 8-bit model, calibrated on data",
+    "targets": "targets that can be built for here, and the apt line for the others",
+    "backends": "the backends installed",
+    "new-backend": "start a backend from a package that works",
+    "ops": "the operators portable C computes",
+}
+#: Arguments of subcommands; the others take those of all.
+_ARGUMENTS: dict[str, tuple[Argument, ...]] = {
+    "run": (
+        _BUILT,
+        _row(
+            "--inputs",
+            metavar="IN.npz|X=FILE",
+            **_REPEATED,
+            help="an .npz with the ONNX names as keys (or s<k>/NAME: a run for every sample), "
+            "or X=file.npy, X=file.bin (repeatable)",
+        ),
+        _row(
+            "--outputs",
+            metavar="OUT.npz|Y=FILE",
+            **_REPEATED,
+            help="where to write: an .npz, or Y=file.npy, Y=file.bin (repeatable)",
+        ),
+        *_COMMON,
+    ),
+    "verify": (
+        _BUILT,
+        _row("--inputs", metavar="F.npz", help="keys NAME, or s<k>/NAME for sample k"),
+        _row("--reference", choices=("ort", "onnx"), help="onnxruntime, else onnx.reference"),
+        _row(
+            "--per-node",
+            **_FLAG,
+            help="compare after every call too, at ten times the tolerance of outputs",
+        ),
+        _row(
+            "--per-region",
+            **_FLAG,
+            help="compare the results of each region with portable C in the vendor's place",
+        ),
+        _row("--model", metavar="M", help="the model (remembered in OUT/aotc.json)"),
+        _row("--rtol", metavar="R", type=tolerance, help="relative tolerance"),
+        _row("--atol-of-max", metavar="A", type=tolerance, help="tolerance relative to max|ref|"),
+        _row("--max-lsb", metavar="N", type=count, help="largest difference of integers"),
+        *_COMMON,
+    ),
+    "bench": (
+        _BUILT,
+        _row("--json", metavar="F", dest="json_file", help="write the numbers to a file"),
+        _row("--repeat", metavar="N", type=count, default=0, help="runs (about a second)"),
+        _row("--per-node", **_FLAG, help="print the time of every call, too"),
+        _row(
+            "--trace",
+            metavar="F",
+            help="write when an accelerator's units work: a file for Perfetto",
+        ),
+        *_PROGRESS,
+    ),
+    "explain": (
+        _MODEL,
+        *_TARGET,
+        *_BACKENDS,
+        *_PINS,
+        *_COMMON,
+    ),
+    "partition": (
+        _MODEL,
+        _row("-o", "--output", metavar="P.onnx", required=True, help="the file to write"),
+        _row(
+            "--opset",
+            metavar="N",
+            type=count,
+            help="opset to write (the lowest in which every operator means the same)",
+        ),
+        *_BACKENDS,
+        *_OFFLOAD,
+        *_PINS,
+        *_COMMON,
+    ),
+    "report": (
+        _row("out", metavar="OUT", help="an OUT with a bundle"),
+        _row("-o", "--output", metavar="R.html", required=True, help="the file to write"),
+        *_COMMON,
+    ),
+    "disasm": (
+        _row("out", metavar="OUT", help="an OUT with a bundle, or a stream (.ax1)"),
+        *_COMMON,
+    ),
+    "tune": (
+        _MODEL,
+        _row(
+            "-o",
+            "--output",
+            metavar="COSTS.json",
+            required=True,
+            help="the table to write or extend",
+        ),
+        _row("--backend", metavar="A,B", type=names, action="extend", default=[], help="vendors"),
+        _row("--rounds", metavar="N", type=count, default=5, help="rounds of timing (5)"),
+        *_TARGET,
+        *_PINS,
+        *_COMMON,
+    ),
+    "inspect": (
+        _MODEL,
+        *_PINS,
+        *_COMMON,
+    ),
+    "size": (
+        _row("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate"),
+        _row("--symbols", **_FLAG, help="the largest symbols of a built OUT"),
+        _row(
+            "--per-node",
+            **_FLAG,
+            help="print code and constants of every call of a built OUT",
+        ),
+        *_TARGET,
+        *_BACKENDS,
+        *_PINS,
+        _row(
+            "--objective",
+            choices=("latency", "ram", "flash", "energy"),
+            default="latency",
+            help="kernels are chosen for the least of this (latency)",
+        ),
+        *_COMMON,
+    ),
+    "quantize": (
+        _row("model", metavar="MODEL", help="the float32 model"),
+        _row(
+            "--calibrate",
+            metavar="F.npz",
+            required=True,
+            help="inputs to measure ranges on: keys NAME, or s<k>/NAME for sample k; an array "
+            "with more rows than the input is one sample per row",
+        ),
+        _row("-o", "--output", metavar="Q.onnx", required=True, help="the file to write"),
+        _row("--act", choices=("int8", "uint8"), default="int8", help="activations (int8)"),
+        _row("--per-tensor", **_FLAG, help="one scale per weight tensor"),
+        _row(
+            "--format",
+            choices=("qdq", "qoperator"),
+            default="qdq",
+            help="QuantizeLinear and DequantizeLinear around float operators, or QLinear "
+            "operators (qdq)",
+        ),
+        *_COMMON,
+    ),
+    "new-backend": (
+        _row("name", metavar="NAME", help="the backend's name, as in --backend NAME"),
+        _row("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)"),
+        *_COMMON,
+    ),
+}
+
+
 def compile_parser() -> Parser:
     """`aotc MODEL -o OUT [options]`."""
     p = Parser(
@@ -62,425 +451,22 @@ def compile_parser() -> Parser:
         description="Compile an ONNX model to a standalone C99 project in OUT/bundle/ and "
         "configure\nCMake with OUT as its build tree; `cmake --build OUT` does the rest.",
         epilog="subcommands (aotc SUBCOMMAND --help):\n"
-        + "".join(f"  {n:<12} {COMMANDS[n][0]}\n" for n in COMMANDS)
+        + "".join(f"  {n:<12} {COMMANDS[n]}\n" for n in COMMANDS)
         + "\n"
         + _EPILOG,
     )
-    p.add_argument("model", metavar="MODEL.onnx", help="the model")
-    p.add_argument(
-        *("-o", "--output"),
-        metavar="OUT",
-        required=True,
-        type=folder,
-        help="folder of the build tree",
-    )
-    p.add_argument("--no-configure", action="store_true", help="only write the bundle")
-    p.add_argument("--version", action="store_true", help="print the version")
-    p.add_argument("--cmake-dir", action="store_true", help="print the folder of aotcConfig.cmake")
-    p.add_argument("--name", metavar="NAME", default="", help="C prefix (from the file name)")
-    _target(p)
-    _backends(p)
-    _offload(p)
-    _pins(p)
-    _states(p)
-    _quality(p)
-    p.add_argument(
-        "--test-data",
-        metavar="FILE.npz",
-        default="",
-        help="inputs and expected outputs compiled into a self-test: keys NAME, or s<k>/NAME",
-    )
-    p.add_argument(
-        "--dump-after", metavar="STAGE", default="", help=f"print a stage: {', '.join(STAGES)}"
-    )
-    _common(p)
-    return p
-
-
-def _offload(parser: Parser) -> None:
-    parser.add_argument(
-        "--offload-limit",
-        metavar="N",
-        type=count,
-        help="give backends only the first N regions in the order they run",
-    )
-    parser.add_argument("--require-backend", action="store_true", help="fail if portable C is used")
-
-
-def _common(parser: Parser) -> None:
-    parser.add_argument(
-        "-v", "--verbose", action="store_true", help="print each stage as it begins"
-    )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    parser.add_argument("--json", action="store_true", help="machine-readable summary on stdout")
-
-
-def _target(parser: Parser) -> None:
-    parser.add_argument(
-        "--target", metavar="NAME|FILE.toml", default="host", help="the target to build for (host)"
-    )
-
-
-def _backends(parser: Parser) -> None:
-    parser.add_argument(
-        "--backend",
-        metavar="A,B",
-        type=names,
-        action="extend",
-        default=[],
-        help="vendors in order of preference; portable C is always last (none)",
-    )
-    parser.add_argument(
-        "--backend-option",
-        metavar="A.KEY=V",
-        type=backend_option,
-        action="append",
-        default=[],
-        help="an option of backend A (repeatable)",
-    )
-    parser.add_argument(
-        "--partition",
-        metavar="priority|cost",
-        choices=("priority", "cost"),
-        default="priority",
-        help="give nodes to the first backend that supports them, or by their costs (priority)",
-    )
-    parser.add_argument(
-        "--tune", metavar="FILE", default="", help="costs that `aotc tune` measured"
-    )
-    parser.add_argument(
-        "--keep",
-        metavar="NODE=BACKEND",
-        type=keep,
-        action="append",
-        default=[],
-        help="give a node to a backend (`c` is portable C)",
-    )
-    parser.add_argument(
-        "--regions",
-        metavar="FILE.toml",
-        default="",
-        help="regions of your own: nodes, or the values between which they lie",
-    )
-
-
-def _pins(parser: Parser) -> None:
-    parser.add_argument(
-        "--dim",
-        metavar="NAME=V",
-        type=dim,
-        action="append",
-        default=[],
-        help="pin a dimension, or give it a range that every run chooses from: NAME=1..64",
-    )
-    parser.add_argument(
-        "--input-shape",
-        metavar="X=1,3,224,224",
-        type=input_shape,
-        action="append",
-        default=[],
-        help="pin the shape of an input (X= is a scalar)",
-    )
-    parser.add_argument(
-        "--bind",
-        metavar="X=V",
-        type=bind,
-        action="append",
-        default=[],
-        help="make an input a constant: a number, a list 1,2,3 or a .npy file",
-    )
-
-
-def _states(parser: Parser) -> None:
-    parser.add_argument(
-        "--state",
-        metavar="IN=OUT",
-        type=state,
-        action="append",
-        default=[],
-        help="hand output OUT to the next run as its input IN; both are no arguments of a run "
-        "(repeatable)",
-    )
-
-
-def _quality(parser: Parser) -> None:
-    parser.add_argument(
-        "--objective",
-        choices=("latency", "ram", "flash", "energy"),
-        default="latency",
-        help="kernels are chosen for the least of this; energy needs a vendor (latency)",
-    )
-    parser.add_argument(
-        "--accuracy",
-        choices=("strict", "normal", "fast"),
-        default="normal",
-        help="strict: same bits on every compiler; fast: within 1e-2 of the largest value (normal)",
-    )
-    parser.add_argument(
-        "--requant",
-        choices=("onnx", "tflite"),
-        default="onnx",
-        help="arithmetic of quantised networks: float32 scales, or TFLite's fixed point (onnx)",
-    )
-    parser.add_argument(
-        "--ram",
-        metavar="N",
-        type=budget,
-        help="RAM budget in bytes, K or M (KB, MB): arena, variables, stack",
-    )
-    parser.add_argument(
-        "--flash", metavar="N", type=budget, help="flash budget in bytes, K or M (KB, MB)"
-    )
-    parser.add_argument(
-        "--stack", metavar="N", type=budget, help="stack budget in bytes, K or M; boards reserve it"
-    )
-    parser.add_argument(
-        "--specialise",
-        choices=("none", "hot", "all"),
-        default="hot",
-        help="code size against speed (hot)",
-    )
-    parser.add_argument(
-        "--threads",
-        metavar="N",
-        type=_only("--threads", "1"),
-        default="1",
-        help="threads of a run (1); more are not available in this version",
-    )
-    parser.add_argument(
-        "--io",
-        metavar="caller|arena",
-        choices=("caller", "arena"),
-        default="",
-        help="where inputs and outputs live: your buffers, or the arena (hosts caller, boards "
-        "arena)",
-    )
-    parser.add_argument(
-        "--weights",
-        metavar="embedded|blob|section=NAME",
-        default="embedded",
-        help="where constants live: in the object, in a file that you pass with NAME_set_weights, "
-        "or in a linker section of that name (embedded)",
-    )
-    parser.add_argument(
-        "--max-string",
-        metavar="N",
-        type=count,
-        default=MAX_STRING,
-        help=f"longest string in bytes ({MAX_STRING})",
-    )
-    parser.add_argument(
-        "--max-sequence",
-        metavar="N",
-        type=count,
-        default=MAX_SEQUENCE,
-        help=f"longest sequence in elements ({MAX_SEQUENCE})",
-    )
-    parser.add_argument(
-        "--plan-effort",
-        metavar="N",
-        type=count,
-        default=PLAN_EFFORT,
-        help=f"search steps of the memory planner ({PLAN_EFFORT})",
-    )
-
-
-def _only(option: str, available: str, *later: str) -> Any:
-    """A type that takes `available` alone and says of the others that they come later."""
-
-    def value(text: str) -> str:
-        if text == available:
-            return text
-        numeric = available.isdigit() and text.isdigit() and int(text) > 0
-        if numeric or any(text == k or (k.endswith("=") and text.startswith(k)) for k in later):
-            raise unavailable(f"{option} {text}")
-        raise argparse.ArgumentTypeError(f"not one of {', '.join((available, *later))}: {text!r}")
-
-    return value
-
-
-def _run(parser: Parser) -> None:
-    parser.add_argument("out", metavar="OUT", help="a built OUT")
-    parser.add_argument(
-        "--inputs",
-        metavar="IN.npz|X=FILE",
-        action="append",
-        default=[],
-        help="an .npz with the ONNX names as keys (or s<k>/NAME: a run for every sample), or "
-        "X=file.npy, X=file.bin (repeatable)",
-    )
-    parser.add_argument(
-        "--outputs",
-        metavar="OUT.npz|Y=FILE",
-        action="append",
-        default=[],
-        help="where to write: an .npz, or Y=file.npy, Y=file.bin (repeatable)",
-    )
-
-
-def _verify(parser: Parser) -> None:
-    parser.add_argument("out", metavar="OUT", help="a built OUT")
-    parser.add_argument("--inputs", metavar="F.npz", help="keys NAME, or s<k>/NAME for sample k")
-    parser.add_argument(
-        "--reference", choices=("ort", "onnx"), help="onnxruntime, else onnx.reference"
-    )
-    parser.add_argument(
-        "--per-node",
-        action="store_true",
-        help="compare after every call too, at ten times the tolerance of outputs",
-    )
-    parser.add_argument(
-        "--per-region",
-        action="store_true",
-        help="compare the results of each region with portable C in the vendor's place",
-    )
-    parser.add_argument("--model", metavar="M", help="the model (remembered in OUT/aotc.json)")
-    parser.add_argument("--rtol", metavar="R", type=tolerance, help="relative tolerance")
-    parser.add_argument(
-        "--atol-of-max", metavar="A", type=tolerance, help="tolerance relative to max|ref|"
-    )
-    parser.add_argument("--max-lsb", metavar="N", type=count, help="largest difference of integers")
-
-
-def _bench(parser: Parser) -> None:
-    parser.add_argument("out", metavar="OUT", help="a built OUT")
-    parser.add_argument("--json", metavar="F", dest="json_file", help="write the numbers to a file")
-    parser.add_argument(
-        "--repeat", metavar="N", type=count, default=0, help="runs (about a second)"
-    )
-    parser.add_argument("--per-node", action="store_true", help="print the time of every call, too")
-    parser.add_argument(
-        "--trace", metavar="F", help="write when an accelerator's units work: a file for Perfetto"
-    )
-
-
-def _explain(parser: Parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the model")
-    _target(parser)
-    _backends(parser)
-    _pins(parser)
-
-
-def _tune(parser: Parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the model")
-    parser.add_argument(
-        "-o", "--output", metavar="COSTS.json", required=True, help="the table to write or extend"
-    )
-    parser.add_argument(
-        "--backend", metavar="A,B", type=names, action="extend", default=[], help="vendors"
-    )
-    parser.add_argument("--rounds", metavar="N", type=count, default=5, help="rounds of timing (5)")
-    _target(parser)
-    _pins(parser)
-
-
-def _partition(parser: Parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the model")
-    parser.add_argument("-o", "--output", metavar="P.onnx", required=True, help="the file to write")
-    parser.add_argument(
-        "--opset",
-        metavar="N",
-        type=count,
-        help="opset to write (the lowest in which every operator means the same)",
-    )
-    _backends(parser)
-    _offload(parser)
-    _pins(parser)
-
-
-def _report(parser: Parser) -> None:
-    parser.add_argument("out", metavar="OUT", help="an OUT with a bundle")
-    parser.add_argument("-o", "--output", metavar="R.html", required=True, help="the file to write")
-
-
-def _disasm(parser: Parser) -> None:
-    parser.add_argument("out", metavar="OUT", help="an OUT with a bundle, or a stream (.ax1)")
-
-
-def _new_backend(parser: Parser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the backend's name, as in --backend NAME")
-    parser.add_argument("-o", "--output", metavar="DIR", default="", help="folder to write (NAME)")
-
-
-def _inspect(parser: Parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the model")
-    _pins(parser)
-
-
-def _size(parser: Parser) -> None:
-    parser.add_argument("subject", metavar="OUT|MODEL", help="a built OUT, or a model to estimate")
-    parser.add_argument("--symbols", action="store_true", help="the largest symbols of a built OUT")
-    parser.add_argument(
-        "--per-node",
-        action="store_true",
-        help="print code and constants of every call of a built OUT",
-    )
-    _target(parser)
-    _backends(parser)
-    _pins(parser)
-    parser.add_argument(
-        "--objective",
-        choices=("latency", "ram", "flash", "energy"),
-        default="latency",
-        help="kernels are chosen for the least of this (latency)",
-    )
-
-
-def _quantize(parser: Parser) -> None:
-    parser.add_argument("model", metavar="MODEL", help="the float32 model")
-    parser.add_argument(
-        "--calibrate",
-        metavar="F.npz",
-        required=True,
-        help="inputs to measure ranges on: keys NAME, or s<k>/NAME for sample k; an array with "
-        "more rows than the input is one sample per row",
-    )
-    parser.add_argument("-o", "--output", metavar="Q.onnx", required=True, help="the file to write")
-    parser.add_argument(
-        "--act", choices=("int8", "uint8"), default="int8", help="activations (int8)"
-    )
-    parser.add_argument("--per-tensor", action="store_true", help="one scale per weight tensor")
-    parser.add_argument(
-        "--format",
-        choices=("qdq", "qoperator"),
-        default="qdq",
-        help="QuantizeLinear and DequantizeLinear around float operators, or QLinear operators "
-        "(qdq)",
-    )
-
-
-def _nothing(parser: Parser) -> None:
-    return None
-
-
-#: Subcommands: name -> (a line about the work, its arguments).
-COMMANDS = {
-    "run": ("run a built bundle on inputs", _run),
-    "verify": ("compare a built bundle with the model", _verify),
-    "bench": ("time a built bundle", _bench),
-    "explain": ("per node, the backend that computes it, and why the others do not", _explain),
-    "partition": ("write the model with one function per region", _partition),
-    "report": ("the content of a bundle, as one HTML page", _report),
-    "disasm": ("list the commands of an accelerator's regions", _disasm),
-    "tune": ("measure the time of each backend, for --partition cost", _tune),
-    "inspect": ("inputs, dtypes, symbolic dimensions and the options to type", _inspect),
-    "size": ("RAM, flash and MACs of a bundle, or an estimate for a model", _size),
-    "quantize": ("write an 8-bit model, calibrated on data", _quantize),
-    "targets": ("targets that can be built for here, and the apt line for the others", _nothing),
-    "backends": ("the backends installed", _nothing),
-    "new-backend": ("start a backend from a package that works", _new_backend),
-    "ops": ("the operators portable C computes", _nothing),
-}
+    return _taking(p, _COMPILE)
 
 
 def command_parser(name: str) -> Parser:
     """`aotc NAME …`."""
-    text, arguments = COMMANDS[name]
+    text = COMMANDS[name]
     p = Parser(prog=f"aotc {name}", description=f"{text[:1].upper()}{text[1:]}.")
-    arguments(p)
-    if name == "bench":
-        p.add_argument("-v", "--verbose", action="store_true", help="print each stage as it begins")
-        p.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    else:
-        _common(p)
-    return p
+    return _taking(p, _ARGUMENTS.get(name, _COMMON))
+
+
+def _taking(parser: Parser, arguments: Sequence[Argument]) -> Parser:
+    """The parser, which takes the arguments."""
+    for flags, meaning in arguments:
+        parser.add_argument(*flags, **meaning)
+    return parser
