@@ -28,7 +28,7 @@ def run(args: argparse.Namespace) -> int:
     out = Path(args.output)
     gc.set_threshold(200_000, 20, 100)  # a graph lives until the end: looking for garbage is a loss
     began = time.process_time()
-    with Staged(args.verbose, args.quiet) as progress:
+    with Progress(args.verbose, args.quiet) as progress:
         compiled = compile_to(Path(args.model), out, options, progress, not args.no_configure)
     seconds = time.process_time() - began
     if not args.quiet:
@@ -56,15 +56,6 @@ def _note_name(asked: str, stem: str, name: str) -> None:
         return
     note = f"the name {one_line(wanted)} {why}: the bundle is called {name}"
     print(clip(f"aotc: note: {note}"), file=sys.stderr)
-
-
-class Staged(Progress):
-    """Progress that marks an unexpected exception with the stage it came from."""
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if error is not None and self.stage:
-            error.aotc_stage = self.stage
-        super().__exit__(kind, error, trace)
 
 
 def options_of(args: argparse.Namespace) -> Options:

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from types import TracebackType
+from typing import Any
 
 #: Work shorter than this stays silent, in seconds.
 PATIENCE = 1.0
@@ -17,7 +18,8 @@ class Progress:
 
     On a terminal one line is kept up to date once work has lasted a second; with `verbose` every
     stage gets a line with its time; otherwise, or with `quiet`, nothing is printed. Use as a
-    context manager: leaving it clears the line.
+    context manager: leaving it clears the line, and an exception that leaves it is marked with the
+    stage (`aotc_stage`).
     """
 
     def __init__(self, verbose: bool = False, quiet: bool = False, label: str = "aotc") -> None:
@@ -41,9 +43,11 @@ class Progress:
     def __exit__(
         self,
         kind: type[BaseException] | None,
-        error: BaseException | None,
+        error: Any,
         trace: TracebackType | None,
     ) -> None:
+        if error is not None and self.stage:
+            error.aotc_stage = self.stage
         self._finish_stage()
         self._stop.set()
         if self._ticker:
@@ -70,7 +74,7 @@ class Progress:
     def _tick(self) -> None:
         while not self._stop.wait(0.25):
             elapsed = time.monotonic() - self._began
-            if elapsed < PATIENCE:
+            if elapsed < PATIENCE or not self.stage:
                 continue
             with self._lock:
                 sys.stderr.write(f"\r\x1b[K{self._label}: {self.stage} … {elapsed:.0f} s")

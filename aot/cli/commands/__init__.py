@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The subcommands, a module each: `command` takes parsed arguments and returns the exit code."""
+"""The subcommands, a module each: `command` takes parsed arguments and returns an Answer."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import argparse
 
-from aot.cli.commands.common import show
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.vendor.find import PLANNED, available
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     known = available()
     rows = [{"name": n, "available": True} for n in known]
     rows += [{"name": n, "available": False} for n in PLANNED if n not in known]
@@ -19,5 +20,4 @@ def command(args: argparse.Namespace) -> int:
     lines = [
         f"{r['name']:<10} {texts.get(str(r['name']), notes[bool(r['available'])])}" for r in rows
     ]
-    show(args, rows, "\n".join(line.rstrip() for line in lines))
-    return 0
+    return Answer(rows, "\n".join(line.rstrip() for line in lines))

@@ -7,7 +7,8 @@ import argparse
 import json
 from pathlib import Path
 
-from aot.cli.compile import Staged
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.errors import UsageError
 from aot.npz import write_bytes
 from aot.tools.bench import NodeCost, bench, bench_nodes, nodes_text
@@ -15,8 +16,8 @@ from aot.tools.run import open_out
 from aot.vendor.accel_sim.facts import programs, summary, trace
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     built = open_out(Path(args.out))
     built.program()
     accelerator = programs(built.out / "bundle")
@@ -24,14 +25,12 @@ def command(args: argparse.Namespace) -> int:
         if not accelerator:
             raise UsageError("--trace: no accelerator works in this bundle")
         write_bytes(Path(args.trace), trace(accelerator).encode())
-    with Staged(args.verbose, args.quiet) as progress:
-        progress("bench")
-        timing = bench(built, args.repeat)
+    progress("bench")
+    timing = bench(built, args.repeat)
     nodes: tuple[NodeCost, ...] = ()
     if args.per_node:
-        with Staged(args.verbose, args.quiet) as progress:
-            progress("bench every call")
-            nodes = bench_nodes(built, args.repeat)
+        progress("bench every call")
+        nodes = bench_nodes(built, args.repeat)
     if args.json_file:
         record = {"name": built.name, "target": built.manifest.get("target"), **timing.record()}
         if nodes:
@@ -39,10 +38,8 @@ def command(args: argparse.Namespace) -> int:
         if accelerator:
             record["accelerator"] = [{k: f[k] for k in f if k != "spans"} for f in accelerator]
         write_bytes(Path(args.json_file), (json.dumps(record, indent=1) + "\n").encode())
-    if not args.quiet:
-        print(f"{built.name}: {timing.text()}")
-        for facts in accelerator:
-            print(summary(facts, args.per_node))
-        if nodes:
-            print(nodes_text(nodes, built.board))
-    return 0
+    texts = [f"{built.name}: {timing.text()}"]
+    texts += [summary(facts, args.per_node) for facts in accelerator]
+    if nodes:
+        texts.append(nodes_text(nodes, built.board))
+    return Answer(None, "\n".join(texts))

@@ -6,18 +6,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aot.cli.commands.common import show
-from aot.cli.compile import Staged, options_of
+from aot.cli.compile import options_of
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.pipeline import partition_model
 from aot.tools.explain import explain
 from aot.vendor.find import estimates
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     options = options_of(args)
-    with Staged(args.verbose, args.quiet) as progress:
-        _, partition = partition_model(Path(args.model), options, progress, survey=True)
+    _, partition = partition_model(Path(args.model), options, progress, survey=True)
     report = explain(partition, args.verbose, estimates(options))
-    show(args, report.record(), report.text())
-    return 0
+    return Answer(report.record(), report.text())

@@ -6,16 +6,16 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aot.cli.commands.common import show
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.errors import shell_word
 from aot.vendor.scaffold import scaffold
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     folder = Path(args.output or args.name)
     files = [str(p) for p in scaffold(args.name, folder)]
     word = shell_word(folder)
     hint = f"pip install -e {word} && python -m pytest {word}"
-    show(args, {"files": files}, "\n".join([*files, hint]))
-    return 0
+    return Answer({"files": files}, "\n".join([*files, hint]))

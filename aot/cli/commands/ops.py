@@ -6,17 +6,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from aot.cli.commands.common import show
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.tools.explain import operators
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     rows = operators()
     width = len("MeanVarianceNormalization")  # longer names push what follows to the right
     lines = [f"{r['op']:<{width}}  {_operator(r)}".rstrip() for r in rows]
-    show(args, rows, "\n".join([*lines, f"{len(rows)} operators"]))
-    return 0
+    return Answer(rows, "\n".join([*lines, f"{len(rows)} operators"]))
 
 
 def _operator(row: dict[str, Any]) -> str:

@@ -6,8 +6,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aot.cli.commands.common import show
-from aot.cli.compile import Staged, options_of
+from aot.cli.compile import options_of
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.errors import UsageError
 from aot.lower.lower import lower
 from aot.npz import same_file
@@ -17,21 +18,20 @@ from aot.plan.budget import check_backends
 from aot.target import load_target
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     options, output = options_of(args), Path(args.output)
     if same_file(output, Path(args.model)):
         raise UsageError(f"-o {output} is the model itself", hint="give the new file another name")
-    with Staged(args.verbose, args.quiet) as progress:
-        # onnxruntime computes an Attention only where its mask has a row for every query.
-        model, partition = partition_model(Path(args.model), options, progress, keeps=("MatMul",))
-        if options.require_backend:
-            progress("lower")
-            target = load_target(options.target)
-            check_backends(partition, lower("net", model.graph, partition, target, options))
-        progress("write")
-        made = serialise(model, partition, args.opset)
-        save(made, output)
+    # onnxruntime computes an Attention only where its mask has a row for every query.
+    model, partition = partition_model(Path(args.model), options, progress, keeps=("MatMul",))
+    if options.require_backend:
+        progress("lower")
+        target = load_target(options.target)
+        check_backends(partition, lower("net", model.graph, partition, target, options))
+    progress("write")
+    made = serialise(model, partition, args.opset)
+    save(made, output)
     opset = next(o.version for o in made.opset_import if not o.domain)
     regions = [
         {"region": f.name, "backend": r.backend, "nodes": len(f.node)}
@@ -44,5 +44,4 @@ def command(args: argparse.Namespace) -> int:
     lines.append(
         f"{args.output}: opset {opset}, {len(regions)} regions{bodies}, {rest} nodes in portable C"
     )
-    show(args, {"file": args.output, "opset": opset, "regions": regions}, "\n".join(lines))
-    return 0
+    return Answer({"file": args.output, "opset": opset, "regions": regions}, "\n".join(lines))

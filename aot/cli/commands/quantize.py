@@ -6,15 +6,13 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aot.cli.commands.common import show
-from aot.cli.compile import Staged
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.tools.quantize import Quantisation, quantize
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     how = Quantisation(args.act, args.per_tensor, args.format)
-    with Staged(args.verbose, args.quiet) as progress:
-        report = quantize(Path(args.model), Path(args.calibrate), Path(args.output), how, progress)
-    show(args, report.record(), report.text())
-    return 0
+    report = quantize(Path(args.model), Path(args.calibrate), Path(args.output), how, progress)
+    return Answer(report.record(), report.text())

@@ -6,17 +6,17 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from aot.cli.commands.common import show
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.npz import write_bytes
 from aot.tools.report import page
 from aot.tools.run import open_out
 from aot.vendor.accel_sim.facts import programs
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     out = Path(args.out)
     text = page({**open_out(out).manifest, "accelerator": programs(out / "bundle")})
     write_bytes(Path(args.output), text.encode("utf-8", "replace"))
-    show(args, {"file": args.output, "bytes": len(text)}, args.output)
-    return 0
+    return Answer({"file": args.output, "bytes": len(text)}, args.output)

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import argparse
 
-from aot.cli.commands.common import show
+from aot.cli.progress import Progress
+from aot.cli.subcommand import Answer
 from aot.target import listing
 
 
-def command(args: argparse.Namespace) -> int:
-    """Do what the options say and print the result; the exit code."""
+def command(args: argparse.Namespace, progress: Progress) -> Answer:
+    """Do what the options say."""
     rows = listing()
     width = max(len(r["name"]) for r in rows)
-    show(args, rows, "\n".join(f"{r['name']:<{width}}  {r['text']}" for r in rows))
-    return 0
+    return Answer(rows, "\n".join(f"{r['name']:<{width}}  {r['text']}" for r in rows))
