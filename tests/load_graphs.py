@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto as T
-from onnx import helper, numpy_helper
+from onnx import TensorProto as T, helper, numpy_helper
 
 from aot.errors import ModelError
 from aot.load import load

@@ -8,8 +8,7 @@ import collections
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import TensorProto as T
-from onnx import checker, helper, numpy_helper
+from onnx import TensorProto as T, checker, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from aot.load import LoadOptions, load

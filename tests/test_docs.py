@@ -21,8 +21,7 @@ from pathlib import Path
 
 import pytest
 
-from aot.cli import canonical, ops_page, vendor_names
-from aot.cli import docs as cli_docs
+from aot.cli import canonical, docs as cli_docs, ops_page, vendor_names
 from needs import need, need_module
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aot.emit_c import board, ctext, interface, kernels, weights
-from aot.emit_c import manifest as manifests
+from aot.emit_c import board, ctext, interface, kernels, manifest as manifests, weights
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.regions import declarations, headers_of, region_files
 from aot.emit_c.render import render

@@ -5,11 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from aot.ir.graph_nodes import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,16 +10,15 @@ for every element. All functions work on every graph of a model, which they chan
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import onnx
+from aot.ir.graph_nodes import Array
 from aot.ir.onnx_subprocess import infer_shapes
 from aot.load.check import STANDARD_DOMAINS, all_graphs, node_title, subgraphs
 
-Array = np.ndarray[Any, Any]
 Constants = dict[str, Array | None]
 
 LATER = "aot.later"

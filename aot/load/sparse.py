@@ -4,16 +4,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
 from aot.errors import ModelError, UnsupportedError
 from aot.ir.deferred_import import onnx
+from aot.ir.graph_nodes import Array
 from aot.load.external import is_external
 from aot.load.tensors import check_tensor
 
-Array = np.ndarray[Any, Any]
 MOST = 1 << 24
 """Elements of a sparse constant at most: the file does not grow with them, memory does."""
 INT64, STRING = 7, 8

@@ -25,8 +25,14 @@ from aot.ops.registry import op, portable
 from aot.ops.unary import SPECIAL, edges, negated
 from aot.shapes import symbolic
 from aot.shapes.evaluate import elementwise, evaluates, need
-from aot.shapes.interval_analysis import Inputs as Bounded
-from aot.shapes.interval_analysis import Interval, bounds, corners, given, wrapping
+from aot.shapes.interval_analysis import (
+    Inputs as Bounded,
+    Interval,
+    bounds,
+    corners,
+    given,
+    wrapping,
+)
 from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs, Unknown

@@ -8,11 +8,10 @@ so on down to 1), and every group is one contiguous panel: see runtime_c/kernels
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from aot.ir.graph_nodes import Array
 
 
 def ceil_div(a: int, b: int) -> int:

@@ -5,15 +5,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.ops import conv_pack as pack
 from aot.ops.conv_pack import ceil_div
 from aot.vendor.activations import NO_ACT, Act
 
-Array = np.ndarray[Any, Any]
 Fields = dict[str, int | float | tuple[int, ...]]
 
 # Tiles (pixels, vectors of output channels) that keep their accumulators in registers, by width.

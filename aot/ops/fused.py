@@ -13,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.ops.registry import portable
 from aot.vendor.activations import ACTIVATIONS, NO_ACT, Constants
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
 from aot.vendor.match import Match
 from aot.vendor.pattern import Builder, Var
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,9 +46,15 @@ from aot.shapes.cures import Sizing, sizings
 from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, INT32_TYPE, dynamic, needed, pass_on
 from aot.shapes.evaluate import elementwise, evaluates, need
-from aot.shapes.interval_analysis import Inputs as Bounded
-from aot.shapes.interval_analysis import Interval, bounds, given, of_type, rising
-from aot.shapes.interval_analysis import Rule as BoundsRule
+from aot.shapes.interval_analysis import (
+    Inputs as Bounded,
+    Interval,
+    Rule as BoundsRule,
+    bounds,
+    given,
+    of_type,
+    rising,
+)
 from aot.shapes.reference import Inputs, Unknown, by_reference
 from aot.shapes.symbolic import Poly, Terms, polynomials
 from aot.vendor.cases import Case, case, f32, ints

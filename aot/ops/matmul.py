@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     import onnx_ir as ir
 
 DTYPES = (F32, F64, S32, S64, U32, U64)
-Array = np.ndarray[Any, Any]
 
 matmul = op(
     "MatMul",

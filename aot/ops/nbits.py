@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, U8
-from aot.ir.graph_nodes import array, attribute
+from aot.ir.graph_nodes import Array, array, attribute
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
 from aot.ops.conv_pack import ceil_div, pack_bias
@@ -26,7 +26,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
-Array = np.ndarray[Any, Any]
 #: Rows of the weights that are unpacked at a time, about.
 RUN = 256
 

@@ -31,9 +31,13 @@ from aot.shapes.dynamic.extents import Extents, constant_ints, refused
 from aot.shapes.dynamic.propagate import axes_left, reduced_axes
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import Rule, evaluates, integers, need, optional
-from aot.shapes.interval_analysis import Inputs as Bounded
-from aot.shapes.interval_analysis import Interval, bounds, wrapping
-from aot.shapes.interval_analysis import Rule as BoundsRule
+from aot.shapes.interval_analysis import (
+    Inputs as Bounded,
+    Interval,
+    Rule as BoundsRule,
+    bounds,
+    wrapping,
+)
 from aot.shapes.operands import lists, one, operands_fit, ranked
 from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs, by_reference

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.vendor.resize import AxisPlan, Resize, nearest, positions, rounded_positions
 
-Array = np.ndarray[Any, Any]
 F = np.float32
 #: A position that differs by more from the exact one does not mean the same.
 NEAR = 1e-3

@@ -12,7 +12,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S32
-from aot.ir.graph_nodes import attribute
+from aot.ir.graph_nodes import Array, attribute
 from aot.ir.operators import OneOf
 from aot.ir.value_traits import Recurrent
 from aot.ops.registry import op
@@ -22,8 +22,6 @@ from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.recorder import Handle, ParamFields, Recorder, Used
-
-Array = np.ndarray[Any, Any]
 
 # In the order of AOT_RNN_* of runtime_c/kernels/aot_rnn_f32.h: defaults of alpha and beta, None
 # where the function has no such parameter, NaN where it has one without a default: ONNX names none,

@@ -7,16 +7,14 @@ Before: y = DFT(x)      After: y = Reshape(MatMul(Reshape(x, [-1, n · c]), M), 
 from __future__ import annotations
 
 from math import prod
-from typing import Any
 
 import numpy as np
 
-from aot.ir.graph_nodes import array, attribute, shape_of
+from aot.ir.graph_nodes import Array, array, attribute, shape_of
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import Body
 from aot.shapes.cures import Sizing, always, sizings
 
-Array = np.ndarray[Any, Any]
 MOST = 1 << 22
 """Elements that the matrix of a transform may have."""
 KINDS = {1: np.float32, 11: np.float64}

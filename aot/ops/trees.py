@@ -13,6 +13,7 @@ import numpy as np
 
 from aot.ir.deferred_import import onnx
 from aot.ir.dtypes import F32, F64
+from aot.ir.graph_nodes import Array
 from aot.ir.operators import OneOf, Rowwise
 from aot.ops.registry import op
 from aot.shapes.operands import operands_fit, ranked
@@ -20,7 +21,6 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
-Array = np.ndarray[Any, Any]
 MEMBER = 6
 
 trees = op(

@@ -19,8 +19,7 @@ from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.registry import op
 from aot.shapes.evaluate import elementwise, evaluates, need
-from aot.shapes.interval_analysis import Inputs as Bounded
-from aot.shapes.interval_analysis import Interval, bounds, rising, wrapping
+from aot.shapes.interval_analysis import Inputs as Bounded, Interval, bounds, rising, wrapping
 from aot.shapes.reference import Inputs
 from aot.shapes.symbolic import Poly, Terms, add, polynomials, rounded
 from aot.vendor.backend import Pattern

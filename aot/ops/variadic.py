@@ -24,9 +24,7 @@ from aot.ops.registry import op
 from aot.ops.unary import HEADER, SPECIAL, edges
 from aot.shapes.evaluate import elementwise, evaluates
 from aot.shapes.interval_analysis import bounds, corners, rising, wrapping
-from aot.shapes.symbolic import Poly, Terms, combined, polynomials
-from aot.shapes.symbolic import Rule as TermsRule
-from aot.shapes.symbolic import add as plus
+from aot.shapes.symbolic import Poly, Rule as TermsRule, Terms, add as plus, combined, polynomials
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match

@@ -11,8 +11,7 @@ import numpy as np
 
 from aot.errors import AotError
 from aot.ir import dtypes
-
-Array = np.ndarray[Any, Any]
+from aot.ir.graph_nodes import Array
 
 #: DLPack's device type of memory that this program can read.
 CPU = 1

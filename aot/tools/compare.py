@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from aot.errors import one_line
-
-Array = np.ndarray[Any, Any]
+from aot.ir.graph_nodes import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir import layout as lay
+from aot.ir.graph_nodes import Array
 from aot.ir.layout import PLAIN, Layout
 from aot.ir.node_traits import trait_named
 from aot.ir.value_traits import Quantises
@@ -25,7 +26,6 @@ from aot.ops.registry import load_all
 from aot.tools.compare import Difference, Tolerance, compare
 from aot.tools.run import Spec
 
-Array = np.ndarray[Any, Any]
 #: Types of codes.
 CODES = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
 #: Codes that several layers make may be so far off on average, or else correlate so well.

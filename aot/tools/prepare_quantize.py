@@ -19,12 +19,11 @@ from typing import Any, Literal
 import numpy as np
 
 from aot.ir.deferred_import import ir, onnx
+from aot.ir.graph_nodes import Array
 from aot.ir.node_traits import proto_operands, proto_trait
 from aot.ir.operators import Along, Linear, Moves
 from aot.ir.value_traits import Clamp, Scales
 from aot.load.check import all_graphs, subgraphs
-
-Array = np.ndarray[Any, Any]
 
 _TOKEN = re.compile(r"aotc\.([0-9]+)\.")
 

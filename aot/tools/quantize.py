@@ -21,6 +21,7 @@ import numpy as np
 
 from aot.errors import AotError, ModelError, UsageError
 from aot.ir.deferred_import import onnx
+from aot.ir.graph_nodes import Array
 from aot.ir.node_traits import proto_trait
 from aot.ir.onnx_subprocess import run_isolated
 from aot.ir.value_traits import Dequantises, Quantises
@@ -33,7 +34,6 @@ from aot.npz import read_npz, same_file, write_bytes
 from aot.ops.registry import load_all
 from aot.tools.prepare_quantize import Prepared, prepare, restore, unique_labels
 
-Array = np.ndarray[Any, Any]
 Feeds = Mapping[str, Array]
 Activation = Literal["int8", "uint8"]
 Format = Literal["qdq", "qoperator"]

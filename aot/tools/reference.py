@@ -6,16 +6,13 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
-
-import numpy as np
+from typing import Protocol
 
 from aot.errors import AotError, UnsupportedError
 from aot.ir.deferred_import import onnx
+from aot.ir.graph_nodes import Array
 from aot.ir.onnx_subprocess import run_isolated
 from aot.ir.opset import canonical_opset
-
-Array = np.ndarray[Any, Any]
 
 
 class CannotRun(AotError):

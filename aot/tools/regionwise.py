@@ -13,16 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from aot.errors import UnsupportedError, shell_word
+from aot.ir.graph_nodes import Array
 from aot.target import load_target
 from aot.tools.build import build, cache_value, configure, find_tools
 from aot.tools.compare import Difference, Tolerance, compare
 from aot.tools.layerwise import CODES, chained, stored_array
 from aot.tools.run import Built, Spec, execute, scratch
 
-Array = np.ndarray[Any, Any]
 Key = tuple[int, int]  # call, written argument
 #: The folder in OUT where the bundle is built without its vendors.
 FOLDER = "portable"

@@ -19,13 +19,12 @@ import numpy as np
 
 from aot.errors import AotError, BuildError, shell_word
 from aot.ir import dtypes
+from aot.ir.graph_nodes import Array
 from aot.npz import read_npy, read_npz, write_bytes, write_npy, write_npz
 from aot.shapes.dynamic.input_dims import padded
 from aot.tools import emulate
 from aot.tools.build import read_json
 from aot.tools.elf_image import explain_fault
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import numpy as np
 
 from aot.errors import AotError
 from aot.ir.deferred_import import ir, onnx
+from aot.ir.graph_nodes import Array
 from aot.ir.node_traits import moved_operands, proto_operands, proto_trait
 from aot.ir.operators import AxisOf, operator_named
 from aot.ir.sample import Sample
@@ -24,8 +25,6 @@ from aot.options import Options
 from aot.tools.run import Built, Spec, at_bound, conform, read_inputs, specs
 from aot.tools.value_conversion import COUNT, random_texts, text_inputs
 from aot.vendor.match import ValueRef
-
-Array = np.ndarray[Any, Any]
 
 _SAMPLE = re.compile(r"s([0-9]{1,6})/(.+)", re.DOTALL)
 _ORDERED = re.compile(r"s([0-9]{1,6})_(in|out|tflite_out)([0-9]{1,4})")

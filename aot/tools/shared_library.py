@@ -16,10 +16,9 @@ import numpy as np
 
 from aot.errors import AotError, BuildError, VerifyError, shell_word
 from aot.ir import dtypes
+from aot.ir.graph_nodes import Array
 from aot.tools.borrow import CPU, DataType, Device, DLTensor, borrowed
 from aot.tools.run import Spec, check_dimensions, conform, cropped, specs
-
-Array = np.ndarray[Any, Any]
 
 #: Bytes given to NAME_context, far above its size; the library checks nothing beyond its own.
 _CONTEXT_BYTES = 64 * 1024

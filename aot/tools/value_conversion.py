@@ -10,12 +10,12 @@ import numpy as np
 
 from aot.errors import AotError
 from aot.ir.deferred_import import onnx
+from aot.ir.graph_nodes import Array
 from aot.ir.string_rows import encode
 from aot.load.inputs import user_inputs
 from aot.options import Options
 from aot.tools.reference import Reference
 
-Array = np.ndarray[Any, Any]
 COUNT, PRESENT = "/count", "/present"
 STRING = 8
 

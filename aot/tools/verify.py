@@ -13,6 +13,7 @@ import numpy as np
 
 from aot.errors import AotError, ModelError, one_line, printable
 from aot.ir.deferred_import import onnx
+from aot.ir.graph_nodes import Array
 from aot.ir.node_traits import proto_trait
 from aot.ir.onnx_subprocess import infer_shapes
 from aot.ir.sample import Sample
@@ -40,7 +41,6 @@ from aot.tools.run import Built, Spec, execute, scratch, stream
 from aot.tools.samples import random_samples, read_samples
 from aot.tools.value_conversion import Converted
 
-Array = np.ndarray[Any, Any]
 #: Values inside the network are compared at this many times the tolerance of its outputs.
 INSIDE = 10.0
 Progress = Callable[[str], None]

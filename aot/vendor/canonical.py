@@ -27,9 +27,9 @@ from aot.vendor.pattern_ast import (
     Results,
     Var,
     Where,
+    children as inside,
     parts,
 )
-from aot.vendor.pattern_ast import children as inside
 
 #: Constants of a form and of a pattern are the same number up to this fraction.
 CLOSE = 1e-5

@@ -10,15 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16, DType
+from aot.ir.graph_nodes import Array
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Either, OpPat, Pat, Var, either
 
-Array = np.ndarray[Any, Any]
 #: The element types of codes, in the order of AOT_CODE_* in runtime_c/kernels/aot_codes.h.
 CODE_TYPES: tuple[DType, ...] = (S8, U8, S16, U16)
 RANGES = {S8: (-128, 127), U8: (0, 255), S16: (-32768, 32767), U16: (0, 65535)}

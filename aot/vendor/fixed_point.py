@@ -7,11 +7,11 @@ What a table at compile time must hold; kernels compute the same in runtime_c/ke
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-Array = np.ndarray[Any, Any]
+from aot.ir.graph_nodes import Array
+
 ONE = 2**31 - 1
 
 

@@ -6,14 +6,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from aot.ir.dtypes import F32
+from aot.ir.graph_nodes import Array
 from aot.vendor.match import Match, NodeRef, ValueRef
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)

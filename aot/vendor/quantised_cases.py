@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case, case
-
-Array = np.ndarray[Any, Any]
 
 
 def codes_of(*shape: int, dtype: str = "int8", seed: int = 0) -> Array:

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from aot.ir.dtypes import S8, U8, DType
+from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case
 from aot.vendor.codes import (
-    Array,
     Codes,
     all_hold,
     bounds,

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8, DType
+from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case
 from aot.vendor.codes import (
     CODE_TYPES,
-    Array,
     Codes,
     all_hold,
     bounds,

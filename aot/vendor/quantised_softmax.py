@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
+from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case
-from aot.vendor.codes import Array, Codes, all_hold, codes, dequantised, known
+from aot.vendor.codes import Codes, all_hold, codes, dequantised, known
 from aot.vendor.fixed_point import exp_negative, multiply
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, OpPat

@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
+from aot.ir.graph_nodes import Array
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.reference import Unknown
 from aot.vendor.cases import Case
-from aot.vendor.codes import Array, Codes, all_hold, codes, dequantised, known
+from aot.vendor.codes import Codes, all_hold, codes, dequantised, known
 from aot.vendor.fixed_point import multiply
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import OP, Pat, const, either, repeat, wildcard

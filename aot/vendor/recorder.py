@@ -13,8 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from aot.errors import BackendError
-from aot.ir import dtypes
-from aot.ir import layout as lay
+from aot.ir import dtypes, layout as lay
 from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
 from aot.ir.program import (

@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from aot.errors import UnsupportedError
+from aot.ir.graph_nodes import Array
 from aot.vendor.recorder import Recorder
-
-Array = np.ndarray[Any, Any]
 
 #: The arithmetic that turns sums into codes in float32, the usual one (RQ 0 of the kernels).
 FLOAT = 0

@@ -10,8 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from abi import loader as L
-from abi import toy
+from abi import loader as L, toy
 from abi.loader import DataType, Device, DLTensor, Library, aligned, dl
 
 ARENA = 128  # of toy.mixed, stacked: 64 for s, 64 for tmp

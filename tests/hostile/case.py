@@ -10,8 +10,7 @@ from typing import Literal
 
 import numpy as np
 import onnx
-from onnx import TensorProto as T
-from onnx import helper, numpy_helper
+from onnx import TensorProto as T, helper, numpy_helper
 
 Expect = Literal["ok", "refuse", "either"]
 Make = Callable[[Path], "Path | str"]

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import onnx
-from onnx import TensorProto as T
-from onnx import helper
+from onnx import TensorProto as T, helper
 
 from hostile.case import Case, info, lazily, net, node, saved
 

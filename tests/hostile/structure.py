@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import onnx
-from onnx import TensorProto as T
-from onnx import helper, numpy_helper
+from onnx import TensorProto as T, helper, numpy_helper
 
 from hostile.case import Case, function, info, lazily, local, net, node, saved, with_functions
 

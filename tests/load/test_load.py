@@ -8,8 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from onnx import TensorProto as T
-from onnx import helper, numpy_helper
+from onnx import TensorProto as T, helper, numpy_helper
 
 import aot.load.convert as conversion
 from aot.errors import AotError, UnsupportedError

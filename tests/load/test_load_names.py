@@ -8,8 +8,7 @@ import time
 
 import numpy as np
 import pytest
-from onnx import AttributeProto, helper
-from onnx import TensorProto as T
+from onnx import AttributeProto, TensorProto as T, helper
 
 from aot.errors import AotError
 from aot.load import LoadOptions, load, model_text

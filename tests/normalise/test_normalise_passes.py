@@ -6,8 +6,7 @@ from __future__ import annotations
 import numpy as np
 import onnx_ir as ir
 import pytest
-from onnx import TensorProto as T
-from onnx import helper, numpy_helper
+from onnx import TensorProto as T, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from aot.load import LoadOptions, load

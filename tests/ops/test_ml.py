@@ -11,8 +11,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto as T
-from onnx import helper
+from onnx import TensorProto as T, helper
 
 import aot
 from aot.errors import UnsupportedError

@@ -19,12 +19,13 @@ import numpy as np
 
 from aot.ir import layout as lay
 from aot.ir.dtypes import S8, S16, U8, U16
+from aot.ir.graph_nodes import Array
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Shape, collapse, collapses, stored
 from aot.ops.quantised.binary import code_operand
 from aot.ops.quantised.common import code_fields, quantised, signed_result
 from aot.vendor.cases import Case, f32
-from aot.vendor.codes import Array, activated, all_hold, codes, constant_bounds, dequantised, known
+from aot.vendor.codes import activated, all_hold, codes, constant_bounds, dequantised, known
 from aot.vendor.fixed_point import significands
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16
+from aot.ir.graph_nodes import Array
 from aot.ops.broadcast import stored
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
-from aot.vendor.codes import CODE_TYPES, Array, bounds, codes, value_of
-from aot.vendor.codes import quantised as requantised
+from aot.vendor.codes import CODE_TYPES, bounds, codes, quantised as requantised, value_of
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Pat
 from aot.vendor.quantised_product import QuantisedProduct

@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.ops.quantised import conv_portable
 from aot.ops.quantised.shapes import QCall, QConv, QFc
-
-Array = np.ndarray[Any, Any]
 
 # aot_qdwconv_s8__dsp.h: AOT_QDW_DSP_SCRATCH
 ROWS_SCRATCH = 4 * (4 * 2 * (8 + 2) + 2 * 8 + 24)

@@ -3,15 +3,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.ops.quantised import conv_portable
 from aot.ops.quantised.shapes import QCall, QConv, QFc
 from aot.vendor.requant import INTEGER, TFLITE
-
-Array = np.ndarray[Any, Any]
 
 
 def ceil_to(value: int, step: int) -> int:

@@ -7,14 +7,12 @@ Targets with vectors have kernels of their own: conv_vector.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.ops.quantised import conv_vector
 from aot.ops.quantised.shapes import QCall, QConv, QFc
-
-Array = np.ndarray[Any, Any]
 
 #: Scratch of a depthwise convolution stays below this many bytes where that costs little.
 SMALL_SCRATCH = 512

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
+from aot.ir.graph_nodes import Array
 from aot.ops.quantised import conv_portable
 from aot.ops.quantised.common import code_fields, quantised, signed_input, signed_result
 from aot.ops.quantised.conv import conv_shape, target_of
@@ -31,7 +32,6 @@ from aot.ops.quantised.convadd import stage_pixels
 from aot.ops.quantised.shapes import QCall, QConv
 from aot.vendor.cases import Case
 from aot.vendor.codes import (
-    Array,
     Codes,
     activated,
     all_hold,

@@ -3,13 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.ops.quantised.shapes import QCall, QConv, QFc
-
-Array = np.ndarray[Any, Any]
 
 #: Vectors of channels that a tile of P pixels holds sums for: P * O registers of 16.
 VECTORS, PIXELS = 2, 4

@@ -21,12 +21,13 @@ import aot.ops.transpose
 import aot.ops.variadic  # noqa: F401 - the patterns used here
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import S16, U16
+from aot.ir.graph_nodes import Array
 from aot.ir.layout import Layout
 from aot.ops.quantised.common import quantised
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, i64
-from aot.vendor.codes import Array, all_hold, codes, dequantised, known
+from aot.vendor.codes import all_hold, codes, dequantised, known
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Pat, Var, const, either
 from aot.vendor.quantised_cases import codes_of, scale, zero

@@ -17,13 +17,13 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from aot.ir.dtypes import F32, S8, U8, DType
+from aot.ir.graph_nodes import Array
 from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, f32
 from aot.vendor.codes import (
     CODE_TYPES,
     RANGES,
-    Array,
     Codes,
     all_hold,
     codes,

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aot.ir.dtypes import S16, U16
+from aot.ir.graph_nodes import Array
 from aot.ops.quantised.rnn import (
     Constants,
     biases_of,
@@ -30,7 +31,7 @@ from aot.ops.quantised.rnn import (
     tanh_table,
 )
 from aot.vendor.cases import Case
-from aot.vendor.codes import CODE_TYPES, Array, Codes, codes, value_of
+from aot.vendor.codes import CODE_TYPES, Codes, codes, value_of
 from aot.vendor.match import Match
 from aot.vendor.quantised_cases import codes_of, kind
 from aot.vendor.recorder import Recorder

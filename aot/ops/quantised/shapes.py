@@ -4,11 +4,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
-import numpy as np
-
-Array = np.ndarray[Any, Any]
+from aot.ir.graph_nodes import Array
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S16
+from aot.ir.graph_nodes import Array
 from aot.ops.quantised.common import (
     code_fields,
     code_types,
@@ -27,7 +28,7 @@ from aot.ops.quantised.common import (
     some_wide,
 )
 from aot.vendor.cases import Case
-from aot.vendor.codes import Array, all_hold, codes, dequantised, known
+from aot.vendor.codes import all_hold, codes, dequantised, known
 from aot.vendor.fixed_point import significands
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP

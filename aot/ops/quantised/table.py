@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
+from aot.ir.graph_nodes import Array
 from aot.ops.broadcast import stored
 from aot.ops.quantised.common import code_types, quantised, some_wide
 from aot.vendor.cases import Case
-from aot.vendor.codes import Array, all_hold, codes, known
+from aot.vendor.codes import all_hold, codes, known
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
 from aot.vendor.quantised_cases import code_case, codes_of, kind

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto as T
-from onnx import helper
+from onnx import TensorProto as T, helper
 
 import aot
 from aot.cli import main

@@ -16,8 +16,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import TensorProto as T
-from onnx import helper, numpy_helper
+from onnx import TensorProto as T, helper, numpy_helper
 
 import aot
 from aot.errors import AotError, ModelError, UnsupportedError

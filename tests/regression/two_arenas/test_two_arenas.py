@@ -16,8 +16,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 import aot
-from abi import loader as L
-from abi import toy
+from abi import loader as L, toy
 from abi.loader import Library, dl
 from aot.target import load_target
 from graphs import model
