@@ -36,7 +36,7 @@ cut = op("Cut", "x shape starts ends steps", "y out", domain=DYNAMIC, axes=())
 unique = op("Unique", "x m", "y first inverse counts n", domain=DYNAMIC, axis=0, sorted=1)
 nms = op(
     "NonMaxSuppression",
-    "boxes scores most? iou? threshold?",
+    "boxes scores most? iou? threshold? shape?",
     "y n",
     domain=DYNAMIC,
     center_point_box=0,
@@ -197,7 +197,7 @@ def nms_to_kernel(c: Recorder, m: Match) -> None:
     )
     n = m.n or c.temp((1,), S64, name="count")
     heap = c.scratch(8 * max(boxes, 1), "heap")
-    operands = (m.y, n, m.boxes, m.scores, m.most, m.iou, m.threshold, heap, params)
+    operands = (m.y, n, m.boxes, m.scores, m.most, m.iou, m.threshold, m.shape, heap, params)
     c.call("aot_nms_f32", *operands)
 
 

@@ -200,7 +200,7 @@ def nd_cases() -> Iterator[Case]:
     yield case(x, np.array([[7, -9], [-4, 2]]), expected=(x[[2, 0], [0, 2]],))
 
 
-def _positive(x: Extents, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
+def from_start(x: Extents, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
     """Indices counted from the start: negative ones are `length` more (a vector that broadcasts).
 
     Tails become 0, which is in range.
@@ -234,7 +234,7 @@ def gather_dynamic(x: Extents, node: ir.Node) -> None:
     found = {axis + a: n for a, n in x.of(index).items()}
     found |= {a if a < axis else a + more: n for a, n in x.of(data).items() if a != axis}
     if axis in x.of(data):
-        node.replace_input_with(1, _positive(x, node, index, x.of(data)[axis]))
+        node.replace_input_with(1, from_start(x, node, index, x.of(data)[axis]))
     elif x.of(index):
         node.replace_input_with(1, x.neutral(node, index, 0))
     pass_on(x, node, found)
@@ -253,7 +253,7 @@ def gather_nd_dynamic(x: Extents, node: ir.Node) -> None:
     found |= {tuple_axis + a - depth: n for a, n in x.of(data).items() if a >= depth}
     if any(a < depth for a in x.of(data)):
         lengths = x.joined(node, [x.extent(node, data, a) for a in range(depth)])
-        node.replace_input_with(1, _positive(x, node, index, lengths))
+        node.replace_input_with(1, from_start(x, node, index, lengths))
     elif x.of(index):
         node.replace_input_with(1, x.neutral(node, index, 0))
     pass_on(x, node, found)
@@ -275,7 +275,7 @@ def gather_elements_dynamic(x: Extents, node: ir.Node) -> None:
                 node, "may have more indices than data along a dimension known at run time"
             )
     if axis in x.of(data):
-        node.replace_input_with(1, _positive(x, node, index, x.of(data)[axis]))
+        node.replace_input_with(1, from_start(x, node, index, x.of(data)[axis]))
     elif x.of(index):
         node.replace_input_with(1, x.neutral(node, index, 0))
     pass_on(x, node, x.of(index))

@@ -4,15 +4,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from aot.ir.dtypes import F32, S64
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
+from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
+from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
+
+if TYPE_CHECKING:
+    import onnx_ir as ir
 
 TRANSFORMS = ("output_half_pixel", "half_pixel")
 MODES = ("avg", "max")
@@ -62,6 +69,25 @@ def to_kernel(c: Recorder, m: Match) -> None:
         "MAX": MODES.index(m.mode),
     }
     c.call("aot_roialign_f32", m.y, m.x, m.rois, m.batch, params, instance=instance)
+
+
+@dynamic("RoiAlign")
+def align_dynamic(x: Extents, node: ir.Node) -> None:
+    """A result per region; regions that are not there are points of the first image."""
+    data, rois, batch = (needed(node, i) for i in range(3))
+    if set(x.of(data)) - {0}:
+        raise refused(node, "samples along a dimension known at run time only")
+    counts = [v.get(0) for v in (x.of(rois), x.of(batch))]
+    if not any(counts):
+        pass_on(x, node, {})
+        return
+    ours, theirs = (x.extent(node, v, 0) for v in (rois, batch))
+    n = agreed(x, node, ours, theirs, "gets images of another number of regions")
+    for index, value in enumerate((rois, batch), 1):
+        x.set(value, {0: n})
+        node.replace_input_with(index, x.neutral(node, value, 0))
+    fit_inputs(x, node, {1: {0: 0}, 2: {0: 0}})
+    pass_on(x, node, {0: n})
 
 
 @align.cases

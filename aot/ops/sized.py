@@ -12,6 +12,7 @@ from typing import Any
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
+from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
 from aot.shapes.dynamic.extents import INT64, Axes, Extents, axis_of, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, total_of
 from aot.shapes.partial_values import lookup
@@ -98,10 +99,12 @@ def unique_dynamic(x: Extents, node: ir.Node) -> None:
 
 @dynamic("NonMaxSuppression")
 def suppression_dynamic(x: Extents, node: ir.Node) -> None:
-    """NonMaxSuppression: every box of every class, or as many as asked for."""
+    """NonMaxSuppression: every box of every class, or as many as asked for.
+
+    It counts the boxes, classes and images there are; tails take no part.
+    """
+    _same_boxes(x, node)
     scores = needed(node, 1)
-    if x.of(needed(node, 0)) or x.of(scores):
-        raise refused(node, "gets boxes whose number is known at run time only")
     batch, classes, boxes = shape_of(scores)
     most = x.interval(given(node, 2))
     limit = 0 if given(node, 2) is None else boxes
@@ -109,14 +112,33 @@ def suppression_dynamic(x: Extents, node: ir.Node) -> None:
         limit = int(max(0.0, min(float(boxes), float(most.high.ravel()[0]))))
     rows = batch * classes * limit
     inputs = [given(node, i) for i in range(5)]
+    if x.of(scores):
+        inputs.append(x.shape(node, scores))
     how: dict[str, Any] = {"center_point_box": int(attribute(node, "center_point_box", 0))}
     kinds = [(INT64, (rows, 3)), (INT64, (1,))]
     y, n = x.node(node, "NonMaxSuppression", inputs, kinds, DYNAMIC, **how)
     x.substitute(node, y, {0: x.new(n, rows)})
 
 
+def _same_boxes(x: Extents, node: ir.Node) -> None:
+    """Let images and boxes be as many, and have as much room, in the boxes as in the scores."""
+    boxes, scores = needed(node, 0), needed(node, 1)
+    found = dict(x.of(scores))
+    for theirs, ours in ((0, 0), (1, 2)):
+        if theirs in x.of(boxes) or ours in found:
+            n, own = x.extent(node, boxes, theirs), x.extent(node, scores, ours)
+            found[ours] = agreed(x, node, n, own, "gets scores of another number of boxes")
+    x.set(scores, found)
+    fit_inputs(x, node, {0: {a: {0: 0, 1: 2}[a] for a in x.of(boxes)}, 1: {a: a for a in found}})
+    if shape_of(needed(node, 0))[:2] != tuple(shape_of(needed(node, 1))[i] for i in (0, 2)):
+        raise refused(node, "gets boxes and scores with different bounds")
+
+
 def _indices(x: Extents, node: ir.Node, value: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Coordinates [rank, elements] of what is not zero in `value`, and their number."""
+    known, asked = x.places.get(value), value
+    if known is not None and (maker := known[0].producer()) and maker.graph is node.graph:
+        return known
     shape = shape_of(value) or (1,)
     if int(value.dtype or 0) != BOOL_TYPE:
         value = x.node(node, "Cast", [value], [(BOOL_TYPE, shape_of(value))], to=BOOL_TYPE)[0]
@@ -125,4 +147,5 @@ def _indices(x: Extents, node: ir.Node, value: ir.Value) -> tuple[ir.Value, ir.V
     count = prod(shape)
     kinds = [(INT64, (len(shape), count)), (INT64, (1,))]
     y, n = x.node(node, "NonZero", [value], kinds, DYNAMIC)
-    return y, x.new(n, count)
+    x.places[asked] = y, x.new(n, count)
+    return y, n

@@ -85,13 +85,14 @@ AOT_INLINE void aot_nms_sink(int64_t *v, int64_t root, int64_t n, const float *s
     }
 }
 
-/* The boxes of one class: writes at most `most` rows (image, class, box); gives how many. `heap`
-   [boxes] is scratch. */
+/* The first `count` boxes of one class: writes at most `most` rows (image, class, box); gives how
+   many. `heap` [count] is scratch. */
 AOT_INLINE int64_t aot_nms_class(int64_t *y, const float *boxes, const float *scores, int64_t image,
-                                 int64_t which, int64_t most, float iou, const float *threshold,
-                                 int64_t *heap, const aot_nms_f32_params *p) {
+                                 int64_t which, int64_t count, int64_t most, float iou,
+                                 const float *threshold, int64_t *heap,
+                                 const aot_nms_f32_params *p) {
     int64_t n = 0, taken = 0;
-    for (int64_t i = 0; i < p->boxes; ++i) {
+    for (int64_t i = 0; i < count; ++i) {
         if (threshold == NULL || scores[i] > *threshold) {
             heap[n++] = i;
         }
@@ -119,12 +120,16 @@ AOT_INLINE int64_t aot_nms_class(int64_t *y, const float *boxes, const float *sc
 
 /* y [batch * classes * limit][3] int64 = (image, class, box) of the chosen boxes, n [1] = how many;
    tails are 0. boxes [batch][boxes][4], scores [batch][classes][boxes]; most (int64, NULL: 0), iou
-   (NULL: 0) and threshold (NULL: none) hold one element. A box is chosen, in the order of scores,
-   if it scores above the threshold and overlaps none chosen before by more than iou. NaN is above
-   no threshold and comes last where there is none. heap [boxes] is scratch. Not in place. */
+   (NULL: 0) and threshold (NULL: none) hold one element. shape (NULL: the bounds) holds how many
+   images, classes and boxes there are of those that boxes and scores have room for. A box is
+   chosen, in the order of scores, if it scores above the threshold and overlaps none chosen before
+   by more than iou. NaN is above no threshold and comes last where there is none. heap [boxes] is
+   scratch. Not in place. */
 AOT_INLINE void aot_nms_f32(int64_t *y, int64_t *n, const float *boxes, const float *scores,
                             const int64_t *most, const float *iou, const float *threshold,
-                            int64_t *heap, const aot_nms_f32_params *p) {
+                            const int64_t *shape, int64_t *heap, const aot_nms_f32_params *p) {
+    const int64_t batch = shape ? shape[0] : p->batch, classes = shape ? shape[1] : p->classes;
+    const int64_t count = shape ? shape[2] : p->boxes;
     const int64_t wanted = most ? *most : 0;
     const int64_t limit = wanted < 0 ? 0 : (wanted < p->limit ? wanted : p->limit);
     const int64_t room = (int64_t)p->batch * p->classes * p->limit;
@@ -132,10 +137,10 @@ AOT_INLINE void aot_nms_f32(int64_t *y, int64_t *n, const float *boxes, const fl
     if (room > 0) {
         (void)memset(y, 0, (size_t)room * 3 * sizeof *y);
     }
-    for (int64_t b = 0; b < p->batch; ++b) {
-        for (int64_t c = 0; c < p->classes; ++c) {
+    for (int64_t b = 0; b < batch; ++b) {
+        for (int64_t c = 0; c < classes; ++c) {
             total += aot_nms_class(y + 3 * total, boxes + b * p->boxes * 4,
-                                   scores + (b * p->classes + c) * p->boxes, b, c, limit,
+                                   scores + (b * p->classes + c) * p->boxes, b, c, count, limit,
                                    iou ? *iou : 0.0f, threshold, heap, p);
         }
     }

@@ -149,8 +149,10 @@ static double overlap(const float *a, const float *b, int center) {
     return area[0] > 0 && area[1] > 0 && both > 0 ? both / (area[0] + area[1] - both) : 0.0;
 }
 
-static void test_nms(int center, int64_t most, int limited, int scored) {
+static void test_nms(int center, int64_t most, int limited, int scored, int counted) {
     enum { N = 2, C = 3, B = 17, LIMIT = 6 };
+    const int64_t shape[3] = {N, C - counted, B - 4 * counted};
+    const int lines = (int)(shape[0] * shape[1]), wide = (int)shape[2];
     const aot_nms_f32_params p = {N, C, B, LIMIT, center};
     const float iou = 0.3F, threshold = 0.25F;
     float *boxes = NEW(float, N *B * 4), *scores = NEW(float, N *C *B);
@@ -164,14 +166,15 @@ static void test_nms(int center, int64_t most, int limited, int scored) {
         scores[i] = i % 19 == 5 ? (float)NAN : (float)check_integer(0, 16) / 16.0F;
     }
     aot_nms_f32(y, &count, boxes, scores, limited ? &most : NULL, &iou, scored ? &threshold : NULL,
-                heap, &p);
-    for (int line = 0; line < N * C; ++line) {
-        const float *s = scores + line * B, *b = boxes + line / C * B * 4;
+                counted ? shape : NULL, heap, &p);
+    for (int line = 0; line < lines; ++line) {
+        const int image = line / (int)shape[1], which = line % (int)shape[1];
+        const float *s = scores + (image * C + which) * B, *b = boxes + image * B * 4;
         const int64_t room = !limited || most < 0 ? 0 : most < LIMIT ? most : LIMIT;
         int done[B] = {0}, chosen[LIMIT], taken = 0;
         while (taken < room) {
             int best = -1, good = 1;
-            for (int i = 0; i < B; ++i) {
+            for (int i = 0; i < wide; ++i) {
                 const int higher = best >= 0 && (isnan(s[i]) || s[i] <= s[best]) && !isnan(s[best]);
                 const int never = done[i] || (scored && !(s[i] > threshold));
                 best = never || higher || (best >= 0 && isnan(s[i])) ? best : i;
@@ -185,8 +188,8 @@ static void test_nms(int center, int64_t most, int limited, int scored) {
             }
             if (good) {
                 chosen[taken++] = best;
-                same_at("image", (ptrdiff_t)want, y[3 * want], line / C);
-                same_at("class", (ptrdiff_t)want, y[3 * want + 1], line % C);
+                same_at("image", (ptrdiff_t)want, y[3 * want], image);
+                same_at("class", (ptrdiff_t)want, y[3 * want + 1], which);
                 same_at("box", (ptrdiff_t)want, y[3 * want + 2], best);
                 ++want;
             }
@@ -306,9 +309,10 @@ int main(void) {
         }
     }
     for (int k = 0; k < 16; ++k) {
-        test_nms(k & 1, k & 2 ? 3 : 99, k & 4 ? 1 : k > 8, k >> 3);
+        test_nms(k & 1, k & 2 ? 3 : 99, k & 4 ? 1 : k > 8, k >> 3, 0);
+        test_nms(k & 1, k & 2 ? 3 : 99, k & 4 ? 1 : k > 8, k >> 3, 1);
     }
-    test_nms(0, -3, 1, 1);
+    test_nms(0, -3, 1, 1, 0);
     for (int k = 0; k < 96; ++k) {
         trees_f32(k % 6, k / 6 % 2, k / 12 % 4, k / 48);
         trees_f64(k % 6, k / 6 % 2, k / 12 % 4, k / 48);

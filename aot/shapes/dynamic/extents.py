@@ -63,6 +63,8 @@ class Extents:
         self._axes: dict[ir.Value, Axes] = {}
         self.checks: list[ir.Value] = []
         """Results of comparisons that every run must make."""
+        self.places: dict[ir.Value, tuple[ir.Value, ir.Value]] = {}
+        """Value → where it is not zero, and how often: two nodes that ask get one answer."""
         self._said: set[ir.Value] = set()
         self.frozen = 0
         """Above 0 while nodes must be left alone: in the body of a loop."""

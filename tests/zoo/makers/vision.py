@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torchvision
-from torch_export import TORCHSCRIPT, Flat, export, stir
+from torch_export import TORCHSCRIPT, Flat, export, spread, stir
 
 
 def _image(size: int) -> torch.Tensor:
@@ -79,7 +79,7 @@ def detector(
     model = torchvision.models.get_model(name, weights=None, weights_backbone=None, **said)
     torch.manual_seed(3)
     image = {"image": torch.rand(3, size, size)}
-    export(Detector(stir(model)), image, folder, exporter, sample=True)
+    export(Detector(spread(stir(model))), image, folder, exporter, sample=True)
 
 
 def timm_model(name: str, folder: Path, exporter: str = TORCHSCRIPT, size: int = 64) -> None:
