@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from aot.emit_c.write import write_bundle
-from aot.errors import TargetError, UsageError, meant, shell_word
+from aot.errors import TargetError, UnsupportedError, UsageError, meant, shell_word
 from aot.ir.stages import Progress, silent
 from aot.load.source import open_model
 from aot.npz import replace_file
 from aot.options import Options, Settings
-from aot.pipeline import compile_model
+from aot.pipeline import compile_model, partition_model
 from aot.plan.budget import check_budgets
 from aot.plan.compiled import Compiled
 from aot.target import Target, load_target
@@ -27,6 +27,7 @@ from aot.tools.emulate import is_native
 from aot.tools.record import MANIFEST, as_written, file_digest, record_of, refuse_changed
 from aot.tools.run import open_out
 from aot.tools.shared_library import Library
+from aot.tools.unsupported import with_cut
 
 
 class Bundle:
@@ -127,7 +128,10 @@ def compile_to(
             sys.stdout.write(text())
 
     opened = open_model(source)
-    compiled = compile_model(opened, options, progress, watch)
+    try:
+        compiled = compile_model(opened, options, progress, watch)
+    except UnsupportedError as error:
+        raise with_cut(error, opened, options, partition_model) from None
     check_budgets(compiled, options)
     progress("write")
     with change:

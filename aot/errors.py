@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, Self
 
 MAX_LINES = 8
 MAX_CHARACTERS = 2000
@@ -28,7 +28,12 @@ class AotError(Exception):
     Each text is one line whatever names it holds: a newline in a name would let a model add lines
     of its own, a hint perhaps. `more` are further lines of what happened. `add` are options that
     would help (records whose text is what to type): the hint begins with them.
+
+    `values` are the results, as the file names them, of the node that is at fault (() where it is
+    none of the graph); `errors` are all that were raised at once, this one alone or first.
     """
+
+    values: tuple[str, ...] = ()
 
     def __init__(
         self,
@@ -41,6 +46,12 @@ class AotError(Exception):
         super().__init__(what)
         self.what, self.where, self.hint, self.more = what, where, hint, tuple(more)
         self.add = tuple(add)
+        self.errors: tuple[AotError, ...] = (self,)
+
+    def of(self, values: Iterable[str]) -> Self:
+        """This error, of the node with the results `values`."""
+        self.values = tuple(values)
+        return self
 
     def __str__(self) -> str:
         lines = [self.what, *self.more]
@@ -167,7 +178,9 @@ def raise_all(errors: Iterable[AotError]) -> None:
     if len(others) > len(shown):
         shown[-1] += f"; and {len(others) - len(shown)} more"
     add = tuple(dict.fromkeys(a for e in found for a in e.add)) if first.add else ()
-    raise type(first)(first.what, first.where, first.hint, shown, add)
+    combined = type(first)(first.what, first.where, first.hint, shown, add)
+    combined.errors = tuple(one for e in found for one in e.errors)
+    raise combined
 
 
 def clip(text: str) -> str:

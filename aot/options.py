@@ -49,7 +49,8 @@ class Options:
     `input_shapes` whole inputs (() is a scalar; an axis may have a range too), `bindings` makes
     inputs constants (a number, a list or a NumPy array, cast to the input's dtype by the loader).
     `states` maps inputs to the
-    outputs that the next run gets for them. `ram`, `flash` and `stack` are budgets in bytes,
+    outputs that the next run gets for them. `cut_inputs` and `cut_outputs` are values between which
+    lies the part to compile. `ram`, `flash` and `stack` are budgets in bytes,
     None without one. `io` "" is the target's own (boards "arena"). `dump_after` is a stage of
     STAGES or "". `test_data` is a file of samples compiled into a self-test, "" without.
     """
@@ -70,6 +71,8 @@ class Options:
     )
     bindings: Mapping[str, Any] = field(default_factory=lambda: _EMPTY)
     states: Mapping[str, str] = field(default_factory=lambda: _EMPTY)
+    cut_inputs: tuple[str, ...] = ()
+    cut_outputs: tuple[str, ...] = ()
     objective: Objective = "latency"
     ram: int | None = None
     flash: int | None = None
@@ -88,7 +91,8 @@ class Options:
 
     def __post_init__(self) -> None:
         """Refuse values no stage understands (UsageError naming the option and the value)."""
-        object.__setattr__(self, "backends", _names("backends", self.backends))
+        for name in ("backends", "cut_inputs", "cut_outputs"):
+            object.__setattr__(self, name, _names(name, getattr(self, name)))
         for option, value, kinds in (
             ("name", self.name, (str,)),
             ("target", self.target, (str,)),
@@ -96,6 +100,8 @@ class Options:
             ("tune", self.tune, (str,)),
             ("test_data", self.test_data, (str, os.PathLike)),
             *(("backends", b, (str,)) for b in self.backends),
+            *(("cut_inputs", b, (str,)) for b in self.cut_inputs),
+            *(("cut_outputs", b, (str,)) for b in self.cut_outputs),
             ("dims", self.dims, (Mapping,)),
             *_members("input_shapes", self.input_shapes, (list, tuple)),
             ("bindings", self.bindings, (Mapping,)),
@@ -163,6 +169,8 @@ class Settings(TypedDict, total=False):
     input_shapes: Mapping[str, Sequence[int | tuple[int, int]]]
     bindings: Mapping[str, Any]
     states: Mapping[str, str]
+    cut_inputs: str | Sequence[str]
+    cut_outputs: str | Sequence[str]
     objective: Objective
     ram: int | None
     flash: int | None

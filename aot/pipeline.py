@@ -21,8 +21,9 @@ from aot.emit_c.names import bundle_name
 from aot.emit_c.project import emit_c
 from aot.emit_c.selftest import vector_bytes
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import TEXTS
+from aot.ir.graph_nodes import NOTES, TEXTS
 from aot.ir.stages import Progress, Stages, Watch, silent, unwatched
+from aot.load.cut import part_of
 from aot.load.source import Opened, open_model
 from aot.options import Options
 from aot.partition.partition_form import partition_form
@@ -54,6 +55,8 @@ def compile_model(
     stage.begin("emit")
     texts = model.graph.meta.get(TEXTS, ())
     manifest = manifest_of(program, plan, target, partition, options, twins, texts)
+    if notes := list(model.graph.meta.get(NOTES, ())):
+        manifest["notes"] = notes
     samples = samples_for(manifest, model, options)
     if samples:
         manifest["test_data"] = {"samples": len(samples), "bytes": vector_bytes(program, samples)}
@@ -74,6 +77,7 @@ def partition_model(
     With `survey` a node that nobody takes is reported in the partition instead of an error.
     `keeps` are operators to leave as they are besides those that backends keep.
     """
-    opened, stage = open_model(source), Stages(progress, watch)
+    stage = Stages(progress, watch)
+    opened, options = part_of(open_model(source), options)
     backends, marked_only = chosen_backends(opened, options)
     return partition_form(opened, options, backends, marked_only, stage, survey, keeps)

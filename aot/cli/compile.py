@@ -33,6 +33,8 @@ def run(args: argparse.Namespace) -> int:
     seconds = time.process_time() - began
     if not args.quiet:
         _note_name(options.name, Path(args.model).stem, compiled.name)
+        for said in compiled.manifest.get("notes", ()):
+            _note(one_line(said))
     summary = summary_of(compiled, out, seconds)
     if args.json:
         emit(summary)
@@ -54,8 +56,11 @@ def _note_name(asked: str, stem: str, name: str) -> None:
         why = "is no identifier of C that fits"
     else:
         return
-    note = f"the name {one_line(wanted)} {why}: the bundle is called {name}"
-    print(clip(f"aotc: note: {note}"), file=sys.stderr)
+    _note(f"the name {one_line(wanted)} {why}: the bundle is called {name}")
+
+
+def _note(text: str) -> None:
+    print(clip(f"aotc: note: {text}"), file=sys.stderr)
 
 
 def options_of(args: argparse.Namespace) -> Options:
@@ -77,6 +82,8 @@ def options_of(args: argparse.Namespace) -> Options:
         input_shapes=_once("--input-shape", given.get("input_shape", [])),
         bindings=_once("--bind", given.get("bind", [])),
         states=_once("--state", given.get("state", [])),
+        cut_inputs=tuple(given.get("cut_inputs", ())),
+        cut_outputs=tuple(given.get("cut_outputs", ())),
         objective=given.get("objective", "latency"),
         ram=given.get("ram"),
         flash=given.get("flash"),

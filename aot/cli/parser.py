@@ -21,6 +21,7 @@ from aot.cli.values import (
     state,
     threads,
     tolerance,
+    values,
 )
 from aot.errors import UsageError, meant
 from aot.options import MAX_SEQUENCE, MAX_STRING, PLAN_EFFORT, STAGES
@@ -153,6 +154,17 @@ _PINS = (
         type=bind,
         **_REPEATED,
         help="make an input a constant: a number, a list 1,2,3 or a .npy file",
+    ),
+    *(
+        _row(
+            f"--cut-{end}",
+            metavar="A,B",
+            type=values,
+            action="extend",
+            default=[],
+            help=f"take the part of the model that {verb} with these values",
+        )
+        for end, verb in (("inputs", "begins"), ("outputs", "ends"))
     ),
 )
 
@@ -347,6 +359,11 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
     ),
     "explain": (
         _MODEL,
+        _row(
+            "--unsupported",
+            action="store_true",
+            help="all that keeps the model from being compiled, and where to cut it",
+        ),
         *_TARGET,
         *_BACKENDS,
         *_PINS,

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import csv
 import math
 import re
 from argparse import ArgumentTypeError
@@ -146,6 +147,14 @@ def count(text: str) -> int:
     if number is None or number < 0:
         raise ArgumentTypeError(f"{text!r} is not a non-negative integer")
     return number
+
+
+def values(text: str) -> list[str]:
+    """`A,B`, names of values; a name that holds a comma stands between double quotes."""
+    found = next(csv.reader([text], strict=True), [])
+    if not found or not all(found):
+        raise ArgumentTypeError(f"{text!r} is not a list of values")
+    return found
 
 
 def names(text: str) -> list[str]:

@@ -32,6 +32,9 @@ TEXT = "aot.text"
 TEXTS = "aot.texts"
 """Metadata key of a graph: the names of inputs and outputs that hold strings in the user's file."""
 
+NOTES = "aot.notes"
+"""Metadata key of a graph: sentences about what the loader decided for the user."""
+
 DYNAMIC = "aot.dynamic"
 """The domain of operators on extents that are known at run time only."""
 

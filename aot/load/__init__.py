@@ -11,16 +11,18 @@ from typing import Any
 from aot.errors import ModelError
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import graphs, hoist_constants
+from aot.ir.graph_nodes import NOTES
 from aot.ir.onnx_subprocess import ProcessDied, infer_shapes
 from aot.load import names, weights
 from aot.load.check import ADOPTED, all_graphs, check_details, check_structure
 from aot.load.choices import check_choices
-from aot.load.containers import open_inputs, refuse_maps
+from aot.load.containers import open_inputs
 from aot.load.convert import MIN_IR_VERSION, to_canonical, undone
 from aot.load.dump import model_text
 from aot.load.encode_strings import open_strings
 from aot.load.flags import check_flags
 from aot.load.functions import check_functions, inline_functions
+from aot.load.maps import drop_maps
 from aot.load.options import LoadOptions
 from aot.load.outputs import separate_outputs
 from aot.load.pin import pin
@@ -47,10 +49,10 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     check_structure(proto, options.claimed)
     check_functions(proto, options)
     light, big = weights.split(proto, folder)
-    refuse_maps(light.graph)
+    notes = drop_maps(light.graph)
     options = open_inputs(light.graph, options)
-    pinned = bool(options.dims or options.input_shapes or options.bindings)
-    dimensions = pin(light.graph, options)
+    dimensions, batches = pin(light.graph, options)
+    pinned = bool(options.dims or options.input_shapes or options.bindings or batches)
     hints = _forget_shapes(light)
     weights.stand_in(light.graph, big)
     light.ir_version = max(light.ir_version, MIN_IR_VERSION)
@@ -65,6 +67,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     light = respell(to_canonical(light))
     typed = _without_shapes(light) if dimensions else _with_shapes(light)
     model = _to_ir(typed)
+    model.graph.meta[NOTES] = (*notes, *batches)
     weights.attach(model.graph, big)
     names.remember_names(model)
     for graph in graphs(model):

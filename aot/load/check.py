@@ -38,6 +38,15 @@ def node_title(node: onnx.NodeProto, index: int | None = None) -> str:
 
 def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
     """Raise the errors of the graph's structure, all of a kind at once."""
+    check_form(model)
+    raise_all(_opset_errors(model))
+    raise_all(_operator_errors(model, claimed))
+    raise_all(_reference_errors(model.graph))
+    raise_all(_einsum_errors(model))
+
+
+def check_form(model: onnx.ModelProto) -> None:
+    """Raise the errors of what is no graph, whatever its operators are."""
     graph = model.graph
     raise_all(_depth_errors(graph, 0))
     raise_all(_loop_errors(graph, 0))
@@ -50,10 +59,6 @@ def check_structure(model: onnx.ModelProto, claimed: Collection[str]) -> None:
         raise ModelError("the graph has no outputs", f'graph "{graph.name}"')
     raise_all(_tensor_errors(model))
     check_scopes(graph)
-    raise_all(_opset_errors(model))
-    raise_all(_operator_errors(model, claimed))
-    raise_all(_reference_errors(graph))
-    raise_all(_einsum_errors(model))
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
@@ -237,9 +242,9 @@ def _operator_errors(model: onnx.ModelProto, claimed: Collection[str]) -> Iterat
                 continue
             title = node_title(node, index)
             if reason := unknown(domain, name, versions):
-                yield UnsupportedError(f"{title}: {reason}", where, _advice(node))
+                yield UnsupportedError(f"{title}: {reason}", where, _advice(node)).of(node.output)
             elif f"{domain}::{name}" not in claimed and (error := lacking(title, name, domain)):
-                yield error
+                yield error.of(node.output)
 
 
 def _advice(node: onnx.NodeProto) -> str:

@@ -44,20 +44,6 @@ def is_container(info: onnx.ValueInfoProto) -> bool:
     return info.type.WhichOneof("value") in ("sequence_type", "optional_type")
 
 
-def refuse_maps(graph: onnx.GraphProto) -> None:
-    """UnsupportedError if an input or output is a map: C has none."""
-    for what, infos in (("input", graph.input), ("output", graph.output)):
-        for info in infos:
-            kind = info.type
-            many = kind.WhichOneof("value") == "sequence_type"
-            if many:
-                kind = kind.sequence_type.elem_type
-            if kind.WhichOneof("value") == "map_type":
-                text = f'{what} "{info.name}" is a {"sequence of maps" if many else "map"}'
-                hint = "export tensors: scikit-learn models with the option zipmap=False"
-                raise UnsupportedError(text, hint=hint)
-
-
 def open_inputs(graph: onnx.GraphProto, options: LoadOptions) -> LoadOptions:
     """Open the inputs of `graph` in place; the options that are meant for what they have become."""
     if not any(is_container(i) for i in graph.input):
@@ -205,4 +191,4 @@ def _rename(graph: onnx.GraphProto, old: str, new: str) -> None:
             output.name = new
 
 
-__all__ = ["is_container", "open_inputs", "refuse_maps"]
+__all__ = ["is_container", "open_inputs"]

@@ -8,6 +8,7 @@ what is left gets the size asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -50,10 +51,21 @@ def open_shapes(
     for name, dims in merged.items():
         if name in options.bindings:
             continue
-        sized = dims and [known.get(d, d) if isinstance(d, str) else d for d in dims]
+        open_ = with_batch(dims) if is_batch(dims) else dims
+        sized = open_ and [known.get(d, d) if isinstance(d, str) else d for d in open_]
         if sized is None or not all(isinstance(d, int) for d in sized):
             found[name] = sized
     return found
+
+
+def is_batch(dims: Sequence[object] | None) -> bool:
+    """Whether the first of `dims` is open and has no name: exporters leave batches so."""
+    return bool(dims) and dims is not None and dims[0] is None
+
+
+def with_batch(dims: Sequence[Any] | None) -> list[Any]:
+    """`dims` with a first axis of 1."""
+    return [1, *(dims or ())[1:]]
 
 
 def _most(size: Size) -> int:

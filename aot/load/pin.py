@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
 from aot.errors import AotError, ModelError, UnsupportedError, UsageError, meant, raise_all
 from aot.ir.deferred_import import onnx
 from aot.ir.pins import Pin
-from aot.load.examples import example_pins, open_shapes
+from aot.load.examples import example_pins, is_batch, open_shapes, with_batch
 from aot.load.inputs import user_inputs
 from aot.load.options import LoadOptions, Size, size_of
 from aot.options import Options
@@ -88,10 +88,13 @@ def declared_shapes(graph: onnx.GraphProto) -> dict[str, list[int | str | None] 
     return found
 
 
-def pin(graph: onnx.GraphProto, options: LoadOptions) -> tuple[Dimension, ...]:
+def pin(
+    graph: onnx.GraphProto, options: LoadOptions
+) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
     """Make every input static and every binding an initialiser; forget inner declared shapes.
 
-    Axes with a range are as long as its upper end; these dimensions are returned.
+    Axes with a range are as long as its upper end; these dimensions are returned. A first axis
+    without size and name is a batch of 1; a note that says so is returned, too.
     """
     inputs = user_inputs(graph)
     check_names(inputs, options)
@@ -101,6 +104,9 @@ def pin(graph: onnx.GraphProto, options: LoadOptions) -> tuple[Dimension, ...]:
         dims = declared(info)
         wanted = _wanted(info.name, dims, options)
         shapes[info.name] = dims if wanted is None else _merge(info.name, dims, wanted, symbols)
+    batches = [n for n, dims in shapes.items() if is_batch(dims)]
+    for name in batches:
+        shapes[name] = with_batch(shapes[name])
     errors: list[AotError] = []
     pins = _pins(graph, inputs, options)
     for info in inputs:
@@ -112,7 +118,24 @@ def pin(graph: onnx.GraphProto, options: LoadOptions) -> tuple[Dimension, ...]:
     kept = [i for i in inputs if i.name not in options.bindings]
     del graph.input[:]
     graph.input.extend(kept)
-    return _dimensions([_substitute(shapes[i.name], symbols) or [] for i in kept])
+    dimensions = _dimensions([_substitute(shapes[i.name], symbols) or [] for i in kept])
+    return dimensions, _batch_notes({n: _substitute(shapes[n], symbols) for n in batches})
+
+
+def _batch_notes(shapes: Mapping[str, list[Dim] | None]) -> tuple[str, ...]:
+    """A sentence for all inputs that got a batch of 1, with the option that gives another size."""
+    if not shapes:
+        return ()
+    name, dims = next(iter(shapes.items()))
+    other = Pin("--input-shape", name, (2, *(_most(d) for d in (dims or ())[1:] if _is_size(d))))
+    inputs = ", ".join(f'"{n}"' for n in list(shapes)[:4])
+    more = f" and {len(shapes) - 4} more" if len(shapes) > 4 else ""
+    said = f"dimension 0 has neither size nor name in the file and is 1 ({other} makes it 2)"
+    return (f"{'input' if len(shapes) == 1 else 'inputs'} {inputs}{more}: {said}",)
+
+
+def _is_size(dim: Dim) -> TypeGuard[int | Dimension]:
+    return isinstance(dim, int | Dimension)
 
 
 def _known(name: str, size: Size) -> int | Dimension:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aot.errors import AotError, UnsupportedError, raise_all
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import WHY_KEY
+from aot.ir.graph_nodes import NAME_KEY, WHY_KEY
 from aot.partition.annotate import mark_of
 from aot.partition.check import check_partition
 from aot.partition.cost_model import Costs
@@ -219,4 +219,18 @@ def _unsupported(
         )
     add = binds(node) if "run time" in why or "not constant" in why else []
     hint = advice or (YOURS if add else "" if own else _OPERATORS)
-    return UnsupportedError(f"node {ref.onnx_name} ({op}): {why}", hint=hint, add=add)
+    error = UnsupportedError(f"node {ref.onnx_name} ({op}): {why}", hint=hint, add=add)
+    return error.of(_named_results(node))
+
+
+def _named_results(node: ir.Node) -> list[str]:
+    """The nearest values behind a node that have a name in the user's file."""
+    stack, found, seen = list(node.outputs), list[str](), set[str]()
+    while stack:
+        value = stack.pop()
+        if name := value.metadata_props.get(NAME_KEY):
+            found.append(name)
+        elif str(value.name) not in seen:
+            seen.add(str(value.name))
+            stack += [o for use in value.uses() for o in use.node.outputs]
+    return found

@@ -143,6 +143,13 @@ class Sweep:
         """Type the results of a node; what is wrong is noted."""
         if not self.containers.ready(node):
             return
+        known, values = len(self.errors), [original_name(o) for o in node.outputs]
+        self._try(node)
+        for error in self.errors[known:]:
+            error.values = error.values or tuple(values)  # those of a body have their own
+
+    def _try(self, node: ir.Node) -> None:
+        """`visit`, whose error is noted."""
         try:
             self.visit(node)
         except (Invalid, NodeError) as e:

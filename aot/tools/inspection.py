@@ -13,6 +13,7 @@ from aot.errors import AotError, InternalError, model_word, one_line, typed
 from aot.ir.deferred_import import onnx
 from aot.ir.pins import Pin, pinned
 from aot.load.containers import is_container
+from aot.load.cut import part_of
 from aot.load.examples import SIZES, example_pins, open_shapes
 from aot.load.inputs import user_inputs
 from aot.load.pin import check_names, declared_shapes
@@ -111,7 +112,7 @@ def inspect_model(
     others. `given` are the options of the command line that pin something, with their values.
     """
 
-    opened = Opened(*read_model(path))
+    opened, options = part_of(Opened(*read_model(path)), options)
     graph = opened.proto.graph
     if not any(is_container(i) for i in graph.input):  # parts of these have names of their own
         check_names([i for i in user_inputs(graph) if i.type.HasField("tensor_type")], options)

@@ -107,7 +107,8 @@ def options_of(record: Mapping[str, Any]) -> Options:
     for key, value in known.items():
         if not _alike(value, defaults[key]):
             raise AotError(f"{tree.RECORD} is damaged: options.{key} is {str(value)[:40]!r}")
-    known["backends"] = tuple(known.get("backends", ()))
+    for name in ("backends", "cut_inputs", "cut_outputs"):
+        known[name] = tuple(known.get(name, ()))
     shapes = known.get("input_shapes", {})
     known["input_shapes"] = {k: tuple(_size(d) for d in v) for k, v in shapes.items()}
     known["dims"] = {k: _size(v) for k, v in known.get("dims", {}).items()}

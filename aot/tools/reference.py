@@ -13,6 +13,10 @@ from aot.ir.deferred_import import onnx
 from aot.ir.graph_nodes import Array
 from aot.ir.onnx_subprocess import run_isolated
 from aot.ir.opset import canonical_opset
+from aot.load.cut import part_of
+from aot.load.maps import drop_maps
+from aot.load.source import Opened
+from aot.options import Options
 
 
 class CannotRun(AotError):
@@ -136,6 +140,18 @@ def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:
         return proto
 
 
+def compiled_part(model: Path, options: Options, folder: Path) -> Path:
+    """The file of what was compiled of `model`: the part that the options cut out, with tensors
+    in the place of maps. A file in `folder`, or `model` itself where it was compiled whole.
+    """
+    proto = onnx.load(str(model), load_external_data=False)
+    if not (options.cut_inputs or options.cut_outputs) and not drop_maps(proto.graph):
+        return model
+    part = part_of(Opened(onnx.load(str(model)), model.parent), options)[0].proto
+    drop_maps(part.graph)
+    return _saved(part, folder)
+
+
 def _expose(proto: onnx.ModelProto, extra: Sequence[str]) -> onnx.ModelProto:
     """`proto` with the values `extra` as further outputs."""
     produced = {o for n in proto.graph.node for o in n.output}
@@ -148,7 +164,11 @@ def _expose(proto: onnx.ModelProto, extra: Sequence[str]) -> onnx.ModelProto:
 
 def _exposed(model: Path, extra: Sequence[str], folder: Path) -> Path:
     """A copy of the model in `folder` that has the values `extra` as outputs."""
-    proto = _expose(onnx.load(str(model)), extra)
+    return _saved(_expose(onnx.load(str(model)), extra), folder)
+
+
+def _saved(proto: onnx.ModelProto, folder: Path) -> Path:
+    """A file of `proto` in `folder`; large weights lie beside it."""
     target = folder / "model.onnx"
     big = sum(len(t.raw_data) for t in proto.graph.initializer) > 1 << 30
     onnx.save(proto, str(target), save_as_external_data=big)

@@ -35,7 +35,7 @@ from aot.tools.layerwise import (
     written,
 )
 from aot.tools.record import file_digest, options_of
-from aot.tools.reference import CannotRun, Reference, open_reference
+from aot.tools.reference import CannotRun, Reference, compiled_part, open_reference
 from aot.tools.regionwise import build_portable, compare_regions
 from aot.tools.run import Built, Spec, execute, scratch, stream
 from aot.tools.samples import random_samples, read_samples
@@ -129,6 +129,18 @@ def verify(built: Built, request: Request, progress: Progress) -> Report:
     record = read_json(built.out / RECORD, "record of a compilation")
     options = options_of(record)
     model = model_path(record, request.model)
+    with scratch(built.out) as folder:
+        return _verify(
+            built, request, progress, options, compiled_part(model, options, Path(folder))
+        )
+
+
+def _verify(
+    built: Built, request: Request, progress: Progress, options: Options, model: Path
+) -> Report:
+    """Compare the bundle with `model`, the file of the part that was compiled."""
+    import onnx
+
     graph = onnx.load(str(model), load_external_data=False).graph
     samples = _samples(built, request, graph, options)
     bound = _bound(graph, options)

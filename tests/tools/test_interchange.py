@@ -93,10 +93,24 @@ def test_inspect(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "input  o: optional of float32[4]" in printed and "--dim N=1" in printed
 
 
-def test_maps_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_map_of_a_classifier_is_a_tensor(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     text = """g (float[1,2] x) => (seq(map(int64, float)) y) {
-        y = ai.onnx.ml.ZipMap<classlabels_int64s = [0, 1]>(x)
+        p = Softmax(x)
+        y = ai.onnx.ml.ZipMap<classlabels_int64s = [3, 5]>(p)
+    }"""
+    assert main([str(saved(text, tmp_path)), "-o", str(tmp_path / "out")]) == 0
+    said = capsys.readouterr().err
+    assert 'output "y" is a tensor' in said and "classes 3, 5" in said
+    bundle = aot.Bundle(tmp_path / "out").build()
+    assert bundle.manifest["outputs"][0]["shape"] == [1, 2]
+    assert verify(open_out(bundle.out), Request(), lambda _: None).passed
+
+
+def test_maps_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = """g (map(int64, float) x) => (float[1,2] y) {
+        y = ai.onnx.ml.CastMap(x)
     }"""
     assert main([str(saved(text, tmp_path)), "-o", str(tmp_path / "out"), "-q"]) == 1
-    said = capsys.readouterr().err
-    assert 'output "y" is a sequence of maps' in said and "zipmap=False" in said
+    assert 'input "x" is a map' in capsys.readouterr().err

@@ -9,14 +9,19 @@ from pathlib import Path
 from aot.cli.compile import options_of
 from aot.cli.progress import Progress
 from aot.cli.subcommand import Answer
+from aot.load.source import open_model
 from aot.pipeline import partition_model
 from aot.tools.explain import explain
+from aot.tools.unsupported import survey
 from aot.vendor.find import estimates
 
 
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
     """Do what the options say."""
     options = options_of(args)
+    if args.unsupported:
+        found = survey(open_model(Path(args.model)), options, partition_model)
+        return Answer(found.record(), found.text())
     _, partition = partition_model(Path(args.model), options, progress, survey=True)
     report = explain(partition, args.verbose, estimates(options))
     return Answer(report.record(), report.text())

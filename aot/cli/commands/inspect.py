@@ -17,7 +17,7 @@ from aot.tools.inspection import inspect_model
 
 def command(args: argparse.Namespace, progress: Progress) -> Answer:
     """Do what the options say."""
-    pins = ("--dim", "--input-shape", "--bind")
+    pins = ("--dim", "--input-shape", "--bind", "--cut-inputs", "--cut-outputs")
     given = [o for o in options_in(args.words, command_parser("inspect")) if o[0] in pins]
     report = inspect_model(
         Path(args.model), options_of(args), lambda m, o: partition_model(m, o, progress), given
