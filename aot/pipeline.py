@@ -31,7 +31,7 @@ from aot.partition.result import Partition
 from aot.plan.budget import budgeted
 from aot.plan.compiled import Compiled
 from aot.plan.fallback import make_twins
-from aot.plan.plan_program import plan_programs
+from aot.plan.plan_program import plan_programs, within_ram
 from aot.target import load_target, widths
 from aot.tools.samples import samples_for
 from aot.vendor.find import chosen_backends
@@ -50,6 +50,7 @@ def compile_model(
     model, partition = partition_model(source, options, progress, watch)
     plans = plan_programs(name, model.graph, partition, widths(target, options), options, stage)
     target, program, plan = min(plans, key=lambda trial: trial[2].arena_bytes)
+    program, plan = within_ram(program, plan, target, options)
     make = partial(make_twins, program, plan, model.graph, partition, target, options)
     twins = stage("twins", make)
     stage.begin("emit")

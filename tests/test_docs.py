@@ -34,6 +34,7 @@ EXECUTED = (
     "docs/quantised.md",
     "docs/dynamic.md",
     "docs/control-flow.md",
+    "docs/streaming.md",
     "docs/accel.md",
 )
 # Programs a page runs beyond what every test has.

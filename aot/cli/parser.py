@@ -367,6 +367,12 @@ _ARGUMENTS: dict[str, tuple[Argument, ...]] = {
         *_TARGET,
         *_BACKENDS,
         *_PINS,
+        _row(
+            "--objective",
+            choices=("latency", "ram", "flash", "energy"),
+            default="latency",
+            help="what is compiled for; with ram, also what is made row by row (latency)",
+        ),
         *_COMMON,
     ),
     "partition": (

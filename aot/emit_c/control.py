@@ -31,13 +31,19 @@ from aot.emit_c.spelling import (
 )
 from aot.errors import InternalError
 from aot.ir.program import Arg, Body, Call, Role, Source, Wire
+from aot.ir.rows import STREAMED
 
 
 def statements(spelling: Spelling, specialise: str) -> list[str]:
     """The calls in order; the calls of a vendor's region are one, and so is control flow."""
     steps: list[str] = []
     last = -1
+    segments = {s.first: k for k, s in enumerate(spelling.program.segments)}
     for index, call in enumerate(spelling.program.calls):
+        if index in segments:
+            steps.append(_rows(spelling, segments[index]))
+        if call.region == STREAMED:
+            continue
         if call.bodies:
             function = _control(spelling, call, specialise)
             note = ctext.block(title(spelling.program, call), "    ")
@@ -49,6 +55,18 @@ def statements(spelling: Spelling, specialise: str) -> list[str]:
             steps.append(region(spelling, call))
         last = call.region
     return steps
+
+
+def _rows(spelling: Spelling, number: int) -> str:
+    """The statement that makes the rows of a segment; what it wrote is traced behind it."""
+    segment = spelling.program.segments[number]
+    calls = range(segment.first, segment.last + 1)
+    lines = [f"Calls {segment.first} to {segment.last}, row by row, are in a file of their own:"]
+    lines += ["- " + title(spelling.program, spelling.program.calls[i])[0] for i in calls]
+    passed = region_arguments(spelling.root, spelling.program)
+    made = wrapping.call(f"{spelling.root.name}_rows{number}", passed)
+    traced = [f"    AFTER({i});" for i in calls]
+    return "\n".join([ctext.block(lines, "    "), made, *traced])
 
 
 def _control(spelling: Spelling, call: Call, specialise: str) -> str:

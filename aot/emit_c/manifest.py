@@ -9,7 +9,6 @@ from typing import Any
 
 from aot.emit_c import interface
 from aot.emit_c.constants import place_constants
-from aot.emit_c.statics import static_bytes
 from aot.emit_c.trace import arena_offset, last_writers, writes
 from aot.emit_c.write import File, sha256
 from aot.ir.plan import Plan
@@ -19,6 +18,7 @@ from aot.partition.result import Partition
 from aot.plan.fallback import Twin, portable_bytes
 from aot.plan.memory.stretches import stretches
 from aot.plan.stack import declare
+from aot.plan.statics import static_bytes
 from aot.target import Target
 from aot.version import __version__
 
@@ -178,6 +178,7 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
         "constants_bytes": constants.nbytes,
         "alignment": plan.alignment,
         "memories": [{"name": "arena", "bytes": plan.arena_bytes}],
+        **({"by_rows": _by_rows(program)} if program.segments else {}),
         "buffers": [
             {
                 "tensor": s.root,
@@ -190,6 +191,14 @@ def _memory(program: Program, plan: Plan, target: Target) -> dict[str, Any]:
             for s in stretches(program, plan)
         ],
     }
+
+
+def _by_rows(program: Program) -> list[dict[str, Any]]:
+    """The runs of calls that are made row by row."""
+    return [
+        {"first": s.first, "last": s.last, "steps": len(s.steps), "tensors": list(s.tensors)}
+        for s in program.segments
+    ]
 
 
 def _node(

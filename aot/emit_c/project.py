@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aot.emit_c import board, ctext, interface, kernels, manifest as manifests, weights
+from aot.emit_c import board, ctext, interface, kernels, manifest as manifests, rows, weights
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.regions import declarations, headers_of, region_files
 from aot.emit_c.render import render
@@ -88,6 +88,7 @@ def emit_c(
             "ascii"
         ),
         **parted,
+        **_rows(program, plan, target, constants, own),
         f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
         f"src/{name}_trace.h": spell_trace(program, plan).encode("ascii"),
         **{path: render(template, values) for path, template in _rendered(name, constants).items()},
@@ -112,6 +113,16 @@ def emit_c(
     manifest["sources"] = manifests.sources_of(files)
     files["manifest.json"] = manifests.dump(manifest)
     return files
+
+
+def _rows(
+    program: Program, plan: Plan, target: Target, constants: Constants, headers: kernels.Headers
+) -> dict[str, File]:
+    """The file of the calls that are made row by row, if there are any."""
+    if not program.segments:
+        return {}
+    text = rows.spell_rows(program, plan, target, constants, headers)
+    return {f"src/{program.name}_rows.c": text.encode("ascii")}
 
 
 def _rendered(name: str, constants: Constants) -> dict[str, str]:
@@ -238,8 +249,8 @@ def _values(
     twins: Sequence[Twin],
 ) -> dict[str, object]:
     name = program.name
-    sources = [f"src/{name}{part}.c" for part in ("", "_run", "_arena", "_static", "_tvmgen")]
-    sources += [f"src/{name}_given.c"] if constants.passed else []
+    parts = ["", "_run", "_arena", "_static", "_tvmgen", *(["_given"] if constants.passed else [])]
+    parts += ["_rows"] if program.segments else []
     contract = "off" if options.accuracy == "strict" else "fast"
     flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *target.cflags)
     if target.board:
@@ -262,7 +273,8 @@ def _values(
         "arena_bytes": plan.arena_bytes,
         "portable_bytes": portable_bytes(plan, twins),
         "left_out": " || ".join(f"defined({w})" for w in left_out(vendors.parts)),
-        "regions": declarations(program, twins, [p.own for p in vendors.parts if p.own]),
+        "regions": declarations(program, twins, [p.own for p in vendors.parts if p.own])
+        + rows.declarations(program),
         "vendor_sources": spell_sources(name, vendors),
         "arena_align": plan.alignment,
         "constants_bytes": constants.nbytes,
@@ -275,7 +287,7 @@ def _values(
         "output_members": interface.members(outs),
         "gather": interface.gather(program),
         "expected": interface.expected(program),
-        "sources": " ".join(sources),
+        "sources": " ".join(f"src/{name}{part}.c" for part in parts),
         "pic": "OFF" if target.board else "ON",
         "board": target.board,
         "emulator": ctext.plain(" ".join(target.emulator)),

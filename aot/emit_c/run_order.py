@@ -61,8 +61,12 @@ def spell_file(
     regions: Sequence[int],
     functions: Sequence[str],
     owner: str = "",
+    before: Sequence[str] = (),
 ) -> str:
-    """A source file: `functions` behind what the calls of `regions` (-1: of none) need."""
+    """A source file: `functions` behind what the calls of `regions` (-1: of none) need.
+
+    `before` stands before the headers of kernels.
+    """
     name = spelling.program.name
     used = _constants_used(spelling, regions)
     includes = [f'#include "kernels/{h}"' for h in spelling.headers.direct]
@@ -92,6 +96,7 @@ def spell_file(
         f'#include "{owner or name}_internal.h"',
         "",
         *demands(name, target),
+        *before,
         *includes,
         "",
         trace_macros("" if owner else name, -1 in regions, spelling.failed),

@@ -360,6 +360,12 @@ def _wrapper(spelling: Spelling, call: Call, specialised: bool) -> str:
     return spelling.wrappers[key]
 
 
+def row_wrapper(spelling: Spelling, call: Call) -> tuple[str, str]:
+    """Names of the function for one row of a call, and of its parameters ("" without any)."""
+    params = _params(spelling, call, call.params) if call.params else ""
+    return _wrapper(spelling, call, False), params
+
+
 def _function(name: str, call: Call, fixed: str) -> str:
     declared: list[str] = []
     passed: list[str] = []

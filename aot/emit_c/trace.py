@@ -11,9 +11,12 @@ from aot.ir.program import Access, Arg, Call, Program, Role, Tensor
 
 
 def writes(program: Program, call: Call) -> Iterator[tuple[Arg, Tensor]]:
-    """The tensors `call` writes, scratch apart, in argument order."""
+    """The tensors `call` writes, scratch apart and what exists as rows only, in argument order."""
+    rows = {n for s in program.segments for n in s.tensors}
     for arg in call.pointers():
         tensor = program.tensors[arg.tensor]
+        if program.base(arg.tensor)[0] in rows:
+            continue
         if arg.access is not Access.READ and tensor.role is not Role.SCRATCH:
             yield arg, tensor
 

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from aot.ir.rows import RowPlaces
+
 ARENA = "arena"
 
 
@@ -27,7 +29,8 @@ class Plan:
     scratch and layout padding, a tensor and its copy in another layout counted once. `optimal`
     says that no smaller arena exists for this order and these aliases; `schedule_optimal` that no
     order needs less. `inplace` are the permissions used. Inputs and outputs that are not in the
-    arena are the caller's memory (`io_bytes`), constants are in no plan.
+    arena are the caller's memory (`io_bytes`), constants are in no plan. `rows` are the offsets of
+    the rows of tensors that a segment has as rows only, in `placements` no more.
     """
 
     placements: Mapping[str, Place]
@@ -40,6 +43,7 @@ class Plan:
     schedule_optimal: bool = False
     inplace: tuple[Sharing, ...] = ()
     live: Mapping[str, tuple[int, int]] | None = None
+    rows: RowPlaces | None = None
 
     def pads_little(self) -> bool:
         """Whether blocks of channels cost at most 2 % or 4 KiB beyond the elements that count."""
@@ -60,6 +64,8 @@ class Plan:
             steps = (self.live or {}).get(name)
             life = f" steps {steps[0]}..{steps[1] - 1}" if steps else ""
             lines.append(f"  {place.memory}+{place.offset}: {name}{life}")
+        for name, offsets in (self.rows or {}).items():
+            lines.append(f"  rows of {name}: {' '.join(map(str, offsets))}")
         lines += [f"  call {s.call}: {s.above} in place of {s.below}" for s in self.inplace]
         return "\n".join(lines) + "\n"
 

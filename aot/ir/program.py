@@ -18,6 +18,7 @@ from aot.ir import layout as lay
 from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
 from aot.ir.plan import Plan
+from aot.ir.rows import Rowwise, Segment
 
 
 class Role(enum.Enum):
@@ -233,7 +234,8 @@ class Call:
     `bodies` are the sub-programs of control flow: of a loop that runs `steps`, or those for true
     and for false of the first argument. `header` is the file that defines the kernel,
     `status` tells that it returns an aot_status. `halves` are two kernels (start, wait) that may
-    be called in its place with other calls in between (aot/plan/async_overlap.py).
+    be called in its place with other calls in between (aot/plan/async_overlap.py). `rowwise` says
+    how the call makes one row of its result, None if it cannot.
     """
 
     kernel: str
@@ -250,6 +252,7 @@ class Call:
     bodies: tuple[Body, ...] = ()
     steps: Steps | None = None
     halves: tuple[str, str] | None = None
+    rowwise: Rowwise | None = None
 
     def pointers(self) -> Iterator[Arg]:
         """The pointer arguments, in order."""
@@ -350,7 +353,8 @@ class Program:
     those of outputs that depend on the data, `extents` the dimensions of inputs that a run says.
     `attached` are files that vendors add to the bundle, (path, content), for people and tools.
     `weights` says where constants are: "embedded", "blob" or "section=NAME". `quantisation` is
-    that of inputs and outputs of integers that stand for numbers, by tensor.
+    that of inputs and outputs of integers that stand for numbers, by tensor. `segments` are runs of
+    calls that are made row by row.
     """
 
     name: str
@@ -369,6 +373,7 @@ class Program:
     attached: tuple[tuple[str, bytes], ...] = ()
     weights: str = "embedded"
     quantisation: tuple[tuple[str, Quantisation], ...] = ()
+    segments: tuple[Segment, ...] = ()
 
     @property
     def kept(self) -> tuple[str, ...]:
@@ -426,4 +431,7 @@ class Program:
                 s = call.steps
                 lines.append(f"    steps most={s.most} trips={s.trips} start={s.start} go={s.go:d}")
             lines += [f"    {line}" for body in call.bodies for line in body.lines()]
+            if call.rowwise and any(s.first <= i <= s.last for s in self.segments):
+                lines.append(f"    {call.rowwise.text()}")
+        lines += [f"  {s.text()}" for s in self.segments]
         return "\n".join(lines) + "\n"

@@ -15,6 +15,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import subgraphs
 from aot.ir.layout import PLAIN, Layout, same_bytes
 from aot.ir.program import Origin, Program, Quantisation, Role, Tensor, View
+from aot.ir.rows import Rowwise
 from aot.lower.persistent_tensors import (
     Pair,
     carry,
@@ -349,6 +350,7 @@ def _reorder(
     kernel = "aot_to_blocked" if to[1].blocked else "aot_from_blocked"
     block = to[1].block or source[1].block
     params = c.params(n=n, c=ch, s=int(np.prod(spatial)), elem=value.dtype.nbytes)
+    by_rows = n == 1 and to[1].blocked and block >= ch and len(spatial) == 2
     c.call(
         kernel,
         to[0],
@@ -357,6 +359,7 @@ def _reorder(
         instance={"V": block},
         header="aot_reorder.h",
         comment=f"layout {source[1]} to {to[1]}",
+        rowwise=Rowwise(spatial[0], (0,), kernel=f"{kernel}_row", whole=(1,)) if by_rows else None,
     )
 
 

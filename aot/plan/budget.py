@@ -228,6 +228,8 @@ def _saves_scratch(program: Program, objective: str) -> bool:
 
 
 def _help(options: Options, program: Program) -> str:
+    if program.segments:
+        return "calls are made row by row already: a smaller input shape, or narrower layers"
     if _saves_scratch(program, options.objective):
         return f"{SCRATCH}; a smaller input shape saves the rest"
     return "a smaller input shape, or a model with narrower layers there"

@@ -8,6 +8,7 @@ from functools import partial
 
 from aot.ir.check_plan import check_plan
 from aot.ir.check_program import check_program
+from aot.ir.check_rows import check_rows
 from aot.ir.deferred_import import ir
 from aot.ir.plan import Plan
 from aot.ir.program import Program
@@ -20,7 +21,15 @@ from aot.plan.async_overlap import overlap
 from aot.plan.control_flow import plan_subprograms
 from aot.plan.memory.plan import plan_memory
 from aot.plan.schedule import schedule
+from aot.plan.stack.declare import declared
+from aot.plan.statics import static_bytes
+from aot.plan.streaming.choose import choose
+from aot.plan.streaming.placed import place_rows
 from aot.target import Target
+
+#: Parts of the arena that a budget leaves which are tried in turn: what is estimated packs into a
+#: little more, and calls by rows take more stack.
+SHARES = (1.0, 0.97, 0.92, 0.85, 0.7, 0.0)
 
 
 def plan_programs(
@@ -41,11 +50,65 @@ def plan_programs(
         order = _overlapped if options.objective in ("latency", "energy") else schedule
         program = stage("schedule", partial(order, stage_outputs(program)), Program.text)
         check_program(program)
-        plan = stage("plan", partial(plan_memory, program, chip, effort=effort), Plan.text)
-        check_plan(program, plan)
+        by_rows = options.objective == "ram"
+        program, plan = stage("plan", partial(_planned, program, chip, effort, by_rows), _text)
         yield chip, program, plan
         if plan.pads_little():
             return
+
+
+def _planned(program: Program, chip: Target, effort: int, by_rows: bool) -> tuple[Program, Plan]:
+    """The program with its plan; `by_rows` with calls made row by row where that needs less."""
+    plan = plan_memory(program, chip, effort=effort)
+    check_plan(program, plan)
+    return streamed(program, plan, effort) if by_rows else (program, plan)
+
+
+def _text(planned: tuple[Program, Plan]) -> str:
+    """The segments, if there are any, and the plan."""
+    program, plan = planned
+    return "".join(f"{s.text()}\n" for s in program.segments) + plan.text()
+
+
+def streamed(program: Program, plan: Plan, effort: int, budget: int = 0) -> tuple[Program, Plan]:
+    """The program with calls made row by row, if that needs a smaller arena than `plan`.
+
+    Without a budget the arena is the smallest; with one, in bytes, as few calls as fit it are.
+    """
+    made = choose(program, budget)
+    if not made.segments:
+        return program, plan
+    found = place_rows(made, effort)
+    check_rows(made, found)
+    return (made, found) if found.arena_bytes < plan.arena_bytes else (program, plan)
+
+
+def within_ram(
+    program: Program, plan: Plan, target: Target, options: Options
+) -> tuple[Program, Plan]:
+    """The fastest plan that fits `--ram`: whole tensors, else as few calls by rows as do.
+
+    If nothing fits, the plan is the smallest.
+    """
+    if options.ram is None or program.segments or not _excess(program, plan, target, options.ram):
+        return program, plan
+    arena = plan.arena_bytes - _excess(program, plan, target, options.ram)
+    found = program, plan
+    for share in SHARES:
+        budget = max(1, int(arena * share))
+        found = streamed(program, plan, options.plan_effort, budget)
+        if not _excess(*found, target, options.ram):
+            break
+    return found
+
+
+def _excess(program: Program, plan: Plan, target: Target, ram: int) -> int:
+    """Bytes that arena, variables and declared stack are above `ram`; 0 if the stack is unknown."""
+    stack = declared(program, target).bytes
+    if stack is None:
+        return 0
+    taken = plan.arena_bytes + static_bytes(program, target.pointer_bits // 8) + stack
+    return max(0, taken - ram)
 
 
 def _overlapped(program: Program) -> Program:

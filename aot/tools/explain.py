@@ -9,8 +9,10 @@ from typing import Any
 
 from aot.errors import one_line
 from aot.ir.graph_nodes import CONTROL, DYNAMIC
+from aot.ir.program import Program
 from aot.ops.registry import load_all
 from aot.partition.result import Partition, Selected
+from aot.plan.streaming.runs import runs_of
 from aot.vendor.pattern import OpPat
 
 #: Nanoseconds that a match takes, and whether they were measured.
@@ -149,6 +151,24 @@ def _lines(partition: Partition, body: str, verbose: bool, estimate: Estimate | 
     for inner in partition.bodies:
         lines += _lines(inner.partition, f"{inner.label} of {inner.node}", verbose, estimate)
     return lines
+
+
+def by_rows(program: Program) -> list[str]:
+    """Which calls are made row by row, and what ends the runs of calls that could be."""
+    lines = []
+    for s in program.segments:
+        ends = " to ".join(_call(program, i) for i in (s.first, s.last))
+        lines.append(f"row by row: calls {s.first} to {s.last} ({ends}), {len(s.steps)} rows")
+    whole = "" if lines else "no call is made row by row: whole tensors need no more memory"
+    breaks = [f"  {_call(program, b.call)}: {b.reason}" for b in runs_of(program)[1]]
+    rest = ["what ends such runs:", *breaks] if breaks else []
+    return [one_line(t) for t in [*lines, *([whole] if whole else []), *rest]]
+
+
+def _call(program: Program, index: int) -> str:
+    """The node that a call computes last."""
+    call = program.calls[index]
+    return (call.origin.onnx_names or call.origin.nodes or (call.kernel,))[-1]
 
 
 def operators() -> list[dict[str, Any]]:

@@ -113,6 +113,10 @@ def is_quantised(manifest: Mapping[str, Any]) -> bool:
 
 def written(manifest: Mapping[str, Any]) -> dict[Key, Written]:
     """The values that calls leave behind and that have a name in the model."""
+    segments = manifest.get("memory", {}).get(
+        "by_rows", ()
+    )  # what is between their ends stays there
+    by_rows = {i for s in segments for i in range(s["first"] + 1, s["last"] + 1)}
     return {
         (i, k): Written(
             w["value"],
@@ -123,7 +127,7 @@ def written(manifest: Mapping[str, Any]) -> dict[Key, Written]:
             tuple(w.get("channels", ())),
             _allowed(node),
             int(node.get("region", -1)),
-            node["op"].split(" + ").count("QuantizeLinear") > 2,
+            node["op"].split(" + ").count("QuantizeLinear") > 2 or i in by_rows,
         )
         for i, node in enumerate(manifest["nodes"])
         for k, w in enumerate(node.get("writes", ()))

@@ -30,6 +30,7 @@ from aot.ir.program import (
     Tensor,
     View,
 )
+from aot.ir.rows import Rowwise
 from aot.options import Options
 from aot.target import Target
 from aot.vendor.match import Match, ValueRef
@@ -243,6 +244,7 @@ class Recorder:
         status: bool = False,
         comment: str = "",
         halves: tuple[str, str] | None = None,
+        rowwise: Rowwise | None = None,
     ) -> Call:
         """Record one call: pointers in order, then the params, then `instance` constants.
 
@@ -250,6 +252,7 @@ class Recorder:
         unless wrapped in `read`, `write` or `update`. None passes a null pointer. `inplace` lists
         (output, input) operands that may share one address. `halves` are kernels that start and
         await the kernel's work: start has the same arguments, wait those that are no constants.
+        `rowwise` says how the kernel makes its result row by row, None if it cannot.
         Raises BackendError for a name that is no identifier of C, or operands that C cannot pass.
         """
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
@@ -271,6 +274,7 @@ class Recorder:
             file,
             status,
             halves=halves,
+            rowwise=rowwise,
         )
         self._written.update(call.writes())
         self.calls.append(call)

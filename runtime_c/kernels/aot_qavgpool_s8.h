@@ -143,4 +143,26 @@ AOT_INLINE void aot_qavgpool_s8(int8_t *y, const int8_t *x, const int32_t *mult,
     }
 }
 
+/* Row `row` of `rows` of an average over all positions of one image: x is the row, `scratch` are
+ * the sums, 4 c bytes aligned to 4, which the first row begins; the last one makes y. */
+AOT_INLINE void aot_qavgpool_s8_row(int8_t *y, const int8_t *x, const int32_t *mult,
+                                    const int8_t *shift, void *scratch, int32_t row, int32_t rows,
+                                    const aot_qavgpool_s8_params *p, int RQ, int VARY, int PADDED) {
+    const int32_t positions = rows * p->in[2];
+    int32_t *const sums = (int32_t *)scratch;
+    int32_t i, ch;
+    (void)PADDED;
+    if (row == 0) {
+        (void)memset(sums, 0, (size_t)p->c * sizeof *sums);
+    }
+    for (i = 0; i < p->in[2]; ++i, x += p->c) {
+        for (ch = 0; ch < p->c; ++ch) {
+            sums[ch] += x[ch];
+        }
+    }
+    for (ch = 0; row + 1 == rows && ch < p->c; ++ch) {
+        y[ch] = (int8_t)aot_qavgpool_one(sums[ch], positions, positions, mult, shift, p, RQ, VARY);
+    }
+}
+
 #endif /* AOT_QAVGPOOL_S8_H */

@@ -14,9 +14,10 @@
 #include "aot_qconv_s8_params.h"
 #include "aot_qtile_s8.h"
 
-/* Whether all windows are copied: dilated rows, or many short runs that are read often. */
+/* Whether all windows are copied: dilated rows, rows apart, or many short runs that are read often.
+ */
 AOT_INLINE int aot_qconv_s8_copies(const aot_qconv_s8_params *p) {
-    return p->dw > 1 || (p->kh > 1 && p->oc > 6 * p->kw * p->ic);
+    return p->dw > 1 || (AOT_ROWS_APART && p->kh > 1) || (p->kh > 1 && p->oc > 6 * p->kw * p->ic);
 }
 
 /* The window [kh][width][ic] whose corner is at row iy, column ix; columns are dw apart. */
@@ -30,7 +31,10 @@ AOT_INLINE void aot_qconv_s8_window(int8_t *d, const int8_t *x, const aot_qconv_
         for (b = 0; b < width; ++b, d += pixel) {
             const int32_t col = ix + b * p->dw;
             if (inside && col >= 0 && col < p->iw) {
-                (void)memcpy(d, x + ((ptrdiff_t)(row - p->x_row0) * p->iw + col) * p->ic, pixel);
+                (void)memcpy(d,
+                             AOT_AT(x, row - p->x_row0, col * p->ic,
+                                    x + ((ptrdiff_t)(row - p->x_row0) * p->iw + col) * p->ic),
+                             pixel);
             } else {
                 (void)memset(d, p->x_zero, pixel);
             }
@@ -77,7 +81,8 @@ AOT_INLINE ptrdiff_t aot_qconv_s8_aim(const int8_t **at, const int8_t *x, int8_t
         return aot_qconv_s8_copy(at, x, scratch, p, ys, xs, n, P);
     }
     for (i = 0; i < P; ++i) {
-        at[i] = x + ((ptrdiff_t)(ys[i] - p->x_row0) * p->iw + xs[i]) * p->ic;
+        at[i] = AOT_AT(x, ys[i] - p->x_row0, xs[i] * p->ic,
+                       x + ((ptrdiff_t)(ys[i] - p->x_row0) * p->iw + xs[i]) * p->ic);
     }
     return (ptrdiff_t)p->dh * p->iw * p->ic;
 }
@@ -129,7 +134,8 @@ AOT_INLINE void aot_qconv_s8(int8_t *y, const int8_t *x, const int8_t *w, const 
         int32_t oy = p->y0, ox = 0;
         ptrdiff_t row = 0;
         if (pointwise != 0) {
-            xi += (ptrdiff_t)(p->y0 - p->x_row0) * p->iw * p->ic;
+            xi = AOT_AT(xi, p->y0 - p->x_row0, 0,
+                        xi + (ptrdiff_t)(p->y0 - p->x_row0) * p->iw * p->ic);
         }
         for (first = 0; first < pixels; first += P, yi += P * pixel) {
             const int n = pixels - first < P ? (int)(pixels - first) : P;

@@ -74,22 +74,28 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t
                                                          const aot_qconv_s8_params *p, int32_t iy,
                                                          int32_t ix, int32_t safe) {
     const int32_t ic = p->ic, iw = p->iw, run = p->dw == 1 ? p->kw : 1, size = run * ic;
-    const int32_t bottom = iy + (p->kh - 1) * p->dh, limit = (size & 3) != 0 ? safe : p->ih;
+    const int32_t bottom = iy + (p->kh - 1) * p->dh;
+    const int same = (size & 3) == 0 || (AOT_ROWS_APART && (iw - ix - run) * ic > 2);
+    const int32_t limit = same ? p->ih : AOT_ROWS_APART ? 0 : safe;
     int32_t ky, kx;
     if (run == p->kw && iy >= 0 && ix >= 0 && ix + run <= iw && bottom < limit) {
-        const int8_t *s = x + ((iy - p->x_row0) * iw + ix) * ic;
-        for (ky = p->kh; ky > 0; --ky, s += p->dh * iw * ic, d += size) {
+        const int8_t *s = AOT_AT(x, iy - p->x_row0, ix * ic, x + ((iy - p->x_row0) * iw + ix) * ic);
+        for (ky = p->kh; ky > 0; --ky, d += size) {
             int32_t i = 0;
             do {
                 (void)memcpy(d + i, s + i, 4);
                 i += 4;
             } while (i < size);
+            iy += ky > 1 ? p->dh : 0;
+            s = AOT_AT(x, iy - p->x_row0, ix * ic, s + p->dh * iw * ic);
         }
         return;
     }
     for (ky = 0; ky < p->kh; ++ky, iy += p->dh) {
         const int32_t width = iy >= 0 && iy < p->ih ? iw : 0;
-        const int8_t *s = x + (iy - p->x_row0) * iw * ic;
+        const int8_t *s = AOT_ROWS_APART && width == 0
+                              ? x
+                              : AOT_AT(x, iy - p->x_row0, 0, x + (iy - p->x_row0) * iw * ic);
         int32_t col = ix;
         for (kx = 0; kx < p->kw; kx += run, col += run * p->dw) {
             const int32_t left = aot_requant_clamp(-col, 0, run);
@@ -151,10 +157,14 @@ AOT_INLINE void aot_qconv_dsp_columns(uint32_t *d, const int8_t *x, const aot_qc
     const int32_t ic = p->ic, row = p->iw * ic;
     int8_t pad[4];
     int32_t ky, kx;
+    (void)row;
     (void)memset(pad, p->x_zero, sizeof pad);
     for (ky = 0; ky < p->kh; ++ky, iy += p->dh) {
         const int inside = iy >= 0 && iy < p->ih;
-        const int8_t *s = x + ((iy - p->x_row0) * row + ix * ic);
+        const int8_t *s =
+            AOT_ROWS_APART && !inside
+                ? x
+                : AOT_AT(x, iy - p->x_row0, ix * ic, x + ((iy - p->x_row0) * row + ix * ic));
         if (inside && ix >= 0 && ix + 4 <= p->iw) {
             aot_qconv_dsp_four(d, s, ic);
             d += 2 * ic;
@@ -222,7 +232,8 @@ AOT_DSP_SMALL void aot_qconv_dsp_windows(int8_t *y, const int8_t *x, const aot_q
 AOT_DSP_SMALL void aot_qconv_dsp_points(int8_t *y, const int8_t *x, const aot_qconv_s8_params *p,
                                         aot_qconv_dsp_state *s) {
     int32_t left = (p->y1 - p->y0) * p->ow;
-    x += ((p->y0 - p->x_row0) * p->iw - p->pl) * p->ic;
+    x = AOT_AT(x, p->y0 - p->x_row0, -p->pl * p->ic,
+               x + ((p->y0 - p->x_row0) * p->iw - p->pl) * p->ic);
     for (; left > 0; left -= 2, x += 2 * p->ic, y += 2 * p->oc) {
         const int two = left > 1;
         aot_qconv_dsp_widen(s->wide, x, two ? x + p->ic : x, p->ic);

@@ -48,9 +48,11 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_s8__mve_window(int8_t *d, const in
                                                              int32_t iy, int32_t ix) {
     const int32_t step = p->iw * p->ic, row = p->kw * p->ic;
     int32_t a;
+    (void)step;
     for (a = 0; a < p->kh; ++a, iy += p->dh) {
         if (iy >= 0 && iy < p->ih) {
-            d = aot_qconv_s8__mve_columns(d, x + (ptrdiff_t)(iy - p->x_row0) * step, p, ix);
+            d = aot_qconv_s8__mve_columns(
+                d, AOT_AT(x, iy - p->x_row0, 0, x + (ptrdiff_t)(iy - p->x_row0) * step), p, ix);
         } else {
             aot_qmve_fill(d, p->x_zero, row);
             d += row;
@@ -83,6 +85,23 @@ AOT_INLINE void aot_qconv_s8__mve_look(aot_qconv_s8__mve_view *v, const int8_t *
     }
 }
 
+/* The window inside the image that begins at x + at, in column ix. */
+AOT_INLINE void aot_qconv_s8__mve_inside(int8_t *copy, const aot_qconv_s8__mve_view *v,
+                                         const aot_qconv_s8__mve_params *p, ptrdiff_t at,
+                                         int32_t ix) {
+#if AOT_ROWS_APART
+    int32_t a;
+    (void)at;
+    for (a = 0; a < p->kh; ++a, copy += v->row) {
+        const int8_t *const from = AOT_AT(v->x, v->iy + a * p->dh - p->x_row0, ix * p->ic, NULL);
+        aot_qmve_copy_rows(copy, from, v->row, v->step, 1, v->threes);
+    }
+#else
+    (void)ix;
+    aot_qmve_copy_rows(copy, v->x + at, v->row, v->step, p->kh, v->threes);
+#endif
+}
+
 /* The window of pixel ox: copied to `copy`, or where it is. */
 AOT_INLINE const int8_t *aot_qconv_s8__mve_codes(int8_t *copy, const aot_qconv_s8__mve_view *v,
                                                  const aot_qconv_s8__mve_params *p, int32_t ox,
@@ -90,10 +109,10 @@ AOT_INLINE const int8_t *aot_qconv_s8__mve_codes(int8_t *copy, const aot_qconv_s
     const int8_t *const from = v->x;
     const ptrdiff_t at = v->at + (ptrdiff_t)ox * v->pixel;
     if (DIRECT == 1) {
-        return from + at;
+        return AOT_AT(from, v->iy - p->x_row0, (ox * p->sw - p->pl) * p->ic, from + at);
     }
     if (ox >= v->inside && ox < v->inside_end) {
-        aot_qmve_copy_rows(copy, from + at, v->row, v->step, p->kh, v->threes);
+        aot_qconv_s8__mve_inside(copy, v, p, at, ox * p->sw - p->pl);
     } else {
         aot_qconv_s8__mve_window(copy, from, p, v->iy, ox * p->sw - p->pl);
     }
@@ -113,14 +132,16 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_s8__mve_shared(int8_t *d,
         } else {
             const ptrdiff_t at = (ptrdiff_t)(v->iy - p->x_row0) * line + (ptrdiff_t)ix * p->ic;
             int32_t a;
-            if (in_rows != 0) {
+            if (in_rows != 0 && !AOT_ROWS_APART) {
                 aot_qmve_copy_rows(d, v->x + at, p->ic, v->step, p->kh, 0);
                 continue;
             }
             for (a = 0; a < p->kh; ++a) {
                 const int32_t iy = v->iy + a * p->dh;
                 if (iy >= 0 && iy < p->ih) {
-                    aot_qmve_copy(d + a * p->ic, v->x + (at + (ptrdiff_t)a * v->step), p->ic);
+                    const int8_t *const from = AOT_AT(v->x, iy - p->x_row0, ix * p->ic,
+                                                      v->x + (at + (ptrdiff_t)a * v->step));
+                    aot_qmve_copy(d + a * p->ic, from, p->ic);
                 } else {
                     aot_qmve_fill(d + a * p->ic, p->x_zero, p->ic);
                 }

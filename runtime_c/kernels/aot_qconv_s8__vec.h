@@ -30,7 +30,11 @@ AOT_INLINE void aot_qconv_vec_window(int16_t *d, const int8_t *x, const aot_qcon
     for (a = 0; a < p->kh; ++a) {
         const int32_t row = iy + a * p->dh;
         const int inside = row >= 0 && row < p->ih;
-        const int8_t *const s = x + ((ptrdiff_t)(row - p->x_row0) * p->iw + ix) * p->ic;
+        const int8_t *const s =
+            AOT_ROWS_APART && !inside
+                ? x
+                : AOT_AT(x, row - p->x_row0, ix * p->ic,
+                         x + ((ptrdiff_t)(row - p->x_row0) * p->iw + ix) * p->ic);
         if (inside && whole) {
             d = aot_qconv_vec_run(d, s, p->kw * p->ic);
             continue;

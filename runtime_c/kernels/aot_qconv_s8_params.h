@@ -10,6 +10,8 @@
 
 #include <stdint.h>
 
+#include "aot_rows.h"
+
 typedef struct {
     int32_t n, ic, ih, iw, oc, oh, ow;
     int32_t kh, kw, sh, sw, dh, dw, pt, pl;

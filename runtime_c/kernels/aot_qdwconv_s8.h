@@ -40,7 +40,10 @@ AOT_INLINE void aot_qdwconv_s8_copy(int8_t *d, const int8_t *s, int CB) {
 AOT_INLINE void aot_qdwconv_s8_row(int8_t *d, const int8_t *x, const aot_qdwconv_s8_params *p,
                                    int32_t row, int32_t c, int n, int32_t width, int CB) {
     const int inside = row >= 0 && row < p->ih;
-    const int8_t *s = x + ((ptrdiff_t)(row - p->x_row0) * p->iw - p->pl) * p->ic + c;
+    const int8_t *s = AOT_ROWS_APART && !inside
+                          ? x
+                          : AOT_AT(x, row - p->x_row0, c - p->pl * p->ic,
+                                   x + ((ptrdiff_t)(row - p->x_row0) * p->iw - p->pl) * p->ic + c);
     int32_t col;
     int i;
     for (col = -p->pl; col < width - p->pl; ++col, d += CB, s += p->ic) {

@@ -4,11 +4,11 @@
  *
  * x [n][ih][iw][c], y [n][oh][ow][c], see aot_qconv_s8_params.h. w [c/4][kh][kw][4]; bias [c].
  *
- * KIND 1: 3x3 windows, strides and dilations 1: two rows of up to AOT_QDW_DSP_TILE results of four
- * channels at a time, from their four rows of codes as pairs of int16 (rows 0 and 2, rows 1 and 3)
- * in scratch, AOT_QDW_DSP_SCRATCH bytes. KIND 2: the same with strides 2, one row of half as many
- * results. KIND 0: any window; scratch 4 kh kw + c rounded up to 4. w, bias and scratch are aligned
- * to 4 bytes. y must not overlap x.
+ * KIND 1: 3x3 windows, strides and dilations 1: two rows (one, where rows are apart) of up to
+ * AOT_QDW_DSP_TILE results of four channels at a time, from their four rows of codes as pairs of
+ * int16 (rows 0 and 2, rows 1 and 3) in scratch, AOT_QDW_DSP_SCRATCH bytes. KIND 2: the same with
+ * strides 2, one row of half as many results. KIND 0: any window; scratch 4 kh kw + c rounded up
+ * to 4. w, bias and scratch are aligned to 4 bytes. y must not overlap x.
  */
 #ifndef AOT_QDWCONV_S8__DSP_H
 #define AOT_QDWCONV_S8__DSP_H
@@ -18,6 +18,7 @@
 
 typedef aot_qdwconv_s8_params aot_qdwconv_s8__dsp_params;
 
+#define AOT_QDW_DSP_ROWS (AOT_ROWS_APART ? 1 : 2) /* made at a time with KIND 1 */
 #define AOT_QDW_DSP_TILE 8
 #define AOT_QDW_DSP_WORDS (2 * (AOT_QDW_DSP_TILE + 2)) /* of a channel's pairs */
 #define AOT_QDW_DSP_SUMS (4 * AOT_QDW_DSP_WORDS)       /* words before the sums */
@@ -68,6 +69,19 @@ typedef aot_qdwconv_s8_params aot_qdwconv_s8__dsp_params;
         AOT_QDW_DSP_HALF("r11", "r5", "r8") "ldrd r2,r3,[r1]\n"     /* column 4 */                 \
         AOT_QDW_DSP_HALF("r11", "r6", "r9") "stm r0!,{r10,r11}\n"
 
+/* One row at stride 1: of two results. */
+#define AOT_QDW_DSP_START(A, W, V)                                                                 \
+    "smuad " A "," W ",r2\n"                                                                       \
+    "smlabb " A "," V ",r3," A "\n"
+#define AOT_QDW_DSP_LONE_ROW                                                                       \
+    "ldrd r2,r3,[r1],#16\n"                                          /* column 0 */                \
+        AOT_QDW_DSP_START("r10", "r4", "r7") "ldrd r2,r3,[r1,#-8]\n" /* column 1 */                \
+        AOT_QDW_DSP_HALF("r10", "r5", "r8")                                                        \
+            AOT_QDW_DSP_START("r11", "r4", "r7") "ldrd r2,r3,[r1]\n" /* column 2 */                \
+        AOT_QDW_DSP_HALF("r10", "r6", "r9")                                                        \
+            AOT_QDW_DSP_HALF("r11", "r5", "r8") "ldrd r2,r3,[r1,#8]\n" /* column 3 */              \
+        AOT_QDW_DSP_HALF("r11", "r6", "r9") "stm r0!,{r10,r11}\n"
+
 /* sum: up to `end`, two per result or with `halves` one; x: two words per column; w: six words. */
 #define AOT_QDW_DSP_SUMS_OF(name, BODY)                                                            \
     __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void name(                               \
@@ -84,6 +98,7 @@ typedef aot_qdwconv_s8_params aot_qdwconv_s8__dsp_params;
 
 AOT_QDW_DSP_SUMS_OF(aot_qdw_dsp_rows, AOT_QDW_DSP_TWO_ROWS)
 AOT_QDW_DSP_SUMS_OF(aot_qdw_dsp_halves, AOT_QDW_DSP_ONE_ROW)
+AOT_QDW_DSP_SUMS_OF(aot_qdw_dsp_lone, AOT_QDW_DSP_LONE_ROW)
 
 /* One pixel, four channels, `taps` codes of each: x their places, less `channel`; w four weights
  * each. */
@@ -130,9 +145,10 @@ static AOT_UNUSED void aot_qdw_dsp_rows(int32_t *sum, const uint32_t *x, const u
     }
 }
 
-static AOT_UNUSED void aot_qdw_dsp_halves(int32_t *sum, const uint32_t *x, const uint32_t *w,
-                                          const int32_t *end) {
-    for (; sum < end; ++sum, x += 4) {
+/* One row; results are `step` words apart. */
+AOT_INLINE void aot_qdw_dsp_single(int32_t *sum, const uint32_t *x, const uint32_t *w,
+                                   const int32_t *end, int step) {
+    for (; sum < end; ++sum, x += step) {
         int32_t k;
         *sum = 0;
         for (k = 0; k < 3; ++k) {
@@ -141,6 +157,16 @@ static AOT_UNUSED void aot_qdw_dsp_halves(int32_t *sum, const uint32_t *x, const
                     aot_dsp_hi(w[k]) * aot_dsp_hi(x[2 * k]);
         }
     }
+}
+
+static AOT_UNUSED void aot_qdw_dsp_halves(int32_t *sum, const uint32_t *x, const uint32_t *w,
+                                          const int32_t *end) {
+    aot_qdw_dsp_single(sum, x, w, end, 4);
+}
+
+static AOT_UNUSED void aot_qdw_dsp_lone(int32_t *sum, const uint32_t *x, const uint32_t *w,
+                                        const int32_t *end) {
+    aot_qdw_dsp_single(sum, x, w, end, 2);
 }
 
 static AOT_UNUSED void aot_qdw_dsp_taps(int32_t *sum, const int8_t *const *x, const int8_t *w,
@@ -217,20 +243,22 @@ AOT_INLINE void aot_qdw_dsp_store(int8_t *y0, int8_t *y1, const int32_t *sum, in
 }
 
 /* Row oy of four channels, and with KIND 1 the next one, y1; without it y1 is y0. x, y: at the
- * group's first channel of the image. */
+ * group's first channel of the image (a table x: as it is). */
 AOT_INLINE void aot_qdw_dsp_rows_of(int8_t *y0, int8_t *y1, const int8_t *x, const int32_t *bias,
                                     uint32_t *scratch, const aot_qconv_s8_params *p,
                                     const aot_dsp_out *o, int32_t oy, int32_t channel, int RQ,
                                     int PC, int KIND, int CLIP) {
-    const int32_t s = KIND == 1 ? 1 : 2, rows = KIND == 1 ? 2 : 1, tile = AOT_QDW_DSP_TILE / s;
-    const int32_t read = y1 == y0 ? 3 : 4;
+    const int32_t s = KIND == 1 ? 1 : 2, tile = AOT_QDW_DSP_TILE / s;
+    const int32_t rows = KIND == 1 ? AOT_QDW_DSP_ROWS : 1;
+    const int32_t read = rows == 1 || y1 == y0 ? 3 : 4;
     int32_t *const sum = (int32_t *)(scratch + AOT_QDW_DSP_SUMS);
     const int8_t *r[4];
     int32_t i, ox;
     for (i = 0; i < 4; ++i) {
         const int32_t iy = oy * s - p->pt + i;
         const int inside = iy >= 0 && iy < p->ih && i < read;
-        r[i] = inside ? x + (iy - p->x_row0) * p->iw * p->ic : NULL;
+        r[i] = !inside ? NULL
+                       : AOT_AT(x, iy - p->x_row0, channel, x + (iy - p->x_row0) * p->iw * p->ic);
     }
     for (ox = 0; ox < p->ow; ox += tile, y0 += tile * p->ic, y1 += tile * p->ic) {
         const int32_t n = p->ow - ox < tile ? p->ow - ox : tile;
@@ -241,10 +269,12 @@ AOT_INLINE void aot_qdw_dsp_rows_of(int8_t *y0, int8_t *y1, const int8_t *x, con
         }
         for (i = 0; i < 4; ++i, w += 6) {
             const uint32_t *const pairs = scratch + i * AOT_QDW_DSP_WORDS;
-            if (KIND == 1) {
-                aot_qdw_dsp_rows(sum, pairs, w, end);
-            } else {
+            if (KIND != 1) {
                 aot_qdw_dsp_halves(sum, pairs, w, end);
+            } else if (rows == 1) {
+                aot_qdw_dsp_lone(sum, pairs, w, end);
+            } else {
+                aot_qdw_dsp_rows(sum, pairs, w, end);
             }
             aot_qdw_dsp_store(y0 + i, y1 + i, sum, n, channel + i, p->ic, bias, o, rows, RQ, PC,
                               CLIP);
@@ -274,7 +304,9 @@ AOT_INLINE void aot_qdw_dsp_places(const int8_t **d, const int8_t *x, const int8
         int32_t col = ix;
         for (kx = 0; kx < p->kw; ++kx, col += p->dw) {
             const int real = inside && col >= 0 && col < p->iw;
-            *d++ = real ? x + ((iy - p->x_row0) * p->iw + col) * p->ic : pad;
+            *d++ = !real ? pad
+                         : AOT_AT(x, iy - p->x_row0, col * p->ic,
+                                  x + ((iy - p->x_row0) * p->iw + col) * p->ic);
         }
     }
 }
@@ -306,7 +338,7 @@ AOT_INLINE void aot_qdwconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w,
                                     int PC, int KIND, int CLIP) {
     const aot_dsp_out o = {mult, shift, p->y_zero, p->lo, p->hi};
     uint32_t *const space = (uint32_t *)scratch;
-    const int32_t row = p->ow * p->ic, rows = KIND == 1 ? 2 : 1;
+    const int32_t row = p->ow * p->ic, rows = KIND == 1 ? AOT_QDW_DSP_ROWS : 1;
     int32_t image, c, oy;
     for (image = 0; image < p->n; ++image) {
         const int8_t *in = x + image * p->ih * p->iw * p->ic;
@@ -319,9 +351,9 @@ AOT_INLINE void aot_qdwconv_s8__dsp(int8_t *y, const int8_t *x, const int8_t *w,
             int8_t *at = out + c;
             aot_qdw_dsp_weights(space + AOT_QDW_DSP_WEIGHTS, w + 9 * c);
             for (oy = p->y0; oy < p->y1; oy += rows, at += rows * row) {
-                int8_t *const next = KIND == 1 && oy + 1 < p->y1 ? at + row : at;
-                aot_qdw_dsp_rows_of(at, next, in + c, bias, space, p, &o, oy, c, RQ, PC, KIND,
-                                    CLIP);
+                int8_t *const next = rows == 2 && oy + 1 < p->y1 ? at + row : at;
+                aot_qdw_dsp_rows_of(at, next, AOT_ROWS_APART ? in : in + c, bias, space, p, &o, oy,
+                                    c, RQ, PC, KIND, CLIP);
             }
         }
     }

@@ -335,9 +335,10 @@ AOT_INLINE void aot_qdwconv_s8__mve_aim(const aot_qdwconv_s8__mve_state *t, cons
         const int32_t end = iy >= 0 && iy < p->ih ? p->iw : 0;
         ptrdiff_t at = ((ptrdiff_t)(iy - p->x_row0) * p->iw + ix) * p->ic;
         int32_t column = ix;
+        (void)at;
         for (b = 0; b < p->kw; ++b, column += p->dw, at += next, ++tap, ++step) {
             if (column >= 0 && column < end) {
-                *tap = x + at;
+                *tap = AOT_AT(x, iy - p->x_row0, column * p->ic, x + at);
                 *step = move;
             } else {
                 *tap = t->outside;

@@ -13,11 +13,11 @@
 
 typedef aot_qdwconv_s8_params aot_qdwconv_s8__vec_params;
 
-/* The sums of O vectors of channels of one pixel; x and w at the first channel. `tail` of the last
- * vector's lanes exist, no more may be read of x. */
+/* The sums of O vectors of channels of one pixel, from channel c on, at which w is. `tail` of the
+ * last vector's lanes exist, no more may be read of x. */
 AOT_INLINE void aot_qdwconv_vec_sums(aot_vi *s, const int8_t *x, const int8_t *w,
                                      const aot_qdwconv_s8_params *p, int32_t iy, int32_t ix,
-                                     int32_t pitch, int tail, int O) {
+                                     int32_t c, int32_t pitch, int tail, int O) {
     int32_t a, b;
     int j;
     for (a = 0; a < p->kh; ++a) {
@@ -25,7 +25,11 @@ AOT_INLINE void aot_qdwconv_vec_sums(aot_vi *s, const int8_t *x, const int8_t *w
         for (b = 0; b < p->kw; ++b, w += pitch) {
             const int32_t col = ix + b * p->dw;
             const int inside = row >= 0 && row < p->ih && col >= 0 && col < p->iw;
-            const int8_t *const at = x + ((ptrdiff_t)(row - p->x_row0) * p->iw + col) * p->ic;
+            const int8_t *const at =
+                AOT_ROWS_APART && !inside
+                    ? x
+                    : AOT_AT(x, row - p->x_row0, col * p->ic + c,
+                             x + ((ptrdiff_t)(row - p->x_row0) * p->iw + col) * p->ic + c);
             AOT_UNROLL(16) for (j = 0; j < O; ++j) {
                 aot_vi v = aot_viset1(p->x_zero);
                 if (inside && (tail == AOT_VLEN || j + 1 < O)) {
@@ -67,7 +71,7 @@ AOT_INLINE void aot_qdwconv_s8__vec(int8_t *y, const int8_t *x, const int8_t *w,
                     AOT_UNROLL(16) for (j = 0; j < O; ++j) {
                         s[j] = aot_viload(bias + c + j * AOT_VLEN);
                     }
-                    aot_qdwconv_vec_sums(s, xi + c, w + c, p, iy, ix, pitch, AOT_VLEN, O);
+                    aot_qdwconv_vec_sums(s, xi, w + c, p, iy, ix, c, pitch, AOT_VLEN, O);
                     AOT_UNROLL(16) for (j = 0; j < O; ++j) {
                         aot_qvec_store(d + c + j * AOT_VLEN, s[j], &o, c + j * AOT_VLEN, AOT_VLEN,
                                        RQ, PC);
@@ -76,7 +80,7 @@ AOT_INLINE void aot_qdwconv_s8__vec(int8_t *y, const int8_t *x, const int8_t *w,
                 for (; c < p->oc; c += AOT_VLEN) {
                     const int n = p->oc - c < AOT_VLEN ? (int)(p->oc - c) : AOT_VLEN;
                     aot_vi s = aot_viload(bias + c);
-                    aot_qdwconv_vec_sums(&s, xi + c, w + c, p, iy, ix, pitch, n, 1);
+                    aot_qdwconv_vec_sums(&s, xi, w + c, p, iy, ix, c, pitch, n, 1);
                     aot_qvec_store(d + c, s, &o, c, n, RQ, PC);
                 }
             }

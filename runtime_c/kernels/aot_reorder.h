@@ -117,4 +117,21 @@ AOT_INLINE void aot_from_blocked(void *y, const void *x, const aot_from_blocked_
     }
 }
 
+/* Row `row` of `rows` of what aot_to_blocked makes of one image whose channels are one block: y
+ * [s / rows][V]; x is the whole image. */
+AOT_INLINE void aot_to_blocked_row(void *y, const void *x, int32_t row, int32_t rows,
+                                   const aot_to_blocked_params *p, int V) {
+    const int32_t width = p->s / rows;
+    for (int32_t i = 0; i < width; ++i) {
+        for (int v = 0; v < V; ++v) {
+            if (v < p->c) {
+                const int64_t from = (int64_t)v * p->s + (int64_t)row * width + i;
+                aot_move1(y, (int64_t)i * V + v, x, from, p->elem);
+            } else {
+                aot_move_zero(y, (int64_t)i * V + v, p->elem);
+            }
+        }
+    }
+}
+
 #endif

@@ -10,8 +10,8 @@ from aot.cli.compile import options_of
 from aot.cli.progress import Progress
 from aot.cli.subcommand import Answer
 from aot.load.source import open_model
-from aot.pipeline import partition_model
-from aot.tools.explain import explain
+from aot.pipeline import compile_model, partition_model
+from aot.tools.explain import by_rows, explain
 from aot.tools.unsupported import survey
 from aot.vendor.find import estimates
 
@@ -23,5 +23,8 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
         found = survey(open_model(Path(args.model)), options, partition_model)
         return Answer(found.record(), found.text())
     _, partition = partition_model(Path(args.model), options, progress, survey=True)
+    rows = []
+    if options.objective == "ram":
+        rows = by_rows(compile_model(Path(args.model), options, progress).program)
     report = explain(partition, args.verbose, estimates(options))
-    return Answer(report.record(), report.text())
+    return Answer(report.record(), "\n".join([report.text(), *rows]))

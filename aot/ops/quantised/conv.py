@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8
+from aot.ir.rows import Rowwise
 from aot.ops.quantised import conv_dsp, conv_mve, conv_portable
 from aot.ops.quantised.common import Requant, product_scales, quantised, signed_input, signed_result
 from aot.ops.quantised.shapes import QCall, QConv
@@ -106,11 +107,18 @@ def _fast(c: Recorder, m: Match, found: QuantisedProduct) -> None:
     """Record a kernel of the target for int8 codes."""
     ready = planned(c, m, found)
     macs = ready.shape.macs // (ready.shape.ic if found.depthwise else 1)
-    emit(c, m, ready.call, ready.scales, ready.shape.fields(), macs)
+    shape = ready.shape
+    emit(c, m, ready.call, ready.scales, shape.fields(), macs, shape.rowwise())
 
 
 def emit(
-    c: Recorder, m: Match, call: QCall, scales: Requant, fields: dict[str, int], macs: int
+    c: Recorder,
+    m: Match,
+    call: QCall,
+    scales: Requant,
+    fields: dict[str, int],
+    macs: int,
+    rowwise: Rowwise | None = None,
 ) -> None:
     """Record the call of a planned kernel from codes `x` to codes `y`."""
     source = signed_input(c, m.x)
@@ -129,6 +137,7 @@ def emit(
             inplace=[(made, source)] if call.inplace else (),
             macs=macs,
             header=call.header or None,
+            rowwise=rowwise,
         )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from aot.ir.dtypes import S16, U16
 from aot.ir.layout import PLAIN, Layout
+from aot.ir.rows import Rowwise, Window
 from aot.normalise.quantised.wide import rescales
 from aot.ops.quantised.common import code_fields, code_types, quantised, signed_input, signed_result
 from aot.vendor.cases import Case
@@ -87,13 +88,23 @@ def _scales(
     return c.const(mult, "mult"), None if shift is None else c.const(shift, "shift"), instance
 
 
+def _rowwise(m: Match, found: QuantisedPool) -> Rowwise | None:
+    """An average over all positions takes row after row; others, and those of batches, do not."""
+    image = (1,) * (5 - m.x.rank) + m.x.shape[2:]
+    whole = found.result == (1,) * len(found.result) and found.window.kernel == image
+    if m.x.shape[0] != 1 or not whole or any(found.window.before + found.window.after):
+        return None
+    window = Window(1, image[0] * image[1])
+    return Rowwise(1, (0,), window, sums=4 * m.x.shape[1], kernel="aot_qavgpool_s8_row")
+
+
 @average.lower
 def to_kernel(c: Recorder, m: Match) -> None:
     found = QuantisedPool.of(m)
     mult, shift, instance = _scales(c, found, found.x.signed(), found.y.signed())
     with signed_result(c, m.y) as made:
         operands = (made, signed_input(c, m.x), mult, shift, _geometry(c, m, found, signed=True))
-        c.call("aot_qavgpool_s8", *operands, instance=instance)
+        c.call("aot_qavgpool_s8", *operands, instance=instance, rowwise=_rowwise(m, found))
 
 
 @wide.lower

@@ -6,6 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from aot.ir.graph_nodes import Array
+from aot.ir.rows import Rowwise, Window
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,19 @@ class QConv:
         """The kernel's parameters but for the rows."""
         named = "n ic ih iw oc oh ow kh kw sh sw dh dw pt pl x_zero y_zero lo hi".split()
         return {k: int(getattr(self, k)) for k in named}
+
+    def rowwise(self, *others: int, last: bool = True) -> Rowwise | None:
+        """How the kernel makes its result, argument 0, from argument 1 by rows; None for batches.
+
+        Of arguments `others` it reads one row too. `last` tells that the parameters say which rows
+        of the result to make.
+        """
+        if self.n != 1:
+            return None
+        window = Window(1, self.ih, self.kh, self.sh, self.dh, self.pt)
+        fields = [("ih", -1, "rows"), ("pt", -1, "above"), ("oh", -1, "one")]
+        fields += [("y1", -1, "one")] if last else []
+        return Rowwise(self.oh, (0, *others), window, tuple(fields))
 
     def fields(self) -> dict[str, int]:
         """The kernel's parameters for all rows of the output."""

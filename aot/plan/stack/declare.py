@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from aot.ir.program import Call, Program
+from aot.ir.rows import STREAMED
 from aot.plan.stack.outside import RED_ZONE
 from aot.target import Target
 
@@ -134,9 +135,21 @@ def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Ca
             taken += 16 * word + 2 * word * (len(call.args) + 1)
         else:
             taken = column.get(row_of(call), column[call.kernel])
+            taken += _of_rows(call, word, program)
         if taken >= most:
             most, deepest = taken, inner or call
     return most + 12 * word + word * arguments, deepest
+
+
+def _of_rows(call: Call, word: int, program: Program) -> int:
+    """Bytes of the functions that make a row of a call: parameters, pointers to rows, counters."""
+    segments = [s for s in program.segments if call.rowwise and call.region == STREAMED]
+    if not segments or call.rowwise is None:
+        return 0
+    fields = call.params.fields if call.params else ()
+    params = sum(len(v) if isinstance(v, tuple) else 1 for _, v in fields)
+    span = call.rowwise.window.span if call.rowwise.window else 0
+    return 4 * params + word * (span + 2 * 12) + 2 * max(s.last + 1 - s.first for s in segments)
 
 
 def record(found: Declared) -> dict[str, Any]:

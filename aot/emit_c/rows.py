@@ -1,0 +1,245 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`src/NAME_rows.c`: calls that are made row by row.
+
+static void net_row3(unsigned char *arena, int32_t r) {         row r of call 3
+    aot_qconv_s8_params p = net_p3;
+    const int8_t *at[3];                                        its window of rows
+    const aot_row_span span = aot_rows_placed(at, arena, net_places + 32, r - 1, 3, 32);
+    p.ih = span.rows;                                           an image of those that exist
+    p.pt = span.above;
+    net_k0_qconv_s8(ROW(64 + r), at, c_w, c_b, c_m, arena + 512, &p);
+}
+
+A table says which call makes its next row at every step, another one where every row is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from aot.emit_c import ctext, wrapping
+from aot.emit_c.constants import Constants
+from aot.emit_c.kernels import Headers
+from aot.emit_c.naming import local
+from aot.emit_c.run_order import spell_file
+from aot.emit_c.spelling import (
+    PARAMETERS,
+    Spelling,
+    part_head,
+    pointer,
+    region_arguments,
+    row_wrapper,
+    spelling,
+    title,
+)
+from aot.ir.plan import Plan
+from aot.ir.program import Access, Arg, Call, Program, Role, Scalar
+from aot.ir.rows import STREAMED, Rowwise, Segment
+from aot.plan.streaming.order import Run
+from aot.plan.streaming.unrolled import sums_name
+from aot.target import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Where rows are: `places` in units of `unit` bytes, those of a tensor from `first` on."""
+
+    places: tuple[int, ...]
+    unit: int
+    first: dict[str, int]
+
+    @property
+    def ctype(self) -> str:
+        """The type of a place."""
+        return "uint16_t" if max(self.places, default=0) < 1 << 16 else "uint32_t"
+
+
+def table_of(plan: Plan) -> Table:
+    """The places of all rows, one tensor behind the other."""
+    places: list[int] = []
+    first: dict[str, int] = {}
+    for name, offsets in (plan.rows or {}).items():
+        first[name] = len(places)
+        places += offsets
+    unit = math.gcd(*places, plan.arena_bytes)
+    return Table(tuple(p // unit for p in places), unit, first)
+
+
+def segment_name(program: Program, index: int) -> str:
+    """The function that makes the rows of a segment."""
+    return f"{program.name}_rows{index}"
+
+
+def declarations(program: Program) -> str:
+    """What the file with all calls knows of segments."""
+    heads = [_head(program, i, ";", "AOT_HIDDEN ") for i in range(len(program.segments))]
+    note = "/* Calls that are made row by row. */"
+    return "\n".join(["", note, *heads, ""]) if heads else ""
+
+
+def _head(program: Program, index: int, tail: str, before: str = "") -> str:
+    return part_head(program, program, f"{before}void {segment_name(program, index)}", tail)
+
+
+def spell_rows(
+    program: Program, plan: Plan, target: Target, constants: Constants, headers: Headers
+) -> str:
+    """The whole file."""
+    s = spelling(program, plan, constants, headers, "none")
+    table = table_of(plan)
+    functions = []
+    for number, segment in enumerate(program.segments):
+        functions += _segment(s, table, number, segment)
+    before = [
+        f"typedef {table.ctype} aot_row_place; /* where a row is, in units of the arena */",
+        f"#define AOT_ROW_UNIT {table.unit}",
+        "#define AOT_ROW_TABLES",
+    ]
+    places = f"static const aot_row_place {local(program.name, 'places')}[] = {{\n"
+    places += ctext.wrap([str(p) for p in table.places]) + "\n};\n"
+    row = f"#define ROW(k) (arena + (size_t){local(program.name, 'places')}[k] * AOT_ROW_UNIT)\n"
+    what = "calls that are made row by row"
+    return spell_file(s, target, what, [STREAMED], [places, row, *functions], before=before)
+
+
+def _segment(s: Spelling, table: Table, number: int, segment: Segment) -> list[str]:
+    run = Run(s.program, segment.first, segment.last)
+    made = [_row(s, table, run, index) for index, _ in run.calls()]
+    name = local(s.program.name, f"steps{number}")
+    steps = ctext.wrap([str(i - segment.first) for i in segment.steps])
+    count = segment.last + 1 - segment.first
+    kind = "uint8_t" if count <= 256 else "uint16_t"
+    passed = region_arguments(s.root, s.program)
+    cases = []
+    for k in range(count):
+        function = local(s.program.name, f"row{segment.first + k}")
+        arguments = ", ".join([*passed, "r"])
+        cases += [f"        case {k}:" if k + 1 < count else "        default:"]
+        cases += [f"            {function}({arguments});", "            break;"]
+    return [
+        *made,
+        f"/* Which of the calls makes its next row: numbers from call {segment.first} on. */",
+        f"static const {kind} {name}[] = {{\n{steps}\n}};",
+        "",
+        _head(s.program, number, " {"),
+        f"    uint16_t made[{count}];",
+        "    size_t i;",
+        "    (void)memset(made, 0, sizeof made);",
+        *(f"    (void){a};" for a in passed),
+        f"    for (i = 0; i < sizeof {name} / sizeof {name}[0]; ++i) {{",
+        f"        const int32_t r = made[{name}[i]]++;",
+        f"        switch ({name}[i]) {{",
+        *cases,
+        "        }",
+        "    }",
+        "}",
+        "",
+    ]
+
+
+def _row(s: Spelling, table: Table, run: Run, index: int) -> str:
+    """The function that makes one row of a call."""
+    call = s.program.calls[index]
+    rowwise = call.rowwise
+    assert rowwise is not None
+    given = _given(s.program, call, rowwise)
+    function, params = row_wrapper(s, given)
+    lines: list[str] = []
+    arguments = [
+        _argument(s, table, call, rowwise, i, arg, lines)
+        for i, arg in enumerate(given.args)
+        if not (isinstance(arg, Scalar) and arg.ctype.replace(" ", "") == "void*")
+    ]
+    if given.params:
+        assert params
+        if rowwise.fields:
+            lines.insert(0, f"    {ctext.ident(given.params.ctype)} p = {params};")
+            lines += [f"    {_member(f)} = {_VALUES[f[2]]};" for f in rowwise.fields]
+        arguments.append("&p" if rowwise.fields else f"&{params}")
+    passed = region_arguments(s.root, s.program)
+    name = f"AOT_NOINLINE static void {local(s.program.name, f'row{index}')}"
+    head = wrapping.call(name, [*(PARAMETERS[a] for a in passed), "int32_t r"], " {", 0)
+    unused = [f"    (void){a};" for a in passed]
+    declared = [line for line in lines if not line.startswith("    p.")]
+    rest = [line for line in lines if line.startswith("    p.")]
+    note = ctext.block(title(s.program, call))
+    text = [note, head, *declared, *unused, *rest, wrapping.call(function, arguments), "}", ""]
+    return "\n".join(text)
+
+
+_VALUES = {"rows": "span.rows", "above": "span.above", "one": "1"}
+
+
+def _member(field: tuple[str, int, str]) -> str:
+    name, at, _ = field
+    return f"p.{ctext.ident(name)}" + (f"[{at}]" if at >= 0 else "")
+
+
+def _given(program: Program, call: Call, rowwise: Rowwise) -> Call:
+    """The call of the kernel for one row, as its function is declared."""
+    if not rowwise.kernel:
+        return call
+    args = list(call.args)
+    if rowwise.sums:
+        args.append(Arg(sums_name(program, call), Access.READ_WRITE))
+    numbers = [Scalar(0, "int32_t"), Scalar(rowwise.steps, "int32_t")]
+    return replace(call, kernel=rowwise.kernel, args=(*args, *numbers))
+
+
+def _argument(
+    s: Spelling,
+    table: Table,
+    call: Call,
+    rowwise: Rowwise,
+    index: int,
+    arg: object,
+    lines: list[str],
+) -> str:
+    """What is passed for argument `index`; `lines` get what has to stand before the call."""
+    if isinstance(arg, Scalar):
+        own = index - len(call.args) - bool(rowwise.sums)
+        return "r" if own == 0 else str(arg.value)
+    assert isinstance(arg, Arg)
+    if arg.tensor == sums_name(s.program, call):
+        return f"ROW({table.first[arg.tensor]})"
+    window = rowwise.window
+    if window is not None and index == window.arg:
+        if rowwise.sums:
+            return _one(s, table, arg, window.height, "r")
+        return _window(s, table, arg, rowwise, lines)
+    if index in rowwise.single:
+        return _one(s, table, arg, rowwise.height, "0" if rowwise.sums else "r")
+    if s.program.tensors[arg.tensor].role is Role.SCRATCH:
+        return f"ROW({table.first[arg.tensor]} + r)"
+    return pointer(s, arg)
+
+
+def _one(s: Spelling, table: Table, arg: Arg, height: int, row: str) -> str:
+    """The address of row `row` of a tensor."""
+    root = s.program.base(arg.tensor)[0]
+    if root in table.first:
+        return f"ROW({table.first[root]} + {row})"
+    size = s.program.tensors[root].nbytes // height
+    place = pointer(s, arg)
+    return place if height == 1 or row == "0" else f"{place} + (ptrdiff_t){row} * {size}"
+
+
+def _window(s: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines: list[str]) -> str:
+    """The table of the rows of a window, filled before the call."""
+    window = rowwise.window
+    assert window is not None
+    root = s.program.base(arg.tensor)[0]
+    stride = f"r * {window.stride}" if window.stride != 1 else "r"
+    sign = "+" if window.before < 0 else "-"
+    first = f"{stride} {sign} {abs(window.before)}" if window.before else stride
+    rest = [first, str(window.span), str(window.height)]
+    if root in table.first:
+        places = f"{local(s.program.name, 'places')} + {table.first[root]}"
+        found, own = "aot_rows_placed", ["at", "arena", places]
+    else:
+        size = s.program.tensors[root].nbytes // window.height
+        found, own = "aot_rows_linear", ["at", pointer(s, arg), str(size)]
+    lines.append(f"    const int8_t *at[{window.span}];")
+    lines.append(wrapping.call(f"const aot_row_span span = {found}", [*own, *rest]))
+    return "at"

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The independent checker of calls that are made row by row: plays the steps and watches bytes.
+
+It shares no code with the planner. Every step is told what it may touch by the call's own record
+alone, becomes a call on rows that are tensors at the places of the plan, and the checker of plans
+plays these: a row that is read must have been written, once, and nothing may have been written over
+it since.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from aot.errors import InternalError
+from aot.ir.check_plan import check_plan
+from aot.ir.dtypes import U8
+from aot.ir.plan import ARENA, Place, Plan
+from aot.ir.program import Access, Arg, Call, Program, Role, Tensor, View
+from aot.ir.rows import Rowwise, Segment
+
+#: What is behind a tensor's name in that of memory which a call keeps between its rows.
+_SUMS = "@sums"
+
+
+@dataclass(slots=True)
+class _Play:
+    """The program as it is played: whole tensors, rows, and where all of them are.
+
+    `by_rows` exist as rows only, `made` are the results of the calls of a segment, `written` the
+    rows of them that are there.
+    """
+
+    program: Program
+    plan: Plan
+    tensors: dict[str, Tensor] = field(default_factory=dict)
+    places: dict[str, Place] = field(default_factory=dict)
+    calls: list[Call] = field(default_factory=list)
+    by_rows: set[str] = field(default_factory=set)
+    made: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)
+
+
+def check_rows(program: Program, plan: Plan) -> None:
+    """Raise InternalError, naming the call or tensor, unless segments and plan are safe."""
+    play = _Play(program, plan)
+    play.by_rows = {n for s in program.segments for n in s.tensors}
+    for name, tensor in program.tensors.items():
+        if _root(program, name).name not in play.by_rows:
+            play.tensors[name] = tensor
+    play.places = dict(plan.placements)
+    at = 0
+    for segment in program.segments:
+        if not at <= segment.first <= segment.last < len(program.calls):
+            raise InternalError(f"a segment has calls {segment.first} to {segment.last}")
+        play.calls += program.calls[at : segment.first]
+        _check_counts(program, segment)
+        _play_segment(play, segment)
+        at = segment.last + 1
+    play.calls += program.calls[at:]
+    _check_outside(play)
+    played = replace(program, tensors=play.tensors, calls=tuple(play.calls), segments=())
+    check_plan(played, replace(plan, placements=play.places, rows=None))
+
+
+def _root(program: Program, name: str) -> Tensor:
+    tensor = program.tensors[name]
+    while tensor.view is not None:
+        tensor = program.tensors[tensor.view.base]
+    return tensor
+
+
+def _check_counts(program: Program, segment: Segment) -> None:
+    """Every row of every call is made once."""
+    made = Counter(segment.steps)
+    for index in range(segment.first, segment.last + 1):
+        call = program.calls[index]
+        if call.rowwise is None:
+            raise InternalError(f"call {index} ({call.kernel}) cannot be made row by row")
+        if made.pop(index, 0) != call.rowwise.steps:
+            raise InternalError(f"call {index} ({call.kernel}) does not make its rows once each")
+    if made:
+        raise InternalError(f"a segment makes rows of call {min(made)}, which is not its own")
+
+
+def _check_outside(play: _Play) -> None:
+    """No call around the segments touches what exists as rows only."""
+    for call in play.calls:
+        for arg in call.pointers():
+            if arg.tensor in play.program.tensors and arg.tensor not in play.tensors:
+                raise InternalError(f"{call.kernel} touches {arg.tensor}, which exists as rows")
+    for name in (*play.program.inputs, *play.program.outputs, *play.program.kept):
+        if _root(play.program, name).name in play.by_rows:
+            raise InternalError(f"{name} holds between runs and exists as rows")
+
+
+def _play_segment(play: _Play, segment: Segment) -> None:
+    """Each step as a call."""
+    done: Counter[int] = Counter()
+    own = play.program.calls[segment.first : segment.last + 1]
+    play.made = {_root(play.program, c.writes()[0]).name for c in own}
+    for index in segment.steps:
+        call = play.program.calls[index]
+        assert call.rowwise is not None
+        play.calls.append(_step(play, call, call.rowwise, done[index]))
+        done[index] += 1
+
+
+def _step(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Call:
+    """Step `step` of a call, on rows."""
+    args: list[Arg] = []
+    where: dict[int, int] = {}
+    for index, arg in enumerate(call.args):
+        if isinstance(arg, Arg):
+            where[index] = len(args)
+            args += _rows_of(play, rowwise, index, arg, step)
+    if rowwise.sums:
+        args.append(_sums(play, call, rowwise, step))
+    for arg in args:
+        root = arg.tensor.rpartition("@")[0]
+        if arg.access is Access.READ and root in play.made and arg.tensor not in play.written:
+            raise InternalError(f"{call.kernel} reads {arg.tensor} before it is made")
+    play.written.update(a.tensor for a in args if a.access is not Access.READ)
+    both = set(rowwise.single)
+    pairs = tuple((where[w], where[r]) for w, r in call.inplace if w in both and r in both)
+    return replace(call, args=tuple(args), inplace=pairs, rowwise=None)
+
+
+def _rows_of(play: _Play, rowwise: Rowwise, index: int, arg: Arg, step: int) -> Iterator[Arg]:
+    """What step `step` touches of argument `index`."""
+    window = rowwise.window
+    role = _root(play.program, arg.tensor).role
+    if window is not None and index == window.arg:
+        if rowwise.sums:
+            yield _row(play, arg, step, window.height)
+            return
+        for tap in range(window.taps):
+            row = step * window.stride + tap * window.dilation - window.before
+            if 0 <= row < window.height:
+                yield _row(play, arg, row, window.height)
+    elif index in rowwise.single:
+        last = not rowwise.sums or step == rowwise.steps - 1
+        if last or arg.access is Access.READ:
+            yield _row(play, arg, 0 if rowwise.sums else step, rowwise.height)
+    elif role is Role.SCRATCH:
+        yield _piece(play, arg, step)
+    elif role is Role.CONST or index in rowwise.whole:
+        yield arg
+    else:
+        raise InternalError(f"nothing says which rows of {arg.tensor} are read")
+
+
+def _row(play: _Play, arg: Arg, row: int, height: int) -> Arg:
+    """Row `row` of a tensor of `height` rows."""
+    root = _root(play.program, arg.tensor)
+    name = f"{root.name}@{row}"
+    if root.nbytes % height:
+        raise InternalError(f"{root.name} has no {height} rows of equal size")
+    size = root.nbytes // height
+    if root.name not in play.by_rows:
+        view = View(root.name, row * size)
+        play.tensors[name] = Tensor(name, (size,), U8, root.role, view=view, align=1)
+        if root.name in play.places:
+            play.places[name] = Place(ARENA, play.places[root.name].offset + row * size)
+        return Arg(name, arg.access)
+    play.tensors[name] = Tensor(name, (size,), U8, Role.TEMP, align=1)
+    play.places[name] = Place(ARENA, _place(play, root.name, row))
+    return Arg(name, arg.access)
+
+
+def _piece(play: _Play, arg: Arg, step: int) -> Arg:
+    """The scratch memory of a step."""
+    name = f"{arg.tensor}@{step}"
+    play.tensors[name] = replace(play.program.tensors[arg.tensor], name=name)
+    play.places[name] = Place(ARENA, _place(play, arg.tensor, step))
+    return Arg(name, arg.access)
+
+
+def _sums(play: _Play, call: Call, rowwise: Rowwise, step: int) -> Arg:
+    """What a call keeps between its rows."""
+    name = _root(play.program, call.writes()[0]).name + _SUMS
+    play.tensors[name] = Tensor(name, (rowwise.sums,), U8, Role.TEMP, align=4)
+    play.places[name] = Place(ARENA, _place(play, name, 0))
+    return Arg(name, Access.READ_WRITE if step else Access.WRITE)
+
+
+def _place(play: _Play, name: str, row: int) -> int:
+    places = (play.plan.rows or {}).get(name, ())
+    if row >= len(places):
+        raise InternalError(f"row {row} of {name} has no place")
+    return places[row]

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls to make row by row: as few as a budget allows, or those that need the least memory.
+
+A run is cut where few bytes cross; every part between two cuts is made row by row or as a whole.
+Dynamic programming over the cuts finds the parts with the least (bytes, work by rows), or within a
+budget the least work by rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aot.ir.program import Program
+from aot.plan.streaming.estimate import Lives, lives_of, narrow, rows_peak, whole_peak
+from aot.plan.streaming.runs import runs_of, segmented
+
+#: Cuts of one run that are tried at most.
+MOST_CUTS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """How the calls up to a cut are made: the most bytes, what is multiplied by rows, the spans."""
+
+    nbytes: int
+    work: int
+    spans: tuple[tuple[int, int], ...]
+
+
+def choose(program: Program, budget: int = 0) -> Program:
+    """`program` with the segments that need the fewest bytes; with a budget the cheapest within."""
+    lives = lives_of(program)
+    spans: list[tuple[int, int]] = []
+    for first, last in runs_of(program)[0]:
+        spans += _parts(program, lives, first, last, budget)
+    return segmented(program, spans)
+
+
+def _parts(
+    program: Program, lives: Lives, first: int, last: int, budget: int
+) -> tuple[tuple[int, int], ...]:
+    cuts = list(narrow(lives, first, last))
+    if len(cuts) > MOST_CUTS:
+        step = -(-(len(cuts) - 1) // (MOST_CUTS - 1))
+        cuts = [*cuts[:-1:step], cuts[-1]]
+    best = {cuts[0]: _Best(0, 0, ())}
+    for j, end in enumerate(cuts[1:], 1):
+        found = [
+            option
+            for start in cuts[:j]
+            for option in _options(program, lives, best[start], start, end)
+        ]
+        best[end] = min(found, key=lambda b: _rank(b, budget))
+    return best[cuts[-1]].spans
+
+
+def _rank(best: _Best, budget: int) -> tuple[int, int, int]:
+    """Within the budget the least work first, else the fewest bytes."""
+    return (max(best.nbytes, budget), best.work, len(best.spans))
+
+
+def _options(program: Program, lives: Lives, before: _Best, start: int, end: int) -> list[_Best]:
+    """Calls `start` to `end` - 1 as a whole and by rows."""
+    whole = max(before.nbytes, whole_peak(program, lives, start, end - 1))
+    found = [_Best(whole, before.work, before.spans)]
+    if end - start > 1:
+        work = before.work + sum(c.macs for c in program.calls[start:end])
+        most = max(before.nbytes, rows_peak(program, lives, start, end - 1))
+        found.append(_Best(most, work, (*before.spans, (start, end - 1))))
+    return found

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes that a span of calls needs, row by row or as a whole, before anything is placed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import accumulate
+
+from aot.ir.program import Arg, Program, Role
+from aot.plan.memory.frame import framed
+from aot.plan.memory.live import uses_of
+from aot.plan.streaming.order import Run, of_scratch
+
+
+@dataclass(frozen=True, slots=True)
+class Lives:
+    """`of` maps a root in the arena to its first and last call (-1 and the number of calls: what
+    holds between runs); `size` are its bytes."""
+
+    of: dict[str, tuple[int, int]]
+    size: dict[str, int]
+
+    def across(self, first: int, last: int) -> int:
+        """Bytes of what lives through calls `first` to `last` and is touched by none of them."""
+        return sum(self.size[n] for n, (a, z) in self.of.items() if a < first and z > last)
+
+
+def lives_of(program: Program) -> Lives:
+    """The lives of all roots in the arena but scratch."""
+    whole = framed(program)
+    shift = len(whole.calls) > len(program.calls)
+    found = {
+        root: (uses[0].call - shift, uses[-1].call - shift)
+        for root, uses in uses_of(whole).by_root.items()
+        if program.tensors[root].role is Role.TEMP
+    }
+    return Lives(found, {n: program.tensors[n].nbytes for n in found})
+
+
+def whole_peak(program: Program, lives: Lives, first: int, last: int) -> int:
+    """The most bytes live in calls `first` to `last` as whole tensors, without sharing."""
+    most = 0
+    for index in range(first, last + 1):
+        live = sum(lives.size[n] for n, (a, z) in lives.of.items() if a <= index <= z)
+        call = program.calls[index]
+        own = {program.base(a.tensor)[0]: a for a in call.pointers()}
+        scratch = [n for n in own if program.tensors[n].role is Role.SCRATCH]
+        most = max(
+            most,
+            live + sum(program.tensors[n].nbytes for n in scratch) - _shared(program, lives, index),
+        )
+    return most
+
+
+def _shared(program: Program, lives: Lives, index: int) -> int:
+    """The largest result of a call that may take the place of an operand that ends there."""
+    call = program.calls[index]
+    best = 0
+    for out, inp in call.inplace:
+        made, read = call.args[out], call.args[inp]
+        assert isinstance(made, Arg)
+        assert isinstance(read, Arg)
+        above, below = program.base(made.tensor)[0], program.base(read.tensor)[0]
+        if not {above, below} <= lives.of.keys():
+            continue
+        meet = lives.of[below][1] == lives.of[above][0] == index
+        if meet and lives.size[above] <= lives.size[below]:
+            best = max(best, lives.size[above])
+    return best
+
+
+class _Count:
+    """Bytes that come and go with the steps of a run."""
+
+    def __init__(self, program: Program, lives: Lives, first: int, last: int) -> None:
+        self.run = Run(program, first, last)
+        self.program, self.lives = program, lives
+        self.steps = self.run.steps()
+        self.change = [0] * (len(self.steps) + 1)
+        self.rows: dict[str, tuple[int, dict[int, int]]] = {}  # row bytes, row → last step read
+        self.born: dict[str, dict[int, int]] = {}
+        self.over: dict[tuple[str, int], int] = {}
+
+    def peak(self, first: int, last: int) -> int:
+        """The most bytes live at a step."""
+        self.play()
+        start = self.lives.across(first, last)
+        for root, (a, z) in self.lives.of.items():
+            inside = a <= last and z >= first and not (a < first and z > last)
+            if inside and root not in self.born:
+                start += self.lives.size[root]
+                self.drain(root, z <= last)
+        for root, born in self.born.items():
+            _, z = self.lives.of.get(root, (0, last + 1))
+            if root not in self.lives.of:
+                continue
+            if z > last:
+                self.change[min(born.values())] += self.lives.size[root]
+            else:
+                self.stream(root, born)
+        return start + max(accumulate(self.change))
+
+    def play(self) -> None:
+        """When rows are made and read, and what steps have for scratch."""
+        made = dict.fromkeys(range(self.run.first, self.run.last + 1), 0)
+        root_of = {i: r for r, i in self.run.producer.items()}
+        for t, index in enumerate(self.steps):
+            call, step = self.program.calls[index], made[index]
+            made[index] += 1
+            assert call.rowwise is not None
+            for _, root, rows in self.run.needs(index, step):
+                reads = self.rows.setdefault(root, (0, {}))[1]
+                for row in rows:
+                    reads[row] = t
+            own = sum(self.program.tensors[n].nbytes for n in of_scratch(self.program, call))
+            self.brief(t, own)
+            born = self.born.setdefault(root_of[index], {})
+            born.setdefault(0 if call.rowwise.sums else step, t)
+            if call.rowwise.sums and step == 0:
+                self.change[t] += call.rowwise.sums
+                self.change[-1] -= call.rowwise.sums
+
+    def brief(self, step: int, nbytes: int) -> None:
+        """Bytes of one step."""
+        self.change[step] += nbytes
+        self.change[step + 1] -= nbytes
+
+    def drain(self, root: str, ends: bool) -> None:
+        """Rows of a whole tensor that go as they are read, if nobody reads them later."""
+        if root not in self.rows or not ends:
+            return
+        reads = self.rows[root][1]
+        size = self.lives.size[root] // (max(reads) + 1)
+        for step in reads.values():
+            self.change[step + 1] -= size
+
+    def stream(self, root: str, born: dict[int, int]) -> None:
+        """Rows that live from their step to their last reader."""
+        size = self.lives.size[root] // len(born)
+        reads = self.rows.get(root, (0, {}))[1]
+        for row, step in born.items():
+            late = self.takes(root, row, step)
+            self.change[step + late] += size
+            self.change[max(reads.get(row, step), step) + 1] -= size
+
+    def takes(self, root: str, row: int, step: int) -> bool:
+        """Whether a row takes the place of one that is read for the last time in its step."""
+        call = self.program.calls[self.run.producer[root]]
+        for out, inp in call.inplace:
+            arg = call.args[inp]
+            if out == 0 and isinstance(arg, Arg):
+                below = self.program.base(arg.tensor)[0]
+                if below in self.rows and self.rows[below][1].get(row) == step:
+                    return (
+                        below in self.lives.of and self.lives.size[below] >= self.lives.size[root]
+                    )
+        return False
+
+
+def rows_peak(program: Program, lives: Lives, first: int, last: int) -> int:
+    """The most bytes live in calls `first` to `last` when they are made row by row."""
+    return _Count(program, lives, first, last).peak(first, last)
+
+
+def narrow(lives: Lives, first: int, last: int) -> Iterator[int]:
+    """Calls before which a run may be cut: its ends, and where fewer bytes cross than beside."""
+    cross = [
+        sum(lives.size[n] for n, (a, z) in lives.of.items() if a < k <= z)
+        for k in range(first, last + 2)
+    ]
+    for k in range(first, last + 2):
+        i = k - first
+        left = cross[i - 1] if i else cross[i] + 1
+        right = cross[i + 1] if i + 1 < len(cross) else cross[i] + 1
+        if k in (first, last + 1) or (cross[i] <= left and cross[i] <= right):
+            yield k

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which calls of a program can be made row by row together, and why others end such a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from aot.ir.program import Arg, Call, Program, Role
+from aot.ir.rows import STREAMED, Segment
+from aot.plan.streaming.order import Run, of_scratch, writes_once
+
+#: Rows that a window may span: a call has a table of as many pointers on its stack.
+MOST_SPAN = 64
+
+
+def obstacle(program: Program, call: Call) -> str:
+    """Why a call cannot be made row by row; "" if it can."""
+    rowwise = call.rowwise
+    if call.bodies:
+        return "control flow runs as a whole"
+    if call.region >= 0 or call.status:
+        return f"a call of {call.backend} takes whole tensors"
+    if rowwise is None:
+        return f"{call.kernel} takes whole tensors"
+    if not writes_once(call):
+        return f"{call.kernel} has several results"
+    if rowwise.window is not None and rowwise.window.span > MOST_SPAN:
+        return f"windows of {rowwise.window.span} rows (at most {MOST_SPAN})"
+    for index, height in heights(call):
+        arg = call.args[index]
+        if not isinstance(arg, Arg) or arg.offset or arg.back:
+            return f"argument {index} of {call.kernel} is a part of a tensor"
+        root, offset = program.base(arg.tensor)
+        tensor = program.tensors[root]
+        if offset or tensor.nbytes != program.tensors[arg.tensor].nbytes:
+            return f"{arg.tensor} is a part of {root}"
+        if tensor.role is Role.CONST or tensor.nbytes == 0 or tensor.nbytes % height:
+            return f"{arg.tensor} has no {height} rows"
+    return ""
+
+
+def heights(call: Call) -> Iterator[tuple[int, int]]:
+    """(argument, its rows) of what a call takes by rows."""
+    rowwise = call.rowwise
+    assert rowwise is not None
+    for index in rowwise.single:
+        yield index, rowwise.height
+    if rowwise.window is not None:
+        yield rowwise.window.arg, rowwise.window.height
+
+
+@dataclass(frozen=True, slots=True)
+class Break:
+    """Call `call` is in no segment with the one before it."""
+
+    call: int
+    reason: str
+
+
+def runs_of(program: Program) -> tuple[list[tuple[int, int]], list[Break]]:
+    """The longest runs of calls (first, last), and what ends each."""
+    found: list[tuple[int, int]] = []
+    breaks: list[Break] = []
+    rows: dict[str, int] = {}
+    whole: set[str] = set()
+    first = 0
+    for index, call in enumerate(program.calls):
+        why = obstacle(program, call) or _disagrees(program, call, rows, whole)
+        if why:
+            breaks.append(Break(index, why))
+            found.append((first, index - 1))
+            rows, whole, first = {}, set(), index
+            if obstacle(program, call):
+                first = index + 1
+                continue
+        root = program.base(call.writes()[0])[0]
+        rows |= {program.base(a.tensor)[0]: h for a, h in _tensors(call)}
+        whole |= {program.base(a.tensor)[0] for a in _whole(call)}
+        rows[root] = call.rowwise.height if call.rowwise else 1
+    found.append((first, len(program.calls) - 1))
+    return [(a, z) for a, z in found if z > a], breaks
+
+
+def _tensors(call: Call) -> Iterator[tuple[Arg, int]]:
+    for index, height in heights(call):
+        arg = call.args[index]
+        assert isinstance(arg, Arg)
+        yield arg, height
+
+
+def _whole(call: Call) -> Iterator[Arg]:
+    for index in call.rowwise.whole if call.rowwise else ():
+        arg = call.args[index]
+        assert isinstance(arg, Arg)
+        yield arg
+
+
+def _disagrees(program: Program, call: Call, rows: dict[str, int], whole: set[str]) -> str:
+    """Why a call cannot join a run that has tensors of so many `rows`."""
+    for arg, height in _tensors(call):
+        root = program.base(arg.tensor)[0]
+        if rows.get(root, height) != height:
+            return f"{arg.tensor} is read as {height} rows, made as {rows[root]}"
+    for arg in _whole(call):
+        if program.base(arg.tensor)[0] in rows:
+            return f"all of {arg.tensor} is needed at once"
+    made = program.base(call.writes()[0])[0]
+    return f"{made} is written again" if made in rows or made in whole else ""
+
+
+def segmented(program: Program, spans: list[tuple[int, int]]) -> Program:
+    """`program` with the calls of each of `spans` in a segment; spans without rows are left out."""
+    segments = [s for s in (_segment(program, a, z) for a, z in spans) if s is not None]
+    inside = {i for s in segments for i in range(s.first, s.last + 1)}
+    calls = tuple(
+        replace(c, region=STREAMED) if i in inside else c for i, c in enumerate(program.calls)
+    )
+    return replace(program, calls=calls, segments=tuple(segments))
+
+
+def _segment(program: Program, first: int, last: int) -> Segment | None:
+    run = Run(program, first, last)
+    kept = {*program.outputs, *program.kept, *(s.tensor for s in program.shapes)}
+    for index, call in enumerate(program.calls):
+        names = [a.tensor for a in call.pointers()] if not first <= index <= last else ()
+        own = [a.tensor for a in _whole(call)] if first <= index <= last else ()
+        kept.update(program.base(n)[0] for n in (*names, *own))
+    rows = [r for r in run.producer if r not in kept and program.tensors[r].role is Role.TEMP]
+    if not rows:
+        return None
+    scratch = [n for _, call in run.calls() for n in of_scratch(program, call)]
+    return Segment(first, last, run.steps(), (*rows, *dict.fromkeys(scratch)))

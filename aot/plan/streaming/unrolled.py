@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A program in which every row of a segment is a tensor and every step a call.
+
+The planner of whole tensors plans it: rows have lifetimes of their own, and what is scratch in a
+step may lie where a row was.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from aot.ir.dtypes import U8
+from aot.ir.program import Access, Arg, Call, Program, Role, Tensor, View
+from aot.ir.rows import Segment
+from aot.plan.streaming.order import Run
+
+#: What a row begins at a multiple of, in bytes.
+ROW_ALIGN = 4
+#: How the name of a call's own memory ends.
+SUMS = "@sums"
+
+
+def row_name(tensor: str, row: int) -> str:
+    """The tensor of the unrolled program that is row `row`; no tensor of a program is called so."""
+    return f"{tensor}@{row}"
+
+
+def sums_name(program: Program, call: Call) -> str:
+    """The memory in which a call keeps its sums from its first row to its last."""
+    return program.base(call.writes()[0])[0] + SUMS
+
+
+def unrolled(program: Program) -> Program:
+    """`program` with every step of its segments as a call of its own, without segments."""
+    made = _Unrolled(program)
+    for segment in program.segments:
+        made.upto(segment.first)
+        made.segment(segment)
+    made.upto(len(program.calls))
+    return replace(program, tensors=made.tensors, calls=tuple(made.calls), segments=())
+
+
+class _Unrolled:
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        gone = {n for s in program.segments for n in s.tensors}
+        self.gone = gone
+        bases = {n: program.base(n)[0] for n in program.tensors}
+        self.tensors = {n: t for n, t in program.tensors.items() if bases[n] not in gone}
+        self.calls: list[Call] = []
+        self.at = 0
+
+    def upto(self, end: int) -> None:
+        """The calls before call `end` that are not there yet, as they are."""
+        self.calls += self.program.calls[self.at : end]
+        self.at = end
+
+    def segment(self, segment: Segment) -> None:
+        """Every step of a segment."""
+        run = Run(self.program, segment.first, segment.last)
+        made = dict.fromkeys(range(segment.first, segment.last + 1), 0)
+        for index in segment.steps:
+            self.calls.append(self.call(run, index, made[index]))
+            made[index] += 1
+        self.at = segment.last + 1
+
+    def call(self, run: Run, index: int, step: int) -> Call:
+        """Step `step` of a call."""
+        call = self.program.calls[index]
+        rowwise = call.rowwise
+        assert rowwise is not None
+        needs = {arg: (root, rows) for arg, root, rows in run.needs(index, step)}
+        place: dict[int, int] = {}
+        args: list[Arg] = []
+        for i, arg in enumerate(call.args):
+            if not isinstance(arg, Arg):
+                continue
+            place[i] = len(args)
+            if i == 0 and not (rowwise.sums and step + 1 < rowwise.steps):
+                height = rowwise.height
+                args.append(self.row(arg.tensor, 0 if rowwise.sums else step, height, arg.access))
+            elif i in needs:
+                window = rowwise.window
+                height = window.height if window and window.arg == i else rowwise.height
+                args += [self.row(arg.tensor, r, height, Access.READ) for r in needs[i][1]]
+            elif run.role(arg) is Role.SCRATCH:
+                args.append(self.piece(arg, step))
+            elif run.role(arg) is Role.CONST or i in rowwise.whole:
+                args.append(arg)
+        if rowwise.sums:
+            args.append(self.sums(call, step))
+        single = {i for i in rowwise.single if i in place}
+        pairs = tuple((place[w], place[r]) for w, r in call.inplace if {w, r} <= single)
+        return replace(call, args=tuple(args), inplace=pairs, rowwise=None)
+
+    def row(self, name: str, row: int, height: int, access: Access) -> Arg:
+        """A row of a tensor: of a streamed one a tensor, of a whole one a view."""
+        root, _ = self.program.base(name)
+        tensor = self.program.tensors[root]
+        made, size = row_name(root, row), tensor.nbytes // height
+        if made not in self.tensors:
+            own = Tensor(made, (size,), U8, Role.TEMP, onnx_name=made, align=ROW_ALIGN)
+            if root not in self.gone:
+                own = replace(own, role=tensor.role, view=View(root, row * size))
+            self.tensors[made] = own
+        return Arg(made, access)
+
+    def piece(self, arg: Arg, step: int) -> Arg:
+        """What a step has for scratch."""
+        made = row_name(arg.tensor, step)
+        own = self.program.tensors[arg.tensor]
+        self.tensors[made] = replace(own, name=made)
+        return Arg(made, arg.access)
+
+    def sums(self, call: Call, step: int) -> Arg:
+        """The memory of a call that sums."""
+        made = sums_name(self.program, call)
+        assert call.rowwise is not None
+        shape = (call.rowwise.sums,)
+        self.tensors.setdefault(made, Tensor(made, shape, U8, Role.TEMP, onnx_name=made, align=4))
+        return Arg(made, Access.READ_WRITE if step else Access.WRITE)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random networks of int8 codes with windows, residual sums and pooling of all kinds of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from quant_graphs import Net
+
+Value = tuple[str, tuple[int, int, int]]  # name, (channels, height, width)
+
+
+class Made:
+    """A network in the making; `value` are codes with scale 0.05 and the zero point `zeros`."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.channels = int(self.rng.choice([3, 4, 8]))
+        height, width = (int(n) for n in self.rng.integers(9, 20, 2))
+        self.net = Net(x=(np.int8, (1, self.channels, height, width)))
+        self.values: list[Value] = [("x", (self.channels, height, width))]
+
+    def codes(self, x: str) -> str:
+        return self.net.dq(x, 0.05, np.int8(3))
+
+    def made(self, real: str, shape: tuple[int, int, int]) -> Value:
+        value = self.net.q(real, 0.05, np.int8(3)), shape
+        self.values.append(value)
+        return value
+
+    def weights(self, *shape: int) -> str:
+        data = self.rng.integers(-127, 128, shape).astype(np.int8)
+        fan = float(np.prod(shape[1:]))
+        steps = (self.rng.uniform(0.5, 1.5, shape[0]) / (60 * fan**0.5)).astype(np.float32)
+        zeros = np.zeros(shape[0], np.int8)
+        return self.net.dq(self.net.const(data), steps, zeros, axis=0)
+
+    def conv(self, value: Value, depthwise: bool = False) -> Value | None:
+        x, (c, h, w) = value
+        kh, kw = (int(n) for n in self.rng.choice([1, 2, 3, 3, 5], 2))
+        sh, sw = (int(n) for n in self.rng.choice([1, 1, 2, 3], 2))
+        dh = int(self.rng.choice([1, 1, 2]))
+        pads = [int(n) for n in self.rng.integers(0, 3, 4)]
+        if self.rng.random() < 0.5:  # the most frequent windows have kernels of their own
+            kh = kw = 3
+            sh = sw = int(self.rng.choice([1, 2]))
+            dh, pads = 1, [1, 1, 1, 1]
+        out_h = (h + pads[0] + pads[2] - (kh - 1) * dh - 1) // sh + 1
+        out_w = (w + pads[1] + pads[3] - kw) // sw + 1
+        if out_h < 2 or out_w < 1:
+            return None
+        oc = c if depthwise else int(self.rng.choice([4, 6, 8, 16]))
+        attrs: dict[str, Any] = {"group": c if depthwise else 1, "kernel_shape": [kh, kw]}
+        attrs |= {"pads": pads, "strides": [sh, sw], "dilations": [dh, 1]}
+        weights = self.weights(oc, 1 if depthwise else c, kh, kw)
+        real = self.net.add("Conv", self.codes(x), weights, **attrs)
+        return self.made(real, (oc, out_h, out_w))
+
+    def total(self) -> Value | None:
+        """The sum of two values of one shape, if there are any."""
+        first = self.values[int(self.rng.integers(len(self.values)))]
+        same = [v for v in self.values if v[1] == first[1] and v[0] != first[0]]
+        if not same:
+            return None
+        other = same[int(self.rng.integers(len(same)))]
+        real = self.net.add("Add", self.codes(first[0]), self.codes(other[0]))
+        return self.made(real, first[1])
+
+    def step(self) -> None:
+        choice = self.rng.random()
+        last = self.values[-1] if self.rng.random() < 0.7 else self.values[0]
+        if choice < 0.25 and self.total() is not None:
+            return
+        self.conv(last, depthwise=choice > 0.6)
+
+
+def random_network(seed: int) -> onnx.ModelProto:
+    """A network of 4 to 9 layers, often with an average over all positions at its end."""
+    made = Made(seed)
+    for _ in range(int(made.rng.integers(4, 10))):
+        made.step()
+    if len(made.values) == 1:
+        made.conv(made.values[0])
+    name, (c, _, _) = made.values[-1]
+    if made.rng.random() < 0.5 and name != "x":
+        real = made.net.add("GlobalAveragePool", made.codes(name))
+        name, _ = made.made(real, (c, 1, 1))
+    unread = [n for n, _ in made.values[1:] if not any(n in k.input for k in made.net.nodes)]
+    return made.net.model(**{n: np.int8 for n in dict.fromkeys([*unread, name]) if n != "x"})

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Networks that whole tensors would not fit, row by row on emulated boards."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import aot
+from aot.cli import main
+from aot.npz import read_npz
+from targets.images import need_tools
+
+CASES = (
+    ("cortex-m0", "mlperf_kws_int8", {"objective": "ram"}, 16 * 1024),
+    ("cortex-m4", "mlperf_ic_int8", {"ram": 32 * 1024}, 32 * 1024),
+)
+
+
+@pytest.mark.parametrize(("core", "name", "options", "memory"), CASES)
+def test_fits_and_gives_the_codes_of_the_host(
+    core: str, name: str, options: dict[str, Any], memory: int, models_folder: Path, tmp_path: Path
+) -> None:
+    need_tools(core)
+    model, samples = models_folder / f"{name}.onnx", tmp_path / "in.npz"
+    host = aot.compile(model, tmp_path / "host", target="host")
+    found = host.manifest["inputs"][0]
+    data = np.random.default_rng(4).integers(-128, 128, found["shape"]).astype(np.int8)
+    np.savez(samples, **{found["name"]: data})
+    board = aot.compile(model, tmp_path / "board", target=core, **options)
+    assert board.manifest["memory"]["by_rows"]
+    taken = board.manifest["memory"]
+    assert taken["arena_bytes"] + taken["static_bytes"] + taken["stack_bytes"] <= memory
+    results = []
+    for bundle in (host, board):
+        bundle.build()
+        words = ["--inputs", str(samples), "--outputs", str(tmp_path / "out.npz")]
+        assert main(["run", str(bundle.out), *words]) == 0
+        results.append(read_npz(tmp_path / "out.npz"))
+    for key, codes in results[0].items():
+        np.testing.assert_array_equal(codes, results[1][key], err_msg=key)
+        assert len(np.unique(codes)) > 1
