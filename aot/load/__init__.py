@@ -49,7 +49,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     check_structure(proto, options.claimed)
     check_functions(proto, options)
     light, big = weights.split(proto, folder)
-    notes = drop_maps(light.graph)
+    notes = drop_maps(light)
     options = open_inputs(light.graph, options)
     dimensions, batches = pin(light.graph, options)
     pinned = bool(options.dims or options.input_shapes or options.bindings or batches)

@@ -37,15 +37,16 @@ def open_strings(model: ir.Model, width: int) -> None:
     model.graph.meta[TEXTS] = tuple(original_name(v) for v in ends)
     work = Strings(width)
     every = list(graphs(model))
-    for graph in every:
-        for node in list(graph):
+    # Readers go first: a node finds strings where it reads, and what it writes is read as bytes.
+    for graph in reversed(every):
+        for node in reversed(list(graph)):
             values = [v for v in [*node.inputs, *node.outputs] if v is not None]
             if any(_is_text(v) for v in values):
                 try:
                     work.rewrite(node)
                 except AotError as error:
                     work.errors.append(error)
-    raise_all(work.errors)
+    raise_all(reversed(work.errors))
     work.shapes(model.graph)
     for graph in every:
         for value in _values(graph):

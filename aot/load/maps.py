@@ -9,16 +9,22 @@ from __future__ import annotations
 
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import onnx
+from aot.load.check import STANDARD_DOMAINS
 
 #: Labels that a note lists before it says how many more there are.
 _SHOWN = 8
 
 
-def drop_maps(graph: onnx.GraphProto) -> list[str]:
-    """Let outputs of `graph` that a ZipMap makes be the tensors it reads; a note about each.
+#: The opset of an Identity in a model that imports none of ONNX's.
+_OPSET = 13
+
+
+def drop_maps(model: onnx.ModelProto) -> list[str]:
+    """Let outputs of `model` that a ZipMap makes be the tensors it reads; a note about each.
 
     UnsupportedError for an input or output that stays a map.
     """
+    graph = model.graph
     outputs = {o.name: o for o in graph.output}
     notes = []
     for node in graph.node:
@@ -36,6 +42,8 @@ def drop_maps(graph: onnx.GraphProto) -> list[str]:
             f'output "{info.name}" is a tensor instead of a sequence of maps: its columns are the '
             f"classes {labels}"
         )
+    if notes and all(o.domain not in STANDARD_DOMAINS for o in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid("", _OPSET))
     _refuse_maps(graph)
     return notes
 

@@ -234,6 +234,7 @@ def _name(node: ir.Node, inner: Sequence[ir.Node]) -> None:
     """Names that say which node this was."""
     stem = original_name(node) or node.op_type
     for index, made in enumerate(inner):
+        graph_of(node).opset_imports.setdefault(made.domain, 1)
         made.name = f"{stem}_{index}_{made.op_type}"
         made.metadata_props[NAME_KEY] = title(node)
         for key in (*MARKS, KEPT_KEY):

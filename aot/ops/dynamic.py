@@ -18,7 +18,7 @@ from aot.load.encode_strings import Strings, encodes
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.registry import op
 from aot.shapes.dynamic.rules import needed
-from aot.vendor.match import Match
+from aot.vendor.match import Match, NodeRef, ValueRef
 from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import split_at
 
@@ -117,6 +117,13 @@ def spread_to_kernel(c: Recorder, m: Match) -> None:
 @agree.lower
 def agree_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_agree", m.y, m.a, m.b, header=HEADER, status=True)
+
+
+@inside.infer
+def inside_types(
+    node: NodeRef, inputs: tuple[ValueRef | None, ...]
+) -> list[tuple[tuple[int, ...], DType]]:
+    return [((1,), S64)]
 
 
 @inside.lower

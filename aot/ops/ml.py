@@ -12,16 +12,19 @@ from typing import Any
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import attribute
+from aot.ir.graph_edit import attribute_of
+from aot.ir.graph_nodes import attribute, set_type, shape_of, title
 from aot.ir.operators import OneOf, Rowwise, operator
+from aot.load.encode_strings import UINT8, Strings, encodes
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.trees import POST_TRANSFORM
+from aot.shapes.dynamic.rules import needed
 from aot.shapes.types import Type, infer_types, need
 
 ML = "ai.onnx.ml"
 STRING = 8
-STRINGS = "labels that are strings (needs integers)"
+NO_LABELS = "no labels"
 
 
 def samples(types: list[Type | None]) -> int:
@@ -65,6 +68,42 @@ def _classify_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
     classes = max(2, len(ints or words or ()))
     rows = samples(types)
     return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, classes))]
+
+
+@encodes("ArrayFeatureExtractor", ML)
+def _extract_strings(s: Strings, node: ir.Node) -> None:
+    """Rows of bytes from the last axis of strings; a vector is one sample."""
+    x, shape = needed(node, 0), shape_of(node.outputs[0])
+    lead = (*shape[:-1], shape_of(x)[-1] if shape_of(x) else 1, s.width)
+    x = s.make(node, "Reshape", [x, s.ints(node, lead)], UINT8, lead)
+    flat = s.make(node, "Reshape", [needed(node, 1), s.ints(node, [-1])], INT64, shape[-1:])
+    full = (*shape, s.width)
+    s.replace(node, s.make(node, "Gather", [x, flat], UINT8, full, {"axis": len(shape) - 1}))
+
+
+@encodes("LinearClassifier TreeEnsembleClassifier", ML)
+def number_labels(s: Strings, node: ir.Node) -> None:
+    """The labels are numbers, then the strings of these places in a table.
+
+    Before: y, z = Classifier<classlabels_strings = ["a", "b"]>(x)
+    After:  n, z = Classifier<classlabels_ints = [0, 1]>(x); y = Gather(["a", "b"], n)
+    """
+    words = np.array(attribute(node, "classlabels_strings", None) or (), object)
+    edit, (labels, scores) = s.editor(node), node.outputs
+    ints = "classlabels_int64s" if node.op_type == "TreeEnsembleClassifier" else "classlabels_ints"
+    kept = [a for n, a in node.attributes.items() if n != "classlabels_strings"]
+    numbers = attribute_of(ints, list(range(len(words))))
+    made = ir.Node(ML, node.op_type, node.inputs, [*kept, numbers], num_outputs=2, name=node.name)
+    for value, old, dtype in zip(made.outputs, node.outputs, (INT64, FLOAT), strict=True):
+        value.name = edit.fresh(str(old.name))
+        set_type(value, dtype, shape_of(old))
+    edit.graph.insert_before(node, made)
+    table = edit.const(s.encoded(words, title(node)), "labels")
+    full = (*shape_of(labels), s.width)
+    new = s.make(node, "Gather", [table, made.outputs[0]], UINT8, full, {"axis": 0})
+    edit.replace(labels, new)
+    edit.replace(scores, made.outputs[1])
+    edit.remove(node)
 
 
 def wide(b: Body) -> str:
@@ -164,7 +203,7 @@ operator("LinearClassifier", "x", domain=ML, traits=[Rowwise()], post_transform=
 def _linear_classifier(b: Body) -> bool:
     labels = attribute(b.node, "classlabels_ints", None)
     if not labels:
-        return b.refuse(STRINGS)
+        return b.refuse(NO_LABELS)
     shift = b.floats("intercepts")
     rows = int(shift.size) or len(labels)
     if rows != len(labels):

@@ -14,7 +14,7 @@ from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Rowwise, operator
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
-from aot.ops.ml import ML, STRINGS, transformed
+from aot.ops.ml import ML, NO_LABELS, transformed
 from aot.ops.trees import BRANCHES, POST_TRANSFORM
 from aot.shapes.operands import operands_fit, ranked
 
@@ -33,7 +33,7 @@ def _tree_classifier(b: Body) -> bool:
     """Scores of a regressor; one score for two classes is read as onnxruntime does."""
     labels = attribute(b.node, "classlabels_int64s", None)
     if not labels:
-        return b.refuse(STRINGS)
+        return b.refuse(NO_LABELS)
     attrs = {n: a.value for n, a in b.node.attributes.items() if n.startswith("nodes_")}
     for name in ("treeids", "nodeids", "ids", "weights", "weights_as_tensor"):
         given = attribute(b.node, f"class_{name}", None)
@@ -49,9 +49,9 @@ def _tree_classifier(b: Body) -> bool:
     one = len(labels) == 2 and len(set(attrs["target_ids"])) == 1
     if one:
         attrs["target_ids"] = [0] * len(attrs["target_ids"])
-        attrs = {k: v for k, v in attrs.items() if not k.startswith("base_")}
-    if one and len(attribute(b.node, "base_values", None) or ()) > 0:
-        return b.refuse("base_values of one score for two classes (runtimes differ)")
+    bases = [np.size(v) for k, v in attrs.items() if k.startswith("base_")]
+    if one and max(bases, default=0) > 1:
+        return b.refuse("two base_values of one score for two classes (runtimes differ)")
     targets = 1 if one else len(labels)
     scores = b.add("TreeEnsembleRegressor", "i0", domain="ai.onnx.ml", n_targets=targets, **attrs)
     names = b.data(np.array(labels, np.int64))

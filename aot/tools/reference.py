@@ -145,10 +145,10 @@ def compiled_part(model: Path, options: Options, folder: Path) -> Path:
     in the place of maps. A file in `folder`, or `model` itself where it was compiled whole.
     """
     proto = onnx.load(str(model), load_external_data=False)
-    if not (options.cut_inputs or options.cut_outputs) and not drop_maps(proto.graph):
+    if not (options.cut_inputs or options.cut_outputs) and not drop_maps(proto):
         return model
     part = part_of(Opened(onnx.load(str(model)), model.parent), options)[0].proto
-    drop_maps(part.graph)
+    drop_maps(part)
     return _saved(part, folder)
 
 

@@ -8,12 +8,13 @@ import math
 import numpy as np
 
 from aot.ir.deferred_import import ir
-from aot.ir.graph_nodes import attribute
+from aot.ir.graph_nodes import DYNAMIC, TEXT, attribute, shape_of, title
 from aot.ir.operators import OneOf, Rowwise, operator
+from aot.load.encode_strings import Strings, encodes
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.ml import ML, matches, samples, wide
-from aot.shapes.dynamic.rules import dynamic, every_axis
+from aot.shapes.dynamic.rules import dynamic, every_axis, needed
 from aot.shapes.types import Type, infer_types, need
 
 
@@ -85,12 +86,35 @@ def _feature_vectorizer(b: Body) -> bool:
 def _one_hot_encoder(b: Body) -> bool:
     kinds = attribute(b.node, "cats_int64s", None)
     if not kinds:
-        return b.refuse("categories that are strings")
-    if not attribute(b.node, "zeros", 1):
-        return b.refuse("zeros 0: an unknown category is an error")
+        return b.refuse("no categories")
     x = "i0" if b.kind() == INT64 else b.add("Cast", "i0", to=INT64)
-    b.add("Cast", matches(b, x, np.array(kinds, np.int64)), to=FLOAT, out="o0")
+    hits = matches(b, x, np.array(kinds, np.int64))
+    y = b.add("Cast", hits, to=FLOAT)
+    if not attribute(b.node, "zeros", 1):
+        y = b.add("Add", y, b.add("Cast", _unknown(b, hits), to=FLOAT))
+    b.add("Identity", y, out="o0")
     return True
+
+
+def _unknown(b: Body, hits: str) -> str:
+    """How many elements of input 0 are no category, which is 0: the run ends if it is not."""
+    found = b.add("ReduceSum", b.add("ReduceMax", hits, b.ints(-1), keepdims=0), keepdims=0)
+    known = b.add("Cast", b.add("Reshape", found, b.ints(1)), to=INT64)
+    missing = b.add("Sub", b.ints(math.prod(b.shape(0))), known)
+    return b.add("Within", missing, domain=DYNAMIC, most=0)
+
+
+@encodes("OneHotEncoder", ML)
+def _encode_categories(s: Strings, node: ir.Node) -> None:
+    """The places of strings among the categories, encoded as integers are."""
+    words = np.array(attribute(node, "cats_strings", None) or (), object)
+    edit, old = s.editor(node), node.outputs[0]
+    keys = edit.const(s.encoded(words, title(node)), "categories")
+    place = s.make(
+        node, "Find", [needed(node, 0), keys], INT64, shape_of(needed(node, 0)), domain=TEXT
+    )
+    wanted = {"cats_int64s": list(range(len(words))), "zeros": int(attribute(node, "zeros", 1))}
+    s.replace(node, s.make(node, "OneHotEncoder", [place], FLOAT, shape_of(old), wanted, ML))
 
 
 dynamic("Binarizer", ML)(every_axis)

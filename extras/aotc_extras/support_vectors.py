@@ -7,16 +7,18 @@ After: y = MatMul(Exp(-gamma * ReduceSumSquare(Unsqueeze(x) - support_vectors)),
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
 
-from aot.ir.deferred_import import ir
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf, Rowwise, operator
+from aot.load.encode_strings import encodes
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
-from aot.ops.ml import ML, STRING, STRINGS, rows, samples, transformed, wide
+from aot.ops.ml import ML, NO_LABELS, STRING, number_labels, rows, samples, transformed, wide
 from aot.ops.trees import POST_TRANSFORM
 from aot.shapes.types import Type, infer_types
 
@@ -91,25 +93,30 @@ _WITHOUT_PROBABILITIES = (
 )
 
 
+encodes("SVMClassifier", ML)(number_labels)
+
+
 @decompose("SVMClassifier", ML)
 def _svm_classifier(b: Body) -> bool:
     """Every pair of classes has a score, and votes for one; the class with most votes is it.
 
-    Refused: probabilities (`prob_a`), which are found by iteration; strings as labels.
+    With `prob_a` the second result is a probability for every class instead.
     """
     labels = attribute(b.node, "classlabels_ints", None)
     counts = [int(v) for v in attribute(b.node, "vectors_per_class", None) or ()]
     classes = len(counts)
     kind = attribute(b.node, "post_transform", "NONE")
     if not labels:
-        return b.refuse(STRINGS)
+        return b.refuse(NO_LABELS)
     if classes < 2 or len(labels) != classes:
         return b.refuse(f"{len(labels)} labels for support vectors of {classes} classes")
-    if b.floats("prob_a").size:
-        return b.refuse("probabilities (prob_a)", _WITHOUT_PROBABILITIES)
+    shares = b.floats("prob_a"), b.floats("prob_b")
+    pairs = list(itertools.combinations(range(classes), 2))
+    if shares[0].size and (classes > _MOST_CLASSES or any(len(v) != len(pairs) for v in shares)):
+        what = f"probabilities (prob_a) of {len(shares[0])} pairs of {classes} classes"
+        return b.refuse(what, _WITHOUT_PROBABILITIES)
     if kind not in ("NONE", "LOGISTIC", *(("SOFTMAX",) if classes > 2 else ())):
         return b.refuse(f"post_transform {kind} of {classes} classes")
-    pairs = [(i, j) for i in range(classes) for j in range(i + 1, classes)]
     given = b.floats("coefficients").reshape(classes - 1, sum(counts))
     starts = np.cumsum([0, *counts])
     weights = np.zeros((sum(counts), len(pairs)), np.float32)
@@ -128,6 +135,91 @@ def _svm_classifier(b: Body) -> bool:
     total = b.add("Add", total, b.data(votes[0].sum(axis=0)))
     best = b.add("ArgMax", total, axis=-1, keepdims=0)
     b.add("Gather", b.data(np.array(labels, np.int64)), best, out="o0")
+    if shares[0].size:
+        return transformed(b, _probabilities(b, scores, classes), "o1")
     if classes == 2:
         scores = b.add("Concat", b.add("Neg", scores), scores, axis=1)
     return transformed(b, scores, "o1")
+
+
+#: For more classes the body of the iteration, with a step per class, would be too long.
+_MOST_CLASSES = 64
+_STEPS, _CLOSE, _NEAREST = 100, 0.005, 1e-7
+
+
+def _probabilities(b: Body, scores: str, classes: int) -> str:
+    """Probabilities of classes, joined from those of pairs by libsvm's iteration.
+
+    `scores` are those of pairs; r[i][j] is how likely class i is, given that it is i or j. The
+    iteration lowers sum over i and j of (r[j][i] p[i] - r[i][j] p[j])^2 class by class, until the
+    sum's gradient is even within 0.005 / classes, at most 100 times.
+    """
+    moved = b.add("Mul", scores, b.data(-b.floats("prob_a")))
+    one = b.add("Sigmoid", b.add("Sub", moved, b.data(b.floats("prob_b"))))
+    one = b.add("Clip", one, *(b.constant(FLOAT, (), [v]) for v in (_NEAREST, 1 - _NEAREST)))
+    other = b.add("Sub", b.constant(FLOAT, (), [1.0]), one)
+    count = len(b.floats("prob_a"))
+    # Every r[j][i], by row: a column of `one`, of `other`, or 0 on the diagonal.
+    place = np.full((classes, classes), 2 * count)
+    for k, (i, j) in enumerate(itertools.combinations(range(classes), 2)):
+        place[j, i], place[i, j] = count + k, k
+    first = b.add("Slice", one, b.ints(0), b.ints(1), b.ints(1))
+    zero = b.add("Sub", first, first)
+    every = b.add("Concat", one, other, zero, axis=1)
+    r = b.add("Gather", every, b.data(place), axis=1)
+    turned = b.add("Gather", every, b.data(np.ascontiguousarray(place.T)), axis=1)
+    own = b.add("ReduceSumSquare", turned, b.ints(2), keepdims=1)
+    apart = b.add("Neg", b.add("Mul", r, turned))
+    q = b.add("Where", b.data(np.eye(classes, dtype=bool)), own, apart)
+    shape = b.ints(samples([(FLOAT, b.shape(0))]), classes, 1)
+    start = b.add("Expand", b.constant(FLOAT, (), [1 / classes]), shape)
+    body = _iteration(classes, q)
+    p = b.add("Loop", b.constant(INT64, (), [_STEPS]), "", start, body=body)
+    return b.add("Squeeze", p, b.ints(2))
+
+
+def _iteration(classes: int, q: str) -> onnx.GraphProto:
+    """One round for every sample that is not done: p [N, classes, 1] from `p_in`."""
+    from onnx import helper
+
+    nodes = []
+    names = iter(f"s{i}" for i in range(1 << 20))
+
+    def add(op_type: str, *inputs: str, out: str = "", **attributes: Any) -> str:
+        name = out or next(names)
+        nodes.append(helper.make_node(op_type, list(inputs), [name], **attributes))
+        return name
+
+    def constant(values: Any, kind: int = FLOAT) -> str:
+        array = np.asarray(values, np.float32 if kind == FLOAT else np.int64)
+        tensor = helper.make_tensor("c", kind, array.shape, array.ravel().tolist())
+        return add("Constant", value=tensor)
+
+    p = "p_in"
+    qp = add("MatMul", q, p)
+    pqp = add("ReduceSum", add("Mul", p, qp), constant([1], INT64))
+    error = add("ReduceMax", add("Abs", add("Sub", qp, pqp)), constant([1], INT64))
+    go = add("Not", add("Less", error, constant(_CLOSE / classes)))
+    one, two = constant(1.0), constant(2.0)
+
+    def at(x: str, index: int, axis: int) -> str:
+        return add("Slice", x, *(constant([v], INT64) for v in (index, index + 1, axis)))
+
+    for i in range(classes):
+        row = at(q, i, 2)
+        own, mine = at(row, i, 1), at(qp, i, 1)
+        step = add("Div", add("Sub", pqp, mine), own)
+        grown = add("Add", one, step)
+        unit = constant(np.eye(classes, dtype=np.float32)[:, i : i + 1])
+        p = add("Div", add("Add", p, add("Mul", step, unit)), grown)
+        inner = add("Add", add("Mul", step, own), add("Mul", two, mine))
+        pqp = add("Div", add("Div", add("Add", pqp, add("Mul", step, inner)), grown), grown)
+        qp = add("Div", add("Add", qp, add("Mul", step, row)), grown)
+    add("Where", go, p, "p_in", out="p_out")
+    add("Cast", add("ReduceMax", add("Cast", go, to=INT64), keepdims=0), to=9, out="go_on")
+    info = helper.make_tensor_value_info
+    shape = [None, classes, 1]
+    ins = [info("round", INT64, []), info("before", 9, []), info("p_in", FLOAT, shape)]
+    return helper.make_graph(
+        nodes, "round", ins, [info("go_on", 9, []), info("p_out", FLOAT, shape)]
+    )

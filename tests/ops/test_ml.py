@@ -14,7 +14,9 @@ import pytest
 from onnx import TensorProto as T, helper
 
 import aot
-from aot.errors import UnsupportedError
+from aot.errors import AotError, UnsupportedError
+from aot.ir.string_rows import encode
+from aot.tools.value_conversion import decoded
 
 RNG = np.random.default_rng(11)
 X = RNG.standard_normal((7, 5)).astype(np.float32)
@@ -87,6 +89,10 @@ def cases() -> Iterator[tuple[str, np.ndarray, dict[str, Any], int]]:
         for kernel, post in (("RBF", "NONE"), ("POLY", "LOGISTIC"), ("LINEAR", "NONE")):
             tuned = {"kernel_type": kernel, "kernel_params": [0.3, 0.1, 2.0]}
             yield "SVMClassifier", X, {**machine, **tuned, "post_transform": post}, 2
+        if classes == 3:
+            for name in ("prob_a", "prob_b"):
+                tuned[name] = [float(v) for v in RNG.uniform(-2, -1, pairs)]
+            yield "SVMClassifier", X, {**machine, **tuned}, 2
     for aggregate in ("SUM", "AVERAGE", "MIN", "MAX"):
         trees = forest("target", 2, 4)
         more = {"n_targets": 2, "aggregate_function": aggregate, "base_values": [0.5, -0.5]}
@@ -98,6 +104,7 @@ def cases() -> Iterator[tuple[str, np.ndarray, dict[str, Any], int]]:
     for low in (0.0, -1.0):
         for post in ("NONE", "LOGISTIC"):
             more = {"classlabels_int64s": [0, 1], "post_transform": post}
+            more |= {"base_values": [0.3]} if post == "LOGISTIC" else {}
             yield "TreeEnsembleClassifier", X, {**forest("class", 1, 3, low), **more}, 2
 
 
@@ -140,10 +147,9 @@ REFUSED = [
         {**LINEAR, "classlabels_ints": [1, 2], "post_transform": "PROBIT"},
         "post_transform PROBIT (needs NONE, LOGISTIC or SOFTMAX)",
     ),
-    ("LinearClassifier", {**LINEAR, "classlabels_strings": ["a", "b"]}, "not supported on strings"),
-    ("SVMClassifier", {**SUPPORT, "prob_a": [1.0], "prob_b": [0.0]}, "probabilities (prob_a)"),
+    ("SVMClassifier", {**SUPPORT, "prob_a": [1.0], "prob_b": []}, "probabilities (prob_a)"),
     ("SVMClassifier", {**SUPPORT, "post_transform": "SOFTMAX"}, "post_transform SOFTMAX of 2"),
-    ("OneHotEncoder", {"cats_int64s": [1, 2], "zeros": 0}, "zeros 0"),
+    ("OneHotEncoder", {}, "no categories"),
 ]
 
 
@@ -161,3 +167,60 @@ def test_refused_by_name(op: str, attrs: dict[str, Any], reason: str, tmp_path: 
     with pytest.raises(UnsupportedError) as caught:
         aot.compile(model, tmp_path, name="n")
     assert reason in str(caught.value)
+
+
+def strings_and_categories() -> onnx.ModelProto:
+    """String labels of three classifiers, and categories that are strings, unknown ones refused."""
+
+    def node(op: str, inputs: str, outputs: str, **attributes: Any) -> onnx.NodeProto:
+        return helper.make_node(
+            op, inputs.split(), outputs.split(), domain="ai.onnx.ml", **attributes
+        )
+
+    words, known = ["no", "yes", "\u00fc"], {"cats_strings": ["a", "b"]}
+    trees = forest("class", 3, 2)
+    kernel = {"kernel_type": "RBF", "kernel_params": [0.3, 0.0, 0.0]}
+    pair = {**SUPPORT, **kernel, "support_vectors": FLOATS[:10]}
+    pair = {k: v for k, v in pair.items() if k != "classlabels_ints"}
+    linear = {"coefficients": FLOATS[:15], "intercepts": FLOATS[15:18]}
+    nodes = [
+        node("LinearClassifier", "x", "l0 p0", classlabels_strings=words, **linear),
+        node("TreeEnsembleClassifier", "x", "l1 p1", classlabels_strings=words, **trees),
+        node("SVMClassifier", "x", "l2 p2", classlabels_strings=words[:2], **pair),
+        node("ArrayFeatureExtractor", "c first", "left"),
+        node("OneHotEncoder", "left", "e0", zeros=1, **known),
+        node("OneHotEncoder", "c", "e1", zeros=0, **known),
+        node("LabelEncoder", "left", "n", keys_strings=["b", "a"], values_int64s=[5, 6]),
+    ]
+    info = helper.make_tensor_value_info
+    kinds = {"l": T.STRING, "p": T.FLOAT, "e": T.FLOAT, "n": T.INT64}
+    names = ["l0", "p0", "l1", "p1", "l2", "p2", "e0", "e1", "n"]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [info("x", T.FLOAT, [7, 5]), info("c", T.STRING, [2, 2])],
+        [info(n, kinds[n[0]], None) for n in names],
+        [helper.make_tensor("first", T.INT64, [1], [0])],
+    )
+    imports = [helper.make_opsetid("ai.onnx.ml", 3), helper.make_opsetid("", 21)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def test_strings_against_onnxruntime(tmp_path: Path) -> None:
+    model = strings_and_categories()
+    given = np.array([["a", "b"], ["b", "a"]], object)
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    want = session.run(None, {"x": X, "c": given})
+    run = aot.compile(model, tmp_path / "o", max_string=8).load()
+    for a, b in zip(run(X, encode(given, 8)), want, strict=True):
+        if np.asarray(b).dtype == object:
+            assert (decoded(np.asarray(a)) == b).all()
+        else:
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    unknown = given.copy()
+    unknown[1, 1] = "q"
+    with pytest.raises(AotError, match="own check"):
+        run(X, encode(unknown, 8))
+    unknown[1, 1], unknown[1, 0] = "a", "q"  # `left` has it too, whose encoder takes it for none
+    with pytest.raises(AotError, match="own check"):
+        run(X, encode(unknown, 8))

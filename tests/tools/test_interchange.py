@@ -14,6 +14,7 @@ import aot
 from aot.cli import main
 from aot.errors import AotError
 from aot.ir.string_rows import encode
+from aot.load import load
 from aot.options import Options
 from aot.tools.run import open_out
 from aot.tools.value_conversion import decoded
@@ -106,6 +107,19 @@ def test_the_map_of_a_classifier_is_a_tensor(
     bundle = aot.Bundle(tmp_path / "out").build()
     assert bundle.manifest["outputs"][0]["shape"] == [1, 2]
     assert verify(open_out(bundle.out), Request(), lambda _: None).passed
+
+
+def test_a_map_in_a_model_without_operators_of_onnx() -> None:
+    info = onnx.helper.make_tensor_value_info
+    node = onnx.helper.make_node(
+        "ZipMap", ["x"], ["y"], domain="ai.onnx.ml", classlabels_int64s=[1]
+    )
+    graph = onnx.helper.make_graph(
+        [node], "g", [info("x", 1, [1, 1])], [onnx.ValueInfoProto(name="y")]
+    )
+    imports = [onnx.helper.make_opsetid("ai.onnx.ml", 2)]
+    made = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+    assert [v.name for v in load(made).graph.outputs] == ["y"]
 
 
 def test_maps_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

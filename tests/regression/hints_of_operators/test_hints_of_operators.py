@@ -15,8 +15,8 @@ SVC = {
     "coefficients": [1.0, -1.0],
     "kernel_params": [0.5, 0.0, 3.0],
     "kernel_type": "RBF",
-    "prob_a": [-1.0],
-    "prob_b": [0.1],
+    "prob_a": [-1.0, 2.0],  # for the one pair
+    "prob_b": [0.1, 0.2],
     "rho": [0.2],
     "support_vectors": [1.0, 2.0, 3.0, 4.0],
     "vectors_per_class": [1, 1],
