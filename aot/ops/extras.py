@@ -9,3 +9,5 @@ packages("Adagrad Adam Gradient Momentum", "ai.onnx.preview.training")("aotc-ext
 packages(
     "Binarizer FeatureVectorizer Imputer OneHotEncoder SVMClassifier SVMRegressor", "ai.onnx.ml"
 )("aotc-extras")
+for _domain in ("qonnx.custom_op.general", "onnx.brevitas", "finn.custom_op.general"):
+    packages("BipolarQuant Quant Trunc", _domain)("aotc-extras")
