@@ -5,7 +5,7 @@
 |---|---|---|
 | load, normalise, partition | `partition_form` | aot/load, aot/normalise, aot/partition |
 | lower, bodies, schedule, plan | `plan_programs` | aot/lower, aot/plan |
-| twins (each region in portable C) | `make_twins` | aot/plan |
+| fallbacks (each region in portable C) | `make_fallbacks` | aot/plan |
 | emit | `emit_c` | aot/emit_c |
 """
 
@@ -30,7 +30,7 @@ from aot.partition.partition_form import partition_form
 from aot.partition.result import Partition
 from aot.plan.budget import budgeted
 from aot.plan.compiled import Compiled
-from aot.plan.fallback import make_twins
+from aot.plan.fallback import make_fallbacks
 from aot.plan.plan_program import plan_programs, within_ram
 from aot.target import load_target, widths
 from aot.tools.samples import samples_for
@@ -51,17 +51,17 @@ def compile_model(
     plans = plan_programs(name, model.graph, partition, widths(target, options), options, stage)
     target, program, plan = min(plans, key=lambda trial: trial[2].arena_bytes)
     program, plan = within_ram(program, plan, target, options)
-    make = partial(make_twins, program, plan, model.graph, partition, target, options)
-    twins = stage("twins", make)
+    make = partial(make_fallbacks, program, plan, model.graph, partition, target, options)
+    fallbacks = stage("fallbacks", make)
     stage.begin("emit")
     texts = model.graph.meta.get(TEXTS, ())
-    manifest = manifest_of(program, plan, target, partition, options, twins, texts)
+    manifest = manifest_of(program, plan, target, partition, options, fallbacks, texts)
     if notes := list(model.graph.meta.get(NOTES, ())):
         manifest["notes"] = notes
     samples = samples_for(manifest, model, options)
     if samples:
         manifest["test_data"] = {"samples": len(samples), "bytes": vector_bytes(program, samples)}
-    files = emit_c(program, plan, target, options, manifest, twins, samples)
+    files = emit_c(program, plan, target, options, manifest, fallbacks, samples)
     return Compiled(name, target, model, partition, program, plan, files, manifest)
 
 

@@ -111,11 +111,11 @@ def _duplicates(
         candidates = by_head.setdefault(
             (data.nbytes, data.dtype.str, raw[:256].tobytes(), sections[name]), []
         )
-        twin = next(
+        equal = next(
             (c for c in candidates if np.array_equal(arrays[c].reshape(-1).view(np.uint8), raw)),
             None,
         )
-        if twin is None:
+        if equal is None:
             candidates.append(name)
-        same[name] = twin or name
+        same[name] = equal or name
     return same

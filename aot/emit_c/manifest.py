@@ -15,7 +15,7 @@ from aot.ir.plan import Plan
 from aot.ir.program import WAITS, Body, Call, Program, Role, Tensor
 from aot.options import Options
 from aot.partition.result import Partition
-from aot.plan.fallback import Twin, portable_bytes
+from aot.plan.fallback import RegionFallback, portable_bytes
 from aot.plan.memory.stretches import stretches
 from aot.plan.stack import declare
 from aot.plan.statics import static_bytes
@@ -34,7 +34,7 @@ def manifest_of(
     target: Target,
     partition: Partition | None,
     options: Options,
-    twins: Sequence[Twin] = (),
+    fallbacks: Sequence[RegionFallback] = (),
     texts: Sequence[str] = (),
 ) -> dict[str, Any]:
     """Everything but `sources`, which `emit_c` adds when the files exist.
@@ -82,12 +82,12 @@ def manifest_of(
         ],
         "memory": {
             **_memory(program, plan, target),
-            "portable_arena_bytes": portable_bytes(plan, twins),
+            "portable_arena_bytes": portable_bytes(plan, fallbacks),
             **declare.record(declare.declared(program, target)),
         },
         "macs": sum(c.macs for c in program.calls),
         "nodes": nodes,
-        "regions": [*_regions(program, twins), *_inner_regions(program, twins)],
+        "regions": [*_regions(program, fallbacks), *_inner_regions(program, fallbacks)],
         "refusals": _refusals(partition, names),
         "libraries": [],
         "sources": [],
@@ -272,8 +272,8 @@ def _offsets(program: Program, plan: Plan, call: Call) -> dict[str, int]:
     return found
 
 
-def _regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
-    own = {t.region: t for t in twins}
+def _regions(program: Program, fallbacks: Sequence[RegionFallback]) -> list[dict[str, Any]]:
+    own = {t.region: t for t in fallbacks}
     regions: dict[int, dict[str, Any]] = {}
     for index, call in enumerate(program.calls):
         if call.region >= 0:
@@ -282,15 +282,15 @@ def _regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
                 "region": number,
                 "backend": call.backend,
                 "calls": [],
-                **_twin(own.get(number)),
+                **_fallback(own.get(number)),
             }
             regions.setdefault(number, made)["calls"].append(index)
     return [regions[r] for r in sorted(regions)]
 
 
-def _inner_regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, Any]]:
+def _inner_regions(program: Program, fallbacks: Sequence[RegionFallback]) -> list[dict[str, Any]]:
     """The regions in bodies: what leaves the call that has the body is all that is seen of them."""
-    own = {t.region: t for t in twins}
+    own = {t.region: t for t in fallbacks}
     found: dict[int, dict[str, Any]] = {}
     for index, around in enumerate(program.calls):
         leaves = [t.name for _, t in writes(program, around)]
@@ -298,16 +298,20 @@ def _inner_regions(program: Program, twins: Sequence[Twin]) -> list[dict[str, An
             for call in part.calls:
                 if call.region >= 0:
                     first = {"region": call.region, "backend": call.backend, "calls": [index]}
-                    seen = {**_twin(own.get(call.region)), "leaves": leaves, "body": part.name}
+                    seen = {**_fallback(own.get(call.region)), "leaves": leaves, "body": part.name}
                     found.setdefault(call.region, {**first, **seen})
     return [found[r] for r in sorted(found)]
 
 
-def _twin(twin: Twin | None) -> dict[str, Any]:
+def _fallback(fallback: RegionFallback | None) -> dict[str, Any]:
     """Whether portable C can stand in for the region, and the tensors that leave it."""
-    if twin is None:
+    if fallback is None:
         return {}
-    return {"portable": twin.program is not None, "why_not": twin.reason, "leaves": [*twin.outputs]}
+    return {
+        "portable": fallback.program is not None,
+        "why_not": fallback.reason,
+        "leaves": [*fallback.outputs],
+    }
 
 
 def _refusals(partition: Partition | None, names: Mapping[str, str]) -> list[dict[str, str]]:

@@ -35,7 +35,7 @@ from aot.ir.program import Program
 from aot.ir.sample import Sample
 from aot.options import Options
 from aot.plan.board_memory import Needs, io_bytes, needs_of
-from aot.plan.fallback import Twin, portable_bytes
+from aot.plan.fallback import RegionFallback, portable_bytes
 from aot.target import Target
 from aot.version import __version__
 
@@ -58,13 +58,13 @@ def emit_c(
     target: Target,
     options: Options,
     manifest: dict[str, Any] | None = None,
-    twins: Sequence[Twin] = (),
+    fallbacks: Sequence[RegionFallback] = (),
     samples: Sequence[Sample] = (),
 ) -> dict[str, File]:
     """Every file of the bundle by its path. Equal arguments give equal bytes.
 
     `manifest` is what `manifest_of` gave (made here if absent); its `sources` are filled in.
-    `twins` stand in for the vendors' regions where a vendor is left out; `samples` are what the
+    `fallbacks` stand in for the vendors' regions where a vendor is left out; `samples` are what the
     bundle tests itself on.
     """
     name = ctext.ident(program.name)
@@ -73,14 +73,14 @@ def emit_c(
     weights.check_apart(program)
     constants = place_constants(program, target.byte_order)
     called = [*(s.create for s in program.states), *program.every_call()]
-    called += [c for t in twins if t.program is not None for c in t.program.every_call()]
+    called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
     backends = used_backends(program, options)
     headers = kernels.collect(c.header or f"{c.kernel}.h" for c in called)
     own = headers_of(program)
     specialise = options.specialise
-    parted, parts = region_files(program, plan, target, constants, specialise, twins, backends)
+    parted, parts = region_files(program, plan, target, constants, specialise, fallbacks, backends)
     vendors = vendors_of(program, backends, parts)
-    values = _values(program, plan, target, options, constants, headers.math, vendors, twins)
+    values = _values(program, plan, target, options, constants, headers.math, vendors, fallbacks)
     values["selftest"] = bool(samples)
     values["stack_bytes"] = manifest["memory"]["stack_bytes"]
     files: dict[str, File] = {
@@ -246,7 +246,7 @@ def _values(
     constants: Constants,
     math: bool,
     vendors: Vendors,
-    twins: Sequence[Twin],
+    fallbacks: Sequence[RegionFallback],
 ) -> dict[str, object]:
     name = program.name
     parts = ["", "_run", "_arena", "_static", "_tvmgen", *(["_given"] if constants.passed else [])]
@@ -271,9 +271,9 @@ def _values(
         "halfway": interface.halfway(program),
         "owner": name,
         "arena_bytes": plan.arena_bytes,
-        "portable_bytes": portable_bytes(plan, twins),
+        "portable_bytes": portable_bytes(plan, fallbacks),
         "left_out": " || ".join(f"defined({w})" for w in left_out(vendors.parts)),
-        "regions": declarations(program, twins, [p.own for p in vendors.parts if p.own])
+        "regions": declarations(program, fallbacks, [p.own for p in vendors.parts if p.own])
         + rows.declarations(program),
         "vendor_sources": spell_sources(name, vendors),
         "arena_align": plan.alignment,

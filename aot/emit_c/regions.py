@@ -2,7 +2,8 @@
 """Regions of vendors: `src/NAME_<vendor>.c`, and what replaces it where the vendor is left out.
 
 Both files define one function per region and the vendor's NAME_<vendor>_init and _shutdown, so that
-CMake chooses by choosing a file. The replacement calls the regions' twins, each a file of its own.
+CMake chooses by choosing a file. The replacement calls the regions' fallbacks, each a file of its
+own.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from aot.emit_c.write import Blob, File
 from aot.errors import InternalError
 from aot.ir.plan import Plan
 from aot.ir.program import WAITS, Access, Arg, Call, Program, Role
-from aot.plan.fallback import Twin
+from aot.plan.fallback import RegionFallback
 from aot.target import Target
 from aot.vendor.backend import Backend
 
@@ -211,17 +212,21 @@ def _needs_memory(program: Program, vendor: str) -> str:
 
 
 def spell_portable(
-    program: Program, plan: Plan, vendor: str, twins: Sequence[Twin], waits: Sequence[int] = ()
+    program: Program,
+    plan: Plan,
+    vendor: str,
+    fallbacks: Sequence[RegionFallback],
+    waits: Sequence[int] = (),
 ) -> str:
-    """What stands in for the vendor's file: every region calls its twin, `waits` have nothing to
-    wait for."""
+    """What stands in for the vendor's file: every region calls its fallback, `waits` have nothing
+    to wait for."""
     functions = [*_objects(program, vendor, [])]
     owner = owners(program, plan)
     places = Places()
-    for twin in twins:
-        part, own = owner[twin.region]
-        lines = _call_twin(program, part, own, twin, places)
-        functions += _function(program, part, twin.region, *lines)
+    for fallback in fallbacks:
+        part, own = owner[fallback.region]
+        lines = _call_fallback(program, part, own, fallback, places)
+        functions += _function(program, part, fallback.region, *lines)
     for region in waits:
         steps = [
             f"    STEP({i}, (void)0); /* for the trace build */"
@@ -247,48 +252,50 @@ def spell_portable(
     )
 
 
-def _call_twin(
-    root: Program, program: Program, plan: Plan, twin: Twin, places: Places
+def _call_fallback(
+    root: Program, program: Program, plan: Plan, fallback: RegionFallback, places: Places
 ) -> tuple[list[str], list[str]]:
     """(statements, declarations): where inputs and outputs are, the call, copies of what was made
     aside."""
     s = spelling(program, plan, Constants((), {}, {}, None), Headers({}, (), {}, False), "none")
     s.places = places
-    moved = dict(twin.moved)
-    ins = [pointer(s, Arg(n, Access.READ)) for n in twin.inputs] or ["NULL"]
-    ends = [pointer(s, Arg(n, Access.WRITE)) for n in twin.outputs]
+    moved = dict(fallback.moved)
+    ins = [pointer(s, Arg(n, Access.READ)) for n in fallback.inputs] or ["NULL"]
+    ends = [pointer(s, Arg(n, Access.WRITE)) for n in fallback.outputs]
     outs = [f"arena + {moved[i]}" if i in moved else p for i, p in enumerate(ends)] or ["NULL"]
     declared = [
         f"    const unsigned char *from[{len(ins)}];",
         f"    unsigned char *to[{len(outs)}];",
     ]
-    passed = [f"arena + {twin.base}", "from", "to"]
+    passed = [f"arena + {fallback.base}", "from", "to"]
     lines = [
         *(f"    from[{i}] = {p};" for i, p in enumerate(ins)),
         *(f"    to[{i}] = {p};" for i, p in enumerate(outs)),
-        wrapping.nested("REGION", [], f"{twin.name}_execute", passed),
+        wrapping.nested("REGION", [], f"{fallback.name}_execute", passed),
     ]
     for i, place in enumerate(ends):
         if i in moved:
-            size = program.tensors[twin.outputs[i]].nbytes
+            size = program.tensors[fallback.outputs[i]].nbytes
             lines.append(wrapping.call("(void)memcpy", [place, f"to[{i}]", str(size)]))
-    for index in _border_calls(program, twin) if program is root else ():
+    for index in _border_calls(program, fallback) if program is root else ():
         lines.append(f"    STEP({index}, (void)0); /* for the trace build */")
     return lines, declared
 
 
-def _border_calls(program: Program, twin: Twin) -> list[int]:
+def _border_calls(program: Program, fallback: RegionFallback) -> list[int]:
     """Calls of a region that write a tensor which leaves it."""
     return [
         index
         for index, call in enumerate(program.calls)
-        if call.region == twin.region
-        and any(t.name in twin.outputs for _, t in writes(program, call))
+        if call.region == fallback.region
+        and any(t.name in fallback.outputs for _, t in writes(program, call))
     ]
 
 
-def declarations(program: Program, twins: Sequence[Twin], own_weights: Sequence[str]) -> str:
-    """What the files of the bundle know of regions, vendors' objects and twins."""
+def declarations(
+    program: Program, fallbacks: Sequence[RegionFallback], own_weights: Sequence[str]
+) -> str:
+    """What the files of the bundle know of regions, vendors' objects and fallbacks."""
     lines = []
     parts = {c.region: p for p in program.tree() for c in p.calls}
     for regions in regions_by_vendor(program).values():
@@ -298,18 +305,19 @@ def declarations(program: Program, twins: Sequence[Twin], own_weights: Sequence[
         prefix = f"{program.name}_{vendor}"
         lines.append(f"AOT_HIDDEN AOT_WARN_UNUSED aot_status {prefix}_init(void **state);")
         lines.append(f"AOT_HIDDEN void {prefix}_shutdown(void **state);")
-    for twin in twins:
-        if twin.program is not None:
+    for fallback in fallbacks:
+        if fallback.program is not None:
             lines.append(
-                f"AOT_HIDDEN AOT_WARN_UNUSED aot_status {twin.name}_execute(unsigned char *arena,\n"
+                "AOT_HIDDEN AOT_WARN_UNUSED aot_status "
+                f"{fallback.name}_execute(unsigned char *arena,\n"
                 "    const unsigned char *const *in, unsigned char *const *out);"
             )
-            lines.append(f"extern AOT_HIDDEN const unsigned char {twin.name}_weights[];")
+            lines.append(f"extern AOT_HIDDEN const unsigned char {fallback.name}_weights[];")
     for blob in own_weights:
         lines.append(f"extern AOT_HIDDEN const unsigned char {blob}_weights[];")
     if not lines:
         return ""
-    note = "/* The regions of vendors; where a vendor is left out, they call their twins. */"
+    note = "/* The regions of vendors; where a vendor is left out, they call their fallbacks. */"
     return "\n".join(["", note, *lines, ""])
 
 
@@ -319,7 +327,7 @@ def region_files(
     target: Target,
     constants: Constants,
     specialise: str,
-    twins: Sequence[Twin],
+    fallbacks: Sequence[RegionFallback],
     backends: Mapping[str, Backend],
 ) -> tuple[dict[str, File], list[VendorParts]]:
     """The files of all vendors' regions, and what CMake must know. `backends` has all of them."""
@@ -336,43 +344,44 @@ def region_files(
             files.update(_weights(prefix, name, blob, target))
         nodes = next(c.origin.nodes for c in program.every_call() if c.region == regions[0])
         first = nodes[0] if nodes else ""
-        own = [t for t in twins if t.region in regions]
+        own = [t for t in fallbacks if t.region in regions]
         waits = [r for r in regions if r >= WAITS]
         reason = next((t.reason for t in own if t.program is None), "")
         if len(own) + len(waits) != len(regions) and not reason:
-            raise InternalError(f"{len(regions)} regions of {vendor} have {len(own)} twins")
+            raise InternalError(f"{len(regions)} regions of {vendor} have {len(own)} fallbacks")
         if reason:
             parts.append(VendorParts(vendor, source, (), (), reason, prefix, first))
             continue
         stand_in = f"src/{name}_{ctext.ident(vendor)}_portable.c"
         files[stand_in] = spell_portable(program, plan, vendor, own, waits).encode("ascii")
         sources, blobs = [stand_in], []
-        for twin in own:
-            made, nbytes = _twin_files(twin, target, specialise, name)
+        for fallback in own:
+            made, nbytes = _fallback_files(fallback, target, specialise, name)
             files.update(made)
-            sources.append(f"src/{twin.name}_run.c")
+            sources.append(f"src/{fallback.name}_run.c")
             if nbytes:
-                blobs.append((twin.name, nbytes))
+                blobs.append((fallback.name, nbytes))
         part = VendorParts(vendor, source, tuple(sources), tuple(blobs), own=prefix, first=first)
         parts.append(part)
     return files, parts
 
 
-def _twin_files(
-    twin: Twin, target: Target, specialise: str, owner: str
+def _fallback_files(
+    fallback: RegionFallback, target: Target, specialise: str, owner: str
 ) -> tuple[dict[str, File], int]:
-    """The source of a twin, its kernels and constants; bytes of the latter that are no tables."""
-    assert twin.program is not None and twin.plan is not None
-    constants = place_constants(twin.program, target.byte_order)
-    headers = headers_of(twin.program)
-    text = spell_run(twin.program, twin.plan, target, constants, headers, specialise, owner)
+    """The source of a fallback, its kernels and constants; bytes of the latter that are no
+    tables."""
+    assert fallback.program is not None and fallback.plan is not None
+    constants = place_constants(fallback.program, target.byte_order)
+    headers = headers_of(fallback.program)
+    text = spell_run(fallback.program, fallback.plan, target, constants, headers, specialise, owner)
     files: dict[str, File] = {
-        f"src/{twin.name}_run.c": text.encode("ascii"),
+        f"src/{fallback.name}_run.c": text.encode("ascii"),
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
     }
     if constants.blob is None:
         return files, 0
-    files.update(_weights(twin.name, owner, constants.blob, target))
+    files.update(_weights(fallback.name, owner, constants.blob, target))
     return files, constants.blob.nbytes
 
 

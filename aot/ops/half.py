@@ -101,15 +101,15 @@ def _elements(value: ValueRef) -> int:
 
 def _wide(m: Match, names: dict[int, str]) -> Match:
     """The match with float32 in the place of half values, called `names` by id of the value."""
-    twins: dict[int, ValueRef] = {}
+    wide: dict[int, ValueRef] = {}
     for value in m.values.values():
-        if value is not None and id(value.ir) not in twins:
-            twins[id(value.ir)] = _twin(value, names) if value.dtype in HALVES else value
-    values = {k: v and twins[id(v.ir)] for k, v in m.values.items()}
+        if value is not None and id(value.ir) not in wide:
+            wide[id(value.ir)] = _widened(value, names) if value.dtype in HALVES else value
+    values = {k: v and wide[id(v.ir)] for k, v in m.values.items()}
     return m.with_values(values)
 
 
-def _twin(value: ValueRef, names: dict[int, str]) -> ValueRef:
+def _widened(value: ValueRef, names: dict[int, str]) -> ValueRef:
     data = value.data
     made = ir.Value(
         name=names.get(id(value.ir), f"{value.name}_f32"),

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins: each region of a vendor computed by portable C, between the same buffers.
+"""Fallbacks: each region of a vendor computed by portable C, between the same buffers.
 
-A bundle configured without the vendor's library (`-DAOT_<VENDOR>=OFF`) calls the twin of a region
-instead of the vendor. A twin is a program of its own, whose inputs and outputs are tensors of the
-main program and whose arena lies behind all that lives around the region.
+A bundle configured without the vendor's library (`-DAOT_<VENDOR>=OFF`) calls the fallback of a
+region instead of the vendor. A fallback is a program of its own, whose inputs and outputs are
+tensors of the main program and whose arena lies behind all that lives around the region.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from aot.vendor.recorder import layout_name
 
 
 @dataclass(frozen=True, slots=True)
-class Twin:
+class RegionFallback:
     """Region `region` of `backend` in portable C.
 
     `inputs` and `outputs` are tensors of the region's program (the main one or a body) in the order
-    of the twin's; the twin's arena starts at byte `base` of that program's. Outputs that share
-    memory with an input are made at `moved` (output index → byte of the same arena) and copied when
-    all is done. `end` is a byte of the main arena. Without a `program` there is no twin, for the
-    `reason` given.
+    of the fallback's; the fallback's arena starts at byte `base` of that program's. Outputs that
+    share memory with an input are made at `moved` (output index → byte of the same arena) and
+    copied when all is done. `end` is a byte of the main arena. Without a `program` there is no
+    fallback, for the `reason` given.
     """
 
     region: int
@@ -57,28 +57,31 @@ class Twin:
 
     @property
     def name(self) -> str:
-        """Prefix of the twin's functions and files."""
+        """Prefix of the fallback's functions and files."""
         assert self.program is not None
         return self.program.name
 
 
-def make_twins(
+def make_fallbacks(
     program: Program,
     plan: Plan,
     graph: ir.Graph,
     partition: Partition,
     target: Target,
     options: Options,
-) -> tuple[Twin, ...]:
-    """The twin of every region that has calls, in order."""
-    return tuple(_twins(_Around(program, plan, graph, partition, program.name), target, options))
+) -> tuple[RegionFallback, ...]:
+    """The fallback of every region that has calls, in order."""
+    return tuple(
+        _fallbacks(_Around(program, plan, graph, partition, program.name), target, options)
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Around:
     """A program, what it was made of, and where its arena is in the main one.
 
-    In a body (`behind` is not None) the arenas of twins are behind the main arena, at that byte.
+    In a body (`behind` is not None) the arenas of fallbacks are behind the main arena, at that
+    byte.
     """
 
     program: Program
@@ -105,41 +108,41 @@ class _Around:
                 yield _Around(*own, self.main, start, behind)
 
 
-def _twins(around: _Around, target: Target, options: Options) -> Iterator[Twin]:
-    """The twins of a program's regions, then those of its bodies."""
+def _fallbacks(around: _Around, target: Target, options: Options) -> Iterator[RegionFallback]:
+    """The fallbacks of a program's regions, then those of its bodies."""
     regions = around.partition.regions
     if regions:
         layouts = assign_layouts(around.partition, target.vlen)
         called = {c.region for c in around.program.calls}
         for region in regions:
             if region.index in called:
-                yield _twin(around, region, layouts, target, options)
+                yield _fallback(around, region, layouts, target, options)
     for body in around.bodies():
-        yield from _twins(body, target, options)
+        yield from _fallbacks(body, target, options)
 
 
-def portable_bytes(plan: Plan, twins: Sequence[Twin]) -> int:
-    """Bytes of the arena where some vendor is left out: enough for every twin."""
-    return max([plan.arena_bytes, *(t.end for t in twins)])
+def portable_bytes(plan: Plan, fallbacks: Sequence[RegionFallback]) -> int:
+    """Bytes of the arena where some vendor is left out: enough for every fallback."""
+    return max([plan.arena_bytes, *(t.end for t in fallbacks)])
 
 
-def _twin(
+def _fallback(
     around: _Around,
     region: Region,
     layouts: LayoutPlan,
     target: Target,
     options: Options,
-) -> Twin:
+) -> RegionFallback:
 
     program, plan, graph = around.program, around.plan, around.graph
     nodes = {id(n.ir) for s in region.items for n in s.match.nodes}
     inputs, outputs = _border(graph, region, layouts, nodes)
     try:
         items = portable_items(graph, nodes, find_backend("c"))
-        name = f"{around.main}_twin_{region.index}"
+        name = f"{around.main}_fallback_{region.index}"
         made = lower_part(name, items, inputs, outputs, target, options)
     except AotError as error:
-        return Twin(region.index, region.backend, reason=error.what.splitlines()[0])
+        return RegionFallback(region.index, region.backend, reason=error.what.splitlines()[0])
     check_program(made)
     made = schedule(made)
     check_program(made)
@@ -157,11 +160,14 @@ def _twin(
             moved.append((index, end))
             end += -(-program.tensors[name].nbytes // plan.alignment) * plan.alignment
     end += around.start
-    return Twin(region.index, region.backend, made, own, ins, outs, base, tuple(moved), end)
+    return RegionFallback(
+        region.index, region.backend, made, own, ins, outs, base, tuple(moved), end
+    )
 
 
 def _check_sizes(program: Program, around: Sequence[str], made: Program) -> None:
-    """InternalError unless the twin's inputs and outputs are as large as what they stand for."""
+    """InternalError unless the fallback's inputs and outputs are as large as what they stand
+    for."""
     for outer, inner in zip(around, (*made.inputs, *made.outputs), strict=True):
         there, here = program.tensors[outer].nbytes, made.tensors[inner].nbytes
         if there != here:

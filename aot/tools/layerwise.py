@@ -188,7 +188,8 @@ def differences(
     """What the trace program dumped against `theirs`.
 
     `plain` reads a dump in ONNX's order, `floats` compares what are no codes. Codes that a region's
-    portable twin computes from what enters the region, layer after layer, are gated by `chained`.
+    portable fallback computes from what enters the region, layer after layer, are gated by
+    `chained`.
     """
     found, codes, equal = [], 0, 0
     lines = (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()

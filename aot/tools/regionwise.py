@@ -42,7 +42,7 @@ def check_regions(built: Built) -> None:
         )
     for region in regions:
         if not region.get("portable"):
-            why = region.get("why_not") or "this bundle has no twin of it"
+            why = region.get("why_not") or "this bundle has no fallback of it"
             raise UnsupportedError(f"region {region['region']} ({region['backend']}): {why}")
         out = shell_word(built.out)
         option = f"AOT_{region['backend'].upper()}"

@@ -146,10 +146,10 @@ def _verify(
     bound = _bound(graph, options)
     coded = is_quantised(built.manifest)
     values = _node_values(built) if request.per_node or coded else {}
-    twins = None
+    fallbacks = None
     if request.per_region:
         progress("build portable C in place of the regions")
-        twins = build_portable(built, options.target)
+        fallbacks = build_portable(built, options.target)
     if request.per_node or request.per_region or coded:
         progress("build the tracing runner")
         build(built.out, f"{built.name}-trace")
@@ -178,9 +178,9 @@ def _verify(
         outputs += one.outputs(ours[k] if handed else execute(built, sample.inputs))
         if request.per_node and not coded and not (handed and k):
             nodes += one.nodes(values)
-        if twins is not None and not (handed and k):
+        if fallbacks is not None and not (handed and k):
             inputs, tolerance = sample.inputs, request.tolerance
-            regions += compare_regions(built, twins, inputs, tolerance, options.accuracy)
+            regions += compare_regions(built, fallbacks, inputs, tolerance, options.accuracy)
         handed = one.next_states()
     traced = 1 if built.states else max(1, len(samples))
     skipped = len(values) - len(nodes) // traced if request.per_node and not coded else 0

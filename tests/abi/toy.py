@@ -28,7 +28,7 @@ from aot.ir.program import (
     View,
 )
 from aot.options import Options
-from aot.plan.fallback import Twin
+from aot.plan.fallback import RegionFallback
 from aot.target import load_target
 
 KERNELS = str(Path(__file__).with_name("kernels") / "aot_toy.h")
@@ -185,7 +185,10 @@ def emit(program: Program, target: str = "x86-64", plan: Plan | None = None, **o
         plan or stacked(program),  # type: ignore[arg-type]
         load_target(target),
         Options(**options),  # type: ignore[arg-type]
-        twins=[Twin(region, vendor, reason="made by hand") for vendor, region in sorted(regions)],
+        fallbacks=[
+            RegionFallback(region, vendor, reason="made by hand")
+            for vendor, region in sorted(regions)
+        ],
     )
 
 

@@ -15,7 +15,7 @@ from fuzz.families import family
 
 @dataclass
 class Codes:
-    """A value of codes: its dequantised twin, type and parameters."""
+    """A value of codes: its dequantised value, type and parameters."""
 
     name: str
     real: str

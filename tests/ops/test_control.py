@@ -420,7 +420,8 @@ def test_on_a_board(target: str, tmp_path: Path) -> None:
 
 
 def test_regions_in_bodies(tmp_path: Path) -> None:
-    """A vendor's regions in bodies, their twins, what explains them, the file that keeps them."""
+    """A vendor's regions in bodies, their fallbacks, what explains them, the file that keeps
+    them."""
     model, feeds = CASES["nested"]
     out = tmp_path / "out"
     bundle = aot.compile(model, out, name="net", target="x86-64", backends=("accel_sim",))

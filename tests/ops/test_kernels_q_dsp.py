@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer kernels of Cortex-M4, M7, M33: the plain C twin on the host, the real ones on a board."""
+"""Integer kernels of Cortex-M4, M7, M33: plain C on the host, the real ones on a board."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def test_expected_values_are_not_saturated() -> None:
 
 
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
-def test_twin_on_the_host(compiler: str, tmp_path: Path) -> None:
+def test_plain_c_on_the_host(compiler: str, tmp_path: Path) -> None:
     """With sanitizers; those of clang see more (offsets from NULL)."""
     need(compiler)
     planned = cases()

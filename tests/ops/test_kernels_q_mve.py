@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Integer kernels of Cortex-M55: the plain C twin on the host, the real ones on a board."""
+"""Integer kernels of Cortex-M55: plain C on the host, the real ones on a board."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_what_vectors_cannot_do_is_left_to_other_kernels() -> None:
     assert conv_mve.plan_fc(fc, w[:, :, 0, 0], bias, "latency").kernel == "aot_qfc_s8"
 
 
-def test_twin_on_the_host(tmp_path: Path) -> None:
+def test_plain_c_on_the_host(tmp_path: Path) -> None:
     need("gcc")
     planned = cases()
     check(run(tmp_path, [c for c, _ in planned]), planned)

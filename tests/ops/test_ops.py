@@ -70,11 +70,11 @@ def test_a_wrong_result_is_seen() -> None:
 def test_every_operator_has_cases() -> None:
     patterns = harness.load_all().patterns
     tested = {p.name for p in patterns if any(True for _ in p.all_cases())}
-    # Some float16 twins have no case of their own (their operator's first operand is not a float,
-    # or its cases need a stored result): the twin's code is that of all others.
-    # What inference makes of shapes that depend on the data is tested in test_dynamic.py, rows of
-    # bytes in test_strings.py, distributions in test_random.py, older trees in test_ml.py, If and
-    # Loop in test_control.py.
+    # Some patterns of float16 have no case of their own (their operator's first operand is not a
+    # float, or its cases need a stored result): their code is that of all others. What inference
+    # makes of shapes that depend on the data is tested in test_dynamic.py, rows of bytes in
+    # test_strings.py, distributions in test_random.py, older trees in test_ml.py, If and Loop in
+    # test_control.py.
     elsewhere = (f"{DYNAMIC}.", f"{CONTROL}.", "aot.text.", "Random", "Bernoulli", "Multinomial")
     elsewhere += ("ai.onnx.ml.TreeEnsembleRegressor",)
     own = [p.name for p in patterns if not p.name.startswith(elsewhere)]

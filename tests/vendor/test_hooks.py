@@ -169,5 +169,5 @@ def test_constants_of_a_vendor_are_not_linked_without_it(tmp_path: Path) -> None
         words = ["nm", "-S", str(out / "lib" / "libnet.a")]
         done = subprocess.run(words, capture_output=True, text=True, check=True)
         sizes.append(sorted(w.split()[-1] for w in done.stdout.splitlines() if "_weights" in w))
-    assert "net_vendor_cblas_weights" in sizes[0] and "net_twin_0_weights" not in sizes[0]
-    assert "net_twin_0_weights" in sizes[1] and "net_vendor_cblas_weights" not in sizes[1]
+    assert "net_vendor_cblas_weights" in sizes[0] and "net_fallback_0_weights" not in sizes[0]
+    assert "net_fallback_0_weights" in sizes[1] and "net_vendor_cblas_weights" not in sizes[1]

@@ -11,7 +11,7 @@ from aot.ops.quantised.shapes import QCall, QConv, QFc
 
 # aot_qdwconv_s8__dsp.h: AOT_QDW_DSP_SCRATCH
 ROWS_SCRATCH = 4 * (4 * 2 * (8 + 2) + 2 * 8 + 24)
-# Bytes of a pointer: the kernels' twin runs on hosts.
+# Bytes of a pointer: the kernels run in plain C on hosts.
 POINTER = 8
 
 

@@ -39,7 +39,7 @@ def regions(manifest: Mapping[str, Any]) -> str:
         )
         for r in manifest["regions"]
     ]
-    head = ("region", "backend", "calls", "portable twin")
+    head = ("region", "backend", "calls", "portable fallback")
     return f"{_picture(boxes, _edges(manifest['nodes'], boxes))}\n{table(head, rows)}"
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Twins: the same bundle with a vendor and without it, and the comparison region by region."""
+"""Fallbacks: the same bundle with a vendor and without it, and the comparison region by region."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from aot.cli import main
 from aot.options import Options
 from aot.pipeline import compile_model
-from aot.plan.fallback import make_twins, portable_bytes
+from aot.plan.fallback import make_fallbacks, portable_bytes
 from aot.tools.run import open_out
 from aot.vendor import find
 from aot.vendor.backend import Backend
@@ -196,20 +196,20 @@ def test_what_shares_memory_with_an_input_is_made_aside(tmp_path: Path, vendor) 
     vendor()
     options = Options(backends=("acme",))
     made = compile_model(network(tmp_path / "net.onnx"), options)
-    twins = make_twins(
+    fallbacks = make_fallbacks(
         made.program, made.plan, made.model.graph, made.partition, made.target, options
     )
-    assert [t.region for t in twins] == [0, 1]
-    assert all(t.program is not None and not t.reason for t in twins)
-    assert portable_bytes(made.plan, twins) >= made.plan.arena_bytes
-    for twin in twins:
-        assert twin.plan is not None
-        assert twin.end >= twin.base + twin.plan.arena_bytes
+    assert [t.region for t in fallbacks] == [0, 1]
+    assert all(t.program is not None and not t.reason for t in fallbacks)
+    assert portable_bytes(made.plan, fallbacks) >= made.plan.arena_bytes
+    for fallback in fallbacks:
+        assert fallback.plan is not None
+        assert fallback.end >= fallback.base + fallback.plan.arena_bytes
     record = made.manifest["regions"]
     assert [(r["portable"], sorted(r["leaves"])[0]) for r in record] == [(True, "b"), (True, "e")]
 
 
-def test_a_region_that_portable_c_refuses_has_no_twin(
+def test_a_region_that_portable_c_refuses_has_no_fallback(
     tmp_path: Path, vendor, capsys: pytest.CaptureFixture[str]
 ) -> None:
     backend = vendor()
@@ -269,7 +269,7 @@ def test_outputs_hold_with_and_without(tmp_path: Path, vendor) -> None:
         np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
-def test_an_output_of_a_twin_is_as_large_as_the_caller_s(tmp_path: Path) -> None:
+def test_an_output_of_a_fallback_is_as_large_as_the_caller_s(tmp_path: Path) -> None:
     """Portable C pools in blocks of 8 channels; of five, three would lie behind the output."""
     rows = [("Conv", "x w", "c"), ("GlobalMaxPool", "x", "y")]
     weights = {"w": np.ones((3, 5, 2, 2), np.float32)}
@@ -277,6 +277,6 @@ def test_an_output_of_a_twin_is_as_large_as_the_caller_s(tmp_path: Path) -> None
     onnx.save(model(rows, {"x": [1, 5, 6, 4]}, {"c": None, "y": None}, weights), str(source))
     options = ["--backend", "dnnl", "--target", "x86-64-v3", "--no-configure", "-q"]
     assert main([str(source), "-o", str(out), *options]) == 0
-    twin = (out / "bundle" / "src" / "net_twin_0_run.c").read_text()
-    pool = next(s for s in twin.splitlines() if "STEP(" in s and "globalpool_f32_blocked(" in s)
+    fallback = (out / "bundle" / "src" / "net_fallback_0_run.c").read_text()
+    pool = next(s for s in fallback.splitlines() if "STEP(" in s and "globalpool_f32_blocked(" in s)
     assert "out[" not in pool, "a block of 8 channels in an output of 5"
