@@ -233,9 +233,9 @@ class Call:
     (written argument, read argument) index pairs that may be the same address: a permission.
     `bodies` are the sub-programs of control flow: of a loop that runs `steps`, or those for true
     and for false of the first argument. `header` is the file that defines the kernel,
-    `status` tells that it returns an aot_status. `halves` are two kernels (start, wait) that may
-    be called in its place with other calls in between (aot/plan/async_overlap.py). `rowwise` says
-    how the call makes one row of its result, None if it cannot.
+    `status` tells that it returns an aot_status. `async_kernels` are two kernels (start, wait) that
+    may be called in its place with other calls in between (aot/plan/async_overlap.py). `rowwise`
+    says how the call makes one row of its result, None if it cannot.
     """
 
     kernel: str
@@ -251,7 +251,7 @@ class Call:
     status: bool = False
     bodies: tuple[Body, ...] = ()
     steps: Steps | None = None
-    halves: tuple[str, str] | None = None
+    async_kernels: tuple[str, str] | None = None
     rowwise: Rowwise | None = None
 
     def pointers(self) -> Iterator[Arg]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that run while a device works: a call with `halves` is started and awaited later.
+"""Calls that run while a device works: a call with `async_kernels` is started and awaited later.
 
 Before: a, b, region, c, d        c needs no result of the region, the region none of b
 After:  a, start, b, c, wait, d
@@ -24,7 +24,7 @@ def overlap(program: Program) -> Program:
     index = 0
     while index < len(program.calls):
         call = program.calls[index]
-        if call.halves is not None and _alone(program, call):
+        if call.async_kernels is not None and _alone(program, call):
             program = _split(program, index)
         index += 1
     return program
@@ -36,7 +36,7 @@ def _alone(program: Program, call: Call) -> bool:
 
 
 def _split(program: Program, index: int) -> Program:
-    """The program with call `index` in two halves if other calls can run between them."""
+    """The program with call `index` in two calls if other calls can run between them."""
     calls, own = program.calls, program.calls[index]
     first, last = index, index + 1
     while first > 0 and _moves(calls[first - 1]):
@@ -100,7 +100,7 @@ def _clash(a: Span, b: Span) -> bool:
 
 def _halves(program: Program, call: Call) -> tuple[dict[str, Tensor], Call, Call]:
     """(tensors, the call that starts, the call that waits)."""
-    assert call.halves is not None
+    assert call.async_kernels is not None
     tensors = dict(program.tensors)
     waited: list[Arg | Scalar | StateArg] = []
     for arg in call.args:
@@ -113,9 +113,9 @@ def _halves(program: Program, call: Call) -> tuple[dict[str, Tensor], Call, Call
         if tensors[program.base(arg.tensor)[0]].role is not Role.CONST:
             read = arg.access is Access.READ
             waited.append(replace(arg, access=Access.READ if read else Access.READ_WRITE))
-    begin, end = call.halves
+    begin, end = call.async_kernels
     params = call.params and replace(call.params, ctype=f"{begin}_params")
-    start = replace(call, kernel=begin, params=params, inplace=(), halves=None)
+    start = replace(call, kernel=begin, params=params, inplace=(), async_kernels=None)
     wait = replace(
         call,
         kernel=end,
@@ -126,6 +126,6 @@ def _halves(program: Program, call: Call) -> tuple[dict[str, Tensor], Call, Call
         inplace=(),
         region=WAITS + call.region,
         macs=0,
-        halves=None,
+        async_kernels=None,
     )
     return tensors, start, wait

@@ -243,17 +243,17 @@ class Recorder:
         header: str | None = None,
         status: bool = False,
         comment: str = "",
-        halves: tuple[str, str] | None = None,
+        async_kernels: tuple[str, str] | None = None,
         rowwise: Rowwise | None = None,
     ) -> Call:
         """Record one call: pointers in order, then the params, then `instance` constants.
 
         A value the match defines is written the first time it appears, anything else is read,
         unless wrapped in `read`, `write` or `update`. None passes a null pointer. `inplace` lists
-        (output, input) operands that may share one address. `halves` are kernels that start and
-        await the kernel's work: start has the same arguments, wait those that are no constants.
-        `rowwise` says how the kernel makes its result row by row, None if it cannot.
-        Raises BackendError for a name that is no identifier of C, or operands that C cannot pass.
+        (output, input) operands that may share one address. `async_kernels` are kernels that start
+        and await the kernel's work: start has the same arguments, wait those that are no constants.
+        `rowwise` says how the kernel makes its result row by row, None if it cannot. Raises
+        BackendError for a name that is no identifier of C, or operands that C cannot pass.
         """
         if not re.fullmatch(r"[A-Za-z_]\w*", kernel, re.ASCII):
             raise BackendError(f"a kernel is called {kernel!r} (needs an identifier of C)")
@@ -273,7 +273,7 @@ class Recorder:
             macs,
             file,
             status,
-            halves=halves,
+            async_kernels=async_kernels,
             rowwise=rowwise,
         )
         self._written.update(call.writes())

@@ -160,7 +160,7 @@ def call(name: str, writes: str, reads: str = "", region: int = -1, **more: obje
 
 
 def device(name: str, writes: str, reads: str, region: int) -> Call:
-    return call(name, writes, reads, region, status=True, halves=("start", "wait"))
+    return call(name, writes, reads, region, status=True, async_kernels=("start", "wait"))
 
 
 def kernels(p: Program) -> list[str]:

@@ -155,8 +155,8 @@ class Lowering:
         scratch = c.scratch(compiled.spill, "activations")
         macs = sum(layer.macs for layer in compiled.layers)
         operands: list[Operand] = [device, stream, weights, scratch, *ios, params]
-        halves = f"{prefix}_start", f"{prefix}_wait"
-        c.call(f"{prefix}_run", *operands, status=True, macs=macs, halves=halves)
+        async_kernels = f"{prefix}_start", f"{prefix}_wait"
+        c.call(f"{prefix}_run", *operands, status=True, macs=macs, async_kernels=async_kernels)
         c.attach(f"accel/{name}.ax1", compiled.stream)
         c.attach(f"accel/{name}.json", report(compiled, self.config))
 
