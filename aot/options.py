@@ -223,19 +223,19 @@ def check_regions(regions: Any, keep: Any) -> None:
         raise UsageError("keep is not a table of NODE = BACKEND")
     if not isinstance(regions, Mapping):
         raise UsageError("regions is not a table of regions by name")
-    for label, asked in regions.items():
+    for label, region in regions.items():
         where = f"region {label}"
-        if not isinstance(asked, Mapping):
+        if not isinstance(region, Mapping):
             raise UsageError(f"{where} is not a table", hint=f"fields: {', '.join(FIELDS)}")
-        unknown = sorted(set(asked) - set(FIELDS))
+        unknown = sorted(set(region) - set(FIELDS))
         if unknown:
             what = f"{where} has no field {unknown[0]!r}"
             raise UsageError(what, hint=f"fields: {', '.join(FIELDS)}")
         for key in ("nodes", "begin", "end"):
-            names = asked.get(key, [])
+            names = region.get(key, [])
             if not isinstance(names, list | tuple) or any(not isinstance(n, str) for n in names):
                 raise UsageError(f"{where}: {key} is not a list of names")
-        if not isinstance(asked.get("backend", ""), str):
+        if not isinstance(region.get("backend", ""), str):
             raise UsageError(f"{where}: backend is not a name")
-        if ("nodes" in asked) == ("begin" in asked or "end" in asked):
+        if ("nodes" in region) == ("begin" in region or "end" in region):
             raise UsageError(f"{where} needs either nodes or begin and end")

@@ -94,7 +94,7 @@ def random_program(seed: int, calls: int, views: bool = True) -> Program:
     return m.program()
 
 
-def resident(program: Program) -> Program:
+def arena_io(program: Program) -> Program:
     """`program` with its inputs and outputs in the arena."""
     ends = (Role.INPUT, Role.OUTPUT)
     tensors = {

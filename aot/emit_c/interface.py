@@ -107,16 +107,16 @@ def expected(program: Program) -> str:
 def places(program: Program, plan: Plan) -> dict[str, object]:
     """What the entries know of tensors that live in the arena between runs, in C."""
     ends = inputs(program) + outputs(program)
-    resident = program.io == "arena"
+    arena_io = program.io == "arena"
     held = frozenset(program.held)
     return {
-        "arena_io": resident,
+        "arena_io": arena_io,
         "held": len(held),
         "held_places": _list(
             arena_offset(program, plan, n) if n in held and program.tensors[n].nbytes else -1
             for n in program.outputs
         ),
-        "places": _list(arena_offset(program, plan, t.name) or 0 for t in ends if resident),
+        "places": _list(arena_offset(program, plan, t.name) or 0 for t in ends if arena_io),
         "in_bytes": _list(t.nbytes for t in inputs(program)),
         "out_bytes": _list(t.nbytes for t in outputs(program)),
         "carried": len(program.carried),

@@ -42,7 +42,7 @@ def declare(op_type: str, inputs: str, normal: bool, **attrs: Any) -> Pattern:
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
-        drawn = c.resident((1,), U64, "drawn")
+        drawn = c.persistent((1,), U64, "drawn")
         a, b = (m.mean, m.scale) if normal else (m.low, m.high)
         seed = seed_of(m)
         params = c.params(

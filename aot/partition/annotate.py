@@ -44,7 +44,7 @@ def mark_of(node: ir.Node) -> Mark:
     return Mark(backend, "" if backend == PORTABLE else region, pattern)
 
 
-def asked_backends(keep: Mapping[str, str], regions: Mapping[str, Mapping[str, Any]]) -> list[str]:
+def user_backends(keep: Mapping[str, str], regions: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """Backends that the options name."""
     return [*keep.values(), *(r["backend"] for r in regions.values() if r.get("backend"))]
 
@@ -66,15 +66,15 @@ def annotate(
     named = _by_name(model.graph)
     errors: list[AotError] = []
     given: dict[int, str] = {}
-    for label, asked in regions.items():
+    for label, region in regions.items():
         try:
-            for node in _members(model.graph, label, asked, named):
+            for node in _members(model.graph, label, region, named):
                 other = given.setdefault(id(node), label)
                 if other != label:
                     what = f"node {original_name(node)} is in two regions: {other} and {label}"
                     raise UsageError(what, f"region {label}")
                 node.metadata_props[REGION_KEY] = label
-                node.metadata_props[BACKEND_KEY] = _backend(asked, label, preferred)
+                node.metadata_props[BACKEND_KEY] = _backend(region, label, preferred)
         except UsageError as error:
             errors.append(error)
     for name, backend in keep.items():
@@ -91,8 +91,8 @@ def annotate(
     return note_kept(model.graph, keep, named)
 
 
-def _backend(asked: Mapping[str, Any], label: str, preferred: str) -> str:
-    backend = str(asked.get("backend", "") or preferred)
+def _backend(region: Mapping[str, Any], label: str, preferred: str) -> str:
+    backend = str(region.get("backend", "") or preferred)
     if not backend:
         hint = "give it a `backend`, or name one with --backend"
         raise UsageError(f"region {label} has no backend", hint=hint)
@@ -123,20 +123,20 @@ def _by_name(graph: ir.Graph) -> dict[str, list[ir.Node]]:
 
 
 def _members(
-    graph: ir.Graph, label: str, asked: Mapping[str, Any], named: Mapping[str, list[ir.Node]]
+    graph: ir.Graph, label: str, region: Mapping[str, Any], named: Mapping[str, list[ir.Node]]
 ) -> list[ir.Node]:
     """The nodes of the region called `label`. Raises UsageError."""
-    if "nodes" in asked:
-        missing = [n for n in asked["nodes"] if n not in named]
+    if "nodes" in region:
+        missing = [n for n in region["nodes"] if n not in named]
         if missing:
             raise _unknown(f"region {label}", "node", missing[0], named)
-        return [node for n in asked["nodes"] for node in named[n]]
+        return [node for n in region["nodes"] for node in named[n]]
     values = {original_name(v): v for v in _values(graph)}
-    for name in (*asked.get("begin", ()), *asked.get("end", ())):
+    for name in (*region.get("begin", ()), *region.get("end", ())):
         if name not in values:
             raise _unknown(f"region {label}", "value", name, values)
-    start = [values[n] for n in asked.get("begin", ())] or list(graph.inputs)
-    stop = [values[n] for n in asked.get("end", ())] or list(graph.outputs)
+    start = [values[n] for n in region.get("begin", ())] or list(graph.inputs)
+    stop = [values[n] for n in region.get("end", ())] or list(graph.outputs)
     after, before = _reached(graph, start), _needed(graph, stop)
     found = [n for n in graph if id(n) in after and id(n) in before]
     if not found:

@@ -56,12 +56,12 @@ def partition_form(
     )
     preferred = next((b.name for b in backends if b.name not in marked_only), "")
     form = partial(_form, opened, options, select=select, preferred=preferred, stage=stage)
-    asked = load_options(options, backends, keeps)
-    first = form(asked)
+    load_with = load_options(options, backends, keeps)
+    first = form(load_with)
     if costs is None or not any(b.keeps for b in backends):
         return first
     try:
-        return cheaper(first, form(replace(asked, keeps=frozenset(keeps))))
+        return cheaper(first, form(replace(load_with, keeps=frozenset(keeps))))
     except UsageError:  # this form has no node for what the user said of it
         return first
 
@@ -69,17 +69,18 @@ def partition_form(
 def _form(
     opened: Opened,
     options: Options,
-    asked: LoadOptions,
+    load_with: LoadOptions,
     select: Callable[[ir.Graph], Partition],
     preferred: str,
     stage: Stages,
 ) -> tuple[ir.Model, Partition]:
-    """One form of the model, and its partition: operators in `asked.keeps` are left as they are."""
+    """One form of the model, and its partition: operators in `load_with.keeps` are left as they
+    are."""
     stage.begin("load")
-    model = load(opened, asked)
+    model = load(opened, load_with)
     noted = annotate(model, options.keep, options.regions, preferred)
     stage.show("load", lambda: model_text(model))
-    model = stage("normalise", partial(normalise, model, asked), model_text)
+    model = stage("normalise", partial(normalise, model, load_with), model_text)
     raise_all(check_kept(model, noted, options.regions))
     check_size(model.graph)
     return model, stage("partition", partial(select, model.graph), Partition.text)

@@ -9,7 +9,7 @@ from aot.errors import BackendError, InternalError, UnsupportedError, UsageError
 from aot.ir.dtypes import BF16, F32, S8, U8, DType
 from aot.ir.layout import PLAIN, Layout
 from aot.vendor.activations import ACTIVATIONS, Act
-from aot.vendor.backend import Asked, Backend, Pattern, RegionView, Speed
+from aot.vendor.backend import Backend, BackendOptions, Pattern, RegionView, Speed
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.codes import Codes, activated, constant_bounds, dequantised, quantised
 from aot.vendor.layouts import channels_last
@@ -34,10 +34,10 @@ from aot.vendor.window_shape import WindowShape
 __all__ = [
     "ACTIVATIONS",
     "Act",
-    "Asked",
     "BF16",
     "Backend",
     "BackendError",
+    "BackendOptions",
     "Case",
     "Codes",
     "DType",

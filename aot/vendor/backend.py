@@ -198,7 +198,7 @@ class RegionView:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class BackendOptions:
     """What the user says to a backend: `--backend NAME:CONFIG`, `--backend-option NAME.KEY=V`.
 
     `objective` and `requant` are those of the compilation, `machine` what the emulator of the
@@ -239,7 +239,7 @@ class Backend:
     speed: Speed | None = None
     definitions: tuple[str, ...] = ()
     memory: int = 0
-    configure: Callable[[Asked], Backend] | None = None
+    configure: Callable[[BackendOptions], Backend] | None = None
     clean: str = ""
     invalidate: str = ""
     error: str = ""

@@ -18,11 +18,11 @@ from aot.load.marks import marked_backends
 from aot.load.source import Opened
 from aot.ops.registry import load_all
 from aot.options import Options
-from aot.partition.annotate import asked_backends
+from aot.partition.annotate import user_backends
 from aot.partition.cost_model import costs_for
 from aot.partition.result import Selected
 from aot.target import Target, load_target
-from aot.vendor.backend import Asked, Backend
+from aot.vendor.backend import Backend, BackendOptions
 
 GROUP = "aotc.backends"
 #: Vendors of the interface that do not come with this version.
@@ -132,10 +132,10 @@ def _configured(backend: Backend, config: str, options: Options | None) -> Backe
             raise UsageError(f"--backend-option {backend.name}.{key}: it has no options")
         return backend
     if options is None:
-        return backend.configure(Asked(config))
+        return backend.configure(BackendOptions(config))
     machine = machine_of(load_target(options.target).emulator)
-    asked = Asked(config, own, options.objective, options.requant, machine)
-    return backend.configure(asked)
+    said = BackendOptions(config, own, options.objective, options.requant, machine)
+    return backend.configure(said)
 
 
 def machine_of(emulator: Sequence[str]) -> str:
@@ -149,9 +149,9 @@ def chosen_backends(opened: Opened, options: Options) -> tuple[list[Backend], li
 
     Nodes are marked by `--keep`, `--regions` and the metadata of the model itself.
     """
-    asked = [*asked_backends(options.keep, options.regions), *marked_backends(opened.proto)]
+    named_by_user = [*user_backends(options.keep, options.regions), *marked_backends(opened.proto)]
     named = plain_names(options.backends)
-    marked_only = [n for n in plain_names(asked) if n not in named]
+    marked_only = [n for n in plain_names(named_by_user) if n not in named]
     chosen = backends_for(options.backends, options=options)
     marked = backends_for(marked_only, "--keep, --regions or the model's metadata")
     check_target([*chosen, *marked], load_target(options.target))

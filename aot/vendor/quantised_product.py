@@ -288,11 +288,11 @@ def dense_fits(m: Match) -> Iterator[tuple[bool, str]]:
     one = all(float(m.dot.attr(k, 1.0)) == 1.0 for k in ("alpha", "beta"))
     yield one, "Gemm with alpha or beta other than 1"
     yield 0 not in rows + m.y.shape, f"an empty tensor {list(rows)}"
-    asked = list(known(m, "x", "y"))
+    conditions = list(known(m, "x", "y"))
     if m.w.rank == 2:
-        asked += weights_known(m, (axis,))
+        conditions += weights_known(m, (axis,))
         yield m.y.shape == (*rows[:-1], m.w.shape[axis]), "a bias that adds axes"
-    ready = yield from all_hold(asked)
+    ready = yield from all_hold(conditions)
     bias = m.values.get("b") or m.values.get("f")
     if bias is not None and math.prod(bias.shape) > 1:
         yield bias.shape[-1] == math.prod(bias.shape), f"a bias of shape {list(bias.shape)}"

@@ -207,7 +207,7 @@ class Recorder:
         self.tensors[full] = Tensor(full, tuple(shape), dtype, Role.TEMP, layout)
         return Handle(full)
 
-    def resident(self, shape: Sequence[int], dtype: DType, name: str = "resident") -> Handle:
+    def persistent(self, shape: Sequence[int], dtype: DType, name: str = "persistent") -> Handle:
         """A tensor that keeps its elements between runs; zero after init and reset_state."""
         handle = self.temp(shape, dtype, name=name)
         self.carried.append(handle.name)

@@ -17,7 +17,7 @@ from aot.vendor.accel_sim.loops import roll
 from aot.vendor.accel_sim.network import AccelOptions
 from aot.vendor.accel_sim.pack import pack, packed_size, unpack, zero_blocks
 from aot.vendor.accel_sim.places import resolve
-from aot.vendor.accel_sim.resident import Request, allocate
+from aot.vendor.accel_sim.scratchpad import Request, allocate
 from aot.vendor.accel_sim.verify import prove
 
 

@@ -15,7 +15,7 @@ from aot.plan.memory.alias import _decide, _options, decide
 from aot.plan.memory.live import uses_of
 from aot.plan.memory.plan import plan_memory
 from aot.plan.schedule import schedule
-from memory_programs import Maker, chain, execute, random_program, resident
+from memory_programs import Maker, arena_io, chain, execute, random_program
 
 
 def planned(program: Program) -> Plan:
@@ -246,7 +246,7 @@ def test_random_programs_compute_the_same_in_their_arena(block: int) -> None:
 def test_random_programs_with_inputs_and_outputs_in_the_arena(seed: int) -> None:
     program = random_program(seed, 12)
     want = execute(program, None, 0)
-    own = schedule(resident(program))
+    own = schedule(arena_io(program))
     plan = planned(own)
     places = {n: p.offset for n, p in plan.placements.items()}
     assert execute(own, places, plan.arena_bytes) == want
@@ -257,14 +257,14 @@ def test_random_programs_with_inputs_and_outputs_in_the_arena(seed: int) -> None
 
 
 def test_results_take_the_place_of_inputs_in_the_arena() -> None:
-    plan = planned(schedule(resident(chain([640] * 6, inplace=True))))
+    plan = planned(schedule(arena_io(chain([640] * 6, inplace=True))))
     assert plan.arena_bytes == 640 + 64  # the output may not: it holds while inputs are filled
 
 
 def test_outputs_lie_on_no_input() -> None:
     m = Maker()
     m.call(m.tensor("y", 640, Role.OUTPUT), m.tensor("x", 640, Role.INPUT), [(0, 1)])
-    assert planned(resident(m.program())).arena_bytes == 2 * 640
+    assert planned(arena_io(m.program())).arena_bytes == 2 * 640
 
 
 def test_the_place_of_an_output_serves_until_it_is_written() -> None:
@@ -273,5 +273,5 @@ def test_the_place_of_an_output_serves_until_it_is_written() -> None:
     m.call(m.tensor("a", 128), m.tensor("x", 640, Role.INPUT))
     m.call(m.tensor("b", 128), "a")
     m.call(m.tensor("y", 640, Role.OUTPUT), "b")
-    plan = planned(resident(m.program()))
+    plan = planned(arena_io(m.program()))
     assert plan.arena_bytes <= 2 * 640 + 64

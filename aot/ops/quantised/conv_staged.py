@@ -132,7 +132,7 @@ def _product_fits(m: Match, *names: str) -> Generator[tuple[bool, str], None, bo
     """Checks of the product, whose other codes are `names`; whether `sums_of` may read it."""
     if product_node(m).op_type == "Conv":
         group = int(m.conv.attr("group", 1))
-        asked = [
+        conditions = [
             (m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"),
             (group == 1, f"group {group} (needs 1)"),
         ]
@@ -140,13 +140,13 @@ def _product_fits(m: Match, *names: str) -> Generator[tuple[bool, str], None, bo
         bias = m.values.get("b") or m.values.get("f")
         row = bias is None or math.prod(bias.shape) in (1, *bias.shape[-1:])
         ranks = f"ranks {m.x.rank} and {m.w.rank} (needs weights of 2)"
-        asked = [(m.x.rank >= 2 and m.w.rank == 2, ranks), (row, "a bias that is no row")]
-    if not (yield from all_hold(asked)):
+        conditions = [(m.x.rank >= 2 and m.w.rank == 2, ranks), (row, "a bias that is no row")]
+    if not (yield from all_hold(conditions)):
         return False
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     axis = out_axis(product_node(m))
-    asked = [*known(m, "x", *names, types=(S8, U8)), *weights_known(m, (axis,))]
-    return (yield from all_hold(asked)) and m.w.is_const
+    conditions = [*known(m, "x", *names, types=(S8, U8)), *weights_known(m, (axis,))]
+    return (yield from all_hold(conditions)) and m.w.is_const
 
 
 def _record(

@@ -40,8 +40,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield pad == "NOTSET", f"auto_pad {pad!r} (needs explicit pads)"
     yield 0 not in m.x.shape + m.y.shape, f"an empty tensor {list(m.x.shape)}"
     yield from constant_bounds(m)
-    asked = (*known(m, "x", "y"), *weights_known(m, (1,)))
-    if (yield from all_hold(asked)) and m.w.is_const:
+    conditions = (*known(m, "x", "y"), *weights_known(m, (1,)))
+    if (yield from all_hold(conditions)) and m.w.is_const:
         yield from product_fits(m)
 
 

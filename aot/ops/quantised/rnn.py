@@ -209,8 +209,8 @@ def layer_fits(
 ) -> Generator[tuple[bool, str], None, bool]:
     """Checks of codes, weights, shape and scales; returns whether `direction` may read them."""
     names = ("x", *results_of(m))
-    asked = [*known(m, *names, types=types), *plain_layer(m), *weights_fit(m)]
-    ready = yield from all_hold(asked)
+    conditions = [*known(m, *names, types=types), *plain_layer(m), *weights_fit(m)]
+    ready = yield from all_hold(conditions)
     full = m.x.rank == 3 and 0 not in m.x.shape
     yield full, f"an input of shape {list(m.x.shape)}"
     if not (full and ready):

@@ -126,8 +126,8 @@ def made(m: Match) -> Pieces | None:
 
 @pieced.check
 def pieces_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    asked = (*known(m, "x", "y"), *some_wide(m))
-    ready = yield from all_hold(asked)
+    conditions = (*known(m, "x", "y"), *some_wide(m))
+    ready = yield from all_hold(conditions)
     if (yield from chain_fits(m)) and ready:
         found = made(m)
         yield found is not None, "an operator whose values are not known at compile time"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lives in the arena between two runs: a call before the first one and one after the last.
 
-Resident inputs and what is kept (states, extents) are written by the opening call, resident
-outputs, what is kept and run-time shapes are read by the closing one; outputs are read by the
+Inputs in the arena and what is kept (states, extents) are written by the opening call, outputs
+in the arena, what is kept and run-time shapes are read by the closing one; outputs are read by the
 opening call too, because they hold until the next run and so may not lie on an input that is filled
 before it. These two calls exist for the scheduler and the planner only.
 """
@@ -18,7 +18,7 @@ from aot.ir.program import Access, Arg, Call, Origin, Program, Role
 FRAME = "aot_frame"
 
 
-def residents(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def in_arena(program: Program) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """(inputs, outputs) that live in the arena."""
     temps = [
         tuple(
@@ -39,7 +39,7 @@ def framed(program: Program, cyclic: bool = True) -> Program:
 
     Without `cyclic` the opening call does not read the outputs of the run before.
     """
-    inputs, outputs = residents(program)
+    inputs, outputs = in_arena(program)
     shapes = tuple(s.tensor for s in program.shapes)
     if not (inputs or outputs or program.kept or shapes):
         return program

@@ -9,7 +9,7 @@ from dataclasses import replace
 from aot.ir.plan import ARENA, Place, Plan
 from aot.ir.program import Program, Role
 from aot.plan.memory.alias import Aliases, decide
-from aot.plan.memory.frame import framed, residents
+from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import uses_of
 from aot.plan.memory.pack import EFFORT, Packing, pack
 from aot.target import Target
@@ -20,7 +20,7 @@ def plan_memory(program: Program, target: Target | None = None, effort: int = EF
 
     Bodies are planned already: their arena is a scratch tensor of the call.
     """
-    inputs, outputs = residents(program)
+    inputs, outputs = in_arena(program)
     arena = {*inputs, *outputs}.difference(program.held)
     caller = [n for n in (*program.inputs, *program.outputs) if n not in arena]
     own, program = program, framed(program)

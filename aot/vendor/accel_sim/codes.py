@@ -111,10 +111,10 @@ def _conv_geometry(m: Match) -> Checks:
 
 def conv_supported(m: Match, rq: Rq, result: str = "y", mark: str = "") -> Checks:
     """A convolution whose codes are `result`."""
-    asked = list(QuantisedProduct.checks(m, EIGHT, result, mark))
-    yield from asked
+    conditions = list(QuantisedProduct.checks(m, EIGHT, result, mark))
+    yield from conditions
     yield from _conv_geometry(m)
-    if all(ok for ok, _ in asked):
+    if all(ok for ok, _ in conditions):
         yield from _symmetric(m, result, mark)
 
 
@@ -196,11 +196,11 @@ def _flat() -> Pat:
 
 def dense_supported(m: Match, rq: Rq) -> Checks:
     """A product with constant weights, of values whose last axis are the channels."""
-    asked = list(QuantisedProduct.checks(m, EIGHT))
-    yield from asked
+    conditions = list(QuantisedProduct.checks(m, EIGHT))
+    yield from conditions
     rows = math.prod(m.x.shape[:-1])
     yield m.x.rank == 2 or rows == 1, f"rank {m.x.rank} with {rows} rows (needs 2)"
-    if m.w.rank == 2 and all(ok for ok, _ in asked):
+    if m.w.rank == 2 and all(ok for ok, _ in conditions):
         yield from _symmetric(m)
 
 
@@ -213,9 +213,9 @@ def flat_supported(m: Match, rq: Rq) -> Checks:
     yield not turned, "behind a Transpose (which a Reshape undoes)"
     shape = m.x_dq.shape
     yield len(shape) == 2 and shape[0] == 1, f"rows of shape {list(shape)} (needs 1)"
-    asked = list(QuantisedProduct.checks(m, EIGHT))
-    yield from asked
-    if all(ok for ok, _ in asked):
+    conditions = list(QuantisedProduct.checks(m, EIGHT))
+    yield from conditions
+    if all(ok for ok, _ in conditions):
         yield from _symmetric(m)
 
 

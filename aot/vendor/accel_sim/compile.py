@@ -3,9 +3,10 @@
 
     compiled = compile_network(network, config(256))
 
-Layers are cut (`tiling.py`), tensors get places (`places.py`, `resident.py`), the items are written
-in order (`compose.py`), constants get theirs (`rings.py`), loads are merged in (`merge.py`), tokens
-follow from what the items touch (`nodes.py`, `tokens.py`), repetitions become loops (`loops.py`).
+Layers are cut (`tiling.py`), tensors get places (`places.py`, `scratchpad.py`), the items are
+written in order (`compose.py`), constants get theirs (`rings.py`), loads are merged in
+(`merge.py`), tokens follow from what the items touch (`nodes.py`, `tokens.py`), repetitions become
+loops (`loops.py`).
 """
 
 from __future__ import annotations

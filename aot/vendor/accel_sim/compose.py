@@ -19,7 +19,7 @@ from aot.vendor.accel_sim.layers import (
 from aot.vendor.accel_sim.network import Layer, Tensor
 from aot.vendor.accel_sim.nodes import SPILL
 from aot.vendor.accel_sim.places import Plan
-from aot.vendor.accel_sim.resident import Request, allocate
+from aot.vendor.accel_sim.scratchpad import Request, allocate
 
 #: A tensor comes in pieces of at least so many bytes.
 MIN_PIECE = 768

@@ -18,7 +18,7 @@ from aot.vendor.accel_sim.fold import fold
 from aot.vendor.accel_sim.layers import Tiling
 from aot.vendor.accel_sim.network import AccelOptions, Layer, Network, Tensor, Where
 from aot.vendor.accel_sim.places import Plan, resolve
-from aot.vendor.accel_sim.resident import Request
+from aot.vendor.accel_sim.scratchpad import Request
 from aot.vendor.accel_sim.slabs import slabs
 from aot.vendor.accel_sim.tiling import Cost, product_tiling, vector_tilings
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 
 from aot.vendor import (
     PLAIN,
-    Asked,
     Backend,
+    BackendOptions,
     Layout,
     Match,
     Pattern,
@@ -128,12 +128,12 @@ def _pattern(spec: Spec, machine: Machine) -> Pattern:
     return made
 
 
-def options_of(asked: Asked) -> AccelOptions:
+def options_of(said: BackendOptions) -> AccelOptions:
     """The options of the compiler from `--backend-option accel_sim.KEY=V` and `--objective`.
 
     Raises UsageError for a key or a value that the compiler does not have.
     """
-    given: Mapping[str, str] = asked.options
+    given: Mapping[str, str] = said.options
     for key, value in given.items():
         if key not in CHOICES:
             raise UsageError(
@@ -146,15 +146,15 @@ def options_of(asked: Asked) -> AccelOptions:
     return AccelOptions(
         weights=cast(Any, given.get("weights", "flash")),
         compress=cast(Any, given.get("compress", "auto")),
-        objective=cast(Any, asked.objective),
+        objective=cast(Any, said.objective),
     )
 
 
-def make(asked: Asked) -> Backend:
+def make(said: BackendOptions) -> Backend:
     """The backend as the user asks for it."""
-    chosen = config(asked.config or 256)
-    rq = Rq.TFLITE if asked.requant == "tflite" else Rq.FLOAT
-    machine = Machine(chosen, rq, options_of(asked))
+    chosen = config(said.config or 256)
+    rq = Rq.TFLITE if said.requant == "tflite" else Rq.FLOAT
+    machine = Machine(chosen, rq, options_of(said))
     speed = Speed(
         macs_per_ns=chosen.macs * CLOCK / 1000,
         bytes_per_ns=chosen.sram_rate * CLOCK / 1000,
@@ -173,7 +173,7 @@ def make(asked: Asked) -> Backend:
             *SIMULATOR_HEADERS,
         ),
         find="ax1.cmake",
-        definitions=_definitions(chosen, asked.machine),
+        definitions=_definitions(chosen, said.machine),
         memory=simulator_bytes(chosen),
         folder=FOLDER,
         speed=speed,
@@ -195,4 +195,4 @@ def simulator_bytes(c: Config) -> int:
     return c.spm + c.wgt + c.acc + 12 * c.prm_channels + c.lut + 1024 * c.m + 12 * 1024
 
 
-backend = make(Asked())
+backend = make(BackendOptions())

@@ -144,11 +144,11 @@ def _divides(found: QuantisedPool, rq: Rq) -> bool:
 
 
 def average_supported(m: Match, rq: Rq) -> Checks:
-    asked = list(QuantisedPool.checks(m))
-    yield from asked
+    conditions = list(QuantisedPool.checks(m))
+    yield from conditions
     yield from images(m.x, m.y)
     yield m.x.rank in (3, 4), f"rank {m.x.rank} (needs 3 or 4)"
-    if not all(ok for ok, _ in asked) or m.x.rank not in (3, 4):
+    if not all(ok for ok, _ in conditions) or m.x.rank not in (3, 4):
         return
     found = QuantisedPool.of(m)
     if _divides(found, rq):
@@ -188,8 +188,8 @@ def table_of(found: QuantisedTable) -> Array:
 
 
 def table_supported(m: Match, rq: Rq) -> Checks:
-    asked = list(QuantisedTable.checks(m))
-    yield from asked
+    conditions = list(QuantisedTable.checks(m))
+    yield from conditions
     yield from images(m.x, m.y)
 
 
@@ -209,8 +209,8 @@ def build_table(b: Images, m: Match) -> None:
 
 
 def softmax_supported(m: Match, rq: Rq) -> Checks:
-    asked = list(QuantisedSoftmax.checks(m))
-    yield from asked
+    conditions = list(QuantisedSoftmax.checks(m))
+    yield from conditions
     yield from images(m.x)
     if m.x.rank and not refusal(m.x.shape):
         channels = 1 if m.x.rank > 2 else m.x.rank - 1

@@ -209,11 +209,11 @@ def to_maximum(c: Recorder, m: Match) -> None:
 
 @qaverage.check
 def average_fits(m: Match) -> Checks:
-    asked = list(QuantisedPool.operands_fit(m))
-    yield from asked
+    conditions = list(QuantisedPool.operands_fit(m))
+    yield from conditions
     yield m.x.dtype is m.y.dtype, f"an average of {m.x.dtype} as {m.y.dtype}"
     yield from window_fits(m, m.pool)
-    if all(ok for ok, _ in asked) and m.pool.op_type == "AveragePool":
+    if all(ok for ok, _ in conditions) and m.pool.op_type == "AveragePool":
         counted = m.pool.attr("count_include_pad", 0) and any(m.pool.attr("pads") or [])
         exact = not counted or QuantisedPool.of(m).x.z == 0
         yield exact, "padding that counts with a zero point other than 0"
@@ -253,11 +253,11 @@ qmul = _declare("qmul", activated(QuantisedPair.pattern("Mul")))
 
 
 def pair_fits(m: Match) -> Checks:
-    asked = list(QuantisedPair.operands_fit(m))
-    yield from asked
+    conditions = list(QuantisedPair.operands_fit(m))
+    yield from conditions
     same = m.a.shape == m.b.shape == m.y.shape
     yield same, f"operands {list(m.a.shape)} and {list(m.b.shape)} (need equal shapes)"
-    if m.op.op_type == "Mul" and all(ok for ok, _ in asked):
+    if m.op.op_type == "Mul" and all(ok for ok, _ in conditions):
         found = QuantisedPair.of(m)
         zeros = [found.a.z, found.b.z]
         yield zeros == [0, 0], f"a product of codes with zero points {zeros} (need 0)"

@@ -145,14 +145,14 @@ def test_documented_patterns_match_behind_normalise() -> None:
 
 
 def test_vendors_in_the_tree_wait_for_nothing() -> None:
-    from aot.vendor.backend import Asked
+    from aot.vendor.backend import BackendOptions
     from aot.vendor.canonical import unseen
     from aot.vendor.find import bundled, find_backend
 
     for name in bundled():
         backend = find_backend(name)
         if backend.configure:
-            backend = backend.configure(Asked())
+            backend = backend.configure(BackendOptions())
         assert backend.patterns
         vain = {p.name: unseen(p.graph, backend.keeps) for p in backend.patterns}
         assert {n: u for n, u in vain.items() if u} == {}

@@ -26,15 +26,14 @@ class Request:
 def allocate(requests: Sequence[Request]) -> tuple[dict[tuple[int, ...], int], int]:
     """(byte of every key, highest byte): the best of some orders of first fit."""
     orders: tuple[Callable[[Request], tuple[int, ...]], ...] = (
-        lambda resident: (-resident.size, resident.first),
-        lambda resident: (resident.first, -resident.size),
-        lambda resident: (-(resident.last - resident.first), -resident.size),
-        lambda resident: (-resident.size * (resident.last - resident.first + 1), resident.first),
-        lambda resident: (-resident.last, -resident.size),
+        lambda request: (-request.size, request.first),
+        lambda request: (request.first, -request.size),
+        lambda request: (-(request.last - request.first), -request.size),
+        lambda request: (-request.size * (request.last - request.first + 1), request.first),
+        lambda request: (-request.last, -request.size),
     )
     tried = [
-        _fit(sorted(requests, key=lambda resident: (*key(resident), resident.key)))
-        for key in orders
+        _fit(sorted(requests, key=lambda request: (*key(request), request.key))) for key in orders
     ]
     return min(tried, key=lambda found: found[1])
 
