@@ -72,7 +72,9 @@ def main() -> int:
         "tflite": lite(Path(folder) / "tflite" / "mlperf_kws_int8.tflite", samples),
     }
     names = {"onnx": "onnxruntime", "tflite": "TensorFlow Lite"}
-    print("| arithmetic | accuracy | beside | its accuracy | codes equal | labels equal |")
+    print(
+        "| arithmetic | accuracy | beside | its accuracy | quantised values equal | labels equal |"
+    )
     print("|---|---|---|---|---|---|")
     good = True
     for requant, theirs in peers.items():

@@ -29,7 +29,7 @@ STALE = 0x5A
 
 
 def codes(*shape: int) -> Array:
-    """Random int8 codes, the extremes often."""
+    """Random int8 quantised values, the extremes often."""
     drawn = RNG.integers(-160, 160, shape)
     return np.clip(drawn, -128, 127).astype(np.int8)
 
@@ -77,7 +77,7 @@ class Scales:
 
 
 def scales_for(channels: int, per_channel: bool, rq: int, depth: int) -> Scales:
-    """Random ones that spread sums of `depth` products over the codes."""
+    """Random ones that spread sums of `depth` products over the quantised values."""
     usual = 2.0 / (128 * 64 * np.sqrt(depth)) * 40
     sw = (usual * RNG.uniform(0.3, 3.0, channels if per_channel else 1)).astype(np.float32)
     return Scales(rq, *requant.multipliers(1.0, sw, 1.0, rq))
@@ -102,13 +102,13 @@ class Case:
 
 
 def finished(acc: Array, scales: Scales, s: QConv | QFc) -> Array:
-    """The codes of sums."""
+    """The quantised values of sums."""
     v = rescaled(acc, scales.mult, scales.shift, scales.rq) + s.y_zero
     return np.clip(v, s.lo, s.hi).astype(np.int8)
 
 
 def conv(planner: Any, s: QConv, depthwise: bool = False) -> Case:
-    """A convolution (or depthwise convolution) of random codes."""
+    """A convolution (or depthwise convolution) of random quantised values."""
     s = replace(s, simd="", arch=ARCH, cpu=CPU, vlen=VLEN)
     x = codes(s.n, s.ih, s.iw, s.ic)
     w = codes(s.oc, 1 if depthwise else s.ic, s.kh, s.kw)
@@ -124,7 +124,7 @@ def conv(planner: Any, s: QConv, depthwise: bool = False) -> Case:
 
 
 def fc(planner: Any, s: QFc) -> Case:
-    """A matrix product of random codes."""
+    """A matrix product of random quantised values."""
     s = replace(s, simd="", arch=ARCH, cpu=CPU, vlen=VLEN)
     x, w = codes(s.m, s.k), codes(s.n, s.k)
     bias = RNG.integers(-3000, 3000, s.n)

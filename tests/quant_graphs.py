@@ -114,8 +114,8 @@ def in_onnxruntime(proto, feeds):
 
 
 def in_either(proto, feeds):
-    """onnx.reference pads pooled codes with NaN and has no GlobalLpPool; onnxruntime knows older
-    opsets only."""
+    """onnx.reference pads pooled quantised values with NaN and has no GlobalLpPool; onnxruntime
+    knows older opsets only."""
     if not any(n.op_type in ("MaxPool", "GlobalLpPool") for n in proto.graph.node):
         return in_reference(proto, feeds)
     for entry in proto.opset_import:
@@ -135,7 +135,7 @@ def normal(model, **options):
 def check(model, *, step=0.0, run=in_reference, varied=4, **options):
     """Normalise; what is computed must agree up to `step`. (operators and their count, model)
 
-    The data must give `varied` different results: saturated codes show nothing.
+    The data must give `varied` different results: saturated quantised values show nothing.
     """
     result = normal(model, **options)
     feeds = feeds_of(model)

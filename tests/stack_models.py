@@ -19,7 +19,8 @@ from quant_graphs import S8, S32, Net, codes  # noqa: E402
 
 
 def models() -> Iterator[onnx.ModelProto]:
-    """Extents that the data decide, weights that nodes share, depthwise convolutions of codes."""
+    """Extents that the data decide, weights that nodes share, depthwise convolutions of quantised
+    values."""
     yield from shared_weights.models()
     for build in test_dynamic.GRAPHS:
         graph = test_dynamic.Graph()
@@ -31,7 +32,8 @@ def models() -> Iterator[onnx.ModelProto]:
 
 
 def depthwise(kernel: int, stride: int, channels: int, low: int) -> onnx.ModelProto:
-    """One filter per channel, weights from `low` on: narrow codes have kernels of their own."""
+    """One filter per channel, weights from `low` on: narrow quantised values have kernels of their
+    own."""
     net = Net(x=(S8, (1, channels, 9, 12)))
     weights = np.maximum(codes(channels, 1, kernel, kernel), S8(low))
     made = net.add(

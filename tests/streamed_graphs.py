@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random networks of int8 codes with windows, residual sums and pooling of all kinds of rows."""
+"""Random networks of int8 quantised values with windows, residual sums and pooling of all kinds of
+rows."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Value = tuple[str, tuple[int, int, int]]  # name, (channels, height, width)
 
 
 class Made:
-    """A network in the making; `value` are codes with scale 0.05 and the zero point `zeros`."""
+    """A network in the making; `value` are quantised values with scale 0.05 and the zero point
+    `zeros`."""
 
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)

@@ -21,7 +21,7 @@ NAN_ROWS = "aot.nan_rows"
 """Metadata key of an Attention whose queries without a key give NaN, as a Softmax does, not 0."""
 
 OFFSET_KEY = "aot.code_offset"
-"""Metadata key of a value whose codes are those of the user's file minus this number."""
+"""Metadata key of a value whose quantised values are those of the user's file minus this number."""
 
 CHANNELS_KEY = "aot.channels"
 """Metadata key of a value that has only these channels (axis 1) of that in the user's file."""

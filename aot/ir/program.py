@@ -52,10 +52,10 @@ class Tensor:
     """A value of the program. `name` is a C identifier, unique in the program.
 
     `shape` is ONNX's (logical); `layout` says how it is stored; `nbytes` is the stored size.
-    A scratch tensor has shape (bytes,) and dtype uint8. `code_offset` is what the model's codes are
-    above the stored ones, `channels` which of the model's (axis 1) it has if not all. `member` is
-    the identifier of an output in the C interface where another tensor has that name. `section` is
-    the linker section a vendor wants a constant in.
+    A scratch tensor has shape (bytes,) and dtype uint8. `code_offset` is what the model's quantised
+    values are above the stored ones, `channels` which of the model's (axis 1) it has if not all.
+    `member` is the identifier of an output in the C interface where another tensor has that name.
+    `section` is the linker section a vendor wants a constant in.
     """
 
     name: str

@@ -19,7 +19,7 @@ from aot.ir.node_traits import adds_bias
 from aot.ir.operators import Interface, Linear, operators, trait_of
 from aot.load.options import LoadOptions
 from aot.normalise.form import Form
-from aot.normalise.quantised.affine import absorb_codes
+from aot.normalise.quantised.affine import absorb_quantised
 
 MAX_GAIN = 1e15
 
@@ -105,7 +105,7 @@ def absorb(edit: Editor, node: ir.Node, x: ir.Value, scale: Array, shift: Array)
     kind = x.dtype.numpy()
     weights, bias = array(linear.inputs[1]), None
     if weights is None and kind == np.float32:
-        return absorb_codes(edit, node, linear, scale, shift)
+        return absorb_quantised(edit, node, linear, scale, shift)
     if weights is None or weights.dtype != kind or not np.all(np.isfinite(scale)):
         return None
     if np.max(np.abs(scale), initial=0) > MAX_GAIN:

@@ -3,10 +3,9 @@
 
 Before: y = Conv(Pad(x, [0,0,1,1, 0,0,1,1]), w, pads=[0,0,0,0])
 After:  y = Conv(x, w, pads=[1,1,1,1])
-Pools take padding the same way, a MaxPool that of -infinity; a convolution of codes that of the
-zero point:
-Before: y = Conv(DequantizeLinear(Pad(x, [0,0,1,1, 0,0,1,1], z), s, z), w, pads=[0,0,0,0])
-After:  y = Conv(DequantizeLinear(x, s, z), w, pads=[1,1,1,1])
+Pools take padding the same way, a MaxPool that of -infinity; a convolution of quantised values that
+of the zero point: Before: y = Conv(DequantizeLinear(Pad(x, [0,0,1,1, 0,0,1,1], z), s, z), w,
+pads=[0,0,0,0]) After:  y = Conv(DequantizeLinear(x, s, z), w, pads=[1,1,1,1])
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ def padding(edit: Editor, options: LoadOptions) -> None:
 
 
 def _of_codes(edit: Editor, conv: ir.Node, source: ir.Node) -> None:
-    """Merge the Pad of the codes that `source` dequantises for the convolution."""
+    """Merge the Pad of the quantised values that `source` dequantises for the convolution."""
     pad, p = producer(source.inputs[0], "Pad"), params_of(source)
     if pad is None or p is None or not p.per_tensor:
         return

@@ -232,7 +232,7 @@ CASTABLE = (*NUMBERS, BOOL, F16, BF16)
 NARROW = (F16, BF16)
 #: What float8 is converted from and to, in the order of the kernel's constant.
 AROUND_F8 = (F32, F16, BF16)
-#: Mantissa bits, bias, and which codes are infinite or no number (see aot_cast_f8.h).
+#: Mantissa bits, bias, and which quantised values are infinite or no number (see aot_cast_f8.h).
 F8_FORMATS = {
     F8E4M3FN.name: {"M": 3, "BIAS": 7, "KIND": 1},
     F8E4M3FNUZ.name: {"M": 3, "BIAS": 8, "KIND": 2},

@@ -43,7 +43,7 @@ nbits = op(
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """codes [k, n] of 0..15; scales and zeros [blocks, n]: w = (code - zero) * scale."""
+    """Quantised values [k, n] of 0..15; scales and zeros [blocks, n]: w = (code - zero) * scale."""
 
     codes: Array
     scales: Array
@@ -51,7 +51,7 @@ class Weights:
 
 
 def halves(data: Array) -> Array:
-    """Codes of 4 bits, the low ones first, along the last axis."""
+    """Quantised values of 4 bits, the low ones first, along the last axis."""
     pairs = np.stack([data & 15, data >> 4], axis=-1)
     return pairs.reshape(*data.shape[:-1], -1)
 
@@ -106,7 +106,7 @@ def groups(columns: int, vlen: int, panel: int) -> Iterator[slice]:
 
 
 def packed(w: Weights, vlen: int, panel: int) -> tuple[Array, Array]:
-    """(codes, factors) in the order of aot_matmul_f32_q4.h."""
+    """(quantised values, factors) in the order of aot_matmul_f32_q4.h."""
     k, n = w.codes.shape
     wide = ceil_div(n, vlen) * vlen
     codes = np.zeros((ceil_div(k, 2) * 2, wide), np.uint8)
@@ -211,7 +211,7 @@ def _whole_weights(b: Body) -> Array | None:
 
 
 def _codes(data: Array, bits: int) -> Array:
-    """Codes of 4 or 8 bits along the last axis."""
+    """Quantised values of 4 or 8 bits along the last axis."""
     return data if bits == 8 else halves(data)
 
 

@@ -34,7 +34,7 @@ def to_way_of(dtype: DType) -> DType:
     return S8 if dtype.packed and dtype is not F4E2M1 else by_way_of(dtype)
 
 
-def codes_of(c: Recorder, x: ValueRef) -> Handle:
+def bytes_of_elements(c: Recorder, x: ValueRef) -> Handle:
     """A byte per element of packed `x`: its value, or the code of a float."""
     bytes_of = U8 if x.dtype is F4E2M1 else by_way_of(x.dtype)
     wide = c.temp(x.shape, bytes_of, name="codes")
@@ -48,7 +48,7 @@ def widen(c: Recorder, x: ValueRef) -> ValueRef | Handle:
     """`x` in the type of `by_way_of`."""
     if by_way_of(x.dtype) is x.dtype:
         return x
-    codes = codes_of(c, x) if x.dtype.packed else x
+    codes = bytes_of_elements(c, x) if x.dtype.packed else x
     if x.dtype not in NARROWER:
         return codes
     wide = c.temp(x.shape, F32, name="wide")
@@ -58,7 +58,7 @@ def widen(c: Recorder, x: ValueRef) -> ValueRef | Handle:
     return wide
 
 
-def store_codes(c: Recorder, y: ValueRef, codes: Handle | Used) -> None:
+def store_bytes(c: Recorder, y: ValueRef, codes: Handle | Used) -> None:
     """Packed `y` from a byte per element."""
     instance = {"BITS": y.dtype.bits}
     c.call("aot_pack_bits", y, codes, c.params(n=count(y)), instance=instance, header=HEADER)
@@ -72,9 +72,9 @@ def narrow(c: Recorder, y: ValueRef, x: ValueRef | Handle, saturate: int, mode: 
         c.call("aot_e8m0_encode", y, c.read(x), params, instance=instance, header=HEADER)
         return
     if y.dtype is not F4E2M1:
-        store_codes(c, y, c.read(x))
+        store_bytes(c, y, c.read(x))
         return
     codes = c.temp(y.shape, U8, name="codes")
     c.defines(codes)
     c.call("aot_f4_encode", codes, c.read(x), params, header=HEADER)
-    store_codes(c, y, c.read(codes))
+    store_bytes(c, y, c.read(codes))

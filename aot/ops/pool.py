@@ -92,7 +92,7 @@ def geometry(c: Recorder, m: Match, order: int = 0) -> ParamFields:
 
 
 def follows_blocks(m: Match, incoming: dict[str, Layout], _vlen: int) -> dict[str, Layout]:
-    """float32 and 8-bit codes without indices are pooled in blocks if they arrive so."""
+    """float32 and 8-bit quantised values without indices are pooled in blocks if they arrive so."""
     layout = incoming["x"]
     if not layout.blocked or m.x.dtype is F64 or m.values.get("indices") is not None:
         return {}

@@ -32,7 +32,7 @@ from aot.ir.operators import AxisOf
 from aot.ir.value_traits import Dequantises, Quantises
 from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
-from aot.ops.packed import codes_of, store_codes
+from aot.ops.packed import bytes_of_elements, store_bytes
 from aot.ops.registry import op
 from aot.shapes.dynamic.extents import Extents, axis_of, refused, zero_tails
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
@@ -109,12 +109,12 @@ def geometry(c: Recorder, m: Match) -> ParamFields:
 
 
 def suffix(value: ValueRef) -> str:
-    """What kernels are called for a type of codes."""
+    """What kernels are called for a type of quantised values."""
     return "f4" if value.dtype is F4E2M1 else "f8" if value.dtype in FLOAT8 else value.dtype.short
 
 
 @quantize.lower
-def to_codes(c: Recorder, m: Match) -> None:
+def to_quantised(c: Recorder, m: Match) -> None:
     instance = F8_FORMATS.get(m.y.dtype.name, {})
     if instance:
         instance = {**instance, "SATURATE": int(m.saturate)}
@@ -125,20 +125,20 @@ def to_codes(c: Recorder, m: Match) -> None:
         operands = (m.y, m.x, m.scale, given, geometry(c, m))
         c.call(kernel, *operands, instance=instance, header=HEADER)
         return
-    zero = given and codes_of(c, given)
+    zero = given and bytes_of_elements(c, given)
     codes = c.temp(m.y.shape, U8, name="codes")
     c.defines(codes)
     c.call(kernel, codes, m.x, m.scale, zero and c.read(zero), geometry(c, m), header=HEADER)
-    store_codes(c, m.y, c.read(codes))
+    store_bytes(c, m.y, c.read(codes))
 
 
 @dequantize.lower
-def from_codes(c: Recorder, m: Match) -> None:
+def from_quantised(c: Recorder, m: Match) -> None:
     instance = F8_FORMATS.get(m.x.dtype.name, {})
     kernel = f"aot_dequantize_{suffix(m.x)}"
     x, zero = m.x, m.zero
     if m.x.dtype.packed:
-        x, zero = c.read(codes_of(c, x)), zero and c.read(codes_of(c, zero))
+        x, zero = c.read(bytes_of_elements(c, x)), zero and c.read(bytes_of_elements(c, zero))
     operands = (m.y, x, m.scale, zero, geometry(c, m))
     c.call(kernel, *operands, instance=instance, header=HEADER)
 
@@ -190,7 +190,7 @@ def dequantize_cases() -> Iterator[Case]:
 
 
 @dynamic("DequantizeLinear QuantizeLinear")
-def codes_dynamic(x: Extents, node: ir.Node) -> None:
+def quantised_dynamic(x: Extents, node: ir.Node) -> None:
     """QuantizeLinear and DequantizeLinear: one scale for all, or one per index of another axis."""
     data, scale = needed(node, 0), needed(node, 1)
     many = prod(shape_of(scale)) > 1
@@ -201,12 +201,12 @@ def codes_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @zero_tails("DequantizeLinear")
-def zero_tails_of_codes(
+def zero_padding_of_quantised(
     x: Extents, before: ir.Node, value: ir.Value, axes: Sequence[int]
 ) -> ir.Value | None:
-    """What a DequantizeLinear of one scale gives, of codes whose tails stand for zero.
+    """What a DequantizeLinear of one scale gives, of quantised values whose tails stand for zero.
 
-    It stays next to its reader, which computes with the codes.
+    It stays next to its reader, which computes with the quantised values.
     """
     maker = value.producer()
     assert maker is not None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Positions and weights of Resize rounded to float32 as onnxruntime rounds them, step by step.
 
-With codes of 16 bits a position that is 2^-20 off moves an output by a sixteenth of a code, so
-that integers agree with float32 only if they start from its weights.
+With quantised values of 16 bits a position that is 2^-20 off moves an output by a sixteenth of a
+code, so that integers agree with float32 only if they start from its weights.
 """
 
 from __future__ import annotations

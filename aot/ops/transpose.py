@@ -81,7 +81,7 @@ def permutation(m: Match) -> tuple[int, ...]:
 def reads_blocks(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
     """Channels-last from whole channel blocks, or from one, needs no conversion before.
 
-    8-bit codes that arrive so and get their channels in front are left where they are.
+    8-bit quantised values that arrive so and get their channels in front are left where they are.
     """
     layout, perm = incoming["x"], permutation(m)
     if _makes_channels_last(m) and not layout.blocked:

@@ -27,7 +27,7 @@ _CFSR = {
     24: "unaligned access",
     25: "division by zero",
 }
-#: Exception codes of RISC-V's mcause.
+#: Exception quantised values of RISC-V's mcause.
 _MCAUSE = (
     "misaligned instruction address",
     "instruction access fault",

@@ -26,9 +26,10 @@ from aot.ops.registry import load_all
 from aot.tools.compare import Difference, Tolerance, compare
 from aot.tools.run import Spec
 
-#: Types of codes.
+#: Types of quantised values.
 CODES = ("int8", "uint8", "int16", "uint16", "int4", "uint4")
-#: Codes that several layers make may be so far off on average, or else correlate so well.
+#: Quantised values that several layers make may be so far off on average, or else correlate so
+#: well.
 DRIFT, CORRELATION = 0.5, 0.98
 Key = tuple[int, int]  # call, written argument
 
@@ -37,10 +38,11 @@ Key = tuple[int, int]  # call, written argument
 class Written:
     """A tensor that a call leaves: the model's value it holds, and how.
 
-    Its codes are those of the model less `code_offset`, of `channels` alone if there are any. They
-    may differ by `lsb`: one, or three where the call computes codes from codes that it never
-    stores, each of which may differ by one (but see `_allowed`). `region` is the vendor's that
-    computes it, or -1; `chain` tells that the call computes several layers in a row.
+    Its quantised values are those of the model less `code_offset`, of `channels` alone if there are
+    any. They may differ by `lsb`: one, or three where the call computes quantised values from
+    quantised values that it never stores, each of which may differ by one (but see `_allowed`).
+    `region` is the vendor's that computes it, or -1; `chain` tells that the call computes several
+    layers in a row.
     """
 
     value: str
@@ -65,7 +67,7 @@ class Written:
         return wide.astype(np.uint8 if self.dtype == "int8" else np.uint16)
 
     def to_store(self, theirs: Array) -> bytes:
-        """The model's array in the order and the codes of the bundle."""
+        """The model's array in the order and the quantised values of the bundle."""
         data = theirs = self.part(theirs)
         if self.code_offset:
             kind = np.int8 if self.dtype == "int8" else np.int16
@@ -75,7 +77,8 @@ class Written:
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What the comparison found: a Difference per value, and how many codes are equal."""
+    """What the comparison found: a Difference per value, and how many quantised values are
+    equal."""
 
     differences: tuple[Difference, ...] = ()
     codes: int = 0
@@ -100,12 +103,13 @@ class Layers:
         share = 100.0 * self.equal / self.codes if self.codes else 100.0
         return (
             f"layer by layer: {good} of {len(self.differences)} values agree, "
-            f"{self.equal} of {self.codes} codes are equal ({share:.3f} %)"
+            f"{self.equal} of {self.codes} quantised values are equal ({share:.3f} %)"
         )
 
 
 def is_quantised(manifest: Mapping[str, Any]) -> bool:
-    """Whether the model computes with codes: it quantises values, or multiplies integers."""
+    """Whether the model computes with quantised values: it quantises values, or multiplies
+    integers."""
     load_all()  # the records of operators say which ones quantise
     ops = {op for node in manifest["nodes"] for op in str(node["op"]).split(" + ")}
     return any(trait_named(op, Quantises) is not None for op in ops)
@@ -136,7 +140,7 @@ def written(manifest: Mapping[str, Any]) -> dict[Key, Written]:
 
 
 def _allowed(node: Mapping[str, Any]) -> int:
-    """By how much the codes of a call may differ.
+    """By how much the quantised values of a call may differ.
 
     TFLite's 16-bit Softmax counts two units of 2^-15 for each power of e below exp(-10), and its
     tables and roundings add a few: on long rows its results are far from those of float32.
@@ -187,9 +191,9 @@ def differences(
 ) -> Layers:
     """What the trace program dumped against `theirs`.
 
-    `plain` reads a dump in ONNX's order, `floats` compares what are no codes. Codes that a region's
-    portable fallback computes from what enters the region, layer after layer, are gated by
-    `chained`.
+    `plain` reads a dump in ONNX's order, `floats` compares what are no quantised values. Quantised
+    values that a region's portable fallback computes from what enters the region, layer after
+    layer, are gated by `chained`.
     """
     found, codes, equal = [], 0, 0
     lines = (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()
@@ -219,10 +223,11 @@ def not_gated(difference: Difference) -> Difference:
 
 
 def chained(difference: Difference, ours: Array, theirs: Array) -> Difference:
-    """The gate of codes that several layers make: their mean distance, or their correlation.
+    """The gate of quantised values that several layers make: their mean distance, or their
+    correlation.
 
-    A code that rounds the other way moves those behind it, the more the deeper the network; a layer
-    that computes something else changes what they say.
+    A quantised value that rounds the other way moves those behind it, the more the deeper the
+    network; a layer that computes something else changes what they say.
     """
     if math.isnan(difference.max_abs) or not difference.reason:
         return difference
@@ -231,7 +236,7 @@ def chained(difference: Difference, ours: Array, theirs: Array) -> Difference:
     if mean <= DRIFT or alike >= CORRELATION:
         return not_gated(difference)
     reason = (
-        f"{mean:.2f} codes off on average (at most {DRIFT}) and correlation {alike:.3f} "
+        f"{mean:.2f} quantised values off on average (at most {DRIFT}) and correlation {alike:.3f} "
         f"(at least {CORRELATION}); {difference.reason}"
     )
     return replace(difference, reason=reason)

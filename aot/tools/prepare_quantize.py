@@ -317,15 +317,16 @@ def _stays_float(graph: _Graph, node: onnx.NodeProto, spelling: str) -> bool:
         name = node.input[0]
         merges = any(name in n.output and _has_own_range(n) for n in graph.proto.node)
         kept = operators and (graph.readers()[name] > 1 or not merges)
-        return kept or not _ends_at_codes(graph, node, clamp)
+        return kept or not _ends_at_quantised(graph, node, clamp)
     if product is not None:
         return _is_float_product(graph, node, product, operators)
     moves = proto_trait(node, Moves)
-    return moves is not None and operators and not _moves_codes(graph, node, moves)
+    return moves is not None and operators and not _moves_quantised(graph, node, moves)
 
 
 def _has_own_range(node: onnx.NodeProto) -> bool:
-    """Whether codes have a range of the node's own, so that a clamp behind it may be that range.
+    """Whether quantised values have a range of the node's own, so that a clamp behind it may be
+    that range.
 
     The quantiser gives moved and clamped elements the range that they had, and lines of one sum a
     fixed range.
@@ -333,8 +334,9 @@ def _has_own_range(node: onnx.NodeProto) -> bool:
     return all(proto_trait(node, kind) is None for kind in (Moves, Clamp, Along))
 
 
-def _moves_codes(graph: _Graph, node: onnx.NodeProto, moves: Moves) -> bool:
-    """Whether codes move as numbers do: nothing but zeros comes in, and no number is computed."""
+def _moves_quantised(graph: _Graph, node: onnx.NodeProto, moves: Moves) -> bool:
+    """Whether quantised values move as numbers do: nothing but zeros comes in, and no number is
+    computed."""
     values = [graph.array(v) for v in proto_operands(node, moves.fills)] if moves.fills else []
     fills = any(v is None or bool(np.any(v)) for v in values)
     return not fills and (moves.when is None or moves.when(ir.from_proto(node)))
@@ -352,8 +354,9 @@ def _is_float_product(
     return operators and weights is not None and weights.ndim != 2
 
 
-def _ends_at_codes(graph: _Graph, node: onnx.NodeProto, clamp: Clamp) -> bool:
-    """Whether codes that saturate do what the node does: its bounds are known, zero is between."""
+def _ends_at_quantised(graph: _Graph, node: onnx.NodeProto, clamp: Clamp) -> bool:
+    """Whether quantised values that saturate do what the node does: its bounds are known, zero is
+    between."""
     low = _bound(graph, node, clamp.low, -np.inf)
     high = _bound(graph, node, clamp.high, np.inf)
     return low is not None and high is not None and low <= 0 <= high and low < high

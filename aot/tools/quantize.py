@@ -140,7 +140,7 @@ def _read(path: Path) -> onnx.ModelProto:
         onnx.external_data_helper.load_external_data_for_model(model, str(folder))
     done = sum(is_quantised(node) for node in model.graph.node)
     if done:
-        what = f"the model is quantised already ({done} nodes quantise or work on codes)"
+        what = f"the model is quantised already ({done} nodes quantise or work on quantised values)"
         raise ModelError(what, str(path), "give the float32 model")
     _fix_constants(model)
     unique_labels(model.graph)
@@ -154,7 +154,7 @@ def _read(path: Path) -> onnx.ModelProto:
 
 
 def is_quantised(node: onnx.NodeProto) -> bool:
-    """Whether a node quantises, dequantises, or works on codes."""
+    """Whether a node quantises, dequantises, or works on quantised values."""
     converts = any(proto_trait(node, kind) is not None for kind in (Quantises, Dequantises))
     return converts or spells.named(node.op_type, node.domain) is not None
 
@@ -330,7 +330,8 @@ def _similarity(
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
-    # Its further optimisations, which merge what the codes pass through, refuse some valid models.
+    # Its further optimisations, which merge what the quantised values pass through, refuse some
+    # valid models.
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
     names = [o.name for o in model.graph.output]
     found: list[list[list[Array]]] = []

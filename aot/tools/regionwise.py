@@ -95,8 +95,8 @@ def compare_regions(
 ) -> list[Difference]:
     """What leaves each region, computed by the vendor and by portable C.
 
-    Codes that a chain of layers makes may be some steps apart, for one that rounds the other way
-    moves those behind it: unless `--max-lsb` says how many, `chained` is the gate.
+    Quantised values that a chain of layers makes may be some steps apart, for one that rounds the
+    other way moves those behind it: unless `--max-lsb` says how many, `chained` is the gate.
     """
 
     values = region_values(vendor.manifest)

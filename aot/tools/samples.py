@@ -149,7 +149,7 @@ def random_samples(
     return tuple(found)
 
 
-#: Codes of quantised values; indices have 32 bits or more.
+#: Quantised values of quantised values; indices have 32 bits or more.
 _CODES = ("int8", "uint8", "int16", "uint16")
 
 

@@ -170,7 +170,7 @@ def _verify(
         progress("compare" + (f" {sample.label}" if sample.label else ""))
         known = {**bound, **handed}
         one = _Comparison(built, sample, options, request.tolerance, reference, known)
-        # A traced run starts with states of zero; codes are compared layer by layer.
+        # A traced run starts with states of zero; quantised values are compared layer by layer.
         if layers is not None and not (handed and k):
             layers += one.layers()
         one.narrow = narrow

@@ -11,13 +11,13 @@ from aot.ir.layout import PLAIN, Layout
 from aot.vendor.activations import ACTIVATIONS, Act
 from aot.vendor.backend import Backend, BackendOptions, Pattern, RegionView, Speed
 from aot.vendor.cases import Case, case, f32, i64
-from aot.vendor.codes import Codes, activated, constant_bounds, dequantised, quantised
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, NodeRef, ValueRef, same_shapes
 from aot.vendor.matrix_product import MatrixProduct
 from aot.vendor.pattern import OP, const, either, optional, repeat, typed, wildcard
 from aot.vendor.pattern_ast import Pat
-from aot.vendor.qdq_guard import outside_of_codes
+from aot.vendor.qdq_guard import outside_of_quantised
+from aot.vendor.quantisation import Quantisation, activated, constant_bounds, dequantised, quantised
 from aot.vendor.quantised_cases import codes_of
 from aot.vendor.quantised_conv_add import QuantisedConvAdd
 from aot.vendor.quantised_pair import QuantisedPair
@@ -39,7 +39,6 @@ __all__ = [
     "BackendError",
     "BackendOptions",
     "Case",
-    "Codes",
     "DType",
     "F32",
     "FLOAT",
@@ -54,6 +53,7 @@ __all__ = [
     "PLAIN",
     "Pat",
     "Pattern",
+    "Quantisation",
     "QuantisedConvAdd",
     "QuantisedPair",
     "QuantisedPool",
@@ -86,7 +86,7 @@ __all__ = [
     "multipliers",
     "one_line",
     "optional",
-    "outside_of_codes",
+    "outside_of_quantised",
     "quantised",
     "repeat",
     "same_shapes",

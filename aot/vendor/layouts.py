@@ -15,7 +15,7 @@ def narrow(channels: int, lanes: int) -> bool:
 
 
 def channels_last(value: ValueRef) -> Layout:
-    """[N, *S, C]: all channels in one block, the layout of 8-bit codes."""
+    """[N, *S, C]: all channels in one block, the layout of 8-bit quantised values."""
     return blocked(value.shape[1])
 
 
@@ -25,7 +25,7 @@ def all_channels_last(*names: str) -> Callable[..., dict[str, Layout]]:
 
 
 def is_channels_last(value: ValueRef, layout: Layout) -> bool:
-    """Whether `value` holds 8-bit codes whose channels are stored last."""
+    """Whether `value` holds 8-bit quantised values whose channels are stored last."""
     return layout.blocked and value.dtype.nbytes == 1 and layout.block == value.shape[1]
 
 

@@ -41,7 +41,8 @@ class ValueRef:
 
     @property
     def code_offset(self) -> int:
-        """What the codes in the user's file are above these (unsigned ones became signed)."""
+        """What the quantised values in the user's file are above these (unsigned ones became
+        signed)."""
         return int(self.ir.metadata_props.get("aot.code_offset", "0"))
 
     @property

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Float operators between codes: whoever takes one alone keeps the whole from integers."""
+"""Float operators between quantised values: whoever takes one alone keeps the whole from
+integers."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ from typing import Any
 
 from aot.vendor.match import Match
 
-#: Operators through which a float is looked for that becomes codes, or that was codes.
+#: Operators through which a float is looked for that becomes quantised values, or that was
+#: quantised values.
 _THROUGH = frozenset(
     "Relu Clip LeakyRelu HardSwish HardSigmoid Sigmoid Swish Tanh Gelu Elu Mish Abs Exp Log Sqrt "
     "Round Neg Add Sub Mul Div Max Min Conv ConvTranspose Gemm MatMul AveragePool "
@@ -17,28 +19,29 @@ _THROUGH = frozenset(
 _FURTHEST = 8
 
 
-def outside_of_codes(m: Match) -> Iterator[tuple[bool, str]]:
-    """A float operator between codes is left to kernels that compute the whole on integers."""
-    inside = any(_was_codes(v.ir, _FURTHEST) for _, v in m.inputs())
-    inside = inside and all(_becomes_codes(v.ir, _FURTHEST) for v in m.outputs())
-    yield not inside, "between codes (left to kernels on integers)"
+def outside_of_quantised(m: Match) -> Iterator[tuple[bool, str]]:
+    """A float operator between quantised values is left to kernels that compute the whole on
+    integers."""
+    inside = any(_was_quantised(v.ir, _FURTHEST) for _, v in m.inputs())
+    inside = inside and all(_becomes_quantised(v.ir, _FURTHEST) for v in m.outputs())
+    yield not inside, "between quantised values (left to kernels on integers)"
 
 
-def _was_codes(v: Any, steps: int) -> bool:
+def _was_quantised(v: Any, steps: int) -> bool:
     node = v.producer() if v is not None and v.const_value is None else None
     if node is None or not steps:
         return False
     if node.op_type == "DequantizeLinear":
         return bool(node.inputs[0].const_value is None)
-    return node.op_type in _THROUGH and any(_was_codes(i, steps - 1) for i in node.inputs)
+    return node.op_type in _THROUGH and any(_was_quantised(i, steps - 1) for i in node.inputs)
 
 
-def _becomes_codes(v: Any, steps: int) -> bool:
+def _becomes_quantised(v: Any, steps: int) -> bool:
     readers = [use.node for use in v.uses()]
     if not readers or not steps or v.is_graph_output():
         return False
     return all(
         n.op_type == "QuantizeLinear"
-        or (n.op_type in _THROUGH and _becomes_codes(n.outputs[0], steps - 1))
+        or (n.op_type in _THROUGH and _becomes_quantised(n.outputs[0], steps - 1))
         for n in readers
     )

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Test cases of the integer patterns: codes, scales, and products in every shape that matters."""
+"""Test cases of the integer patterns: quantised values, scales, and products in every shape that
+matters."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from aot.vendor.cases import Case, case
 
 
 def codes_of(*shape: int, dtype: str = "int8", seed: int = 0) -> Array:
-    """Seeded codes over the whole range of an integer type."""
+    """Seeded quantised values over the whole range of an integer type."""
     info = np.iinfo(dtype)
     rng = np.random.default_rng([seed, *shape])
     return rng.integers(info.min, info.max, shape, endpoint=True).astype(dtype)
@@ -34,7 +35,7 @@ def kind(step: float, point: int, dtype: str = "int8") -> tuple[Array, Array]:
     return scale(step), zero(point, dtype)
 
 
-def code_case(*inputs: Array | None, fed: tuple[int, ...] = (0,), **more: Any) -> Case:
+def quantised_case(*inputs: Array | None, fed: tuple[int, ...] = (0,), **more: Any) -> Case:
     """A case whose inputs are constants but for those at the places `fed`."""
     const = tuple(i for i, a in enumerate(inputs) if i not in fed and a is not None)
     return case(*inputs, const=const, **more)
@@ -115,7 +116,8 @@ def fc_cases() -> Iterator[Case]:
 
 
 def product_operands(x: Array, w: Array, steps: Array) -> tuple[Array, ...]:
-    """Codes x, codes w with a scale per channel, and a bias in units of the sums, for cases."""
+    """Quantised values x, quantised values w with a scale per channel, and a bias in units of the
+    sums, for cases."""
     zeros, (sx, zx) = np.zeros(steps.size, np.int8), kind(0.031, -3)
     b = np.arange(steps.size, dtype=np.int32) * 300
     return x, sx, zx, w, steps, zeros, b, sx * steps, zeros.astype(np.int32)

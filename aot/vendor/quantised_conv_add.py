@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution between codes and the sum of its codes with others, matched as one record."""
+"""A convolution between quantised values and the sum of its quantised values with others, matched
+as one record."""
 
 from __future__ import annotations
 
@@ -12,11 +13,19 @@ import numpy as np
 
 from aot.ir.dtypes import S8
 from aot.vendor.cases import Case
-from aot.vendor.codes import activated, all_hold, bounds, codes, constant_bounds, dequantised, known
 from aot.vendor.match import Match, same_shapes
 from aot.vendor.matcher import attribute
 from aot.vendor.pattern import OP, Pat, Var
-from aot.vendor.quantised_cases import code_case, codes_of, kind, product_operands
+from aot.vendor.quantisation import (
+    activated,
+    all_hold,
+    bounds,
+    constant_bounds,
+    dequantised,
+    known,
+    quantisation,
+)
+from aot.vendor.quantised_cases import codes_of, kind, product_operands, quantised_case
 from aot.vendor.quantised_pair import QuantisedPair
 from aot.vendor.quantised_product import QuantisedProduct, conv_fits
 from aot.vendor.requant import FLOAT
@@ -24,9 +33,11 @@ from aot.vendor.requant import FLOAT
 
 @dataclass(frozen=True, slots=True)
 class QuantisedConvAdd:
-    """A convolution whose int8 codes `c` are added to codes `r`; made once by `of`.
+    """A convolution whose int8 quantised values `c` are added to quantised values `r`; made once by
+    `of`.
 
-    `product` makes the codes `c`; `total` is the sum of them (its `a`) and of `r` (its `b`).
+    `product` makes the quantised values `c`; `total` is the sum of them (its `a`) and of `r` (its
+    `b`).
     """
 
     product: QuantisedProduct
@@ -35,13 +46,14 @@ class QuantisedConvAdd:
     @classmethod
     def of(cls, m: Match, rq: int = FLOAT) -> QuantisedConvAdd:
         """The record of a match of `pattern` in the arithmetic `rq`, once `checks` hold."""
-        product, y = QuantisedProduct.of(m, rq, "c", "1"), codes(m, "y")
-        total = QuantisedPair("Add", product.y, codes(m, "r"), y, bounds(m, y))
+        product, y = QuantisedProduct.of(m, rq, "c", "1"), quantisation(m, "y")
+        total = QuantisedPair("Add", product.y, quantisation(m, "r"), y, bounds(m, y))
         return cls(product, total)
 
     @staticmethod
     def pattern() -> Pat:
-        """The sum of a convolution's codes and of codes `r`; the node is called `op`."""
+        """The sum of a convolution's quantised values and of quantised values `r`; the node is
+        called `op`."""
         sums = QuantisedProduct.conv_pattern()
         made = OP.QuantizeLinear(
             activated(sums, "1"), Var("sc"), Var("zc"), _optional=1, _outputs=["c"]
@@ -65,7 +77,7 @@ class QuantisedConvAdd:
         same = m.sd.is_const and np.array_equal(m.sd.data, m.sc.data)
         same = same and (m.zd is None) == (m.zc is None)
         same = same and (m.zd is None or (m.zd.is_const and np.array_equal(m.zd.data, m.zc.data)))
-        yield same, "codes that are read with other parameters"
+        yield same, "quantised values that are read with other parameters"
         if ready and fits:
             symmetric = QuantisedProduct.of(m, FLOAT, "c", "1").w.symmetric
             yield symmetric, "weights with zero points that int8 cannot hold"
@@ -90,7 +102,7 @@ class QuantisedConvAdd:
             )
             tail = (r, *kind(width * 0.73, -20), *kind(width * 1.13, -100))
             named: dict[str, Any] = {"conv.pads": pads, "w_dq.axis": 0, "b_dq.axis": 0}
-            yield code_case(*operands, *tail, fed=(0, 13), **named)
+            yield quantised_case(*operands, *tail, fed=(0, 13), **named)
 
 
 def depth_of(m: Match) -> int:

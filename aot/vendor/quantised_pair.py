@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matched Add, Sub or Mul of two 8-bit codes, with Relu or Clip: its operands as one record.
+"""A matched Add, Sub or Mul of two 8-bit quantised values, with Relu or Clip: its operands as one
+record.
 
-A sum is q = (a * ma + b * mb + offset) >> shift. At compile time all 65536 pairs of codes are
-computed so and in float32 as the nodes say; a sum that differs by more than one code is refused.
+A sum is q = (a * ma + b * mb + offset) >> shift. At compile time all 65536 pairs of quantised
+values are computed so and in float32 as the nodes say; a sum that differs by more than one
+quantised value is refused.
 """
 
 from __future__ import annotations
@@ -15,18 +17,18 @@ import numpy as np
 from aot.ir.dtypes import S8, U8, DType
 from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case
-from aot.vendor.codes import (
-    Codes,
+from aot.vendor.match import Match
+from aot.vendor.pattern import OP, OpPat
+from aot.vendor.quantisation import (
+    Quantisation,
     all_hold,
     bounds,
-    codes,
     constant_bounds,
     dequantised,
     known,
+    quantisation,
 )
-from aot.vendor.match import Match
-from aot.vendor.pattern import OP, OpPat
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.requant import TFLITE, fixed_point, multipliers, refusal
 
 EIGHT = (S8, U8)
@@ -38,7 +40,7 @@ ROUNDING = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Linear:
-    """q = (a * ma + b * mb + offset) >> shift; `even`: halves go to even codes."""
+    """q = (a * ma + b * mb + offset) >> shift; `even`: halves go to even quantised values."""
 
     ma: int
     mb: int
@@ -46,8 +48,8 @@ class Linear:
     shift: int
     even: bool
 
-    def codes(self, low: int, high: int) -> Array:
-        """The result of every pair of int8 codes."""
+    def results(self, low: int, high: int) -> Array:
+        """The result of every pair of int8 quantised values."""
         a = np.arange(-128, 128, dtype=np.int64)
         total = a[:, None] * self.ma + a[None, :] * self.mb + self.offset
         if self.even:
@@ -56,8 +58,8 @@ class Linear:
         return found
 
 
-def exact(codes: Codes, b: Codes, y: Codes, sign: int) -> Array:
-    """What the nodes compute in float32 for every pair of int8 codes."""
+def exact(codes: Quantisation, b: Quantisation, y: Quantisation, sign: int) -> Array:
+    """What the nodes compute in float32 for every pair of int8 quantised values."""
     left, right = codes.decode(), b.decode()
     total = left[:, None] + np.float32(sign) * right[None, :]
     whole = np.rint(np.clip(total / y.s, np.float32(-(2.0**20)), np.float32(2.0**20)))
@@ -65,8 +67,11 @@ def exact(codes: Codes, b: Codes, y: Codes, sign: int) -> Array:
     return found
 
 
-def linear(codes: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, float]:
-    """Constants of the sum of int8 codes, the largest difference and the share of differing pairs.
+def linear(
+    codes: Quantisation, b: Quantisation, y: Quantisation, sign: int
+) -> tuple[Linear, int, float]:
+    """Constants of the sum of int8 quantised values, the largest difference and the share of
+    differing pairs.
 
     `shift` is as large as int32 allows.
     """
@@ -80,7 +85,7 @@ def linear(codes: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, fl
         half = (1 << (shift - 1)) - even
         unit = 1 << shift
         found = Linear(round(ra * unit), round(rb * unit), round(fixed * unit) + half, shift, even)
-        wrong = np.abs(found.codes(*y.range) - want)
+        wrong = np.abs(found.results(*y.range) - want)
         share = float(np.mean(wrong > 0))
         if best is None or share < best[2]:
             best = found, int(wrong.max()), share
@@ -92,24 +97,24 @@ def linear(codes: Codes, b: Codes, y: Codes, sign: int) -> tuple[Linear, int, fl
 
 @dataclass(frozen=True, slots=True)
 class QuantisedPair:
-    """An operator of two operands `a` and `b` between codes, made once by `of`.
+    """An operator of two operands `a` and `b` between quantised values, made once by `of`.
 
     `a`, `b` and `y` are element type, scale and zero point of the operands and of the result;
-    `limits` the lowest and highest code of the result, its Relu or Clip included. `op_type` is
-    "Add", "Sub" or "Mul".
+    `limits` the lowest and highest quantised value of the result, its Relu or Clip included.
+    `op_type` is "Add", "Sub" or "Mul".
     """
 
     op_type: str
-    a: Codes
-    b: Codes
-    y: Codes
+    a: Quantisation
+    b: Quantisation
+    y: Quantisation
     limits: tuple[int, int]
 
     @classmethod
     def of(cls, m: Match) -> QuantisedPair:
-        """The pair of a match of `pattern`; parameters of codes must be constants."""
-        y = codes(m, "y")
-        return cls(m.op.op_type, codes(m, "a"), codes(m, "b"), y, bounds(m, y))
+        """The pair of a match of `pattern`; parameters of quantised values must be constants."""
+        y = quantisation(m, "y")
+        return cls(m.op.op_type, quantisation(m, "a"), quantisation(m, "b"), y, bounds(m, y))
 
     @property
     def sign(self) -> int:
@@ -117,7 +122,8 @@ class QuantisedPair:
         return -1 if self.op_type == "Sub" else 1
 
     def sum_fields(self, rq: int) -> tuple[int, dict[str, int]]:
-        """KIND of aot_qadd_s8 and the fields of its parameters that hold numbers, of int8 codes.
+        """KIND of aot_qadd_s8 and the fields of its parameters that hold numbers, of int8 quantised
+        values.
 
         KIND 0 and 1 are `(a * a_mult + b * b_mult + offset) >> y_shift`, 1 with halves to even; 2
         is TensorFlow Lite's sum, `offset` then being the sign of `b`.
@@ -130,19 +136,21 @@ class QuantisedPair:
         return int(found.even), {**fields, "y_shift": found.shift, "offset": found.offset}
 
     def multipliers(self, rq: int) -> tuple[Array, Array | None]:
-        """What the product of two codes is multiplied by (`requant.multipliers`), one number."""
+        """What the product of two quantised values is multiplied by (`requant.multipliers`), one
+        number."""
         return multipliers(float(self.a.s), self.b.scale.reshape(-1), float(self.y.s), rq, "mul")
 
     @staticmethod
     def pattern(*op_types: str) -> OpPat:
-        """One of the operators of codes `a` and `b`; the node is called `op`."""
+        """One of the operators of quantised values `a` and `b`; the node is called `op`."""
         return OP.any_of(*op_types)(dequantised("a"), dequantised("b"), _outputs=["op"])
 
     @staticmethod
     def operands_fit(
         m: Match, types: Sequence[DType] = EIGHT
     ) -> Generator[tuple[bool, str], None, bool]:
-        """Checks of every operator of two codes; returns whether their parameters are known."""
+        """Checks of every operator of two quantised values; returns whether their parameters are
+        known."""
         ready = yield from all_hold(known(m, "a", "b", "y", types=types))
         yield from constant_bounds(m)
         yield not (m.a.is_const and m.b.is_const), "two constants"
@@ -169,7 +177,7 @@ class QuantisedPair:
         yield not reason, reason
         if not reason:
             worst = linear(a, b, y, self.sign)[1]
-            yield worst <= 1, f"integers would be {worst} codes off"
+            yield worst <= 1, f"integers would be {worst} quantised values off"
 
     @staticmethod
     def cases() -> Iterator[Case]:
@@ -182,11 +190,11 @@ class QuantisedPair:
             a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
             pair = (a, *kind(0.031, 3, dtype), b, *kind(0.0173, 17, dtype))
             for fed in ((0, 3), (0,)):
-                yield code_case(*pair, *kind(0.047, 20, dtype), fed=fed)
+                yield quantised_case(*pair, *kind(0.047, 20, dtype), fed=fed)
 
 
 def tflite_sum(
-    codes: Codes, b: Codes, y: Codes, sign: int, left: int = TFLITE_SHIFT
+    codes: Quantisation, b: Quantisation, y: Quantisation, sign: int, left: int = TFLITE_SHIFT
 ) -> dict[str, int]:
     """TFLite's multipliers: operands to a common scale, then to that of the result."""
     twice = 2 * max(float(codes.s), float(b.s))

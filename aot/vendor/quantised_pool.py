@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matched average (of 16-bit codes also a maximum) of positions between codes, as one record."""
+"""A matched average (of 16-bit quantised values also a maximum) of positions between quantised
+values, as one record."""
 
 from __future__ import annotations
 
@@ -12,32 +13,40 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8, U16, DType
 from aot.vendor.cases import Case
-from aot.vendor.codes import Codes, all_hold, bounds, codes, constant_bounds, dequantised, known
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import OP, Pat, Var, either
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantisation import (
+    Quantisation,
+    all_hold,
+    bounds,
+    constant_bounds,
+    dequantised,
+    known,
+    quantisation,
+)
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.requant import refusal
 from aot.vendor.window_shape import WindowShape
 
 WINDOWS, MAXIMA = ("AveragePool", "MaxPool"), ("MaxPool", "GlobalMaxPool")
 #: The largest window whose mean has a multiplier per number of positions inside the image.
 MOST_COUNTS = 64
-#: The largest window: sums of codes of 8, and of 16 bits.
+#: The largest window: sums of quantised values of 8, and of 16 bits.
 MOST_POSITIONS = {S8: 2**22, U8: 2**22, S16: 2**14, U16: 2**14}
 
 
 @dataclass(frozen=True, slots=True)
 class QuantisedPool:
-    """Pooling of codes `x` to codes `y`, made once by `of`.
+    """Pooling of quantised values `x` to quantised values `y`, made once by `of`.
 
     `node` is an AveragePool, GlobalAveragePool, ReduceMean over the positions, MaxPool or
     GlobalMaxPool. `window` has three axes (the missing outer ones of extent 1), `result` are the
-    spatial extents of the result; `limits` the lowest and highest code of the result.
+    spatial extents of the result; `limits` the lowest and highest quantised value of the result.
     """
 
     node: NodeRef
-    x: Codes
-    y: Codes
+    x: Quantisation
+    y: Quantisation
     limits: tuple[int, int]
     window: WindowShape
     result: tuple[int, ...]
@@ -45,11 +54,11 @@ class QuantisedPool:
     @classmethod
     def of(cls, m: Match) -> QuantisedPool:
         """The record of a match whose node is called `pool`, once `checks` hold."""
-        window, y = window_of(m), codes(m, "y")
+        window, y = window_of(m), quantisation(m, "y")
         assert window is not None
         whole = m.pool.op_type not in WINDOWS
         result = (1,) * (m.x.rank - 2) if whole else m.y.shape[2:]
-        return cls(m.pool, codes(m, "x"), y, bounds(m, y), window.widened(3), result)
+        return cls(m.pool, quantisation(m, "x"), y, bounds(m, y), window.widened(3), result)
 
     @property
     def counts_padding(self) -> bool:
@@ -63,7 +72,8 @@ class QuantisedPool:
 
     @staticmethod
     def average_pattern() -> Pat:
-        """The average of codes `x` in windows, or over all positions; the node is called `pool`."""
+        """The average of quantised values `x` in windows, or over all positions; the node is called
+        `pool`."""
         return either(
             OP.any_of("AveragePool", "GlobalAveragePool")(dequantised("x"), _outputs=["pool"]),
             OP.ReduceMean(dequantised("x"), Var("axes"), _optional=1, _outputs=["pool"]),
@@ -73,7 +83,8 @@ class QuantisedPool:
     def operands_fit(
         m: Match, types: Sequence[DType] = (S8, U8)
     ) -> Generator[tuple[bool, str], None, bool]:
-        """Checks of parameters of codes and bounds of a Clip; returns whether the former hold."""
+        """Checks of parameters of quantised values and bounds of a Clip; returns whether the former
+        hold."""
         ready = yield from all_hold(known(m, "x", "y", types=types))
         yield from constant_bounds(m)
         return ready
@@ -100,10 +111,10 @@ class QuantisedPool:
             ((1, 2, 4, 5, 3), {"kernel_shape": [2, 3, 2]}),
         ):
             named: dict[str, Any] = {f"pool.{k}": v for k, v in attrs.items()}
-            yield code_case(codes_of(*shape), *steps, **named)
+            yield quantised_case(codes_of(*shape), *steps, **named)
         unsigned = (*kind(0.031, 100, "uint8"), *kind(0.005, 11, "uint8"))
         square: dict[str, Any] = {"pool.kernel_shape": [5, 5]}
-        yield code_case(codes_of(1, 4, 5, 5, dtype="uint8"), *unsigned, **square)
+        yield quantised_case(codes_of(1, 4, 5, 5, dtype="uint8"), *unsigned, **square)
 
 
 def window_of(m: Match) -> WindowShape | None:
@@ -142,5 +153,5 @@ def _window_fits(m: Match) -> Iterator[tuple[bool, str]]:
     yield count < most, f"a window of {count} positions (needs less than {most})"
     many = _counts_vary(m.pool) and count > MOST_COUNTS
     yield not many, f"a window of {count} positions that reaches outside"
-    reason = refusal(float(codes(m, "x").s), np.ones(1), float(codes(m, "y").s))
+    reason = refusal(float(quantisation(m, "x").s), np.ones(1), float(quantisation(m, "y").s))
     yield not reason, reason

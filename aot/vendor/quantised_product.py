@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matched product of codes with constant weights: its operands as one record.
+"""A matched product of quantised values with constant weights: its operands as one record.
 
 The product is a Conv, ConvTranspose, MatMul or Gemm between DequantizeLinear and QuantizeLinear,
 with a bias and a Relu or Clip or without. Its sums are integers of scale x.s * w.scale.
@@ -17,19 +17,19 @@ import numpy as np
 from aot.ir.dtypes import S8, U8, DType
 from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case
-from aot.vendor.codes import (
-    CODE_TYPES,
-    Codes,
-    all_hold,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
-    known,
-)
 from aot.vendor.fixed_point import multiply
 from aot.vendor.match import PRODUCTS, Match, NodeRef
 from aot.vendor.pattern import OP, Pat, Var, either
+from aot.vendor.quantisation import (
+    QUANTISED_TYPES,
+    Quantisation,
+    all_hold,
+    bounds,
+    constant_bounds,
+    dequantised,
+    known,
+    quantisation,
+)
 from aot.vendor.quantised_cases import conv_cases, fc_cases, product
 from aot.vendor.requant import FLOAT, MAX_SUM, TFLITE, fixed_point, multipliers, refusal
 from aot.vendor.window_shape import WindowShape
@@ -41,7 +41,8 @@ CONVOLUTIONS = ("Conv", "ConvTranspose")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Constant weights, output channels first: their codes without zero points, and scales."""
+    """Constant weights, output channels first: their quantised values without zero points, and
+    scales."""
 
     data: Array  # int64
     scale: Array  # float32, one or one per channel
@@ -59,7 +60,7 @@ class Weights:
 
 def weights_of(m: Match, axis: int) -> Weights:
     """Operand `w` with the output channels, `axis`, in front."""
-    w = codes(m, "w")
+    w = quantisation(m, "w")
     assert m.w.data is not None
     data = np.moveaxis(np.asarray(m.w.data).astype(np.int64), axis, 0)
     data = data - w.zero.reshape((-1, *[1] * (data.ndim - 1)))
@@ -107,7 +108,7 @@ def bias_of(m: Match, sx: np.float32, w: Weights, sy: np.float32) -> tuple[Array
     if b is None:
         exact = np.asarray(given.data, np.float64).reshape(-1) / unit.astype(np.float64)
     else:
-        own = codes(m, "b")
+        own = quantisation(m, "b")
         ratio = own.scale.reshape(-1).astype(np.float64) / unit.astype(np.float64)
         whole = (np.asarray(b.data).astype(np.int64).reshape(-1) - own.zero.reshape(-1)).astype(
             np.float64
@@ -125,36 +126,37 @@ def bias_of(m: Match, sx: np.float32, w: Weights, sy: np.float32) -> tuple[Array
 
 @dataclass(frozen=True, slots=True)
 class QuantisedProduct:
-    """A product of codes `x` with constant weights, as the match says it; made once by `of`.
+    """A product of quantised values `x` with constant weights, as the match says it; made once by
+    `of`.
 
     `x` and `y` are element type, scale and zero point of what is read and of the result, `limits`
-    the lowest and highest code of the result (its Relu or Clip included), `added` the codes `r` of
-    a sum in the same match (None: there are none). `w` has the output channels first and no zero
-    points. `bias` is int64 in units of the sums, one per output channel, without what the zero
-    point of `x` adds (`folded` has that). `window` is None for a matrix product. `why` says why no
-    kernel can hold the sums ("" = they fit); `bias` is empty then.
+    the lowest and highest quantised value of the result (its Relu or Clip included), `added` the
+    quantised values `r` of a sum in the same match (None: there are none). `w` has the output
+    channels first and no zero points. `bias` is int64 in units of the sums, one per output channel,
+    without what the zero point of `x` adds (`folded` has that). `window` is None for a matrix
+    product. `why` says why no kernel can hold the sums ("" = they fit); `bias` is empty then.
     """
 
     node: NodeRef
-    x: Codes
-    y: Codes
+    x: Quantisation
+    y: Quantisation
     limits: tuple[int, int]
     w: Weights
     bias: Array
     window: WindowShape | None
     groups: int = 1
-    added: Codes | None = None
+    added: Quantisation | None = None
     why: str = ""
 
     @classmethod
     def of(cls, m: Match, rq: int = FLOAT, result: str = "y", mark: str = "") -> QuantisedProduct:
-        """The product of `m` whose codes are called `result`, in the arithmetic `rq`.
+        """The product of `m` whose quantised values are called `result`, in the arithmetic `rq`.
 
-        `mark` ends the names of its activation, as in `activated`. Parameters of codes, weights
-        and bias must be constants: `checks` yields that first.
+        `mark` ends the names of its activation, as in `activated`. Parameters of quantised values,
+        weights and bias must be constants: `checks` yields that first.
         """
         node = product_node(m)
-        x, y, w = codes(m, "x"), codes(m, result), weights_of(m, out_axis(node))
+        x, y, w = quantisation(m, "x"), quantisation(m, result), weights_of(m, out_axis(node))
         reason = refusal(float(x.s), w.scale, float(y.s))
         bias, why = (None, reason) if reason else bias_of(m, x.s, w, y.s)
         if bias is None:
@@ -167,7 +169,7 @@ class QuantisedProduct:
         window = WindowShape.of(node, m.w.shape[2:]) if convolves else None
         groups = int(node.attr("group", 1)) if convolves else 1
         scale = m.values.get("sr")
-        added = codes(m, "r") if scale is not None and scale.is_const else None
+        added = quantisation(m, "r") if scale is not None and scale.is_const else None
         return cls(node, x, y, bounds(m, y, mark), w, bias, window, groups, added, why)
 
     @property
@@ -193,7 +195,8 @@ class QuantisedProduct:
 
     @staticmethod
     def conv_pattern() -> Pat:
-        """A Conv of codes `x` with codes `w`; a bias of codes `b`, of floats `f`, or none."""
+        """A Conv of quantised values `x` with quantised values `w`; a bias of quantised values `b`,
+        of floats `f`, or none."""
         x, w = dequantised("x"), dequantised("w")
         return either(
             OP.Conv(x, w, dequantised("b"), _outputs=["conv"]),
@@ -202,7 +205,8 @@ class QuantisedProduct:
 
     @staticmethod
     def dense_pattern(x: Pat | None = None) -> Pat:
-        """A MatMul or Gemm of codes `x` (or of what `x` gives) with codes `w`, and a bias."""
+        """A MatMul or Gemm of quantised values `x` (or of what `x` gives) with quantised values
+        `w`, and a bias."""
         x, w = x or dequantised("x"), dequantised("w")
         dot = OP.MatMul(x, w, _outputs=["dot"])
         return either(
@@ -215,13 +219,13 @@ class QuantisedProduct:
 
     @staticmethod
     def checks(
-        m: Match, types: Sequence[DType] = CODE_TYPES, result: str = "y", mark: str = ""
+        m: Match, types: Sequence[DType] = QUANTISED_TYPES, result: str = "y", mark: str = ""
     ) -> Iterator[tuple[bool, str]]:
         """Checks that integers can compute the product, which `of` may then read.
 
-        `types` are the element types that x, the result and codes `r` of a sum may have.
+        `types` are the element types that x, the result and quantised values `r` of a sum may have.
         """
-        if types is not CODE_TYPES:
+        if types is not QUANTISED_TYPES:
             yield from known(m, "x", result, types=types)
         if result == "y" and "r" in m.values:
             yield from known(m, "r", types=types)
@@ -237,7 +241,7 @@ class QuantisedProduct:
 
     @staticmethod
     def example(x: Array, w: Array, axis: int, **more: Any) -> Case:
-        """A test case of codes `x` and `w`, whose output channels are on `axis`.
+        """A test case of quantised values `x` and `w`, whose output channels are on `axis`.
 
         `more` are the zero points (keywords of `product`), `dtype` of the result, `bias` and
         `per_channel` (both true unless said otherwise), and attributes as in "conv.pads".
@@ -268,7 +272,7 @@ def out_axis(node: NodeRef) -> int:
 
 
 def conv_fits(m: Match, result: str = "y", mark: str = "") -> Iterator[tuple[bool, str]]:
-    """Checks of a convolution whose codes are `result`."""
+    """Checks of a convolution whose quantised values are `result`."""
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5: one to three spatial axes)"
     ready = yield from all_hold([*known(m, "x", result), *weights_known(m, (0,))])
     yield from constant_bounds(m, mark)
@@ -308,9 +312,10 @@ def product_fits(m: Match, result: str = "y") -> Iterator[tuple[bool, str]]:
 
 
 def without_constants(
-    w: Weights, bias: Array, x: Codes, y: Codes, rq: int
+    w: Weights, bias: Array, x: Quantisation, y: Quantisation, rq: int
 ) -> tuple[Weights, Array]:
-    """Channels whose every sum becomes the same code get zero weights and that code as their sum.
+    """Channels whose every sum becomes the same quantised value get zero weights and that code as
+    their sum.
 
     Networks have dead channels with scales so small that only the bias, near 2^30, counts.
     """
@@ -326,8 +331,8 @@ def without_constants(
     return (Weights(data, scale), bias) if len(large) else (w, bias)
 
 
-def requantised(total: int, sx: np.float32, sw: np.float32, y: Codes, rq: int) -> int:
-    """The code, less its zero point, that a sum becomes; sums of int32 only."""
+def requantised(total: int, sx: np.float32, sw: np.float32, y: Quantisation, rq: int) -> int:
+    """The quantised value, less its zero point, that a sum becomes; sums of int32 only."""
     low, high = (end - y.z for end in y.range)
     if rq == TFLITE:
         mult, shift = fixed_point(float(sx) * float(sw) / float(y.s))
@@ -337,7 +342,7 @@ def requantised(total: int, sx: np.float32, sw: np.float32, y: Codes, rq: int) -
     return int(np.clip(value, low, high))
 
 
-def largest_sum(w: Weights, bias: Array, x: Codes) -> int:
+def largest_sum(w: Weights, bias: Array, x: Quantisation) -> int:
     """A bound of every sum a kernel may form, with the zero point in the bias or taken off."""
     total = np.abs(w.data).reshape(len(w.data), -1).sum(axis=1)
     low, high = x.range

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matched Softmax between 8-bit codes: its operands and its table of powers as one record.
+"""A matched Softmax between 8-bit quantised values: its operands and its table of powers as one
+record.
 
-The table holds exp(-d * scale) for every difference d to the largest code. In TensorFlow Lite's
-arithmetic it has its table and reciprocal, bit for bit; otherwise results are within one code of
-float32.
+The table holds exp(-d * scale) for every difference d to the largest quantised value. In TensorFlow
+Lite's arithmetic it has its table and reciprocal, bit for bit; otherwise results are within one
+quantised value of float32.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ import numpy as np
 from aot.ir.dtypes import S8, U8
 from aot.ir.graph_nodes import Array
 from aot.vendor.cases import Case
-from aot.vendor.codes import Codes, all_hold, codes, dequantised, known
 from aot.vendor.fixed_point import exp_negative, multiply
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, OpPat
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantisation import Quantisation, all_hold, dequantised, known, quantisation
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.requant import FLOAT, TFLITE, fixed_point
 
-#: The longest axis: its sum of powers, each less than 2^-30 off, decides less than half a code.
+#: The longest axis: its sum of powers, each less than 2^-30 off, decides less than half a quantised
+#: value.
 LONGEST = 2**14
 #: The scales of x between which there are tables, and the smallest one of y.
 SCALES, RESULT = (0.0, 2.0**20), 2.0**-12
@@ -37,16 +39,17 @@ DIFF_BITS = 5
 
 @dataclass(frozen=True, slots=True)
 class QuantisedSoftmax:
-    """A Softmax along `axis` (counted from 0) of codes `x`, made once by `of`.
+    """A Softmax along `axis` (counted from 0) of quantised values `x`, made once by `of`.
 
-    `y` are the codes of the result as int8. `table` has 256 int32 numbers with `bits` fraction
-    bits: the powers of e of the differences 0 to 255. With `tflite` they are Q0.31, as TensorFlow
-    Lite has them, which is so only where results are codes of 1/256 from -128 on.
+    `y` are the quantised values of the result as int8. `table` has 256 int32 numbers with `bits`
+    fraction bits: the powers of e of the differences 0 to 255. With `tflite` they are Q0.31, as
+    TensorFlow Lite has them, which is so only where results are quantised values of 1/256 from -128
+    on.
     """
 
     axis: int
-    x: Codes
-    y: Codes
+    x: Quantisation
+    y: Quantisation
     bits: int
     table: Array
     tflite: bool
@@ -54,7 +57,7 @@ class QuantisedSoftmax:
     @classmethod
     def of(cls, m: Match, rq: int = FLOAT) -> QuantisedSoftmax:
         """The record of a match of `pattern` in the arithmetic `rq`, once `checks` hold."""
-        x, y = codes(m, "x"), codes(m, "y").signed()
+        x, y = quantisation(m, "x"), quantisation(m, "y").signed()
         axis = softmax_axis(m)
         extent, step = m.x.shape[axis], float(x.s)
         tflite = rq == TFLITE and y.z == -128 and float(y.s) == 1 / 256
@@ -68,12 +71,13 @@ class QuantisedSoftmax:
 
     @property
     def unit(self) -> int:
-        """Codes per 1.0 of the result, with 16 fraction bits; 0 in TensorFlow Lite's arithmetic."""
+        """Quantised values per 1.0 of the result, with 16 fraction bits; 0 in TensorFlow Lite's
+        arithmetic."""
         return 0 if self.tflite else round(2**16 / float(self.y.s))
 
     @staticmethod
     def pattern() -> OpPat:
-        """Softmax of codes `x`; the node is called `soft`."""
+        """Softmax of quantised values `x`; the node is called `soft`."""
         return OP.Softmax(dequantised("x"), _outputs=["soft"])
 
     @staticmethod
@@ -87,10 +91,10 @@ class QuantisedSoftmax:
         """Test cases of `pattern`."""
         for shape, step, axis in (((2, 10), 0.13, -1), ((3, 7, 5), 0.021, 1), ((1, 300), 0.6, 1)):
             attrs: dict[str, Any] = {"soft.axis": axis}
-            yield code_case(codes_of(*shape), *kind(step, 4), *kind(1 / 256, -128), **attrs)
+            yield quantised_case(codes_of(*shape), *kind(step, 4), *kind(1 / 256, -128), **attrs)
         rows: dict[str, Any] = {"soft.axis": 1}
         from_unsigned, to = kind(0.04, 99, "uint8"), kind(0.00391, 0, "uint8")
-        yield code_case(codes_of(4, 12, dtype="uint8"), *from_unsigned, *to, **rows)
+        yield quantised_case(codes_of(4, 12, dtype="uint8"), *from_unsigned, *to, **rows)
 
 
 def softmax_axis(m: Match) -> int:
@@ -107,7 +111,7 @@ def softmax_fits(
     if m.x.rank > 0:
         extent = m.x.shape[softmax_axis(m)]
         yield extent <= LONGEST, f"{extent} elements along the axis (needs at most {LONGEST})"
-        x, y = float(codes(m, "x").s), float(codes(m, "y").s)
+        x, y = float(quantisation(m, "x").s), float(quantisation(m, "y").s)
         yield scales[0] < x < scales[1], f"scale {x:g}"
         yield result <= y <= 16, f"scale {y:g} of the result"
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A matched chain of unary operators between 8-bit codes: a table of 256 codes as one record.
+"""A matched chain of unary operators between 8-bit quantised values: a table of 256 quantised
+values as one record.
 
 QuantizeLinear(f(g(DequantizeLinear(x)))) for any elementwise f, g without other operands than
-single constants; with no operator between, the codes are requantised. Entries are what the nodes
-compute in float32. In TensorFlow Lite's arithmetic a requantisation alone is computed in fixed
-point.
+single constants; with no operator between, the quantised values are requantised. Entries are what
+the nodes compute in float32. In TensorFlow Lite's arithmetic a requantisation alone is computed in
+fixed point.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ from aot.ir.graph_nodes import Array
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.reference import Unknown
 from aot.vendor.cases import Case
-from aot.vendor.codes import Codes, all_hold, codes, dequantised, known
 from aot.vendor.fixed_point import multiply
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import OP, Pat, const, either, repeat, wildcard
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantisation import Quantisation, all_hold, dequantised, known, quantisation
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.requant import FLOAT, TFLITE, multipliers
 
 UNARY = (
@@ -52,32 +53,32 @@ def link(operand: Pat, i: int) -> Pat:
 
 @dataclass(frozen=True, slots=True)
 class QuantisedTable:
-    """Codes `x` that become codes `y` one by one, made once by `of`.
+    """Quantised values `x` that become quantised values `y` one by one, made once by `of`.
 
-    `entries` are the 256 results, indexed by the bits of a code of x as uint8; None where a node
-    between has no value that is known at compile time.
+    `entries` are the 256 results, indexed by the bits of a quantised value of x as uint8; None
+    where a node between has no value that is known at compile time.
     """
 
-    x: Codes
-    y: Codes
+    x: Quantisation
+    y: Quantisation
     entries: Array | None
 
     @classmethod
     def of(cls, m: Match, rq: int = FLOAT) -> QuantisedTable:
         """The table of a match of `pattern` in the arithmetic `rq`."""
-        x, y = codes(m, "x"), codes(m, "y")
+        x, y = quantisation(m, "x"), quantisation(m, "y")
         own = np.arange(256).astype(np.uint8).view(m.x.dtype.numpy)
         if not chain_of(m) and rq == TFLITE:
             return cls(x, y, _requantised(own, x, y))
         result = real_values(m, (own.astype(np.int32) - x.z).astype(np.float32) * x.s)
         if result is None or result.size != 256:
             return cls(x, y, None)
-        found = codes_from(in_steps(result, y), y)
+        found = quantised_from(in_steps(result, y), y)
         return cls(x, y, found.astype(m.y.dtype.numpy))
 
     @staticmethod
     def pattern() -> Pat:
-        """Up to LONGEST unary operators on codes `x`."""
+        """Up to LONGEST unary operators on quantised values `x`."""
         return repeat(link, dequantised("x"), 0, LONGEST)
 
     @staticmethod
@@ -91,33 +92,33 @@ class QuantisedTable:
     @staticmethod
     def cases() -> Iterator[Case]:
         """Test cases of `pattern`."""
-        yield code_case(codes_of(2, 5, 6, 7), *kind(0.05, 3), *kind(0.02, -9))
+        yield quantised_case(codes_of(2, 5, 6, 7), *kind(0.05, 3), *kind(0.02, -9))
         unsigned = codes_of(3, 40, dtype="uint8")
-        yield code_case(unsigned, *kind(0.05, 3, "uint8"), *kind(0.1, -9))
+        yield quantised_case(unsigned, *kind(0.05, 3, "uint8"), *kind(0.1, -9))
 
 
 def chain_fits(m: Match) -> Generator[tuple[bool, str], None, bool]:
-    """Checks of the chain; returns whether everything but the codes is constant."""
+    """Checks of the chain; returns whether everything but the quantised values is constant."""
     yield m.x.shape == m.y.shape, f"{list(m.x.shape)} becomes {list(m.y.shape)}"
     constant = all(v.is_const for name, v in m.inputs() if name != "x")
     yield constant, "an operand that is computed at run time"
     return constant
 
 
-def in_steps(result: Array, y: Codes) -> Array:
+def in_steps(result: Array, y: Quantisation) -> Array:
     """Results in steps of `y`, in float32 [elements]."""
     with np.errstate(all="ignore"):
         return np.asarray(result.reshape(-1).astype(np.float32) / y.s)
 
 
-def codes_from(scaled: Array, y: Codes) -> Array:
-    """Saturated codes (int64) of values in steps of `y`."""
+def quantised_from(scaled: Array, y: Quantisation) -> Array:
+    """Saturated quantised values (int64) of values in steps of `y`."""
     whole = np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), -(2.0**20), 2.0**20))
     return np.asarray(np.clip(whole.astype(np.int64) + y.z, *y.range))
 
 
-def _requantised(own: Array, x: Codes, y: Codes) -> Array:
-    """TFLite's requantisation of every code."""
+def _requantised(own: Array, x: Quantisation, y: Quantisation) -> Array:
+    """TFLite's requantisation of every quantised value."""
     mult, shift = multipliers(float(x.s), np.ones(1, np.float32), float(y.s), TFLITE)
     assert shift is not None
     whole = multiply(own.astype(np.int64) - x.z, int(mult[0]), int(shift[0])) + y.z
@@ -126,7 +127,7 @@ def _requantised(own: Array, x: Codes, y: Codes) -> Array:
 
 
 def chain_of(m: Match) -> list[NodeRef]:
-    """The nodes between the codes, first to last."""
+    """The nodes between the quantised values, first to last."""
     return [n for n in reversed(m.nodes)][1:-1]
 
 

@@ -11,7 +11,8 @@ from aot.errors import UnsupportedError
 from aot.ir.graph_nodes import Array
 from aot.vendor.recorder import Recorder
 
-#: The arithmetic that turns sums into codes in float32, the usual one (RQ 0 of the kernels).
+#: The arithmetic that turns sums into quantised values in float32, the usual one (RQ 0 of the
+#: kernels).
 FLOAT = 0
 #: The arithmetic on integers that gives the bits of FLOAT, for cores without FPU (RQ 1).
 INTEGER = 1
@@ -40,7 +41,7 @@ def scales(sx: float, sw: Array, sy: float) -> Array:
 
 
 def refusal(sx: float, sw: Array, sy: float) -> str:
-    """Why these scales (sums to codes) cannot be requantised; "" if they can."""
+    """Why these scales (sums to quantised values) cannot be requantised; "" if they can."""
     given = [np.float32(sx), np.float32(sy), *np.asarray(sw, np.float32).reshape(-1)]
     for value in given:
         if not (np.isfinite(value) and value > 0):

@@ -58,7 +58,7 @@ def calibrated(images: np.ndarray[Any, Any], target: Path) -> None:
 def integer_ends(model: onnx.ModelProto) -> onnx.ModelProto:
     """Take the first QuantizeLinear and the last DequantizeLinear away.
 
-    Pixels become the input's codes, exactly: the scale is 1/16 and the zero point 0.
+    Pixels become the input's quantised values, exactly: the scale is 1/16 and the zero point 0.
     """
     graph = model.graph
     first = next(n for n in graph.node if n.input[0] == "image")

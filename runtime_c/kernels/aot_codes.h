@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Reads and writes codes of a type that is an instance constant: AOT_CODE_S8 and so on. */
+/* Reads and writes quantised values of a type that is an instance constant: AOT_CODE_S8 and so on.
+ */
 #ifndef AOT_CODES_H
 #define AOT_CODES_H
 

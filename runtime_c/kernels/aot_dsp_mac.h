@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Sums of products of int8 codes with the DSP instructions of Armv7E-M and Armv8-M, and the same in
- * plain C.
+/* Sums of products of int8 quantised values with the DSP instructions of Armv7E-M and Armv8-M, and
+ * the same in plain C.
  *
- * Activations are pairs of int16 in a word: of four codes k, k+1, k+2, k+3 (one word of memory),
- * SXTB16 gives the pair (k, k+2) and, rotated by 8, (k+1, k+3). Depths (numbers of codes in a sum)
- * are padded to multiples of 8, where the weights are 0.
+ * Activations are pairs of int16 in a word: of four quantised values k, k+1, k+2, k+3 (one word of
+ * memory), SXTB16 gives the pair (k, k+2) and, rotated by 8, (k+1, k+3). Depths (numbers of
+ * quantised values in a sum) are padded to multiples of 8, where the weights are 0.
  *
- * Weights: for every pair of codes two words, of the output channels (c, c+1) and (c+2, c+3); bytes
- * 0 and 2 of a word belong to its first channel, bytes 1 and 3 to its second. Narrow weights: the
- * half words are 256 * second + first, as they are an operand of SMLAD: the result is 256 times
- * the second sum plus the first, modulo 2^32, and only the first channel's need SXTB16. That is
- * right where each second sum is below 2^23. Wide weights: the bytes are the weights.
+ * Weights: for every pair of quantised values two words, of the output channels (c, c+1) and (c+2,
+ * c+3); bytes 0 and 2 of a word belong to its first channel, bytes 1 and 3 to its second. Narrow
+ * weights: the half words are 256 * second + first, as they are an operand of SMLAD: the result is
+ * 256 times the second sum plus the first, modulo 2^32, and only the first channel's need SXTB16.
+ * That is right where each second sum is below 2^23. Wide weights: the bytes are the weights.
  *
  * Sums are given in blocks of four channels; a narrow block leaves those of second channels times
  * 256 (AOT_DSP_Q of them). The bias of a narrow block is [b0, 256 b1 + b0, b2, 256 b3 + b2].
@@ -51,7 +51,7 @@
 
 /* -- Single instructions ---------------------------------------------------------------------- */
 
-/* Four codes at any address. */
+/* Four quantised values at any address. */
 AOT_INLINE uint32_t aot_dsp_load(const int8_t *x) {
 #if AOT_DSP
     uint32_t v;
@@ -74,7 +74,7 @@ AOT_INLINE uint32_t aot_dsp_pair(int32_t lo, int32_t hi) {
     return ((uint32_t)lo & 0xFFFFU) | (uint32_t)hi << 16;
 }
 
-/* Codes 0 and 2 of a word. */
+/* Quantised values 0 and 2 of a word. */
 AOT_INLINE uint32_t aot_dsp_even(uint32_t v) {
 #if AOT_DSP
     uint32_t r;
@@ -85,7 +85,7 @@ AOT_INLINE uint32_t aot_dsp_even(uint32_t v) {
 #endif
 }
 
-/* Codes 1 and 3 of a word. */
+/* Quantised values 1 and 3 of a word. */
 AOT_INLINE uint32_t aot_dsp_odd(uint32_t v) {
 #if AOT_DSP
     uint32_t r;
@@ -190,7 +190,8 @@ AOT_DSP_BLOCK(aot_dsp_wide, AOT_DSP_FOUR(AOT_DSP_WIDE), "")
 AOT_DSP_BLOCK(aot_dsp_narrow_row, AOT_DSP_SIX(AOT_DSP_NARROW), AOT_DSP_SPLIT)
 AOT_DSP_BLOCK(aot_dsp_wide_row, AOT_DSP_SIX(AOT_DSP_WIDE), "")
 
-/* One row of codes, four channels: r1 codes, r2 w, r3 groups of eight codes, r4-r7 the sums. */
+/* One row of quantised values, four channels: r1 quantised values, r2 w, r3 groups of eight
+ * quantised values, r4-r7 the sums. */
 #define AOT_DSP_NARROW_CODES                                                                       \
     "ldr r12,[r1],#4\n"                                                                            \
     "ldm r2!,{r8-r11}\n"                                                                           \
@@ -323,7 +324,7 @@ AOT_INLINE void aot_dsp_row_2x4(int32_t *sum, const uint32_t *x, const int8_t *w
 #endif
 }
 
-/* One row of 8 * `eights` codes, four channels. */
+/* One row of 8 * `eights` quantised values, four channels. */
 AOT_INLINE void aot_dsp_1x4(int32_t *sum, const int8_t *x, const int8_t *w, int32_t eights,
                             const int32_t *bias, int WIDE) {
 #if AOT_DSP

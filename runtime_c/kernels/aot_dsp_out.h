@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* From sums to int8 codes (aot_requant.h) with the instructions of Armv7E-M and Armv8-M. */
+/* From sums to int8 quantised values (aot_requant.h) with the instructions of Armv7E-M and Armv8-M.
+ */
 #ifndef AOT_DSP_OUT_H
 #define AOT_DSP_OUT_H
 
@@ -75,13 +76,14 @@ AOT_INLINE int32_t aot_dsp_float(int32_t sum, float scale, int32_t zero) {
 #endif
 }
 
-/* The code of half of `twice`, for RQ 2 where aot_dsp_near. */
+/* The quantised value of half of `twice`, for RQ 2 where aot_dsp_near. */
 AOT_INLINE int32_t aot_dsp_fixed(int32_t twice, aot_dsp_factor f, const aot_dsp_out *o, int CLIP) {
     const int32_t high = aot_dsp_high(twice, f.mult);
     return aot_dsp_limit((high + (high >> 31) + f.half) >> f.right, o, CLIP);
 }
 
-/* The code of a sum, for RQ 0 and 2 where aot_dsp_near; CLIP 0: lo and hi are those of int8. */
+/* The quantised value of a sum, for RQ 0 and 2 where aot_dsp_near; CLIP 0: lo and hi are those of
+ * int8. */
 AOT_INLINE int32_t aot_dsp_code(int32_t sum, aot_dsp_factor f, const aot_dsp_out *o, int RQ,
                                 int CLIP) {
     if (RQ == 0) {
@@ -90,7 +92,7 @@ AOT_INLINE int32_t aot_dsp_code(int32_t sum, aot_dsp_factor f, const aot_dsp_out
     return aot_dsp_fixed(sum * 2, f, o, CLIP);
 }
 
-/* The code of any sum, by any multiplier. */
+/* The quantised value of any sum, by any multiplier. */
 AOT_INLINE int8_t aot_dsp_any(int32_t sum, int32_t channel, const aot_dsp_out *o, int RQ, int PC,
                               int CLIP) {
     const int32_t c = PC ? channel : 0, mult = o->mult[c], shift = RQ == 0 ? 0 : o->shift[c];
@@ -99,7 +101,7 @@ AOT_INLINE int8_t aot_dsp_any(int32_t sum, int32_t channel, const aot_dsp_out *o
     return (int8_t)aot_dsp_limit(v + o->zero, o, CLIP);
 }
 
-/* The codes of one pixel of n channels (up to four) from `channel` on. */
+/* The quantised values of one pixel of n channels (up to four) from `channel` on. */
 AOT_INLINE void aot_dsp_store(int8_t *y, const int32_t *sum, int32_t channel, int32_t n,
                               const aot_dsp_out *o, int RQ, int PC, int CLIP, int WIDE) {
     int32_t j;

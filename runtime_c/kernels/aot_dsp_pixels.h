@@ -22,7 +22,7 @@ typedef struct {
     int8_t PC, ROW, WIDE;
 } aot_dsp_job;
 
-/* Stores the codes of two pixels; the second may be void and lie on the first. */
+/* Stores the quantised values of two pixels; the second may be void and lie on the first. */
 typedef void aot_dsp_run(const aot_dsp_job *);
 
 #if AOT_DSP

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Averages of int8 codes, channels last: x [n][in0][in1][in2][c], y [n][out0][out1][out2][c].
+/* Averages of int8 quantised values, channels last: x [n][in0][in1][in2][c], y
+ * [n][out0][out1][out2][c].
  *
  * RQ 0 to 2: y = requantise(sum of (x - x_zero)) + y_zero (aot_requant.h); the multiplier holds
  * 1 / positions. With VARY it is element `positions - 1` of mult and shift, else element 0.
- * RQ 3: TensorFlow Lite's average of codes that keep scale and zero point: the sum of the codes
- * divided by the positions, halves away from zero; mult and shift are NULL.
+ * RQ 3: TensorFlow Lite's average of quantised values that keep scale and zero point: the sum of
+ * the quantised values divided by the positions, halves away from zero; mult and shift are NULL.
  * Positions are those inside the input, with PADDED those inside the padded input. Arrays of the
  * parameters are in the order depth, height, width. Results are limited to [lo, hi]. No scratch;
  * y must not overlap x.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Sums and products of two tensors of int8 codes, broadcast as in aot_broadcast.h.
+/* Sums and products of two tensors of int8 quantised values, broadcast as in aot_broadcast.h.
  *
  * aot_qadd_s8: KIND 0 y = (a * a_mult + b * b_mult + offset) >> y_shift, with what rounds in the
  *   offset; KIND 1 the same with halves to even (the offset holds one less than a half); KIND 2 as

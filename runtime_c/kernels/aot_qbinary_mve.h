@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Rows of sums of int8 codes (aot_qbinary.h) in Arm's vector extension, four at a time. */
+/* Rows of sums of int8 quantised values (aot_qbinary.h) in Arm's vector extension, four at a time.
+ */
 #ifndef AOT_QBINARY_MVE_H
 #define AOT_QBINARY_MVE_H
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Sums, products and quotients of two tensors of codes of one type, broadcast as in
+/* Sums, products and quotients of two tensors of quantised values of one type, broadcast as in
  * aot_broadcast.h: the bits that float32 gives, or those of TensorFlow Lite, in integers.
  *
- * aot_qcalc_<type>, types s8 s16 u16; a and b stand for the codes minus their zero points.
- * OP 0 (sum): (a + sign b), 1 (product), 2 (quotient; 0 / 0 is 0) with their scales to the scale of
- *   y. In 64 bits with `bits` fraction bits: a * a_mult + b * b_mult, (a * b) * a_mult, a * a_mult
- *   / b. float32 is off by less than 2^-22 of the value; where that may change the code, its
- *   roundings are repeated one by one with the scales sig * 2^exp.
- * OP 3, 4: sum and product of TensorFlow Lite for 16 bits, with zero points 0: operands times 2^15
- *   to a common scale, their sum to that of y; multipliers of RQ 2 of aot_requant.h.
+ * aot_qcalc_<type>, types s8 s16 u16; a and b stand for the quantised values minus their zero
+ * points. OP 0 (sum): (a + sign b), 1 (product), 2 (quotient; 0 / 0 is 0) with their scales to the
+ * scale of y. In 64 bits with `bits` fraction bits: a * a_mult + b * b_mult, (a * b) * a_mult, a *
+ * a_mult / b. float32 is off by less than 2^-22 of the value; where that may change the quantised
+ * value, its roundings are repeated one by one with the scales sig * 2^exp. OP 3, 4: sum and
+ * product of TensorFlow Lite for 16 bits, with zero points 0: operands times 2^15 to a common
+ * scale, their sum to that of y; multipliers of RQ 2 of aot_requant.h.
  *
  * Results are limited to [lo, hi]. y may be an operand that is not broadcast; no scratch.
  */
@@ -36,7 +36,7 @@ AOT_INLINE aot_qexact aot_qcalc_scale(const aot_qcalc_params *p, int k) {
     return s;
 }
 
-/* The value of a difference of codes, without its sign. */
+/* The value of a difference of quantised values, without its sign. */
 AOT_INLINE aot_qexact aot_qcalc_value(int32_t v, const aot_qcalc_params *p, int k) {
     const aot_qexact s = aot_qcalc_scale(p, k);
     return aot_qexact_of((uint64_t)(uint32_t)(v < 0 ? -v : v) * s.sig, s.exp);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Codes times and plus constants that differ by channel (or by element): the bits of float32, in
- * integers.
+/* Quantised values times and plus constants that differ by channel (or by element): the bits of
+ * float32, in integers.
  *
  * aot_qchannel_<type>, types s8 s16 u16; u stands for (x - x_zero) * sign. M 0: u; 1: u * factor;
  * 2: u / factor; 3 (PRelu): u * factor where u < 0, else u. With A an addend follows. `numbers`
@@ -9,9 +9,9 @@
  * with `bits` fraction bits (the low and the high word), its significand and its exponent. They are
  * broadcast like b in aot_broadcast.h; sb counts words.
  *
- * float32 is off by less than 2^-22 of the terms; where that may change the code, its roundings are
- * repeated one by one (aot_qexact.h). Results are limited to [lo, hi]. y may be x where that is not
- * broadcast; no scratch.
+ * float32 is off by less than 2^-22 of the terms; where that may change the quantised value, its
+ * roundings are repeated one by one (aot_qexact.h). Results are limited to [lo, hi]. y may be x
+ * where that is not broadcast; no scratch.
  */
 #ifndef AOT_QCHANNEL_H
 #define AOT_QCHANNEL_H

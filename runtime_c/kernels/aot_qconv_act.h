@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* A convolution of int8 codes and a function of its sums, which are never codes: what the kernels
- * aot_qconv_act_s8 and aot_qconv_act_s8__vec share.
+/* A convolution of int8 quantised values and a function of its sums, which are never quantised
+ * values: what the kernels aot_qconv_act_s8 and aot_qconv_act_s8__vec share.
  *
  * x, w, bias, scratch, stage and the instance constants are those of aot_qconv_sum.h. A sum becomes
  * a place, (sum * mult[c] >> shift[c]) + offset, limited to [0, a_mult]: 2^15 of them are a piece
- * with three numbers. With d / 2^15 the way through the piece the code is
+ * with three numbers. With d / 2^15 the way through the piece the quantised value is
  *
  *   (piece[0] + piece[1] * d + piece[2] * d * d) / 2^20 rounded down, limited to [sum_lo, sum_hi].
  *
@@ -18,7 +18,7 @@
 #define AOT_QCONV_ACT_PLACES 15 /* log2 of those of a piece */
 #define AOT_QCONV_ACT_BITS 20   /* fraction bits of the numbers */
 
-/* The codes of n pixels. */
+/* The quantised values of n pixels. */
 AOT_INLINE void aot_qconv_act_row(int8_t *y, const int32_t *sum, const int32_t *pieces,
                                   const int32_t *mult, const int8_t *shift, int32_t n,
                                   const aot_qconv_sum_params *p) {

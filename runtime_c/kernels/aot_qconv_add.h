@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* A convolution of int8 codes and the sum of its codes with r, what the kernels aot_qconv_add_s8
- * and its variants for other instruction sets share.
+/* A convolution of int8 quantised values and the sum of its quantised values with r, what the
+ * kernels aot_qconv_add_s8 and its variants for other instruction sets share.
  *
  * x, w, bias, mult, shift, scratch and the instance constants are those of the convolution, whose
- * codes have y_zero, lo and hi; r and y are [n][oh][ow][oc]. `pixels` pixels at a time are made in
- * stage [pixels][oc] and added as aot_qadd_s8 of aot_qbinary.h does with KIND = ADD: operand a are
- * the codes of the convolution, b those of r; the sum has sum_zero and is limited to
- * [sum_lo, sum_hi]. y may be r; it must not overlap x.
+ * quantised values have y_zero, lo and hi; r and y are [n][oh][ow][oc]. `pixels` pixels at a time
+ * are made in stage [pixels][oc] and added as aot_qadd_s8 of aot_qbinary.h does with KIND = ADD:
+ * operand a are the quantised values of the convolution, b those of r; the sum has sum_zero and is
+ * limited to [sum_lo, sum_hi]. y may be r; it must not overlap x.
  */
 #ifndef AOT_QCONV_ADD_H
 #define AOT_QCONV_ADD_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolution of codes, the general form: any groups, dilations, one to three spatial axes, 8-bit
- * and 16-bit codes, weights with their zero points taken off. Channels last:
+/* Convolution of quantised values, the general form: any groups, dilations, one to three spatial
+ * axes, 8-bit and 16-bit quantised values, weights with their zero points taken off. Channels last:
  *
  * x [n][in0][in1][in2][ic], w [oc][k0][k1][k2][ic / groups], y [n][out0][out1][out2][oc];
  * y = clamp(requantise(bias[oc] + sum of (x - x_zero) * w) + y_zero, lo, hi).

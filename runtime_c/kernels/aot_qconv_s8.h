@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolution of int8 codes in portable C, groups = 1: parameters in aot_qconv_s8_params.h.
+/* Convolution of int8 quantised values in portable C, groups = 1: parameters in
+ * aot_qconv_s8_params.h.
  *
  * w: a panel [kh][kw * ic][O] (PLANAR: [kh][O][kw * ic]) per O output channels, zero past the last
  * one, bias padded likewise.

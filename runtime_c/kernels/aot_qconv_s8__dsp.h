@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolution of int8 codes for Cortex-M4, M7 and M33; groups = 1.
+/* Convolution of int8 quantised values for Cortex-M4, M7 and M33; groups = 1.
  *
  * x [n][ih][iw][ic], y [n][oh][ow][oc], see aot_qconv_s8_params.h. w: per four output channels the
- * words of aot_dsp_mac.h along the window, whose order of codes is [kh][kw][ic] padded to a
- * multiple of 8 or, for KIND 2, per row of the window and pair of input channels the three columns.
- * bias: one per output channel. Where oc is no multiple of 4, the last block is of the last four
- * channels again; oc >= 4.
+ * words of aot_dsp_mac.h along the window, whose order of quantised values is [kh][kw][ic] padded
+ * to a multiple of 8 or, for KIND 2, per row of the window and pair of input channels the three
+ * columns. bias: one per output channel. Where oc is no multiple of 4, the last block is of the
+ * last four channels again; oc >= 4.
  *
  * Two pixels are computed at a time, from their windows as int16 in scratch (bytes, K the padded
  * size of a window): KIND 0 6 K + 4, any window; KIND 1 4 K, a window of one pixel without padding
@@ -20,7 +20,7 @@
 
 typedef aot_qconv_s8_params aot_qconv_s8__dsp_params;
 
-/* Widens n codes (a multiple of 4) of two pixels: their words in turn. */
+/* Widens n quantised values (a multiple of 4) of two pixels: their words in turn. */
 AOT_INLINE void aot_qconv_dsp_widen(uint32_t *d, const int8_t *x0, const int8_t *x1, int32_t n) {
     const int8_t *const end = x0 + n;
 #if AOT_DSP
@@ -51,7 +51,7 @@ AOT_INLINE void aot_qconv_dsp_widen(uint32_t *d, const int8_t *x0, const int8_t 
 #endif
 }
 
-/* n codes from s, or n times `zero` where s is NULL; returns their end. */
+/* n quantised values from s, or n times `zero` where s is NULL; returns their end. */
 static AOT_NOINLINE AOT_UNUSED int8_t *aot_qconv_dsp_put(int8_t *d, const int8_t *s, int32_t n,
                                                          int32_t zero) {
     if (s == NULL) {
@@ -67,9 +67,9 @@ static AOT_NOINLINE AOT_UNUSED int8_t *aot_qconv_dsp_put(int8_t *d, const int8_t
     return d;
 }
 
-/* The codes of one window, x_zero outside the image; iy, ix its corner. Rows of the image before
- * `safe` are followed by others: up to three codes past their runs may be read, and as many be
- * written past the window. */
+/* The quantised values of one window, x_zero outside the image; iy, ix its corner. Rows of the
+ * image before `safe` are followed by others: up to three quantised values past their runs may be
+ * read, and as many be written past the window. */
 static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t *x,
                                                          const aot_qconv_s8_params *p, int32_t iy,
                                                          int32_t ix, int32_t safe) {
@@ -107,7 +107,7 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_dsp_window(int8_t *d, const int8_t
     }
 }
 
-/* Widens n codes (a multiple of 4) of four columns, n apart: their words in turn. */
+/* Widens n quantised values (a multiple of 4) of four columns, n apart: their words in turn. */
 AOT_INLINE void aot_qconv_dsp_four(uint32_t *d, const int8_t *x, int32_t n) {
     const int8_t *const end = x + n;
 #if AOT_DSP

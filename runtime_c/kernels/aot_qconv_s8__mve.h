@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolution of int8 codes, channels last, for Arm's vector extension; groups = 1.
+/* Convolution of int8 quantised values, channels last, for Arm's vector extension; groups = 1.
  *
- * x [n][ih][iw][ic], y [n][oh][ow][oc], w as in aot_qmve.h with K = kh * kw * ic codes per channel
- * in that order, bias[oc] with -x_zero * (sum of the weights), mult and shift as in aot_requant.h
- * (one element in all with PC 0).
+ * x [n][ih][iw][ic], y [n][oh][ow][oc], w as in aot_qmve.h with K = kh * kw * ic quantised values
+ * per channel in that order, bias[oc] with -x_zero * (sum of the weights), mult and shift as in
+ * aot_requant.h (one element in all with PC 0).
  *
  * Two consecutive pixels are computed at once. With DIRECT 0 their windows are copied to scratch,
  * 2 * K bytes, K rounded up to 16; with 1 (kernel 1x1, no padding, ic a multiple of 16) they are
  * read where they are, and scratch is not used; with 2 (dw = 1, kw > sw, K a multiple of 16) they
- * share columns: the codes of a channel are in the order kw, kh, ic, and scratch has K + sw * kh *
- * ic bytes. NEG 0 if no code below y_zero is ever stored.
- * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y at output row y_row0.
- * y must not overlap x.
+ * share columns: the quantised values of a channel are in the order kw, kh, ic, and scratch has K +
+ * sw * kh * ic bytes. NEG 0 if no quantised value below y_zero is ever stored. Rows y0..y1-1 of the
+ * output are computed; x points at image row x_row0, y at output row y_row0. y must not overlap x.
  */
 #ifndef AOT_QCONV_S8__MVE_H
 #define AOT_QCONV_S8__MVE_H
@@ -60,8 +59,8 @@ static AOT_NOINLINE AOT_UNUSED void aot_qconv_s8__mve_window(int8_t *d, const in
     }
 }
 
-/* Where the pixels of a row of the output read: those from `inside` to `inside_end` - 1 only codes
- * of the image, the first at x + at. */
+/* Where the pixels of a row of the output read: those from `inside` to `inside_end` - 1 only
+ * quantised values of the image, the first at x + at. */
 typedef struct {
     const int8_t *x;
     ptrdiff_t at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolution of int8 codes on vectors, groups = 1: parameters in aot_qconv_s8_params.h, weights
- * and bias as aot_qvec.h says with k = [kh][kw][ic].
+/* Convolution of int8 quantised values on vectors, groups = 1: parameters in aot_qconv_s8_params.h,
+ * weights and bias as aot_qvec.h says with k = [kh][kw][ic].
  *
  * The windows of P pixels are copied to scratch, widened. Scratch: 2 * P * (kh * kw * ic, rounded
  * up to an even number) bytes. y must not overlap x.

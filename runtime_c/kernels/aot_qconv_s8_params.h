@@ -2,8 +2,9 @@
 /* Parameters of the int8 convolutions and matrix products, the same for every variant.
  *
  * Convolutions: x [n][ih][iw][ic], y [n][oh][ow][oc]; x_zero and y_zero are zero points, lo and hi
- * bounds of the codes stored. Rows y0..y1-1 of the output are computed; x points at image row
- * x_row0, y at output row y_row0. bias[oc] contains -x_zero * (sum of the channel's weights).
+ * bounds of the quantised values stored. Rows y0..y1-1 of the output are computed; x points at
+ * image row x_row0, y at output row y_row0. bias[oc] contains -x_zero * (sum of the channel's
+ * weights).
  */
 #ifndef AOT_QCONV_S8_PARAMS_H
 #define AOT_QCONV_S8_PARAMS_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* A convolution of int8 codes whose sums are never codes: y = codes of (conv + r), what the kernels
- * aot_qconv_sum_s8 and aot_qconv_sum_s8__vec share.
+/* A convolution of int8 quantised values whose sums are never quantised values: y = quantised
+ * values of (conv + r), what the kernels aot_qconv_sum_s8 and aot_qconv_sum_s8__vec share.
  *
  * x, w, bias, scratch and the instance constants are those of the convolution with RQ 3; r and y
  * are [n][oh][ow][oc]. The sums of `pixels` pixels at a time go to stage int32 [pixels][oc]; then
@@ -21,7 +21,7 @@
  * sum_zero, sum_lo, sum_hi (y_zero, lo, hi). */
 typedef aot_qconv_add_params aot_qconv_sum_params;
 
-/* The codes of n pixels. */
+/* The quantised values of n pixels. */
 AOT_INLINE void aot_qconv_sum_row(int8_t *y, const int32_t *sum, const int8_t *r,
                                   const int32_t *mult, const int8_t *shift, int32_t n,
                                   const aot_qconv_sum_params *p) {
@@ -44,7 +44,8 @@ AOT_INLINE void aot_qconv_sum_row(int8_t *y, const int32_t *sum, const int8_t *r
 
 /* The kernel of a variant is a macro, because the constants of its convolution CONV are its own. A
  * part is some columns of one row: pl moves with the first of them. ROW(y, done, stage, R, MULT,
- * SHIFT, n, p) makes the codes of n pixels, the first of them `done` codes behind that of Y. */
+ * SHIFT, n, p) makes the quantised values of n pixels, the first of them `done` quantised values
+ * behind that of Y. */
 #define AOT_QCONV_STAGED(ROW, CONV, Y, X, W, BIAS, MULT, SHIFT, SCRATCH, R, STAGE, P, ...)         \
     do {                                                                                           \
         const aot_qconv_sum_params *const all_ = (P);                                              \

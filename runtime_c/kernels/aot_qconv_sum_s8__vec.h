@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Sums of a convolution and codes: see aot_qconv_sum.h and aot_qconv_s8__vec.h. */
+/* Sums of a convolution and quantised values: see aot_qconv_sum.h and aot_qconv_s8__vec.h. */
 #ifndef AOT_QCONV_SUM_S8__VEC_H
 #define AOT_QCONV_SUM_S8__VEC_H
 

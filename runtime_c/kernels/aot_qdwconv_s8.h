@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Depthwise convolution of int8 codes in portable C, one result per channel: parameters in
- * aot_qconv_s8_params.h (ic = oc channels).
+/* Depthwise convolution of int8 quantised values in portable C, one result per channel: parameters
+ * in aot_qconv_s8_params.h (ic = oc channels).
  *
  * w [oc][kh][kw]. CB channels at a time, the rows that a row of results needs are copied to
  * scratch, with x_zero for what is outside: [(kh - 1) * dh + 1][width][CB] bytes, where

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Depthwise convolution of int8 codes for Cortex-M4, M7 and M33: one filter per channel, the number
- * of channels a multiple of 4.
+/* Depthwise convolution of int8 quantised values for Cortex-M4, M7 and M33: one filter per channel,
+ * the number of channels a multiple of 4.
  *
  * x [n][ih][iw][c], y [n][oh][ow][c], see aot_qconv_s8_params.h. w [c/4][kh][kw][4]; bias [c].
  *
  * KIND 1: 3x3 windows, strides and dilations 1: two rows (one, where rows are apart) of up to
- * AOT_QDW_DSP_TILE results of four channels at a time, from their four rows of codes as pairs of
- * int16 (rows 0 and 2, rows 1 and 3) in scratch, AOT_QDW_DSP_SCRATCH bytes. KIND 2: the same with
- * strides 2, one row of half as many results. KIND 0: any window; scratch 4 kh kw + c rounded up
- * to 4. w, bias and scratch are aligned to 4 bytes. y must not overlap x.
+ * AOT_QDW_DSP_TILE results of four channels at a time, from their four rows of quantised values as
+ * pairs of int16 (rows 0 and 2, rows 1 and 3) in scratch, AOT_QDW_DSP_SCRATCH bytes. KIND 2: the
+ * same with strides 2, one row of half as many results. KIND 0: any window; scratch 4 kh kw + c
+ * rounded up to 4. w, bias and scratch are aligned to 4 bytes. y must not overlap x.
  */
 #ifndef AOT_QDWCONV_S8__DSP_H
 #define AOT_QDWCONV_S8__DSP_H
@@ -100,8 +100,8 @@ AOT_QDW_DSP_SUMS_OF(aot_qdw_dsp_rows, AOT_QDW_DSP_TWO_ROWS)
 AOT_QDW_DSP_SUMS_OF(aot_qdw_dsp_halves, AOT_QDW_DSP_ONE_ROW)
 AOT_QDW_DSP_SUMS_OF(aot_qdw_dsp_lone, AOT_QDW_DSP_LONE_ROW)
 
-/* One pixel, four channels, `taps` codes of each: x their places, less `channel`; w four weights
- * each. */
+/* One pixel, four channels, `taps` quantised values of each: x their places, less `channel`; w four
+ * weights each. */
 __attribute__((naked)) static AOT_NOINLINE AOT_UNUSED void
 aot_qdw_dsp_taps(AOT_UNUSED int32_t *sum, AOT_UNUSED const int8_t *const *x,
                  AOT_UNUSED const int8_t *w, AOT_UNUSED const int32_t *bias,
@@ -215,7 +215,8 @@ AOT_INLINE void aot_qdw_dsp_pairs(uint32_t *d, const int8_t *r0, const int8_t *r
     }
 }
 
-/* The codes of one channel, `rows` for each of n results; without its second row, y1 is y0. */
+/* The quantised values of one channel, `rows` for each of n results; without its second row, y1 is
+ * y0. */
 AOT_INLINE void aot_qdw_dsp_store(int8_t *y0, int8_t *y1, const int32_t *sum, int32_t n,
                                   int32_t channel, int32_t step, const int32_t *bias,
                                   const aot_dsp_out *o, int rows, int RQ, int PC, int CLIP) {
@@ -295,7 +296,7 @@ AOT_INLINE void aot_qdw_dsp_weights(uint32_t *d, const int8_t *w) {
 
 /* -- Any window ------------------------------------------------------------------------------- */
 
-/* The places of a pixel's codes of channel 0; `pad` for those outside the image. */
+/* The places of a pixel's quantised values of channel 0; `pad` for those outside the image. */
 AOT_INLINE void aot_qdw_dsp_places(const int8_t **d, const int8_t *x, const int8_t *pad,
                                    const aot_qconv_s8_params *p, int32_t iy, int32_t ix) {
     int32_t ky, kx;

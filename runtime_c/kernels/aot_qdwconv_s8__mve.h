@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Depthwise convolution of int8 codes (one filter per channel), channels last, for Arm's vector
- * extension.
+/* Depthwise convolution of int8 quantised values (one filter per channel), channels last, for Arm's
+ * vector extension.
  *
  * x [n][ih][iw][c], y [n][oh][ow][c], w [ceil(c / 16)][kh * kw][16] without -128, zeros where there
  * is no channel; bias[c] with -x_zero * (sum of the weights), mult and shift as in aot_requant.h
  * (one element in all with PC 0).
  *
  * Sixteen channels at once: products of two taps are added in 16 bits, then in 32. Every tap has a
- * pointer, to codes x_zero where it is outside the image. Scratch, in bytes, with T = kh * kw and P
- * = T rounded up to 4: 12 * P + (c rounded up to 16), and 8 * P + 16 * T more if c is no multiple
- * of
- * 16. NEG 0 if no code below y_zero is ever stored; NINE 1 if T is 9; GROUP 16 / c pixels are
- * computed at once if that is possible (weights repeated, stride 1), else 1.
- * Rows y0..y1-1 of the output are computed; x points at image row x_row0, y at output row y_row0.
- * y must not overlap x.
+ * pointer, to quantised values x_zero where it is outside the image. Scratch, in bytes, with T = kh
+ * * kw and P = T rounded up to 4: 12 * P + (c rounded up to 16), and 8 * P + 16 * T more if c is no
+ * multiple of
+ * 16. NEG 0 if no quantised value below y_zero is ever stored; NINE 1 if T is 9; GROUP 16 / c
+ * pixels are computed at once if that is possible (weights repeated, stride 1), else 1. Rows
+ * y0..y1-1 of the output are computed; x points at image row x_row0, y at output row y_row0. y must
+ * not overlap x.
  */
 #ifndef AOT_QDWCONV_S8__MVE_H
 #define AOT_QDWCONV_S8__MVE_H
@@ -23,8 +23,8 @@
 
 typedef aot_qdwconv_s8_params aot_qdwconv_s8__mve_params;
 
-/* Blocks of sixteen channels of one pixel. The order of the members is known to the code below; it
- * moves the pointers on. */
+/* Blocks of sixteen channels of one pixel. The order of the members is known to the quantised value
+ * below; it moves the pointers on. */
 typedef struct {
     const int32_t *bias, *mult;
     const int8_t *shift;
@@ -269,7 +269,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_run(aot_qdwconv_s8__mve_job *j, int fast, in
     (void)NINE;
 }
 
-/* What does not change from pixel to pixel; tables and codes are in scratch. */
+/* What does not change from pixel to pixel; tables and quantised values are in scratch. */
 typedef struct {
     const int8_t *w;
     const int32_t *bias, *mult;
@@ -323,8 +323,8 @@ AOT_INLINE void aot_qdwconv_s8__mve_prepare(aot_qdwconv_s8__mve_state *t, const 
     }
 }
 
-/* Points every tap at its codes for the window whose corner is row iy, column ix; they move on by
- * `move` bytes. */
+/* Points every tap at its quantised values for the window whose corner is row iy, column ix; they
+ * move on by `move` bytes. */
 AOT_INLINE void aot_qdwconv_s8__mve_aim(const aot_qdwconv_s8__mve_state *t, const int8_t *x,
                                         const aot_qdwconv_s8__mve_params *p, int32_t iy, int32_t ix,
                                         int32_t move) {
@@ -368,7 +368,7 @@ AOT_INLINE void aot_qdwconv_s8__mve_blocks(aot_qdwconv_s8__mve_job *j,
     aot_qdwconv_s8__mve_run(j, t->fast, RQ, PC, NEG, NINE);
 }
 
-/* The channels after the last sixteen: their codes are copied. */
+/* The channels after the last sixteen: their quantised values are copied. */
 AOT_INLINE void aot_qdwconv_s8__mve_tail(aot_qdwconv_s8__mve_job *j,
                                          const aot_qdwconv_s8__mve_state *t, int8_t *codes) {
     const int32_t codes_all = t->full + 16;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Depthwise convolution of int8 codes on vectors of channels, one result per channel: parameters in
- * aot_qconv_s8_params.h (ic = oc channels).
+/* Depthwise convolution of int8 quantised values on vectors of channels, one result per channel:
+ * parameters in aot_qconv_s8_params.h (ic = oc channels).
  *
  * w [kh][kw][C], bias [C], C = channels rounded up to whole vectors, zero past the last. No
  * scratch; y must not overlap x.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Matrix product of int8 codes in portable C: y[m][n] = x[m][k] * w[n][k], parameters in
+/* Matrix product of int8 quantised values in portable C: y[m][n] = x[m][k] * w[n][k], parameters in
  * aot_qconv_s8_params.h.
  *
  * w: panels [k][O] of O results (PLANAR: [O][k]), zero past the last one, bias padded likewise. No

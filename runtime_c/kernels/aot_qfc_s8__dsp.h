@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Matrix product of int8 codes and constant weights for Cortex-M4, M7 and M33.
+/* Matrix product of int8 quantised values and constant weights for Cortex-M4, M7 and M33.
  *
  * x [m][k], y [m][n], see aot_qconv_s8_params.h. w: per four results the words of aot_dsp_mac.h, k
  * padded to a multiple of 8; bias: one per result, padded to blocks of four; both zero past the

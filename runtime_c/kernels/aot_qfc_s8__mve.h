@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Fully connected layer on int8 codes for Arm's vector extension: y[m][n] = x[m][k] * w[n][k].
+/* Fully connected layer on int8 quantised values for Arm's vector extension: y[m][n] = x[m][k] *
+ * w[n][k].
  *
  * w as in aot_qmve.h; bias[n] with -x_zero * (sum of the weights); mult and shift as in
  * aot_requant.h (one element in all with PC 0). Rows of x are read where they are with DIRECT 1 (k
- * a multiple of 16), else copied to scratch, ROWS * k bytes, k rounded up to 16. NEG 0 if no code
- * below y_zero is ever stored. ROWS rows are computed at once: 1 if m is 1, else 2. y must not
- * overlap x.
+ * a multiple of 16), else copied to scratch, ROWS * k bytes, k rounded up to 16. NEG 0 if no
+ * quantised value below y_zero is ever stored. ROWS rows are computed at once: 1 if m is 1, else 2.
+ * y must not overlap x.
  */
 #ifndef AOT_QFC_S8__MVE_H
 #define AOT_QFC_S8__MVE_H

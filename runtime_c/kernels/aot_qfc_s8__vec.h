@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Matrix product of int8 codes on vectors: y[m][n] = x[m][k] * w[n][k], parameters in
+/* Matrix product of int8 quantised values on vectors: y[m][n] = x[m][k] * w[n][k], parameters in
  * aot_qconv_s8_params.h, weights and bias as aot_qvec.h says.
  *
  * P rows of x are copied to scratch, widened: 2 * P * (k rounded up to an even number) bytes. y

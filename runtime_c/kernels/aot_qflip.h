@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Turns the top bit of n codes: int8 becomes uint8 of a zero point 128 higher, and back. y may be
- * x; no scratch. */
+/* Turns the top bit of n quantised values: int8 becomes uint8 of a zero point 128 higher, and back.
+ * y may be x; no scratch. */
 #ifndef AOT_QFLIP_H
 #define AOT_QFLIP_H
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Matrix product of two tensors of codes: a [..][m][k], b [..][k][n], y [..][m][n],
+/* Matrix product of two tensors of quantised values: a [..][m][k], b [..][k][n], y [..][m][n],
  * y = clamp(requantise(sum of (a - a_zero) * (b - b_zero)) + y_zero, lo, hi).
  *
  * The leading axes are dims, outermost first, with element strides in a and b (0 where repeated).
  * mult and shift have one element; AT, BT, YT are types of aot_codes.h. RQ is one of aot_requant.h
- * where the sums fit int32. AOT_QMATMUL_WIDE, for 16-bit codes: sums of 64 bits, below 2^62, become
- * sum * mult * 2^-(31 + shift), rounded once, halves to even; 0 < mult < 2^31, 0 <= shift <= 62. No
- * scratch; y must not overlap a or b.
+ * where the sums fit int32. AOT_QMATMUL_WIDE, for 16-bit quantised values: sums of 64 bits, below
+ * 2^62, become sum * mult * 2^-(31 + shift), rounded once, halves to even; 0 < mult < 2^31, 0 <=
+ * shift <= 62. No scratch; y must not overlap a or b.
  */
 #ifndef AOT_QMATMUL_REF_H
 #define AOT_QMATMUL_REF_H

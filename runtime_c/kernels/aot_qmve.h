@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* What the int8 kernels for Arm's vector extension (MVE, Helium) share: the product of one or two
- * rows of codes with every output channel.
+ * rows of quantised values with every output channel.
  *
- * Weights w: [ceil(oc / 4)][chunks][4][16], zeros where there is no channel or no code; a row of
- * codes holds 16 * chunks of them. The sums of four channels by two rows are eight core registers
- * that VMLADAVA adds 16 products to; they are requantised four at a time.
+ * Weights w: [ceil(oc / 4)][chunks][4][16], zeros where there is no channel or no quantised value;
+ * a row of quantised values holds 16 * chunks of them. The sums of four channels by two rows are
+ * eight core registers that VMLADAVA adds 16 products to; they are requantised four at a time.
  *
  * Without MVE (or, for float arithmetic, without its floating-point half), and where the compiler
  * does not optimise and keeps too many registers, the same is computed in plain C from the same
@@ -59,7 +59,7 @@ AOT_INLINE int32_t aot_qmve_sum(const int8_t *x, const int8_t *w, int32_t chunks
     return sum;
 }
 
-/* The code of one sum, its channel's four being at `c`. */
+/* The quantised value of one sum, its channel's four being at `c`. */
 AOT_INLINE int8_t aot_qmve_code(const aot_qmve_job *j, int32_t sum, int32_t c, int RQ, int PC) {
     const int32_t at = PC ? c : 0;
     return (int8_t)aot_requant_code(j->bias[c] + sum, j->mult[at], RQ == 0 ? 0 : j->shift[at],
@@ -171,7 +171,8 @@ AOT_INLINE void aot_qmve_fill(int8_t *d, int32_t value, int32_t n) {
 /* -- Two rows -------------------------------------------------------------------------------------
  *
  * r1 x0, r3 x1, r5 w, r9 chunks left; sums: r0 r2 r4 r6 of row 0, r8 r10 r12 lr of row 1;
- * q0 q1 codes, then sums; q2 weights; q5 zero, q6 lo, q7 hi. VMLADAV wants even registers.
+ * q0 q1 quantised values, then sums; q2 weights; q5 zero, q6 lo, q7 hi. VMLADAV wants even
+ * registers.
  */
 #define AOT_QMVE_MAC2(op)                                                                          \
     "vldrb.u8 q0, [r1], #16\n"                                                                     \
@@ -411,7 +412,7 @@ AOT_INLINE void aot_qmve_prepare(aot_qmve_weights *t, const int8_t *w, const int
     t->shift = PC && RQ != 0 ? shift : t->tail_shift;
 }
 
-/* The zero point and the bounds of the codes. */
+/* The zero point and the bounds of the quantised values. */
 AOT_INLINE void aot_qmve_limits(aot_qmve_weights *t, int32_t zero, int32_t lo, int32_t hi) {
     t->job.zero = zero;
     t->job.lo = lo - zero;

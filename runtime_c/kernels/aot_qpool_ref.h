@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Averages and maxima of codes of 8 or 16 bits, channels last: x [n][in0][in1][in2][c],
+/* Averages and maxima of quantised values of 8 or 16 bits, channels last: x [n][in0][in1][in2][c],
  * y [n][out0][out1][out2][c]. Parameters, mult, shift, RQ, VARY and PADDED as for aot_qavgpool_s8.
  *
- * MAX 1: the largest code instead of the sum, requantised as one position; with RQ 3 stored as it
- * is. Every window has a position inside the input. XT and YT are types of aot_codes.h; sums must
- * fit 30 bits. No scratch; y must not overlap x.
+ * MAX 1: the largest quantised value instead of the sum, requantised as one position; with RQ 3
+ * stored as it is. Every window has a position inside the input. XT and YT are types of
+ * aot_codes.h; sums must fit 30 bits. No scratch; y must not overlap x.
  */
 #ifndef AOT_QPOOL_REF_H
 #define AOT_QPOOL_REF_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Resizing of codes of which some have 16 bits, of types XT and YT of aot_codes.h, along up to
- * three neighbouring axes at once.
+/* Resizing of quantised values of which some have 16 bits, of types XT and YT of aot_codes.h, along
+ * up to three neighbouring axes at once.
  *
- * Sums in 64 bits of codes times weights in fixed point. What float32 makes of them differs by less
- * than slack * 2^-24 of the sum of their sizes; where that may change the code, its roundings are
- * repeated one by one: with NESTED 0 of every input times the product of its weights, with NESTED 1
- * along the last axis, then the one before it, then the first.
+ * Sums in 64 bits of quantised values times weights in fixed point. What float32 makes of them
+ * differs by less than slack * 2^-24 of the sum of their sizes; where that may change the quantised
+ * value, its roundings are repeated one by one: with NESTED 0 of every input times the product of
+ * its weights, with NESTED 1 along the last axis, then the one before it, then the first.
  */
 #ifndef AOT_QRESIZE16_H
 #define AOT_QRESIZE16_H
@@ -88,7 +88,7 @@ AOT_INLINE aot_qresize16_float aot_qresize16_value(const void *x, int64_t at,
     return r;
 }
 
-/* The sum at x[from] as float32 has it, in codes of y. */
+/* The sum at x[from] as float32 has it, in quantised values of y. */
 static AOT_NOINLINE AOT_UNUSED int32_t aot_qresize16_exact(const aot_qresize16_lines *l,
                                                            const void *x, int64_t from,
                                                            const aot_qresize16_params *p, int XT,
@@ -140,7 +140,7 @@ AOT_INLINE int32_t aot_qresize16_scaled(int64_t sum, const aot_qresize16_params 
     return aot_qresize16_limit((v + ((int64_t)1 << (p->shift - 1))) >> p->shift, p);
 }
 
-/* The code of the sum of n taps at x[from]. */
+/* The quantised value of the sum of n taps at x[from]. */
 AOT_INLINE int32_t aot_qresize16_code(const aot_qresize_tap *tap, int32_t n,
                                       const aot_qresize16_lines *l, const void *x, int64_t from,
                                       const aot_qresize16_params *p, int XT, int NESTED) {

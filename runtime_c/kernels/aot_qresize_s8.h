@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Resizing of int8 codes along up to three neighbouring axes at once, with requantisation. */
+/* Resizing of int8 quantised values along up to three neighbouring axes at once, with
+ * requantisation. */
 #ifndef AOT_QRESIZE_S8_H
 #define AOT_QRESIZE_S8_H
 
@@ -55,7 +56,7 @@ static AOT_NOINLINE AOT_UNUSED int32_t aot_qresize_half(const aot_qresize_tap *t
     return negative ? -q : q;
 }
 
-/* The code of the sum of n taps at x, `base` what the zero point adds. */
+/* The quantised value of the sum of n taps at x, `base` what the zero point adds. */
 AOT_INLINE int8_t aot_qresize_code(const aot_qresize_tap *tap, int32_t n, const int8_t *x,
                                    int32_t base, const aot_qresize_s8_params *p) {
     const int64_t half = (int64_t)1 << (p->shift - 1);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* LSTM, GRU and RNN of which codes have 16 bits, on integers, as exactly as float32: int8 weights.
+/* LSTM, GRU and RNN of which quantised values have 16 bits, on integers, as exactly as float32:
+ * int8 weights.
  *
  * As aot_qrnn_s8.h, but: sums have 64 bits; the state has 30 fraction bits wherever it is kept, and
  * as many as the product with the largest multiplier leaves when it is summed; a cell has 30 too;
@@ -13,7 +14,7 @@
 
 #define AOT_QRNN_SUM_BITS 32 /* fraction bits of arguments while they are summed */
 
-/* Codes of a state: code = h * mult / 2^shift + zero for h with 30 fraction bits. */
+/* Quantised values of a state: code = h * mult / 2^shift + zero for h with 30 fraction bits. */
 typedef struct aot_qrnn_s16_codes {
     int32_t mult, shift, zero, lo, hi;
 } aot_qrnn_s16_codes;
@@ -154,14 +155,14 @@ AOT_INLINE void aot_qrnn_fine_parts(aot_qrnn_s16_layer *m, void *scratch, int32_
     m->reset = m->h + n;
 }
 
-/* y codes of all steps and last those of the last one computed, by strides; one of them may be NULL
-   (Y, LAST: which are not); XT, YT, LT: types of aot_codes.h. x [steps][batch][input] by strides; w
-   [gates*hidden][input], r [gates*hidden][hidden]; mult int32, with 32 + x_shift fraction bits, of
-   the sums over x, then with 32 + h_shift - h_bits those over the state; bias int64 with 32, the
-   zero point of x in it, for a GRU with LINEAR (the reset gate scales the candidate's recurrent
-   sum) followed by the candidate's recurrent bias [hidden]. Multiplied sums are below 2^62, all of
-   an argument below 2^61. At most 1023 steps of an LSTM. States begin with zero. Scratch, aligned
-   to 8: int64 hidden, int32 (gates + 3) * hidden. Not in place. */
+/* y quantised values of all steps and last those of the last one computed, by strides; one of them
+   may be NULL (Y, LAST: which are not); XT, YT, LT: types of aot_codes.h. x [steps][batch][input]
+   by strides; w [gates*hidden][input], r [gates*hidden][hidden]; mult int32, with 32 + x_shift
+   fraction bits, of the sums over x, then with 32 + h_shift - h_bits those over the state; bias
+   int64 with 32, the zero point of x in it, for a GRU with LINEAR (the reset gate scales the
+   candidate's recurrent sum) followed by the candidate's recurrent bias [hidden]. Multiplied sums
+   are below 2^62, all of an argument below 2^61. At most 1023 steps of an LSTM. States begin with
+   zero. Scratch, aligned to 8: int64 hidden, int32 (gates + 3) * hidden. Not in place. */
 AOT_INLINE void aot_qrnn_s16(void *y, void *last, const void *x, const int8_t *w, const int8_t *r,
                              const int32_t *mult, const int64_t *bias, const int32_t *table,
                              void *scratch, const aot_qrnn_s16_params *p, int KIND, int LINEAR,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* LSTM, GRU and RNN between int8 codes on integers: int8 weights, states in fixed point.
+/* LSTM, GRU and RNN between int8 quantised values on integers: int8 weights, states in fixed point.
  *
- * Sums: x and weights are codes, the state that is multiplied has 15 fraction bits; both sums are
- * scaled to 24 fraction bits. Gates and the other states have 30 fraction bits, an LSTM's cell has
- * cell_bits. tanh and the logistic function (1 + tanh(v / 2)) / 2 come from one table.
+ * Sums: x and weights are quantised values, the state that is multiplied has 15 fraction bits; both
+ * sums are scaled to 24 fraction bits. Gates and the other states have 30 fraction bits, an LSTM's
+ * cell has cell_bits. tanh and the logistic function (1 + tanh(v / 2)) / 2 come from one table.
  */
 #ifndef AOT_QRNN_S8_H
 #define AOT_QRNN_S8_H
@@ -15,7 +15,8 @@
 #include "aot/port.h"
 #include "aot_dsp_mac.h"
 
-/* Codes that an iteration of a sum takes: compilers make vectors of the simplest loop only. */
+/* Quantised values that an iteration of a sum takes: compilers make vectors of the simplest loop
+ * only. */
 #if defined(__SSE2__) || defined(__ARM_NEON) || defined(__riscv_vector)
 #define AOT_QRNN_STEP 1
 #else
@@ -40,7 +41,7 @@ typedef struct aot_qrnn_s8_params {
     int32_t lo, hi;
 } aot_qrnn_s8_params;
 
-/* Where codes of a step go; NULL where they are not wanted. */
+/* Where quantised values of a step go; NULL where they are not wanted. */
 typedef struct aot_qrnn_out {
     int8_t *y, *last;
 } aot_qrnn_out;
@@ -93,7 +94,8 @@ AOT_INLINE int32_t aot_qrnn_smlad(uint32_t a, uint32_t b, int32_t sum) {
 }
 #endif
 
-/* sum plus the products of four codes each, or of four halves of the state and four codes. */
+/* sum plus the products of four quantised values each, or of four halves of the state and four
+ * quantised values. */
 AOT_INLINE int32_t aot_qrnn_four8(int32_t sum, const int8_t *a, const int8_t *w) {
 #if AOT_DSP
     const uint32_t x = aot_dsp_load(a), v = aot_dsp_load(w);
@@ -155,14 +157,15 @@ AOT_INLINE void aot_qrnn_rows(int32_t *gates, const int8_t *x, const int16_t *h,
     }
 }
 
-/* The code of a state with 30 fraction bits. */
+/* The quantised value of a state with 30 fraction bits. */
 AOT_INLINE int8_t aot_qrnn_code(int32_t h, int32_t mult, int32_t shift, int32_t zero,
                                 const aot_qrnn_s8_params *p) {
     const int64_t q = aot_qrnn_round((int64_t)h * mult, shift) + zero;
     return (int8_t)(q < p->lo ? p->lo : q > p->hi ? p->hi : q);
 }
 
-/* The new state of unit i: what is multiplied next, and its codes where they are wanted. */
+/* The new state of unit i: what is multiplied next, and its quantised values where they are wanted.
+ */
 AOT_INLINE void aot_qrnn_store(aot_qrnn_out out, int32_t i, int16_t *to, int32_t h,
                                const aot_qrnn_s8_params *p) {
     to[i] = (int16_t)aot_qrnn_limit(aot_qrnn_round(h, 15), INT16_MAX);
@@ -239,7 +242,7 @@ AOT_INLINE aot_qrnn_memory aot_qrnn_parts(void *scratch, int32_t n, int32_t gate
     return m;
 }
 
-/* Where the codes of step t of batch b go, the s-th step computed. */
+/* Where the quantised values of step t of batch b go, the s-th step computed. */
 AOT_INLINE aot_qrnn_out aot_qrnn_target(int8_t *y, int8_t *last, int32_t b, int32_t s, int32_t t,
                                         const aot_qrnn_s8_params *p) {
     aot_qrnn_out out = {NULL, NULL};
@@ -252,13 +255,13 @@ AOT_INLINE aot_qrnn_out aot_qrnn_target(int8_t *y, int8_t *last, int32_t b, int3
     return out;
 }
 
-/* y codes of all steps and last those of the last one computed, by strides; one of them may be NULL
-   (Y, LAST: which are not). x [steps][batch][input] by strides; w [gates*hidden][input], r
-   [gates*hidden][hidden]; mult int32: of the sums over x, then of those over the state; bias int64
-   with 24 + shift fraction bits, the zero point of x in it, for a GRU with LINEAR (the reset gate
-   scales the candidate's recurrent sum) followed by the candidate's recurrent bias [hidden]. Sums
-   of codes are below 2^31, multiplied ones below 2^61. States begin with zero. Scratch: int32
-   (gates + 2) * hidden, int16 2 * hidden. Not in place. */
+/* y quantised values of all steps and last those of the last one computed, by strides; one of them
+   may be NULL (Y, LAST: which are not). x [steps][batch][input] by strides; w
+   [gates*hidden][input], r [gates*hidden][hidden]; mult int32: of the sums over x, then of those
+   over the state; bias int64 with 24 + shift fraction bits, the zero point of x in it, for a GRU
+   with LINEAR (the reset gate scales the candidate's recurrent sum) followed by the candidate's
+   recurrent bias [hidden]. Sums of quantised values are below 2^31, multiplied ones below 2^61.
+   States begin with zero. Scratch: int32 (gates + 2) * hidden, int16 2 * hidden. Not in place. */
 AOT_INLINE void aot_qrnn_s8(int8_t *y, int8_t *last, const int8_t *x, const int8_t *w,
                             const int8_t *r, const int32_t *mult, const int64_t *bias,
                             const int32_t *table, void *scratch, const aot_qrnn_s8_params *p,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Softmax and its logarithm along one axis, between codes of 8 or 16 bits, in integers: x and y are
- * [outer][axis][inner], of types XT and YT of aot_codes.h.
+/* Softmax and its logarithm along one axis, between quantised values of 8 or 16 bits, in integers:
+ * x and y are [outer][axis][inner], of types XT and YT of aot_codes.h.
  *
  * Values and their differences to the largest are rounded as float32 rounds them, whole numbers of
  * 2^exp of the scale of x; the powers of e are off by less than 2^-30, and
  * their sum is exact. What comes after is done in fixed point, and repeated with the roundings of
- * float32 where those may change the code; with LOG 1 always.
+ * float32 where those may change the quantised value; with LOG 1 always.
  *
  * table[i] is 2^(-i/64) in Q1.31. Scratch: the powers of one row in Q1.31, with LOG 0. y may be x.
  */
@@ -32,7 +32,7 @@ AOT_INLINE uint64_t aot_qsoftmax16_single(uint64_t v) {
     return n > 0 ? aot_requant_drop(v, n) << n : v;
 }
 
-/* The value of a code in units of 2^exp of the scale of x. */
+/* The value of a quantised value in units of 2^exp of the scale of x. */
 AOT_INLINE int64_t aot_qsoftmax16_value(int32_t code, const aot_qsoftmax16_params *p) {
     const int32_t d = code - p->x_zero;
     const uint32_t size = (uint32_t)(d < 0 ? -d : d);
@@ -62,7 +62,7 @@ AOT_INLINE uint32_t aot_qsoftmax16_power(uint64_t d, const uint32_t *table,
     return (uint32_t)((product + (UINT64_C(1) << (31U + whole))) >> (32U + whole));
 }
 
-/* What turns the powers of one row into codes: power * factor / 2^shift. */
+/* What turns the powers of one row into quantised values: power * factor / 2^shift. */
 typedef struct aot_qsoftmax16_scale {
     uint64_t factor;
     int32_t shift;
@@ -141,7 +141,7 @@ static AOT_NOINLINE AOT_UNUSED int32_t aot_qsoftmax16_log_code(uint64_t d, aot_q
     return aot_code_shifted(-q, p->y_zero, p->lo, p->hi);
 }
 
-/* One row of `axis` codes, `step` apart. */
+/* One row of `axis` quantised values, `step` apart. */
 AOT_INLINE void aot_qsoftmax16_row(void *y, const void *x, int64_t from, const uint32_t *table,
                                    uint32_t *powers, const aot_qsoftmax16_params *p, int XT, int YT,
                                    int LOG) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Softmax of int16 codes along one axis, to the bit as TensorFlow Lite's reference kernel: x and y
- * are [outer][AXIS][inner], the results codes of scale 1/32768 with zero point 0.
+/* Softmax of int16 quantised values along one axis, to the bit as TensorFlow Lite's reference
+ * kernel: x and y are [outer][AXIS][inner], the results quantised values of scale 1/32768 with zero
+ * point 0.
  *
  * Two tables of 513 numbers, interpolated: exp of -10..0 and 1 / (1 + v) of 0..1, both Q0.15. A
- * difference of codes becomes a number of 10/65535 by mult and shift (RQ 2 of aot_requant.h).
- * y may be x; no scratch.
+ * difference of quantised values becomes a number of 10/65535 by mult and shift (RQ 2 of
+ * aot_requant.h). y may be x; no scratch.
  */
 #ifndef AOT_QSOFTMAX_S16_H
 #define AOT_QSOFTMAX_S16_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Softmax of int8 codes along one axis: x and y are [outer][axis][inner], table[d] is
- * exp(-d * scale of x) for a code d below the largest, that of d > last is table[last].
+/* Softmax of int8 quantised values along one axis: x and y are [outer][axis][inner], table[d] is
+ * exp(-d * scale of x) for a quantised value d below the largest, that of d > last is table[last].
  *
  * TFLITE 0: the table has `bits` fraction bits and a sum of it is below 2^31; unit = 2^16 / scale
  * of y, below 2^28; y = exp / sum * unit / 2^16 + y_zero, halves upwards.
@@ -55,7 +55,8 @@ AOT_INLINE int32_t aot_qsoftmax_lead(uint32_t v) {
     return n;
 }
 
-/* What turns an entry of the table into a code: q = (entry * scale) >> shift and so on. */
+/* What turns an entry of the table into a quantised value: q = (entry * scale) >> shift and so on.
+ */
 typedef struct aot_qsoftmax_scale {
     uint32_t scale;
     int32_t shift;

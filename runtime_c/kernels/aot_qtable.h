@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* y[i] = table[x[i]] for n codes of 8 bits, which index as unsigned bytes. y may be x; no scratch.
+/* y[i] = table[x[i]] for n quantised values of 8 bits, which index as unsigned bytes. y may be x;
+ * no scratch.
  */
 #ifndef AOT_QTABLE_H
 #define AOT_QTABLE_H

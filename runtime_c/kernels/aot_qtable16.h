@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* A function of codes of 16 bits, or from 8 to 16 bits, by pieces: y[i] = f(x[i]) for n codes.
+/* A function of quantised values of 16 bits, or from 8 to 16 bits, by pieces: y[i] = f(x[i]) for n
+ * quantised values.
  *
- * The codes from `low` on are in pieces of 2^bits. A piece holds three numbers: f is
+ * The quantised values from `low` on are in pieces of 2^bits. A piece holds three numbers: f is
  * (piece[0] * 2^16 + piece[1] * d + piece[2] * d * d) / 2^30 rounded down, d the distance from the
- * piece's first code; or, with piece[1] AOT_QTABLE16_LITERAL, its codes are in `literal` from
- * piece[0] on. XT and YT are types of aot_codes.h. y may be x where the types have one size; no
- * scratch.
+ * piece's first code; or, with piece[1] AOT_QTABLE16_LITERAL, its quantised values are in `literal`
+ * from piece[0] on. XT and YT are types of aot_codes.h. y may be x where the types have one size;
+ * no scratch.
  */
 #ifndef AOT_QTABLE16_H
 #define AOT_QTABLE16_H

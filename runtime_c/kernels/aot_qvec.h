@@ -174,7 +174,7 @@ AOT_INLINE void aot_qvec_tile(aot_vi *s, const int16_t *x, ptrdiff_t pitch, int3
     }
 }
 
-/* What turns sums into codes. */
+/* What turns sums into quantised values. */
 typedef struct {
     const int32_t *mult;
     const int8_t *shift;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Requantisation: an int32 sum to a code of 8 bits, in one of three arithmetics (RQ).
+/* Requantisation: an int32 sum to a quantised value of 8 bits, in one of three arithmetics (RQ).
  *
  * RQ 0: round(float32(acc) * scale) in float32, halves to even; mult holds the bits of scale.
  * RQ 1: the same bits in integers, for cores without FPU: scale = mult * 2^-(25 + shift), where
@@ -144,7 +144,8 @@ AOT_INLINE int32_t aot_requant(int32_t acc, int32_t mult, int32_t shift, int RQ)
                      : aot_requant_tflite(acc, mult, shift);
 }
 
-/* The 8-bit code of a sum; lo and hi are bounds of the code, zero is within 8 bits. */
+/* The 8-bit quantised value of a sum; lo and hi are bounds of the quantised value, zero is within 8
+ * bits. */
 AOT_INLINE int32_t aot_requant_code(int32_t acc, int32_t mult, int32_t shift, int32_t zero,
                                     int32_t lo, int32_t hi, int RQ) {
     const int32_t v =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
 /* What the tests of integer kernels share: multipliers, the roundings of requantisation as they are
- * defined, convolutions of codes. */
+ * defined, convolutions of quantised values. */
 #ifndef AOT_TESTS_QUANTISED_H
 #define AOT_TESTS_QUANTISED_H
 
@@ -71,7 +71,7 @@ static AOT_UNUSED int64_t within(int64_t v, int64_t lo, int64_t hi) {
     return v < lo ? lo : v > hi ? hi : v;
 }
 
-/* Codes of int8, the ends of the range often. */
+/* Quantised values of int8, the ends of the range often. */
 static AOT_UNUSED int8_t *some_codes(ptrdiff_t n, int lo) {
     int8_t *x = NEW(int8_t, n);
     for (ptrdiff_t i = 0; i < n; ++i) {
@@ -80,7 +80,8 @@ static AOT_UNUSED int8_t *some_codes(ptrdiff_t n, int lo) {
     return x;
 }
 
-/* A convolution of codes; pads at the end are pb and pr. `groups` is 1, or the channels. */
+/* A convolution of quantised values; pads at the end are pb and pr. `groups` is 1, or the channels.
+ */
 typedef struct qgeometry {
     int n, ic, ih, iw, oc, kh, kw, sh, sw, dh, dw, pad[4], x_zero, y_zero, lo, hi;
 } qgeometry;
@@ -149,7 +150,7 @@ static AOT_UNUSED int32_t *folded(const int32_t *bias, const int8_t *w, int oc, 
     return to;
 }
 
-/* Codes [pixels][oc] against sums. */
+/* Quantised values [pixels][oc] against sums. */
 static AOT_UNUSED void same_codes(const char *what, const int8_t *y, const int64_t *sums, int n,
                                   int oc, const scales *s, int y_zero, int lo, int hi) {
     for (int i = 0; i < n; ++i) {
@@ -224,10 +225,11 @@ static AOT_UNUSED int dsp_wide(const int8_t *w, const int32_t *bias, int n, int 
     return 0;
 }
 
-/* aot_dsp_mac.h: per block of four channels and pair of codes two words, of channels (0, 1) and (2,
- * 3); of four codes the even pair (0, 2) comes first, then (1, 3). Bytes 0 and 2 of a word are the
- * first channel's, 1 and 3 the second's, which in narrow weights is one less if the first's is
- * negative: a half word is 256 * second + first. k is a multiple of 4, n of the channels given. */
+/* aot_dsp_mac.h: per block of four channels and pair of quantised values two words, of channels (0,
+ * 1) and (2, 3); of four quantised values the even pair (0, 2) comes first, then (1, 3). Bytes 0
+ * and 2 of a word are the first channel's, 1 and 3 the second's, which in narrow weights is one
+ * less if the first's is negative: a half word is 256 * second + first. k is a multiple of 4, n of
+ * the channels given. */
 static AOT_UNUSED int8_t *dsp_weights(const int8_t *w, int n, int k, int deep, int wide) {
     const int blocks = up_to(n, 4) / 4;
     int8_t *to = NEW(int8_t, blocks * 4 * deep);

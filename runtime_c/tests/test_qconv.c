@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolutions of int8 codes, groups = 1: in portable C, on vectors, and the kernels for Arm's DSP
- * and vector instructions in their plain form. */
+/* Convolutions of int8 quantised values, groups = 1: in portable C, on vectors, and the kernels for
+ * Arm's DSP and vector instructions in their plain form. */
 #include "quantised.h"
 
 #include "aot_qconv_s8.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Depthwise convolutions and matrix products of int8 codes, in portable C, on vectors, and for
- * Arm's DSP and vector instructions in their plain form. */
+/* Depthwise convolutions and matrix products of int8 quantised values, in portable C, on vectors,
+ * and for Arm's DSP and vector instructions in their plain form. */
 #include "quantised.h"
 
 #include "aot_qdwconv_s8.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Requantisation itself, tables, and elementwise functions of codes: what float32 or TensorFlow
- * Lite computes, operation by operation. */
+/* Requantisation itself, tables, and elementwise functions of quantised values: what float32 or
+ * TensorFlow Lite computes, operation by operation. */
 #include "broadcasts.h"
 #include "quantised.h"
 
@@ -40,7 +40,8 @@ static void test_tables(void) {
     const aot_qflip_params flip = {256};
     const aot_qtable_params plain = {256};
     const aot_qtable16_params pieces = {256, -128, 6};
-    /* Four pieces of 64 codes: two straight lines, a curve, and codes one by one. */
+    /* Four pieces of 64 quantised values: two straight lines, a curve, and quantised values one by
+     * one. */
     static const int32_t numbers[12] = {0,       1 << 30, 0,       -1048576, 3 << 29,   0,
                                         5 << 14, 1 << 28, 1 << 24, 3,        INT32_MIN, 0};
     int8_t x[256];
@@ -78,7 +79,7 @@ static void test_tables(void) {
     same_at("shifted", 1, aot_code_shifted(INT32_MIN, -5, -128, 127), -128);
 }
 
-/* Sums and products of int8 codes with every broadcast. */
+/* Sums and products of int8 quantised values with every broadcast. */
 static void test_binary(int number, int kind) {
     const broadcast *c = &broadcasts[number];
     const ptrdiff_t n = broadcast_elements(c);

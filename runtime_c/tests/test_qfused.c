@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolutions of codes with what follows them: a sum of codes, a sum of what are no codes, a
- * function of the sums. */
+/* Convolutions of quantised values with what follows them: a sum of quantised values, a sum of what
+ * are no quantised values, a function of the sums. */
 #include "quantised.h"
 
 #include "aot_qconv_act_s8.h"
@@ -73,7 +73,8 @@ static packed pack(const run *r, int O) {
     return k;
 }
 
-/* The sum of two codes: KIND 0 rounds half upwards, 1 to even, in fixed point; 2 as TFLite. */
+/* The sum of two quantised values: KIND 0 rounds half upwards, 1 to even, in fixed point; 2 as
+ * TFLite. */
 static int64_t added(const run *r, int64_t a, int64_t b, int kind) {
     const aot_qconv_add_params *p = &r->p;
     if (kind == 2) {
@@ -231,7 +232,8 @@ static void test_act(int number) {
             const int32_t *piece = curve + 3 * (int)(place / 32768);
             const double t = fmod(place, 32768) / 32768;
             const double v = (piece[0] + (piece[1] + piece[2] * t) * t) / 1048576.0;
-            /* The kernel rounds down twice on the way, each time by less than 2^-19 of a code. */
+            /* The kernel rounds down twice on the way, each time by less than 2^-19 of a quantised
+             * value. */
             const int64_t low = within((int64_t)floor(v - 4e-6), p->sum_lo, p->sum_hi);
             const int64_t high = within((int64_t)floor(v), p->sum_lo, p->sum_hi);
             CHECK(y[i] >= low && y[i] <= high);

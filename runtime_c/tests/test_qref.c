@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Convolutions, products and pooling of codes of 8 and 16 bits in their general form. */
+/* Convolutions, products and pooling of quantised values of 8 and 16 bits in their general form. */
 #include "quantised.h"
 
 #include "aot_codes.h"
@@ -10,7 +10,7 @@
 
 static const int64_t least[4] = {-128, 0, -32768, 0}, most[4] = {127, 255, 32767, 65535};
 
-/* n codes of a type, within `limit` of the middle of its range. */
+/* n quantised values of a type, within `limit` of the middle of its range. */
 static void *codes(int n, int type, int64_t limit) {
     uint16_t *x = NEW(uint16_t, n);
     const int64_t middle = (least[type] + most[type] + 1) / 2;
@@ -211,7 +211,7 @@ static const aot_qavgpool_s8_params pools[] = {
      80},
 };
 
-/* The sum, the largest code, and the numbers of positions of a window. */
+/* The sum, the largest quantised value, and the numbers of positions of a window. */
 static void look(const void *x, int T, const aot_qavgpool_s8_params *p, int i, int64_t *sum,
                  int64_t *top, int *taps, int *counted) {
     const int out = p->out[0] * p->out[1] * p->out[2], pixel = i / p->c % out,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Resizing of codes along three axes at once: sums of products of weights, in doubles. */
+/* Resizing of quantised values along three axes at once: sums of products of weights, in doubles.
+ */
 #include "check.h"
 
 #include "aot_codes.h"
@@ -38,7 +39,7 @@ static tables make(int outside) {
     return t;
 }
 
-/* The sum of output i over codes less their zero point; NaN outside. */
+/* The sum of output i over quantised values less their zero point; NaN outside. */
 static double resized(const tables *t, const void *x, int T, int i, int zero) {
     const int o[3] = {i / (INNER * 10) % 3, i / (INNER * 5) % 2, i / INNER % 5};
     const int first[3] = {o[0] * taps[0], 6 + o[1] * taps[1], 8 + o[2] * taps[2]};

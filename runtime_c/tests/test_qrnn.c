@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Recurrent layers between codes: the same steps in doubles, whose results may be off by what fixed
- * point leaves. */
+/* Recurrent layers between quantised values: the same steps in doubles, whose results may be off by
+ * what fixed point leaves. */
 #include "check.h"
 
 #include "aot_codes.h"
@@ -10,7 +10,8 @@
 enum { STEPS = 4, BATCH = 2, INPUT = 5, HIDDEN = 6, GATES = 4 };
 #define ROWS (GATES * HIDDEN)
 
-/* A layer of real numbers: weights are codes times 1/128, x is codes times `x_scale`. */
+/* A layer of real numbers: weights are quantised values times 1/128, x is quantised values times
+ * `x_scale`. */
 typedef struct layer {
     int kind, linear, reverse, gates, x_zero, type;
     double x_scale;
@@ -106,7 +107,7 @@ static void constants(const layer *l, int64_t *bias, int32_t *mult, int x_bits, 
     }
 }
 
-/* Codes of y: a state h is h * 127 + zero, halves upwards. */
+/* Quantised values of y: a state h is h * 127 + zero, halves upwards. */
 static void compare(const char *what, const void *y, int T, const double *want, int n, double scale,
                     int zero, double error) {
     for (int i = 0; i < n; ++i) {

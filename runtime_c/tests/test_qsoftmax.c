@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Softmax of codes of 8 and 16 bits, against exp(x) over the sum of exp(x) in doubles. */
+/* Softmax of quantised values of 8 and 16 bits, against exp(x) over the sum of exp(x) in doubles.
+ */
 #include "check.h"
 
 #include "aot_codes.h"
@@ -10,7 +11,8 @@
 static const int shapes[][3] = {{1, 1, 1}, {2, 7, 1}, {1, 40, 1}, {2, 5, 3}, {3, 2, 4}};
 #define SHAPES (int)(sizeof shapes / sizeof *shapes)
 
-/* The share of element i of its line of codes times `scale`; its logarithm if `log_of_it`. */
+/* The share of element i of its line of quantised values times `scale`; its logarithm if
+ * `log_of_it`. */
 static double share(const void *x, int T, int i, const int *s, double scale, int log_of_it) {
     const int first = i / (s[1] * s[2]) * s[1] * s[2] + i % s[2];
     double sum = 0.0;
@@ -48,7 +50,7 @@ static void test_s8(const int *s, int tflite, double scale) {
 static void test_s16(const int *s, double scale) {
     const int n = s[0] * s[1] * s[2];
     int exponent;
-    /* Codes times their scale in units of 10/65535. */
+    /* Quantised values times their scale in units of 10/65535. */
     const double fraction = frexp(scale * 65535 / 10, &exponent);
     const aot_qsoftmax_s16_params p = {s[0], s[2], (int32_t)(fraction * 2147483648.0), exponent};
     int16_t exps[514], overs[514], *x = NEW(int16_t, n), *y = NEW(int16_t, n);
@@ -113,7 +115,7 @@ static void test_any(const int *s, int XT, int YT, int log_of_it) {
     aot_qsoftmax16(y, x, table, log_of_it ? NULL : scratch, &p, XT, YT, log_of_it);
     for (int i = 0; i < n; ++i) {
         const double v = share(x, XT, i, s, (double)sx, log_of_it) / (double)sy + p.y_zero;
-        /* The roundings of float32 are 2^-22 of a code of 16 bits and less. */
+        /* The roundings of float32 are 2^-22 of a quantised value of 16 bits and less. */
         close_at("y", i, aot_code(y, i, YT), fmin(fmax(v, low[YT]), high[YT]), 0.0, 0.55);
     }
     check_free();

@@ -77,7 +77,8 @@ static void test_wide(void) {
     close_f32("y", y, want, 4, 1e-7, 0.0);
 }
 
-/* Small float types: the nearest of all values of the type, found by trying all codes. */
+/* Small float types: the nearest of all values of the type, found by trying all quantised values.
+ */
 static double f8_value(int code, int M, int bias, int kind) {
     const int e = (code & 127) >> M, m = code & ((1 << M) - 1), last = 127 >> M;
     const double sign = code & 128 ? -1.0 : 1.0;
@@ -173,7 +174,8 @@ static void test_dynamic(int n, double lo, double hi) {
     check_free();
 }
 
-/* Sums of products of codes less their zero points: one for all, or one per row and column. */
+/* Sums of products of quantised values less their zero points: one for all, or one per row and
+ * column. */
 static void test_products(int signs, int zeros) {
     enum { M = 3, K = 5, N = 4 };
     const aot_matmulinteger_params p = {

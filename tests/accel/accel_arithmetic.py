@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requantisation and sums of codes on whole arrays, from their definitions.
+"""Requantisation and sums of quantised values on whole arrays, from their definitions.
 
 It shares no code with the compiler or the C of the simulator: tests compare the bits.
 """
@@ -67,7 +67,7 @@ def clamp(v: Array, lo: Array | int, hi: Array | int) -> Array:
 
 
 def add_codes(a: Array, b: Array, s: VSet) -> Array:
-    """The sum of two codes as VSET1 and VSET2 of `s` say."""
+    """The sum of two quantised values as VSET1 and VSET2 of `s` say."""
     ma, mb, my = (np.int64(s.get("add", n)) for n in ("ma", "mb", "my"))
     kind, shift = s.get("rest", "kind"), s.get("rest", "sy")
     down = shift & 31
@@ -103,7 +103,7 @@ def _reciprocal(fraction: int) -> int:
 
 
 def softmax(row: Array, table: Array, s: VSet) -> Array:
-    """Softmax of the codes of one pixel; `table` are the 256 words of the LUT memory."""
+    """Softmax of the quantised values of one pixel; `table` are the 256 words of the LUT memory."""
     unit, bits = s.get("first", "mult") & 0xFFFFFFFF, s.get("first", "shift") & 31
     zero, last = s.get("first", "zero"), s.get("first", "za") & 255
     far = int(row.max()) - row.astype(np.int64)

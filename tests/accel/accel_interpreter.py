@@ -89,7 +89,7 @@ class Machine:
         return raw.view(np.float32) if dtype == DType.F32 else raw.view(np.int8).astype(np.int64)
 
     def store(self, index: Array, values: Array, dtype: int) -> None:
-        """The other way; codes are within int8."""
+        """The other way; quantised values are within int8."""
         kind = np.float32 if dtype == DType.F32 else np.int8
         raw = np.ascontiguousarray(values.astype(kind)).view(np.uint8)
         self.spm[index] = raw.reshape(index.shape)

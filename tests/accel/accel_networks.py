@@ -16,7 +16,7 @@ import numpy as np
 from aot.vendor.accel_sim.encode import instr
 from aot.vendor.accel_sim.frontend import VSet
 from aot.vendor.accel_sim.kinds import Kind, Rq
-from aot.vendor.accel_sim.network import AddCodes, Layer, Network, Requant, Tensor, Window
+from aot.vendor.accel_sim.network import Layer, Network, QuantisedAddition, Requant, Tensor, Window
 
 Array = np.ndarray[Any, Any]
 
@@ -57,13 +57,13 @@ class Net:
         mult = np.round(scale / 2.0**shift * 2**31).astype(np.int64).clip(0, 2**31 - 1)
         return Requant(Rq.TFLITE, mult.astype(np.int32), shift.astype(np.int8), zero, lo)
 
-    def _add(self, y: int) -> AddCodes | None:
+    def _add(self, y: int) -> QuantisedAddition | None:
         if self.dtype == "f32":
             return None
         if self.rq is Rq.FLOAT:
             ma, mb = (int(v) for v in self.rng.integers(200, 900, 2))
-            return AddCodes(Kind.LINEAR, ma, mb, 512, sy=10)
-        return AddCodes(
+            return QuantisedAddition(Kind.LINEAR, ma, mb, 512, sy=10)
+        return QuantisedAddition(
             Kind.TFLITE, 1 << 30, 1400000000, 1300000000, -1, -2, -18, 3, -4, 5, lo=-128
         )
 
@@ -268,7 +268,7 @@ def _elementwise(layer: Layer, values: list[Array]) -> Array:
 
 
 def reference(network: Network, inputs: Sequence[Array]) -> dict[int, Array]:
-    """Every tensor [height, width, channels], codes as int8."""
+    """Every tensor [height, width, channels], quantised values as int8."""
     values: dict[int, Array] = dict(zip(network.ios()[0], inputs, strict=True))
     values.update({n: t.data for n, t in enumerate(network.tensors) if t.data is not None})
     for layer in network.layers:

@@ -39,7 +39,8 @@ def bias(net: Net, count: int, sx: float = SX) -> str:
 
 
 def conv(net: Net, x: str, oc: int, ic: int, k: int = 3, relu: bool = True, **attrs: object) -> str:
-    """A quantised convolution; its codes have scale 0.05 and zero point -20 (relu: -128)."""
+    """A quantised convolution; its quantised values have scale 0.05 and zero point -20 (relu:
+    -128)."""
     pads = attrs.pop("pads", [k // 2] * 4)
     w = weights(net, oc, ic, k, k)
     y = net.add("Conv", net.dq(x, SX, S8(-3)), w, bias(net, oc), pads=pads, **attrs)

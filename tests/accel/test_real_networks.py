@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real models on AX1: codes as of portable C, in one region; float32 ones verify."""
+"""Real models on AX1: quantised values as of portable C, in one region; float32 ones verify."""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ def fits(node: onnx.NodeProto, values: dict[str, Array]) -> bool:
     out below zero has no root. onnxruntime alone knows all of recurrent layers, but no NaN.
     Where a NaN stands among others that are sorted, nobody says, nor what its code is; of
     infinities onnx.reference takes the least code. It multiplies the state of an LSTM by peepholes
-    that are absent, and repeats codes that are fewer than their scales. Scales are above zero.
-    A backward slice to an end beyond 32 bits has nothing in ONNX, and all in onnxruntime.
+    that are absent, and repeats quantised values that are fewer than their scales. Scales are above
+    zero. A backward slice to an end beyond 32 bits has nothing in ONNX, and all in onnxruntime.
     """
     if node.op_type == "Slice" and not ended(node, values):
         return False

@@ -27,7 +27,8 @@ LARGEST = 20_000  # elements of a value
 STEP = {"float64": 1e-14, "float32": 2e-6, "float16": 1.5e-3, "bfloat16": 1e-2}
 #: How much error a value may have, relative to its largest element.
 LIMIT = {"float64": 1e-9, "float32": 3e-5, "float16": 5e-3, "bfloat16": 1.2e-2}
-#: The same where codes have been one off before, and how far off later codes may be.
+#: The same where quantised values have been one off before, and how far off later quantised values
+#: may be.
 COARSE = {"float32": 0.05}
 MOST_CODES = 12
 #: Nodes that round nothing.
@@ -43,8 +44,8 @@ EXACT = set(
 KINDS = set(FLOATS) | set("bool int8 int16 int32 int64 uint8 uint16 uint32 uint64".split())
 
 
-def is_code(array: Array) -> bool:
-    """Whether the elements are codes of 8 or 16 bits."""
+def is_quantised(array: Array) -> bool:
+    """Whether the elements are quantised values of 8 or 16 bits."""
     return array.dtype.kind in "iu" and array.dtype.itemsize < 4
 
 
@@ -109,7 +110,7 @@ class Draft:
     """`values` are all known values, `feeds` those that are inputs, `consts` the initialisers.
 
     `errors` bounds what arithmetic may differ by (0 where absent), `dynamic` are values whose shape
-    depends on the data, `coarse` are floats that come of codes which may be one off.
+    depends on the data, `coarse` are floats that come of quantised values which may be one off.
     """
 
     rng: np.random.Generator
@@ -281,7 +282,8 @@ class Draft:
         return list(node.output)
 
     def may_be_one_off(self, node: onnx.NodeProto) -> None:
-        """Note that codes of computed floats may differ by one: other sums are rounded."""
+        """Note that quantised values of computed floats may differ by one: other sums are
+        rounded."""
         free = (*self.feeds, *self.consts)
         if node.op_type == "QuantizeLinear" and node.input[0] not in free:
             q = node.output[0]
@@ -339,10 +341,10 @@ class Draft:
         if ties(node, inexact):
             raise Reject("what is equal here may differ by some there")
         others = []
-        coarse = any(n in self.coarse or is_code(a) for n, a in inexact.items())
+        coarse = any(n in self.coarse or is_quantised(a) for n, a in inexact.items())
         if inexact:
             ways = [{n: self.rng.choice([-1.0, 1.0], a.shape) for n, a in inexact.items()}]
-            if coarse:  # codes of one kind are off in one direction
+            if coarse:  # quantised values of one kind are off in one direction
                 ways.append({n: np.ones(a.shape) for n, a in inexact.items()})
             for signs in ways:
                 for side in (1.0, -1.0):
@@ -391,18 +393,18 @@ class Draft:
             return np.asarray(a.astype(np.float64) + self.errors[name] * signs).astype(a.dtype)
 
     def _code_error(self, node: onnx.NodeProto, a: Array, b: Array) -> float:
-        """Codes of 8 and 16 bits that operands off by a step move may be off by one."""
+        """Quantised values of 8 and 16 bits that operands off by a step move may be off by one."""
         if (a == b).all():
             return 0.0
         if node.op_type not in CODES or a.dtype.itemsize > 2:
             raise Reject(f"{node.op_type}: an integer hangs by a thread")
         off = float(np.abs(a.astype(np.int64) - b.astype(np.int64)).max()) + 1.0
         if off > MOST_CODES:
-            raise Reject(f"{node.op_type}: codes that are {off} off")
+            raise Reject(f"{node.op_type}: quantised values that are {off} off")
         return off
 
 
-#: Operators whose result are codes that may differ by rounding.
+#: Operators whose result are quantised values that may differ by rounding.
 CODES = {"QuantizeLinear", "QLinearConv", "QLinearMatMul", *EXACT}
 
 

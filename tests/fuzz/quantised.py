@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Networks on codes: QDQ chains, operators on codes, dequantised weights of every width."""
+"""Networks on quantised values: QDQ chains, operators on quantised values, dequantised weights of
+every width."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from fuzz.families import family
 
 @dataclass
 class Codes:
-    """A value of codes: its dequantised value, type and parameters."""
+    """A value of quantised values: its dequantised value, type and parameters."""
 
     name: str
     real: str
@@ -48,7 +49,7 @@ def quantised(d: Draft, x: str, kind: str, layer: bool = True) -> Codes:
 
 
 def weights(d: Draft, shape: list[int], per_channel: bool, axis: int = 0) -> tuple[str, Any]:
-    """Constant codes behind a DequantizeLinear; the scale."""
+    """Constant quantised values behind a DequantizeLinear; the scale."""
     kind = d.word("int8 int8 int8 uint8")
     low, high = span(kind)
     codes = d.rng.integers(low + (kind == "int8"), high + 1, shape).astype(kind)
@@ -66,7 +67,7 @@ def weights(d: Draft, shape: list[int], per_channel: bool, axis: int = 0) -> tup
 
 
 def bias(d: Draft, count: int, x: Codes, scale: Any) -> str:
-    """A bias: int32 codes in units of the accumulator, or floats."""
+    """A bias: int32 quantised values in units of the accumulator, or floats."""
     if d.chance(0.3):
         return d.const(d.array([count]))
     unit = np.asarray(d.values[x.scale] * scale, np.float32)
@@ -80,7 +81,7 @@ LAYERS = "conv conv dense dense add mul pool global relu move table softmax resi
 
 
 def layer(d: Draft, x: Codes, others: list[Codes]) -> Codes:
-    """One layer between codes."""
+    """One layer between quantised values."""
     kind = d.word(LAYERS)
     y = LAYER[kind](d, x, others)
     if d.chance(0.25):
@@ -208,7 +209,7 @@ LAYER = {
 
 @family(3)
 def qdq(d: Draft) -> None:
-    """A chain of layers between codes, now and then one joined with an earlier one."""
+    """A chain of layers between quantised values, now and then one joined with an earlier one."""
     if d.wild or d.opset < 19:
         raise Reject
     x = d.pick(lambda a: a.dtype == d.dtype and a.ndim in (2, 3, 4) and 0 < a.size < 3000)
@@ -267,8 +268,8 @@ def dequantised(d: Draft) -> None:
 
 
 @family(0.8)
-def on_codes(d: Draft) -> None:
-    """Operators that take codes and scales."""
+def on_quantised(d: Draft) -> None:
+    """Operators that take quantised values and scales."""
     op = d.word("QLinearConv QLinearMatMul ConvInteger MatMulInteger DynamicQuantizeLinear")
     if op == "DynamicQuantizeLinear":
         x = d.pick(lambda a: a.dtype == np.float32 and a.size > 0)
@@ -294,7 +295,8 @@ def on_codes(d: Draft) -> None:
 
 @family(0.5)
 def fine_bias(d: Draft) -> None:
-    """A product whose codes are its sums: a bias that is one off shows, though floats say less."""
+    """A product whose quantised values are its sums: a bias that is one off shows, though floats
+    say less."""
     if d.wild or d.float_ != "float32" or d.opset < 19:
         raise Reject
     k, n, rows = d.upto(2, 9), d.one(1, 3, 8, 17), d.upto(1, 4)

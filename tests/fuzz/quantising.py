@@ -4,7 +4,7 @@
 The models are small nets of what quantisers treat specially: activations they merge, values that
 several nodes or the caller read, constants that nodes share, biases and factors of every form,
 names that meet theirs, bodies that capture. onnxruntime runs both models on the calibration data;
-results may be apart by what 8-bit codes of so few layers explain, and no more.
+results may be apart by what 8-bit quantised values of so few layers explain, and no more.
 
     python tests/fuzz/quantising.py [--seed N] [-n N]
 """
@@ -31,8 +31,8 @@ from aot.tools.prepare_quantize import unique_labels  # noqa: E402
 from aot.tools.quantize import Quantisation, quantize  # noqa: E402
 
 Array = np.ndarray[Any, Any]
-#: The largest difference from the float results, of the largest of these, that codes explain.
-#: Measured: medians of 0.01, and 0.1 where layers cancel; what is wrong differs by more.
+#: The largest difference from the float results, of the largest of these, that quantised values
+#: explain. Measured: medians of 0.01, and 0.1 where layers cancel; what is wrong differs by more.
 MOST = 0.3
 LEAST_COSINE = 0.97
 SAMPLES = 3
@@ -222,7 +222,7 @@ def _moved(net: Net) -> None:
 
 
 def _scaled(net: Net) -> None:
-    # What is computed may hardly vary, and then its norm is that of the codes' steps.
+    # What is computed may hardly vary, and then its norm is that of the quantised values' steps.
     x, (n, c, h, w) = "x", (1, 4, 8, 8)
     kind = net.pick("BatchNormalization", "InstanceNormalization", "LayerNormalization")
     if kind == "LayerNormalization":

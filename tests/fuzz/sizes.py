@@ -151,7 +151,8 @@ def runs_of(of: Open) -> list[Outcome]:
 
 
 def bound(one: Case, want: Array) -> float:
-    """What a result may be off by besides: codes by one, floats by what the case says."""
+    """What a result may be off by besides: quantised values by one, floats by what the case
+    says."""
     if want.dtype.kind != "f":
         return float(want.dtype.name in ("int8", "uint8", "int16", "uint16"))
     top = np.max(np.abs(want), initial=0.0, where=np.isfinite(want))

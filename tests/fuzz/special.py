@@ -66,7 +66,8 @@ def case_of(d: Draft) -> None:
 
 
 def adopt_case(d: Draft, pattern: Pattern, one: Case, loosely: bool = False) -> None:
-    """Add the nodes of a declared case; codes may be one off if it is taken `loosely`."""
+    """Add the nodes of a declared case; quantised values may be one off if it is taken
+    `loosely`."""
     from harness import model_of
 
     if any(a is not None and a.size > 5000 for a in one.inputs):

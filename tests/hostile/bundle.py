@@ -162,7 +162,9 @@ def reference(path: Path, ins: list[np.ndarray]) -> list[Any] | str:
         arrays = [numpy_helper.to_array(t) for t in model.graph.initializer]
         if is_extreme(model, arrays):
             return "numbers that every order of sums makes others of"
-        with np.errstate(invalid="raise", divide="raise", over="raise"):  # whose codes nobody says
+        with np.errstate(
+            invalid="raise", divide="raise", over="raise"
+        ):  # whose quantised values nobody says
             found: list[Any] = evaluator(model, [*feeds.values(), *arrays]).run(None, feeds)
     except Exception as error:  # its word is asked for, not its health
         return f"the reference has no answer: {type(error).__name__} {error}"[:200].replace(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on codes, ONNX's and onnxruntime's, become float operators between Q and DQ."""
+"""Operators on quantised values, ONNX's and onnxruntime's, become float operators between Q and
+DQ."""
 
 from __future__ import annotations
 

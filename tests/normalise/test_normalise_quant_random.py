@@ -20,7 +20,7 @@ STEPS = 10
 
 @dataclass(frozen=True)
 class Held:
-    """A value: its name, type, shape, and scale and zero point if it is codes."""
+    """A value: its name, type, shape, and scale and zero point if it is quantised values."""
 
     name: str
     dtype: type

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants of quantised graphs: weights as signed centred codes, biases as 32-bit codes."""
+"""Constants of quantised graphs: weights as signed centred quantised values, biases as 32-bit
+quantised values."""
 
 from __future__ import annotations
 

@@ -272,7 +272,7 @@ def mixes() -> Iterator[Family]:
 
 
 def coded(rows: int | str, inner: int | str) -> Family:
-    """A product of codes, a zero point for each column of the weights."""
+    """A product of quantised values, a zero point for each column of the weights."""
     codes = np.random.default_rng(0).integers(-9, 9, (3, 4)).astype(np.int8)
     inputs: dict[str, Shape] = {"x": (rows, inner)} | ({} if inner == 3 else {"w": (inner, 4)})
     return Family(

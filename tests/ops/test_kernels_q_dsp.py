@@ -35,7 +35,7 @@ def rescaled(acc: Array, sx: float, sw: Array, sy: float, rq: int) -> Array:
 
 
 def codes(acc: Array, s: QConv | QFc, scale: tuple[float, Array, float]) -> Array:
-    """The stored codes."""
+    """The stored quantised values."""
     return np.asarray(np.clip(rescaled(acc, *scale, s.rq) + s.y_zero, s.lo, s.hi), np.int8)
 
 
@@ -87,7 +87,7 @@ def invocation(
 
 
 def scales(rng: Any, s: QConv | QFc, count: int, sums: Array) -> tuple[float, Array, float]:
-    """Scales that spread the sums over the codes and a little beyond."""
+    """Scales that spread the sums over the quantised values and a little beyond."""
     spread = float(np.abs(sums).max()) / 150.0 + 1.0
     sw = rng.uniform(0.3, 1.0, count if s.per_channel else 1).astype(np.float32)
     return 0.05, sw, float(np.float32(0.05 * spread))

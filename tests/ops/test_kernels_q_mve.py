@@ -24,12 +24,13 @@ ONE = (1, 1, 1, 1)
 
 
 def drawn(rng: Any, low: int, *size: int) -> Array:
-    """Codes from `low` to 127, the extremes often."""
+    """Quantised values from `low` to 127, the extremes often."""
     return np.clip(rng.integers(-160, 160, size), low, 127).astype(np.int8)
 
 
 def scales(rng: Any, s: QConv | QFc, acc: Array, factor: float) -> Scales:
-    """Multipliers that spread the sums over the codes and a little beyond, times `factor`."""
+    """Multipliers that spread the sums over the quantised values and a little beyond, times
+    `factor`."""
     count = acc.shape[-1] if s.per_channel else 1
     usual = factor * 150.0 / (float(np.abs(acc).max()) + 1.0)
     sw = (usual * rng.uniform(0.4, 1.0, count)).astype(np.float32)
@@ -108,7 +109,7 @@ def cases() -> list[Planned]:
     made += [conv(shape(32, 5, 6, 4, (3, 3), pads=ONE, s=(2, 2)))]
     split = [conv(relu), conv(replace(relu, ic=18), depthwise=True)]
     made += split + [part for planned in split for part in in_parts(planned)]
-    # Shifts to the left and by nothing; sums far beyond the codes, also in float32.
+    # Shifts to the left and by nothing; sums far beyond the quantised values, also in float32.
     few = shape(2, 9, 5, 3, rq=2)
     made += [conv(few, factor=f) for f in (60.0, 500.0)]
     made += [

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums, products and quotients of codes on integers: bit for bit what float32 or TFLite gives."""
+"""Sums, products and quotients of quantised values on integers: bit for bit what float32 or TFLite
+gives."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def compiled(
     op: str, pair: tuple[Array, Array], scales: tuple[float, ...], zeros: tuple[int, ...],
     folder: Path, **options: Any,
 ) -> Array:  # fmt: skip
-    """What the compiled operator makes of two tensors of codes."""
+    """What the compiled operator makes of two tensors of quantised values."""
     dtype = pair[0].dtype.type
     net = Net(a=(dtype, pair[0].shape), b=(dtype, pair[1].shape))
     read = [net.dq(n, scales[k], dtype(zeros[k])) for k, n in enumerate("ab")]
@@ -105,7 +106,7 @@ def test_sums_and_products_of_tflite(op: str, tmp_path: Path) -> None:
 
 
 def chained(dtype: str, ops: tuple[str, ...], scales: tuple[float, float], folder: Path) -> Any:
-    """A bundle of a chain of operators, and all codes."""
+    """A bundle of a chain of operators, and all quantised values."""
     kind = np.dtype(dtype).type
     every = np.arange(1 << 16).astype(np.uint16).view(dtype)
     net = Net(x=(kind, every.shape))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants per channel between codes, and PRelu: onnxruntime's codes, computed on integers."""
+"""Constants per channel between quantised values, and PRelu: onnxruntime's quantised values,
+computed on integers."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ LAYERS: dict[str, Layer] = {
 
 
 def network(dtype: type, scales: tuple[float, float]) -> onnx.ModelProto:
-    """Every layer on the same codes, each with an output of its own."""
+    """Every layer on the same quantised values, each with an output of its own."""
     net, made = Net(x=(dtype, SHAPE)), {}
     ends = np.iinfo(dtype)
     middle = (int(ends.min) + int(ends.max) + 1) // 2
@@ -94,7 +95,8 @@ def test_what_fixed_point_does_not_hold_stays_float(constants: np.ndarray, tmp_p
 
 
 def test_a_batch_normalisation_that_no_convolution_takes(tmp_path: Path) -> None:
-    """onnxruntime rounds its factors to float32 in another order: some codes are one off."""
+    """onnxruntime rounds its factors to float32 in another order: some quantised values are one
+    off."""
     net = Net(x=(S16, SHAPE))
     rng = np.random.default_rng(8)
     four = [rng.uniform(0.5, 1.5, 6).astype(np.float32) for _ in range(4)]

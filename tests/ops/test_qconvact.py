@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Activations of a convolution's exact sums, with no codes between: onnxruntime's codes."""
+"""Activations of a convolution's exact sums, with no quantised values between: onnxruntime's
+quantised values."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ LAYERS: dict[str, tuple[Layer, float, float]] = {
 
 
 def weighted(net: Net, dtype: type, reach: float, dense: bool) -> str:
-    """A product of random codes; its results have a deviation of about `reach`."""
+    """A product of random quantised values; its results have a deviation of about `reach`."""
     rng = np.random.default_rng(7)
     shape = (60, CHANNELS) if dense else (CHANNELS, SHAPE[1], 3, 3)
     depth = 60 if dense else SHAPE[1] * 9

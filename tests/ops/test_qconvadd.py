@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of two convolutions the sum of their codes is computed with."""
+"""Which of two convolutions the sum of their quantised values is computed with."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ def test_the_larger_convolution_takes_the_sum(swapped):
 
 @pytest.mark.parametrize("kind", ["Conv", "MatMul"])
 def test_sums_that_never_are_codes(kind, tmp_path):
-    """A product added to codes without a QuantizeLinear between: one rounding, in integers."""
+    """A product added to quantised values without a QuantizeLinear between: one rounding, in
+    integers."""
     shape = (1, 16, 12, 12) if kind == "Conv" else (150, 24)
     net = Net(x=(S8, shape))
     x = net.dq("x", SX, S8(-4))

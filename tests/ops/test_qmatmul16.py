@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of two computed operands of 16-bit codes: the rounded real numbers, exactly."""
+"""Products of two computed operands of 16-bit quantised values: the rounded real numbers,
+exactly."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What only moves or picks 16-bit codes works on codes: every code is onnxruntime's."""
+"""What only moves or picks 16-bit quantised values works on quantised values: every code is
+onnxruntime's."""
 
 from __future__ import annotations
 
@@ -102,7 +103,7 @@ def test_bytes_padded_with_what_is_no_code(dtype: type, tmp_path: Path) -> None:
 
 
 def test_normalisation_settles() -> None:
-    """What the pass adds it does not add again, and the sum's operands are codes."""
+    """What the pass adds it does not add again, and the sum's operands are quantised values."""
     once = normal(network(S16))
     count = len(list(once.graph))
     normalise(once, LoadOptions())

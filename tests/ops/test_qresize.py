@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resizing of codes on integers against onnx.reference in float32."""
+"""Resizing of quantised values on integers against onnx.reference in float32."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KERNELS = {"aot_qresize_s8", "aot_from_blocked", "aot_to_blocked"}
 
 
 def resized(model: onnx.ModelProto, x: np.ndarray, tmp_path: Path) -> np.ndarray:
-    """What the compiled model makes of x; only the resizing runs, on codes."""
+    """What the compiled model makes of x; only the resizing runs, on quantised values."""
     onnx.save(model, tmp_path / "m.onnx")
     bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
     assert {n["kernel"].split("__")[0] for n in bundle.manifest["nodes"]} <= KERNELS
@@ -59,7 +59,7 @@ WIDE: list[tuple[type, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
 
 
 def test_16_bit_codes_are_those_of_float32(tmp_path: Path) -> None:
-    """Random codes of the whole range and of its ends, factors that no float32 holds."""
+    """Random quantised values of the whole range and of its ends, factors that no float32 holds."""
     net, feeds, rng = Net(), {}, np.random.default_rng(16)
     for k, (dtype, shape, size, attrs) in enumerate(WIDE):
         info, zero = np.iinfo(dtype), dtype(5 if dtype is np.int16 else 30000)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN of codes on integers against onnxruntime in float32."""
+"""LSTM, GRU and RNN of quantised values on integers against onnxruntime in float32."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from quant_graphs import S8, S32, Net, in_onnxruntime, scales
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 HIDDEN, FEATURES, STEPS = 64, 10, 49
 LINEAR = {"linear_before_reset": 1}
-#: kind, attributes, which result, per channel, codes' type of x
+#: kind, attributes, which result, per channel, quantised values' type of x
 FORMS = (
     ("LSTM", {}, 0, True, S8),
     ("LSTM", {"direction": "bidirectional"}, 1, False, S8),
@@ -59,7 +59,7 @@ def layer(
 
 
 def both(model: onnx.ModelProto, x: np.ndarray, folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Codes of the compiled model and of onnxruntime without optimisation."""
+    """Quantised values of the compiled model and of onnxruntime without optimisation."""
     ort = need_module("onnxruntime")
     options = ort.SessionOptions()
     options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
@@ -118,7 +118,7 @@ def test_what_integers_do_not_compute_stays_float(
     bundle = aot.compile(tmp_path / "m.onnx", tmp_path / "out")
     kernels = [n["kernel"] for n in bundle.manifest["nodes"]]
     assert kernels.count("aot_gru_f32") == 1
-    # The weights are numbers again: only the codes of x are converted at run time.
+    # The weights are numbers again: only the quantised values of x are converted at run time.
     assert kernels.count("aot_dequantize") + kernels.count("aot_dequantize_f32") <= 1, kernels
 
 

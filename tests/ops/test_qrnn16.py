@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN of 16-bit codes on integers against onnxruntime in float32."""
+"""LSTM, GRU and RNN of 16-bit quantised values on integers against onnxruntime in float32."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ S16, U16 = np.int16, np.uint16
 def layer(
     kind: str, types: tuple[Any, Any], steps: int, reach: float, two: bool, **attributes: Any
 ) -> onnx.ModelProto:
-    """Y as codes of 1 / 32768, and Y_h as others if `two`; weights up to `reach` / sqrt(hidden)."""
+    """Y as quantised values of 1 / 32768, and Y_h as others if `two`; weights up to `reach` /
+    sqrt(hidden)."""
     rng = np.random.default_rng(3)
     directions = 1 + (attributes.get("direction") == "bidirectional")
     rows, (xt, yt) = GATES[kind] * HIDDEN, types

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and LogSoftmax of 16-bit codes on integers, against onnxruntime and TFLite."""
+"""Softmax and LogSoftmax of 16-bit quantised values on integers, against onnxruntime and TFLite."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ RNG = np.random.default_rng(16)
 
 
 def rows(dtype: type, extent: int) -> Array:
-    """Random rows of all widths, and rows of equal codes, extremes, neighbours and a ramp."""
+    """Random rows of all widths, and rows of equal quantised values, extremes, neighbours and a
+    ramp."""
     info = np.iinfo(dtype)
     x = RNG.integers(info.min, info.max, (3000, extent, 2), endpoint=True)
     x[1000:] //= 2 ** RNG.integers(0, 12, (2000, 1, 2))
@@ -66,7 +67,7 @@ def test_codes_are_those_of_float32(tmp_path: Path) -> None:
 
 
 def test_the_bits_of_tflite(tmp_path: Path) -> None:
-    """What LiteRT 2.3.0 made of the same codes with a model of one int16 Softmax."""
+    """What LiteRT 2.3.0 made of the same quantised values with a model of one int16 Softmax."""
     x = ((np.arange(3000 * 7) * 40503) % 65536 - 32768).astype(np.int16).reshape(3000, 7)
     x[1000:2000] //= 37
     x[2000:] //= 1024

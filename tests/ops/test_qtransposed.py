@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ConvTranspose of codes in groups: onnxruntime's sums (onnx.reference adds its bias wrong)."""
+"""ConvTranspose of quantised values in groups: onnxruntime's sums (onnx.reference adds its bias
+wrong)."""
 
 from __future__ import annotations
 

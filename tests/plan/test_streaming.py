@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls that are made row by row: the same codes as whole tensors give, in less memory."""
+"""Calls that are made row by row: the same quantised values as whole tensors give, in less
+memory."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One layer of every operator that is computed between codes, and which of them still call float.
+"""One layer of every operator that is computed between quantised values, and which of them still
+call float.
 
     python tests/targets/quant_kinds.py [TYPE …]
 
@@ -27,7 +28,7 @@ IMAGE, ROW, VOLUME, TABLE, STEPS = (1, 6, 8, 8), (1, 6, 20), (1, 6, 4, 4, 4), (3
 
 
 class Layers(Net):
-    """A network of layers, each between codes of one type, with an output of its own."""
+    """A network of layers, each between quantised values of one type, with an output of its own."""
 
     def __init__(self, dtype: type) -> None:
         super().__init__()
@@ -61,7 +62,7 @@ class Layers(Net):
         return str(self.dq(codes, scales, np.zeros(shape[axis], np.int8), axis=axis))
 
     def close(self, made: Made) -> None:
-        """Codes of what a layer made, as outputs."""
+        """Quantised values of what a layer made, as outputs."""
         for k, value in enumerate([made] if isinstance(made, str) else made):
             name = f"y{self.made}_{k}"
             zero = self.dtype(self.middle + 5 + k)
@@ -103,7 +104,7 @@ KINDS: dict[str, Layer] = {
     "LogSoftmax": lambda n: n.add("LogSoftmax", n.x(TABLE), axis=-1),
     "Clip": lambda n: n.add("Clip", n.x(), np.float32(-0.5), np.float32(0.5)),
     "PRelu": lambda n: n.add("PRelu", n.x(), COLUMN),
-    "PRelu, slopes of codes": lambda n: n.add("PRelu", n.x(), n.weights(6, 1, 1)),
+    "PRelu, slopes of quantised values": lambda n: n.add("PRelu", n.x(), n.weights(6, 1, 1)),
     "Swish of two operators": lambda n: gated(n, n.x()),
     "BatchNormalization": lambda n: n.add(
         "BatchNormalization", n.x(), *(COLUMN.ravel() * k for k in (1, 2, 3, 4))
@@ -153,7 +154,7 @@ def _binary(name: str) -> dict[str, Layer]:
         f"{name}, broadcast": lambda n: n.add(name, n.x(), n.b((1, 6, 1, 1))),
         f"{name}, a number": lambda n: n.add(name, n.x(), np.float32(0.37)),
         f"{name}, numbers": lambda n: n.add(name, n.x(), COLUMN),
-        f"{name}, constant codes": lambda n: n.add(name, n.x(), n.weights(6, 1, 1)),
+        f"{name}, constant quantised values": lambda n: n.add(name, n.x(), n.weights(6, 1, 1)),
     }
 
 
@@ -170,7 +171,7 @@ ACTIVATIONS = ("Sigmoid", "Tanh", "HardSwish", "LeakyRelu", "Gelu")
 for _name in ACTIVATIONS:
     KINDS[f"Conv, {_name}"] = lambda n, name=_name: n.add(name, biased(n))  # type: ignore[misc]
 
-#: Computed in float32 (docs/quantised.md): of every type, and of 16-bit codes.
+#: Computed in float32 (docs/quantised.md): of every type, and of 16-bit quantised values.
 ALWAYS_FLOAT = {
     "LayerNormalization",
     "InstanceNormalization",
@@ -213,7 +214,7 @@ def recurrent(n: Layers, kind: str, gates: int) -> Made:
 
 
 def still_float(dtype: type) -> set[str]:
-    """The kinds of layer that are computed in float32 between codes of this type."""
+    """The kinds of layer that are computed in float32 between quantised values of this type."""
     return ALWAYS_FLOAT if np.dtype(dtype).itemsize == 1 else WIDE_FLOAT
 
 

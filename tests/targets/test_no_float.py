@@ -44,7 +44,7 @@ def test_integer_networks_stay_integer(target: str, requant: str, tmp_path: Path
 
 
 def every_kind(dtype: type, folder: Path) -> Path:
-    """A network of what is computed between codes of one type."""
+    """A network of what is computed between quantised values of one type."""
     step = 0.03 if dtype is np.int8 else 3e-4
     fine = 1 / 256 if dtype is np.int8 else 1 / 32768
     net = Net(x=(dtype, (1, 6, 8, 8)))
@@ -69,7 +69,7 @@ def every_kind(dtype: type, folder: Path) -> Path:
     flat = again(net.add("Flatten", net.add("GlobalAveragePool", mean)))
     square = net.dq(np.arange(36, dtype=np.int8).reshape(6, 6), 0.01, np.int8(0))
     dense = net.dq(np.arange(30, dtype=np.int8).reshape(6, 5), 0.01, np.int8(0))
-    if dtype is np.int8:  # no codes between a product and the sum
+    if dtype is np.int8:  # no quantised values between a product and the sum
         flat = again(net.add("Add", net.add("MatMul", flat, square), flat))
     flat = again(net.add("HardSwish", again(net.add("MatMul", flat, dense))))
     net.q(net.add("LogSoftmax", flat), step, dtype(0), out="y")

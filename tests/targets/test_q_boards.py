@@ -30,7 +30,8 @@ def weights(net: Net, *shape: int) -> str:
 
 
 def layer(net: Net, x: str, w: str, out: str, **attributes: Any) -> str:
-    """A convolution of codes of scale 0.07 and zero point -11, to codes of the same."""
+    """A convolution of quantised values of scale 0.07 and zero point -11, to quantised values of
+    the same."""
     y = net.add("Conv", net.dq(x, 0.07, S8(-11)), w, **attributes)
     name: str = net.q(y, 0.07, S8(-11), out=out)
     return name

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sums, averages and maxima of codes in Cortex-M55's vectors: every code is that of the host."""
+"""Sums, averages and maxima of quantised values in Cortex-M55's vectors: every code is that of the
+host."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ SHAPE = (1, 7, 5, 3)
 
 @functools.lru_cache
 def elementwise() -> onnx.ModelProto:
-    """Rows that are no multiple of four, results beyond the codes, and halves between them."""
+    """Rows that are no multiple of four, results beyond the quantised values, and halves between
+    them."""
     net = Net(x=(S8, SHAPE), z=(S8, SHAPE))
     x, z = net.dq("x", 0.05, S8(-7)), net.dq("z", 0.025, S8(90))
     net.q(net.add("Add", x, z), 0.04, S8(3), out="a")

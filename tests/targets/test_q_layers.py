@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recurrent layers and resizing of codes on cores without FPU and with DSP: the host's codes."""
+"""Recurrent layers and resizing of quantised values on cores without FPU and with DSP: the host's
+quantised values."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_a_layer_that_is_wrong_is_found_and_named(tmp_path: Path) -> None:
     subprocess.run(["cmake", "--build", out], check=True, capture_output=True)
     good = aotc("verify", out, "--reference", "onnx")
     assert good.returncode == 0, good.stdout + good.stderr
-    assert "layer by layer: 2 of 2 values agree, 30 of 30 codes are equal" in good.stdout
+    assert "layer by layer: 2 of 2 values agree, 30 of 30 quantised values are equal" in good.stdout
     # The table of the first layer, one entry moved by three: the second layer is fed the right one.
     source = next((out / "bundle" / "src" / "kernels").glob("aot_qtable.h"))
     text = source.read_text()
@@ -127,7 +127,10 @@ def test_a_layer_that_is_wrong_is_found_and_named(tmp_path: Path) -> None:
     subprocess.run(["cmake", "--build", out], check=True, capture_output=True)
     bad = aotc("verify", out, "--reference", "onnx")
     assert bad.returncode == 1
-    assert "1 of 2 values agree, 29 of 30 codes" in bad.stdout and "c: max abs 3" in bad.stdout
+    assert (
+        "1 of 2 values agree, 29 of 30 quantised values" in bad.stdout
+        and "c: max abs 3" in bad.stdout
+    )
 
 
 def test_codes_of_several_layers_are_gated_by_distance_or_correlation() -> None:
@@ -144,7 +147,9 @@ def test_codes_of_several_layers_are_gated_by_distance_or_correlation() -> None:
     other = theirs[::-1].copy()
     wrong = chained(compare("y", other, theirs, "int8", Tolerance(lsb=1)), other, theirs)
     assert not wrong.passed
-    assert "20.00 codes off on average (at most 0.5) and correlation -1.000" in wrong.text()
+    assert (
+        "20.00 quantised values off on average (at most 0.5) and correlation -1.000" in wrong.text()
+    )
     flat = np.full(40, 7, S8)
     none = chained(compare("y", flat, theirs, "int8", Tolerance(lsb=1)), flat, theirs)
     assert not none.passed and "correlation 0.000 (at least 0.98)" in none.text()

@@ -140,7 +140,7 @@ def test_images(rest, spelling, tmp_path):
     assert apart(tmp_path, model, feeds, spelling) < 0.08
 
 
-#: Other operands and attributes of the operators that the quantiser has codes for.
+#: Other operands and attributes of the operators that the quantiser has quantised values for.
 WINDOW = {"kernel_shape": [2, 2]}
 BEHIND: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     **{name: (("c",), {}) for name in ("Add", "Mul")},
@@ -163,7 +163,7 @@ OTHERS = ("ArgMax", "EmbedLayerNormalization", "Gemm", "Where")
 
 @pytest.mark.parametrize("spelling", FORMATS)
 def test_a_clamp_behind_every_operator_of_the_quantiser(spelling, tmp_path):
-    """Codes that it takes for clamped have the clamp's range, or the clamp stays."""
+    """Quantised values that it takes for clamped have the clamp's range, or the clamp stays."""
     need_module("onnxruntime")
     from onnxruntime.quantization.registry import QLinearOpsRegistry
 

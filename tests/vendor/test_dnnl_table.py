@@ -3,8 +3,8 @@
 region of the vendor, and right on both generations of the library.
 
 Its rows are six products with and without a bias, alone or with one of seven activations, spelled
-as a front end without fused operators spells them; products with sums; products of codes; and
-single operators.
+as a front end without fused operators spells them; products with sums; products of quantised
+values; and single operators.
 """
 
 from __future__ import annotations

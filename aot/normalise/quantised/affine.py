@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Scales and shifts per channel behind a linear operator whose weights are codes.
+"""Scales and shifts per channel behind a linear operator whose weights are quantised values.
 
 Before: y = Add(Mul(Conv(x, DequantizeLinear(w, s, axis=0), b), g), t)
 After:  y = Conv(x, DequantizeLinear(±w, |g| * s, axis=0), b * g + t)
-This is how batch normalisation stands behind the convolutions of quantisation-aware training. Codes
-of a channel with a negative factor change their sign, those of one with factor 0 become 0.
+This is how batch normalisation stands behind the convolutions of quantisation-aware training.
+Quantised values of a channel with a negative factor change their sign, those of one with factor 0
+become 0.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from aot.ir.operators import Linear, trait_of
 from aot.normalise.quantised.common import Params, add_dequantise, dequantised, is_weight, params_of
 
 
-def absorb_codes(
+def absorb_quantised(
     edit: Editor, node: ir.Node, linear: ir.Node, scale: Array, shift: Array
 ) -> ir.Value | None:
     """The value of linear's result * `scale` + `shift` (float64, one per channel), in front of
-    `node`; None where the weights are no codes or cannot take the factor."""
+    `node`; None where the weights are no quantised values or cannot take the factor."""
     source, trait = dequantised(linear.inputs[1]), trait_of(linear, Linear)
     p = params_of(source)
     if source is None or p is None or trait is None or not is_weight(source):
@@ -83,7 +84,8 @@ def _bias(linear: ir.Node, channels: int) -> Array | None:
 def _scaled(
     weights: ir.Value, p: Params, scale: Array, axis: int
 ) -> tuple[Array | None, Params] | None:
-    """(changed codes or None, parameters) of the weights times one factor per channel."""
+    """(changed quantised values or None, parameters) of the weights times one factor per
+    channel."""
     if np.all(scale == 1):
         return None, p
     data = array(weights)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Biases of quantised convolutions and products as 32-bit codes in units of x's scale · w's scale.
+"""Biases of quantised convolutions and products as 32-bit quantised values in units of x's scale ·
+w's scale.
 
 Before: y = Conv(DequantizeLinear(x, sx, zx), DequantizeLinear(w, sw), b float)
 After:  y = Conv(…, …, DequantizeLinear(round(b / (sx * sw)), sx * sw, 0, axis=0))
@@ -94,7 +95,7 @@ def _respell(edit: Editor, node: ir.Node, index: int, product: ir.Node) -> None:
 
 
 def _numbers(value: ir.Value | None) -> tuple[Array, Params | None] | None:
-    """A constant bias in float64, and its parameters if it is 32-bit codes."""
+    """A constant bias in float64, and its parameters if it is 32-bit quantised values."""
     data = array(value)
     if data is not None:
         return (data.astype(np.float64), None) if data.dtype == np.float32 else None

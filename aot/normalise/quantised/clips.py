@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clamps around quantisation: those that saturation implies go, those of codes become numbers'.
+"""Clamps around quantisation: those that saturation implies go, those of quantised values become
+numbers'.
 
 Before: QuantizeLinear(Relu(x), s, -128)    Clip(QuantizeLinear(x, s, z), 0, 127)
 After:  QuantizeLinear(x, s, -128)          QuantizeLinear(Clip(x, -s * z, s * (127 - z)), s, z)
@@ -24,19 +25,19 @@ from aot.normalise.quantised.common import (
     dequantised,
     limits,
     params_of,
-    to_codes,
+    to_quantised,
     to_reals,
 )
 
 
 def quant_clips(edit: Editor, options: LoadOptions) -> None:
-    """Drop what saturation implies and respell clamps of codes."""
+    """Drop what saturation implies and respell clamps of quantised values."""
     for node in edit.graph:
         if node.op_type == QUANTISE and not node.domain:
             _implied_after(edit, node)
         elif trait_of(node, Clamp) is not None:
             _implied_before(edit, node)
-            _clip_of_codes(edit, node)
+            _clip_of_quantised(edit, node)
 
 
 def _bounds(node: ir.Node) -> tuple[float, float] | None:
@@ -54,7 +55,8 @@ def _bounds(node: ir.Node) -> tuple[float, float] | None:
 
 
 def _implied_after(edit: Editor, quantise: ir.Node) -> None:
-    """Saturation is monotone: it implies a clamp whose bounds are the outermost codes."""
+    """Saturation is monotone: it implies a clamp whose bounds are the outermost quantised
+    values."""
     p, clamp = params_of(quantise), producer(quantise.inputs[0])
     if p is None or not p.per_tensor or clamp is None or trait_of(clamp, Clamp) is None:
         return
@@ -62,13 +64,13 @@ def _implied_after(edit: Editor, quantise: ir.Node) -> None:
     x = clamp.inputs[0]
     if bounds is None or x is None or bounds[0] > bounds[1]:
         return
-    codes = to_codes(np.array(bounds, np.float32), p, (low, high))
+    codes = to_quantised(np.array(bounds, np.float32), p, (low, high))
     if codes.tolist() == [low, high]:
         edit.set_input(quantise, 0, x)
 
 
 def _implied_before(edit: Editor, clamp: ir.Node) -> None:
-    """Numbers that codes can stand for may all be within the bounds."""
+    """Numbers that quantised values can stand for may all be within the bounds."""
     source = dequantised(clamp.inputs[0])
     p, bounds = params_of(source), _bounds(clamp)
     if source is None or p is None or bounds is None or source.op_type != DEQUANTISE:
@@ -82,8 +84,8 @@ def _implied_before(edit: Editor, clamp: ir.Node) -> None:
         edit.substitute(clamp, source.outputs[0])
 
 
-def _clip_of_codes(edit: Editor, clip: ir.Node) -> None:
-    """Exporters of quantisation-aware training narrow the range of codes."""
+def _clip_of_quantised(edit: Editor, clip: ir.Node) -> None:
+    """Exporters of quantisation-aware training narrow the range of quantised values."""
     source = producer(clip.inputs[0], QUANTISE)
     p, bounds = params_of(source), _bounds(clip)
     if clip.op_type != "Clip" or source is None or p is None or bounds is None:
@@ -110,7 +112,7 @@ def _number(
     if not ends[0] < code < ends[1]:
         return None
     number = to_reals(np.array(int(code)), params)
-    if int(to_codes(number, params, ends)) != int(code):
+    if int(to_quantised(number, params, ends)) != int(code):
         return None
     return edit.const(number, f"{clip.name}_bound")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quantisation parameters, and which operators keep their order or place on integer codes."""
+"""Quantisation parameters, and which operators keep their order or place on quantised values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ QUANTISE, DEQUANTISE = "QuantizeLinear", "DequantizeLinear"
 
 @dataclass(frozen=True, slots=True)
 class Params:
-    """How codes stand for numbers: (code - zero) * scale.
+    """How quantised values stand for numbers: (code - zero) * scale.
 
     `scale` float32 and `zero` int64 are scalars, or vectors along `axis` (-1 for scalars).
     """
@@ -29,11 +29,11 @@ class Params:
 
     @property
     def per_tensor(self) -> bool:
-        """Whether one scale holds for all codes."""
+        """Whether one scale holds for all quantised values."""
         return self.axis < 0
 
     def same(self, other: Params) -> bool:
-        """Whether equal codes stand for equal numbers."""
+        """Whether equal quantised values stand for equal numbers."""
         return (
             self.axis == other.axis
             and np.array_equal(self.scale, other.scale)
@@ -41,7 +41,7 @@ class Params:
         )
 
     def spread(self, rank: int) -> tuple[Array, Array]:
-        """Scale and zero point, shaped to broadcast over codes of `rank`."""
+        """Scale and zero point, shaped to broadcast over quantised values of `rank`."""
         if self.per_tensor:
             return self.scale, self.zero
         shape = [1] * rank
@@ -64,18 +64,18 @@ def params_of(node: ir.Node | None, short: bool = False) -> Params | None:
         scale = scale.astype(np.float32)
     if scale.dtype != np.float32:
         return None
-    if not is_code(codes_value(node)):
+    if not is_quantised(quantised_value(node)):
         return None
     axis = -1 if scale.ndim == 0 else int(attribute(node, "axis", 1))
     return Params(scale, np.asarray(zero).astype(np.int64), axis)
 
 
-def codes_value(node: ir.Node) -> ir.Value:
+def quantised_value(node: ir.Node) -> ir.Value:
     """The integer side of a QuantizeLinear or DequantizeLinear."""
     return node.outputs[0] if node.op_type == QUANTISE else operand(node, 0)
 
 
-def is_code(value: ir.Value | None) -> bool:
+def is_quantised(value: ir.Value | None) -> bool:
     """Whether the value has integers as elements (int4 to int32)."""
     kinds = ir.DataType
     return value is not None and value.dtype in (
@@ -85,7 +85,7 @@ def is_code(value: ir.Value | None) -> bool:
 
 
 def is_activation(value: ir.Value) -> bool:
-    """Whether the value has elements that code operators work on: 8 or 16 bits."""
+    """Whether the value has elements of 8 or 16 bits."""
     kinds = ir.DataType
     return value.dtype in (kinds.INT8, kinds.UINT8, kinds.INT16, kinds.UINT16)
 
@@ -96,7 +96,7 @@ def is_byte(value: ir.Value) -> bool:
 
 
 def limits(value: ir.Value) -> tuple[int, int]:
-    """The smallest and the largest code of the value's type."""
+    """The smallest and the largest quantised value of the value's type."""
     bits, signed = dtype_of(value).bitwidth, dtype_of(value).is_signed()
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
 
@@ -112,7 +112,7 @@ def is_weight(node: ir.Node) -> bool:
     return constant(node.inputs[0]) is not None
 
 
-def to_codes(x: Array, params: Params, bounds: tuple[int, int]) -> Array:
+def to_quantised(x: Array, params: Params, bounds: tuple[int, int]) -> Array:
     """What QuantizeLinear gives for float32 `x`, as int64."""
     scale, zero = params.spread(x.ndim)
     with np.errstate(all="ignore"):
@@ -132,7 +132,7 @@ def to_reals(codes: Array, params: Params) -> Array:
 def write_params(
     edit: Editor, params: Params, dtype: ir.DataType, hint: str
 ) -> list[ir.Value | None]:
-    """Scale and zero point as constants; the zero point has the type of the codes."""
+    """Scale and zero point as constants; the zero point has the type of the quantised values."""
     zero = params.zero.astype(dtype.numpy())
     return [edit.const(params.scale, f"{hint}_scale"), edit.const(zero, f"{hint}_zero", dtype)]
 
@@ -140,7 +140,7 @@ def write_params(
 def add_dequantise(
     edit: Editor, x: ir.Value, params: Params, *, before: ir.Node, hint: str = ""
 ) -> ir.Value:
-    """The numbers that codes `x` stand for."""
+    """The numbers that quantised values `x` stand for."""
     axis = {} if params.per_tensor else {"axis": params.axis}
     inputs = [x, *write_params(edit, params, dtype_of(x), str(x.name))]
     shape, kind = shape_of(x), ir.DataType.FLOAT
@@ -156,7 +156,7 @@ def add_quantise(
     before: ir.Node,
     hint: str = "",
 ) -> ir.Value:
-    """Codes of type `dtype` for the numbers `x`."""
+    """Quantised values of type `dtype` for the numbers `x`."""
     axis = {} if params.per_tensor else {"axis": params.axis}
     inputs = [x, *write_params(edit, params, dtype, hint or str(x.name))]
     return edit.node(
@@ -187,8 +187,9 @@ def fill_place(node: ir.Node) -> int | None:
     return found.names(len(found.operands)).index(trait.fills)
 
 
-def takes_codes(node: ir.Node, value: ir.Value) -> bool:
-    """Whether ONNX and onnxruntime let this mover work on codes of the type of `value`."""
+def takes_quantised(node: ir.Node, value: ir.Value) -> bool:
+    """Whether ONNX and onnxruntime let this mover work on quantised values of the type of
+    `value`."""
     return is_byte(value) if bytes_only(node) else is_activation(value)
 
 

@@ -5,7 +5,7 @@ Before: y = Conv(DQ(Q(Relu(Conv(x, w [64, …])))), v [32, 64, …]), v zero for
 After:  y = Conv(DQ(Q(Relu(Conv(x, w [24, …])))), v [32, 24, …])
 
 Depthwise convolutions, activations and pooling between the two lose the channels too. Training
-leaves such channels behind: their weights become smaller than half a step. Dequantised codes are
+leaves such channels behind: their weights become smaller than half a step. Dequantised values are
 finite, so that a weight of zero adds exactly nothing.
 """
 
@@ -100,7 +100,8 @@ def _is_alike(node: ir.Node) -> bool:
 
 
 def _numbers(value: ir.Value | None) -> Array | None:
-    """A constant, or the codes of one less their zero points: zero where the number is."""
+    """A constant, or the quantised values of one less their zero points: zero where the number
+    is."""
     data = array(value)
     if data is not None:
         return data

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant codes that only float operators read become float constants.
+"""Constant quantised values that only float operators read become float constants.
 
 Before: y = MatMul(x float, DequantizeLinear(w int4, s[K/32, N], z, axis=0, block_size=32))
 After:  y = MatMul(x, w' float)
-Runs last, when it is settled which operators work on codes. Not folded, the numbers would be
-computed again in every run, in memory of their own; so four times the constants is the better
-price, within the budget of constant folding.
+Runs last, when it is settled which operators work on quantised values. Not folded, the numbers
+would be computed again in every run, in memory of their own; so four times the constants is the
+better price, within the budget of constant folding.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ from aot.normalise.quantised.bias import plain_product, product_scale
 from aot.normalise.quantised.common import (
     DEQUANTISE,
     QUANTISE,
-    codes_value,
     dequantised,
     is_byte,
-    is_code,
+    is_quantised,
     is_sum,
     is_weight,
     params_of,
+    quantised_value,
     quantiser_after,
     to_reals,
 )
 from aot.normalise.quantised.recurrent import is_recurrent_weight
 
-#: How many elementwise operators may stand between the sums of a product and their codes.
+#: How many elementwise operators may stand between the sums of a product and their quantised
+#: values.
 LONGEST = 7
 
-#: Operators of two codes that portable C computes element by element.
+#: Operators of two quantised values that portable C computes element by element.
 combines: Interface[bool] = Interface("combines")
 
 
 def fold_weights(edit: Editor, budget: Budget, sums: bool = False) -> bool:
-    """Replace the constant codes no integer operator can use; whether there were any.
+    """Replace the constant quantised values no integer operator can use; whether there were any.
 
-    With `sums` some backend has more convolutions than portable C whose sums are added to codes.
+    With `sums` some backend has more convolutions than portable C whose sums are added to quantised
+    values.
     """
     for node in edit.graph:
         if node.op_type != DEQUANTISE or node.domain or constant(node.inputs[0]) is None:
@@ -67,7 +69,8 @@ def _is_kept(node: ir.Node, sums: bool) -> bool:
 
 
 def _is_activated(reader: ir.Node, index: int) -> bool:
-    """Whether a product of codes becomes codes behind a chain of elementwise operators.
+    """Whether a product of quantised values becomes quantised values behind a chain of elementwise
+    operators.
 
     `reader` is the product, or the constant Add whose bias `index` is.
     """
@@ -114,7 +117,8 @@ def _is_link(node: ir.Node, value: ir.Value | None) -> bool:
 
 
 def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
-    """Whether a product of codes, past a constant Add, is added to codes before it becomes codes.
+    """Whether a product of quantised values, past a constant Add, is added to quantised values
+    before it becomes quantised values.
 
     `reader` is the product, or the constant Add whose bias `index` is.
     """
@@ -134,8 +138,8 @@ def _is_added(reader: ir.Node, index: int, sums: bool) -> bool:
 
 
 def _takes_sums(product: ir.Node, three: tuple[ir.Node | None, ir.Node, ir.Node]) -> bool:
-    """Whether portable C adds these sums: 8-bit codes, one group, rows or images."""
-    bytes_only = all(n is not None and is_byte(codes_value(n)) for n in three)
+    """Whether portable C adds these sums: 8-bit quantised values, one group, rows or images."""
+    bytes_only = all(n is not None and is_byte(quantised_value(n)) for n in three)
     ranks = [len(shape_of(v)) for v in product.inputs[:2] if v is not None]
     if not adds_bias(product):
         return bytes_only and ranks[1] == 2
@@ -160,12 +164,12 @@ def _is_integer(reader: ir.Node, index: int) -> bool:
 
 
 def _is_sum(reader: ir.Node, index: int) -> bool:
-    """Whether input `index` is several constants that 8-bit codes meet one by one."""
+    """Whether input `index` is several constants that 8-bit quantised values meet one by one."""
     other, after = dequantised(reader.inputs[1 - index]), quantiser_after(reader.outputs[0])
     constants = reader.inputs[index]
     if other is None or after is None or is_weight(other) or constants is None:
         return False
-    bytes_only = all(is_byte(codes_value(n)) for n in (other, after))
+    bytes_only = all(is_byte(quantised_value(n)) for n in (other, after))
     return bytes_only and element_total(constants) > 1  # a single one is a step of a table
 
 
@@ -192,7 +196,7 @@ def _fold(edit: Editor, node: ir.Node, budget: Budget) -> None:
 def _numbers(node: ir.Node) -> Array | None:
     """What the node computes, None unless its scales are constant float32."""
     codes, p = array(node.inputs[0]), params_of(node)
-    if codes is None or not is_code(node.inputs[0]):
+    if codes is None or not is_quantised(node.inputs[0]):
         return None
     if p is not None:
         return to_reals(codes, p)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The last states of a recurrent layer of codes are cut from its states.
+"""The last states of a recurrent layer of quantised values are cut from its states.
 
 Before: y, h = LSTM(x, …); a = QuantizeLinear(y, s, z); b = QuantizeLinear(h, s, z)
 After:  y, _ = LSTM(x, …); a = QuantizeLinear(y, s, z); b = the last step of a
@@ -15,11 +15,11 @@ from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.operators import trait_of
 from aot.ir.value_traits import Recurrent
 from aot.load.options import LoadOptions
-from aot.normalise.quantised.common import QUANTISE, codes_value, is_byte, params_of
+from aot.normalise.quantised.common import QUANTISE, is_byte, params_of, quantised_value
 
 
 def quant_last(edit: Editor, options: LoadOptions) -> None:
-    """Cut b from a wherever both are codes of the same scale and zero point."""
+    """Cut b from a wherever both are quantised values of the same scale and zero point."""
     for node in list(edit.graph):
         if trait_of(node, Recurrent) is None or len(node.outputs) < 2:
             continue
@@ -34,7 +34,7 @@ def _quantiser(value: ir.Value) -> ir.Node | None:
     node = single_use(value)
     if node is None or node.domain or node.op_type != QUANTISE or params_of(node) is None:
         return None
-    return node if is_byte(codes_value(node)) else None
+    return node if is_byte(quantised_value(node)) else None
 
 
 def _cut(edit: Editor, node: ir.Node, states: ir.Node, last: ir.Node) -> None:

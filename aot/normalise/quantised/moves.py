@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that only move or pick elements work on codes.
+"""Operators that only move or pick elements work on quantised values.
 
 Before: q = QuantizeLinear(MaxPool(Reshape(DequantizeLinear(x, s, z))), s, z)
 After:  q = MaxPool(Reshape(x))
 DequantizeLinear sinks below such operators where all their data come from equal parameters,
 QuantizeLinear rises above them, and the two cancel where they meet with equal parameters. Padding
-with a constant and Concat take part where the constant, or every part, is a code.
+with a constant and Concat take part where the constant, or every part, is a quantised value.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ from aot.normalise.quantised.common import (
     Params,
     add_dequantise,
     add_quantise,
-    codes_value,
     dequantised,
     fill_place,
     is_activation,
@@ -35,9 +34,10 @@ from aot.normalise.quantised.common import (
     limits,
     moved_inputs,
     params_of,
+    quantised_value,
     shrinks,
-    takes_codes,
-    to_codes,
+    takes_quantised,
+    to_quantised,
     to_reals,
 )
 
@@ -81,9 +81,9 @@ def _sink(edit: Editor, node: ir.Node) -> None:
         found = params_of(maker)
         if maker is None or found is None or not found.same(p):
             return
-        if codes_value(maker).dtype != codes.dtype:
+        if quantised_value(maker).dtype != codes.dtype:
             return
-    if not takes_codes(node, codes) and not (is_weight(first) and len(makers) == 1):
+    if not takes_quantised(node, codes) and not (is_weight(first) and len(makers) == 1):
         return
     moved = p if p.per_tensor else _moved_axis(node, p)
     if moved is None:
@@ -146,11 +146,11 @@ def _moved_axis(node: ir.Node, params: Params) -> Params | None:
 def _pad_value(
     edit: Editor, node: ir.Node, inputs: list[ir.Value | None], params: Params, codes: ir.Value
 ) -> bool:
-    """Put the code of the constant into `inputs`; False if it is none."""
+    """Put the quantised value of the constant into `inputs`; False if it is none."""
     number = _pad_number(node)
     if number is None or not params.per_tensor or codes.dtype is None:
         return False
-    code = to_codes(number, params, limits(codes))
+    code = to_quantised(number, params, limits(codes))
     if to_reals(code, params) != number:
         return False
     _set_pad(edit, node, inputs, code, codes.dtype)
@@ -172,10 +172,10 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
     places = None if node is None else moved_inputs(node)
     if node is None or places is None or p is None or not p.per_tensor:
         return
-    if single_use(node.outputs[0]) is not quantise or not takes_codes(node, result):
+    if single_use(node.outputs[0]) is not quantise or not takes_quantised(node, result):
         return
     sources = [node.inputs[i] for i in places]
-    if any(s is None for s in sources) or (_of_equal_codes(sources) and not _odd_pad(node)):
+    if any(s is None for s in sources) or (_of_equal_parameters(sources) and not _odd_pad(node)):
         return
     if shrinks(node) and any(s and single_use(s) is not node for s in sources):
         return
@@ -194,8 +194,9 @@ def _raise(edit: Editor, quantise: ir.Node) -> None:
     edit.remove(quantise, node)
 
 
-def _of_equal_codes(sources: Sequence[ir.Value | None]) -> bool:
-    """Whether all are codes of one kind, so that their DequantizeLinear sinks instead."""
+def _of_equal_parameters(sources: Sequence[ir.Value | None]) -> bool:
+    """Whether all are quantised values of one kind, so that their DequantizeLinear sinks
+    instead."""
     makers = [dequantised(s) for s in sources]
     kinds = [params_of(m) for m in makers]
     if any(k is None for k in kinds):
@@ -206,12 +207,13 @@ def _of_equal_codes(sources: Sequence[ir.Value | None]) -> bool:
 
 
 def _odd_pad(node: ir.Node) -> bool:
-    """Whether dequantised codes are padded with a number that none of the codes stands for."""
+    """Whether dequantised values are padded with a number that none of the quantised values stands
+    for."""
     source = dequantised(node.inputs[0])
     p, number = params_of(source), _pad_number(node)
     if source is None or p is None or number is None or not p.per_tensor:
         return False
-    return bool(to_reals(to_codes(number, p, limits(codes_value(source))), p) != number)
+    return bool(to_reals(to_quantised(number, p, limits(quantised_value(source))), p) != number)
 
 
 def _pad_number(node: ir.Node) -> Array | None:
@@ -230,14 +232,14 @@ def _raised_pad(
     number = _pad_number(node)
     if number is None or result.dtype is None:
         return False
-    code = to_codes(number, params, limits(result))
+    code = to_quantised(number, params, limits(result))
     _set_pad(edit, node, inputs, code, result.dtype)
     return True
 
 
 def _by_order(edit: Editor, node: ir.Node) -> None:
-    """Operators that compare: ArgMax of numbers is ArgMax of their codes, GlobalMaxPool is the
-    ReduceMax over space."""
+    """Operators that compare: ArgMax of numbers is ArgMax of their quantised values, GlobalMaxPool
+    is the ReduceMax over space."""
     source = dequantised(node.inputs[0])
     p = params_of(source)
     if source is None or p is None or not p.per_tensor:

@@ -27,7 +27,7 @@ MIDDLE = 8
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """Codes 0..15 [N, blocks * size], scales and zero points [N, blocks]."""
+    """Quantised values 0..15 [N, blocks * size], scales and zero points [N, blocks]."""
 
     codes: Array
     scales: Array
@@ -113,6 +113,6 @@ def _respell(edit: Editor, node: ir.Node, w: Packed, depth: int) -> None:
 
 
 def _pairs(codes: Array) -> Array:
-    """Two codes of 4 bits in a byte, the first one in the low half."""
+    """Two quantised values of 4 bits in a byte, the first one in the low half."""
     packed: Array = codes[:, 0::2] | codes[:, 1::2] << 4
     return packed

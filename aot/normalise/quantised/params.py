@@ -4,7 +4,7 @@
 Before: y = QuantizeLinear(x, s[1], axis=0, output_dtype=INT8)
 After:  y = QuantizeLinear(x, s[], zero[] int8)
 A zero point is always given; axis and block_size only where there are several scales. Constant
-scales are finite and positive, zero points of 32-bit codes are 0.
+scales are finite and positive, zero points of 32-bit quantised values are 0.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, array, attribute, original_name, shape_of, title
 from aot.load.options import LoadOptions
-from aot.normalise.quantised.common import DEQUANTISE, QUANTISE, codes_value, is_code
+from aot.normalise.quantised.common import DEQUANTISE, QUANTISE, is_quantised, quantised_value
 
 
 def quant_params(edit: Editor, options: LoadOptions) -> None:
@@ -24,7 +24,7 @@ def quant_params(edit: Editor, options: LoadOptions) -> None:
     for node in edit.graph:
         if node.domain or node.op_type not in (QUANTISE, DEQUANTISE):
             continue
-        if is_code(codes_value(node)):
+        if is_quantised(quantised_value(node)):
             _check(node)
             _scalars(edit, node)
             _zero(edit, node)
@@ -36,7 +36,7 @@ def _check(node: ir.Node) -> None:
     assert scale_value is not None and node.inputs[0] is not None
     _check_scale(node, scale_value)
     zero_value = node.inputs[2] if len(node.inputs) > 2 else None
-    codes = codes_value(node)
+    codes = quantised_value(node)
     if zero_value is not None:
         _check_zero(node, codes, zero_value)
     kind = int(attribute(node, "precision", 0))
@@ -62,11 +62,11 @@ def _check_zero(node: ir.Node, codes: ir.Value, value: ir.Value) -> None:
     name = original_name(value)
     if value.dtype != codes.dtype:
         said, need = (v.dtype.name.lower() if v.dtype else "?" for v in (value, codes))
-        found = f'zero point "{name}" is {said}, the codes are {need}'
+        found = f'zero point "{name}" is {said}, the quantised values are {need}'
         raise ModelError(f"{title(node)}: {found}")
     if zero is not None and codes.dtype == ir.DataType.INT32 and np.any(zero):
         worst = int(zero.ravel()[np.flatnonzero(zero.ravel())[0]])
-        found = f'zero point "{name}" is {worst} (32-bit codes have zero point 0)'
+        found = f'zero point "{name}" is {worst} (32-bit quantised values have zero point 0)'
         raise ModelError(f"{title(node)}: {found}")
 
 
@@ -83,7 +83,7 @@ def _scalars(edit: Editor, node: ir.Node) -> None:
 def _zero(edit: Editor, node: ir.Node) -> None:
     if len(node.inputs) > 2 and node.inputs[2] is not None:
         return
-    dtype, scale = codes_value(node).dtype, node.inputs[1]
+    dtype, scale = quantised_value(node).dtype, node.inputs[1]
     assert dtype is not None and scale is not None
     zeros = np.zeros(shape_of(scale), dtype.numpy())
     edit.set_input(node, 2, edit.const(zeros, f"{scale.name}_zero", dtype))

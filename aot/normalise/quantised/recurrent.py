@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which recurrent layers stay layers of codes: LSTM, GRU and RNN that integers can compute.
+"""Which recurrent layers stay layers of quantised values: LSTM, GRU and RNN that integers can
+compute.
 
     QuantizeLinear(LSTM(DequantizeLinear(x), DequantizeLinear(W), DequantizeLinear(R), B))
 
-of 8- or 16-bit codes and 8-bit weights, with the default activations, no clip, lengths or
-peepholes, and states that begin with zero.
+of 8- or 16-bit quantised values and 8-bit weights, with the default activations, no clip, lengths
+or peepholes, and states that begin with zero.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from aot.ir.operators import trait_of
 from aot.ir.value_traits import Recurrent
 from aot.normalise.quantised.common import (
     QUANTISE,
-    codes_value,
     dequantised,
     is_activation,
     is_byte,
     is_weight,
     params_of,
+    quantised_value,
 )
 
 #: Steps of a layer whose cell fits 32 bits.
@@ -31,11 +32,11 @@ MOST_STEPS = 1023
 
 
 def is_recurrent_weight(reader: ir.Node, index: int) -> bool:
-    """Whether input `index` of `reader` are weights that it multiplies with codes."""
+    """Whether input `index` of `reader` are weights that it multiplies with quantised values."""
     trait = trait_of(reader, Recurrent)
     if trait is None or index not in (1, 2):
         return False
-    return _is_plain(reader, trait) and _has_codes(reader)
+    return _is_plain(reader, trait) and _has_quantised(reader)
 
 
 def _is_plain(node: ir.Node, trait: Recurrent) -> bool:
@@ -55,26 +56,31 @@ def _is_plain(node: ir.Node, trait: Recurrent) -> bool:
     return not has_cell or (x is not None and shape_of(x)[time] <= MOST_STEPS)
 
 
-def _has_codes(node: ir.Node) -> bool:
-    """Whether operands and the results that are used are codes, those of weights of 8 bits."""
+def _has_quantised(node: ir.Node) -> bool:
+    """Whether operands and the results that are used are quantised values, those of weights of 8
+    bits."""
     makers = [m for v in node.inputs[:3] if (m := dequantised(v)) is not None]
-    if len(makers) < 3 or not all(is_byte(codes_value(m)) for m in makers[1:]):
+    if len(makers) < 3 or not all(is_byte(quantised_value(m)) for m in makers[1:]):
         return False
     x, *weights = makers
-    if not is_activation(codes_value(x)) or is_weight(x) or not all(is_weight(m) for m in weights):
+    if (
+        not is_activation(quantised_value(x))
+        or is_weight(x)
+        or not all(is_weight(m) for m in weights)
+    ):
         return False
     for maker in weights:
         p = params_of(maker)
         if p is None or np.any(p.zero) or p.axis > 1:
             return False
     used = [o for o in node.outputs if o.uses() or o.is_graph_output()]
-    known = [o for o in list(node.outputs)[:2] if _becomes_codes(o)]
+    known = [o for o in list(node.outputs)[:2] if _becomes_quantised(o)]
     return bool(used) and all(any(o is k for k in known) for o in used)
 
 
-def _becomes_codes(value: ir.Value) -> bool:
+def _becomes_quantised(value: ir.Value) -> bool:
     """Whether a QuantizeLinear to 8 or 16 bits alone reads a result."""
     after = single_use(value)
     if after is None or after.op_type != QUANTISE or params_of(after) is None:
         return False
-    return is_activation(codes_value(after))
+    return is_activation(quantised_value(after))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every reader of codes has a DequantizeLinear of its own.
+"""Every reader of quantised values has a DequantizeLinear of its own.
 
 Before: d = DequantizeLinear(q, s, z); a = Conv(d, w); b = Add(d, e)
 After:  a = Conv(DequantizeLinear(q, s, z), w); b = Add(DequantizeLinear(q, s, z), e)

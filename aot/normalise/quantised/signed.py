@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unsigned 8-bit codes inside the network become signed ones, 128 lower.
+"""Unsigned 8-bit quantised values inside the network become signed ones, 128 lower.
 
 Before: q = QuantizeLinear(x, s, 130 uint8); m = MaxPool(q); y = DequantizeLinear(m, s, 130)
 After:  q = QuantizeLinear(x, s, 2 int8); m = MaxPool(q); y = DequantizeLinear(m, s, 2)
@@ -38,7 +38,7 @@ OFFSET = 128
 
 @dataclass(slots=True)
 class Family:
-    """Values whose codes must change together, and the nodes between them."""
+    """Values whose quantised values must change together, and the nodes between them."""
 
     values: list[ir.Value] = field(default_factory=list)
     constants: list[tuple[ir.Node, int]] = field(default_factory=list)
@@ -125,7 +125,8 @@ def _join(family: Family, node: ir.Node, reach: Callable[[ir.Value | None], None
 
 
 def _is_worth_it(family: Family) -> bool:
-    """Whether the codes are inner values of an integer network, not only its interface."""
+    """Whether the quantised values are inner values of an integer network, not only its
+    interface."""
     if family.params() is None:
         return False
     if family.quantisers and family.dequantisers:
@@ -171,7 +172,7 @@ def _change(edit: Editor, family: Family) -> None:
 
 
 def _lower(edit: Editor, node: ir.Node, index: int) -> None:
-    """Input `index`, constant codes, 128 lower."""
+    """Input `index`, constant quantised values, 128 lower."""
     data = array(node.inputs[index])
     assert data is not None
     lowered = (data.astype(np.int16) - OFFSET).astype(np.int8)
@@ -179,12 +180,12 @@ def _lower(edit: Editor, node: ir.Node, index: int) -> None:
 
 
 def signed(params: Params) -> Params:
-    """The parameters of codes 128 lower."""
+    """The parameters of quantised values 128 lower."""
     return Params(params.scale, params.zero - OFFSET, params.axis)
 
 
 def _enter(edit: Editor, value: ir.Value, params: Params) -> None:
-    """Signed codes of a graph input for its readers."""
+    """Signed quantised values of a graph input for its readers."""
     uses = list(value.uses())
     first = next(n for n in edit.graph if any(n is u.node for u in uses))
     numbers = add_dequantise(edit, value, params, before=first)
@@ -196,7 +197,8 @@ def _enter(edit: Editor, value: ir.Value, params: Params) -> None:
 
 
 def _leave(edit: Editor, value: ir.Value, params: Params) -> None:
-    """The graph output with its own type, computed from the signed codes `value` will be."""
+    """The graph output with its own type, computed from the signed quantised values `value` will
+    be."""
     uses, maker = list(value.uses()), value.producer()
     assert maker is not None
     numbers = add_dequantise(edit, value, params, before=maker)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators on codes as float operators between DequantizeLinear and QuantizeLinear.
+"""Operators on quantised values as float operators between DequantizeLinear and QuantizeLinear.
 
 Before: y = QLinearConv(x, xs, xz, w, ws, wz, ys, yz, b)
 After:  y = QuantizeLinear(Conv(DequantizeLinear(x, xs, xz), DequantizeLinear(w, ws, wz, axis=0),
@@ -104,7 +104,7 @@ class Spelling:
     def real(
         self, x: ir.Value, scale: ir.Value, zero: ir.Value | None, axis: int | None = None
     ) -> ir.Value:
-        """The numbers that codes `x` stand for; vectors run along `axis`."""
+        """The numbers that quantised values `x` stand for; vectors run along `axis`."""
         if zero is not None:
             zero = self._flat(zero)
             if shape_of(zero) != shape_of(scale):
@@ -136,7 +136,7 @@ class Spelling:
         self.done(self.coded(y, scale, dtype))
 
     def coded(self, y: ir.Value, scale: int, dtype: ir.DataType | None = None) -> ir.Value:
-        """`y` as codes of the node's result."""
+        """`y` as quantised values of the node's result."""
         kind = dtype or self.node.outputs[0].dtype
         zero, factor = self.optional(scale + 1), self.scale(scale)
         if zero is None:
@@ -165,7 +165,7 @@ class Spelling:
         return (self._turned(x, back=False), True) if last else (x, False)
 
     def restored(self, y: ir.Value, last: bool) -> ir.Value:
-        """Codes [N, C, …] in the order of the node's result."""
+        """Quantised values [N, C, …] in the order of the node's result."""
         return self._turned(y, back=True) if last else y
 
     def _turned(self, x: ir.Value, back: bool) -> ir.Value:
@@ -184,7 +184,7 @@ spells: Interface[Callable[[Spelling], None]] = Interface("spells")
 
 
 def quant_spelling(edit: Editor, options: LoadOptions) -> None:
-    """Spell out every operator on codes that no backend asked for."""
+    """Spell out every operator on quantised values that no backend asked for."""
     native = options.native or frozenset()
     for node in edit.graph:
         rule = spells.of(node)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constant codes in one form: signed 8 bits, zero point 0 where the values allow.
+"""Constant quantised values in one form: signed 8 bits, zero point 0 where the values allow.
 
 Before: DequantizeLinear(QuantizeLinear(w float, s, 0, axis=0), s, 0, axis=0)
 After:  DequantizeLinear(w int8, s, 0, axis=0)
 Before: DequantizeLinear(w uint8, s, 128)      Gemm(x, DequantizeLinear(w[N,K], axis=0), transB=1)
 After:  DequantizeLinear(w - 128 int8, s, 0)   Gemm(x, DequantizeLinear(w.T[K,N], axis=1))
-Codes of 4 bits are unpacked.
+Quantised values of 4 bits are unpacked.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from aot.normalise.quantised.common import (
     is_activation,
     limits,
     params_of,
-    to_codes,
+    to_quantised,
 )
 
 SMALL = (4, 8)
 
 
 def quant_weights(edit: Editor, options: LoadOptions) -> None:
-    """Quantise constants, unpack and centre their codes, transpose those of Gemm."""
+    """Quantise constants, unpack and centre their quantised values, transpose those of Gemm."""
     for node in edit.graph:
         trait = trait_of(node, Linear)
         if trait is not None and trait.transposed and attribute(node, trait.transposed, 0):
@@ -49,7 +49,7 @@ def _quantised(edit: Editor, node: ir.Node) -> None:
     data, p, result = array(node.inputs[0]), params_of(node), node.outputs[0]
     if data is None or p is None or data.dtype != np.float32 or result.dtype is None:
         return
-    codes = to_codes(data, p, limits(result)).astype(result.dtype.numpy())
+    codes = to_quantised(data, p, limits(result)).astype(result.dtype.numpy())
     made = edit.const(codes, str(result.name), result.dtype)
     if result.is_graph_output():
         made = edit.node("Identity", [made], before=node, shape=shape_of(result))
@@ -57,7 +57,7 @@ def _quantised(edit: Editor, node: ir.Node) -> None:
 
 
 def _centred(edit: Editor, node: ir.Node) -> None:
-    """Codes of 4 and 8 bits as int8, minus their zero points if that fits."""
+    """Quantised values of 4 and 8 bits as int8, minus their zero points if that fits."""
     codes, p = node.inputs[0], params_of(node)
     data = array(codes)
     if codes is None or data is None or p is None or codes.dtype is None:
@@ -72,7 +72,7 @@ def _centred(edit: Editor, node: ir.Node) -> None:
 
 
 def _signed(codes: Array, params: Params) -> tuple[Array, Array]:
-    """Codes and zero points within int8 that stand for the same numbers."""
+    """Quantised values and zero points within int8 that stand for the same numbers."""
     centred = codes - params.spread(codes.ndim)[1]
     if centred.size == 0 or (centred.min() >= -128 and centred.max() <= 127):
         return centred, np.zeros_like(params.zero)
@@ -82,7 +82,8 @@ def _signed(codes: Array, params: Params) -> tuple[Array, Array]:
 
 
 def _turned(edit: Editor, node: ir.Node, transposed: str) -> None:
-    """A product reads constant codes stored [K, N], without the attribute `transposed`."""
+    """A product reads constant quantised values stored [K, N], without the attribute
+    `transposed`."""
     source = dequantised(node.inputs[1])
     p = params_of(source)
     if source is None or p is None:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move or pick elements stand between 16-bit codes of equal parameters.
+"""Operators that move or pick elements stand between 16-bit quantised values of equal parameters.
 
 Before: y = QuantizeLinear(Max(DequantizeLinear(a, s), DequantizeLinear(b, t)), u)
 After:  y = QuantizeLinear(Max(DequantizeLinear(a', u), DequantizeLinear(b', u)), u)
-with a' the codes of a rescaled to u. No element changes: moving and choosing by order commute with
-rounding. 8-bit codes go through these operators as they are (moves.py); runtimes do not have
-them for 16 bits, so here the conversions stay and patterns take all of it as moves of codes.
+with a' the quantised values of a rescaled to u. No element changes: moving and choosing by order
+commute with rounding. 8-bit quantised values go through these operators as they are (moves.py);
+runtimes do not have them for 16 bits, so here the conversions stay and patterns take all of it as
+moves of quantised values.
 """
 
 from __future__ import annotations
@@ -24,7 +25,6 @@ from aot.normalise.quantised.common import (
     add_dequantise,
     add_quantise,
     bytes_only,
-    codes_value,
     dequantised,
     fill_place,
     is_activation,
@@ -32,8 +32,9 @@ from aot.normalise.quantised.common import (
     limits,
     moved_inputs,
     params_of,
+    quantised_value,
     shrinks,
-    to_codes,
+    to_quantised,
     to_reals,
 )
 
@@ -42,7 +43,7 @@ rescales: Interface[bool] = Interface("rescales")
 
 
 def quant_wide(edit: Editor, options: LoadOptions) -> None:
-    """Surround movers of 16-bit codes with equal parameters."""
+    """Surround movers of 16-bit quantised values with equal parameters."""
     for node in edit.graph:
         if _is_mover(node):
             _after(edit, node)
@@ -60,12 +61,12 @@ def _is_wide(value: ir.Value) -> bool:
 
 
 def _kind(value: ir.Value | None) -> tuple[Params, ir.DataType] | None:
-    """Parameters and type of the 16-bit codes that the numbers `value` were."""
+    """Parameters and type of the 16-bit quantised values that the numbers `value` were."""
     source = dequantised(value)
     p = params_of(source)
-    if source is None or p is None or not p.per_tensor or not _is_wide(codes_value(source)):
+    if source is None or p is None or not p.per_tensor or not _is_wide(quantised_value(source)):
         return None
-    dtype = codes_value(source).dtype
+    dtype = quantised_value(source).dtype
     return None if dtype is None else (p, dtype)
 
 
@@ -81,7 +82,8 @@ def _constants(node: ir.Node) -> list[ir.Value]:
 
 
 def _agreed(node: ir.Node) -> tuple[Params, ir.DataType] | None:
-    """Parameters and type of the codes that are all of the mover's data; None if they differ."""
+    """Parameters and type of the quantised values that are all of the mover's data; None if they
+    differ."""
     constants = _constants(node)
     sources = [node.inputs[i] for i in moved_inputs(node) or ()]
     kinds = [_kind(s) for s in sources if not _is_among(s, constants)]
@@ -90,18 +92,18 @@ def _agreed(node: ir.Node) -> tuple[Params, ir.DataType] | None:
         return None
     source = next(dequantised(s) for s in sources if not _is_among(s, constants))
     assert source is not None
-    ends = limits(codes_value(source))
+    ends = limits(quantised_value(source))
     for value in constants:
         data = array(value)
         if data is None or data.dtype != np.float32:
             return None
-        if not np.array_equal(to_reals(to_codes(data, first[0], ends), first[0]), data):
+        if not np.array_equal(to_reals(to_quantised(data, first[0], ends), first[0]), data):
             return None
     return first
 
 
 def _after(edit: Editor, node: ir.Node) -> None:
-    """What was codes before is codes of the same parameters behind."""
+    """What was quantised values before is quantised values of the same parameters behind."""
     result, kind = node.outputs[0], _agreed(node)
     if kind is None or not result.uses():
         return
@@ -116,7 +118,7 @@ def _after(edit: Editor, node: ir.Node) -> None:
 
 
 def _quantiser(value: ir.Value | None) -> ir.Node | None:
-    """The QuantizeLinear to 16-bit codes that alone reads `value`."""
+    """The QuantizeLinear to 16-bit quantised values that alone reads `value`."""
     node = None if value is None else single_use(value)
     if node is None or node.domain or node.op_type != QUANTISE or _made(node) is None:
         return None
@@ -124,7 +126,7 @@ def _quantiser(value: ir.Value | None) -> ir.Node | None:
 
 
 def _made(quantise: ir.Node) -> tuple[Params, ir.DataType] | None:
-    """Parameters and type of the 16-bit codes that a QuantizeLinear makes."""
+    """Parameters and type of the 16-bit quantised values that a QuantizeLinear makes."""
     p, codes = params_of(quantise), quantise.outputs[0]
     if p is None or not p.per_tensor or not _is_wide(codes) or codes.dtype is None:
         return None
@@ -132,7 +134,7 @@ def _made(quantise: ir.Node) -> tuple[Params, ir.DataType] | None:
 
 
 def _before(edit: Editor, quantise: ir.Node) -> None:
-    """What becomes codes behind are codes of the same parameters before."""
+    """What becomes quantised values behind are quantised values of the same parameters before."""
     kind, node = _made(quantise), producer(quantise.inputs[0])
     if kind is None or node is None or _quantiser(node.outputs[0]) is not quantise:
         return
@@ -155,7 +157,7 @@ def _is_among(value: ir.Value | None, values: list[ir.Value]) -> bool:
 
 
 def _through(edit: Editor, clamp: ir.Node, place: int, kind: tuple[Params, ir.DataType]) -> None:
-    """Codes between a mover and a clamp: rounding commutes with clamping too."""
+    """Quantised values between a mover and a clamp: rounding commutes with clamping too."""
     node = producer(clamp.inputs[0])
     known = all(v is None or array(v) is not None for v in clamp.inputs[1:])
     if node is None or not known or not _is_mover(node) or rescales.of(node):
@@ -165,7 +167,7 @@ def _through(edit: Editor, clamp: ir.Node, place: int, kind: tuple[Params, ir.Da
 
 
 def _into(edit: Editor, node: ir.Node, place: int, kind: tuple[Params, ir.DataType]) -> None:
-    """Let input `place` of `node` be numbers that are codes of this kind."""
+    """Let input `place` of `node` be numbers that are quantised values of this kind."""
     source = node.inputs[place]
     if source is None or _same(_kind(source), kind):
         return

@@ -129,7 +129,7 @@ def _attention(b: Body) -> bool:
 
 @decompose("QAttention", MICROSOFT)
 def _quantised_attention(b: Body) -> bool:
-    """QAttention: the same on what its codes stand for; no past."""
+    """QAttention: the same on what its quantised values stand for; no past."""
     if b.has(8) or b.wanted(1):
         return False
     codes = [b.add("DequantizeLinear", *_codes(b, 0, 3, 6))]

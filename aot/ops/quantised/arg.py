@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ArgMax and ArgMin of 16-bit codes: codes have the order of the numbers they stand for.
+"""ArgMax and ArgMin of 16-bit quantised values: quantised values have the order of the numbers they
+stand for.
 
-Normalisation takes the conversion away before 8-bit codes only (runtimes lack the operators for 16
-bits), here the pattern takes it.
+Normalisation takes the conversion away before 8-bit quantised values only (runtimes lack the
+operators for 16 bits), here the pattern takes it.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from aot.ir.dtypes import S16, U16
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
-from aot.vendor.codes import all_hold, codes, dequantised, known
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
+from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
 from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
 
@@ -38,13 +39,13 @@ def _declare(op_type: str) -> Pattern:
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
         if (yield from all_hold(known(m, "x", types=(S16, U16)))):
-            tiny = codes(m, "x").s < np.finfo(np.float32).tiny
-            yield not tiny, "a scale so small that different codes are one number"
+            tiny = quantisation(m, "x").s < np.finfo(np.float32).tiny
+            yield not tiny, "a scale so small that different quantised values are one number"
             for reason in own.refusals(inner(m)):
                 yield False, reason
 
     @made.lower
-    def on_codes(c: Recorder, m: Match) -> None:
+    def on_quantised(c: Recorder, m: Match) -> None:
         own.record(c, inner(m))
 
     @made.cases

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Add, Sub and Mul of two 8-bit codes, with Relu or Clip, broadcast or not."""
+"""Add, Sub and Mul of two 8-bit quantised values, with Relu or Clip, broadcast or not."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from aot.ir.dtypes import S8, U8
 from aot.normalise.quantised.fold import combines
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Operand, collapse, collapses, operand, pack, stored
-from aot.ops.quantised.common import code_fields, quantised, signed_input, signed_result
+from aot.ops.quantised.common import quantised, quantised_fields, signed_input, signed_result
 from aot.vendor.backend import Pattern
-from aot.vendor.codes import (
-    activated,
-)
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.quantisation import (
+    activated,
+)
 from aot.vendor.quantised_pair import QuantisedPair
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import rq_of
@@ -28,7 +28,7 @@ HEADER = "aot_qbinary.h"
 
 
 def declare(name: str, *op_types: str) -> Pattern:
-    """The pattern of operators of two codes, elementwise."""
+    """The pattern of operators of two quantised values, elementwise."""
     made = quantised(name, activated(QuantisedPair.pattern(*op_types)))
     made.check(loops_fit)
     made.layouts(follow)
@@ -48,8 +48,8 @@ for _made in (total, product):
     _made.cases(QuantisedPair.cases)
 
 
-def code_operand(c: Recorder, value: ValueRef, y: ValueRef) -> Operand:
-    """What to pass for an operand as int8 codes, and its stored shape."""
+def quantised_operand(c: Recorder, value: ValueRef, y: ValueRef) -> Operand:
+    """What to pass for an operand as int8 quantised values, and its stored shape."""
     if value.is_const:
         data = np.asarray(value.data)
         if value.dtype is U8:
@@ -65,19 +65,19 @@ def code_operand(c: Recorder, value: ValueRef, y: ValueRef) -> Operand:
 def record(
     c: Recorder, m: Match, kernel: str, header: str, numbers: dict[str, Any], kind: dict[str, int]
 ) -> None:
-    """Record a kernel on the operands `a` and `b` as int8 codes.
+    """Record a kernel on the operands `a` and `b` as int8 quantised values.
 
     `numbers` are the parameters between the loops and the zero points, `kind` the instance
     constants beside those of broadcasting.
     """
-    pair = [code_operand(c, m.a, m.y), code_operand(c, m.b, m.y)]
+    pair = [quantised_operand(c, m.a, m.y), quantised_operand(c, m.b, m.y)]
     space = collapse(stored(m.y), [s for _, s in pair])
     with signed_result(c, m.y) as made:
         c.call(
             kernel,
             made,
             *(what for what, _ in pair),
-            c.params(**space_fields(space, "ab"), **numbers, **code_fields(m, "ab")),
+            c.params(**space_fields(space, "ab"), **numbers, **quantised_fields(m, "ab")),
             instance={**instances(space, "ab"), **kind},
             inplace=reusable(space, made, pair),
             header=header,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Div of two 8-bit codes; Add, Sub, Mul and Div of two 16-bit codes of one type; their rescaling.
+"""Div of two 8-bit quantised values; Add, Sub, Mul and Div of two 16-bit quantised values of one
+type; their rescaling.
 
 The bits that float32 gives, computed on integers (runtime_c/kernels/aot_qcalc.h). With `--requant
-tflite` sums and products of int16 codes with zero points 0 are TFLite's.
+tflite` sums and products of int16 quantised values with zero points 0 are TFLite's.
 """
 
 from __future__ import annotations
@@ -17,13 +18,20 @@ from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ops.binary import instances, space_fields
 from aot.ops.broadcast import collapse, stored
 from aot.ops.quantised.binary import declare, record
-from aot.ops.quantised.common import code_fields, quantised
+from aot.ops.quantised.common import quantised, quantised_fields
 from aot.vendor.cases import Case
-from aot.vendor.codes import activated, all_hold, codes, constant_bounds, dequantised, known
 from aot.vendor.fixed_point import significands
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantisation import (
+    activated,
+    all_hold,
+    constant_bounds,
+    dequantised,
+    known,
+    quantisation,
+)
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.quantised_pair import QuantisedPair, tflite_sum
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
@@ -33,7 +41,8 @@ KINDS = {"Add": 0, "Sub": 0, "Mul": 1, "Div": 2}  # OP of aot_qcalc.h
 TFLITE_KINDS, TFLITE_SHIFT = 3, 15
 WIDE = (S16, U16)
 HEADER = "aot_qcalc.h"
-#: What one code, product or quotient may become at most, in codes of the result.
+#: What one quantised value, product or quotient may become at most, in quantised values of the
+#: result.
 MOST_STEPS = 2.0**20
 #: Fraction bits at most, and bits of the multipliers of sums and quotients, and of products.
 MOST_BITS, MULT_BITS, PRODUCT_BITS = 62, 31, 30
@@ -49,8 +58,9 @@ rescaling.layouts(follow)
 
 
 def real(m: Match) -> tuple[float, float]:
-    """What one code of `a`, and of `b`, is in codes of y; for a product or quotient the first."""
-    a, b, y = (float(codes(m, k).s) for k in "aby")
+    """What one quantised value of `a`, and of `b`, is in quantised values of y; for a product or
+    quotient the first."""
+    a, b, y = (float(quantisation(m, k).s) for k in "aby")
     kind = KINDS[m.op.op_type]
     return (a * b / y, 0.0) if kind == 1 else (a / b / y, 0.0) if kind == 2 else (a / y, b / y)
 
@@ -58,10 +68,10 @@ def real(m: Match) -> tuple[float, float]:
 def _fits(m: Match, types: tuple[Any, ...]) -> Iterator[tuple[bool, str]]:
     if not (yield from QuantisedPair.operands_fit(m, types)):
         return
-    kinds = [codes(m, k).dtype for k in "aby"]
+    kinds = [quantisation(m, k).dtype for k in "aby"]
     same = kinds[0] is kinds[1] is kinds[2] or set(kinds) <= {S8, U8}
-    yield same, f"codes of {', '.join(str(k) for k in kinds)} (needs one type)"
-    scales = [float(codes(m, k).s) for k in "aby"]
+    yield same, f"quantised values of {', '.join(str(k) for k in kinds)} (needs one type)"
+    scales = [float(quantisation(m, k).s) for k in "aby"]
     usual = all(2.0**-40 < s < 2.0**40 for s in scales)
     yield usual, f"scales {scales}"
     large = usual and max(real(m)) >= MOST_STEPS
@@ -90,12 +100,12 @@ def _scaled(
 
 def _exact_fields(m: Match) -> dict[str, Any]:
     width = PRODUCT_BITS if KINDS[m.op.op_type] == 1 else MULT_BITS
-    return _scaled(tuple(codes(m, k).s for k in "aby"), real(m), width)
+    return _scaled(tuple(quantisation(m, k).s for k in "aby"), real(m), width)
 
 
 def _tflite_fields(m: Match) -> dict[str, Any]:
     """Multipliers of RQ 2."""
-    a, b, y = (codes(m, k) for k in "aby")
+    a, b, y = (quantisation(m, k) for k in "aby")
     if KINDS[m.op.op_type] == 0:
         found = tflite_sum(a, b, y, 1, TFLITE_SHIFT)
         return {k: v for k, v in found.items() if k != "offset"}
@@ -104,7 +114,7 @@ def _tflite_fields(m: Match) -> dict[str, Any]:
 
 
 def _like_tflite(c: Recorder, m: Match) -> bool:
-    three = [codes(m, k) for k in "aby"]
+    three = [quantisation(m, k) for k in "aby"]
     symmetric = all(k.dtype is S16 and k.z == 0 for k in three)
     return rq_of(c) == TFLITE and symmetric and KINDS[m.op.op_type] < 2
 
@@ -122,7 +132,7 @@ def _numbers(fields: dict[str, Any]) -> dict[str, Any]:
 def to_kernel(c: Recorder, m: Match) -> None:
     tflite = _like_tflite(c, m)
     fields = _tflite_fields(m) if tflite else _exact_fields(m)
-    kernel = f"aot_qcalc_{codes(m, 'y').signed().dtype.short}"
+    kernel = f"aot_qcalc_{quantisation(m, 'y').signed().dtype.short}"
     kind = KINDS[m.op.op_type] + (TFLITE_KINDS if tflite else 0)
     record(
         c, m, kernel, HEADER, {**_numbers(fields), "sign": QuantisedPair.of(m).sign}, {"OP": kind}
@@ -136,7 +146,7 @@ def _pair_case(
     zeros = [0, 0, 0] if dtype == "int16" else [3, 17, 20]
     kinds = [kind(s, z, dtype) for s, z in zip(scales, zeros, strict=True)]
     a, b = codes_of(*left, dtype=dtype), codes_of(*right, dtype=dtype, seed=1)
-    return code_case(a, *kinds[0], b, *kinds[1], *kinds[2], fed=(0, 3))
+    return quantised_case(a, *kinds[0], b, *kinds[1], *kinds[2], fed=(0, 3))
 
 
 @quotient.cases
@@ -151,7 +161,7 @@ def quotient_cases() -> Iterator[Case]:
     every = np.arange(-128, 128, dtype=np.int8).reshape(-1, 1)
     others = every[every != 17].reshape(1, -1)  # what x / 0 becomes is not defined
     steps = kind(0.031, 3), kind(0.0173, 17), kind(0.031 / 0.0173, 20)
-    yield code_case(every, *steps[0], others, *steps[1], *steps[2], fed=(0, 3))
+    yield quantised_case(every, *steps[0], others, *steps[1], *steps[2], fed=(0, 3))
 
 
 # -- rescaling: the sum with a constant 0, for TFLite the product with 1 ----------
@@ -161,24 +171,27 @@ def quotient_cases() -> Iterator[Case]:
 def rescaling_supported(m: Match) -> Iterator[tuple[bool, str]]:
     ready = yield from all_hold(known(m, "x", "y", types=WIDE))
     yield from constant_bounds(m)
-    yield m.x.dtype is m.y.dtype, f"codes of {m.x.dtype} and {m.y.dtype} (needs one type)"
+    yield (
+        m.x.dtype is m.y.dtype,
+        f"quantised values of {m.x.dtype} and {m.y.dtype} (needs one type)",
+    )
     yield m.x.shape == m.y.shape and 0 not in m.x.shape, f"shape {list(m.x.shape)}"
     if ready:
-        scales = [float(codes(m, k).s) for k in "xy"]
+        scales = [float(quantisation(m, k).s) for k in "xy"]
         usual = all(2.0**-40 < s < 2.0**40 for s in scales)
         yield usual and scales[0] / scales[1] < MOST_STEPS, f"scales {scales}"
 
 
 @rescaling.lower
 def rescale(c: Recorder, m: Match) -> None:
-    x, y = codes(m, "x"), codes(m, "y")
+    x, y = quantisation(m, "x"), quantisation(m, "y")
     tflite = rq_of(c) == TFLITE and x.dtype is S16 and x.z == y.z == 0
     if tflite:
         found = fixed_point(float(x.s) / float(y.s))
         fields = dict(zip(("y_mult", "y_shift"), found, strict=True))
     else:
         fields = _scaled((x.s, np.float32(1), y.s), (float(x.s) / float(y.s), 0.0), MULT_BITS)
-    fields_y = code_fields(m, signed=False)
+    fields_y = quantised_fields(m, signed=False)
     space = collapse(stored(m.y), [stored(m.x), ()])
     params = c.params(
         **space_fields(space, "ab"),
@@ -205,7 +218,7 @@ def rescale(c: Recorder, m: Match) -> None:
 def rescaling_cases() -> Iterator[Case]:
     for dtype in ("int16", "uint16"):
         steps = (*kind(3e-4, 7, dtype), *kind(4.1e-4, 30000, dtype))
-        yield code_case(codes_of(3, 5, 40, dtype=dtype), *steps)
+        yield quantised_case(codes_of(3, 5, 40, dtype=dtype), *steps)
 
 
 # -- cases ------------------------------------------------------------

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products, quotients and sums of codes with float constants that differ by channel; PRelu.
+"""Products, quotients and sums of quantised values with float constants that differ by channel;
+PRelu.
 
     QuantizeLinear(Add(Mul(DequantizeLinear(x), [C, 1, 1]), [C, 1, 1]))
 
 is what is left of a BatchNormalization that no convolution takes. The bits that float32 gives,
 computed on integers (runtime_c/kernels/aot_qchannel.h), the same for all values of `--requant`. A
-single constant is a step of a table (qtable.py), constants that are codes take qbinary.py.
+single constant is a step of a table (qtable.py), constants that are quantised values take
+qbinary.py.
 """
 
 from __future__ import annotations
@@ -22,15 +24,22 @@ from aot.ir.dtypes import S8, S16, U8, U16
 from aot.ir.graph_nodes import Array
 from aot.ops.binary import instances, reusable, space_fields
 from aot.ops.broadcast import Shape, collapse, collapses, stored
-from aot.ops.quantised.binary import code_operand
-from aot.ops.quantised.common import code_fields, quantised, signed_result
+from aot.ops.quantised.binary import quantised_operand
+from aot.ops.quantised.common import quantised, quantised_fields, signed_result
 from aot.vendor.cases import Case, f32
-from aot.vendor.codes import activated, all_hold, codes, constant_bounds, dequantised, known
 from aot.vendor.fixed_point import significands
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Pat, Var, const, either
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantisation import (
+    activated,
+    all_hold,
+    constant_bounds,
+    dequantised,
+    known,
+    quantisation,
+)
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.recorder import Recorder
 
 HEADER = "aot_qchannel.h"
@@ -79,7 +88,12 @@ def _data(m: Match, name: str) -> Array | None:
 
 def _steps(m: Match) -> tuple[float, Array, Array]:
     """In steps of y: what one of x is without factor, with each factor, and every addend."""
-    x, y, factor, addend = codes(m, "x"), codes(m, "y"), _data(m, "factor"), _data(m, "addend")
+    x, y, factor, addend = (
+        quantisation(m, "x"),
+        quantisation(m, "y"),
+        _data(m, "factor"),
+        _data(m, "addend"),
+    )
     alone = float(x.s) / float(y.s)
     by = np.ones(1) if factor is None else factor.astype(np.float64)
     scaled = alone / by if _kind(m) == DIV else alone * by
@@ -121,7 +135,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from constant_bounds(m)
     eight = {m.x.dtype, m.y.dtype} <= {S8, U8}
     one = eight or (m.x.dtype is m.y.dtype and m.x.dtype in (S16, U16))
-    yield one, f"codes of {m.x.dtype} and {m.y.dtype} (needs one type)"
+    yield one, f"quantised values of {m.x.dtype} and {m.y.dtype} (needs one type)"
     given = [d for d in (_data(m, "factor"), _data(m, "addend")) if d is not None]
     yield 0 not in m.y.shape, f"an empty tensor {list(m.y.shape)}"
     yield not m.x.is_const, "constants only"
@@ -139,7 +153,7 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 def _fits(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks of sizes."""
-    scales = [float(codes(m, k).s) for k in "xy"]
+    scales = [float(quantisation(m, k).s) for k in "xy"]
     usual = all(SMALLEST < s < LARGEST for s in scales)
     yield usual, f"scales {scales}"
     if not usual:
@@ -165,9 +179,9 @@ def placed(found: Numbers, y: ValueRef) -> tuple[Array, Shape]:
 
 
 def to_kernel(c: Recorder, m: Match) -> None:
-    found, x, y = numbers(m), codes(m, "x").signed(), codes(m, "y").signed()
+    found, x, y = numbers(m), quantisation(m, "x").signed(), quantisation(m, "y").signed()
     words, shape = placed(found, m.y)
-    source = code_operand(c, m.x, m.y)
+    source = quantised_operand(c, m.x, m.y)
     space = collapse(stored(m.y), [source[1], shape])
     fields = space_fields(space, "ab")
     params = c.params(
@@ -175,7 +189,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         mult=min(round(_steps(m)[0] * 2.0**found.bits), 2**31 - 1),
         bits=found.bits,
         sign=-1 if any(n.op_type == "Sub" for n in m.nodes) else 1,
-        **code_fields(m),
+        **quantised_fields(m),
         **significands(x.s, y.s),
     )
     with signed_result(c, m.y) as made:
@@ -212,7 +226,7 @@ def _cases(name: str) -> Iterator[Case]:
         first = [*constants, *x] if name == "qchannel_sub" else [*x, *constants]
         operands = [*first, *kind(1.7 * step, low, dtype)]
         at = next(i for i, a in enumerate(operands) if a is x[0])
-        yield code_case(*operands, fed=(at,))
+        yield quantised_case(*operands, fed=(at,))
 
 
 for _name, _pattern in PATTERNS.items():

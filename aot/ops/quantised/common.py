@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the patterns of integer networks share: codes with their parameters, bounds, signs.
+"""What the patterns of integer networks share: quantised values with their parameters, bounds,
+signs.
 
-Wildcards have fixed names: codes `x` have the scale `sx` and the zero point `zx`.
+Wildcards have fixed names: quantised values `x` have the scale `sx` and the zero point `zx`.
 """
 
 from __future__ import annotations
@@ -20,38 +21,45 @@ from aot.ir.graph_nodes import Array
 from aot.ops.broadcast import stored
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
-from aot.vendor.codes import CODE_TYPES, bounds, codes, quantised as requantised, value_of
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import Pat
+from aot.vendor.quantisation import (
+    QUANTISED_TYPES,
+    bounds,
+    quantisation,
+    quantised as requantised,
+    value_of,
+)
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Handle, Recorder
 from aot.vendor.requant import multipliers, rq_of
 
 
 def quantised(name: str, inner: Pat, priority: int = 0) -> Pattern:
-    """Declare the pattern QuantizeLinear(inner); its result are the codes `y`."""
+    """Declare the pattern QuantizeLinear(inner); its result are the quantised values `y`."""
     made = Pattern(name, requantised(inner), "c", folder=Path(__file__).parent, priority=priority)
     portable.patterns.append(made)
     return made
 
 
 def some_wide(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that codes `x` or `y` have 16 bits."""
+    """Checks that quantised values `x` or `y` have 16 bits."""
     wide = bool({m.x.dtype, m.y.dtype} & {S16, U16})
-    yield wide, f"codes of {m.x.dtype} and {m.y.dtype} (needs 16 bits)"
+    yield wide, f"quantised values of {m.x.dtype} and {m.y.dtype} (needs 16 bits)"
 
 
-def code_fields(
+def quantised_fields(
     m: Match, operands: str = "x", result: str = "y", mark: str = "", signed: bool = True
 ) -> dict[str, int]:
-    """Parameters of a kernel: the operands' zero points, `y_zero`, and the final codes' `lo`, `hi`.
+    """Parameters of a kernel: the operands' zero points, `y_zero`, and the final quantised values'
+    `lo`, `hi`.
 
-    `operands` are names of one letter. With `signed`, they and the result are int8 codes in place
-    of uint8 ones; `mark` is that of the activation.
+    `operands` are names of one letter. With `signed`, they and the result are int8 quantised values
+    in place of uint8 ones; `mark` is that of the activation.
     """
     own, read = (
-        codes(m, result),
-        {f"{k}_zero": codes(m, k) for k in operands} | {"y_zero": codes(m, result)},
+        quantisation(m, result),
+        {f"{k}_zero": quantisation(m, k) for k in operands} | {"y_zero": quantisation(m, result)},
     )
     zeros = {k: (v.signed() if signed else v).z for k, v in read.items()}
     offset = zeros["y_zero"] - own.z
@@ -59,13 +67,15 @@ def code_fields(
     return {**zeros, "lo": low + offset, "hi": high + offset}
 
 
-def code_types(m: Match, names: str = "xy") -> dict[str, int]:
-    """Instance constants XT, YT …: the element types of codes with names of one letter."""
-    return {f"{k.upper()}T": CODE_TYPES.index(value_of(m, k).dtype) for k in names}
+def type_constants(m: Match, names: str = "xy") -> dict[str, int]:
+    """Instance constants XT, YT …: the element types of quantised values with names of one
+    letter."""
+    return {f"{k.upper()}T": QUANTISED_TYPES.index(value_of(m, k).dtype) for k in names}
 
 
 def signed_input(c: Recorder, x: ValueRef) -> ValueRef | Handle:
-    """`x` as int8 codes: itself, or a copy of uint8 codes with the top bit turned."""
+    """`x` as int8 quantised values: itself, or a copy of uint8 quantised values with the top bit
+    turned."""
     if x.dtype is not U8:
         return x
     copy = c.temp(x.shape, S8, x.layout, "signed")
@@ -74,7 +84,7 @@ def signed_input(c: Recorder, x: ValueRef) -> ValueRef | Handle:
 
 
 def signed_output(c: Recorder, y: ValueRef) -> ValueRef | Handle:
-    """Where a kernel that makes int8 codes writes `y`; `finish` turns the top bits."""
+    """Where a kernel that makes int8 quantised values writes `y`; `finish` turns the top bits."""
     return y if y.dtype is not U8 else c.temp(y.shape, S8, y.layout, "signed")
 
 
@@ -86,14 +96,15 @@ def finish(c: Recorder, y: ValueRef, made: ValueRef | Handle) -> None:
 
 @contextmanager
 def signed_result(c: Recorder, y: ValueRef) -> Iterator[ValueRef | Handle]:
-    """Within, where a kernel that makes int8 codes writes `y`; uint8 codes are made later."""
+    """Within, where a kernel that makes int8 quantised values writes `y`; uint8 quantised values
+    are made later."""
     made = signed_output(c, y)
     yield made
     finish(c, y, made)
 
 
 def flip(c: Recorder, y: Any, x: Any, like: ValueRef) -> None:
-    """Record y = x with the top bit of every code turned: int8 to uint8 or back."""
+    """Record y = x with the top bit of every quantised value turned: int8 to uint8 or back."""
     params = c.params(n=math.prod(stored(like)))
     c.call("aot_qflip", y, x, params, inplace=[(y, x)])
 
@@ -126,7 +137,8 @@ def requant(c: Recorder, sx: np.float32, sw: Array, sy: np.float32, of: str = "c
 
 
 def product_scales(c: Recorder, found: QuantisedProduct) -> Requant:
-    """Multipliers from the sums of a product to codes of its result; one if all are equal."""
+    """Multipliers from the sums of a product to quantised values of its result; one if all are
+    equal."""
     rq = rq_of(c)
     mult, shift = found.multipliers(rq)
     return Requant(

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conv between codes: QuantizeLinear([Relu | Clip](Conv(codes, constant codes, [bias]))).
+"""Conv between quantised values: QuantizeLinear([Relu | Clip](Conv(quantised values, constant
+quantised values, [bias]))).
 
 Symmetric int8 weights of one or two spatial axes go to the kernels of the target (conv_portable,
 conv_dsp, conv_mve), everything else to aot_qconv_ref. Channels are stored last.
@@ -20,14 +21,14 @@ from aot.ir.rows import Rowwise
 from aot.ops.quantised import conv_dsp, conv_mve, conv_portable
 from aot.ops.quantised.common import Requant, product_scales, quantised, signed_input, signed_result
 from aot.ops.quantised.shapes import QCall, QConv
-from aot.vendor.codes import (
-    CODE_TYPES,
-    Codes,
+from aot.vendor.layouts import all_channels_last
+from aot.vendor.match import Match, NodeRef
+from aot.vendor.quantisation import (
+    QUANTISED_TYPES,
+    Quantisation,
     activated,
     bounds,
 )
-from aot.vendor.layouts import all_channels_last
-from aot.vendor.match import Match, NodeRef
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import rq_of
@@ -57,7 +58,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 def conv_shape(
-    m: Match, node: NodeRef, x: Codes, y: Codes, rq: int, mark: str = ""
+    m: Match, node: NodeRef, x: Quantisation, y: Quantisation, rq: int, mark: str = ""
 ) -> dict[str, int]:
     """Fields of QConv; a 1-D convolution has height 1."""
     window = WindowShape.of(node, m.w.shape[2:]).widened(2)
@@ -81,7 +82,7 @@ def target_of(c: Recorder) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A kernel of the target for int8 codes, with what it needs."""
+    """A kernel of the target for int8 quantised values, with what it needs."""
 
     call: QCall
     shape: QConv
@@ -89,7 +90,8 @@ class Planned:
 
 
 def planned(c: Recorder, m: Match, found: QuantisedProduct, mark: str = "") -> Planned:
-    """The kernel for a convolution of 8-bit codes; `mark` ends the names of its activation."""
+    """The kernel for a convolution of 8-bit quantised values; `mark` ends the names of its
+    activation."""
     x, y = found.x.signed(), found.y.signed()
     scales = product_scales(c, found)
     low, high = found.y.as_signed(found.limits)
@@ -104,7 +106,7 @@ def planned(c: Recorder, m: Match, found: QuantisedProduct, mark: str = "") -> P
 
 
 def _fast(c: Recorder, m: Match, found: QuantisedProduct) -> None:
-    """Record a kernel of the target for int8 codes."""
+    """Record a kernel of the target for int8 quantised values."""
     ready = planned(c, m, found)
     macs = ready.shape.macs // (ready.shape.ic if found.depthwise else 1)
     shape = ready.shape
@@ -120,7 +122,7 @@ def emit(
     macs: int,
     rowwise: Rowwise | None = None,
 ) -> None:
-    """Record the call of a planned kernel from codes `x` to codes `y`."""
+    """Record the call of a planned kernel from quantised values `x` to quantised values `y`."""
     source = signed_input(c, m.x)
     with signed_result(c, m.y) as made:
         c.call(
@@ -148,7 +150,7 @@ def record_general(
     window: WindowShape,
     upsampling: Sequence[int] = (1, 1, 1),
 ) -> None:
-    """Record aot_qconv_ref of a convolution: any rank, any groups, codes of any type.
+    """Record aot_qconv_ref of a convolution: any rank, any groups, quantised values of any type.
 
     Between the positions of x lie `upsampling` - 1 zeros, of three axes the last ones.
     """
@@ -183,6 +185,6 @@ def record_general(
         scales.mult,
         scales.shift,
         params,
-        instance={**scales.instance, **{k: CODE_TYPES.index(t) for k, t in types.items()}},
+        instance={**scales.instance, **{k: QUANTISED_TYPES.index(t) for k, t in types.items()}},
         macs=math.prod(m.y.shape) * math.prod(w.data.shape[1:]),
     )

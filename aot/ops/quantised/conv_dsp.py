@@ -41,14 +41,16 @@ def in_blocks(channels: int) -> Array:
 
 
 def pack_weights(w: Array, wide: bool) -> Array:
-    """w [oc, k] int8, k a multiple of 4 (codes in memory order) as words of aot_dsp_mac.h.
+    """w [oc, k] int8, k a multiple of 4 (quantised values in memory order) as words of
+    aot_dsp_mac.h.
 
-    Returns [oc/4][k/4][even, odd codes][channels (0, 1), (2, 3)][4 bytes] int8, flat.
+    Returns [oc/4][k/4][even, odd quantised values][channels (0, 1), (2, 3)][4 bytes] int8, flat.
     """
     oc, k = w.shape
     filled = np.zeros((padded(oc, 4), k), np.int64)
     filled[:oc] = w
-    # [blocks, pair of channels, first or second, groups of 4 codes, first or second code, parity]
+    # [blocks, pair of channels, first or second, groups of 4 quantised values, first or second
+    # quantised value, parity]
     parts = filled.reshape(-1, 2, 2, k // 4, 2, 2)
     first, second = parts[:, :, 0], parts[:, :, 1]
     if not wide:

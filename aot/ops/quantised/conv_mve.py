@@ -26,7 +26,8 @@ def pack_rows(w: Array) -> Array:
 
 
 def _below_zero(layer: QConv | QFc) -> int:
-    """Whether codes below the zero point are stored: 0 after a Relu of fixed-point sums."""
+    """Whether quantised values below the zero point are stored: 0 after a Relu of fixed-point
+    sums."""
     return int(layer.rq == TFLITE and layer.lo < layer.y_zero)
 
 

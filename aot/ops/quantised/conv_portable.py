@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and matrix products of int8 codes in portable C: sizes of tiles, packed weights.
+"""Convolutions and matrix products of int8 quantised values in portable C: sizes of tiles, packed
+weights.
 
 Targets with vectors have kernels of their own: conv_vector.
 """

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution, or a product with constant weights, and what follows it between codes, in one
-call without codes between them.
+"""A convolution, or a product with constant weights, and what follows it between quantised values,
+in one call without quantised values between them.
 
-A sum, QuantizeLinear([Relu | Clip](Conv(codes, weights, [bias]) + codes r)), as exporters for
-TensorRT write it: the exact int32 sums are scaled, the other operand is added in the same fixed
-point, and the total is rounded once.
+A sum, QuantizeLinear([Relu | Clip](Conv(quantised values, weights, [bias]) + quantised values r)),
+as exporters for TensorRT write it: the exact int32 sums are scaled, the other operand is added in
+the same fixed point, and the total is rounded once.
 
-Elementwise operators, QuantizeLinear(Sigmoid(Conv(codes, weights, [bias]))): the exact int32 sums
-find their place in a table of quadratic pieces, which is rounded once. At compile time the table is
-compared with the operators themselves all along what the sums may be: where it is not close enough
-the nodes stay in float32.
+Elementwise operators, QuantizeLinear(Sigmoid(Conv(quantised values, weights, [bias]))): the exact
+int32 sums find their place in a table of quadratic pieces, which is rounded once. At compile time
+the table is compared with the operators themselves all along what the sums may be: where it is not
+close enough the nodes stay in float32.
 
 Both are the same for all values of `--requant`.
 """
@@ -26,24 +26,24 @@ import numpy as np
 from aot.ir.dtypes import S8, U8
 from aot.ir.graph_nodes import Array
 from aot.ops.quantised import conv_portable
-from aot.ops.quantised.common import code_fields, quantised, signed_input, signed_result
+from aot.ops.quantised.common import quantised, quantised_fields, signed_input, signed_result
 from aot.ops.quantised.conv import conv_shape, target_of
 from aot.ops.quantised.convadd import stage_pixels
 from aot.ops.quantised.shapes import QCall, QConv
 from aot.vendor.cases import Case
-from aot.vendor.codes import (
-    Codes,
-    activated,
-    all_hold,
-    codes,
-    constant_bounds,
-    dequantised,
-    known,
-)
 from aot.vendor.layouts import all_channels_last
 from aot.vendor.match import Match, NodeRef, ValueRef, same_shapes
 from aot.vendor.pattern import OP, Pat, Var, either, repeat
-from aot.vendor.quantised_cases import code_case, codes_of, kind, product_operands
+from aot.vendor.quantisation import (
+    Quantisation,
+    activated,
+    all_hold,
+    constant_bounds,
+    dequantised,
+    known,
+    quantisation,
+)
+from aot.vendor.quantised_cases import codes_of, kind, product_operands, quantised_case
 from aot.vendor.quantised_product import (
     QuantisedProduct,
     Weights,
@@ -61,17 +61,18 @@ from aot.vendor.requant import MAX_SUM, refusal
 #: AOT_QCONV_SUM_BITS, AOT_REQUANT_NONE, AOT_QCONV_ACT_PLACES and AOT_QCONV_ACT_BITS of
 #: runtime_c/kernels.
 SUM_BITS, NONE, PLACES, BITS = 24, 3, 15, 20
-#: Numbers of pieces that are tried, samples of each, and the largest distances in codes: of one
-#: sample, and on average.
+#: Numbers of pieces that are tried, samples of each, and the largest distances in quantised values:
+#: of one sample, and on average.
 COUNTS, SAMPLES, WORST, MEAN = (16, 32, 64, 128, 256, 512), 64, 0.1, 2.0**-14
-#: A code that differs by less no longer counts as a change.
+#: A quantised value that differs by less no longer counts as a change.
 SETTLED = 2.0**-12
-#: How far beyond the limits codes go where only the limit matters, and where curves are fitted.
+#: How far beyond the limits quantised values go where only the limit matters, and where curves are
+#: fitted.
 EDGE, SLACK = 0.4, 200.0
 
 
 def multiplied() -> Pat:
-    """A product of codes with constant ones, with a bias or without."""
+    """A product of quantised values with constant ones, with a bias or without."""
     product = OP.MatMul(dequantised("x"), dequantised("w"), _outputs=["dot"])
     biased = (OP.Add(product, b, _outputs=["biased"]) for b in (dequantised("b"), Var("f")))
     return either(*biased, product)
@@ -109,13 +110,13 @@ class Sums:
 
 
 def sums_of(m: Match) -> Sums:
-    """The product of codes `x` with constant `w`."""
-    x, y = codes(m, "x").signed(), codes(m, "y")
+    """The product of quantised values `x` with constant `w`."""
+    x, y = quantisation(m, "x").signed(), quantisation(m, "y")
     w = weights_of(m, out_axis(product_node(m)))
     none = np.zeros(0, np.int64)
     reason = refusal(float(x.s), w.scale, float(y.s))
     if "r" in m.values:
-        reason = reason or refusal(float(codes(m, "r").s), np.ones(1), float(y.s))
+        reason = reason or refusal(float(quantisation(m, "r").s), np.ones(1), float(y.s))
     if reason:
         return Sums(w, none, reason)
     bias, why = bias_of(m, x.s, w, y.s)
@@ -129,7 +130,8 @@ def sums_of(m: Match) -> Sums:
 
 
 def _product_fits(m: Match, *names: str) -> Generator[tuple[bool, str], None, bool]:
-    """Checks of the product, whose other codes are `names`; whether `sums_of` may read it."""
+    """Checks of the product, whose other quantised values are `names`; whether `sums_of` may read
+    it."""
     if product_node(m).op_type == "Conv":
         group = int(m.conv.attr("group", 1))
         conditions = [
@@ -164,7 +166,7 @@ def _record(
     """
     found = sums_of(m)
     of = staged(c, m, found)
-    mult, shift = multipliers(codes(m, "x").signed(), found.w, *scaled)
+    mult, shift = multipliers(quantisation(m, "x").signed(), found.w, *scaled)
     own: list[Any] = [c.const(of.call.weights, "w"), c.const(of.call.bias, "b")]
     own += [c.const(mult, "mult"), c.const(shift, "shift"), c.scratch(of.call.scratch)]
     made, source, other = operands
@@ -179,7 +181,7 @@ def _record(
     )
 
 
-def multipliers(x: Codes, w: Weights, step: float, bits: int) -> tuple[Array, Array]:
+def multipliers(x: Quantisation, w: Weights, step: float, bits: int) -> tuple[Array, Array]:
     """mult of 31 bits and shift of every channel: sums in steps, with so many fraction bits."""
     wide = np.broadcast_to(w.scale.astype(np.float64), (len(w.data),))
     fraction, exponent = np.frexp(float(x.s) * wide / step)
@@ -205,9 +207,9 @@ class Staged:
 
 def staged(c: Recorder, m: Match, found: Sums) -> Staged:
     """The convolution that makes the sums; a matrix product is one of a row of pixels."""
-    x = codes(m, "x").signed()
+    x = quantisation(m, "x").signed()
     if product_node(m).op_type == "Conv":
-        sizes = conv_shape(m, m.conv, x, codes(m, "y"), NONE)
+        sizes = conv_shape(m, m.conv, x, quantisation(m, "y"), NONE)
     else:
         sizes = dense_sizes(m)
     w = found.w.stored.reshape(*found.w.data.shape[:2], sizes["kh"], sizes["kw"])
@@ -224,7 +226,7 @@ def dense_sizes(m: Match) -> dict[str, int]:
     sizes = {"n": 1, "ic": m.x.shape[-1], "ih": 1, "iw": rows, "oc": m.y.shape[-1]}
     ones, none = ("kh", "kw", "sh", "sw", "dh", "dw"), ("pt", "pl")
     sizes |= {"oh": 1, "ow": rows, **dict.fromkeys(ones, 1), **dict.fromkeys(none, 0)}
-    return {**sizes, "x_zero": codes(m, "x").signed().z}
+    return {**sizes, "x_zero": quantisation(m, "x").signed().z}
 
 
 # -- a sum -------------------------------------------------------------------------------
@@ -246,7 +248,11 @@ def sum_supported(m: Match) -> Iterator[tuple[bool, str]]:
 @conv_sum.lower
 @dense_sum.lower
 def sum_to_kernel(c: Recorder, m: Match) -> None:
-    step, r, limits = float(codes(m, "y").s), codes(m, "r").signed(), code_fields(m)
+    step, r, limits = (
+        float(quantisation(m, "y").s),
+        quantisation(m, "r").signed(),
+        quantised_fields(m),
+    )
     source, other = signed_input(c, m.x), signed_input(c, m.r)
     fields = {
         "b_mult": round(float(r.s) / step * 2.0**SUM_BITS),
@@ -265,7 +271,8 @@ def sum_to_kernel(c: Recorder, m: Match) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """The codes of a function by pieces of equal width from `start` on (numbers of the sums)."""
+    """The quantised values of a function by pieces of equal width from `start` on (numbers of the
+    sums)."""
 
     start: float
     width: float
@@ -286,8 +293,8 @@ def _chain(m: Match) -> list[NodeRef]:
     return [n for n in nodes[at + 1 : -1] if n.op_type != "DequantizeLinear"]
 
 
-def _codes_at(m: Match, y: Codes, at: Array, beyond: float) -> Array | None:
-    """The code before rounding for these sums (float64), `beyond` the limits at most."""
+def _quantised_at(m: Match, y: Quantisation, at: Array, beyond: float) -> Array | None:
+    """The quantised value before rounding for these sums (float64), `beyond` the limits at most."""
     made = run_chain(_chain(m), _first(m), at.astype(np.float32))
     if made is None or made.size != at.size or np.any(np.isnan(made)):
         return None
@@ -297,12 +304,12 @@ def _codes_at(m: Match, y: Codes, at: Array, beyond: float) -> Array | None:
     return limited
 
 
-def _ends(m: Match, y: Codes, reach: float) -> tuple[float, float] | None:
-    """Between which sums the code changes; None where that is not known."""
+def _ends(m: Match, y: Quantisation, reach: float) -> tuple[float, float] | None:
+    """Between which sums the quantised value changes; None where that is not known."""
     low, high = -reach, reach
     for _ in range(6):
         at = np.linspace(low, high, 4097)
-        found = _codes_at(m, y, at, EDGE)
+        found = _quantised_at(m, y, at, EDGE)
         if found is None:
             return None
         left = np.flatnonzero(np.abs(found - found[0]) > SETTLED)
@@ -316,7 +323,7 @@ def _ends(m: Match, y: Codes, reach: float) -> tuple[float, float] | None:
     return low, high
 
 
-def curve(m: Match, y: Codes, reach: float) -> Curve | None:
+def curve(m: Match, y: Quantisation, reach: float) -> Curve | None:
     """The smallest table that is close enough for sums up to `reach`; None if there is none."""
     ends = _ends(m, y, reach)
     if ends is None or not ends[0] < ends[1]:
@@ -331,11 +338,13 @@ def curve(m: Match, y: Codes, reach: float) -> Curve | None:
     return None
 
 
-def _fitted(m: Match, y: Codes, start: float, width: float, count: int) -> Curve | None:
+def _fitted(m: Match, y: Quantisation, start: float, width: float, count: int) -> Curve | None:
     """A table of so many pieces, None if it is not close enough."""
     d = np.arange(SAMPLES + 1) / SAMPLES
     at = start + width * (np.arange(count)[:, None] + d)
-    real = _codes_at(m, y, at.reshape(-1), SLACK)  # no bend where the code is limited
+    real = _quantised_at(
+        m, y, at.reshape(-1), SLACK
+    )  # no bend where the quantised value is limited
     if real is None:
         return None
     real = real.reshape(at.shape)
@@ -352,7 +361,7 @@ def _fitted(m: Match, y: Codes, start: float, width: float, count: int) -> Curve
 
 def _reach(m: Match, found: Sums) -> float:
     """A bound of what the product may be."""
-    x = codes(m, "x").signed()
+    x = quantisation(m, "x").signed()
     low, high = x.range
     furthest = max(abs(low - x.z), abs(high - x.z))
     total = np.abs(found.w.data).reshape(len(found.w.data), -1).sum(axis=1) * furthest
@@ -361,7 +370,7 @@ def _reach(m: Match, found: Sums) -> float:
 
 
 def _table(m: Match, found: Sums) -> Curve | None:
-    return curve(m, codes(m, "y").signed(), max(_reach(m, found), 1e-30))
+    return curve(m, quantisation(m, "y").signed(), max(_reach(m, found), 1e-30))
 
 
 @conv_act.check
@@ -383,7 +392,7 @@ def act_supported(m: Match) -> Iterator[tuple[bool, str]]:
 @conv_act.lower
 @dense_act.lower
 def act_to_kernel(c: Recorder, m: Match) -> None:
-    table, (low, high) = _table(m, sums_of(m)), codes(m, "y").signed().range
+    table, (low, high) = _table(m, sums_of(m)), quantisation(m, "y").signed().range
     assert table is not None
     unit = table.width / 2**PLACES
     last = (len(table.numbers) << PLACES) - 1
@@ -418,14 +427,14 @@ def _sum_case(x: Array, w: Array, r: Array, axis: int, named: dict[str, Any]) ->
     width = np.sqrt(w.size / channels) * 74 * 74 * 0.031 * 0.0075 / 40
     steps = np.linspace(0.004, 0.011, channels).astype(np.float32)
     made = (*product_operands(x, w, steps), r, *kind(width * 0.73, -20), *kind(width * 1.13, -100))
-    return code_case(*made, fed=(0, 9), **named)
+    return quantised_case(*made, fed=(0, 9), **named)
 
 
 def _act_case(x: Array, w: Array, axis: int, named: dict[str, Any]) -> Case:
     channels = w.shape[axis]
     width = np.sqrt(w.size / channels) * 74 * 74 * 0.031
     steps = np.linspace(1 / width, 3 / width, channels).astype(np.float32)
-    return code_case(*product_operands(x, w, steps), *kind(1 / 250, -120), **named)
+    return quantised_case(*product_operands(x, w, steps), *kind(1 / 250, -120), **named)
 
 
 @conv_sum.cases

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions and matrix products of int8 codes on float targets' vectors of int32 sums."""
+"""Convolutions and matrix products of int8 quantised values on float targets' vectors of int32
+sums."""
 
 from __future__ import annotations
 

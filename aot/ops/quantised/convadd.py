@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A convolution between codes and the sum that follows, in one call: its codes are never stored.
+"""A convolution between quantised values and the sum that follows, in one call: its quantised
+values are never stored.
 
-QuantizeLinear([Relu | Clip](codes of a Conv + codes r)): a few pixels of the convolution at a time
-go to scratch and are added from there, so that the sum may take the place of r and no third tensor
-lives beside the input and r.
+QuantizeLinear([Relu | Clip](quantised values of a Conv + quantised values r)): a few pixels of the
+convolution at a time go to scratch and are added from there, so that the sum may take the place of
+r and no third tensor lives beside the input and r.
 """
 
 from __future__ import annotations
@@ -12,17 +13,17 @@ from typing import Any
 
 from aot.ops.quantised.common import quantised
 from aot.ops.quantised.conv import planned
-from aot.vendor.codes import (
-    activated,
-)
 from aot.vendor.layouts import all_channels_last
 from aot.vendor.match import Match
+from aot.vendor.quantisation import (
+    activated,
+)
 from aot.vendor.quantised_conv_add import QuantisedConvAdd
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import rq_of
 
-#: Bytes of convolution codes made at a time: on boards what the convolution's own scratch leaves of
-#: the first, but at least the second, and elsewhere the third.
+#: Bytes of convolution quantised values made at a time: on boards what the convolution's own
+#: scratch leaves of the first, but at least the second, and elsewhere the third.
 BOARD_SCRATCH, BOARD_STAGE, HOST_STAGE = 480, 96, 4096
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ConvTranspose between codes: a convolution of x with zeros between its positions."""
+"""ConvTranspose between quantised values: a convolution of x with zeros between its positions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 from aot.ops.quantised.common import quantised
 from aot.ops.quantised.conv import record_general
 from aot.vendor.cases import Case
-from aot.vendor.codes import activated, all_hold, constant_bounds, dequantised, known
 from aot.vendor.layouts import all_channels_last
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var, either
+from aot.vendor.quantisation import activated, all_hold, constant_bounds, dequantised, known
 from aot.vendor.quantised_cases import codes_of, product
 from aot.vendor.quantised_product import QuantisedProduct, Weights, product_fits, weights_known
 from aot.vendor.recorder import Recorder

@@ -29,14 +29,15 @@ from aot.shapes.dynamic.rules import dynamic, given, needed
 from aot.shapes.operands import Shape, convolved, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32
-from aot.vendor.codes import CODE_TYPES
 from aot.vendor.match import Match, ValueRef
+from aot.vendor.quantisation import QUANTISED_TYPES
 from aot.vendor.quantised_cases import codes_of
 from aot.vendor.recorder import Recorder
 
 EIGHT = (S8, U8)
 HEADER = "aot_qdynamic.h"
-#: Products of two 8-bit codes without their zero points are below 2^16: sums of this many fit.
+#: Products of two 8-bit quantised values without their zero points are below 2^16: sums of this
+#: many fit.
 LONGEST = 2**15
 
 quantise = op("DynamicQuantizeLinear", "x", "y scale zero", traits=[Quantises("scale", "zero")])
@@ -119,7 +120,7 @@ def matmul_to_kernel(c: Recorder, m: Match) -> None:
         a_step=_step(m.az),
         b_step=_step(m.bz),
     )
-    instance = {"AT": CODE_TYPES.index(m.a.dtype), "BT": CODE_TYPES.index(m.b.dtype)}
+    instance = {"AT": QUANTISED_TYPES.index(m.a.dtype), "BT": QUANTISED_TYPES.index(m.b.dtype)}
     c.call(
         "aot_matmulinteger",
         m.y,
@@ -163,7 +164,7 @@ def conv_supported(m: Match) -> Iterator[tuple[bool, str]]:
 @conv.lower
 def conv_to_kernel(c: Recorder, m: Match) -> None:
     params = c.params(**loops_of(m, m.root), w_step=_step(m.wz))
-    instance = {"XT": CODE_TYPES.index(m.x.dtype), "WT": CODE_TYPES.index(m.w.dtype)}
+    instance = {"XT": QUANTISED_TYPES.index(m.x.dtype), "WT": QUANTISED_TYPES.index(m.w.dtype)}
     macs = math.prod(m.y.shape) * math.prod(m.w.shape[1:])
     operands = (m.y, m.x, m.w, m.xz, m.wz, params)
     c.call("aot_convinteger", *operands, instance=instance, macs=macs, header=HEADER)
@@ -208,7 +209,7 @@ def linear_matmul_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("DynamicQuantizeLinear")
-def codes_dynamic(x: Extents, node: ir.Node) -> None:
+def quantised_dynamic(x: Extents, node: ir.Node) -> None:
     """DynamicQuantizeLinear: 0 is within the range anyway."""
     data = needed(node, 0)
     node.replace_input_with(0, x.neutral(node, data, 0))

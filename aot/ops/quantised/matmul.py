@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MatMul and Gemm between codes: QuantizeLinear([Relu | Clip](MatMul(codes, weights) [+ bias])).
+"""MatMul and Gemm between quantised values: QuantizeLinear([Relu | Clip](MatMul(quantised values,
+weights) [+ bias])).
 
 Constant symmetric int8 weights go to the target's fully-connected kernel, other constant ones to
 aot_qconv_ref (a convolution of one position), two computed operands to aot_qmatmul_ref; there
-16-bit codes have sums of 64 bits, scaled in fixed point and rounded once, whatever `--requant` is.
+16-bit quantised values have sums of 64 bits, scaled in fixed point and rounded once, whatever
+`--requant` is.
 """
 
 from __future__ import annotations
@@ -26,20 +28,20 @@ from aot.ops.quantised.conv import emit, kernels_of, target_of
 from aot.ops.quantised.shapes import QFc
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
-from aot.vendor.codes import (
-    CODE_TYPES,
-    Codes,
-    activated,
-    all_hold,
-    bounds,
-    codes,
-    constant_bounds,
-    dequantised,
-    known,
-)
 from aot.vendor.fixed_point import ratio
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
+from aot.vendor.quantisation import (
+    QUANTISED_TYPES,
+    Quantisation,
+    activated,
+    all_hold,
+    bounds,
+    constant_bounds,
+    dequantised,
+    known,
+    quantisation,
+)
 from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.quantised_product import QuantisedProduct
 from aot.vendor.recorder import Recorder
@@ -47,7 +49,7 @@ from aot.vendor.requant import MAX_SUM, refusal, rq_of
 
 #: AOT_QMATMUL_WIDE of aot_qmatmul_ref.h, and what its sums stay below.
 WIDE, MAX_WIDE_SUM = 4, 2**62
-#: What one unit of a wide sum may be in codes of the result.
+#: What one unit of a wide sum may be in quantised values of the result.
 WIDE_SCALES = 2.0**-62, 1.0
 
 
@@ -111,8 +113,8 @@ def _general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
         lo=low,
         hi=high,
     )
-    types = {"XT": CODE_TYPES.index(found.x.dtype), "WT": 0 if w.symmetric else 2}
-    types |= {"YT": CODE_TYPES.index(found.y.dtype)}
+    types = {"XT": QUANTISED_TYPES.index(found.x.dtype), "WT": 0 if w.symmetric else 2}
+    types |= {"YT": QUANTISED_TYPES.index(found.y.dtype)}
     bias = c.const(found.bias.astype(np.int32), "b")
     operands: list[Any] = [m.y, m.x, c.const(w.stored, "w"), bias]
     c.call(
@@ -129,12 +131,12 @@ def _general(c: Recorder, m: Match, found: QuantisedProduct) -> None:
 # -- two computed operands ----------------------------------------------------------------------
 
 
-def _wide_scale(codes: Codes, b: Codes, y: Codes) -> float:
-    """What one unit of the sum is in codes of the result."""
+def _wide_scale(codes: Quantisation, b: Quantisation, y: Quantisation) -> float:
+    """What one unit of the sum is in quantised values of the result."""
     return float(codes.s) * float(b.s) / float(y.s)
 
 
-def _is_wide(*operands: Codes) -> bool:
+def _is_wide(*operands: Quantisation) -> bool:
     return any(k.dtype in (S16, U16) for k in operands)
 
 
@@ -144,7 +146,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from constant_bounds(m)
     yield 0 not in m.a.shape + m.b.shape, "an empty tensor"
     if (yield from all_hold(known(m, "a", "b", "y"))):
-        a, b, y = (codes(m, k) for k in "aby")
+        a, b, y = (quantisation(m, k) for k in "aby")
         reason = refusal(float(a.s), b.scale, float(y.s))
         yield not reason, reason
         furthest = [max(abs(v - k.z) for v in k.range) for k in (a, b)]
@@ -158,7 +160,7 @@ def product_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from collapses(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
 
 
-def _wide(c: Recorder, codes: Codes, b: Codes, y: Codes) -> Requant:
+def _wide(c: Recorder, codes: Quantisation, b: Quantisation, y: Quantisation) -> Requant:
     """The multiplier of sums of 64 bits."""
     found = ratio(_wide_scale(codes, b, y), 0)
     mult, shift = np.array([found["mult"]], np.int32), np.array([found["shift"] - 31], np.int8)
@@ -167,7 +169,7 @@ def _wide(c: Recorder, codes: Codes, b: Codes, y: Codes) -> Requant:
 
 @product.lower
 def product_to_kernel(c: Recorder, m: Match) -> None:
-    a, b, y = (codes(m, k) for k in "aby")
+    a, b, y = (quantisation(m, k) for k in "aby")
     scales = _wide(c, a, b, y) if _is_wide(a, b, y) else requant(c, a.s, b.scale, y.s, "fc")
     batch = collapse(m.y.shape[:-2], [m.a.shape[:-2], m.b.shape[:-2]])
     rows, depth = m.a.shape[-2:]
@@ -186,7 +188,7 @@ def product_to_kernel(c: Recorder, m: Match) -> None:
         lo=low,
         hi=high,
     )
-    types = {f"{k.upper()}T": CODE_TYPES.index(codes(m, k).dtype) for k in "aby"}
+    types = {f"{k.upper()}T": QUANTISED_TYPES.index(quantisation(m, k).dtype) for k in "aby"}
     c.call(
         "aot_qmatmul_ref",
         m.y,

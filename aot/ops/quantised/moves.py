@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators that move or pick elements, between 16-bit codes of equal parameters: on the codes.
+"""Operators that move or pick elements, between 16-bit quantised values of equal parameters: on the
+quantised values.
 
 Normalisation puts them there (aot/normalise/quantised/wide.py). The lowering is that of the
-operator on integers; constants among the numbers become codes.
+operator on integers; constants among the numbers become quantised values.
 """
 
 from __future__ import annotations
@@ -27,14 +28,14 @@ from aot.ops.quantised.common import quantised
 from aot.ops.registry import portable
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case, i64
-from aot.vendor.codes import all_hold, codes, dequantised, known
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Pat, Var, const, either
+from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
 from aot.vendor.quantised_cases import codes_of, scale, zero
 from aot.vendor.recorder import Recorder
 
 WIDE = (S16, U16)
-#: Inputs of the operators; codes are written in capitals.
+#: Inputs of the operators; quantised values are written in capitals.
 MOVERS = {
     "Max": "A B",
     "Min": "A B",
@@ -55,7 +56,7 @@ def _is_number(name: str) -> bool:
 
 
 def _operand(name: str) -> Pat:
-    """A value of the operator: codes, or a constant that becomes codes."""
+    """A value of the operator: quantised values, or a constant that becomes quantised values."""
     if not name.isupper():
         return Var(name)
     return either(dequantised(name.lower()), const(Var(f"{name.lower()}_numbers")))
@@ -66,7 +67,7 @@ def _names(op_type: str) -> list[str]:
 
 
 def _sources(m: Match) -> list[str]:
-    """Names of the operands that are codes."""
+    """Names of the operands that are quantised values."""
     names = [n.lower() for n in _names(m.op.op_type) if n.isupper()]
     return [n for n in names if m.values.get(n) is not None]
 
@@ -80,8 +81,9 @@ def _numbers(m: Match) -> Iterator[tuple[str, ValueRef]]:
 
 
 def _encoded(m: Match, numbers: Array) -> ValueRef:
-    """Constant numbers as constant codes, named after what they are: equal ones are stored once."""
-    y = codes(m, "y")
+    """Constant numbers as constant quantised values, named after what they are: equal ones are
+    stored once."""
+    y = quantisation(m, "y")
     scaled = np.rint(np.asarray(numbers, np.float32) / y.s)
     whole = np.clip(scaled, -(2.0**24), 2.0**24).astype(np.int64) + y.z
     data = np.clip(whole, *y.range).astype(y.dtype.numpy)
@@ -93,7 +95,7 @@ def _encoded(m: Match, numbers: Array) -> ValueRef:
 
 
 def inner(m: Match, pattern: Pattern) -> Match:
-    """The operator on codes, as its own pattern sees it."""
+    """The operator on quantised values, as its own pattern sees it."""
     plain = [n.lower() for n in _names(m.op.op_type)]
     values: dict[str, ValueRef | None] = {n: m.values.get(n) for n in plain}
     values |= {name: _encoded(m, np.asarray(held.data)) for name, held in _numbers(m)}
@@ -107,17 +109,17 @@ def inner(m: Match, pattern: Pattern) -> Match:
 
 
 def _agree(m: Match) -> Iterator[tuple[bool, str]]:
-    """Checks that all codes are of one kind."""
+    """Checks that all quantised values are of one kind."""
     sources = _sources(m)
     yield bool(sources), "constants only"
     ready = yield from all_hold(known(m, *sources, "y", types=WIDE))
     if not sources or not ready:
         return
-    y = codes(m, "y")
+    y = quantisation(m, "y")
     for name in sources:
-        own = codes(m, name)
+        own = quantisation(m, name)
         same = own.dtype is y.dtype and own.s == y.s and own.z == y.z
-        yield same, f"codes of {name} have other parameters than those of the result"
+        yield same, f"quantised values of {name} have other parameters than those of the result"
     for name, value in _numbers(m):
         fits = value.is_const and value.dtype.is_float
         yield fits and not np.any(np.isnan(np.asarray(value.data))), f"{name} is no known number"
@@ -142,7 +144,7 @@ def _declare(op_type: str) -> Pattern:
         return own.choose_layouts(inner(m, own), incoming, vlen)
 
     @made.lower
-    def on_codes(c: Recorder, m: Match) -> None:
+    def on_quantised(c: Recorder, m: Match) -> None:
         own.record(c, inner(m, own))
 
     return made

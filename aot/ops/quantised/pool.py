@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Averages of codes: AveragePool, GlobalAveragePool and ReduceMean over the positions; of 16-bit
-codes also MaxPool and GlobalMaxPool.
+"""Averages of quantised values: AveragePool, GlobalAveragePool and ReduceMean over the positions;
+of 16-bit quantised values also MaxPool and GlobalMaxPool.
 
-Channels are stored last. With `--requant tflite` an average whose codes keep their parameters is
-divided as TFLite's AVERAGE_POOL does; every other average is a requantised sum.
+Channels are stored last. With `--requant tflite` an average whose quantised values keep their
+parameters is divided as TFLite's AVERAGE_POOL does; every other average is a requantised sum.
 """
 
 from __future__ import annotations
@@ -18,17 +18,23 @@ from aot.ir.dtypes import S16, U16
 from aot.ir.layout import PLAIN, Layout
 from aot.ir.rows import Rowwise, Window
 from aot.normalise.quantised.wide import rescales
-from aot.ops.quantised.common import code_fields, code_types, quantised, signed_input, signed_result
-from aot.vendor.cases import Case
-from aot.vendor.codes import (
-    Codes,
-    activated,
-    dequantised,
+from aot.ops.quantised.common import (
+    quantised,
+    quantised_fields,
+    signed_input,
+    signed_result,
+    type_constants,
 )
+from aot.vendor.cases import Case
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantisation import (
+    Quantisation,
+    activated,
+    dequantised,
+)
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.quantised_pool import MAXIMA, QuantisedPool
 from aot.vendor.recorder import Handle, ParamFields, Recorder
 from aot.vendor.requant import TFLITE, multipliers, rq_of
@@ -69,12 +75,12 @@ def _geometry(c: Recorder, m: Match, found: QuantisedPool, signed: bool) -> Para
         d=window.dilations,
         before=window.before,
         after=window.after,
-        **code_fields(m, signed=signed),
+        **quantised_fields(m, signed=signed),
     )
 
 
 def _scales(
-    c: Recorder, found: QuantisedPool, x: Codes, y: Codes
+    c: Recorder, found: QuantisedPool, x: Quantisation, y: Quantisation
 ) -> tuple[Handle | None, Handle | None, dict[str, int]]:
     """Multipliers, shifts and the instance constants that go with them."""
     rq, vary, largest = rq_of(c), found.counts_vary, found.node.op_type in MAXIMA
@@ -112,7 +118,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 def wide_to_kernel(c: Recorder, m: Match) -> None:
     found = QuantisedPool.of(m)
     mult, shift, instance = _scales(c, found, found.x, found.y)
-    instance |= {"MAX": int(found.node.op_type in MAXIMA), **code_types(m)}
+    instance |= {"MAX": int(found.node.op_type in MAXIMA), **type_constants(m)}
     params = _geometry(c, m, found, signed=False)
     c.call("aot_qpool_ref", m.y, m.x, mult, shift, params, instance=instance)
 
@@ -122,7 +128,7 @@ def wide_cases() -> Iterator[Case]:
     for dtype, pads in (("int16", {}), ("uint16", {"pool.pads": [1, 0, 1, 0]})):
         square: dict[str, Any] = {"pool.kernel_shape": [2, 2], "pool.strides": [2, 2], **pads}
         steps = (*kind(3e-4, 9, dtype), *kind(5.3e-4, 30, dtype))
-        yield code_case(codes_of(2, 3, 8, 8, dtype=dtype), *steps, **square)
+        yield quantised_case(codes_of(2, 3, 8, 8, dtype=dtype), *steps, **square)
 
 
 @maximum.cases
@@ -130,4 +136,4 @@ def maximum_cases() -> Iterator[Case]:
     same = kind(3e-4, 9, "int16")
     for result in (same, kind(2.7e-4, 30, "int16")):
         square: dict[str, Any] = {"pool.kernel_shape": [3, 2], "pool.pads": [1, 1, 1, 0]}
-        yield code_case(codes_of(2, 3, 8, 8, dtype="int16"), *same, *result, **square)
+        yield quantised_case(codes_of(2, 3, 8, 8, dtype="int16"), *same, *result, **square)

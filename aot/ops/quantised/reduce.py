@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ReduceMean and ReduceSum of codes over neighbouring axes: exact sums, requantised.
+"""ReduceMean and ReduceSum of quantised values over neighbouring axes: exact sums, requantised.
 
 [before, reduced, after] in memory is what the kernels of averages take as channels last, `after`
 being the channels, so these are averages of one window.
@@ -15,20 +15,26 @@ from typing import Any
 import numpy as np
 
 from aot.ir.dtypes import S8, U8
-from aot.ops.quantised.common import code_fields, code_types, quantised, signed_input, signed_result
+from aot.ops.quantised.common import (
+    quantised,
+    quantised_fields,
+    signed_input,
+    signed_result,
+    type_constants,
+)
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, i64
-from aot.vendor.codes import (
+from aot.vendor.match import Match
+from aot.vendor.pattern import OP, Var
+from aot.vendor.quantisation import (
     activated,
     all_hold,
-    codes,
     constant_bounds,
     dequantised,
     known,
+    quantisation,
 )
-from aot.vendor.match import Match
-from aot.vendor.pattern import OP, Var
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.quantised_pool import MOST_POSITIONS
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, multipliers, refusal, rq_of
@@ -54,7 +60,7 @@ def _axes(m: Match) -> range | None:
 
 
 def _factor(m: Match) -> np.float32:
-    """What a sum of codes is multiplied with."""
+    """What a sum of quantised values is multiplied with."""
     axes = _axes(m)
     assert axes is not None
     count = math.prod(m.x.shape[a] for a in axes)
@@ -77,15 +83,17 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     if axes is None or not ready:
         return
     count, most = math.prod(m.x.shape[a] for a in axes), MOST_POSITIONS[m.x.dtype]
-    yield count < most, f"a sum of {count} codes (needs less than {most})"
-    reason = refusal(float(codes(m, "x").s), np.array([_factor(m)]), float(codes(m, "y").s))
+    yield count < most, f"a sum of {count} quantised values (needs less than {most})"
+    reason = refusal(
+        float(quantisation(m, "x").s), np.array([_factor(m)]), float(quantisation(m, "y").s)
+    )
     yield not reason, reason
 
 
 @mean.lower
 @total.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    x, y = codes(m, "x").signed(), codes(m, "y").signed()
+    x, y = quantisation(m, "x").signed(), quantisation(m, "y").signed()
     axes, rq = _axes(m), rq_of(c)
     assert axes is not None
     shape, one, none = m.x.shape, (1, 1, 1), (0, 0, 0)
@@ -100,7 +108,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         d=one,
         before=none,
         after=none,
-        **code_fields(m),
+        **quantised_fields(m),
     )
     instance = {"RQ": rq, "VARY": 0, "PADDED": 0}
     mult: Any = None
@@ -112,8 +120,8 @@ def to_kernel(c: Recorder, m: Match) -> None:
         mult = c.const(found[0], "mult")
         shift = None if found[1] is None else c.const(found[1], "shift")
     kernel, types = "aot_qavgpool_s8", {}
-    if not {codes(m, k).dtype for k in "xy"} <= {S8, U8}:
-        kernel, types = "aot_qpool_ref", {"MAX": 0, **code_types(m)}
+    if not {quantisation(m, k).dtype for k in "xy"} <= {S8, U8}:
+        kernel, types = "aot_qpool_ref", {"MAX": 0, **type_constants(m)}
     with signed_result(c, m.y) as made:
         c.call(kernel, made, signed_input(c, m.x), mult, shift, params, instance=instance | types)
 
@@ -128,7 +136,7 @@ def _cases(up: float) -> Iterator[Case]:
         count = math.prod(shape[a] for a in axes)
         operands = (*kind(0.0311, 7, dtype), i64(*axes))
         result = kind(0.0221 * up * count**0.5, 11, dtype)
-        yield code_case(codes_of(*shape, dtype=dtype), *operands, *result)
+        yield quantised_case(codes_of(*shape, dtype=dtype), *operands, *result)
 
 
 mean.cases(partial(_cases, 0.4))

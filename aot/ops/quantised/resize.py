@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resize of codes to codes of other or the same parameters: integer sums, one rounding.
+"""Resize of quantised values to quantised values of other or the same parameters: integer sums, one
+rounding.
 
-Linear and cubic; what `nearest` without cropping picks is moved as codes already in normalise.
-With three axes or fewer between the first and the last that is resized, one call makes all of them.
-The same for all values of `--requant`.
+Linear and cubic; what `nearest` without cropping picks is moved as quantised values already in
+normalise. With three axes or fewer between the first and the last that is resized, one call makes
+all of them. The same for all values of `--requant`.
 
-8-bit codes have the weights of the float operator in fixed point. Where some codes have 16 bits,
-the weights are those of onnxruntime's float32 (resize_single.py), and sums in 64 bits decide all
-codes but those close to a half, where the roundings of float32 are repeated.
+8-bit quantised values have the weights of the float operator in fixed point. Where some quantised
+values have 16 bits, the weights are those of onnxruntime's float32 (resize_single.py), and sums in
+64 bits decide all quantised values but those close to a half, where the roundings of float32 are
+repeated.
 """
 
 from __future__ import annotations
@@ -24,22 +26,29 @@ from aot.ir.graph_nodes import Array
 from aot.ir.layout import Layout
 from aot.ops.broadcast import stored
 from aot.ops.quantised.common import (
-    code_fields,
-    code_types,
     quantised,
+    quantised_fields,
     signed_input,
     signed_result,
     some_wide,
+    type_constants,
 )
 from aot.ops.resize import weights
 from aot.ops.resize_single import linear, single_weights
 from aot.vendor.cases import Case, i64
-from aot.vendor.codes import activated, all_hold, codes, constant_bounds, dequantised, known
 from aot.vendor.fixed_point import ratio, significands
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP, Var
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantisation import (
+    activated,
+    all_hold,
+    constant_bounds,
+    dequantised,
+    known,
+    quantisation,
+)
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.requant import refusal
 from aot.vendor.resize import TRANSFORMS, AxisPlan, Resize, known_form, nearest, plans, span_of
@@ -48,11 +57,14 @@ from aot.vendor.resize import TRANSFORMS, AxisPlan, Resize, known_form, nearest,
 WEIGHT_BITS, MOST_WEIGHT = 29, 4
 #: What the sizes of all weights of an output add up to less than, and inputs of an output at most.
 MOST_SUM, MOST_TAPS = 31, 1024
-#: 8-bit codes: the largest number of fraction bits of a sum, the distance of a code to another.
+#: 8-bit quantised values: the largest number of fraction bits of a sum, the distance of a quantised
+#: value to another.
 NARROW_BITS, CODE_DISTANCE = 22, 255
-#: 16-bit codes: bits of a sum at most, bits that are multiplied apart (AOT_QRESIZE16_LOW).
+#: 16-bit quantised values: bits of a sum at most, bits that are multiplied apart
+#: (AOT_QRESIZE16_LOW).
 WIDE_BITS, LOW_BITS = 30, 24
-#: What a 16-bit code may become, in codes of the result, and more than the distance of two codes.
+#: What a 16-bit quantised value may become, in quantised values of the result, and more than the
+#: distance of two quantised values.
 MOST_STEPS, DISTANCE = 4096, 2**16
 
 _RESIZE = OP.Resize(
@@ -108,7 +120,7 @@ def _narrow_table(how: Resize, axis: AxisPlan) -> Table:
 
 
 def _at_ends(at: Array, w: Array, source: int) -> Table:
-    """The same sums as onnxruntime forms them, whose rounding decides halves of codes.
+    """The same sums as onnxruntime forms them, whose rounding decides halves of quantised values.
 
     At the first input that alone; the last one is read twice, each time with one half.
     """
@@ -143,7 +155,7 @@ def _wide_tables(how: Resize, nested: bool) -> dict[int, Table]:
 
 
 def tables(how: Resize, eight: bool) -> Tables:
-    """The tables for 8-bit codes or others; axes between resized ones are copied."""
+    """The tables for 8-bit quantised values or others; axes between resized ones are copied."""
     nested = how.mode == "cubic" or bool(how.antialias)
     found = (
         {p.axis: _narrow_table(how, p) for p in plans(how)} if eight else _wide_tables(how, nested)
@@ -169,7 +181,7 @@ def _fits(m: Match, eight: bool) -> Iterator[tuple[bool, str]]:
     yield largest < MOST_WEIGHT, f"a weight of {largest:g} (needs less than {MOST_WEIGHT})"
     yield total < MOST_SUM, f"weights that add up to {total:g}"
     size = max(math.prod(m.x.shape), math.prod(m.y.shape))
-    yield size < 2**31, f"a tensor of {size} codes"
+    yield size < 2**31, f"a tensor of {size} quantised values"
 
 
 @narrow.check
@@ -177,7 +189,7 @@ def narrow_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from constant_bounds(m)
     if (yield from all_hold([*known(m, "x", "y", types=(S8, U8)), *known_form(spec(m))])):
         yield from _fits(m, eight=True)
-        reason = refusal(float(codes(m, "x").s), np.ones(1), float(codes(m, "y").s))
+        reason = refusal(float(quantisation(m, "x").s), np.ones(1), float(quantisation(m, "y").s))
         yield not reason, reason
 
 
@@ -186,7 +198,7 @@ def wide_supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield from constant_bounds(m)
     if (yield from all_hold([*known(m, "x", "y"), *known_form(spec(m)), *some_wide(m)])):
         yield from _fits(m, eight=False)
-        scales = [float(codes(m, k).s) for k in "xy"]
+        scales = [float(quantisation(m, k).s) for k in "xy"]
         usual = all(2.0**-40 < s < 2.0**40 for s in scales)
         yield usual and scales[0] < scales[1] * MOST_STEPS, f"scales {scales}"
 
@@ -204,7 +216,7 @@ def _params(
 ) -> ParamFields:
     """The parameters of both kernels; `numbers` are those of the arithmetic."""
     eight = {m.x.dtype, m.y.dtype} <= {S8, U8}
-    x, y, fields = codes(m, "x"), codes(m, "y"), code_fields(m, signed=eight)
+    x, y, fields = quantisation(m, "x"), quantisation(m, "y"), quantised_fields(m, signed=eight)
     outside = (y.signed() if eight else y).encode(float(spec(m).extrapolation_value))
     source, result, span = stored(m.x), stored(m.y), found.span
     before = (1,) * (3 - len(span))
@@ -228,7 +240,7 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
     room = (2**31 - 2**20) / (CODE_DISTANCE * math.prod(found.rows))
     bits = min(NARROW_BITS, math.floor(math.log2(room)))
     fixed = [np.rint(w.astype(np.float64) * 2**WEIGHT_BITS).astype(np.int32) for _, w in found.each]
-    scaled = ratio(float(codes(m, "x").s) / float(codes(m, "y").s), bits)
+    scaled = ratio(float(quantisation(m, "x").s) / float(quantisation(m, "y").s), bits)
     params = _params(c, m, found, bits, scaled)
     with signed_result(c, m.y) as made:
         c.call(
@@ -269,7 +281,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
     found = tables(spec(m), eight=False)
     bits, taps = sum_bits(found), math.prod(found.taps)
     numbers = {
-        **ratio(float(codes(m, "x").s) / float(codes(m, "y").s), bits - LOW_BITS),
+        **ratio(float(quantisation(m, "x").s) / float(quantisation(m, "y").s), bits - LOW_BITS),
         "slack": (sum(found.taps) if found.nested else taps) + 8,
         "error": fixed_error(found, bits),
     }
@@ -282,7 +294,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
         c.const(np.concatenate([w.ravel() for _, w in found.each]).view(np.int32), "weights"),
         c.scratch(8 * taps),
         params,
-        instance={**code_types(m), "NESTED": int(found.nested)},
+        instance={**type_constants(m), "NESTED": int(found.nested)},
     )
 
 
@@ -301,17 +313,17 @@ def narrow_cases() -> Iterator[Case]:
     for transform in TRANSFORMS[:5]:
         for mode in ("linear", "cubic"):
             attrs: dict[str, Any] = {"resize.mode": mode, TRANSFORM: transform}
-            yield code_case(x, *operands, *kind(0.023171, 11), **attrs)
+            yield quantised_case(x, *operands, *kind(0.023171, 11), **attrs)
     size = (*kind(0.0311, 100, "uint8"), None, None, i64(2, 7, 3, 4, 9))
     unsigned = codes_of(2, 7, 4, 4, 4, dtype="uint8")
-    yield code_case(unsigned, *size, *kind(0.0212, 120, "uint8"), **LINEAR)
+    yield quantised_case(unsigned, *size, *kind(0.0212, 120, "uint8"), **LINEAR)
     rows = (*kind(0.0311, 3), None, None, i64(4, 21), *kind(0.0281, 3))
-    yield code_case(codes_of(3, 17), *rows, **LINEAR)
+    yield quantised_case(codes_of(3, 17), *rows, **LINEAR)
     small = (*kind(0.0311, 3), None, None, i64(1, 3, 3, 4), *kind(0.0181, 3))
-    yield code_case(codes_of(1, 3, 8, 9), *small, **SMOOTH)
+    yield quantised_case(codes_of(1, 3, 8, 9), *small, **SMOOTH)
     crop = (*kind(0.0311, 3), ROI, None, i64(1, 5, 3, 3), *kind(0.0281, 3))
     for mode in ("nearest", "linear"):
-        yield code_case(x, *crop, **{**CROPPED, "resize.mode": mode})
+        yield quantised_case(x, *crop, **{**CROPPED, "resize.mode": mode})
 
 
 @wide.cases
@@ -320,12 +332,12 @@ def wide_cases() -> Iterator[Case]:
     operands = (*kind(2.9e-4, -7, "int16"), None, None, i64(1, 3, 9, 5))
     for transform, mode in zip(TRANSFORMS[:5], ("linear", "cubic") * 3, strict=False):
         attrs: dict[str, Any] = {"resize.mode": mode, TRANSFORM: transform}
-        yield code_case(x, *operands, *kind(2.3e-4, 11, "int16"), **attrs)
+        yield quantised_case(x, *operands, *kind(2.3e-4, 11, "int16"), **attrs)
     unsigned = codes_of(2, 3, 4, 4, 4, dtype="uint16")
     size = (*kind(3e-4, 30000, "uint16"), None, None, i64(2, 3, 3, 4, 9))
-    yield code_case(unsigned, *size, *kind(3e-4, 120, "uint8"), **LINEAR)
+    yield quantised_case(unsigned, *size, *kind(3e-4, 120, "uint8"), **LINEAR)
     small = (*kind(0.03, 3), None, None, i64(1, 3, 3, 4), *kind(3e-4, 3, "int16"))
-    yield code_case(codes_of(1, 3, 8, 9), *small, **SMOOTH)
+    yield quantised_case(codes_of(1, 3, 8, 9), *small, **SMOOTH)
     crop = (*kind(3e-4, 3, "int16"), ROI, None, i64(1, 3, 3, 3), *kind(2.8e-4, 3, "int16"))
     for mode in ("nearest", "linear"):
-        yield code_case(x, *crop, **{**CROPPED, "resize.mode": mode})
+        yield quantised_case(x, *crop, **{**CROPPED, "resize.mode": mode})

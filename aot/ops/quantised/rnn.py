@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN between 8-bit codes, with int8 weights, on integers.
+"""LSTM, GRU and RNN between 8-bit quantised values, with int8 weights, on integers.
 
 QuantizeLinear of Y or of Y_h, with the default activations and states that begin with zero. Checks
 prove that no sum overflows and how exact the gates are; a layer for which they do not hold, or a
@@ -21,20 +21,20 @@ from aot.ir.graph_nodes import Array
 from aot.ops.quantised.common import finish, quantised, signed_input, signed_output
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, f32
-from aot.vendor.codes import (
-    CODE_TYPES,
-    RANGES,
-    Codes,
-    all_hold,
-    codes,
-    dequantised,
-    known,
-    value_of,
-)
 from aot.vendor.fixed_point import ratio
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, OpPat, Output, Results, Var, either
-from aot.vendor.quantised_cases import code_case, codes_of, kind, scale
+from aot.vendor.quantisation import (
+    QUANTISED_TYPES,
+    RANGES,
+    Quantisation,
+    all_hold,
+    dequantised,
+    known,
+    quantisation,
+    value_of,
+)
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case, scale
 from aot.vendor.recorder import Handle, Recorder
 
 KINDS = ("LSTM", "GRU", "RNN")  # in the order of AOT_QRNN_*
@@ -83,13 +83,13 @@ class Constants:
     mult: Array  # int32 [2 * gates*hidden]
     bias: Array  # int64 [gates*hidden], then [hidden] with LINEAR
     error: float  # the largest difference of an argument from the real one
-    codes: int  # the largest sum of products of codes (of 16 bits: those of x)
+    codes: int  # the largest sum of products of quantised values (of 16 bits: those of x)
     recurrent: float  # the largest |h r + bias| of the last gate
 
 
 @dataclass(frozen=True, slots=True)
 class Direction(Constants):
-    """What the kernel of 8-bit codes reads; fraction bits of sums are 24 + shift."""
+    """What the kernel of 8-bit quantised values reads; fraction bits of sums are 24 + shift."""
 
     shift: int
     product: float  # the largest multiplied sum, bias included
@@ -101,7 +101,7 @@ def is_linear(m: Match) -> bool:
 
 def scales_of(m: Match, name: str) -> Array:
     """One float64 scale per row of weights [directions, rows, depth]: [directions, rows]."""
-    value, per = m.values[name], codes(m, name).scale.astype(np.float64)
+    value, per = m.values[name], quantisation(m, name).scale.astype(np.float64)
     assert value is not None
     shape = [1, 1, 1]
     if per.size > 1:
@@ -121,7 +121,7 @@ def biases_of(m: Match, direction_index: int) -> tuple[Array, Array]:
 
 def direction(m: Match, direction_index: int) -> Direction:
     """Weights, multipliers and biases of direction d."""
-    x = codes(m, "x").signed()
+    x = quantisation(m, "x").signed()
     w, r = np.asarray(m.w.data)[direction_index], np.asarray(m.r.data)[direction_index]
     real = np.stack(
         [
@@ -131,7 +131,7 @@ def direction(m: Match, direction_index: int) -> Direction:
     )
     bits = math.floor(math.log2((2**31 - 1) / real.max()))
     mult = np.rint(real * 2.0**bits)
-    # The largest sums of codes: x - zero is below 256, the state at most 2^15.
+    # The largest sums of quantised values: x - zero is below 256, the state at most 2^15.
     sums = np.stack([np.abs(w.astype(np.int64)).sum(1) * 256, np.abs(r.astype(np.int64)).sum(1)])
     sums[1] <<= STATE_BITS
     input_bias, recurrent_bias = biases_of(m, direction_index)
@@ -205,9 +205,10 @@ def results_of(m: Match) -> tuple[str, ...]:
 
 
 def layer_fits(
-    m: Match, types: Sequence[DType] = CODE_TYPES
+    m: Match, types: Sequence[DType] = QUANTISED_TYPES
 ) -> Generator[tuple[bool, str], None, bool]:
-    """Checks of codes, weights, shape and scales; returns whether `direction` may read them."""
+    """Checks of quantised values, weights, shape and scales; returns whether `direction` may read
+    them."""
     names = ("x", *results_of(m))
     conditions = [*known(m, *names, types=types), *plain_layer(m), *weights_fit(m)]
     ready = yield from all_hold(conditions)
@@ -215,7 +216,7 @@ def layer_fits(
     yield full, f"an input of shape {list(m.x.shape)}"
     if not (full and ready):
         return False
-    scales = [float(codes(m, k).s) for k in names]
+    scales = [float(quantisation(m, k).s) for k in names]
     yield all(2.0**-30 < s < 2.0**20 for s in scales), f"scales {scales}"
     steps = m.x.shape[1 if m.layer.attr("layout", 0) else 0]
     short = m.layer.op_type != "LSTM" or steps <= MOST_STEPS
@@ -236,7 +237,7 @@ def _supported(m: Match) -> Iterator[tuple[bool, str]]:
     for found in (direction(m, d) for d in range(m.r.shape[0])):
         yield 1 <= found.shift <= 36, f"multipliers with {found.shift + ARGUMENT_BITS} bits"
         fits = found.codes < 2**31 and found.product < 2.0**61
-        yield fits, "sums of codes that may overflow"
+        yield fits, "sums of quantised values that may overflow"
         yield from gates_fit(m, found, ARGUMENT_ERROR)
 
 
@@ -252,8 +253,8 @@ def states_and_last(m: Match, of: Callable[[str], Of]) -> tuple[Of | None, Of | 
     return (None, of("y")) if m.y.rank == 3 else (of("y"), None)
 
 
-def requant_fields(prefix: str, code: Codes | None) -> dict[str, int]:
-    """Fields that make codes of a state with 30 fraction bits."""
+def requant_fields(prefix: str, code: Quantisation | None) -> dict[str, int]:
+    """Fields that make quantised values of a state with 30 fraction bits."""
     if code is None:
         return {f"{prefix}_mult": 0, f"{prefix}_shift": 1, f"{prefix}_zero": 0}
     out = ratio(1.0 / float(code.s), 30)
@@ -327,7 +328,7 @@ def record(
 
 
 def _to_kernel(c: Recorder, m: Match) -> None:
-    every, last = states_and_last(m, lambda name: codes(m, name).signed())
+    every, last = states_and_last(m, lambda name: quantisation(m, name).signed())
     low, high = RANGES[S8]
     results = states_and_last(m, lambda name: value_of(m, name))
     made = [None if y is None else signed_output(c, y) for y in results]
@@ -363,7 +364,7 @@ def layer_case(
     operands += [f32(directions, 2 * rows, low=-0.5, high=0.5), *missing, *made]
     named: dict[str, Any] = {f"layer.{k}": v for k, v in attrs.items()}
     named |= {"layer.hidden_size": hidden, "w_dq.axis": 1, "r_dq.axis": 1}
-    return code_case(*operands, outputs=len(made) // 2, **named)
+    return quantised_case(*operands, outputs=len(made) // 2, **named)
 
 
 def _cases(name: str, both: bool) -> Iterator[Case]:

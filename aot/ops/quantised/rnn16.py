@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LSTM, GRU and RNN of which x, Y or Y_h are 16-bit codes, with int8 weights, on integers.
+"""LSTM, GRU and RNN of which x, Y or Y_h are 16-bit quantised values, with int8 weights, on
+integers.
 
-As qrnn.py, with states and sums wide enough that codes of 16 bits are those of float32 but for its
-own roundings (runtime_c/kernels/aot_qrnn_s16.h). The same for all values of `--requant`.
+As qrnn.py, with states and sums wide enough that quantised values of 16 bits are those of float32
+but for its own roundings (runtime_c/kernels/aot_qrnn_s16.h). The same for all values of
+`--requant`.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ from aot.ops.quantised.rnn import (
     tanh_table,
 )
 from aot.vendor.cases import Case
-from aot.vendor.codes import CODE_TYPES, Codes, codes, value_of
 from aot.vendor.match import Match
+from aot.vendor.quantisation import QUANTISED_TYPES, Quantisation, quantisation, value_of
 from aot.vendor.quantised_cases import codes_of, kind
 from aot.vendor.recorder import Recorder
 
@@ -44,7 +46,7 @@ ARGUMENT_ERROR = 2.0**-20
 
 @dataclass(frozen=True, slots=True)
 class Direction(Constants):
-    """What the kernel of 16-bit codes reads."""
+    """What the kernel of 16-bit quantised values reads."""
 
     x_shift: int
     h_shift: int
@@ -60,7 +62,7 @@ def _multipliers(real: Array) -> tuple[Array, int]:
 
 def direction(m: Match, index: int) -> Direction:
     """Weights, multipliers and biases of direction d."""
-    x = codes(m, "x")
+    x = quantisation(m, "x")
     w, r = np.asarray(m.w.data)[index], np.asarray(m.r.data)[index]
     wide = np.abs(w.astype(np.int64)).sum(1), np.abs(r.astype(np.int64)).sum(1)
     h_bits = 31 - max(1, math.ceil(math.log2(max(1, wide[1].max()))))
@@ -97,25 +99,27 @@ def direction(m: Match, index: int) -> Direction:
 def _supported(m: Match) -> Iterator[tuple[bool, str]]:
     if not (yield from layer_fits(m)):
         return
-    wide = any(codes(m, k).dtype in (S16, U16) for k in ("x", *results_of(m)))
-    yield wide, "codes of 8 bits (an LSTM, GRU, RNN of theirs)"
+    wide = any(quantisation(m, k).dtype in (S16, U16) for k in ("x", *results_of(m)))
+    yield wide, "quantised values of 8 bits (an LSTM, GRU, RNN of theirs)"
     for found in (direction(m, d) for d in range(m.r.shape[0])):
         shifts = found.x_shift, found.h_shift
         yield all(0 <= s <= 62 for s in shifts), f"multipliers beyond their sums by {shifts} bits"
         fits = found.codes < 2**31 and found.argument < 2.0**28 and found.h_bits >= 8
-        yield fits, "sums of codes that may overflow"
+        yield fits, "sums of quantised values that may overflow"
         yield from gates_fit(m, found, ARGUMENT_ERROR)
 
 
-def _made(prefix: str, code: Codes | None) -> dict[str, int]:
+def _made(prefix: str, code: Quantisation | None) -> dict[str, int]:
     low, high = (0, 0) if code is None else code.range
     return {**requant_fields(prefix, code), f"{prefix}_lo": low, f"{prefix}_hi": high}
 
 
 def _to_kernel(c: Recorder, m: Match) -> None:
-    kinds = states_and_last(m, lambda name: codes(m, name))
+    kinds = states_and_last(m, lambda name: quantisation(m, name))
     results = states_and_last(m, lambda name: value_of(m, name))
-    types = [0 if k is None else CODE_TYPES.index(k.dtype) for k in (codes(m, "x"), *kinds)]
+    types = [
+        0 if k is None else QUANTISED_TYPES.index(k.dtype) for k in (quantisation(m, "x"), *kinds)
+    ]
     codes_of = {**_made("y", kinds[0]), **_made("last", kinds[1])}
     found = [direction(m, d) for d in range(m.r.shape[0])]
     names = ("x_shift", "h_shift", "h_bits")

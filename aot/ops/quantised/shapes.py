@@ -11,12 +11,12 @@ from aot.ir.rows import Rowwise, Window
 
 @dataclass(frozen=True, slots=True)
 class QConv:
-    """A 2-D convolution of int8 codes, channels last; a 1-D one has height 1.
+    """A 2-D convolution of int8 quantised values, channels last; a 1-D one has height 1.
 
     x is [n][ih][iw][ic], y [n][oh][ow][oc]; `x_zero` and `y_zero` are zero points, [lo, hi] bounds
-    of the final code. `rq` is the arithmetic (aot_requant.h), `per_channel` whether there is one
-    multiplier per output channel, `arch`, `simd`, `cpu` and `vlen` (float lanes)
-    tell the target.
+    of the final quantised value. `rq` is the arithmetic (aot_requant.h), `per_channel` whether
+    there is one multiplier per output channel, `arch`, `simd`, `cpu` and `vlen` (float lanes) tell
+    the target.
     """
 
     n: int
@@ -75,7 +75,7 @@ class QConv:
 
 @dataclass(frozen=True, slots=True)
 class QFc:
-    """y[m][n] = x[m][k] · w[n][k] on int8 codes; the other fields are those of QConv."""
+    """y[m][n] = x[m][k] · w[n][k] on int8 quantised values; the other fields are those of QConv."""
 
     m: int
     k: int

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Softmax and LogSoftmax between codes: powers of e from tables of integers, no float at run time.
+"""Softmax and LogSoftmax between quantised values: powers of e from tables of integers, no float at
+run time.
 
-Softmax of 8-bit codes has a table of exp(-d * scale) for every difference d to the largest code, up
-to the first 0; results are within one code of float32. Where codes have 16 bits, and for
-LogSoftmax, the roundings of float32 are repeated but for those of exp and of the order of a sum, so
-that nearly all codes are those of float32 and none is off by more than one. `--requant tflite` has
-TFLite's tables and reciprocal, bit for bit, where input and output have the parameters TFLite asks
-for.
+Softmax of 8-bit quantised values has a table of exp(-d * scale) for every difference d to the
+largest quantised value, up to the first 0; results are within one quantised value of float32. Where
+quantised values have 16 bits, and for LogSoftmax, the roundings of float32 are repeated but for
+those of exp and of the order of a sum, so that nearly all quantised values are those of float32 and
+none is off by more than one. `--requant tflite` has TFLite's tables and reciprocal, bit for bit,
+where input and output have the parameters TFLite asks for.
 """
 
 from __future__ import annotations
@@ -20,19 +21,19 @@ import numpy as np
 from aot.ir.dtypes import S16
 from aot.ir.graph_nodes import Array
 from aot.ops.quantised.common import (
-    code_fields,
-    code_types,
     quantised,
+    quantised_fields,
     signed_input,
     signed_result,
     some_wide,
+    type_constants,
 )
 from aot.vendor.cases import Case
-from aot.vendor.codes import all_hold, codes, dequantised, known
 from aot.vendor.fixed_point import significands
 from aot.vendor.match import Match
 from aot.vendor.pattern import OP
-from aot.vendor.quantised_cases import code_case, codes_of, kind
+from aot.vendor.quantisation import all_hold, dequantised, known, quantisation
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
 from aot.vendor.quantised_softmax import QuantisedSoftmax, softmax_axis, softmax_fits
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import TFLITE, fixed_point, rq_of
@@ -46,7 +47,7 @@ log_softmax = quantised("qlogsoftmax", OP.LogSoftmax(dequantised("x"), _outputs=
 
 #: Scales of x between which there are tables, and the smallest one of y.
 SCALES, RESULT = (2.0**-40, 2.0**20), 2.0**-20
-#: A larger exponent of the scale makes every difference of 16-bit codes a power of 0.
+#: A larger exponent of the scale makes every difference of 16-bit quantised values a power of 0.
 TOP_EXPONENT = -17
 #: Fraction bits of the arguments of powers, at most, and the bits of `rate`.
 MOST_BITS, RATE_BITS = 62, 32
@@ -54,7 +55,8 @@ MOST_BITS, RATE_BITS = 62, 32
 INTERVALS, TFLITE_RANGE = 512, 10.0
 
 
-# -- 8-bit codes -------------------------------------------------------------------------
+# -- 8-bit quantised values
+# -------------------------------------------------------------------------
 
 
 @narrow.lower
@@ -84,7 +86,8 @@ def narrow_to_kernel(c: Recorder, m: Match) -> None:
         )
 
 
-# -- codes of 16 bits, and LogSoftmax of any ----------------------------------------------
+# -- quantised values of 16 bits, and LogSoftmax of any
+# ----------------------------------------------
 
 
 @wide.check
@@ -136,14 +139,14 @@ def tflite_pieces(function: Callable[[Array], Array], low: float, high: float) -
 
 
 def _like_tflite(c: Recorder, m: Match) -> bool:
-    x, y = codes(m, "x"), codes(m, "y")
+    x, y = quantisation(m, "x"), quantisation(m, "y")
     types = x.dtype is S16 and y.dtype is S16 and x.z == y.z == 0
     return rq_of(c) == TFLITE and types and float(y.s) == 1 / 32768
 
 
 def _to_tflite(c: Recorder, m: Match) -> None:
     outer, extent, inner = split_at(m.x.shape, softmax_axis(m))
-    mult, shift = fixed_point(float(codes(m, "x").s) / (TFLITE_RANGE / 65535))
+    mult, shift = fixed_point(float(quantisation(m, "x").s) / (TFLITE_RANGE / 65535))
     c.call(
         "aot_qsoftmax_s16",
         m.y,
@@ -163,7 +166,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
     if _like_tflite(c, m) and not log:
         return _to_tflite(c, m)
     outer, extent, inner = split_at(m.x.shape, softmax_axis(m))
-    x, y = codes(m, "x"), codes(m, "y")
+    x, y = quantisation(m, "x"), quantisation(m, "y")
     both = significands(x.s, y.s)
     rate, bits = rate_of(both["exp"][0])
     fraction, exponent = math.frexp(1 / float(y.s))
@@ -176,7 +179,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
         bits=bits,
         unit=min(round(fraction * 2**31), 2**31 - 1),
         shift=31 - exponent,
-        **code_fields(m, signed=False),
+        **quantised_fields(m, signed=False),
     )
     c.call(
         "aot_qsoftmax16",
@@ -185,7 +188,7 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
         c.const(power_table(), "powers"),
         c.scratch(4 if log else 4 * extent),
         params,
-        instance={**code_types(m), "LOG": int(log)},
+        instance={**type_constants(m), "LOG": int(log)},
         inplace=[(m.y, m.x)] if x.dtype.nbytes == y.dtype.nbytes else (),
     )
     return None
@@ -198,15 +201,17 @@ def wide_to_kernel(c: Recorder, m: Match) -> None:
 def wide_cases() -> Iterator[Case]:
     middle: dict[str, Any] = {"soft.axis": 1}
     unit, fine = kind(1 / 32768, 0, "int16"), kind(1 / 65535, 0, "uint16")
-    yield code_case(codes_of(3, 40, 5, dtype="int16"), *kind(3e-4, 0, "int16"), *unit, **middle)
-    yield code_case(codes_of(4, 300, dtype="uint16"), *kind(1e-4, 30000, "uint16"), *fine)
+    yield quantised_case(
+        codes_of(3, 40, 5, dtype="int16"), *kind(3e-4, 0, "int16"), *unit, **middle
+    )
+    yield quantised_case(codes_of(4, 300, dtype="uint16"), *kind(1e-4, 30000, "uint16"), *fine)
     few = codes_of(4, 3, dtype="int16")
-    yield code_case(few, *kind(0.5, -7, "int16"), *kind(1 / 256, -128))
-    yield code_case(codes_of(9, 2), *kind(0.01, 4), *fine)
+    yield quantised_case(few, *kind(0.5, -7, "int16"), *kind(1 / 256, -128))
+    yield quantised_case(codes_of(9, 2), *kind(0.01, 4), *fine)
 
 
 @log_softmax.cases
 def log_cases() -> Iterator[Case]:
     for dtype, step in (("int8", 0.1), ("uint8", 0.1), ("int16", 4e-4), ("uint16", 4e-4)):
         x = codes_of(4, 30, dtype=dtype)
-        yield code_case(x, *kind(step, 3, dtype), *kind(step, 100, dtype))
+        yield quantised_case(x, *kind(step, 3, dtype), *kind(step, 100, dtype))

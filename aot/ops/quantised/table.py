@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Chains of unary operators between codes, as tables that are made at compile time.
+"""Chains of unary operators between quantised values, as tables that are made at compile time.
 
 QuantizeLinear(f(g(DequantizeLinear(x)))) for any elementwise f, g without other operands than
-single constants; with no operator between, the codes are requantised. Entries are what the nodes
-compute in float32: for 8-bit codes one table of 256 codes. With `--requant tflite` a requantisation
-of those alone is computed in fixed point.
+single constants; with no operator between, the quantised values are requantised. Entries are what
+the nodes compute in float32: for 8-bit quantised values one table of 256 quantised values. With
+`--requant tflite` a requantisation of those alone is computed in fixed point.
 
-For 16-bit codes a table has pieces. Where the parts of a quadratic function give the codes of
-float32, but for one in 2048 that is one off, a piece holds its three numbers; elsewhere (at a bend,
-say) it lists the codes. The size of the pieces is the one with the smallest table.
+For 16-bit quantised values a table has pieces. Where the parts of a quadratic function give the
+quantised values of float32, but for one in 2048 that is one off, a piece holds its three numbers;
+elsewhere (at a bend, say) it lists the quantised values. The size of the pieces is the one with the
+smallest table.
 """
 
 from __future__ import annotations
@@ -22,20 +23,27 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ops.broadcast import stored
-from aot.ops.quantised.common import code_types, quantised, some_wide
+from aot.ops.quantised.common import quantised, some_wide, type_constants
 from aot.vendor.cases import Case
-from aot.vendor.codes import all_hold, codes, known
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
-from aot.vendor.quantised_cases import code_case, codes_of, kind
-from aot.vendor.quantised_table import QuantisedTable, chain_fits, codes_from, in_steps, real_values
+from aot.vendor.quantisation import all_hold, known, quantisation
+from aot.vendor.quantised_cases import codes_of, kind, quantised_case
+from aot.vendor.quantised_table import (
+    QuantisedTable,
+    chain_fits,
+    in_steps,
+    quantised_from,
+    real_values,
+)
 from aot.vendor.recorder import Recorder
 from aot.vendor.requant import rq_of
 
 LITERAL = -(2**31)  # AOT_QTABLE16_LITERAL
 #: Fraction bits of a piece's first number, and of the others.
 FIRST_BITS, BITS = 14, 30
-#: log2 of the codes of a piece; one in SHARE codes may be one off; bytes of the largest table.
+#: log2 of the quantised values of a piece; one in SHARE quantised values may be one off; bytes of
+#: the largest table.
 SIZES, SHARE, LARGEST = range(4, 14), 2048, 69632
 
 
@@ -55,12 +63,14 @@ def to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_qtable", m.y, m.x, c.const(data, "table"), params, inplace=[(m.y, m.x)])
 
 
-# -- 16-bit codes ------------------------------------------------------------------------
+# -- 16-bit quantised values
+# ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A table: pieces of 2^bits codes, int32 [pieces, 3], and the codes that are listed."""
+    """A table: pieces of 2^bits quantised values, int32 [pieces, 3], and the quantised values that
+    are listed."""
 
     bits: int
     numbers: Array
@@ -73,7 +83,8 @@ class Pieces:
 
 
 def fitted(real: Array, want: Array, bits: int) -> tuple[Array, Array]:
-    """Numbers of every piece by least squares (int64 [pieces, 3]), and the codes they give."""
+    """Numbers of every piece by least squares (int64 [pieces, 3]), and the quantised values they
+    give."""
     d = np.arange(1 << bits, dtype=np.float64)
     powers = np.stack([np.ones_like(d), d, d * d])
     parts = real.reshape(-1, 1 << bits) @ np.linalg.pinv(powers)
@@ -86,9 +97,12 @@ def fitted(real: Array, want: Array, bits: int) -> tuple[Array, Array]:
 
 
 def pieces_of(real: Array, want: Array, bits: int, dtype: Any) -> Pieces:
-    """The table with pieces of 2^bits codes; those whose codes would be wrong are listed."""
+    """The table with pieces of 2^bits quantised values; those whose quantised values would be wrong
+    are listed."""
     numbers, found = fitted(real, want, bits)
-    ends = np.iinfo(dtype)  # beside its last code is none: there the sum would wrap around
+    ends = np.iinfo(
+        dtype
+    )  # beside its last quantised value is none: there the sum would wrap around
     fits = (found >= ends.min) & (found <= ends.max)
     off = np.where(fits, np.abs(found - want), 2).reshape(-1, 1 << bits)
     wrong = (off > 0).sum(1)
@@ -104,7 +118,7 @@ def pieces_of(real: Array, want: Array, bits: int, dtype: Any) -> Pieces:
 
 
 def smallest(real: Array, want: Array, dtype: Any) -> Pieces:
-    """The smallest table for these values and codes, lowest code first."""
+    """The smallest table for these values and quantised values, lowest quantised value first."""
     top = min(max(SIZES), want.size.bit_length() - 1)
     sizes = [k for k in SIZES if k <= top]
     return min((pieces_of(real, want, k, dtype) for k in sizes), key=lambda t: t.nbytes)
@@ -112,7 +126,7 @@ def smallest(real: Array, want: Array, dtype: Any) -> Pieces:
 
 def made(m: Match) -> Pieces | None:
     """The table; None where a node has no known value."""
-    x, y = codes(m, "x"), codes(m, "y")
+    x, y = quantisation(m, "x"), quantisation(m, "y")
     low, high = x.range
     own = np.arange(low, high + 1)
     result = real_values(m, (own - x.z).astype(np.float32) * x.s)
@@ -121,7 +135,7 @@ def made(m: Match) -> Pieces | None:
     scaled = in_steps(result, y)
     bottom, top = (end - y.z for end in y.range)
     smooth = np.clip(np.nan_to_num(scaled.astype(np.float64), nan=0.0), bottom - 0.4, top + 0.4)
-    return smallest(smooth + y.z, codes_from(scaled, y), y.dtype.numpy)
+    return smallest(smooth + y.z, quantised_from(scaled, y), y.dtype.numpy)
 
 
 @pieced.check
@@ -140,7 +154,7 @@ def to_pieces(c: Recorder, m: Match) -> None:
     found = made(m)
     assert found is not None
     literal = found.literal if found.literal.size else np.zeros(1, found.literal.dtype)
-    params = c.params(n=math.prod(stored(m.y)), low=codes(m, "x").range[0], bits=found.bits)
+    params = c.params(n=math.prod(stored(m.y)), low=quantisation(m, "x").range[0], bits=found.bits)
     c.call(
         "aot_qtable16",
         m.y,
@@ -148,7 +162,7 @@ def to_pieces(c: Recorder, m: Match) -> None:
         c.const(found.numbers, "pieces"),
         c.const(literal, "literal"),
         params,
-        instance=code_types(m),
+        instance=type_constants(m),
         inplace=[(m.y, m.x)] if m.x.dtype.nbytes == m.y.dtype.nbytes else (),
     )
 
@@ -160,4 +174,4 @@ def to_pieces(c: Recorder, m: Match) -> None:
 def pieced_cases() -> Iterator[Case]:
     for dtype, made_of in (("int16", "uint16"), ("uint16", "int8"), ("int8", "uint16")):
         x = codes_of(2, 5, 6, 70, dtype=dtype)
-        yield code_case(x, *kind(0.0005, 3, dtype), *kind(0.00037, 9, made_of))
+        yield quantised_case(x, *kind(0.0005, 3, dtype), *kind(0.00037, 9, made_of))

@@ -21,7 +21,7 @@ from aot.vendor.accel_sim.kinds import Alu, DType, Fault, Mem
 
 Words = tuple[int, int, int, int]
 _COMMON = {f.name: f for f in COMMON}
-#: Tables of 256 codes in the LUT memory.
+#: Tables of 256 quantised values in the LUT memory.
 TABLES = 4
 _TAIL = ("dtype", "wait", "signal", "r1", "r2", "r3")
 

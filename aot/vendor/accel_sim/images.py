@@ -89,7 +89,7 @@ class Images:
     """Collects the tensors and layers of a region.
 
     `sources` are the values behind tensors that are regions of the system. `rq` is the arithmetic
-    of codes.
+    of quantised values.
     """
 
     def __init__(self, rq: Rq = Rq.FLOAT) -> None:
@@ -136,7 +136,8 @@ class Images:
         return index
 
     def constant(self, data: Array, like: ValueRef, channels: int = 0) -> int:
-        """Constant elements [h, w, c] in flash; uint8 codes become int8, one channel `channels`."""
+        """Constant elements [h, w, c] in flash; uint8 quantised values become int8, one channel
+        `channels`."""
         if data.dtype == np.uint8:
             data = (data.astype(np.int16) - 128).astype(np.int8)
         h, w, c = image(data.shape)
@@ -232,7 +233,8 @@ class Images:
 
 
 def merge_tables(layers: Sequence[Layer], tensors: Sequence[Tensor]) -> list[Layer]:
-    """A table of codes behind a product, whose codes nobody else reads, is applied as it drains.
+    """A table of quantised values behind a product, whose quantised values nobody else reads, is
+    applied as it drains.
 
     The product moves to where the table was: what it needs is there by then as well.
     """

@@ -239,7 +239,7 @@ VSET1 = Instruction(
         Field("mb", 2, 0, 32, "multiplier of b; float32: largest result", "s"),
         Field("my", 3, 0, 32, "offset (kind 0, 1) or multiplier of the sum (kind 2)", "s"),
     ),
-    "Addition of codes, and the residual of DRAIN. Float32: the limits as bit patterns.",
+    "Addition of quantised values, and the residual of DRAIN. Float32: the limits as bit patterns.",
 )
 VSET2 = Instruction(
     "VSET2",
@@ -258,7 +258,7 @@ VSET2 = Instruction(
         Field("lo", 3, 0, 8, "smallest code", "s", -128),
         Field("hi", 3, 8, 8, "largest code", "s", 127),
     ),
-    "The rest of an addition of codes.",
+    "The rest of an addition of quantised values.",
 )
 
 DMA = (
@@ -341,7 +341,7 @@ COMPUTE = (
             *_SIZE,
             _CH,
             _VECTOR,
-            Field("lut", 0, 28, 3, "0, or 1 + table that codes go through at last"),
+            Field("lut", 0, 28, 3, "0, or 1 + table that quantised values go through at last"),
         ),
         "Code = clamp(requantise(sum + bias, multiplier, shift) + zero, lo, hi) of the channel's "
         "parameters; then the residual is added as VSET1 and VSET2 say (a: the code, b: residual); "

@@ -17,7 +17,8 @@ class Unit(IntEnum):
 
 
 class DType(IntEnum):
-    """Elements: int8 codes, float32, uint8 in system memory (the DMA flips the top bit)."""
+    """Elements: int8 quantised values, float32, uint8 in system memory (the DMA flips the top
+    bit)."""
 
     I8 = 0
     F32 = 1
@@ -48,7 +49,7 @@ class Alu(IntEnum):
 
 
 class Rq(IntEnum):
-    """How sums become codes: as RQ 0 and 2 of runtime_c/kernels/aot_requant.h."""
+    """How sums become quantised values: as RQ 0 and 2 of runtime_c/kernels/aot_requant.h."""
 
     FLOAT = 0
     TFLITE = 2
@@ -56,7 +57,7 @@ class Rq(IntEnum):
 
 
 class Kind(IntEnum):
-    """How two codes are added: as KIND of runtime_c/kernels/aot_qbinary.h."""
+    """How two quantised values are added: as KIND of runtime_c/kernels/aot_qbinary.h."""
 
     LINEAR = 0
     EVEN = 1

@@ -5,8 +5,9 @@ The border between two parts. The backend turns a region of the graph into a `Ne
 turns that into a `Compiled`. Nothing here knows ONNX, addresses or instructions.
 
 A tensor is one image, height x width x channels. In the scratchpad it is stored channels last and
-dense, as int8 codes or float32; in system memory it lies as its `strides` say, and u8 tensors there
-are the same codes with the top bit flipped (so code 0 of u8 is code -128 inside).
+dense, as int8 quantised values or float32; in system memory it lies as its `strides` say, and u8
+tensors there are the same quantised values with the top bit flipped (so code 0 of u8 is code -128
+inside).
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ LayerKind = Literal[
     "mul",  # inputs (a, b); `requant` with za, zb (float32: limits)
     "maximum",  # inputs (a, b) of the same scale
     "minimum",
-    "clip",  # codes to requant.lo ... hi (float32: limits)
-    "lut",  # codes through `table`
+    "clip",  # quantised values to requant.lo ... hi (float32: limits)
+    "lut",  # quantised values through `table`
     "softmax",  # over the channels of every pixel; `table` are 256 words
     "copy",
     "concat",  # along `axis`; parts have the scale of the result
@@ -48,9 +49,9 @@ LayerKind = Literal[
 class Tensor:
     """height x width x channels elements.
 
-    `zero` is the code of zero (what windows read outside; float32: 0). `strides` are for `input`
-    and `output`: elements from row to row, pixel to pixel, channel to channel in system memory
-    (None: dense, channels last). `data` [height, width, channels] is there for `const` only.
+    `zero` is the quantised value of zero (what windows read outside; float32: 0). `strides` are for
+    `input` and `output`: elements from row to row, pixel to pixel, channel to channel in system
+    memory (None: dense, channels last). `data` [height, width, channels] is there for `const` only.
     """
 
     name: str
@@ -106,7 +107,7 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Requant:
-    """How a sum becomes a code: clamp(rq(sum, mult, shift) + zero, lo, hi).
+    """How a sum becomes a quantised value: clamp(rq(sum, mult, shift) + zero, lo, hi).
 
     `mult` and `shift` have one value per output channel (conv, dw) or one in all: for Rq.FLOAT
     `mult` holds the float32 scale (as float32) and shift is ignored; for Rq.TFLITE the Q31
@@ -126,8 +127,8 @@ class Requant:
 
 
 @dataclass(frozen=True, slots=True)
-class AddCodes:
-    """The constants of a sum of two codes: VSET1 and VSET2 of the instruction table."""
+class QuantisedAddition:
+    """The constants of a sum of two quantised values: VSET1 and VSET2 of the instruction table."""
 
     kind: Kind
     ma: int
@@ -149,10 +150,10 @@ class Layer:
     """One operation. `inputs` and `output` are indices into the tensors of the network.
 
     conv, dw: out = table[add(requant(sum + bias), residual)], with `add` and `table` optional; the
-    codes of the input are summed as they are, so the input's zero point is folded into `bias`
-    (int32, minus zero * sum of the weights) and positions outside read the input's `zero`. With
-    `add` the last input is the residual: a is the code of the sum, b the residual. float32: sum +
-    bias (float32), + residual if there are two inputs, limited to `limits`.
+    quantised values of the input are summed as they are, so the input's zero point is folded into
+    `bias` (int32, minus zero * sum of the weights) and positions outside read the input's `zero`.
+    With `add` the last input is the residual: a is the quantised value of the sum, b the residual.
+    float32: sum + bias (float32), + residual if there are two inputs, limited to `limits`.
     """
 
     kind: LayerKind
@@ -163,7 +164,7 @@ class Layer:
     weights: Array | None = None
     bias: Array | None = None
     requant: Requant | None = None
-    add: AddCodes | None = None
+    add: QuantisedAddition | None = None
     table: Array | None = None
     limits: tuple[float, float] = (-np.inf, np.inf)
     axis: Literal["y", "x", "c"] = "c"

@@ -22,9 +22,9 @@ from aot.vendor import (
     channels_last,
 )
 from aot.vendor.accel_sim.checks import fits, layer_cycles
-from aot.vendor.accel_sim.codes import SPECS as CODES
 from aot.vendor.accel_sim.config import Config, config
 from aot.vendor.accel_sim.images import Images
+from aot.vendor.accel_sim.int8_products import SPECS as CODES
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import AccelOptions, Layer
 from aot.vendor.accel_sim.reals import SPECS as REALS
@@ -53,7 +53,8 @@ INTERRUPTS = ("mps2-an385", "mps2-an386", "mps2-an500", "virt")
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What checks and costs ask: the machine, the arithmetic of codes, options of the compiler."""
+    """What checks and costs ask: the machine, the arithmetic of quantised values, options of the
+    compiler."""
 
     config: Config
     rq: Rq
@@ -101,7 +102,8 @@ class Machine:
 
 
 def _layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Values are read as they come; codes leave with their channels last, as others read them."""
+    """Values are read as they come; quantised values leave with their channels last, as others read
+    them."""
     wanted = {}
     for name, v in m.inputs():
         own = v.rank > 2 and incoming[name].block == v.shape[1]

@@ -24,7 +24,7 @@ from aot.vendor import (
     constant_bounds,
     either,
     f32,
-    outside_of_codes,
+    outside_of_quantised,
     same_shapes,
     wildcard,
 )
@@ -45,12 +45,13 @@ Array = np.ndarray[Any, Any]
 
 
 def _floats(m: Match) -> Checks:
-    """All values are float32, and not between codes: the whole is computed on integers then."""
+    """All values are float32, and not between quantised values: the whole is computed on integers
+    then."""
     for name, v in m.values.items():
         if v is not None and name not in ("axes", "shape"):
             yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
             yield 0 not in v.shape, f"an empty tensor {list(v.shape)}"
-    yield from outside_of_codes(m)
+    yield from outside_of_quantised(m)
     yield from constant_bounds(m)
 
 

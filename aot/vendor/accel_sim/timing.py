@@ -83,7 +83,7 @@ def depthwise_cycles(c: Config, taps: int, pixels: int, tiles: int, size: int = 
 def drain_cycles(
     c: Config, pixels: int, ch: int, residual: bool = False, rounded: bool = True, size: int = 1
 ) -> int:
-    """Cycles of DRAIN; `rounded`: codes by float32 (rq 0)."""
+    """Cycles of DRAIN; `rounded`: quantised values by float32 (rq 0)."""
     rows = pixels * _up(ch, c.lanes(size)) * _up(c.m * (1 + residual), c.port)
     return rows + c.vx_fill + (c.float_fill if rounded and size == 1 else 0)
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the vector unit computes on 8-bit codes: sums, products, pooling, tables, Softmax."""
+"""What the vector unit computes on 8-bit quantised values: sums, products, pooling, tables,
+Softmax."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ from aot.vendor import (
     multipliers,
     quantised,
 )
-from aot.vendor.accel_sim.codes import EIGHT, arithmetic, requant, sum_of
 from aot.vendor.accel_sim.images import Array, Images, image, refusal
+from aot.vendor.accel_sim.int8_products import EIGHT, arithmetic, requant, sum_of
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec, pattern
 
-#: Codes as they are in the machine.
+#: Quantised values as they are in the machine.
 OWN = np.arange(-128, 128)
 
 
@@ -131,14 +132,14 @@ def maximum_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_maximum(b: Images, m: Match) -> None:
-    """POOL of codes that keep their parameters."""
+    """POOL of quantised values that keep their parameters."""
     source = b.read(m.x)
     target = b.write(m.y)
     b.layer(Layer("max", m.root.name, (source,), target, window_of(m.root, m.x.rank)))
 
 
 def _divides(found: QuantisedPool, rq: Rq) -> bool:
-    """TFLite divides averages whose codes keep their parameters."""
+    """TFLite divides averages whose quantised values keep their parameters."""
     x, y = found.x.signed(), found.y.signed()
     return bool(rq is Rq.TFLITE and x.s == y.s and x.z == y.z)
 
@@ -179,7 +180,7 @@ def build_average(b: Images, m: Match) -> None:
 
 
 def table_of(found: QuantisedTable) -> Array:
-    """What each code of the machine, of -128 first, becomes."""
+    """What each quantised value of the machine, of -128 first, becomes."""
     assert found.entries is not None
     bits = OWN & 255 if found.x.dtype is S8 else OWN + 128
     own = found.entries[bits].astype(np.int16)
@@ -194,7 +195,7 @@ def table_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_table(b: Images, m: Match) -> None:
-    """ALU LUT; nothing where codes stay what they are but for the sign."""
+    """ALU LUT; nothing where quantised values stay what they are but for the sign."""
     found = QuantisedTable.of(m, arithmetic(b.rq))
     table = table_of(found)
     if np.array_equal(table, OWN):

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from aot.vendor import F32, Match, ValueRef
-from aot.vendor.accel_sim.codes import EIGHT
 from aot.vendor.accel_sim.images import Images, image, order, refusal, same_order
+from aot.vendor.accel_sim.int8_products import EIGHT
 from aot.vendor.accel_sim.kinds import Rq
 from aot.vendor.accel_sim.network import Layer
 from aot.vendor.accel_sim.specs import Checks, Spec, pattern
 from aot.vendor.accel_sim.vectors import images
 
-#: Operators next to which a view belongs: of codes, of float32.
+#: Operators next to which a view belongs: of quantised values, of float32.
 CODES = frozenset("QuantizeLinear DequantizeLinear MaxPool Concat".split())
 REALS = frozenset("Conv Gemm MatMul MaxPool AveragePool GlobalAveragePool Add Relu Clip".split())
 #: Parts of a Concat: each may be a region of the system, of which there are five.

@@ -13,7 +13,7 @@ from aot.vendor.accel_sim.config import Config
 from aot.vendor.accel_sim.encode import instr
 from aot.vendor.accel_sim.frontend import VSet
 from aot.vendor.accel_sim.kinds import Rq
-from aot.vendor.accel_sim.network import AddCodes, Layer, Requant
+from aot.vendor.accel_sim.network import Layer, QuantisedAddition, Requant
 
 Array = np.ndarray[Any, Any]
 
@@ -126,7 +126,7 @@ def _first(requant: Requant, per_channel: bool) -> Any:
     )  # fmt: skip
 
 
-def _sum(codes: AddCodes) -> tuple[Any, Any]:
+def _sum(codes: QuantisedAddition) -> tuple[Any, Any]:
     second = instr("VSET1", {"slot": 0, "ma": codes.ma, "mb": codes.mb, "my": codes.my})
     names = ("sa", "sb", "sy", "za", "zb", "zy", "lo", "hi")
     own = {name: getattr(codes, name) for name in names}
@@ -136,7 +136,7 @@ def _sum(codes: AddCodes) -> tuple[Any, Any]:
 
 
 def tables(layer: Layer) -> bytes:
-    """The table of lut (256 codes) or softmax (words)."""
+    """The table of lut (256 quantised values) or softmax (words)."""
     assert layer.table is not None
     if layer.kind == "softmax":
         words = int(layer.requant.za) + 1 if layer.requant is not None else 256

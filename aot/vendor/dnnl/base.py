@@ -22,7 +22,7 @@ from aot.vendor import (
     Recorder,
     StateHandle,
     ValueRef,
-    outside_of_codes,
+    outside_of_quantised,
     wildcard,
 )
 
@@ -44,7 +44,7 @@ backend = Backend(
     hint="Install libdnnl-dev (apt) or onednn-devel-cpu-gomp (pip), or set dnnl_ROOT to the "
     "folder it is in: as a variable of CMake or of the environment.",
     # The library has the products and the Softmax of an attention, not the whole, and
-    # convolutions of codes whose sums are added to codes.
+    # convolutions of quantised values whose sums are added to quantised values.
     keeps=("MatMul", "DequantizeLinear"),
     systems=("linux",),
     folder=Path(__file__).parent,
@@ -64,11 +64,12 @@ def declare(
     codes: bool = False,
     outputs: tuple[str, ...] = ("y",),
 ) -> Pattern:
-    """Add the pattern `build(op, *params)` to the backend; `codes`: it knows 8-bit codes."""
+    """Add the pattern `build(op, *params)` to the backend; `codes`: it knows 8-bit quantised
+    values."""
     graph = build(OP, *[wildcard(p) for p in params])
     made = Pattern(name, graph, "dnnl", outputs, folder=Path(__file__).parent, header=HEADER)
     if not codes:
-        made.check(outside_of_codes)
+        made.check(outside_of_quantised)
     backend.patterns.append(made)
     return made
 

@@ -14,7 +14,8 @@ from aot.vendor import S8, U8, Layout, Match, Recorder, ValueRef, copy_part
 from aot.vendor.dnnl.base import BLOCKS, backend, blocks, declare, floats
 
 Checks = Iterator[tuple[bool, str]]
-#: Operators next to which a view of codes belongs in a region: what makes and first reads codes.
+#: Operators next to which a view of quantised values belongs in a region: what makes and first
+#: reads quantised values.
 CODES = frozenset({"QuantizeLinear", "DequantizeLinear", "MaxPool"})
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A number added to a product of computed codes, an activation behind it, stopped the compiler.
+"""A number added to a product of computed quantised values, an activation behind it, stopped the
+compiler.
 
 The check for a bias that is a row asked for the last extent of a value that has no axes.
 """

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A table of 16-bit codes one off beside its last code wrapped around (found by fuzzing)."""
+"""A table of 16-bit quantised values one off beside its last code wrapped around (found by
+fuzzing)."""
 
 from __future__ import annotations
 

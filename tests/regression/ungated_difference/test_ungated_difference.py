@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`aotc verify` called a difference of 117 codes "ok", because it does not gate."""
+"""`aotc verify` called a difference of 117 quantised values "ok", because it does not gate."""
 
 from __future__ import annotations
 

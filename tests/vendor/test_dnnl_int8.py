@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""8-bit codes in oneDNN: every case of its patterns within one code of the float definition, on
-both generations of the library."""
+"""8-bit quantised values in oneDNN: every case of its patterns within one code of the float
+definition, on both generations of the library."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from dnnl_libraries import ROOTS, library
 from onnx import helper, numpy_helper
 
 from aot.cli import main as aotc
-from aot.vendor.dnnl import backend, codes
+from aot.vendor.dnnl import backend, int8_products
 
-PATTERNS = [p for p in backend.patterns if p.name in vars(codes)]
-#: How many cases of the portable patterns the library cannot compute: 16-bit codes, weights that
-#: do not fit int8 less their zero points.
+PATTERNS = [p for p in backend.patterns if p.name in vars(int8_products)]
+#: How many cases of the portable patterns the library cannot compute: 16-bit quantised values,
+#: weights that do not fit int8 less their zero points.
 REFUSED = {"qconv": 2, "qdense": 2}
 
 
@@ -72,11 +72,11 @@ def test_within_one_code(bundle: tuple[Path, list, list], generation: str, tmp_p
             if apart.max(initial=0) > 1:
                 wrong.append(f"{part.label}: {(apart > 1).sum()} of {apart.size}, {apart.max()}")
     assert not wrong, "\n".join(wrong)
-    assert off < 0.01 * codes_seen, f"{off} of {codes_seen} codes are one off"
+    assert off < 0.01 * codes_seen, f"{off} of {codes_seen} quantised values are one off"
 
 
 def chain() -> onnx.ModelProto:
-    """Two convolutions, a pool, a Reshape and a product between codes."""
+    """Two convolutions, a pool, a Reshape and a product between quantised values."""
     rng = np.random.default_rng(7)
     consts: dict[str, np.ndarray] = {"zero": np.int8(3), "shape": np.array([1, -1])}
     nodes, x = [], "x"

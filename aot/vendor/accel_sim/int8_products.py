@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products of 8-bit codes: convolutions, with a sum behind them, and fully connected layers.
+"""Products of 8-bit quantised values: convolutions, with a sum behind them, and fully connected
+layers.
 
-The checks and numbers are those of the portable kernels (aot/ops/quantised/), so the codes are too.
+The checks and numbers are those of the portable kernels (aot/ops/quantised/), so the quantised
+values are too.
 """
 
 from __future__ import annotations
@@ -16,9 +18,9 @@ from aot.vendor import (
     S8,
     TFLITE,
     U8,
-    Codes,
     Match,
     Pat,
+    Quantisation,
     QuantisedConvAdd,
     QuantisedPair,
     QuantisedProduct,
@@ -28,7 +30,7 @@ from aot.vendor import (
 )
 from aot.vendor.accel_sim.images import Array, Images, refusal
 from aot.vendor.accel_sim.kinds import Kind, Rq
-from aot.vendor.accel_sim.network import AddCodes, Layer, LayerKind, Requant, Window
+from aot.vendor.accel_sim.network import Layer, LayerKind, QuantisedAddition, Requant, Window
 from aot.vendor.accel_sim.specs import Checks, Spec
 
 EIGHT = (S8, U8)
@@ -45,8 +47,8 @@ def arithmetic(rq: Rq) -> int:
     return TFLITE if rq is Rq.TFLITE else FLOAT
 
 
-def requant(rq: Rq, found: Multipliers, y: Codes, limits: tuple[int, int]) -> Requant:
-    """Sums to the int8 codes `y`: one multiplier and shift, or one per channel."""
+def requant(rq: Rq, found: Multipliers, y: Quantisation, limits: tuple[int, int]) -> Requant:
+    """Sums to the int8 quantised values `y`: one multiplier and shift, or one per channel."""
     mult, shift = found
     lo, hi = limits
     if shift is None:
@@ -54,12 +56,12 @@ def requant(rq: Rq, found: Multipliers, y: Codes, limits: tuple[int, int]) -> Re
     return Requant(rq, mult, shift, zero=y.z, lo=lo, hi=hi)
 
 
-def sum_of(pair: QuantisedPair, rq: Rq) -> AddCodes:
-    """The constants of the sum of two codes."""
+def sum_of(pair: QuantisedPair, rq: Rq) -> QuantisedAddition:
+    """The constants of the sum of two quantised values."""
     kind, f = pair.sum_fields(arithmetic(rq))
     tflite = kind == Kind.TFLITE
     lo, hi = pair.y.as_signed(pair.limits)
-    return AddCodes(
+    return QuantisedAddition(
         Kind(kind),
         ma=f["a_mult"],
         mb=f["b_mult"],
@@ -110,7 +112,7 @@ def _conv_geometry(m: Match) -> Checks:
 
 
 def conv_supported(m: Match, rq: Rq, result: str = "y", mark: str = "") -> Checks:
-    """A convolution whose codes are `result`."""
+    """A convolution whose quantised values are `result`."""
     conditions = list(QuantisedProduct.checks(m, EIGHT, result, mark))
     yield from conditions
     yield from _conv_geometry(m)
@@ -149,7 +151,8 @@ def build_conv_add(b: Images, m: Match) -> None:
 def _conv_layer(
     b: Images, m: Match, found: QuantisedProduct, total: QuantisedPair | None = None
 ) -> Layer:
-    """The layer of a convolution; codes `r` of `total` are added to its codes."""
+    """The layer of a convolution; quantised values `r` of `total` are added to its quantised
+    values."""
     made, window = found.y.signed(), _window(found)
     count = len(found.w.data)
     stored = found.w.stored.reshape(count, -1, window.kh, window.kw)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Quantised values of a match: element type, scale and zero point, and the patterns around them.
 
-Wildcards have fixed names: the codes `x` have the scale `sx` and the zero point `zx`; the bounds of
-a Clip are `low` and `high`.
+Wildcards have fixed names: the quantised values `x` have the scale `sx` and the zero point `zx`;
+the bounds of a Clip are `low` and `high`.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from aot.ir.graph_nodes import Array
 from aot.vendor.match import Match, ValueRef
 from aot.vendor.pattern import OP, Either, OpPat, Pat, Var, either
 
-#: The element types of codes, in the order of AOT_CODE_* in runtime_c/kernels/aot_codes.h.
-CODE_TYPES: tuple[DType, ...] = (S8, U8, S16, U16)
+#: The element types of quantised values, in the order of AOT_CODE_* in
+#: runtime_c/kernels/aot_codes.h.
+QUANTISED_TYPES: tuple[DType, ...] = (S8, U8, S16, U16)
 RANGES = {S8: (-128, 127), U8: (0, 255), S16: (-32768, 32767), U16: (0, 65535)}
 
 
 @dataclass(frozen=True, slots=True)
-class Codes:
+class Quantisation:
     """value = (code - zero) * scale; one of each, or one per channel."""
 
     dtype: DType
@@ -43,17 +44,17 @@ class Codes:
 
     @property
     def range(self) -> tuple[int, int]:
-        """The lowest and the highest code."""
+        """The lowest and the highest quantised value."""
         return RANGES[self.dtype]
 
-    def signed(self) -> Codes:
-        """The same values as int8 codes where the codes are uint8."""
+    def signed(self) -> Quantisation:
+        """The same values as int8 quantised values where the quantised values are uint8."""
         if self.dtype is not U8:
             return self
         return replace(self, dtype=S8, zero=self.zero.astype(np.int64) - 128)
 
     def as_signed(self, limits: tuple[int, int]) -> tuple[int, int]:
-        """A range of these codes as the range of `signed` codes."""
+        """A range of these quantised values as the range of `signed` quantised values."""
         low, high = limits
         moved = self.z - self.signed().z
         return low - moved, high - moved
@@ -64,13 +65,13 @@ class Codes:
         return int(np.clip(int(scaled) + self.z, *self.range))
 
     def decode(self) -> Array:
-        """The float32 values of all codes of an 8-bit type, lowest first."""
+        """The float32 values of all quantised values of an 8-bit type, lowest first."""
         low, high = self.range
         return (np.arange(low, high + 1) - self.z).astype(np.float32) * self.s
 
 
 def dequantised(name: str, inner: Pat | None = None) -> OpPat:
-    """DequantizeLinear of codes `name` (or of what `inner` gives)."""
+    """DequantizeLinear of quantised values `name` (or of what `inner` gives)."""
     codes = inner or Var(name)
     return OP.DequantizeLinear(
         codes, Var(f"s{name}"), Var(f"z{name}"), _optional=1, _outputs=[f"{name}_dq"]
@@ -88,7 +89,7 @@ def activated(value: Pat, mark: str = "") -> Either:
 
 
 def quantised(value: Pat) -> OpPat:
-    """QuantizeLinear of `value`; its result are the codes `y`."""
+    """QuantizeLinear of `value`; its result are the quantised values `y`."""
     return OP.QuantizeLinear(value, Var("sy"), Var("zy"), _optional=1)
 
 
@@ -99,18 +100,21 @@ def value_of(m: Match, name: str) -> ValueRef:
     return value
 
 
-def codes(m: Match, name: str) -> Codes:
-    """The parameters of codes `name`; those of a result are read from its QuantizeLinear."""
+def quantisation(m: Match, name: str) -> Quantisation:
+    """The parameters of quantised values `name`; those of a result are read from its
+    QuantizeLinear."""
     dtype = value_of(m, name).dtype
     scale, zero = m.values[f"s{name}"], m.values.get(f"z{name}")
     assert scale is not None and scale.data is not None
     if zero is None or zero.data is None:
-        return Codes(dtype, np.asarray(scale.data), np.zeros(scale.shape, np.int64))
-    return Codes(dtype, np.asarray(scale.data), np.asarray(zero.data).astype(np.int64))
+        return Quantisation(dtype, np.asarray(scale.data), np.zeros(scale.shape, np.int64))
+    return Quantisation(dtype, np.asarray(scale.data), np.asarray(zero.data).astype(np.int64))
 
 
-def known(m: Match, *names: str, types: Sequence[DType] = CODE_TYPES) -> Iterator[tuple[bool, str]]:
-    """Checks that these codes have one constant scale and zero point each."""
+def known(
+    m: Match, *names: str, types: Sequence[DType] = QUANTISED_TYPES
+) -> Iterator[tuple[bool, str]]:
+    """Checks that these quantised values have one constant scale and zero point each."""
     for name in names:
         value, scale, zero = value_of(m, name), m.values[f"s{name}"], m.values.get(f"z{name}")
         assert scale is not None
@@ -141,8 +145,8 @@ def constant_bounds(m: Match, mark: str = "") -> Iterator[tuple[bool, str]]:
         yield value is None or value.is_const, f"Clip's {name} bound is not constant"
 
 
-def bounds(m: Match, y: Codes, mark: str = "") -> tuple[int, int]:
-    """The range of the final codes: the type's, narrowed by the activation."""
+def bounds(m: Match, y: Quantisation, mark: str = "") -> tuple[int, int]:
+    """The range of the final quantised values: the type's, narrowed by the activation."""
     low, high = y.range
     act = getattr(m, f"act{mark}", None)
     if act is None:

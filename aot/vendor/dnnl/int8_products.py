@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Operators between 8-bit codes: QuantizeLinear([Relu | Clip](operator(DequantizeLinear ...))).
+"""Operators between 8-bit quantised values: QuantizeLinear([Relu | Clip](operator(DequantizeLinear
+...))).
 
 The library multiplies exact sums by one float32 scale per channel and adds a float32 bias that
-holds the zero points, so a result may be one code off where the two roundings fall on a half.
+holds the zero points, so a result may be one quantised value off where the two roundings fall on a
+half.
 """
 
 from __future__ import annotations
@@ -18,11 +20,11 @@ from aot.vendor import (
     S8,
     U8,
     Case,
-    Codes,
     Layout,
     Match,
     Pat,
     Pattern,
+    Quantisation,
     QuantisedPair,
     QuantisedPool,
     QuantisedProduct,
@@ -45,7 +47,7 @@ EIGHT = (S8, U8)
 
 
 def _declare(name: str, inner: Pat) -> Pattern:
-    """The pattern QuantizeLinear(inner); its result are the codes `y`."""
+    """The pattern QuantizeLinear(inner); its result are the quantised values `y`."""
     return declare(name, (), lambda op: quantised(inner), codes=True)
 
 
@@ -59,13 +61,13 @@ def _onnx_rounding(c: Recorder, m: Match) -> None:
         )
 
 
-def _types(**named: Codes) -> dict[str, int]:
-    """Fields `x_type` … of the element types of these codes."""
+def _types(**named: Quantisation) -> dict[str, int]:
+    """Fields `x_type` … of the element types of these quantised values."""
     return {f"{name}_type": EIGHT.index(k.dtype) for name, k in named.items()}
 
 
 def _range(limits: tuple[int, int]) -> dict[str, float]:
-    """Fields of the lowest and highest code of the result."""
+    """Fields of the lowest and highest quantised value of the result."""
     return {"low": float(limits[0]), "high": float(limits[1])}
 
 
@@ -101,7 +103,8 @@ def conv_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, 
 
 
 def _rows(found: QuantisedProduct, fold: bool) -> tuple[Array, Array, float]:
-    """Scale and bias of each channel and the scale of the residual (0: none), in codes of y.
+    """Scale and bias of each channel and the scale of the residual (0: none), in quantised values
+    of y.
 
     With `fold` the bias holds what the zero point of x adds to every sum.
     """
@@ -260,7 +263,7 @@ def pair_fits(m: Match) -> Checks:
     if m.op.op_type == "Mul" and all(ok for ok, _ in conditions):
         found = QuantisedPair.of(m)
         zeros = [found.a.z, found.b.z]
-        yield zeros == [0, 0], f"a product of codes with zero points {zeros} (need 0)"
+        yield zeros == [0, 0], f"a product of quantised values with zero points {zeros} (need 0)"
 
 
 def pair_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
@@ -308,7 +311,7 @@ for _made in (qadd, qmul):
 
 
 def _parameters(scale: float, zero: int) -> tuple[Array, Array]:
-    """Scale and zero point of int8 codes."""
+    """Scale and zero point of int8 quantised values."""
     return np.array(scale, np.float32), np.array(zero, np.int8)
 
 
