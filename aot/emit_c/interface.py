@@ -86,7 +86,7 @@ def spell_specs(program: Program) -> str:
 
 
 def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
-    return f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};"
+    return ctext.fenced(f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};")
 
 
 def _spec(extents: int, tensor: Tensor) -> str:
@@ -201,7 +201,9 @@ def quantisation(program: Program) -> str:
 
 def members(tensors: Sequence[Tensor]) -> str:
     """Members of a struct of pointers."""
-    lines = [f"    void *{ctext.ident(identifier(t))}; {ctext.comment(kind(t))}" for t in tensors]
+    lines = [
+        f"    {ctext.comment(kind(t))}\n    void *{ctext.ident(identifier(t))};" for t in tensors
+    ]
     return "\n".join(lines) or "    void *unused;"
 
 

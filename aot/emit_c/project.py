@@ -49,7 +49,7 @@ CFLAGS = ("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
 _EXACT = "-fno-fast-math"
 #: Bytes of stack of NAME_run and the functions between it and a kernel; a frame at least.
 _CALLERS, _LEAST_FRAME = 256, 64
-PRIVATE = ("aot_check.h", "aot_ffi.h", "aot_trace.h")
+PRIVATE = ("aot_check.h", "aot_trace.h")
 
 
 def emit_c(
@@ -91,7 +91,7 @@ def emit_c(
         **_rows(program, plan, target, constants, own),
         f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
         f"src/{name}_trace.h": spell_trace(program, plan).encode("ascii"),
-        **{path: render(template, values) for path, template in _rendered(name, constants).items()},
+        **{p: render(t, values) for p, t in _rendered(name, constants, bool(target.board)).items()},
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
         **_copied(target),
         **_runner(program, plan, target, constants, options, samples, vendors.memory),
@@ -125,8 +125,8 @@ def _rows(
     return {f"src/{program.name}_rows.c": text.encode("ascii")}
 
 
-def _rendered(name: str, constants: Constants) -> dict[str, str]:
-    """Path in the bundle → template."""
+def _rendered(name: str, constants: Constants, board: bool) -> dict[str, str]:
+    """Path in the bundle → template; the entry of tvm_ffi is for hosts, which load libraries."""
     paths = {
         "CMakeLists.txt": "CMakeLists.txt",
         "README.md": "README.md",
@@ -138,9 +138,10 @@ def _rendered(name: str, constants: Constants) -> dict[str, str]:
         f"src/{name}_arena.c": "arena.c",
         f"src/{name}_static.c": "static.c",
         f"src/{name}_tvmgen.c": "tvmgen.c",
-        f"src/{name}_ffi.c": "ffi.c",
         "host/model.h": "runner_model.h",
     }
+    if not board:
+        paths[f"src/{name}_ffi.c"] = "ffi.c"
     if constants.blob is not None and not constants.passed:
         paths[f"src/{name}_weights.c"] = "weights.c"
     return paths
@@ -156,9 +157,10 @@ def _toolchain(target: Target) -> bytes:
 
 def _copied(target: Target) -> dict[str, File]:
     root = runtime_c()
+    private = PRIVATE if target.board else (*PRIVATE, "aot_ffi.h")
     return {
         **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in kernels.PUBLIC},
-        **{f"src/{h}": (root / "src" / h).read_bytes() for h in PRIVATE},
+        **{f"src/{h}": (root / "src" / h).read_bytes() for h in private},
         "LICENSE": (root / "LICENSE").read_bytes(),
         "cmake/toolchain.cmake": _toolchain(target),
     }
@@ -272,6 +274,7 @@ def _values(
         "owner": name,
         "arena_bytes": plan.arena_bytes,
         "portable_bytes": portable_bytes(plan, fallbacks),
+        "ffi": "" if target.board else f" src/{program.name}_ffi.c",
         "left_out": " || ".join(f"defined({w})" for w in left_out(vendors.parts)),
         "regions": declarations(program, fallbacks, [p.own for p in vendors.parts if p.own])
         + rows.declarations(program),

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from aot.emit_c import ctext
+from aot.emit_c import ctext, wrapping
 from aot.ir.plan import Plan
 from aot.ir.program import Access, Arg, Call, Program, Role, Tensor
+
+#: A long name in a table stands on a line of its own.
+NEXT = "\n     "
 
 
 def writes(program: Program, call: Call) -> Iterator[tuple[Arg, Tensor]]:
@@ -50,6 +53,7 @@ def spell_trace(program: Program, plan: Plan) -> str:
         first_row.append(str(len(rows)))
         first_part.append(str(len(parts)))
     name = program.name
+    told = (f"{name}_trace_user", "call", "k", "w->tensor", "base + w->offset", "w->bytes")
     return f"""\
 /* SPDX-License-Identifier: MIT-0 */
 /* {name}: what each call writes and what of the arena it may touch, for the trace build. */
@@ -81,8 +85,8 @@ static inline void {name}_after(int32_t call, unsigned char *arena, unsigned cha
         for (i = {name}_first_write[call]; i < {name}_first_write[call + 1]; ++i) {{
             const aot_trace_write *w = &{name}_writes[i];
             const unsigned char *base = w->output < 0 ? arena : out[w->output];
-            {name}_trace_fn({name}_trace_user, call, i - {name}_first_write[call], w->tensor,
-                            base + w->offset, w->bytes);
+            const int32_t k = i - {name}_first_write[call];
+{wrapping.call(f"{name}_trace_fn", told, indent=12)}
         }}
         if ({name}_first_write[call] == {name}_first_write[call + 1]) {{
             {name}_trace_fn({name}_trace_user, call, -1, NULL, NULL, 0);
@@ -96,7 +100,7 @@ static inline void {name}_after(int32_t call, unsigned char *arena, unsigned cha
 
 
 def _table(ctype: str, name: str, rows: Sequence[str]) -> str:
-    return f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};"
+    return ctext.fenced(f"static const {ctype} {name}[] = {{\n{ctext.wrap(rows)}\n}};")
 
 
 def _parts(program: Program, plan: Plan, call: Call) -> list[str]:
@@ -116,4 +120,5 @@ def _row(program: Program, plan: Plan, tensor: Tensor, numbers: Mapping[str, int
     output = numbers[base] if program.tensors[base].role is Role.OUTPUT else -1
     if output < 0:
         offset = arena_offset(program, plan, tensor.name) or 0
-    return f"{{{output}, {offset}, {tensor.nbytes}, {ctext.string(tensor.name)}}}"
+    row, name = f"{{{output}, {offset}, {tensor.nbytes},", ctext.string(tensor.name)
+    return f"{row}{' ' if len(row + name) < 90 else NEXT}{name}}}"

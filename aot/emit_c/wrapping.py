@@ -36,7 +36,7 @@ def call(head: str, items: Sequence[str], tail: str = ";", indent: int = 4) -> s
     """
     first = _DECLARATION if indent == 0 else _CALL
     found = list(_calls(" " * indent + head, items, tail, indent + DEEPER, 2, first))
-    if indent == 0:
+    if indent == 0 and not head.startswith("AOT_HIDDEN"):  # a macro that it knows as no type
         type_, _, name = head.rpartition(" ")
         alone = _calls(name, items, tail, DEEPER, 2, first)
         found += [Broken(b.cost + _TYPE + _again(b), (type_, *b.lines)) for b in alone]

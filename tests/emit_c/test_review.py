@@ -7,6 +7,7 @@ import random
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,21 @@ def test_every_call_says_operators_types_and_nodes(program) -> None:
     code = re.sub(r'/\*.*?\*/|"(?:[^"\\]|\\.)*"', "", text, flags=re.DOTALL)
     assert max(map(len, re.findall(r"[A-Za-z_]\w*", code))) <= MOST
     assert formatted(text) == text
+
+
+@pytest.mark.parametrize("target", ["x86-64", "cortex-m4"])
+@pytest.mark.parametrize("name", ["k", "kws"])
+def test_every_file_is_as_clang_format_leaves_it(name: str, target: str) -> None:
+    """With a short name; a long one makes some lines too long by a word."""
+    files = toy.emit(replace(toy.mixed(), name=name), target)
+    own = [p for p in files if p.endswith((".c", ".h")) and not p.startswith("src/kernels/")]
+    own = [p for p in own if name in p or not p.startswith("host/")]
+    assert len(own) > 10
+    for path in own:
+        text = bytes(files[path]).decode()
+        assert formatted(text) == text, path
+        assert max(map(len, text.splitlines())) <= 100, path
+    assert (f"src/{name}_ffi.c" in files) == (target == "x86-64") == ("src/aot_ffi.h" in files)
 
 
 def test_names_are_short_unique_and_the_same_again() -> None:
