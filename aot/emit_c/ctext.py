@@ -90,7 +90,7 @@ def literals(text: str, most: int = 80) -> str:
 
 
 def plain(text: str) -> str:
-    """`text` on one line of harmless ASCII, all else percent-encoded, cut to a readable length."""
+    """`text` on one line of harmless ASCII, all else percent-encoded; at most MAX_COMMENT long."""
     joined = _harmless(text[: MAX_COMMENT + 1])
     return joined if len(joined) <= MAX_COMMENT else joined[: MAX_COMMENT - 3] + "..."
 

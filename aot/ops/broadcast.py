@@ -76,7 +76,7 @@ def collapse(out: Shape, operands: Sequence[Shape]) -> Space:
 
 
 def _strides(shape: Shape) -> Shape:
-    """Row-major element strides of a stored shape, 0 along axes of extent 1."""
+    """Row-major strides of a stored shape in elements, 0 along axes of size 1."""
     result, step = [], 1
     for d in reversed(shape):
         result.append(0 if d == 1 else step)

@@ -74,6 +74,7 @@ def split_value(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 @concat.check
 def concat_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Check that the axis is said: every version of Concat since 4 demands it."""
     yield m.axis is not None, "attribute axis is missing"
 
 

@@ -64,6 +64,7 @@ def widened(pattern: Pattern) -> Pattern | None:
 
     @made.cases
     def cases() -> Iterator[Case]:
+        """For float16 and bfloat16 the first simple float32 case, its data narrowed."""
         for t in filter(lambda t: _is_allowed(graph, t), HALVES):
             known = (c for c in pattern.all_cases() if _is_simple(c))
             yield from (_narrow(pattern, c, t) for c in islice(known, 1))

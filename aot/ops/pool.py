@@ -165,6 +165,7 @@ def max_cases() -> Iterator[Case]:
 
 @average_pool.check
 def average_supported(m: Match) -> Iterator[tuple[bool, str]]:
+    """Checks of AveragePool: the element type, and those of every pool."""
     yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
     yield from _pooled(m)
 

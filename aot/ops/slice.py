@@ -321,7 +321,12 @@ def _cut_bound(x: Extents, vectors: Sequence[ir.Value], place: int, size: int) -
 
 @dynamic("Expand")
 def expand_dynamic(x: Extents, node: ir.Node) -> None:
-    """Expand to a shape read at run time."""
+    """Expand with dynamic axes, of the data or of the shape, counted from the last.
+
+    A dynamic axis of the data must meet size 1 or the same dynamic size, else UnsupportedError.
+    An axis of the data with a static size other than 1 keeps it. The result is stored at the
+    upper bounds.
+    """
     data, wanted = needed(node, 0), needed(node, 1)
     shape, axes = run_time_shape(x, node, wanted)
     own = shape_of(data)

@@ -77,7 +77,11 @@ def _is_forced(program: Program) -> bool:
 
 
 def _finish(program: Program, other: Program, graph: _Graph, proven: int) -> Program:
-    """The better of two orders; `proven` is the least peak of the model (-1: unknown)."""
+    """The order of two whose peak of live bytes is lower.
+
+    `proven` is the least peak that any order has in bytes, -1 if unknown: with it the order is
+    marked as optimal.
+    """
     need = _live_bytes(other)
     if other is not program:
         before = _live_bytes(program)

@@ -69,6 +69,7 @@ class Size:
         )
 
     def _stack(self) -> str:
+        """The stack as a text, in bytes: declared by the user, else computed, else unknown."""
         known = self.stack.declared is not None or self.stack.bytes is not None
         return f"stack {stack_bytes(self.stack)}" if known else "stack unknown"
 

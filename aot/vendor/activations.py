@@ -48,6 +48,7 @@ def _bound(value: Any, default: float) -> float:
 
 
 def _clip(m: Match) -> Act:
+    """A Clip between its constant bounds; an absent bound is infinite."""
     return Act(1, _bound(m.values.get("low"), -INF), _bound(m.values.get("high"), INF))
 
 

@@ -16,6 +16,11 @@ def rule_of(pattern: Pattern) -> Rule:
     name = f"{pattern.backend}.{pattern.name}"
 
     def rule(node: ir.Node, types: list[Type | None]) -> list[Type]:
+        """(element type, shape) of each result, as the pattern's shape rule gives them.
+
+        Raises ValueError where the rule of a vendor raises, or gives too few types or a negative
+        size.
+        """
         inputs = tuple(None if v is None else ValueRef(v) for v in node.inputs)
         assert pattern.inference is not None
         try:

@@ -40,7 +40,10 @@ def _single(data: Array) -> bool:
 
 
 def link(operand: Pat, i: int) -> Pat:
-    """One operator on `operand`, alone or with a constant."""
+    """A pattern of one elementwise operator on `operand`, alone or with a constant of one element.
+
+    `i` numbers the wildcards of its constants: k0, low0, high0 for the first of a chain.
+    """
     number = const(wildcard(f"k{i}"), _single)
     return either(
         OP.any_of(*UNARY)(operand),

@@ -342,9 +342,8 @@ def _fitted(m: Match, y: Quantisation, start: float, width: float, count: int) -
     """A table of so many pieces, None if it is not close enough."""
     d = np.arange(SAMPLES + 1) / SAMPLES
     at = start + width * (np.arange(count)[:, None] + d)
-    real = _quantised_at(
-        m, y, at.reshape(-1), SLACK
-    )  # no bend where the quantised value is limited
+    # No bend where the quantised value is limited.
+    real = _quantised_at(m, y, at.reshape(-1), SLACK)
     if real is None:
         return None
     real = real.reshape(at.shape)
@@ -360,7 +359,10 @@ def _fitted(m: Match, y: Quantisation, start: float, width: float, count: int) -
 
 
 def _reach(m: Match, found: Sums) -> float:
-    """A bound of what the product may be."""
+    """The largest absolute number that a result of the product can be, bias included.
+
+    Every quantised value of x is taken as far from its zero point as its type allows.
+    """
     x = quantisation(m, "x").signed()
     low, high = x.range
     furthest = max(abs(low - x.z), abs(high - x.z))
@@ -413,7 +415,10 @@ CONVS: tuple[tuple[tuple[int, ...], tuple[int, ...], list[int]], ...] = (
 
 
 def _named(pads: list[int] | None = None) -> dict[str, Any]:
-    """Attributes of a convolution, or of a matrix product."""
+    """Attributes of a test case by `node.attribute`: a convolution with `pads`, else a product.
+
+    The axes are those along which weights and bias have a scale each: output channels.
+    """
     return (
         {"w_dq.axis": 1, "b_dq.axis": 0}
         if pads is None

@@ -172,6 +172,7 @@ def conv_to_kernel(c: Recorder, m: Match) -> None:
 
 @conv.cases
 def conv_cases() -> Iterator[Case]:
+    """ConvInteger: an image with groups and zero points, a row without; uint8 and int8."""
     x, w = codes_of(1, 4, 6, 5, dtype="uint8"), codes_of(6, 2, 3, 2, dtype="uint8")
     named: dict[str, Any] = {"pads": [1, 0, 1, 1], "strides": [2, 1], "group": 2}
     zero = np.array(9, np.uint8)

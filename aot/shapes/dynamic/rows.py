@@ -93,7 +93,10 @@ def edge(x: Extents, node: ir.Node, data: ir.Value, axis: int) -> ir.Value:
 
 
 def means(x: Extents, data: ir.Value, node: ir.Node, axes: Sequence[int]) -> ir.Value:
-    """The mean of a value over axes that stay with one element; its tails are zero there."""
+    """The mean of `data` over `axes`, which keep one element; padding along them is not counted.
+
+    The divisor is the number of elements that are no padding, computed by the run.
+    """
     kind, shape = int(data.dtype or 0), shape_of(data)
     own = x.of(data)
     inside = [a for a in own if a in axes]

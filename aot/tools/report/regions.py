@@ -114,6 +114,7 @@ def _picture(boxes: Sequence[_Box], edges: Sequence[tuple[int, int]]) -> str:
 
 
 def _box(box: _Box, y: int, colour: str) -> list[str]:
+    """SVG of one region: a rectangle at `y` pixels from the top, its name, its operators."""
     name = f"region {box.region}: {box.backend}" if box.region >= 0 else "portable C"
     noun = "call" if len(box.calls) == 1 else "calls"
     line = f"{name}, {len(box.calls)} {noun}, {box.macs / 1e6:.1f} M multiplications"

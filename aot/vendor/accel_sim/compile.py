@@ -199,7 +199,11 @@ class _Trials:
         return best
 
     def _better(self, trial: _Trial, b: _Trial) -> bool:
-        """Whether a program is to be preferred: loops may cost a little time."""
+        """Whether the program `trial` is preferred to `b`: the one that takes fewer cycles.
+
+        A shorter command stream may take longer by one cycle in LOOPS; for the objective `flash`
+        the shorter stream is always preferred.
+        """
         longer = trial.timeline.total - b.timeline.total
         if len(trial.stream) < len(b.stream):
             return self.options.objective == "flash" or longer * LOOPS <= b.timeline.total

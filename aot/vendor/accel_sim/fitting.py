@@ -138,8 +138,11 @@ def _layout(plan: Plan, c: Config, options: AccelOptions) -> Layout:
 
 
 def planned(network: Network, c: Config, options: AccelOptions) -> tuple[Plan, Layout]:
-    """A network with places, and a layout that fits the scratchpad; raises UnsupportedError if
-    there is none."""
+    """The layers with places of their tensors, and how rows of each are cut to fit the scratchpad.
+
+    Layers whose weights would be loaded often are split into weight tiles if that saves cycles.
+    Raises UnsupportedError for a layer of which not one row fits.
+    """
     folded = fold(network, c)
     plan, layout = _either(folded, c, options)
     cut = slabs(folded, c, options, plan, layout)

@@ -32,7 +32,10 @@ class Picker:
         self.flash = options.weights == "flash"
 
     def better(self, layout: Layout) -> Layout:
-        """The layout with cascades that save time (or, for `ram`, memory)."""
+        """`layout` with layers of fused rows where they save cycles (or bytes, for `ram`).
+
+        The largest tensors that would be stored in system memory are tried first.
+        """
         streamed = [r for r in layout.streamed if self._inside(r)]
         for root in sorted(streamed, key=lambda r: (-self.plan.sizes[r], r)):
             if root in layout.passed:

@@ -232,7 +232,7 @@ def leaky_supported(m: Match, rq: Rq) -> Checks:
 
 
 def build_leaky(b: Images, m: Match) -> None:
-    """The larger of x and its product with the slope."""
+    """LeakyRelu and PRelu in two layers, max(x, x * slope), which is right for slopes in 0..1."""
     source = b.read(m.x)
     h, w, c = b.tensors[source].shape
     slope = _slope(m).reshape(aligned(_slope(m).shape, m.x.rank))

@@ -83,5 +83,6 @@ def _fill(content: Any, slot: int) -> list[Instr]:
 
 
 def _at(i: Instr, slot: int) -> Instr:
+    """The instruction with its field `slot` replaced."""
     values = {f.name: v for f, v in zip(i.row.fields, i.values, strict=True)}
     return instr(i.name, {**values, "slot": slot})

@@ -53,7 +53,7 @@ def floats(m: Match) -> Checks:
 
 
 def dense(op: Any, a: Any, b: Any) -> Any:
-    """A product."""
+    """A MatMul of any operands; the checks say of which shapes and types."""
     return op.MatMul(a, b, _outputs=["product"])
 
 

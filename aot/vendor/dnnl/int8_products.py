@@ -346,6 +346,7 @@ def sum_examples() -> Iterator[Case]:
 
 @qmaxpool.cases
 def maximum_examples() -> Iterator[Case]:
+    """Images [1, C, H, W] of int8 with padding, of uint8 with a row left over."""
     yield case(codes_of(1, 17, 8, 8), kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     yield case(codes_of(1, 16, 9, 8, dtype="uint8"), kernel_shape=[2, 2], strides=[2, 2])
 
