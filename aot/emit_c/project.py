@@ -49,7 +49,7 @@ CFLAGS = ("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
 _EXACT = "-fno-fast-math"
 #: Bytes of stack of NAME_run and the functions between it and a kernel; a frame at least.
 _CALLERS, _LEAST_FRAME = 256, 64
-PRIVATE = ("aot_check.h", "aot_trace.h")
+PRIVATE = ("aot_check.h", "aot_ffi.h", "aot_trace.h")
 
 
 def emit_c(
@@ -157,10 +157,9 @@ def _toolchain(target: Target) -> bytes:
 
 def _copied(target: Target) -> dict[str, File]:
     root = runtime_c()
-    private = PRIVATE if target.board else (*PRIVATE, "aot_ffi.h")
     return {
         **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in kernels.PUBLIC},
-        **{f"src/{h}": (root / "src" / h).read_bytes() for h in private},
+        **{f"src/{h}": (root / "src" / h).read_bytes() for h in PRIVATE},
         "LICENSE": (root / "LICENSE").read_bytes(),
         "cmake/toolchain.cmake": _toolchain(target),
     }
