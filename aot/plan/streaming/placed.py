@@ -14,7 +14,7 @@ from dataclasses import replace
 from aot.ir.plan import ARENA, Place, Plan
 from aot.ir.program import Program, Role
 from aot.plan.memory.alias import Group, decide
-from aot.plan.memory.frame import framed, residents
+from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import Use, segments, uses_of
 from aot.plan.memory.pack import EFFORT, Buffer, Packing, pack
 from aot.plan.memory.plan import logical_bound
@@ -73,7 +73,7 @@ def _plan(
         root, offset = program.base(name)
         if root in places:
             placements[name] = Place(ARENA, places[root] + offset)
-    inputs, outputs = residents(program)
+    inputs, outputs = in_arena(program)
     arena = {*inputs, *outputs}.difference(program.held)
     caller = [n for n in (*program.inputs, *program.outputs) if n not in arena]
     plan = Plan(
