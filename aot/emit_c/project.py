@@ -254,8 +254,7 @@ def _values(
     parts += ["_rows"] if program.segments else []
     contract = "off" if options.accuracy == "strict" else "fast"
     flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *target.cflags)
-    if target.board:
-        flags += board.FLAGS
+    flags += board.FLAGS if target.board else ()
     ins, outs = interface.inputs(program), interface.outputs(program)
     return {
         "name": name,
