@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Partitioning: random graphs against TVM's two rules, large graphs, and matching speed.
+"""Partitioning: random graphs against TVM's two rules, limits, large graphs, and matching speed.
 
 python benchmarks/partition.py [GRAPHS]      # default 2000; 100000 for the published figure
 """
@@ -18,6 +18,12 @@ sys.path[:0] = [str(HERE.parent), str(HERE.parent / "tests")]
 from aot.partition.check import check_regions  # noqa: E402
 from aot.partition.regions import merge_regions  # noqa: E402
 from aot.partition.select import select  # noqa: E402
+from limited_graphs import (  # noqa: E402
+    best_by_brute_force,
+    outcome,
+    random_problem,
+    violations,
+)
 from partition_graphs import densenet, host, table, tangle, vendor  # noqa: E402
 from region_rules import (  # noqa: E402
     fewest_by_orders,
@@ -83,6 +89,34 @@ def large(nodes: int = 10_000) -> None:
         print(f"  {count} backends: {took:.2f} s, {partition.certificate.text()}")
 
 
+def limited(graphs: int) -> None:
+    """Random graphs with random limits: what exceeds them, small ones beside brute force."""
+    wrong = optimal = equal = 0
+    small = graphs // 5
+    began = time.process_time()
+    for seed in range(graphs):
+        problem = random_problem(seed)
+        found = merge_regions(problem.preds, problem.colours, rules=problem.rules)
+        wrong += bool(violations(problem, found.region))
+        optimal += found.certificate.optimal
+    took = time.process_time() - began
+    for seed in range(small):
+        problem = random_problem(seed, 2 + seed % 9)
+        found = merge_regions(problem.preds, problem.colours, rules=problem.rules)
+        equal += outcome(found.region, problem.colours) == best_by_brute_force(problem)
+    print(f"{graphs} random graphs with random limits, {1e3 * took / graphs:.2f} ms each")
+    print(f"  beyond a limit or cyclic: {wrong}; proven the fewest: {optimal}")
+    print(f"  up to 10 operators: {equal} of {small} as good as the best of all groupings")
+    for nodes in (1000, 10_000):
+        for seed in range(6):
+            problem = random_problem(seed, nodes)
+            began = time.process_time()
+            found = merge_regions(problem.preds, problem.colours, rules=problem.rules)
+            took, text = time.process_time() - began, found.certificate.text()
+            back = len(found.given_back)
+            print(f"  {nodes} operators: {took:.1f} s CPU, {text}, {back} given back")
+
+
 def matching() -> None:
     graph, backends = densenet(), [table(145), host()]
     times = []
@@ -95,5 +129,6 @@ def matching() -> None:
 
 if __name__ == "__main__":
     fuzz(int(sys.argv[1]) if len(sys.argv) > 1 else 2000)
+    limited(10_000)
     large()
     matching()

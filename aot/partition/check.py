@@ -3,26 +3,33 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from aot.errors import InternalError
 from aot.ir.deferred_import import ir
 from aot.partition.result import Partition, Selected
+from aot.vendor.backend import UNLIMITED, Backend
+from aot.vendor.match import ValueRef
 
 
-def check_partition(graph: ir.Graph, partition: Partition) -> None:
+def check_partition(
+    graph: ir.Graph, partition: Partition, backends: Sequence[Backend] = ()
+) -> None:
     """Raise InternalError unless every claim of a partition holds.
 
     Every node is in exactly one match; a vendor's matches pass its own checks; every region has
-    one vendor; what the user asks for is done; items are in topological order with regions
-    contiguous; the quotient graph, each region one vertex and each portable match another, has no
-    cycle; the count is as certified.
+    one vendor and is within the limits of `backends`; what the user asks for is done; items are in
+    topological order with regions contiguous; the quotient graph, each region one vertex and each
+    portable match another, has no cycle; the count is as certified.
     """
     _once(graph, partition.items)
     _supported(partition.items)
     if len({s.region for s in partition.items if s.region >= 0}) == partition.certificate.count:
         _as_asked(partition.items)
+    for backend in (b for b in backends if b.limits != UNLIMITED):
+        _within_limits(graph, partition, backend)
     group = _groups(partition.items)
     needs = _needs(partition.items)
     _acyclic(group, needs)
@@ -50,6 +57,70 @@ def check_regions(
             raise InternalError(f"region {r} has vertices of two colours")
     group = [("region", r) if r >= 0 else ("alone", v) for v, r in enumerate(region)]
     _acyclic(group, [list(p) for p in preds])
+
+
+def _within_limits(graph: ir.Graph, partition: Partition, backend: Backend) -> None:
+    """Each region of the backend has no more than its limits say, in the order it runs."""
+    limits = backend.limits
+    results = {id(v) for v in graph.outputs}
+    for region in partition.regions:
+        if region.backend != backend.name:
+            continue
+        nodes = [n.ir for s in region.items for n in s.match.nodes]
+        inside = {id(n) for n in nodes}
+        made = {id(v): v for n in nodes for v in n.outputs}
+        read = {id(v): v for n in nodes for v in n.inputs if v is not None and id(v) not in made}
+        constants = {k: v for k, v in read.items() if v.const_value is not None}
+        entering = {k: v for k, v in read.items() if k not in constants}
+        leaving = {
+            k: v
+            for k, v in made.items()
+            if k in results or any(id(use.node) not in inside for use in v.uses())
+        }
+        for what, most, found in (
+            ("inputs", limits.inputs, len(entering)),
+            ("outputs", limits.outputs, len(leaving)),
+            ("operators", limits.nodes, len(nodes)),
+            ("bytes of constants", limits.constant_bytes, _bytes(constants.values())),
+            ("bytes at a time", limits.live_bytes, _most_held(region.items, entering, leaving)),
+        ):
+            if most is not None and found > most:
+                raise InternalError(f"region {region.index} has {found} {what}, not {most}")
+        if limits.connected and not _is_connected(region.items):
+            raise InternalError(f"region {region.index} is not connected")
+        if limits.whole and len(region.items) != len(partition.items):
+            raise InternalError(f"region {region.index} is not the whole graph")
+
+
+def _bytes(values: Iterable[ir.Value]) -> int:
+    return sum(ValueRef(v).dtype.bits * math.prod(ValueRef(v).shape) + 7 >> 3 for v in values)
+
+
+def _most_held(
+    items: Sequence[Selected],
+    entering: Mapping[int, ir.Value],
+    leaving: Mapping[int, ir.Value],
+) -> int:
+    """The most bytes of values that a region holds while one of its matches runs."""
+    most, born = 0, dict[int, ir.Value]()
+    for at, s in enumerate(items):
+        now = {id(v.ir): v.ir for v in s.match.outputs()}
+        born.update(now)
+        later = {id(v) for i in items[at:] for n in i.match.nodes for v in n.ir.inputs}
+        held = {k: v for k, v in entering.items() if k in later} | now
+        held |= {k: v for k, v in born.items() if k in later or k in leaving}
+        most = max(most, _bytes(held.values()))
+    return most
+
+
+def _is_connected(items: Sequence[Selected]) -> bool:
+    """Whether values made in the region join all of its matches."""
+    parts = [{id(v) for n in s.match.nodes for v in n.ir.outputs} for s in items]
+    for s in items:
+        values = {id(v) for n in s.match.nodes for v in (*n.ir.inputs, *n.ir.outputs)}
+        touched = [p for p in parts if p & values]
+        parts = [p for p in parts if not p & values] + [set[int]().union(*touched)]
+    return len(parts) == 1
 
 
 Group = tuple[str, int]

@@ -11,6 +11,7 @@ from aot.errors import AotError, BackendError, one_line
 from aot.ir.deferred_import import ir
 from aot.partition.annotate import PORTABLE, Mark, mark_of
 from aot.partition.graph import read_by
+from aot.partition.region_rules import too_heavy
 from aot.vendor.backend import Backend, Pattern
 from aot.vendor.match import Match, NodeRef
 from aot.vendor.pattern import Results, needed_ops, root_ops
@@ -91,6 +92,8 @@ class Cover:
         self._owner: dict[int, tuple[Pattern, Match]] = {}
         self._kinds: dict[tuple[str, str], list[int]] = {}
         self._several: list[Match] = []  # matches with more than one result
+        # (backend, id of a root) → operators of the smallest match that the backend gave back there
+        self._returned: dict[tuple[str, int], int] = {}
         for i, node in enumerate(self.nodes):
             self._kinds.setdefault((node.domain, node.op_type), []).append(i)
 
@@ -121,6 +124,12 @@ class Cover:
             if self._owner.get(id(node.ir), (None, None))[1] is match:
                 del self._owner[id(node.ir)]
         self._several = [m for m in self._several if m is not match]
+
+    def refuse(self, pattern: Pattern, match: Match, reason: str) -> None:
+        """Give a match back for good: its backend may take no match of its size there again."""
+        self.give_back(pattern, match)
+        self._returned[pattern.backend, id(match.root.ir)] = len(match.nodes)
+        self._refuse(pattern, match.root.ir, [reason])
 
     def adopt(self, pattern: Pattern, match: Match) -> bool:
         """Accept a match found elsewhere, unless its nodes are owned or it closes a cycle."""
@@ -189,8 +198,11 @@ class Cover:
                     break
                 if isinstance(pattern.graph, Results) and self._closes_a_cycle(match):
                     continue
+                size = len(match.nodes)
+                if size >= self._returned.get((backend.name, id(node)), size + 1):
+                    continue
                 step = "check"
-                reasons = pattern.refusals(match)
+                reasons = pattern.refusals(match) or too_heavy(backend, match)
                 if not reasons:
                     return match
                 refused = refused or reasons
@@ -204,14 +216,12 @@ class Cover:
                 f"node {NodeRef(node).onnx_name} ({node.op_type})",
                 "this is a defect of the backend, not of the model",
             ) from error
-        self._refuse(backend, pattern, node, refused)
+        self._refuse(pattern, node, refused)
         return None
 
-    def _refuse(
-        self, backend: Backend, pattern: Pattern, node: ir.Node, reasons: Sequence[str]
-    ) -> None:
+    def _refuse(self, pattern: Pattern, node: ir.Node, reasons: Sequence[str]) -> None:
         for reason in reasons:
-            refusal = Refusal(str(node.name), node.op_type, backend.name, pattern.name, reason)
+            refusal = Refusal(str(node.name), node.op_type, pattern.backend, pattern.name, reason)
             self._refusals[refusal] = None
 
     def _closes_a_cycle(self, match: Match) -> bool:

@@ -14,9 +14,11 @@ either end is returned with a lower bound.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from aot.partition.limited_regions import SMALL_LIMITED, bound_of, exact_regions, split_regions
+from aot.partition.limits import Rule
 from aot.partition.region_search import State, Ways, beam, condensed, exact
 
 #: Vertices the search may compute (a million take about a second).
@@ -25,6 +27,8 @@ WIDTHS = (1, 8, 64, 256)
 #: Offloaded vertices up to which the minimum is found whatever it takes.
 SMALL = 14
 NO_LIMIT = 1 << 62
+#: Why a vertex that fits alone is in no region: it cannot happen but beside other vertices.
+NO_PLACE = "no region that it may be in"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,18 +58,27 @@ class RegionCertificate:
 
 @dataclass(frozen=True, slots=True)
 class Regions:
-    """The region of every vertex, -1 for portable ones; regions are numbered in their order."""
+    """The region of every vertex, -1 for portable ones; regions are numbered in their order.
+
+    `given_back` says of vertices that limits leave in no region why, in words that follow a name.
+    """
 
     region: tuple[int, ...]
     certificate: RegionCertificate
+    given_back: Mapping[int, str] = field(default_factory=dict)
 
 
 def merge_regions(
-    preds: Sequence[Sequence[int]], colours: Sequence[int], effort: int = EFFORT
+    preds: Sequence[Sequence[int]],
+    colours: Sequence[int],
+    effort: int = EFFORT,
+    rules: Mapping[int, Rule] | None = None,
 ) -> Regions:
     """Group the vertices of each colour >= 0 into the fewest regions.
 
-    `preds[v]` are the vertices that v needs. Raises InternalError if they form a cycle.
+    `preds[v]` are the vertices that v needs. `rules` are the limits of the regions of some colours
+    (vertices are in topological order then): as few vertices as possible are given back, the others
+    get the fewest regions. Raises InternalError if `preds` form a cycle.
     """
     palette = {c: i for i, c in enumerate(sorted({c for c in colours if c >= 0}))}
     dense = [palette.get(c, -1) for c in colours]
@@ -74,6 +87,14 @@ def merge_regions(
     region = [-1] * len(preds)
     for v, r in zip(coloured, found, strict=False):
         region[v] = r
+    if rules:
+        within = {palette[c]: rule for c, rule in rules.items() if c in palette}
+        return _limited(preds, dense, within, _numbered(preds, region, bound))
+    return _numbered(preds, region, bound)
+
+
+def _numbered(preds: Sequence[Sequence[int]], region: Sequence[int], bound: int) -> Regions:
+    """The regions in the order they run, certified to be at least `bound`."""
     order = quotient_order(preds, region)
     names: dict[int, int] = {}
     for v in order:
@@ -82,6 +103,44 @@ def merge_regions(
     numbered = tuple(names.get(r, -1) for r in region)
     certificate = RegionCertificate(len(names), bound, len(names) == bound, tuple(order))
     return Regions(numbered, certificate)
+
+
+def _limited(
+    preds: Sequence[Sequence[int]],
+    colours: Sequence[int],
+    rules: Mapping[int, Rule],
+    free: Regions,
+) -> Regions:
+    """Regions within `rules`, made of those that no rule limits."""
+    region = split_regions(preds, colours, free.region, free.certificate.order, rules)
+    coloured = [v for v, c in enumerate(colours) if c >= 0]
+    back = [v for v in coloured if region[v] < 0]
+    count = len(set(region) - {-1})
+    bound = _bound_within(preds, colours, back, rules)
+    if (back or count > bound) and len(coloured) <= SMALL_LIMITED:
+        region = exact_regions(preds, colours, rules, (len(back), count)) or region
+        back = [v for v in coloured if region[v] < 0]
+        bound = len(set(region) - {-1})
+    why = {v: rules[colours[v]].why_not([v]) or NO_PLACE for v in back}
+    return replace(_numbered(preds, region, bound), given_back=why)
+
+
+def _bound_within(
+    preds: Sequence[Sequence[int]],
+    colours: Sequence[int],
+    back: Sequence[int],
+    rules: Mapping[int, Rule],
+) -> int:
+    """Regions that the vertices which are not given back need: by their paths, by their sizes."""
+    left = list(colours)
+    for v in back:
+        left[v] = -1
+    chains = dict(enumerate(Ways(*condensed(preds, left)[:2]).start().chains))
+    for colour in set(left) - {-1}:
+        if colour in rules:
+            by_size = bound_of(preds, left, colour, rules[colour])
+            chains[colour] = max(chains.get(colour, 0), by_size)
+    return sum(chains.values())
 
 
 def _fewest(

@@ -6,7 +6,7 @@ What vendors take is then merged into regions (see `regions`), and the result ch
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from aot.errors import AotError, UnsupportedError, raise_all
@@ -17,9 +17,12 @@ from aot.partition.check import check_partition
 from aot.partition.cost_model import Costs
 from aot.partition.covering import FREE, PORTABLE, Cover, Refusal
 from aot.partition.graph import dependencies, node_dependencies
+from aot.partition.limited_regions import ordered_by
+from aot.partition.limits import Rule
 from aot.partition.no_match_reasons import no_match_reasons
 from aot.partition.proof import GIVEN_BACK, LIMITED
-from aot.partition.regions import RegionCertificate, merge_regions, quotient_order
+from aot.partition.region_rules import not_whole, rules_for
+from aot.partition.regions import RegionCertificate, Regions, merge_regions, quotient_order
 from aot.partition.result import Partition, Selected
 from aot.partition.select_by_cost import Layouts, Pricing, all_plain, cheapest
 from aot.partition.user_regions import merge_around, prove_convex
@@ -54,22 +57,28 @@ def select(
     """
     cover = Cover(graph)
     _check_asked(cover)
+
+    def refill() -> None:
+        for backend in backends:
+            cover.take(backend, backend.name in marked_only)
+        if survey:
+            cover.take(_nobody(cover.missing()), freely=True)
+        raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
+
     for backend in backends:
         if survey and backend is backends[-1]:
             cover.remember(no_match_reasons(cover, backends[:-1], marked_only))
         cover.take(backend, backend.name in marked_only)
     complete = not cover.missing()
-    if survey:
-        cover.take(_nobody(cover.missing()), freely=True)
-    raise_all(_unsupported(n, backends, cover.refusals) for n in cover.missing())
+    refill()
     pricing = Pricing()
     if costs is not None and complete:
         refusals = cover.refusals
         cover, pricing = cheapest(graph, backends, marked_only, costs, layouts)
         cover.remember(refusals)
-        if _give_back(graph, cover, backends, costs):
+        if _give_back(graph, cover, backends, costs, refill):
             pricing = pricing.doubting(GIVEN_BACK)
-    chosen, regions, certificate = _with_regions(cover, backends)
+    chosen, regions, certificate = _with_regions(cover, backends, refill)
     if offload_limit is not None and offload_limit < certificate.count:
         for (pattern, match), region in zip(chosen, regions, strict=True):
             if region >= offload_limit:
@@ -90,17 +99,23 @@ def select(
         if r.node not in taken and (r.backend != PORTABLE or r.node in open_)
     ]
     partition = Partition(tuple(items[i] for i in order), tuple(kept), certificate, pricing)
-    check_partition(graph, partition)
+    check_partition(graph, partition, backends)
     return partition
 
 
-def _give_back(graph: ir.Graph, cover: Cover, backends: Sequence[Backend], costs: Costs) -> bool:
+def _give_back(
+    graph: ir.Graph,
+    cover: Cover,
+    backends: Sequence[Backend],
+    costs: Costs,
+    refill: Callable[[], None],
+) -> bool:
     """Leave to portable C the regions that do not save what entering them costs; whether any."""
     by_name = {b.name: b for b in backends}
     portable = by_name[PORTABLE]
     any_lost = False
     while True:
-        chosen, regions, certificate = _with_regions(cover, backends)
+        chosen, regions, certificate = _with_regions(cover, backends, refill)
         lost = False
         for region in range(certificate.count):
             inside = [pm for pm, r in zip(chosen, regions, strict=True) if r == region]
@@ -150,19 +165,40 @@ Chosen = list[tuple[Pattern, Match]]
 
 
 def _with_regions(
-    cover: Cover, backends: Sequence[Backend]
+    cover: Cover, backends: Sequence[Backend], refill: Callable[[], None]
 ) -> tuple[Chosen, list[int], RegionCertificate]:
-    """The matches in the graph's order, their regions, the certificate."""
-    chosen = cover.matches()
-    number = {b.name: i for i, b in enumerate(backends) if b.name != PORTABLE}
-    colours = [number.get(p.backend, -1) for p, _ in chosen]
+    """The matches in topological order, their regions, the certificate.
+
+    What the limits of a backend leave in no region goes to other backends, with the reason.
+    """
+    while True:
+        chosen = cover.matches()
+        place = ordered_by(dependencies([m for _, m in chosen]))
+        chosen = [chosen[i] for i in place]
+        rules = rules_for(chosen, backends)
+        number = {b.name: i for i, b in enumerate(backends) if b.name != PORTABLE}
+        colours = [number.get(p.backend, -1) for p, _ in chosen]
+        returned = not_whole(chosen, colours, rules)
+        if not returned:
+            proven = {c: rule for c, rule in rules.items() if not rule.limits.whole}
+            found = _merged(cover, chosen, colours, proven)
+            returned = dict(found.given_back)
+        if not returned:
+            return chosen, list(found.region), found.certificate
+        for v, why in returned.items():
+            cover.refuse(*chosen[v], why)
+        refill()
+
+
+def _merged(
+    cover: Cover, chosen: Chosen, colours: Sequence[int], rules: Mapping[int, Rule]
+) -> Regions:
+    """The regions of the matches, those of the user by themselves."""
     labels = [_label(cover, p, m) for p, m in chosen]
     needs = dependencies([m for _, m in chosen])
     if any(labels):
-        found = merge_around(needs, colours, labels, [_spelled(m) for _, m in chosen])
-    else:
-        found = merge_regions(needs, colours)
-    return chosen, list(found.region), found.certificate
+        return merge_around(needs, colours, labels, [_spelled(m) for _, m in chosen], rules)
+    return merge_regions(needs, colours, rules=rules)
 
 
 def _check_asked(cover: Cover) -> None:

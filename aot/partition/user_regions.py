@@ -4,25 +4,31 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from aot.errors import ModelError
+from aot.errors import ModelError, raise_all
+from aot.partition.limits import Rule, contracted_flow
 from aot.partition.regions import Regions, merge_regions, quotient_order
 
 Preds = Sequence[Sequence[int]]
 #: Names shown of a path.
 SHOWN = 8
+SMALLER = "make the region smaller, or leave the choice to aotc"
 
 
 def merge_around(
-    preds: Preds, colours: Sequence[int], labels: Sequence[str], names: Sequence[str]
+    preds: Preds,
+    colours: Sequence[int],
+    labels: Sequence[str],
+    names: Sequence[str],
+    rules: Mapping[int, Rule],
 ) -> Regions:
     """As `merge_regions`, where the vertices of one label ("" = none) are one region by themselves.
 
     Raises ModelError with the path if a labelled region is left and entered again, or if such
-    regions need each other.
+    regions need each other; with the limit if the backend does not take the region.
     """
     group, fewer, members = prove_convex(preds, labels, names)
     used: dict[str, int] = {}
@@ -32,10 +38,16 @@ def merge_around(
         label = labels[inside[0]]
         own = first + used.setdefault(label, len(used)) if label else colours[inside[0]]
         tints.append(own)
-    found = merge_regions(fewer, tints)
+        if label and colours[inside[0]] in rules:
+            why = rules[colours[inside[0]]].why_not(inside)
+            raise_all([ModelError(f'region "{label}": {why}', hint=SMALLER)] if why else [])
+    flows = {id(r.flow): contracted_flow(r.flow, members) for r in rules.values()}
+    limited = {c: r.contracted(flows[id(r.flow)], members) for c, r in rules.items()}
+    found = merge_regions(fewer, tints, rules=limited)
     region = [found.region[g] for g in group]
     certificate = replace(found.certificate, order=tuple(quotient_order(preds, region)))
-    return Regions(tuple(region), certificate)
+    back = {members[g][0]: why for g, why in found.given_back.items()}
+    return Regions(tuple(region), certificate, back)
 
 
 def prove_convex(

@@ -9,8 +9,8 @@ from aot.errors import BackendError, InternalError, UnsupportedError, UsageError
 from aot.ir.dtypes import BF16, F32, S8, U8, DType
 from aot.ir.layout import PLAIN, Layout
 from aot.vendor.activations import ACTIVATIONS, Act
-from aot.vendor.backend import Backend, BackendOptions, Pattern, RegionView, Speed
-from aot.vendor.cases import Case, case, f32, i64
+from aot.vendor.backend import Backend, BackendOptions, Limits, Pattern, RegionView, Speed
+from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import channels_last
 from aot.vendor.match import Match, NodeRef, ValueRef, same_shapes
 from aot.vendor.matrix_product import MatrixProduct
@@ -45,6 +45,7 @@ __all__ = [
     "Handle",
     "InternalError",
     "Layout",
+    "Limits",
     "Match",
     "MatrixProduct",
     "NodeRef",
@@ -82,7 +83,6 @@ __all__ = [
     "dequantised",
     "either",
     "f32",
-    "i64",
     "multipliers",
     "one_line",
     "optional",

@@ -42,6 +42,7 @@ from aot.vendor.recorder import Recorder
 SYSTEMS = ("linux", "none")
 Check = Callable[[Match], Iterable[tuple[bool, str]]]
 Lowering = Callable[[Recorder, Match], object]
+RegionCheck = Callable[["RegionView"], Iterable[tuple[bool, str]]]
 RegionLowering = Callable[[Recorder, "RegionView"], object]
 LayoutRule = Callable[[Match, dict[str, Layout], int], dict[str, Layout]]
 # (node, inputs) -> (shape, dtype) of each output; inputs are typed and static.
@@ -63,6 +64,31 @@ class Speed:
     call_ns: float = 100.0
     enter_ns: float = 0.0
     border_bytes_per_ns: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that one region of a backend may have; None where the backend sets no limit.
+
+    `inputs` and `outputs` count values that enter (constants apart) and leave the region, `nodes`
+    counts operators. `constant_bytes` is the size of all constants, each counted once.
+    `live_bytes` is the size of the values that the region holds at one time: inputs from its start
+    to their last reader, results to its end, other values from their maker to their last reader.
+    With `connected` every two matches are joined by a path of values made in the region. With
+    `whole` the backend takes a graph as one region, or nothing of it.
+    """
+
+    inputs: int | None = None
+    outputs: int | None = None
+    nodes: int | None = None
+    constant_bytes: int | None = None
+    live_bytes: int | None = None
+    connected: bool = False
+    whole: bool = False
+
+
+#: Limits of a backend that sets none.
+UNLIMITED = Limits()
 
 
 @dataclass(slots=True, eq=False)
@@ -223,6 +249,7 @@ class Backend:
     `definitions` are macros for the sources (`NAME=VALUE`), `memory` bytes of RAM that these take.
     `configure` makes the backend that a user asks for; without it there is nothing to ask.
     `systems` are those that its library exists for ("linux"; a board has "none"), () for any.
+    `limits` are those of each region; a function given to `fits` may set others.
     `clean`, `invalidate` and `error` are C functions of `header` (docs/new-backend.md): around a
     region they are given what enters and leaves it, and they are told of what failed.
     """
@@ -244,7 +271,9 @@ class Backend:
     invalidate: str = ""
     error: str = ""
     systems: tuple[str, ...] = ()
+    limits: Limits = UNLIMITED
     _region: RegionLowering | None = None
+    _fits: RegionCheck | None = None
 
     def __post_init__(self) -> None:
         """The folder is where the backend was written, unless it says otherwise.
@@ -301,6 +330,19 @@ class Backend:
         for pattern in self.patterns:
             pattern._region = function
         return function
+
+    def fits(self, function: RegionCheck) -> RegionCheck:
+        """Decorator: a generator of (condition, reason why not) for a region that may be made.
+
+        Regions are tried in any order and number: the answer depends on nothing else.
+        """
+        self._fits = function
+        return function
+
+    @property
+    def region_check(self) -> RegionCheck | None:
+        """The function given to `fits`, if any."""
+        return self._fits
 
     def ordered(self) -> list[Pattern]:
         """Patterns in the order of trial: larger first, then priority, then declaration."""

@@ -4,8 +4,9 @@ machine or on the target of --backend-target NAME.
 
 Every case of every operator and random networks go to the vendor. What it takes must be right, in
 one bundle with everything else; what it refuses, though it has a pattern for that operator, must
-have a reason; and the same bundle must be right without the vendor. Without --backend the vendor of
-examples/vendor_csource is examined.
+have a reason; and the same bundle must be right without the vendor. That regions are within the
+vendor's limits is checked in every compilation. Without --backend the vendor of
+examples/vendor_csource is examined, as it is and with limits.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import random
 import subprocess
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import harness
@@ -22,7 +24,7 @@ import onnx
 import pytest
 from onnx.reference import ReferenceEvaluator
 
-from aot.vendor import find
+from aot.vendor import Limits, find
 from aot.vendor.backend import Backend
 from aot.vendor.cases import Case
 from aot.vendor.pattern import root_ops
@@ -34,21 +36,28 @@ BINARY = ("Add", "Sub", "Mul", "Max", "Min")
 NETWORKS = 30
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=["csource", "limited"])
 def vendor(request: pytest.FixtureRequest) -> Iterator[Backend]:
     name = request.config.getoption("--backend")
     if name:
+        if request.param == "limited":
+            pytest.skip("only without --backend: the vendor of this kit that has limits")
         yield find.find_backend(name)
         return
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(EXAMPLE))
         import csource
 
+        chosen = csource.backend if request.param == "csource" else limited(csource.backend)
         real = find.find_backend
-        patch.setattr(
-            find, "find_backend", lambda n, w="": csource.backend if n == "csource" else real(n)
-        )
-        yield csource.backend
+        patch.setattr(find, "find_backend", lambda n, w="": chosen if n == "csource" else real(n))
+        yield chosen
+
+
+def limited(whole: Backend) -> Backend:
+    """The same vendor on a device with two operands and 8 KiB."""
+    patterns = [replace(p) for p in whole.patterns]
+    return replace(whole, limits=Limits(inputs=2, live_bytes=8192), patterns=patterns)
 
 
 def random_network(seed: int) -> merged.Part:
@@ -130,18 +139,34 @@ def test_checks_do_not_depend_on_the_order_of_questions(
         assert merged.taken_by(part, vendor.name) == part.taken
 
 
-@pytest.mark.parametrize("switch", ["ON", "OFF"])
-def test_what_is_taken_is_right_with_the_vendor_and_without(
+@dataclass(frozen=True)
+class Bundle:
+    """All parts in one bundle, with the inputs of a run."""
+
+    out: Path
+    parts: list[merged.Part]
+    arrays: list[np.ndarray]
+
+
+@pytest.fixture(scope="module")
+def bundled(
     vendor: Backend,
     examined: tuple[list[merged.Part], list[str]],
-    tmp_path: Path,
-    switch: str,
+    tmp_path_factory: pytest.TempPathFactory,
     request: pytest.FixtureRequest,
-) -> None:
+) -> Bundle:
+    """Compiled once for the tests with the vendor and without."""
     parts = [p for p in examined[0] if not _has_nan(p)]
-    out = tmp_path / "out"
+    out = tmp_path_factory.mktemp("kit") / "out"
     target = request.config.getoption("--backend-target")
-    arrays = merged.compile_parts(parts, vendor.name, out, target)
+    return Bundle(out, parts, merged.compile_parts(parts, vendor.name, out, target))
+
+
+@pytest.mark.parametrize("switch", ["ON", "OFF"])
+def test_what_is_taken_is_right_with_the_vendor_and_without(
+    vendor: Backend, bundled: Bundle, switch: str
+) -> None:
+    out = bundled.out
     option = f"-DAOT_{vendor.name.upper()}={switch}"
     bundle = str(out / "bundle")
     for command in (
@@ -150,7 +175,7 @@ def test_what_is_taken_is_right_with_the_vendor_and_without(
     ):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr[-3000:]
-    wrong = merged.run(parts, arrays, out)
+    wrong = merged.run(bundled.parts, bundled.arrays, out)
     assert not wrong, "\n".join(wrong)
 
 

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a region takes of a device, and why a set of matches exceeds the limits of a backend.
+
+Vertices are matches, numbered in a topological order; values have numbers of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from aot.vendor.backend import Limits
+
+#: Vertices of a region whose answer is kept for the next question.
+REMEMBERED = 16
+
+#: Why a region of these vertices cannot be; "" if it can.
+WhyNot = Callable[[Sequence[int]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Vertex:
+    """What a match reads (constants apart), holds and makes, by numbers of values."""
+
+    reads: tuple[int, ...] = ()
+    constants: tuple[int, ...] = ()
+    makes: tuple[int, ...] = ()
+    nodes: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Every vertex of a graph, the bytes of every value, and the values that leave the graph."""
+
+    vertices: Sequence[Vertex]
+    nbytes: Sequence[int]
+    results: frozenset[int] = frozenset()
+    readers: list[set[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Find the vertices that read each value."""
+        readers: list[set[int]] = [set() for _ in self.nbytes]
+        for v, vertex in enumerate(self.vertices):
+            for value in vertex.reads:
+                readers[value].add(v)
+        object.__setattr__(self, "readers", readers)
+
+
+def contracted_flow(flow: Flow, members: Sequence[Sequence[int]]) -> Flow:
+    """The flow between groups of vertices; only groups of one vertex are ever measured."""
+    groups = []
+    for inside in members:
+        vertices = [flow.vertices[v] for v in inside]
+        makes = tuple(u for vertex in vertices for u in vertex.makes)
+        reads = tuple(u for vertex in vertices for u in vertex.reads if u not in makes)
+        constants = tuple(u for vertex in vertices for u in vertex.constants)
+        groups.append(Vertex(reads, constants, makes, sum(vertex.nodes for vertex in vertices)))
+    return Flow(groups, flow.nbytes, flow.results)
+
+
+class Extent:
+    """What a region has, as vertices are added in a topological order."""
+
+    def __init__(self, flow: Flow, vertices: Iterable[int] = ()) -> None:
+        self._flow = flow
+        self.order: list[int] = []
+        self.inputs: set[int] = set()
+        self.outputs: set[int] = set()
+        self.nodes = self.constant_bytes = self.parts = 0
+        self._constants: set[int] = set()
+        self._made: dict[int, int] = {}
+        self._open: dict[int, int] = {}  # readers of a value made here that are not here
+        self._part: dict[int, int] = {}
+        for v in vertices:
+            self.add(v)
+
+    def heavier(self, v: int) -> tuple[int, int]:
+        """(operators, bytes of constants) of the region together with `v`."""
+        vertex = self._flow.vertices[v]
+        fresh = set(vertex.constants) - self._constants
+        return self.nodes + vertex.nodes, self.constant_bytes + self._bytes(fresh)
+
+    def _bytes(self, values: Iterable[int]) -> int:
+        return sum(self._flow.nbytes[u] for u in values)
+
+    def add(self, v: int) -> None:
+        """Put `v` behind the vertices that are in the region."""
+        flow, vertex = self._flow, self._flow.vertices[v]
+        self.nodes, self.constant_bytes = self.heavier(v)
+        self._constants.update(vertex.constants)
+        self.order.append(v)
+        joined = {self._root(self._made[u]) for u in vertex.reads if u in self._made}
+        self._part[v] = v
+        for root in joined:
+            self._part[root] = v
+        self.parts += 1 - len(joined)
+        for u in set(vertex.reads):
+            if u not in self._made:
+                self.inputs.add(u)
+                continue
+            self._open[u] -= 1
+            if not self._open[u] and u not in flow.results:
+                self.outputs.discard(u)
+        for u in vertex.makes:
+            self._made[u] = v
+            self._open[u] = len(flow.readers[u])
+            if self._open[u] or u in flow.results:
+                self.outputs.add(u)
+
+    def _root(self, v: int) -> int:
+        while self._part[v] != v:
+            self._part[v] = v = self._part[self._part[v]]
+        return v
+
+    def live_bytes(self) -> int:
+        """The most bytes of values that the region holds at one time (see `Limits`)."""
+        last: dict[int, int] = {}
+        for step, v in enumerate(self.order):
+            for u in (*self._flow.vertices[v].reads, *self._flow.vertices[v].makes):
+                last[u] = step
+        dying: list[int] = [0] * len(self.order)
+        for u, step in last.items():
+            if u not in self.outputs:
+                dying[step] += self._flow.nbytes[u]
+        held = most = self._bytes(self.inputs)
+        for step, v in enumerate(self.order):
+            held += self._bytes(self._flow.vertices[v].makes)
+            most = max(most, held)
+            held -= dying[step]
+        return most
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The limits of backend `name` on regions of a graph, with its own check (`fits`)."""
+
+    name: str
+    flow: Flow
+    limits: Limits
+    fits: WhyNot | None = None
+    _known: dict[tuple[int, ...], str] = field(default_factory=dict)
+
+    def contracted(self, flow: Flow, members: Sequence[Sequence[int]]) -> Rule:
+        """The same limits where vertex g of `flow` stands for the vertices `members[g]`."""
+        fits = self.fits
+        asked = None if fits is None else lambda groups: fits([members[g][0] for g in groups])
+        return Rule(self.name, flow, self.limits, asked)
+
+    def why_not(self, members: Sequence[int]) -> str:
+        """Why `members`, in ascending order, cannot be one region; "" if they can."""
+        key = tuple(members)
+        known = self._known.get(key)
+        if known is None:
+            known = self.excess(Extent(self.flow, key)) or self.unfit(key)
+            if len(key) <= REMEMBERED:
+                self._known[key] = known
+        return known
+
+    def excess(self, extent: Extent) -> str:
+        """Which limit the region exceeds, but that on live bytes; "" for none."""
+        limits, name = self.limits, self.name
+        counted = (
+            (len(extent.inputs), limits.inputs, "inputs"),
+            (len(extent.outputs), limits.outputs, "outputs"),
+            (extent.nodes, limits.nodes, "operators"),
+            (extent.constant_bytes, limits.constant_bytes, "bytes of constants"),
+        )
+        for number, most, noun in counted:
+            if most is not None and number > most:
+                return f"a region of {number} {noun} ({name} takes at most {most})"
+        if limits.connected and extent.parts > 1:
+            return f"a region in {extent.parts} parts ({name} takes connected ones)"
+        return ""
+
+    def too_heavy(self, extent: Extent, v: int) -> bool:
+        """Whether no region that has those of `extent` and `v` is within the limits."""
+        nodes, held = extent.heavier(v)
+        limits = self.limits
+        return (limits.nodes is not None and nodes > limits.nodes) or (
+            limits.constant_bytes is not None and held > limits.constant_bytes
+        )
+
+    def may_fit(self, members: Sequence[int]) -> bool:
+        """Whether `members` are no more operators than a region takes: quickly answered."""
+        most = self.limits.nodes
+        return most is None or sum(self.flow.vertices[v].nodes for v in members) <= most
+
+    def unfit(self, members: Sequence[int]) -> str:
+        """What the limit on live bytes and the backend's own check say."""
+        most = self.limits.live_bytes
+        if most is not None:
+            held = Extent(self.flow, members).live_bytes()
+            if held > most:
+                return f"a region that holds {held} bytes ({self.name} holds at most {most})"
+        return "" if self.fits is None else self.fits(members)
