@@ -16,8 +16,9 @@ from aot.ir.program import Program, Role
 from aot.plan.memory.alias import Group, decide
 from aot.plan.memory.frame import framed, in_arena
 from aot.plan.memory.live import Use, segments, uses_of
-from aot.plan.memory.pack import EFFORT, Buffer, Packing, pack
+from aot.plan.memory.pack import EFFORT, Buffer, Packing
 from aot.plan.memory.plan import logical_bound
+from aot.plan.streaming.repair import pack_rows
 from aot.plan.streaming.unrolled import SUMS, row_name, unrolled
 
 
@@ -27,7 +28,7 @@ def place_rows(program: Program, effort: int = EFFORT) -> Plan:
     uses = uses_of(whole).by_root
     aliases = decide(whole)
     buffers = [_buffer(whole, group, uses) for group in aliases.groups]
-    packing = pack(buffers, effort)
+    packing = pack_rows(buffers, effort)
     align = max(b.align for b in buffers)
     top = -(-packing.height // align) * align  # so that what is turned over stays aligned
     places: dict[str, int] = {}
