@@ -418,6 +418,16 @@ def modulo_to_kernel(c: Recorder, m: Match) -> None:
     combine(c, "fmod" if m.fmod else "mod", m.a.dtype, m.y, stored(m.y), pair)
 
 
+@bounds("Mod")
+def modulo_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """Of integers by positive ones: below the divisor; not below 0 where ONNX counts from 0."""
+    found = given(inputs)
+    if found is None or not (found[1].low > 0).all() or attribute(node, "fmod", 0):
+        return None
+    high = np.broadcast_to(found[1].high - 1, shape_of(node.outputs[0]))
+    return Interval(np.zeros_like(high), high)
+
+
 @evaluates("Mod")
 def modulo_value(node: ir.Node, inputs: Inputs) -> list[Array]:
     a, b = need(inputs, 0), need(inputs, 1)

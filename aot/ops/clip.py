@@ -19,6 +19,7 @@ from aot.ops.broadcast import Operand, operand, stored
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, emit
+from aot.shapes.interval_analysis import Inputs as Bounded, Interval, bounds
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match
@@ -38,6 +39,19 @@ clip = op(
 clip.layouts(follow)
 
 
+@bounds("Clip")
+def clip_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """The bounds of the numbers, no less than the lowest and no more than the highest limit."""
+    found, low, high = (*inputs, None, None)[:3]
+    if found is None:
+        return None
+    for limit, least in ((low, True), (high, False)):
+        if limit is not None:
+            clamp = np.maximum if least else np.minimum
+            found = Interval(clamp(found.low, limit.low), clamp(found.high, limit.high))
+    return found
+
+
 @clip.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.x.dtype in NUMBERS, f"dtype {m.x.dtype} (needs {listing(NUMBERS)})"
@@ -50,8 +64,8 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 @clip.lower
 def to_kernel(c: Recorder, m: Match) -> None:
-    bounds = [v for v in (m.low, m.high) if v is not None]
-    if all(v.is_const for v in bounds):
+    given = [v for v in (m.low, m.high) if v is not None]
+    if all(v.is_const for v in given):
         low, high = limits(m.x.dtype)
         emit(c, m, "clip", number(m.low, low), number(m.high, high))
         return

@@ -20,6 +20,15 @@ from aot.ops.broadcast import Operand, operand, pack, stored
 from aot.ops.kernels import NUMBERS, listing
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, emit
+from aot.shapes.interval_analysis import (
+    Inputs as Bounded,
+    Interval,
+    bounds,
+    corners,
+    given,
+    in_steps,
+    wrapping,
+)
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
 from aot.vendor.match import Match, ValueRef
@@ -29,6 +38,17 @@ power = op("Pow", "a b", traits=[Elementwise(), Exact()])
 power.layouts(follow)
 #: Exponents with a kernel of their own.
 POWERS = {2.0: "square", 3.0: "cube", 0.5: "pow_half", -1.0: "reciprocal"}
+
+
+@bounds("Pow")
+@wrapping
+@in_steps
+def power_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """Of positive numbers to a power: the extremes lie in the corners."""
+    found = given(inputs)
+    if found is None or not (found[0].low > 0).all():
+        return None
+    return corners(np.power)(node, inputs)
 
 
 @plainer("Pow")

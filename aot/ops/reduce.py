@@ -36,6 +36,7 @@ from aot.shapes.interval_analysis import (
     Interval,
     Rule as BoundsRule,
     bounds,
+    in_steps,
     wrapping,
 )
 from aot.shapes.operands import lists, one, operands_fit, ranked
@@ -275,11 +276,14 @@ def whole(function: Callable[..., Any]) -> BoundsRule:
         low, high = (np.full(shape_of(result), function(v)) for v in (found.low, found.high))
         return None if np.isnan(high).any() else Interval(low, high)
 
-    return wrapping(rule)
+    return wrapping(in_steps(rule))
 
 
 bounds("ReduceProd")(whole(np.prod))
 bounds("ReduceSum")(whole(np.sum))
+bounds("ReduceMean")(whole(np.mean))
+bounds("ReduceMax")(whole(np.max))
+bounds("ReduceMin")(whole(np.min))
 polynomials("ReduceSum")(symbolic.total(symbolic.add, symbolic.number(0)))
 polynomials("ReduceProd")(symbolic.total(symbolic.multiply, symbolic.number(1)))
 

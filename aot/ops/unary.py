@@ -19,7 +19,14 @@ from aot.ops.broadcast import stored
 from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
 from aot.ops.registry import op
 from aot.shapes.evaluate import elementwise, evaluates, need
-from aot.shapes.interval_analysis import Inputs as Bounded, Interval, bounds, rising, wrapping
+from aot.shapes.interval_analysis import (
+    Inputs as Bounded,
+    Interval,
+    approximated,
+    bounds,
+    rising,
+    wrapping,
+)
 from aot.shapes.reference import Inputs
 from aot.shapes.symbolic import Poly, Terms, add, polynomials, rounded
 from aot.vendor.backend import Pattern
@@ -127,6 +134,24 @@ def negated(node: ir.Node, inputs: Bounded) -> Interval | None:
     return None if found is None else Interval(-found.high, -found.low)
 
 
+def magnitude(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """The bounds of |x|."""
+    found = inputs[0]
+    if found is None:
+        return None
+    largest = np.maximum(np.abs(found.low), np.abs(found.high))
+    return Interval(np.maximum(np.maximum(found.low, -found.high), 0.0), largest)
+
+
+@bounds("Reciprocal")
+def inverse(node: ir.Node, inputs: Bounded) -> Interval | None:
+    """The bounds of 1 / x, of positive numbers."""
+    found = inputs[0]
+    if found is None or not (found.low > 0).all():
+        return None
+    return Interval(1 / found.high, 1 / found.low)
+
+
 def minus(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
     """The polynomials of -x."""
     parts = terms.operands(node, depth)
@@ -145,6 +170,7 @@ STEP, STEPS = Exact(), Exact(rounds_once=True)
 CURVE = (Curve(),)
 
 declare("Abs", "abs", types=NUMBERS, value=np.abs, traits=CURVE)
+bounds("Abs")(wrapping(magnitude))
 bounds("Neg")(wrapping(negated))
 scales("Neg")(lambda place, other: (np.zeros_like(other) - 1, np.zeros_like(other)))
 polynomials("Neg")(minus)
@@ -156,6 +182,14 @@ declare("Tanh", "tanh", exact=STEP, traits=CURVE)
 declare("Erf", "erf", value=erf, traits=CURVE)
 declare("Floor", "floor", value=np.floor)
 declare("Ceil", "ceil", value=np.ceil)
+bounds("Sign")(rising(np.sign))
+bounds("Round")(rising(np.rint))
+bounds("Relu")(rising(lambda x: np.maximum(x, 0.0)))
+bounds("Exp")(approximated(np.exp))
+bounds("Log")(approximated(np.log, 0.0))
+bounds("Sqrt")(approximated(np.sqrt, 0.0))
+bounds("Tanh")(approximated(np.tanh))
+bounds("Sigmoid")(approximated(lambda x: 1 / (1 + np.exp(-x))))
 bounds("Floor")(rising(np.floor))
 bounds("Ceil")(rising(np.ceil))
 polynomials("Floor Ceil Round")(rounded)

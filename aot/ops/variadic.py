@@ -23,7 +23,7 @@ from aot.ops.kernels import FLOATS, NUMBERS, header_of, listing
 from aot.ops.registry import op
 from aot.ops.unary import HEADER, SPECIAL, edges
 from aot.shapes.evaluate import elementwise, evaluates
-from aot.shapes.interval_analysis import bounds, corners, rising, wrapping
+from aot.shapes.interval_analysis import bounds, corners, in_steps, rising, wrapping
 from aot.shapes.symbolic import Poly, Rule as TermsRule, Terms, add as plus, combined, polynomials
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.layouts import follow
@@ -88,7 +88,8 @@ polynomials("Max")(extreme("max", False))
 polynomials("Sum")(combined(plus))
 bounds("Min")(rising(partial(chained, np.minimum)))
 bounds("Max")(rising(partial(chained, np.maximum)))
-bounds("Sum")(wrapping(corners(np.add)))
+bounds("Sum")(wrapping(in_steps(corners(np.add))))
+bounds("Mean")(wrapping(in_steps(corners(np.add), lambda node: len(node.inputs))))
 
 plainer("Sum")(in_pairs("Add", 2))
 plainer("Max")(in_pairs("Max", 3))

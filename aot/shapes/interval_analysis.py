@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import inf
+from typing import Any
 
 import numpy as np
 
@@ -74,6 +75,7 @@ class Bounds:
         if known is not None and known.full and known.data.dtype.kind in "iufb":
             data = known.data.astype(np.float64)
             return Interval(data, data)
+        assert value.dtype is not None
         widest = of_type(value)
         node = value.producer()
         if node is None:
@@ -84,7 +86,7 @@ class Bounds:
         elif rule is not None:
             inputs = [self.of(v, depth + 1) for v in node.inputs]
             with np.errstate(all="ignore"):
-                found = rule(node, inputs)
+                found = _rounded(rule(node, inputs), value.dtype.numpy())
         else:
             found = None
         return found or widest
@@ -127,6 +129,22 @@ def of_type(value: ir.Value) -> Interval | None:
     if kind.kind == "f":
         return Interval(np.full(shape, -inf), np.full(shape, inf))
     return None
+
+
+def _rounded(found: Interval | None, kind: Any) -> Interval | None:
+    """Bounds that hold when the run rounds the result to the type `kind`.
+
+    10 * 0.7f is 6.99999988, and 7 as a float32: a bound between two numbers of the type is moved
+    outwards to the next one. Nothing is known of types that NumPy has not.
+    """
+    if found is None or kind.kind in "iub":
+        return found
+    if kind.kind != "f":
+        return None
+    low, high = found.low.astype(kind), found.high.astype(kind)
+    low = np.where(low == found.low, low, np.nextafter(low, kind.type(-inf)))
+    high = np.where(high == found.high, high, np.nextafter(high, kind.type(inf)))
+    return Interval(low.astype(np.float64), high.astype(np.float64))
 
 
 def _unless_wrapped(found: Interval, widest: Interval) -> Interval:
@@ -183,3 +201,40 @@ def rising(function: Callable[..., Array]) -> Rule:
         return Interval(function(*(i.low for i in found)), function(*(i.high for i in found)))
 
     return rule
+
+
+def approximated(function: Callable[..., Array], least: float = -inf) -> Rule:
+    """For rising functions of one number, of which kernels compute the last digits differently.
+
+    Nothing is known where the argument may be below `least`, where the function is not defined.
+    """
+
+    def rule(node: ir.Node, inputs: Inputs) -> Interval | None:
+        found = inputs[0]
+        if found is None or not (found.low >= least).all():
+            return None
+        low, high = function(found.low), function(found.high)
+        return Interval(low - _slack(low), high + _slack(high))
+
+    return rule
+
+
+def _slack(x: Array) -> Array:
+    """More than any kernel errs by, which is 2 ULP, and more than a few roundings of a sum."""
+    return np.where(np.isfinite(x), np.abs(x) * 1e-5 + 1e-6, 0.0)
+
+
+def in_steps(rule: Rule, parts: Callable[[ir.Node], int] = lambda _: 1) -> Rule:
+    """`rule` for numbers that a kernel rounds several times, then divides by `parts`.
+
+    Integers are not rounded.
+    """
+
+    def of_steps(node: ir.Node, inputs: Inputs) -> Interval | None:
+        found, kind = rule(node, inputs), node.outputs[0].dtype
+        if found is None or kind is None or kind.numpy().kind in "iu":
+            return found
+        low, high = found.low / parts(node), found.high / parts(node)
+        return Interval(low - _slack(low), high + _slack(high))
+
+    return of_steps

@@ -190,7 +190,8 @@ def tried(zoo: Zoo, row: Row, compile_only: bool) -> Result:
         options = [x for d in row.dims for x in (option(d), d)]
         ran = run("compile", [str(AOTC), str(home / "model.onnx"), "-o", str(out), *options])
         if ran.status != 0:
-            refused = ran.status == 1 and "Traceback" not in ran.err
+            broken = "Traceback" in ran.err or "internal error" in ran.err
+            refused = ran.status == 1 and not broken
             return result("refused" if refused else "crash", ran.line())
         if compile_only:
             return result("compiled", "")
