@@ -49,7 +49,9 @@ def model_of(op, inputs: Arrays, outputs: list[str], const: tuple[str, ...], att
         if n not in const
     ]
     results = [
-        helper.make_tensor_value_info(o, 6 if o == "ends" else 1, None) for o in outputs if o
+        helper.make_tensor_value_info(o, {"ends": 6, "codes": 2}.get(o, 1), None)
+        for o in outputs
+        if o
     ]
     consts = [numpy_helper.from_array(given[n], n) for n in const]
     graph = helper.make_graph([node], "g", infos, results, consts)
@@ -84,6 +86,13 @@ def test_activations():
     check("FastGelu", inputs={"x": X})
     check("FastGelu", inputs={"x": X, "b": f32(12)})
     check("QuickGelu", inputs={"x": X}, alpha=1.3)
+
+
+def test_max_pool_of_channels_behind() -> None:
+    x, outs = bits(2, 7, 6, 3), ["codes"]
+    check("NhwcMaxPool", outs, inputs={"x": x}, kernel_shape=[2, 3], strides=[2, 1])
+    pads = {"pads": [1, 0, 1, 1], "ceil_mode": 1, "strides": [3, 2]}
+    check("NhwcMaxPool", outs, inputs={"x": x}, kernel_shape=[3, 2], **pads)
 
 
 @pytest.mark.parametrize("flags", [(0, 0, 0, 0), (1, 0, 0, 0), (0, 1, 0, 0), (1, 1, 0, 0)])

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import SAME, attribute
+from aot.normalise.decompose import decompose
+from aot.normalise.decompose_builder import Body
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.types import Rule, Type, infer_types, need
 
@@ -60,6 +62,26 @@ def _windows(node: ir.Node, shape: tuple[int, ...], reach: list[int]) -> tuple[b
         room = size + around - reach[i]
         out.append((-(-room // strides[i]) if up else room // strides[i]) + 1)
     return last, out
+
+
+@infer_types("NhwcMaxPool", MICROSOFT)
+def _last_pool(node: ir.Node, types: list[Type | None]) -> list[Type]:
+    dtype, shape = need(types, 0)
+    kernel = [int(k) for k in attribute(node, "kernel_shape", ())]
+    dilations = [int(d) for d in attribute(node, "dilations", [1] * len(kernel))]
+    reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
+    _, out = _windows(node, (shape[0], shape[-1], *shape[1:-1]), reach)
+    return [(dtype, (shape[0], *out, shape[-1]))]
+
+
+@decompose("NhwcMaxPool", MICROSOFT)
+def _max_pool(b: Body) -> bool:
+    """Before: y = NhwcMaxPool(x)      After: y = Transpose(MaxPool(Transpose(x)))"""
+    rank = len(b.shape(0))
+    first = b.add("Transpose", "i0", perm=[0, rank - 1, *range(1, rank - 1)])
+    pooled = b.add("MaxPool", first, **b.attributes())
+    b.add("Transpose", pooled, perm=[0, *range(2, rank), 1], out="o0")
+    return True
 
 
 @infer_types("QLinearConcat", MICROSOFT)

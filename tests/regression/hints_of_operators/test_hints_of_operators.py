@@ -57,6 +57,25 @@ def test_operators_of_others(
     assert main(["new-backend", "mine"]) == 0  # what the hint says to type
 
 
+@pytest.mark.parametrize(
+    ("op", "domain", "hint"),
+    [
+        ("ReorderInput", "com.microsoft.nchwc", "ORT_ENABLE_EXTENDED"),
+        ("BertTokenizer", "ai.onnx.contrib", "name the results of these nodes with --cut-inputs"),
+    ],
+)
+def test_operators_of_domains(
+    op: str,
+    domain: str,
+    hint: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert compiled((f"{domain}.{op}", "x", "y"), domain, tmp_path, monkeypatch) == 1
+    assert hint in capsys.readouterr().err
+
+
 def test_probabilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
