@@ -224,6 +224,8 @@ def attribute_of(name: str, value: Any) -> ir.Attr:
         return ir.AttrString(name, value)
     if any(isinstance(v, str) for v in value):
         return ir.AttrStrings(name, list(value))
+    if any(isinstance(v, float | np.floating) for v in value):
+        return ir.AttrFloat32s(name, [float(v) for v in value])
     return ir.AttrInt64s(name, [int(v) for v in value])
 
 

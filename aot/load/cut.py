@@ -26,7 +26,8 @@ _UNKNOWN = "unk__"
 
 def cut(opened: Opened, inputs: Sequence[str], outputs: Sequence[str]) -> Opened:
     """The part of a model that computes the values `outputs` (none: the model's own) from the
-    values `inputs` and from those inputs of the model that are needed besides.
+    values `inputs` and from those inputs of the model that are needed besides. A value whose type
+    nothing tells is given with it: `ids:int64`.
 
     Raises ModelError for names that the model does not have, for inputs that no output needs and
     for inputs of unknown type. The model of `opened` is not changed.
@@ -35,6 +36,7 @@ def cut(opened: Opened, inputs: Sequence[str], outputs: Sequence[str]) -> Opened
         return opened
     check_form(opened.proto)
     graph = opened.proto.graph
+    inputs, said = _with_types(graph, inputs)
     _check_names(graph, inputs, outputs)
     wanted = list(outputs) or [o.name for o in graph.output]
     nodes, needed = _between(graph, inputs, wanted)
@@ -43,7 +45,7 @@ def cut(opened: Opened, inputs: Sequence[str], outputs: Sequence[str]) -> Opened
             some = ", ".join(f'"{o}"' for o in wanted[:3])
             raise ModelError(f'no output depends on the value "{name}"', INPUTS, f"outputs: {some}")
     part = _part(opened.proto, nodes, needed)
-    types = _types(opened, {*inputs, *wanted}, part.graph)
+    types = _types(opened, {*inputs, *wanted}, part.graph, said)
     part.graph.input.extend(types[n] for n in dict.fromkeys(inputs) if not _is_input(graph, n))
     part.graph.output.extend(types[n] for n in dict.fromkeys(wanted))
     return opened._replace(proto=part)
@@ -103,6 +105,19 @@ def with_nodes(
         if name in declared:
             info.type.CopyFrom(declared[name].type)
     return opened._replace(proto=part)
+
+
+def _with_types(graph: onnx.GraphProto, inputs: Sequence[str]) -> tuple[list[str], dict[str, int]]:
+    """The names in `inputs`, and the types said behind a colon of those that have one."""
+    made = {o for n in graph.node for o in n.output} | {i.name for i in graph.input}
+    names, said = [], {}
+    for given in inputs:
+        name, _, kind = given.rpartition(":")
+        number = _type_number(kind)
+        names.append(name if given not in made and number and name else given)
+        if names[-1] != given:
+            said[name] = number
+    return names, said
 
 
 def _is_input(graph: onnx.GraphProto, name: str) -> bool:
@@ -195,7 +210,7 @@ def _called(model: onnx.ModelProto, nodes: Iterable[onnx.NodeProto]) -> list[onn
 
 
 def _types(
-    opened: Opened, names: Collection[str], part: onnx.GraphProto
+    opened: Opened, names: Collection[str], part: onnx.GraphProto, said: Mapping[str, int]
 ) -> dict[str, onnx.ValueInfoProto]:
     """The types of values, as the file declares them or onnx infers them.
 
@@ -213,11 +228,13 @@ def _types(
     found: dict[str, onnx.ValueInfoProto] = {}
     for name in sorted(names):
         info = onnx.ValueInfoProto(name=name)
-        said, more = declared.get(name), inferred.get(name)
-        best = more if more is not None and not _is_shaped(said) else said
+        first, more = declared.get(name), inferred.get(name)
+        best = more if more is not None and not _is_shaped(first) else first
         if best is not None:
             info.type.CopyFrom(best.type)
-        if name not in made and not _elements(info):
+        if name in said and not _elements(info):
+            info.type.tensor_type.elem_type = said[name]
+        elif name not in made and not _elements(info):
             info.type.tensor_type.elem_type = _taken(opened.proto, part, name, known)
         if not info.type.WhichOneof("value"):
             info.type.tensor_type.elem_type = 0
@@ -293,7 +310,7 @@ def _taken(
     if found == {6, 7}:
         return 7
     if found is None or len(found) != 1:
-        hint = "cut at a value whose type the file declares, or behind the next operator"
+        hint = f"say it: {INPUTS} {name}:int64, :string, :float …"
         raise ModelError(f'the type of the value "{name}" is not known', INPUTS, hint)
     return next(iter(found))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""TfIdfVectorizer on tokens that are integers."""
+"""TfIdfVectorizer on tokens that are integers, or strings that become their places in a table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import S32, S64
+from aot.ir.graph_nodes import TEXT, attribute, shape_of, title
 from aot.ir.operators import OneOf
+from aot.load.encode_strings import Strings, encodes
+from aot.normalise.decompose_builder import FLOAT, INT64
 from aot.ops.registry import op
+from aot.shapes.dynamic.rules import needed
 from aot.vendor.cases import Case, case, ints
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
@@ -103,6 +108,22 @@ def tables(m: Match, total: int) -> tuple[int, np.ndarray[Any, Any], np.ndarray[
             kept.append(weight)
     places = np.array(rows or [(0, 0, 0)], np.int32)
     return len(rows), places, np.array(kept or [0.0], np.float32)
+
+
+@encodes("TfIdfVectorizer")
+def count_words(s: Strings, node: ir.Node) -> None:
+    """Before: y = TfIdfVectorizer<pool_strings = ["b", "a", "b"]>(x)
+    After:  i = aot.text.Find(x, ["a", "b"]); y = TfIdfVectorizer<pool_int64s = [1, 0, 1]>(i)
+    """
+    pool = list(attribute(node, "pool_strings", None) or ())
+    words = sorted(set(pool))
+    edit, x, old = s.editor(node), needed(node, 0), node.outputs[0]
+    table = edit.const(s.encoded(np.array(words, object), title(node)), "words")
+    place = s.make(node, "Find", [x, table], INT64, shape_of(x), None, TEXT)
+    kept = {n: a.value for n, a in node.attributes.items() if n != "pool_strings"}
+    number = {word: i for i, word in enumerate(words)}
+    kept["pool_int64s"] = [number[word] for word in pool]
+    s.replace(node, s.make(node, "TfIdfVectorizer", [place], FLOAT, shape_of(old), kept))
 
 
 @tfidf.cases

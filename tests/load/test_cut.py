@@ -92,6 +92,16 @@ def test_an_input_whose_type_nothing_tells() -> None:
         parts(proto, "a")
 
 
+def test_the_type_of_an_input_may_be_said() -> None:
+    rows = [("own.F", "x", "a:0"), ("Identity", "a:0", "y")]
+    proto = model(rows, {"x": [1]}, {"y": None}, domains=("own",))
+    proto.graph.output[0].type.tensor_type.elem_type = 0
+    (a,) = parts(proto, "a:0:string").input
+    assert (a.name, a.type.tensor_type.elem_type) == ("a:0", onnx.TensorProto.STRING)
+    with pytest.raises(ModelError, match='no value "a:0:text"'):
+        parts(proto, "a:0:text")
+
+
 def test_a_value_in_a_body() -> None:
     body = model([("Relu", "x", "r")], {}, {"r": None}).graph
     proto = model(

@@ -224,3 +224,26 @@ def test_strings_against_onnxruntime(tmp_path: Path) -> None:
     unknown[1, 1], unknown[1, 0] = "a", "q"  # `left` has it too, whose encoder takes it for none
     with pytest.raises(AotError, match="own check"):
         run(X, encode(unknown, 8))
+
+
+def test_counts_of_words(tmp_path: Path) -> None:
+    """TfIdfVectorizer of strings, one and two words long."""
+    attributes = {
+        "max_gram_length": 2,
+        "max_skip_count": 0,
+        "min_gram_length": 1,
+        "mode": "TFIDF",
+        "ngram_counts": [0, 3],
+        "ngram_indexes": [0, 1, 2, 3],
+        "pool_strings": ["the", "dog", "\u00fcber", "the", "dog"],
+        "weights": [0.5, 2.0, 1.0, 4.0],
+    }
+    node = helper.make_node("TfIdfVectorizer", ["x"], ["y"], **attributes)
+    x = helper.make_tensor_value_info("x", T.STRING, [2, 4])
+    y = helper.make_tensor_value_info("y", T.FLOAT, None)
+    graph = helper.make_graph([node], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=8)
+    given = np.array([["the", "dog", "the", "#"], ["\u00fcber", "dog", "dog", ""]], object)
+    (want,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": given})
+    found = aot.compile(model, tmp_path / "o", max_string=8).load()(encode(given, 8))
+    np.testing.assert_allclose(found, want, rtol=1e-6)
