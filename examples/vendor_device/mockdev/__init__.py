@@ -3,7 +3,7 @@
 
 import math
 
-from aot.vendor import F32, Backend, BackendError, Speed
+from aot.vendor import F32, Backend, Speed
 
 OPERATORS = ("Add", "Sub", "Mul", "Relu", "Neg")
 #: Bytes of the device's memory.
@@ -44,7 +44,7 @@ def size(value):
 
 
 def places(region):
-    """Device address of every value: first fit among those that live at the same time."""
+    """(device address of every value, bytes in all): first fit among those that live together."""
     born = {v.name: 0 for v in region.inputs}
     sizes = {v.name: size(v) for v in region.inputs}
     last = {}
@@ -68,16 +68,20 @@ def places(region):
                 break
             at = max(at, end)
         found[name] = at
-    used = max(found[n] + sizes[n] for n in found)
-    if used > DEVICE_BYTES:
-        raise BackendError(f"mockdev: the region wants {used} bytes, the device has {DEVICE_BYTES}")
-    return found
+    return found, max(found[n] + sizes[n] for n in found)
+
+
+@backend.fits
+def in_its_memory(region):
+    """A region that the device cannot hold is never made: aotc cuts it or gives it back."""
+    used = places(region)[1]
+    yield used <= DEVICE_BYTES, f"a region of {used} bytes (the device has {DEVICE_BYTES})"
 
 
 @backend.region
 def on_the_device(c, region):
     """Copies in, commands, copies out, which await the commands."""
-    at = places(region)
+    at, _ = places(region)
     device = c.state("mockdev_open", c.params(bytes=DEVICE_BYTES), release="mockdev_close", slots=1)
     consts = {v.name: v for _, m in region.matches for _, v in m.inputs() if v.is_const}
     for v in (*region.inputs, *consts.values()):
