@@ -26,7 +26,7 @@ Requant = Literal["onnx", "tflite"]
 STAGES = ("load", "normalise", "partition", "lower", "schedule", "plan")
 
 #: What `--weights` may say.
-_WEIGHTS = re.compile(r"embedded|blob|section=[A-Za-z_.][A-Za-z0-9_.]{0,63}")
+_WEIGHTS = re.compile(r"embedded|file|blob|section=[A-Za-z_.][A-Za-z0-9_.]{0,63}")
 #: Default search steps of the memory planner.
 PLAN_EFFORT = 200_000
 MAX_STRING, MAX_SEQUENCE, MAX_BOUND = 64, 32, 65_536
@@ -133,8 +133,8 @@ class Options:
             what = f"--threads {self.threads} is not available in this version of aotc"
             raise UnsupportedError(what, hint="available: 1")
         if not _WEIGHTS.fullmatch(self.weights):
-            known = "embedded, blob, section=NAME (letters, digits, _ and .)"
-            hint = meant(self.weights, ("embedded", "blob", "section="))
+            known = "embedded, file, blob, section=NAME (letters, digits, _ and .)"
+            hint = meant(self.weights, ("embedded", "file", "blob", "section="))
             raise UsageError(f"--weights {self.weights}: not one of {known}", hint=hint)
         if self.objective == "energy" and not set(self.backends) - {"c"}:
             what = "--objective energy: portable C, the only backend here, has no model of energy"

@@ -20,6 +20,9 @@ from aot.partition.annotate import regions_from_toml
 from aot.plan.compiled import Compiled
 from aot.vendor.find import PLANNED, available
 
+#: Bytes of constants from which a file of their own is offered.
+MANY_BYTES = 256 << 20
+
 
 def run(args: argparse.Namespace) -> int:
     """Compile, write, configure; say in two lines what came out."""
@@ -35,6 +38,7 @@ def run(args: argparse.Namespace) -> int:
         _note_name(options.name, Path(args.model).stem, compiled.name)
         for said in compiled.manifest.get("notes", ()):
             _note(one_line(said))
+        _note_weights(options, compiled)
     summary = summary_of(compiled, out, seconds)
     if args.json:
         emit(summary)
@@ -61,6 +65,14 @@ def _note_name(asked: str, stem: str, name: str) -> None:
 
 def _note(text: str) -> None:
     print(clip(f"aotc: note: {text}"), file=sys.stderr)
+
+
+def _note_weights(options: Options, compiled: Compiled) -> None:
+    """Offer a host `--weights file` on stderr where many constants go into the object."""
+    held = int(compiled.manifest["memory"]["constants_bytes"])
+    if held > MANY_BYTES and options.weights == "embedded" and not compiled.target.board:
+        what = f"{held >> 20} MB of constants go into object, archive, library and program"
+        _note(f"{what}; --weights file keeps them in one file")
 
 
 def options_of(args: argparse.Namespace) -> Options:

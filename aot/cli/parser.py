@@ -231,10 +231,11 @@ _QUALITY = (
     ),
     _row(
         "--weights",
-        metavar="embedded|blob|section=NAME",
+        metavar="embedded|file|blob|section=NAME",
         default="embedded",
-        help="where constants live: in the object, in a file that you pass with NAME_set_weights, "
-        "or in a linker section of that name (embedded)",
+        help="where constants live: in the object, in a file beside the library that NAME_init "
+        "maps (hosts), in a file that you pass with NAME_set_weights, or in a linker section of "
+        "that name (embedded)",
     ),
     _row(
         "--max-string",

@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from aot.emit_c.write import Blob
 from aot.errors import InternalError
+from aot.ir.deferred import Array, Constant, Deferred
 from aot.ir.program import Program, Role, Tensor
 
 #: A constant up to this many bytes is a table in the source that one can read.
@@ -29,7 +29,7 @@ class Constants:
     are), so that a bundle without the vendor does not have them. With `passed` the caller has them.
     """
 
-    tables: tuple[tuple[str, np.ndarray[Any, Any]], ...]
+    tables: tuple[tuple[str, Array], ...]
     offsets: Mapping[str, int]
     same: Mapping[str, str]
     blob: Blob | None
@@ -49,7 +49,7 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
     """Store each constant the calls read once, in order of first use (which helps prefetching)."""
     used: dict[str, set[str]] = {}
     tensors: dict[str, Tensor] = {}
-    arrays: dict[str, np.ndarray[Any, Any]] = {}
+    arrays: dict[str, Constant] = {}
     for part in program.tree():
         for call in (*(s.create for s in part.states), *part.calls):
             for arg in call.pointers():
@@ -66,7 +66,7 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
     if least > 0 and sum(arrays[n].nbytes for n in unique if n not in small) <= FILE_BYTES:
         small = set(unique)
     offsets: dict[str, int] = {}
-    pieces: dict[str, list[tuple[int, np.ndarray[Any, Any]]]] = {}
+    pieces: dict[str, list[tuple[int, Constant]]] = {}
     ends: dict[str, int] = {}
     for name in unique:
         if name not in small:
@@ -74,11 +74,10 @@ def place_constants(program: Program, byte_order: str = "little") -> Constants:
             offsets[name] = end = -(-ends.get(owner, 0) // align) * align
             pieces.setdefault(owner, []).append((end, _ordered(arrays[name], byte_order)))
             ends[owner] = end + arrays[name].nbytes
-    tables = tuple((n, arrays[n]) for n in unique if n in small)
+    tables = tuple((n, a) for n in unique if n in small and isinstance(a := arrays[n], np.ndarray))
     blobs = {owner: Blob(tuple(made), ends[owner]) for owner, made in pieces.items()}
     shared = blobs.pop("", None)
-    passed = program.weights == "blob"
-    return Constants(tables, offsets, same, shared, blobs, owners, tensors, passed)
+    return Constants(tables, offsets, same, shared, blobs, owners, tensors, program.passed)
 
 
 def _owners(used: Mapping[str, set[str]], same: Mapping[str, str]) -> dict[str, str]:
@@ -89,21 +88,37 @@ def _owners(used: Mapping[str, set[str]], same: Mapping[str, str]) -> dict[str, 
     return {n: min(r) if len(r) == 1 and r != {"c"} else "" for n, r in readers.items()}
 
 
-def _stored(program: Program, name: str) -> np.ndarray[Any, Any]:
-    data = np.ascontiguousarray(program.consts[name])
+def _stored(program: Program, name: str) -> Constant:
+    data = program.consts[name]
+    if isinstance(data, Deferred):
+        return data
+    data = np.ascontiguousarray(data)
     if data.nbytes != program.tensors[name].nbytes:
         raise InternalError(f"constant {name} has {data.nbytes} bytes, not its tensor's size")
     return data.astype(data.dtype.newbyteorder("="), copy=False)
 
 
-def _ordered(data: np.ndarray[Any, Any], byte_order: str) -> np.ndarray[Any, Any]:
-    return data if byte_order == sys.byteorder else data.byteswap()
+def _ordered(data: Constant, byte_order: str) -> Constant:
+    if byte_order == sys.byteorder:
+        return data
+    if isinstance(data, Deferred):
+        return replace(data, parts=lambda: (part.byteswap() for part in data.parts()))
+    return data.byteswap()
 
 
-def _duplicates(
-    arrays: Mapping[str, np.ndarray[Any, Any]], sections: Mapping[str, str]
-) -> dict[str, str]:
-    """Each name → the first with the same dtype, bytes and section."""
+def _duplicates(arrays: Mapping[str, Constant], sections: Mapping[str, str]) -> dict[str, str]:
+    """Each name → the first with the same dtype, bytes and section; deferred ones by their key."""
+    deferred: dict[tuple[Hashable, str], str] = {}
+    same = {
+        name: deferred.setdefault((data.key, sections[name]), name)
+        for name, data in arrays.items()
+        if isinstance(data, Deferred)
+    }
+    plain = {n: a for n, a in arrays.items() if isinstance(a, np.ndarray)}
+    return same | _equal_arrays(plain, sections)
+
+
+def _equal_arrays(arrays: Mapping[str, Array], sections: Mapping[str, str]) -> dict[str, str]:
     by_head: dict[tuple[int, str, bytes, str], list[str]] = {}
     same = {}
     for name, data in arrays.items():

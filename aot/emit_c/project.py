@@ -21,6 +21,7 @@ from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import (
     LIBM,
     Vendors,
+    cmake_mapped,
     cmake_weights,
     left_out,
     spell_cmake,
@@ -70,7 +71,7 @@ def emit_c(
     name = ctext.ident(program.name)
     if manifest is None:
         manifest = manifests.manifest_of(program, plan, target, None, options)
-    weights.check_apart(program)
+    weights.check_apart(program, target)
     constants = place_constants(program, target.byte_order)
     called = [*(s.create for s in program.states), *program.every_call()]
     called += [c for t in fallbacks if t.program is not None for c in t.program.every_call()]
@@ -101,10 +102,10 @@ def emit_c(
     }
     if constants.passed:
         files.update(_passed(program, constants, values))
-        manifest["weights"] = _described(name, values)
+        manifest["weights"] = _described(program, values)
     elif constants.blob is not None:
         files[weights.content_path(name, beside=True)] = constants.blob
-    if constants.blob is not None or constants.passed or any(p.blobs or p.own for p in parts):
+    if constants.blob is not None or values["apart"] or any(p.blobs or p.own for p in parts):
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
     files = {path: files[path] for path in sorted(files)}
     manifest["libraries"] = list(vendors.links)
@@ -168,13 +169,23 @@ def _copied(target: Target) -> dict[str, File]:
 def _passed(
     program: Program, constants: Constants, values: Mapping[str, object]
 ) -> dict[str, File]:
-    """The file that the caller passes, and what makes it a part of the runners."""
+    """The file that init maps; or the one that the caller passes, and what makes it a part of the
+    runners."""
+    header = (runtime_c() / "src" / "aot_weights.h").read_bytes()
+    if weights.is_mapped(program):
+        return {
+            weights.mapped_file(program.name): weights.weights_file(
+                constants, weights.identity(program, constants), manifests.ABI
+            ),
+            f"src/{program.name}_mapped.c": render("mapped.c", {**values}),
+            "src/aot_weights.h": header,
+            "cmake/link.cmake": (cmake() / "link.cmake").read_bytes(),
+        }
     prefix = weights.file_prefix(program.name)
     file = weights.weights_file(constants, weights.identity(program, constants), manifests.ABI)
     own = {**values, "name": prefix, "owner": program.name, "bytes": file.nbytes}
     path = weights.content_path(prefix, beside=False)
     own |= {"section": f".rodata.{prefix}_weights", "beside": False, "file": path[4:]}
-    header = (runtime_c() / "src" / "aot_weights.h").read_bytes()
     return {
         path: file,
         f"src/{prefix}_weights.c": render("weights.c", own),
@@ -183,15 +194,20 @@ def _passed(
     }
 
 
-def _described(name: str, values: Mapping[str, object]) -> dict[str, object]:
-    """What the manifest says of the file."""
-    path = weights.content_path(weights.file_prefix(name), beside=False)
+def _described(program: Program, values: Mapping[str, object]) -> dict[str, object]:
+    """What the manifest says of the file; `mapped`: init finds it itself."""
+    path = weights.content_path(weights.file_prefix(program.name), beside=False)
+    if weights.is_mapped(program):
+        file = weights.mapped_file(program.name)
+        return {"file": file, "bytes": values["weights_bytes"], "mapped": True}
     return {"file": path, "bytes": values["weights_bytes"], "alignment": values["weights_align"]}
 
 
 def _weights_cmake(program: Program, constants: Constants) -> str:
     """CMake that adds the constants to the library, or to the runners."""
     name = program.name
+    if weights.is_mapped(program):
+        return cmake_mapped(name)
     if constants.passed:
         return cmake_weights(name, weights.file_prefix(name), sources="runner_weights")
     section = weights.section_of(program)
@@ -250,7 +266,8 @@ def _values(
     fallbacks: Sequence[RegionFallback],
 ) -> dict[str, object]:
     name = program.name
-    parts = ["", "_run", "_arena", "_static", "_tvmgen", *(["_given"] if constants.passed else [])]
+    apart = constants.passed and not weights.is_mapped(program)
+    parts = ["", "_run", "_arena", "_static", "_tvmgen", *(["_given"] if apart else [])]
     parts += ["_rows"] if program.segments else []
     contract = "off" if options.accuracy == "strict" else "fast"
     flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *target.cflags)
@@ -304,11 +321,14 @@ def _values(
         "frame_check": _frame_check(options.stack),
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
         "weights": _weights_cmake(program, constants),
-        "apart": constants.passed,
+        "apart": apart,
+        "passed": constants.passed,
+        "mapped": weights.is_mapped(program),
         "section": weights.section_of(program) or f".rodata.{name}_weights",
         "weights_bytes": weights.payload(constants).nbytes + weights.HEADER,
         "identity": f"0x{weights.identity(program, constants):08x}U",
-        "libm": LIBM if math else "",
+        "libm": (LIBM if math else "")
+        + (" ${CMAKE_DL_LIBS}" if weights.is_mapped(program) else ""),
         "vendors": spell_cmake(name, vendors),
         "archive": vendors.archive,
         "links": " ".join(vendors.links),

@@ -160,7 +160,7 @@ def _execute(program: Program, steps: list[str]) -> str:
         unused += ["in", "out"]
     if program.states:
         declared.append("void **state")
-    if program.weights == "blob":
+    if program.passed:
         declared.append(PARAMETERS["weights"])
         unused.append("weights")
     return "\n".join(

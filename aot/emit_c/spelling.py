@@ -106,7 +106,7 @@ def region(spelling: Spelling, call: Call) -> str:
 def region_arguments(root: Program, program: Program) -> list[str]:
     """What a function that computes a part of `program` is given."""
     ends = [] if program.io == "arena" else ["in", "out"]
-    passed = ["weights"] if root.weights == "blob" else []
+    passed = ["weights"] if root.passed else []
     return ["arena", *ends, *(["state"] if root.states else []), *passed]
 
 

@@ -189,6 +189,22 @@ endif()
 """
 
 
+def cmake_mapped(name: str) -> str:
+    """CMake that links the file of the constants beside the library, where it is built alone."""
+    return f"""\
+list(APPEND sources src/{name}_mapped.c)
+set(weights_folder "${{CMAKE_CURRENT_BINARY_DIR}}")
+if(AOT_TOP_LEVEL_{name})
+  set(weights_folder "${{CMAKE_BINARY_DIR}}/lib")
+endif()
+add_custom_command(OUTPUT "${{weights_folder}}/{name}.weights"
+  COMMAND "${{CMAKE_COMMAND}}" "-DFROM=${{CMAKE_CURRENT_SOURCE_DIR}}/{name}.weights"
+    "-DTO=${{weights_folder}}/{name}.weights" -P "${{CMAKE_CURRENT_SOURCE_DIR}}/cmake/link.cmake"
+  DEPENDS "${{CMAKE_CURRENT_SOURCE_DIR}}/{name}.weights" VERBATIM)
+add_custom_target({name}-weights ALL DEPENDS "${{weights_folder}}/{name}.weights")
+"""
+
+
 #: libm, where it is a library apart.
 LIBM = "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>"
 

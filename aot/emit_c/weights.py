@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--weights blob|section=NAME`: constants in a file that the caller passes, or in a section."""
+"""`--weights file|blob|section=NAME`: constants in a file, mapped or passed, or in a section."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 from aot.emit_c.constants import Constants
 from aot.emit_c.write import Blob
 from aot.errors import UnsupportedError
+from aot.ir.deferred import Constant
 from aot.ir.program import Program
+from aot.target import Target
 
 HEADER = 64
 """Bytes before the constants (runtime_c/src/aot_weights.h draws them)."""
@@ -23,9 +25,14 @@ def section_of(program: Program) -> str:
     return program.weights.removeprefix(SECTION) if program.weights.startswith(SECTION) else ""
 
 
-def is_apart(program: Program) -> bool:
-    """Whether the caller passes the constants."""
-    return program.weights == "blob"
+def mapped_file(name: str) -> str:
+    """The file in the bundle that NAME_init maps."""
+    return f"{name}.weights"
+
+
+def is_mapped(program: Program) -> bool:
+    """Whether NAME_init maps the constants."""
+    return program.weights == "file"
 
 
 def file_prefix(name: str) -> str:
@@ -33,12 +40,16 @@ def file_prefix(name: str) -> str:
     return f"{name}_blob"
 
 
-def check_apart(program: Program) -> None:
-    """UnsupportedError for vendors: their objects want constants when NAME_init makes them."""
+def check_apart(program: Program, target: Target) -> None:
+    """UnsupportedError for vendors, whose objects want constants when NAME_init makes them; for
+    boards, which have no files."""
     vendors = sorted({c.backend for c in program.every_call()} - {"c"})
-    if is_apart(program) and vendors:
-        what = f"--weights blob with --backend {','.join(vendors)}"
-        why = "vendors read constants before NAME_set_weights can give them"
+    if is_mapped(program) and target.board:
+        what = f"--weights file with --target {target.name}: a board has no files"
+        raise UnsupportedError(what, hint="--weights blob, or section=NAME")
+    if program.passed and vendors:
+        what = f"--weights {program.weights} with --backend {','.join(vendors)}"
+        why = "vendors read constants before they are passed"
         raise UnsupportedError(f"{what}: {why}", hint="--weights embedded, or portable C alone")
 
 
@@ -71,7 +82,7 @@ def weights_file(constants: Constants, number: int, abi: int) -> Blob:
     for chunk in body.chunks():
         crc = zlib.crc32(chunk, crc)
     header = (head + crc.to_bytes(4, "little") + size).ljust(HEADER, b"\0")
-    parts = [(0, np.frombuffer(header, np.uint8))]
+    parts: list[tuple[int, Constant]] = [(0, np.frombuffer(header, np.uint8))]
     parts += [(offset + HEADER, data) for offset, data in body.parts]
     return replace(body, parts=tuple(parts), nbytes=body.nbytes + HEADER)
 

@@ -12,21 +12,22 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 
 from aot.errors import BuildError, InternalError
+from aot.ir.deferred import Constant, parts_of
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blob:
     """A large file: arrays at byte offsets, zeros between; written without being built in memory.
 
-    `parts` are (offset, array) in increasing order, contiguous arrays in the target's byte order.
+    `parts` are (offset, constant) in increasing order, in the target's byte order.
     """
 
-    parts: tuple[tuple[int, np.ndarray[Any, Any]], ...]
+    parts: tuple[tuple[int, Constant], ...]
     nbytes: int
 
     def chunks(self) -> Iterator[memoryview | bytes]:
@@ -34,7 +35,8 @@ class Blob:
         at = 0
         for offset, data in self.parts:
             yield bytes(offset - at)
-            yield data.reshape(-1).view(np.uint8).data
+            for part in parts_of(data):
+                yield part.reshape(-1).view(np.uint8).data
             at = offset + data.nbytes
         yield bytes(self.nbytes - at)
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import numpy as np
 
 from aot.ir import layout as lay
+from aot.ir.deferred import Constant
 from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
 from aot.ir.plan import Plan
@@ -352,14 +350,14 @@ class Program:
     temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
     those of outputs that depend on the data, `extents` the dimensions of inputs that a run says.
     `attached` are files that vendors add to the bundle, (path, content), for people and tools.
-    `weights` says where constants are: "embedded", "blob" or "section=NAME". `quantisation` is
-    that of inputs and outputs of integers that stand for numbers, by tensor. `segments` are runs of
-    calls that are made row by row.
+    `weights` says where constants are: "embedded", "file", "blob" or "section=NAME".
+    `quantisation` is that of inputs and outputs of integers that stand for numbers, by tensor.
+    `segments` are runs of calls that are made row by row.
     """
 
     name: str
     tensors: Mapping[str, Tensor]
-    consts: Mapping[str, np.ndarray[Any, Any]]
+    consts: Mapping[str, Constant]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     calls: tuple[Call, ...]
@@ -379,6 +377,11 @@ class Program:
     def kept(self) -> tuple[str, ...]:
         """Tensors of the arena that are there when a run starts and hold after it."""
         return (*self.carried, *(e.tensor for e in self.extents))
+
+    @property
+    def passed(self) -> bool:
+        """Whether the address of the constants is passed to what a run calls."""
+        return self.weights in ("blob", "file")
 
     @property
     def held(self) -> tuple[str, ...]:

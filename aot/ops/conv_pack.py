@@ -8,9 +8,11 @@ so on down to 1), and every group is one contiguous panel: see runtime_c/kernels
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
+from aot.ir.deferred import LARGE, Constant, Deferred, memory_of
 from aot.ir.graph_nodes import Array
 
 
@@ -38,16 +40,28 @@ def pack_bias(bias: Array | None, channels: int, lanes: int) -> Array:
     return out
 
 
-def pack_gemm(w: Array, lanes: int, o: int) -> Array:
-    """Panels [k][o * v] of w [k, n], one after the other, zero past column n."""
+def gemm_panels(w: Array, lanes: int, o: int) -> Iterator[Array]:
+    """Panels [k][o * v] of w [k, n] in order, zero past column n."""
     k, n = w.shape
-    panels = []
     for b, size in panel_groups(ceil_div(n, lanes), o):
         panel = np.zeros((k, size * lanes), np.float32)
         part = w[:, b * lanes : (b + size) * lanes]
         panel[:, : part.shape[1]] = part
-        panels.append(panel.reshape(-1))
-    return np.concatenate(panels)
+        yield panel.reshape(-1)
+
+
+def pack_gemm(w: Array, lanes: int, o: int) -> Array:
+    """The panels of `gemm_panels`, one after the other."""
+    return np.concatenate(list(gemm_panels(w, lanes, o)))
+
+
+def defer_gemm(w: Array, lanes: int, o: int) -> Constant:
+    """The same; weights of LARGE bytes are packed when they are written."""
+    k, n = w.shape
+    if w.nbytes < LARGE:
+        return pack_gemm(w, lanes, o)
+    size, key = k * ceil_div(n, lanes) * lanes, ("panels", memory_of(w), lanes, o)
+    return Deferred((size,), np.dtype(np.float32), key, partial(gemm_panels, w, lanes, o), w)
 
 
 def pack_plain(w: Array, lanes: int, panel: int) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aot.ir.deferred import Constant
 from aot.ir.graph_nodes import Array
 from aot.ops import conv_pack as pack
 from aot.ops.conv_pack import ceil_div
@@ -71,7 +72,7 @@ class KernelCall:
     """
 
     kernel: str
-    weights: Array
+    weights: Constant
     bias: Array
     fields: Fields
     instance: dict[str, int] = field(default_factory=dict)
@@ -264,7 +265,7 @@ def plan_gemm(
     fields: Fields = {"m": m, "n": n, "k": k, "x_row": x_row or k, "y_row": y_row or n}
     return KernelCall(
         "aot_gemm_f32",
-        pack.pack_gemm(w, vlen, o),
+        pack.defer_gemm(w, vlen, o),
         pack.pack_bias(b, n, vlen),
         {**fields, **_act_fields(act)},
         {"P": p, "O": o, "ACT": act.after},

@@ -14,7 +14,7 @@ def context_bytes(program: Program, word: int) -> int:
     if program.io == "arena" and program.extents:
         widest = 8
         size = _up(size, 8) + 8 * len(program.extents)  # said
-    size = _up(size, word) + word * (program.weights == "blob")
+    size = _up(size, word) + word * program.passed
     size += word * sum(state.slots for state in program.states)
     return _up(size, widest)
 

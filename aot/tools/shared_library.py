@@ -40,7 +40,7 @@ def _arena_bytes(memory: Mapping[str, Any]) -> int:
 def _weights(bundle: Path, manifest: Mapping[str, Any]) -> Array | None:
     """The file of the constants where the bundle has one, aligned as the library wants it."""
     described = manifest.get("weights")
-    if described is None:
+    if described is None or described.get("mapped"):
         return None
     path = bundle / str(described["file"])
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,6 +14,7 @@ import numpy as np
 
 from aot.errors import BackendError
 from aot.ir import dtypes, layout as lay
+from aot.ir.deferred import Constant, Deferred
 from aot.ir.dtypes import DType
 from aot.ir.layout import PLAIN, Layout
 from aot.ir.program import (
@@ -100,7 +101,7 @@ class Recorder:
         self.vlen = target.vlen
         self.objective, self.accuracy = options.objective, options.accuracy
         self.tensors: dict[str, Tensor] = {}
-        self.consts: dict[str, np.ndarray[Any, Any]] = around.consts if around else {}
+        self.consts: dict[str, Constant] = around.consts if around else {}
         self.calls: list[Call] = []
         self.states: list[State] = around.states if around else []
         self.parts: dict[tuple[str, str], Any] = {}
@@ -108,7 +109,7 @@ class Recorder:
         self.carried: list[str] = []
         self.attached: dict[str, bytes] = around.attached if around else {}
         self._names: set[str] = around._names if around else set()
-        self._by_digest: dict[tuple[bytes, str, tuple[int, ...], int, str], str] = {}
+        self._by_digest: dict[tuple[Hashable, str, tuple[int, ...], int, str], str] = {}
         self._written: set[str] = set()
         self._origin = Origin((), ())
         self._backend, self._region = "c", -1
@@ -160,7 +161,7 @@ class Recorder:
 
     def const(
         self,
-        data: np.ndarray[Any, Any],
+        data: Constant,
         name: str = "const",
         align: int = ALIGN,
         section: str = "",
@@ -173,8 +174,12 @@ class Recorder:
         _check_align(align)
         if not re.fullmatch(r"[A-Za-z0-9_.$]*", section):
             raise BackendError(f"a constant in a linker section {section!r}")
-        data = np.asarray(data, order="C")
-        digest = hashlib.blake2b(data.reshape(-1).view(np.uint8).data).digest()
+        digest: Hashable
+        if isinstance(data, Deferred):
+            digest = data.key
+        else:
+            data = np.asarray(data, order="C")
+            digest = hashlib.blake2b(data.reshape(-1).view(np.uint8).data).digest()
         key = (digest, data.dtype.name, data.shape, align, section)
         if key not in self._by_digest:
             base = self._fresh(f"{self._origin.nodes[0]}_{name}" if self._origin.nodes else name)

@@ -39,6 +39,17 @@ static inline uint32_t aot_le32(const unsigned char *p) {
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
+/* Whether a file begins as one of the constants of the model `identity`. */
+static inline aot_status aot_check_header(const unsigned char *file, uint32_t identity) {
+    if (file[0] != 'A' || file[1] != 'O' || file[2] != 'T' || file[3] != 'W') {
+        return AOT_BAD_WEIGHTS;
+    }
+    if (aot_le32(file + 4) != AOT_ABI_VERSION || aot_le32(file + 8) != identity) {
+        return AOT_BAD_WEIGHTS;
+    }
+    return AOT_OK;
+}
+
 /* Whether `file` holds `payload` bytes of constants of the model `identity`, undamaged. */
 static inline aot_status aot_check_weights(const unsigned char *file, size_t bytes,
                                            uint32_t identity, size_t payload) {
@@ -46,10 +57,7 @@ static inline aot_status aot_check_weights(const unsigned char *file, size_t byt
     if (bytes != AOT_WEIGHTS_HEADER + payload) {
         return AOT_BAD_WEIGHTS;
     }
-    if (file[0] != 'A' || file[1] != 'O' || file[2] != 'T' || file[3] != 'W') {
-        return AOT_BAD_WEIGHTS;
-    }
-    if (aot_le32(file + 4) != AOT_ABI_VERSION || aot_le32(file + 8) != identity) {
+    if (aot_check_header(file, identity) != AOT_OK) {
         return AOT_BAD_WEIGHTS;
     }
     crc = aot_crc32(0, file, 12);
