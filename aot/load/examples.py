@@ -8,6 +8,7 @@ what is left gets the size asked for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from aot.load.containers import is_container
 from aot.load.options import LoadOptions, Size
 from aot.load.state_detection import sounds_like_state, state_pairs
 from aot.options import Options
+from aot.shapes.dim_expressions import Unsettled, parsed
 
 Dims = list[int | str | None]
 
@@ -52,7 +54,7 @@ def open_shapes(
         if name in options.bindings:
             continue
         open_ = with_batch(dims) if is_batch(dims) else dims
-        sized = open_ and [known.get(d, d) if isinstance(d, str) else d for d in open_]
+        sized = open_ and [_sized(d, known) for d in open_]
         if sized is None or not all(isinstance(d, int) for d in sized):
             found[name] = sized
     return found
@@ -66,6 +68,21 @@ def is_batch(dims: Sequence[object] | None) -> bool:
 def with_batch(dims: Sequence[Any] | None) -> list[Any]:
     """`dims` with a first axis of 1."""
     return [1, *(dims or ())[1:]]
+
+
+def _sized(dim: int | str | None, known: Mapping[str, int]) -> int | str | None:
+    """The size of a symbol or of an expression of symbols, if it is known."""
+    expression = parsed(dim) if isinstance(dim, str) and dim not in known else None
+    if expression is not None and all(n in known for n in expression.names):
+        with suppress(Unsettled):
+            return expression.limits({n: (known[n], known[n]) for n in expression.names})[1]
+    return known.get(dim, dim) if isinstance(dim, str) else dim
+
+
+def _symbols(dim: str) -> tuple[str, ...]:
+    """What to type a size for: the names in an expression, or the symbol."""
+    expression = parsed(dim)
+    return (dim,) if expression is None else expression.names
 
 
 def _most(size: Size) -> int:
@@ -99,8 +116,8 @@ def example_pins(
         likely = _likely(len(known), axes, 1 if name in states else size)
         named = name not in nameless or None not in known
         for dim, value in zip(known, likely, strict=True):
-            if named and isinstance(dim, str):
-                symbols[dim] = value if symbols.get(dim, size) == size else symbols[dim]
+            for symbol in _symbols(dim) if named and isinstance(dim, str) else ():
+                symbols[symbol] = value if symbols.get(symbol, size) == size else symbols[symbol]
         if any(d is None for d in known):
             values = [d if isinstance(d, int) else v for d, v in zip(known, likely, strict=True)]
             pairs = zip(known, values, strict=True)

@@ -19,6 +19,7 @@ from aot.load.examples import example_pins, is_batch, open_shapes, with_batch
 from aot.load.inputs import user_inputs
 from aot.load.options import LoadOptions, Size, size_of
 from aot.options import Options
+from aot.shapes.dim_expressions import Unsettled, parsed
 from aot.shapes.dynamic.input_dims import Dimension
 from aot.shapes.limits import excess
 
@@ -107,7 +108,7 @@ def pin(
     batches = [n for n, dims in shapes.items() if is_batch(dims)]
     for name in batches:
         shapes[name] = with_batch(shapes[name])
-    errors: list[AotError] = []
+    errors: list[AotError] = list(_settle(inputs, symbols))
     pins = _pins(graph, inputs, options)
     for info in inputs:
         dims = _substitute(shapes[info.name], symbols)
@@ -136,6 +137,32 @@ def _batch_notes(shapes: Mapping[str, list[Dim] | None]) -> tuple[str, ...]:
 
 def _is_size(dim: Dim) -> TypeGuard[int | Dimension]:
     return isinstance(dim, int | Dimension)
+
+
+def _settle(inputs: list[onnx.ValueInfoProto], symbols: Known) -> Iterator[AotError]:
+    """Make expressions of known symbols known too; yield those that have no size, or another."""
+    for info in inputs:
+        for axis, dim in enumerate(declared(info) or ()):
+            expression = parsed(dim) if isinstance(dim, str) else None
+            if expression is None or any(n not in symbols for n in expression.names):
+                continue
+            assert isinstance(dim, str)
+            where = f'input "{info.name}": dimension {axis} ("{dim}")'
+            sizes = {n: symbols[n] for n in expression.names}
+            said = ", ".join(f"{n}={_text(s)}" for n, s in sizes.items())
+            ends = {n: (_least(s), _most(s)) for n, s in sizes.items()}
+            try:
+                least, most = expression.limits(ends)
+            except Unsettled as reason:
+                yield ModelError(f"{where} {reason}", f"--dim {said}")
+                continue
+            numbers = {n: s for n, s in sizes.items() if isinstance(s, int)}
+            found = _known(expression.with_numbers(numbers), size_of((least, most), where))
+            other = symbols.get(dim, found)
+            if (_least(other), _most(other)) != (least, most):
+                what = f"{where} is given as {_text(other)}, {said} makes it {_text(found)}"
+                yield ModelError(what, hint="leave one of them out")
+            symbols[dim] = found
 
 
 def _known(name: str, size: Size) -> int | Dimension:
@@ -167,7 +194,9 @@ def check_names(inputs: list[onnx.ValueInfoProto], options: LoadOptions | Option
     names = [i.name for i in inputs]
     symbols: list[str] = []
     for info in inputs:
-        symbols += [d for d in declared(info) or () if isinstance(d, str) and d not in symbols]
+        texts = [d for d in declared(info) or () if isinstance(d, str)]
+        within = [n for d in texts if (found := parsed(d)) is not None for n in found.names]
+        symbols += [d for d in dict.fromkeys((*within, *texts)) if d not in symbols]
     for given, option, known in (
         (options.input_shapes, "--input-shape", names),
         (options.bindings, "--bind", names),
@@ -261,6 +290,10 @@ def _errors(name: str, dims: list[Dim] | None, pins: list[Pin]) -> Iterator[AotE
         reason = excess([_most(d) for d in dims if isinstance(d, int | Dimension)])
         if reason:
             yield ModelError(f'input "{name}": {reason}')
+
+
+def _least(dim: int | Dimension) -> int:
+    return dim.least if isinstance(dim, Dimension) else dim
 
 
 def _most(dim: int | Dimension) -> int:

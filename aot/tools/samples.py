@@ -22,6 +22,7 @@ from aot.load.weights import constant_tensor
 from aot.npz import read_npz
 from aot.ops.registry import load_all
 from aot.options import Options
+from aot.shapes.dim_expressions import parsed
 from aot.tools.run import Built, Spec, at_bound, conform, read_inputs, specs
 from aot.tools.value_conversion import COUNT, random_texts, text_inputs
 from aot.vendor.match import ValueRef
@@ -145,6 +146,12 @@ def random_samples(
     found = []
     for seed, (label, share) in enumerate((("most", 1.0), ("least", 0.0), ("between", 0.5))):
         sized = [{**d, "size": d["least"] + round(share * (d["most"] - d["least"]))} for d in dims]
+        sizes = {d["name"]: d["size"] for d in sized}
+        for d in sized:
+            expression = parsed(d["name"])
+            if expression is not None and all(n in sizes for n in expression.names):
+                ends = {n: (sizes[n], sizes[n]) for n in expression.names}
+                d["size"] = expression.limits(ends)[1]
         found.append(random_sample(inputs, graph, seed, sized, label))
     return tuple(found)
 

@@ -4,15 +4,19 @@
 --dim N=1..64     Before: input x [N, 8]     After: inputs x [64, 8], N (int64 [1]);
                           y = Relu(x)               y = Relu(aot.dynamic.Spread(x, [N, 8]))
 
+A dimension that the file writes as an expression of others (`past + 1`) is computed from these, and
+every run compares it with the shape that it is given.
+
 The caller's x has N rows; Spread puts them at their bound, zeros behind, and nothing reads beyond
 them. From there on N is an extent like any other (`aot.shapes.dynamic.extents`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
+from functools import partial
+from math import lcm, prod
 
 import numpy as np
 
@@ -20,6 +24,8 @@ from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, Array, original_name, set_type, shape_of
 from aot.ir.pins import Pin
+from aot.shapes.dim_expressions import Numbers, Unsettled, parsed
+from aot.shapes.dynamic.equality_constraints import agreed
 from aot.shapes.dynamic.extents import Extents
 
 DIMENSIONS = "aot.dimensions"
@@ -51,6 +57,9 @@ def open_dimensions(
     first = next(iter(graph))
     before = list(graph.inputs)
     sizes = [_extent(extents, graph, d) for d in dimensions]
+    sizes = [
+        _related(extents, first, d, dict(zip(dimensions, sizes, strict=True))) for d in dimensions
+    ]
     for index, value in enumerate(before):
         axes = {
             axis: size
@@ -96,6 +105,69 @@ def _extent(extents: Extents, graph: ir.Graph, dimension: Dimension) -> ir.Value
     graph.inputs.append(value)
     extents.claim(value)
     return extents.new(value, dimension.most, dimension.least)
+
+
+def _related(
+    extents: Extents, first: ir.Node, dimension: Dimension, sizes: Mapping[Dimension, ir.Value]
+) -> ir.Value:
+    """The extent of a dimension: what its expression gives for others, if it is one."""
+    own, expression = sizes[dimension], parsed(dimension.name)
+    values = {d.name: v for d, v in sizes.items()}
+    if expression is None or not all(n in values for n in expression.names):
+        return own
+    given: dict[str, Run] = {n: (values[n], 1) for n in expression.names}
+    try:
+        computed, divisor = expression.computed(given, run_numbers(extents, first))
+    except Unsettled:
+        return own  # the model compares what it needs
+    if divisor != 1:
+        return own
+    extents.new(computed, dimension.most, dimension.least)
+    agreed(extents, first, computed, own, "has a shape that its other inputs exclude")
+    return computed
+
+
+#: A number that a run knows: an extent, divided by a number.
+Run = tuple["ir.Value", int]
+
+
+def run_numbers(x: Extents, first: ir.Node) -> Numbers[Run]:
+    """Expressions of dimensions as nodes before `first`.
+
+    They raise Unsettled for divisions by a dimension and for roundings of negative numbers.
+    """
+
+    def over(a: Run, divisor: int) -> ir.Value:
+        """The numerator of `a` over a multiple of its divisor."""
+        return x.mul(first, a[0], x.ints(first, [divisor // a[1]]))
+
+    def both(join: Callable[[ir.Node, ir.Value, ir.Value], ir.Value], a: Run, b: Run) -> Run:
+        divisor = lcm(a[1], b[1])
+        return join(first, over(a, divisor), over(b, divisor)), divisor
+
+    def quotient(a: Run, b: Run) -> Run:
+        known = x.interval(b[0])
+        if known is None or int(known.low[0]) != int(known.high[0]) or int(known.low[0]) <= 0:
+            raise Unsettled("divides by a dimension")
+        return over(a, a[1] * b[1]), a[1] * int(known.low[0])
+
+    def floor(a: Run, plus: int = 0) -> Run:
+        """`a` plus `plus` / its divisor, rounded down."""
+        value = x.add(first, a[0], x.ints(first, [plus]))
+        limits = x.interval(value)
+        if a[1] > 1 and (limits is None or int(limits.low[0]) < 0):
+            raise Unsettled("rounds a number that may be negative")
+        return x.div(first, value, x.ints(first, [a[1]])), 1
+
+    joins = {"add": x.add, "sub": x.sub, "largest": x.largest, "smallest": x.smallest}
+    return {
+        "number": lambda value: (x.ints(first, [value.numerator]), value.denominator),
+        **{name: partial(both, join) for name, join in joins.items()},
+        "mul": lambda a, b: (x.mul(first, a[0], b[0]), a[1] * b[1]),
+        "div": quotient,
+        "floor": floor,
+        "ceil": lambda a: floor(a, a[1] - 1),
+    }
 
 
 def _spread(extents: Extents, first: ir.Node, value: ir.Value, axes: dict[int, ir.Value]) -> None:
