@@ -223,7 +223,7 @@ def main() -> int:
             continue
         with tempfile.TemporaryDirectory() as folder:
             column = rows.setdefault(family(target), {})
-            known = dict(column) if args.missing else {}
+            known = dict(table().get(family(target), {})) if args.missing else {}
             for lanes, found in measure(target, given, Path(folder), known).items():
                 raise_to(column, by_kernel(found))
                 if own := apart.get(family(target)):
