@@ -19,6 +19,7 @@ from aot.emit_c.selftest import spell_selftest, vector_bytes
 from aot.emit_c.spelling import state_slots
 from aot.emit_c.trace import spell_trace
 from aot.emit_c.vendors import (
+    DL,
     LIBM,
     Vendors,
     cmake_mapped,
@@ -105,7 +106,11 @@ def emit_c(
         manifest["weights"] = _described(program, values)
     elif constants.blob is not None:
         files[weights.content_path(name, beside=True)] = constants.blob
-    if constants.blob is not None or values["apart"] or any(p.blobs or p.own for p in parts):
+    if (
+        constants.blob is not None
+        or weights.is_apart(program)
+        or any(p.blobs or p.own for p in parts)
+    ):
         files["cmake/bin2c.cmake"] = (cmake() / "bin2c.cmake").read_bytes()
     files = {path: files[path] for path in sorted(files)}
     manifest["libraries"] = list(vendors.links)
@@ -266,8 +271,8 @@ def _values(
     fallbacks: Sequence[RegionFallback],
 ) -> dict[str, object]:
     name = program.name
-    apart = constants.passed and not weights.is_mapped(program)
-    parts = ["", "_run", "_arena", "_static", "_tvmgen", *(["_given"] if apart else [])]
+    given = ["_given"] if weights.is_apart(program) else []
+    parts = ["", "_run", "_arena", "_static", "_tvmgen", *given]
     parts += ["_rows"] if program.segments else []
     contract = "off" if options.accuracy == "strict" else "fast"
     flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *target.cflags)
@@ -321,14 +326,8 @@ def _values(
         "frame_check": _frame_check(options.stack),
         "weights_align": board.WEIGHTS_ALIGN if target.board else 64,
         "weights": _weights_cmake(program, constants),
-        "apart": apart,
-        "passed": constants.passed,
-        "mapped": weights.is_mapped(program),
-        "section": weights.section_of(program) or f".rodata.{name}_weights",
-        "weights_bytes": weights.payload(constants).nbytes + weights.HEADER,
-        "identity": f"0x{weights.identity(program, constants):08x}U",
-        "libm": (LIBM if math else "")
-        + (" ${CMAKE_DL_LIBS}" if weights.is_mapped(program) else ""),
+        **weights.values(program, constants),
+        "libm": " ".join(([LIBM] if math else []) + ([DL] if weights.is_mapped(program) else [])),
         "vendors": spell_cmake(name, vendors),
         "archive": vendors.archive,
         "links": " ".join(vendors.links),

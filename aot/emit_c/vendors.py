@@ -208,6 +208,9 @@ add_custom_target({name}-weights ALL DEPENDS "${{weights_folder}}/{name}.weights
 #: libm, where it is a library apart.
 LIBM = "$<$<NOT:$<PLATFORM_ID:Windows,Darwin>>:m>"
 
+#: dladdr's library, where it is one apart.
+DL = "${CMAKE_DL_LIBS}"
+
 
 def spell_cmake(name: str, vendors: Vendors) -> str:
     """CMake that builds the vendors' sources as a library of their own and links everything.

@@ -40,6 +40,23 @@ def file_prefix(name: str) -> str:
     return f"{name}_blob"
 
 
+def is_apart(program: Program) -> bool:
+    """Whether the caller passes the constants."""
+    return program.weights == "blob"
+
+
+def values(program: Program, constants: Constants) -> dict[str, object]:
+    """What the templates are told of the constants."""
+    return {
+        "apart": is_apart(program),
+        "passed": program.passed,
+        "mapped": is_mapped(program),
+        "section": section_of(program) or f".rodata.{program.name}_weights",
+        "weights_bytes": payload(constants).nbytes + HEADER,
+        "identity": f"0x{identity(program, constants):08x}U",
+    }
+
+
 def check_apart(program: Program, target: Target) -> None:
     """UnsupportedError for vendors, whose objects want constants when NAME_init makes them; for
     boards, which have no files."""
