@@ -16,7 +16,7 @@ from aot.ir.operators import Elementwise, Exact
 from aot.ir.value_traits import Clamp, Curve
 from aot.ops.binary import combine
 from aot.ops.broadcast import Operand, operand, stored
-from aot.ops.kernels import NUMBERS, listing
+from aot.ops.kernels import NUMBERS
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, emit
 from aot.shapes.interval_analysis import Inputs as Bounded, Interval, bounds
@@ -35,6 +35,7 @@ clip = op(
     "Clip",
     "x low? high?",
     traits=[Elementwise("x"), Exact(when=_bounded), Curve(), Clamp("low", "high")],
+    types=NUMBERS,
 )
 clip.layouts(follow)
 
@@ -54,7 +55,6 @@ def clip_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 @clip.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype in NUMBERS, f"dtype {m.x.dtype} (needs {listing(NUMBERS)})"
     for name, value in (("min", m.low), ("max", m.high)):
         yield (
             value is None or math.prod(value.shape) == 1,

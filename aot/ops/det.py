@@ -14,12 +14,11 @@ from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
 
-det = op("Det", "x")
+det = op("Det", "x", types=(F32, F64))
 
 
 @det.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype in (F32, F64), f"dtype {m.x.dtype} (needs float32 or float64)"
     square = m.x.rank >= 2 and m.x.shape[-1] == m.x.shape[-2]
     yield square, f"shape {list(m.x.shape)} (needs square matrices)"
 

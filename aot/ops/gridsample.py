@@ -39,8 +39,6 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     for v in (m.x, m.grid):
         yield v.dtype is F32, f"dtype {v.dtype} (needs float32)"
     yield 3 <= m.x.rank <= 5, f"rank {m.x.rank} (needs 3 to 5)"
-    yield _mode(m) in MODES, f"mode {m.mode!r}"
-    yield m.padding_mode in PADDINGS, f"padding_mode {m.padding_mode!r}"
     yield math.prod(m.x.shape) > 0, f"an empty tensor {list(m.x.shape)}"
 
 

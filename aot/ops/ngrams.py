@@ -26,6 +26,7 @@ MODES = ("TF", "IDF", "TFIDF")
 tfidf = op(
     "TfIdfVectorizer",
     "x",
+    types=(S32, S64),
     max_gram_length=1,
     max_skip_count=0,
     min_gram_length=1,
@@ -47,9 +48,7 @@ def grams(counts: Sequence[int], total: int) -> Iterator[tuple[int, int]]:
 
 @tfidf.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype in (S32, S64), f"dtype {m.x.dtype} (needs int32 or int64)"
     yield m.x.rank in (1, 2), f"rank {m.x.rank} (needs 1 or 2)"
-    yield m.mode in MODES, f"mode {m.mode!r}"
     yield not m.pool_strings, "a pool of strings for tokens that are none"
     total = len(m.pool_int64s)
     steps = [*m.ngram_counts, total]

@@ -97,7 +97,6 @@ def merged(
 
 @pad.check
 def supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.mode in MODES, f"mode {m.mode!r} (needs one of {', '.join(MODES)})"
     yield m.pads.is_const, "pads are computed at run time (needs a constant)"
     yield m.axes is None or m.axes.is_const, "axes are computed at run time (needs a constant)"
     yield 1 <= m.x.rank <= 7, f"rank {m.x.rank} (needs 1 to 7)"

@@ -21,7 +21,7 @@ from aot.ir.operators import Along, AxisOf, Exact, Moves, Reduces, Trait
 from aot.ir.value_traits import Averages, Compares
 from aot.normalise.transposes import Permuted, permute
 from aot.ops.broadcast import Shape, stored
-from aot.ops.kernels import FLOATS, NUMBERS, SIGNED, listing
+from aot.ops.kernels import FLOATS, NUMBERS, SIGNED
 from aot.ops.registry import op
 from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
@@ -156,18 +156,16 @@ def declare(op_type: str) -> Pattern:
         traits.append(extreme)
     operands_fit(op_type)(lists((1, "axes")))
     permute(op_type)(reduced_before)
-    made = op(op_type, "x axes?", traits=traits, keepdims=1, noop_with_empty_axes=0)
-    made.layouts(spatial)
-
     types = NUMBERS
     if kind.kernel == "logsumexp" or kind.finish == LOG:
         types = FLOATS
     elif kind.kernel in ("max", "min"):
         types = (*NUMBERS, BOOL)
+    made = op(op_type, "x axes?", traits=traits, types=types, keepdims=1, noop_with_empty_axes=0)
+    made.layouts(spatial)
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
-        yield m.x.dtype in types, f"dtype {m.x.dtype} (needs {listing(types)})"
         known = m.axes is None or m.axes.is_const or m.axes.shape == (0,)
         yield known, "axes are computed at run time (need a constant)"
         copied = known and not axes_of(m)
@@ -322,11 +320,18 @@ def takes_first(node: ir.Node) -> bool:
 for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
     _first = Reduces(math.inf if _min else -math.inf, "axis", when=takes_first)
     _exact: list[Trait] = [Exact(rounds_once=True), _first, Compares()]
-    _arg = op(_name, "x", traits=_exact, axis=AxisOf("x", 0), keepdims=1, select_last_index=0)
+    _arg = op(
+        _name,
+        "x",
+        traits=_exact,
+        types=NUMBERS,
+        axis=AxisOf("x", 0),
+        keepdims=1,
+        select_last_index=0,
+    )
 
     @_arg.check
     def arg_supported(m: Match) -> Iterator[tuple[bool, str]]:
-        yield m.x.dtype in NUMBERS, f"dtype {m.x.dtype} (needs {listing(NUMBERS)})"
         yield m.x.rank > 0 and m.x.shape[m.axis] > 0, f"axis {m.axis} of shape {m.x.shape}"
 
     @_arg.lower
@@ -355,12 +360,8 @@ for _name, _min in (("ArgMax", 0), ("ArgMin", 1)):
 
 
 _line = Along("axis", -math.inf)
-hardmax = op("Hardmax", "x", traits=[_line, Exact(rounds_once=True)], axis=AxisOf("x", -1))
-
-
-@hardmax.check
-def hardmax_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
+_once = Exact(rounds_once=True)
+hardmax = op("Hardmax", "x", traits=[_line, _once], types=FLOATS, axis=AxisOf("x", -1))
 
 
 @hardmax.lower
@@ -376,16 +377,15 @@ def hardmax_cases() -> Iterator[Case]:
     yield case(f32(2, 5, 3).astype(np.float64), axis=1)
 
 
-cumsum = op("CumSum", "x axis", traits=[Exact(rounds_once=True)], exclusive=0, reverse=0)
+_running: dict[str, Any] = {"types": (F32, F64, S32, S64, U32, U64), "exclusive": 0, "reverse": 0}
+cumsum = op("CumSum", "x axis", traits=[_once], **_running)
 sizings("CumSum")(Sizing(examples={1: zeros}))
-cumprod = op("CumProd", "x axis", exclusive=0, reverse=0)
+cumprod = op("CumProd", "x axis", **_running)
 
 
 @cumsum.check
 @cumprod.check
 def cumsum_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    types = (F32, F64, S32, S64, U32, U64)
-    yield m.x.dtype in types, f"dtype {m.x.dtype} (needs {listing(types)})"
     yield m.axis.is_const, "the axis is computed at run time (needs a constant)"
 
 

@@ -14,16 +14,19 @@ import functools
 import importlib
 import pkgutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 from aot.errors import BackendError, meant
 from aot.ir.deferred_import import onnx
+from aot.ir.dtypes import DType
 from aot.ir.operators import AttributeRule, Linear, Operator, Trait, operator, operators
 from aot.ops.half import widened
+from aot.ops.kernels import listing
 from aot.vendor.backend import Backend, Pattern
+from aot.vendor.match import Match
 from aot.vendor.pattern import OpPat, Var
 
 portable = Backend("c")
@@ -36,10 +39,14 @@ def op(
     domain: str = "",
     priority: int = 0,
     traits: Iterable[Trait] = (),
+    types: tuple[DType, ...] = (),
+    constants: str = "",
     **attrs: Any,
 ) -> Pattern:
     """Declare that portable C computes `op_type`; decorate the result with check, lower, cases.
 
+    `types` are those of the first operand that the kernels take (none: any, or what a check says);
+    the operands named in `constants` must be known when the model is compiled.
     `traits` are promises to the passes. An attribute that is an axis is an `AxisOf`, one that is
     one of a few texts a `OneOf`, instead of its default (`aot.ir.operators`).
     """
@@ -68,7 +75,19 @@ def op(
     name = op_type if not domain else f"{domain}.{op_type}"
     made = Pattern(name, graph, "c", outs, defaults, priority, folder)
     portable.patterns.append(made)
+    if types or constants:
+        made.check(lambda m: _takes_operands(m, types, plain[0], constants.split()))
     return made
+
+
+def _takes_operands(
+    m: Match, types: tuple[DType, ...], first: str, constants: Iterable[str]
+) -> Iterator[tuple[bool, str]]:
+    kind = getattr(m, first).dtype
+    yield not types or kind in types, f"dtype {kind} (needs {listing(types)})"
+    for name in constants:
+        value = m.values[name]
+        yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
 
 
 @functools.cache

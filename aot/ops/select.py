@@ -16,7 +16,7 @@ from aot.ir.dtypes import F32, S32, S64
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.ir.operators import AxisOf, Exact, SizedBy
-from aot.ops.kernels import NUMBERS, listing
+from aot.ops.kernels import NUMBERS
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, always, sizings
 from aot.shapes.dynamic.equality_constraints import agreed
@@ -44,6 +44,8 @@ topk = op(
     "x k",
     "y indices",
     traits=[SizedBy("k"), Exact()],
+    types=NUMBERS,
+    constants="k",
     axis=AxisOf("x", -1),
     largest=1,
     sorted=1,
@@ -56,8 +58,6 @@ constant_of_shape = op("ConstantOfShape", "shape", traits=[SizedBy("shape")], va
 
 @topk.check
 def topk_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype in NUMBERS, f"dtype {m.x.dtype} (needs {listing(NUMBERS)})"
-    yield m.k.is_const, "k is computed at run time (needs a constant)"
     extent = m.x.shape[m.axis]
     if m.k.is_const:
         k = int(m.k.data.reshape(()))

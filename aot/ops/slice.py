@@ -40,9 +40,10 @@ slice_ = op(
     "Slice",
     "x starts ends axes? steps?",
     traits=[SizedBy("starts ends axes steps"), Moves("x", fewer=True), AxesOf("axes", "x")],
+    constants="starts ends axes steps",
 )
 expand = op("Expand", "x shape", traits=[SizedBy("shape"), Moves("x")])
-tile = op("Tile", "x repeats", traits=[SizedBy("repeats"), Moves("x")])
+tile = op("Tile", "x repeats", traits=[SizedBy("repeats"), Moves("x")], constants="repeats")
 identity("Expand")(always)
 
 
@@ -114,9 +115,6 @@ def ranges(m: Match) -> list[range]:
 
 @slice_.check
 def slice_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    for name in ("starts", "ends", "axes", "steps"):
-        value = m.values[name]
-        yield value is None or value.is_const, f"{name} is computed at run time (needs a constant)"
     steps = _numbers(m.steps) or [1]
     yield 0 not in steps, "step 0"
 
@@ -194,11 +192,6 @@ def expand_cases() -> Iterator[Case]:
     yield case(ints(1, 32, 1), i64(1, 32, 7), const=(1,))
     yield case(f32(3, 4), i64(1, 1), const=(1,))
     yield case(np.array(2.5, np.float32), i64(2, 3), const=(1,))
-
-
-@tile.check
-def tile_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.repeats.is_const, "repeats are computed at run time (needs a constant)"
 
 
 @tile.lower

@@ -11,7 +11,7 @@ import numpy as np
 from aot.errors import UnsupportedError
 from aot.ir.dtypes import F64
 from aot.ir.operators import Along, AxisOf, Exact
-from aot.ops.kernels import FLOATS, listing
+from aot.ops.kernels import FLOATS
 from aot.ops.registry import op
 from aot.vendor.cases import Case, case, f32, full
 from aot.vendor.match import Match
@@ -26,11 +26,13 @@ def split_at(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
 
 for _name, _log in (("Softmax", 0), ("LogSoftmax", 1)):
     _exact = [] if _log else [Exact(rounds_once=True)]
-    _made = op(_name, "x", traits=[Along("axis", -math.inf), *_exact], axis=AxisOf("x", -1))
-
-    @_made.check
-    def supported(m: Match) -> Iterator[tuple[bool, str]]:
-        yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
+    _made = op(
+        _name,
+        "x",
+        traits=[Along("axis", -math.inf), *_exact],
+        types=FLOATS,
+        axis=AxisOf("x", -1),
+    )
 
     @_made.lower
     def to_kernel(c: Recorder, m: Match, log: int = _log) -> None:

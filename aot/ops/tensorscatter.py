@@ -31,7 +31,6 @@ def supported(m: Match) -> Iterator[tuple[bool, str]]:
     fits = len(own) == len(new) and new[axis] <= own[axis]
     same = fits and own[:axis] + own[axis + 1 :] == new[:axis] + new[axis + 1 :]
     yield same, f"rows {new} for a cache {own}"
-    yield m.mode in ("linear", "circular"), f"mode {m.mode!r}"
     if m.places is not None:
         yield m.places.dtype is S64, f"places of {m.places.dtype} (needs int64)"
         yield m.places.shape == m.past.shape[:1], f"places {m.places.shape} for a cache {own}"

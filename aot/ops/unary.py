@@ -16,7 +16,7 @@ from aot.ir.operators import Elementwise, Exact, OneOf, Trait
 from aot.ir.value_traits import Clamp, Curve
 from aot.normalise.affine import scales
 from aot.ops.broadcast import stored
-from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of, listing
+from aot.ops.kernels import FLOATS, INTS, NUMBERS, RARE, SCALAR, SIGNED, header_of
 from aot.ops.registry import op
 from aot.shapes.evaluate import elementwise, evaluates, need
 from aot.shapes.interval_analysis import (
@@ -90,12 +90,9 @@ def declare(
     """
     if value:
         evaluates(op_type)(elementwise(value))
-    made = op(op_type, "x", traits=[Elementwise(), *([exact] if exact else []), *traits], **attrs)
+    every = [Elementwise(), *([exact] if exact else []), *traits]
+    made = op(op_type, "x", traits=every, types=types, **attrs)
     made.layouts(follow)
-
-    @made.check
-    def known_type(m: Match) -> Iterator[tuple[bool, str]]:
-        yield m.x.dtype in types, f"dtype {m.x.dtype} (needs {listing(types)})"
 
     @made.lower
     def to_kernel(c: Recorder, m: Match) -> None:
@@ -293,7 +290,13 @@ def celu_divides(m: Match) -> Iterator[tuple[bool, str]]:
     yield m.alpha != 0, "alpha 0 (the definition divides by it)"
 
 
-gelu = op("Gelu", "x", traits=[Elementwise(), Curve()], approximate=OneOf("none tanh", "none"))
+gelu = op(
+    "Gelu",
+    "x",
+    traits=[Elementwise(), Curve()],
+    types=FLOATS,
+    approximate=OneOf("none tanh", "none"),
+)
 gelu.layouts(follow)
 
 
@@ -307,13 +310,6 @@ def gelu_value(node: ir.Node, inputs: Inputs) -> list[Array]:
     else:
         share = erf(wide / math.sqrt(2))
     return [(0.5 * wide * (1 + share)).astype(x.dtype)]
-
-
-@gelu.check
-def gelu_supported(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
-    known = ("none", "tanh")
-    yield m.approximate in known, f"approximate {m.approximate!r} (needs none or tanh)"
 
 
 @gelu.lower
@@ -332,14 +328,15 @@ def special_cases() -> Iterator[Case]:
     yield case(SPECIAL)
 
 
-isnan = op("IsNaN", "x", traits=[Elementwise(), STEP])
-isinf = op("IsInf", "x", traits=[Elementwise(), STEP], detect_negative=1, detect_positive=1)
-
-
-@isnan.check
-@isinf.check
-def floats_only(m: Match) -> Iterator[tuple[bool, str]]:
-    yield m.x.dtype in FLOATS, f"dtype {m.x.dtype} (needs {listing(FLOATS)})"
+isnan = op("IsNaN", "x", traits=[Elementwise(), STEP], types=FLOATS)
+isinf = op(
+    "IsInf",
+    "x",
+    traits=[Elementwise(), STEP],
+    types=FLOATS,
+    detect_negative=1,
+    detect_positive=1,
+)
 
 
 @isnan.lower
