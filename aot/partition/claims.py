@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from aot.errors import AotError, one_line
+from aot.ir.deferred_import import ir
 from aot.load.options import PACKED_FLASH, PACKED_LATENCY, LoadOptions
 from aot.options import Options
-from aot.partition.supports import supports
-from aot.vendor.backend import Backend
-from aot.vendor.infer import rule_of
+from aot.shapes.types import Rule, Type
+from aot.vendor.backend import Backend, Pattern
+from aot.vendor.match import NodeRef, ValueRef
 from aot.vendor.pattern import all_ops, root_ops
+from aot.vendor.pattern_ast import Either, OpPat, Pat, Results
 
 
 def load_options(
@@ -33,3 +36,67 @@ def load_options(
         max_sequence=options.max_sequence,
         packed_from=PACKED_FLASH if options.objective == "flash" else PACKED_LATENCY,
     )
+
+
+def supports(patterns: Sequence[Pattern]) -> Callable[[ir.Node], bool]:
+    """Whether some backend computes a node as it is: asked before the node's body takes its place.
+
+    Operators that `patterns` know only among others count as taken.
+    """
+    known: dict[tuple[str, str], list[Pattern]] = {}
+    for pattern in patterns:
+        graph = pattern.graph
+        if isinstance(graph, OpPat) and _is_alone(graph):
+            for kind in graph.kinds:
+                known.setdefault((graph.domain, kind), []).append(pattern)
+
+    def is_supported(node: ir.Node) -> bool:
+        candidates = known.get((node.domain, node.op_type))
+        return candidates is None or any(_supports(p, node) for p in candidates)
+
+    return is_supported
+
+
+def _is_alone(graph: Pat | Results) -> bool:
+    return isinstance(graph, OpPat) and not any(isinstance(i, OpPat | Either) for i in graph.inputs)
+
+
+def _supports(pattern: Pattern, node: ir.Node) -> bool:
+    """A node that cannot be looked at is left to `select`, which says why."""
+    try:
+        match = pattern.match(node)
+        return match is not None and not pattern.refusals(match)
+    except Exception:
+        return True
+
+
+def rule_of(pattern: Pattern) -> Rule:
+    """The rule that asks `pattern` for the types of a node's outputs."""
+
+    name = f"{pattern.backend}.{pattern.name}"
+
+    def rule(node: ir.Node, types: list[Type | None]) -> list[Type]:
+        """(element type, shape) of each result, as the pattern's shape rule gives them.
+
+        Raises ValueError where the rule of a vendor raises, or gives too few types or a negative
+        size.
+        """
+        inputs = tuple(None if v is None else ValueRef(v) for v in node.inputs)
+        assert pattern.inference is not None
+        try:
+            found = list(pattern.inference(NodeRef(node), inputs))
+            given = [(d.onnx, tuple(int(n) for n in s)) for s, d in found]
+        except AotError:
+            raise
+        except Exception as error:
+            if pattern.backend == "c":
+                raise  # of the model, not of a vendor
+            why = f"{type(error).__name__}: {one_line(str(error))}"
+            raise ValueError(f"{name}: its shape rule raised {why}") from error
+        wrong = next((s for _, s in given if min(s, default=0) < 0), None)
+        if wrong is not None or len(given) < sum(bool(v.name) for v in node.outputs):
+            what = f"the shape {list(wrong)}" if wrong is not None else f"{len(given)} types"
+            raise ValueError(f"{name}: its shape rule gives {what}")
+        return given
+
+    return rule

@@ -12,12 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from aot.tools.report.accelerator import accelerator
-from aot.tools.report.calls import calls
 from aot.tools.report.html import STYLE, escape
 from aot.tools.report.memory import memory
-from aot.tools.report.refusals import refusals
 from aot.tools.report.regions import regions
-from aot.tools.report.summary import summary
+from aot.tools.report.tables import calls, refusals, summary
 
 Manifest = Mapping[str, Any]
 #: Title and what writes the section's HTML ("" = nothing to say).

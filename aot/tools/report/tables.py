@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the bundle is: target, sizes, inputs and outputs, how much each backend computes."""
+"""The sections that are tables: a summary of the bundle, its calls, what vendors refused."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from aot.tools.report.html import table
 
 
 def summary(manifest: Mapping[str, Any]) -> str:
-    """Three tables."""
+    """Three tables: target and sizes, inputs and outputs, how much each backend computes."""
     memory, target = manifest["memory"], manifest["target"]
     facts = [
         ("target", f"{target['name']} ({target['cpu']})"),
@@ -46,3 +46,33 @@ def _shares(manifest: Mapping[str, Any]) -> list[tuple[str, int, int, float]]:
         macs[backend] = macs.get(backend, 0) + int(node["macs"])
     total = max(1, sum(macs.values()))
     return [(b, calls[b], macs[b], 100.0 * macs[b] / total) for b in sorted(calls)]
+
+
+HEAD = ("", "nodes", "operators", "backend", "region", "kernel", "multiplications", "bytes written")
+
+
+def calls(manifest: Mapping[str, Any]) -> str:
+    """One table: every call in order."""
+    rows = [
+        (
+            int(n["call"]),
+            " + ".join(n["nodes"]),
+            n["op"],
+            n["backend"],
+            int(n["region"]) if n["region"] >= 0 else "",
+            n["kernel"],
+            int(n["macs"]),
+            sum(int(w["nbytes"]) for w in n.get("writes", ())),
+        )
+        for n in manifest["nodes"]
+    ]
+    return table(HEAD, rows)
+
+
+def refusals(manifest: Mapping[str, Any]) -> str:
+    """One table: why vendors left nodes that they have patterns for; "" without refusals."""
+    rows = [
+        (r["node"], r["op"], f"{r['backend']}.{r['pattern']}", r["reason"])
+        for r in manifest["refusals"]
+    ]
+    return table(("node", "operator", "pattern", "reason"), rows) if rows else ""
