@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Any, TextIO
 
 #: The stdout that `alone` keeps for `emit`.
@@ -41,6 +42,6 @@ def _moved(stdout: TextIO) -> TextIO:
 
 
 def emit(record: Any) -> None:
-    """Print `record` as JSON."""
+    """Print `record` as JSON; dataclasses in it are objects of their fields."""
     stream = _kept[-1] if _kept else sys.stdout
-    print(json.dumps(record, indent=1), file=stream, flush=True)
+    print(json.dumps(record, indent=1, default=asdict), file=stream, flush=True)

@@ -116,7 +116,7 @@ class Board:
             "ram": self.ram,
             "stack": self.stack,
             "stack_bound": self.stack_bound,
-            **self.image.record(),
+            **asdict(self.image),
         }
 
 
@@ -160,10 +160,6 @@ class NodeCost:
     title: str
     kernel: str
     amount: float
-
-    def record(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
 
 
 def bench_nodes(built: Built, repeat: int = 0) -> tuple[NodeCost, ...]:

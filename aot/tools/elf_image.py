@@ -7,7 +7,7 @@ import io
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +30,6 @@ class Image:
     def flash(self) -> int:
         """Everything that is stored."""
         return self.code + self.rodata + self.data
-
-    def record(self) -> dict[str, int]:
-        """For --json."""
-        return asdict(self)
 
 
 def measure_image(path: Path) -> Image:

@@ -48,7 +48,6 @@ class Size:
         """For --json."""
         return {
             **asdict(self),
-            "stack": self.stack.record(),
             "ram": self.ram,
             "flash": self.constants + self.code,
         }

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +27,6 @@ class Bound:
     functions: tuple[str, ...]
     outside: tuple[str, ...]
     unknown: tuple[str, ...]
-
-    def record(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
 
 
 def bounds(built: Built) -> tuple[Bound, ...]:
@@ -91,10 +87,6 @@ class Stack:
     entry: str = ""
     chain: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
-
-    def record(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
 
     def text(self) -> str:
         """One line."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,6 @@ class Symbol:
     kind: str
     nbytes: int
 
-    def record(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
-
 
 @dataclass(frozen=True, slots=True)
 class NodeSize:
@@ -43,10 +39,6 @@ class NodeSize:
     code: int
     sharers: int
     constants: int
-
-    def record(self) -> dict[str, Any]:
-        """For --json."""
-        return asdict(self)
 
 
 def symbols_of(built: Built) -> tuple[Symbol, ...]:

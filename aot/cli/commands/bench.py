@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 from aot.cli.progress import Progress
@@ -34,7 +35,7 @@ def command(args: argparse.Namespace, progress: Progress) -> Answer:
     if args.json_file:
         record = {"name": built.name, "target": built.manifest.get("target"), **timing.record()}
         if nodes:
-            record["nodes"] = [n.record() for n in nodes]
+            record["nodes"] = [asdict(n) for n in nodes]
         if accelerator:
             record["accelerator"] = [{k: f[k] for k in f if k != "spans"} for f in accelerator]
         write_bytes(Path(args.json_file), (json.dumps(record, indent=1) + "\n").encode())

@@ -32,10 +32,10 @@ def _size_details(args: argparse.Namespace, built: Built, report: Size) -> Answe
     symbols = symbols_of(built)
     record, parts = report.record(), [report.text()]
     if args.symbols:
-        record["symbols"] = [s.record() for s in symbols]
+        record["symbols"] = symbols
         parts.append(symbols_text(symbols))
     if args.per_node:
         nodes = node_sizes(built, symbols)
-        record["nodes"] = [n.record() for n in nodes]
+        record["nodes"] = nodes
         parts.append(nodes_text(nodes))
     return Answer(record, "\n".join(parts))
