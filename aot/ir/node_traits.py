@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.operators import (
     AxesOf,
     AxisOf,
@@ -20,10 +20,6 @@ from aot.ir.operators import (
     trait_of,
 )
 from aot.ir.value_traits import Clamp, Converts
-
-if TYPE_CHECKING:
-    import onnx
-    import onnx_ir as ir
 
 
 def adds_bias(node: ir.Node) -> bool:

@@ -285,8 +285,6 @@ def _taken(
 
     ModelError if there are others.
     """
-    from onnx.defs import SchemaError, get_schema
-
     versions = {o.domain: o.version for o in model.opset_import}
     constants = {t.name: t.data_type for t in part.initializer}
     found: set[int] | None = None
@@ -295,8 +293,10 @@ def _taken(
             if read != name:
                 continue
             try:
-                schema = get_schema(node.op_type, versions.get(node.domain, 1), node.domain)
-            except SchemaError:
+                schema = onnx.defs.get_schema(
+                    node.op_type, versions.get(node.domain, 1), node.domain
+                )
+            except onnx.defs.SchemaError:
                 continue
             formals = [
                 schema.inputs[min(i, len(schema.inputs) - 1)] for i in range(len(node.input))

@@ -9,9 +9,9 @@ done here: it belongs to the backends.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from aot.errors import UnsupportedError
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, graphs
 from aot.ir.graph_nodes import all_nodes
 from aot.load.dump import model_text
@@ -58,9 +58,6 @@ from aot.normalise.transposes import transposes
 from aot.normalise.variances import variances
 from aot.shapes.control_flow_isolated import close
 from aot.shapes.infer import assert_typed
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 Pass = Callable[[Editor, LoadOptions], None]
 

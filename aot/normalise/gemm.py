@@ -8,18 +8,13 @@ Before: y = Gemm(x, w[10, 64], b, alpha=0.5, transB=1)      After: y = Gemm(x, w
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.node_traits import stored_as_given
 from aot.load.options import LoadOptions
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
-
 
 DEFAULTS = (("alpha", 1.0), ("beta", 1.0), ("transA", 0), ("transB", 0))
 

@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, graphs
 from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
 from aot.load.options import LoadOptions
 from aot.shapes.limits import SMALL_ELEMENTS
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 #: Elements of a large constant that are compared before all of them are.
 SAMPLE = 64

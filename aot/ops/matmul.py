@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, F64, S32, S64, U32, U64
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ir.node_traits import stored_as_given
@@ -30,9 +31,6 @@ from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
 from aot.vendor.matrix_product import MatrixProduct
 from aot.vendor.recorder import Handle, Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 DTYPES = (F32, F64, S32, S64, U32, U64)
 

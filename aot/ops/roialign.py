@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S64
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
@@ -17,9 +17,6 @@ from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.match import Match
 from aot.vendor.recorder import Recorder
-
-if TYPE_CHECKING:
-    import onnx_ir as ir
 
 TRANSFORMS = ("output_half_pixel", "half_pixel")
 MODES = ("avg", "max")

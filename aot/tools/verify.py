@@ -139,8 +139,6 @@ def _verify(
     built: Built, request: Request, progress: Progress, options: Options, model: Path
 ) -> Report:
     """Compare the bundle with `model`, the file of the part that was compiled."""
-    import onnx
-
     graph = onnx.load(str(model), load_external_data=False).graph
     samples = _samples(built, request, graph, options)
     bound = _bound(graph, options)
