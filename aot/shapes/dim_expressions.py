@@ -139,25 +139,25 @@ def _computed(tree: ast.expr, names: Mapping[str, T], by: Numbers[T]) -> T:
 Limits = tuple[Fraction, Fraction]
 
 
-def _product(a: Limits, b: Limits) -> Limits:
-    ends = [p * q for p in a for q in b]
+def _product(left: Limits, right: Limits) -> Limits:
+    ends = [one * other for one in left for other in right]
     return min(ends), max(ends)
 
 
-def _quotient(a: Limits, b: Limits) -> Limits:
-    if b[0] <= 0 <= b[1]:
+def _quotient(left: Limits, right: Limits) -> Limits:
+    if right[0] <= 0 <= right[1]:
         raise Unsettled("divides by 0")
-    return _product(a, (1 / b[1], 1 / b[0]))
+    return _product(left, (1 / right[1], 1 / right[0]))
 
 
 _LIMITS: Numbers[Limits] = {
     "number": lambda value: (value, value),
-    "add": lambda a, b: (a[0] + b[0], a[1] + b[1]),
-    "sub": lambda a, b: (a[0] - b[1], a[1] - b[0]),
+    "add": lambda left, right: (left[0] + right[0], left[1] + right[1]),
+    "sub": lambda left, right: (left[0] - right[1], left[1] - right[0]),
     "mul": _product,
     "div": _quotient,
-    "floor": lambda a: (Fraction(floor(a[0])), Fraction(floor(a[1]))),
-    "ceil": lambda a: (Fraction(ceil(a[0])), Fraction(ceil(a[1]))),
-    "largest": lambda a, b: (max(a[0], b[0]), max(a[1], b[1])),
-    "smallest": lambda a, b: (min(a[0], b[0]), min(a[1], b[1])),
+    "floor": lambda value: (Fraction(floor(value[0])), Fraction(floor(value[1]))),
+    "ceil": lambda value: (Fraction(ceil(value[0])), Fraction(ceil(value[1]))),
+    "largest": lambda left, right: (max(left[0], right[0]), max(left[1], right[1])),
+    "smallest": lambda left, right: (min(left[0], right[0]), min(left[1], right[1])),
 }

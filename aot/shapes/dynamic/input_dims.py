@@ -137,36 +137,36 @@ def run_numbers(x: Extents, first: ir.Node) -> Numbers[Run]:
     They raise Unsettled for divisions by a dimension and for roundings of negative numbers.
     """
 
-    def over(a: Run, divisor: int) -> ir.Value:
-        """The numerator of `a` over a multiple of its divisor."""
-        return x.mul(first, a[0], x.ints(first, [divisor // a[1]]))
+    def over(value: Run, divisor: int) -> ir.Value:
+        """The numerator of `value` over a multiple of its divisor."""
+        return x.mul(first, value[0], x.ints(first, [divisor // value[1]]))
 
-    def both(join: Callable[[ir.Node, ir.Value, ir.Value], ir.Value], a: Run, b: Run) -> Run:
-        divisor = lcm(a[1], b[1])
-        return join(first, over(a, divisor), over(b, divisor)), divisor
+    def both(join: Callable[[ir.Node, ir.Value, ir.Value], ir.Value], left: Run, right: Run) -> Run:
+        divisor = lcm(left[1], right[1])
+        return join(first, over(left, divisor), over(right, divisor)), divisor
 
-    def quotient(a: Run, b: Run) -> Run:
-        known = x.interval(b[0])
+    def quotient(left: Run, right: Run) -> Run:
+        known = x.interval(right[0])
         if known is None or int(known.low[0]) != int(known.high[0]) or int(known.low[0]) <= 0:
             raise Unsettled("divides by a dimension")
-        return over(a, a[1] * b[1]), a[1] * int(known.low[0])
+        return over(left, left[1] * right[1]), left[1] * int(known.low[0])
 
-    def floor(a: Run, plus: int = 0) -> Run:
-        """`a` plus `plus` / its divisor, rounded down."""
-        value = x.add(first, a[0], x.ints(first, [plus]))
-        limits = x.interval(value)
-        if a[1] > 1 and (limits is None or int(limits.low[0]) < 0):
+    def floor(value: Run, plus: int = 0) -> Run:
+        """`value` plus `plus` / its divisor, rounded down."""
+        sum_of = x.add(first, value[0], x.ints(first, [plus]))
+        limits = x.interval(sum_of)
+        if value[1] > 1 and (limits is None or int(limits.low[0]) < 0):
             raise Unsettled("rounds a number that may be negative")
-        return x.div(first, value, x.ints(first, [a[1]])), 1
+        return x.div(first, sum_of, x.ints(first, [value[1]])), 1
 
     joins = {"add": x.add, "sub": x.sub, "largest": x.largest, "smallest": x.smallest}
     return {
         "number": lambda value: (x.ints(first, [value.numerator]), value.denominator),
         **{name: partial(both, join) for name, join in joins.items()},
-        "mul": lambda a, b: (x.mul(first, a[0], b[0]), a[1] * b[1]),
+        "mul": lambda left, right: (x.mul(first, left[0], right[0]), left[1] * right[1]),
         "div": quotient,
         "floor": floor,
-        "ceil": lambda a: floor(a, a[1] - 1),
+        "ceil": lambda value: floor(value, value[1] - 1),
     }
 
 
