@@ -7,9 +7,16 @@ After:  z = Identity(p)                                            an output z: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import onnx
+from aot.ir.operators import Interface
 from aot.load.check import STANDARD_DOMAINS
+
+maps_of: Interface[Callable[[onnx.NodeProto], list[str]]] = Interface("maps_of")
+"""A rule makes a node that maps labels to the columns of its input hand that input on; it returns
+the labels."""
 
 #: Labels that a note lists before it says how many more there are.
 _SHOWN = 8
@@ -28,34 +35,23 @@ def drop_maps(model: onnx.ModelProto) -> list[str]:
     outputs = {o.name: o for o in graph.output}
     notes = []
     for node in graph.node:
-        if (node.domain, node.op_type) != ("ai.onnx.ml", "ZipMap") or len(node.input) != 1:
+        rule = maps_of.named(node.op_type, node.domain)
+        info = outputs.get(node.output[0]) if len(node.output) == len(node.input) == 1 else None
+        if info is None or rule is None:
             continue
-        info = outputs.get(node.output[0]) if len(node.output) == 1 else None
-        if info is None:
-            continue
-        labels = ", ".join(_labels(node))
+        labels = rule(node)
+        more = len(labels) - _SHOWN
+        labels[_SHOWN:] = [f"and {more} more"] if more > 0 else []
         info.type.Clear()
         info.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
-        node.domain, node.op_type = "", "Identity"
-        del node.attribute[:]
         notes.append(
             f'output "{info.name}" is a tensor instead of a sequence of maps: its columns are the '
-            f"classes {labels}"
+            f"classes {', '.join(labels)}"
         )
     if notes and all(o.domain not in STANDARD_DOMAINS for o in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid("", _OPSET))
     _refuse_maps(graph)
     return notes
-
-
-def _labels(node: onnx.NodeProto) -> list[str]:
-    """The classes of a ZipMap, the first of many."""
-    found: list[str] = []
-    for attribute in node.attribute:
-        found += [s.decode("utf-8", "replace") for s in attribute.strings]
-        found += [str(i) for i in attribute.ints]
-    more = len(found) - _SHOWN
-    return [*found[:_SHOWN], f"and {more} more"] if more > 0 else found
 
 
 def _refuse_maps(graph: onnx.GraphProto) -> None:

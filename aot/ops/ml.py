@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from aot.ir.deferred_import import ir
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import attribute_of
 from aot.ir.graph_nodes import attribute, set_type, shape_of, title
 from aot.ir.operators import OneOf, Rowwise, operator
 from aot.load.encode_strings import UINT8, Strings, encodes
+from aot.load.maps import maps_of
 from aot.normalise.decompose import decompose
 from aot.normalise.decompose_builder import FLOAT, INT64, Body
 from aot.ops.trees import POST_TRANSFORM
@@ -68,6 +69,17 @@ def _classify_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
     classes = max(2, len(ints or words or ()))
     rows = samples(types)
     return [(STRING if words else INT64, (rows,)), (FLOAT, (rows, classes))]
+
+
+@maps_of("ZipMap", ML)
+def _unzip(node: onnx.NodeProto) -> list[str]:
+    """Before: z = ZipMap<classlabels_int64s = [3, 5]>(p)      After: z = Identity(p)"""
+    labels: list[str] = []
+    for given in node.attribute:
+        labels += [s.decode("utf-8", "replace") for s in given.strings] + list(map(str, given.ints))
+    node.domain, node.op_type = "", "Identity"
+    del node.attribute[:]
+    return labels
 
 
 @encodes("ArrayFeatureExtractor", ML)

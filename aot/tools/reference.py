@@ -16,6 +16,7 @@ from aot.ir.opset import canonical_opset
 from aot.load.cut import part_of
 from aot.load.maps import drop_maps
 from aot.load.source import Opened
+from aot.ops.registry import load_all
 from aot.options import Options
 
 
@@ -144,6 +145,7 @@ def compiled_part(model: Path, options: Options, folder: Path) -> Path:
     """The file of what was compiled of `model`: the part that the options cut out, with tensors
     in the place of maps. A file in `folder`, or `model` itself where it was compiled whole.
     """
+    load_all()  # the records of operators say which ones make maps
     proto = onnx.load(str(model), load_external_data=False)
     if not (options.cut_inputs or options.cut_outputs) and not drop_maps(proto):
         return model

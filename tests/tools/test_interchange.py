@@ -15,6 +15,7 @@ from aot.cli import main
 from aot.errors import AotError
 from aot.ir.string_rows import encode
 from aot.load import load
+from aot.ops.registry import load_all
 from aot.options import Options
 from aot.tools.run import open_out
 from aot.tools.value_conversion import decoded
@@ -119,6 +120,7 @@ def test_a_map_in_a_model_without_operators_of_onnx() -> None:
     )
     imports = [onnx.helper.make_opsetid("ai.onnx.ml", 2)]
     made = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+    load_all()
     assert [v.name for v in load(made).graph.outputs] == ["y"]
 
 
