@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from aot.errors import ModelError, meant
+from aot.errors import ModelError, meant, typed
 from aot.ir.deferred_import import onnx
 from aot.ir.onnx_subprocess import infer_shapes
 from aot.load import weights
@@ -310,7 +310,7 @@ def _taken(
     if found == {6, 7}:
         return 7
     if found is None or len(found) != 1:
-        hint = f"say it: {INPUTS} {name}:int64, :string, :float …"
+        hint = f"say it, as {typed(INPUTS, f'{name}:int64')} does"
         raise ModelError(f'the type of the value "{name}" is not known', INPUTS, hint)
     return next(iter(found))
 
