@@ -24,15 +24,18 @@ from aot.textfile import read_toml
 FOLDER = Path(__file__).with_name("targets")
 
 #: x86-64 levels from the most capable down: what `host` resolves to.
-LEVELS = ("x86-64-v4", "x86-64-v3", "x86-64-v2", "x86-64")
+LEVELS = (
+    *("x86-64-v4-vnni", "x86-64-v4", "x86-64-v3-vnni", "x86-64-v3"),
+    *("x86-64-v2", "x86-64"),
+)
 
 SUPPORTED_ARCHS = ("x86_64", "aarch64", "arm", "riscv32", "riscv64")
 
 #: What `platform.machine()` calls the 32-bit Arm cores.
 _ARM_MACHINES = ("armv7l", "armv8l")
 
-#: Integer vector units: Armv7E-M DSP instructions, Helium.
-SIMD = ("", "dsp", "mve")
+#: Integer vector units: Armv7E-M DSP instructions, Helium, dot products of four 8-bit codes.
+SIMD = ("", "dsp", "mve", "dot")
 
 #: What a memory may be for: `data` is .data and .bss, `arena` the built-in one.
 USES = ("code", "weights", "data", "arena", "stack")

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from aot.ops.quantised.shapes import QCall, QConv, QFc
+from aot.target import load_target
 from aot.vendor import requant
 from kernel_harness import Library, Signature, symbol
 
@@ -107,11 +108,13 @@ def finished(acc: Array, scales: Scales, s: QConv | QFc) -> Array:
     return np.clip(v, s.lo, s.hi).astype(np.int8)
 
 
-def conv(planner: Any, s: QConv, depthwise: bool = False) -> Case:
-    """A convolution (or depthwise convolution) of random quantised values."""
-    s = replace(s, simd="", arch=ARCH, cpu=CPU, vlen=VLEN)
+def conv(planner: Any, s: QConv, depthwise: bool = False, offset: int = 0) -> Case:
+    """A convolution (or depthwise convolution) of random codes; `offset` moves the weights of every
+    second channel away from int8."""
+    s = replace(s, simd=SIMD, arch=ARCH, cpu=CPU, vlen=VLEN)
     x = codes(s.n, s.ih, s.iw, s.ic)
-    w = codes(s.oc, 1 if depthwise else s.ic, s.kh, s.kw)
+    w = codes(s.oc, 1 if depthwise else s.ic, s.kh, s.kw).astype(np.int16)
+    w[::2] += offset
     bias = RNG.integers(-3000, 3000, s.oc)
     depth = w[0].size
     scales = scales_for(s.oc, s.per_channel, s.rq, depth)
@@ -124,8 +127,8 @@ def conv(planner: Any, s: QConv, depthwise: bool = False) -> Case:
 
 
 def fc(planner: Any, s: QFc) -> Case:
-    """A matrix product of random quantised values."""
-    s = replace(s, simd="", arch=ARCH, cpu=CPU, vlen=VLEN)
+    """A matrix product of random codes."""
+    s = replace(s, simd=SIMD, arch=ARCH, cpu=CPU, vlen=VLEN)
     x, w = codes(s.m, s.k), codes(s.n, s.k)
     bias = RNG.integers(-3000, 3000, s.n)
     scales = scales_for(s.n, s.per_channel, s.rq, s.k)
@@ -165,6 +168,8 @@ def shapes() -> Iterator[QConv]:
     yield shape(4, 5, 1, 1, rq=2, per_channel=False)
     yield shape(40, 12, 3, 3, (3, 3), n=3, x_zero=127)
     yield shape(9, 11, 13, 1, (4, 1), pads=(2, 0, 1, 0), y_zero=-128, lo=-128)
+    yield shape(70, 37, 4, 8, (3, 3), pads=one, x_zero=7)
+    yield shape(12, 20, 6, 9, s=(3, 2), n=2)
 
 
 def depthwise_shapes() -> Iterator[QConv]:
@@ -256,18 +261,22 @@ def check(library: Library, case: Case) -> None:
 def every_case(planner: Any) -> list[Case]:
     """All kernels of a planner."""
     made = [conv(planner, s) for s in shapes()]
-    made += [conv(planner, s, depthwise=True) for s in depthwise_shapes()]
+    if SIMD == "dot":
+        made += [conv(planner, s, offset=90) for s in list(shapes())[7:10]]
+    else:
+        made += [conv(planner, s, depthwise=True) for s in depthwise_shapes()]
     return made + [fc(planner, s) for s in products()]
 
 
-ARCH, CPU, VLEN = "riscv32", "rv32imac", 1
+ARCH, CPU, VLEN, SIMD = "riscv32", "rv32imac", 1, ""
 
 
 def main() -> None:
     """Command line."""
-    global ARCH, CPU, VLEN
+    global ARCH, CPU, VLEN, SIMD
     planner = importlib.import_module(f"aot.ops.quantised.{sys.argv[1]}")
     ARCH, CPU, VLEN = sys.argv[2], sys.argv[3], int(sys.argv[4])
+    SIMD = load_target(CPU).simd
     cases = every_case(planner)
     for case in cases:
         assert len(np.unique(case.expected)) > 2 or case.expected.size < 8, case.name

@@ -18,23 +18,31 @@
 #define AOT_QCONV_ACT_PLACES 15 /* log2 of those of a piece */
 #define AOT_QCONV_ACT_BITS 20   /* fraction bits of the numbers */
 
+/* The quantised values of `channels` channels of a pixel. */
+AOT_INLINE void aot_qconv_act_codes(int8_t *y, const int32_t *sum, const int32_t *pieces,
+                                    const int32_t *mult, const int8_t *shift, int32_t channels,
+                                    const aot_qconv_sum_params *p) {
+    int32_t c;
+    for (c = 0; c < channels; ++c) {
+        const int64_t place = (((int64_t)sum[c] * mult[c]) >> shift[c]) + p->offset;
+        const int32_t at = place < 0 ? 0 : place > p->a_mult ? p->a_mult : (int32_t)place;
+        const int32_t *piece = pieces + 3 * (ptrdiff_t)(at >> AOT_QCONV_ACT_PLACES);
+        const int64_t d = at & ((1 << AOT_QCONV_ACT_PLACES) - 1);
+        const int64_t slope = piece[1] + ((piece[2] * d) >> AOT_QCONV_ACT_PLACES);
+        const int32_t q =
+            (int32_t)((piece[0] + ((slope * d) >> AOT_QCONV_ACT_PLACES)) >> AOT_QCONV_ACT_BITS);
+        y[c] = (int8_t)(q < p->sum_lo ? p->sum_lo : q > p->sum_hi ? p->sum_hi : q);
+    }
+}
+
 /* The quantised values of n pixels. */
 AOT_INLINE void aot_qconv_act_row(int8_t *y, const int32_t *sum, const int32_t *pieces,
                                   const int32_t *mult, const int8_t *shift, int32_t n,
                                   const aot_qconv_sum_params *p) {
     const int32_t channels = p->oc;
-    int32_t i, c;
-    for (i = 0; i < n; ++i) {
-        for (c = 0; c < channels; ++c, ++y, ++sum) {
-            const int64_t place = (((int64_t)*sum * mult[c]) >> shift[c]) + p->offset;
-            const int32_t at = place < 0 ? 0 : place > p->a_mult ? p->a_mult : (int32_t)place;
-            const int32_t *piece = pieces + 3 * (ptrdiff_t)(at >> AOT_QCONV_ACT_PLACES);
-            const int64_t d = at & ((1 << AOT_QCONV_ACT_PLACES) - 1);
-            const int64_t slope = piece[1] + ((piece[2] * d) >> AOT_QCONV_ACT_PLACES);
-            const int32_t q =
-                (int32_t)((piece[0] + ((slope * d) >> AOT_QCONV_ACT_PLACES)) >> AOT_QCONV_ACT_BITS);
-            *y = (int8_t)(q < p->sum_lo ? p->sum_lo : q > p->sum_hi ? p->sum_hi : q);
-        }
+    int32_t i;
+    for (i = 0; i < n; ++i, y += channels, sum += channels) {
+        aot_qconv_act_codes(y, sum, pieces, mult, shift, channels, p);
     }
 }
 

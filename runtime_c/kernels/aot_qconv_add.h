@@ -59,6 +59,15 @@ AOT_INLINE void aot_qconv_add_part(aot_qconv_s8_params *q, const aot_qconv_add_p
     q->hi = p->hi;
 }
 
+/* The convolution of all images. */
+AOT_INLINE void aot_qconv_add_whole(aot_qconv_s8_params *q, const aot_qconv_add_params *p) {
+    aot_qconv_add_part(q, p);
+    q->n = p->n;
+    q->ow = p->ow;
+    q->pl = p->pl;
+    q->y1 = p->oh;
+}
+
 /* The kernel of a variant is a macro, because the constants of its convolution CONV are its own:
  * they follow ADD. A part is some columns of one row: pl moves with the first of them. */
 #define AOT_QCONV_ADD(CONV, Y, X, W, BIAS, MULT, SHIFT, SCRATCH, R, STAGE, P, ADD, ...)            \

@@ -21,24 +21,32 @@
  * sum_zero, sum_lo, sum_hi (y_zero, lo, hi). */
 typedef aot_qconv_add_params aot_qconv_sum_params;
 
+/* The quantised values of `channels` channels of a pixel. */
+AOT_INLINE void aot_qconv_sum_codes(int8_t *y, const int32_t *sum, const int8_t *r,
+                                    const int32_t *mult, const int8_t *shift, int32_t channels,
+                                    const aot_qconv_sum_params *p) {
+    const int64_t half = (int64_t)1 << (AOT_QCONV_SUM_BITS - 1);
+    int32_t c;
+    for (c = 0; c < channels; ++c) {
+        const int64_t scaled = ((int64_t)sum[c] * mult[c]) >> shift[c];
+        const int64_t v = scaled + (int64_t)(r[c] - p->b_zero) * p->b_mult + half;
+        int64_t q = v >> AOT_QCONV_SUM_BITS;
+        if ((v & (2 * half - 1)) == 0) {
+            q -= q & 1;
+        }
+        q += p->sum_zero;
+        y[c] = (int8_t)(q < p->sum_lo ? p->sum_lo : q > p->sum_hi ? p->sum_hi : q);
+    }
+}
+
 /* The quantised values of n pixels. */
 AOT_INLINE void aot_qconv_sum_row(int8_t *y, const int32_t *sum, const int8_t *r,
                                   const int32_t *mult, const int8_t *shift, int32_t n,
                                   const aot_qconv_sum_params *p) {
-    const int64_t half = (int64_t)1 << (AOT_QCONV_SUM_BITS - 1);
     const int32_t channels = p->oc;
-    int32_t i, c;
-    for (i = 0; i < n; ++i) {
-        for (c = 0; c < channels; ++c, ++y, ++r, ++sum) {
-            const int64_t scaled = ((int64_t)*sum * mult[c]) >> shift[c];
-            const int64_t v = scaled + (int64_t)(*r - p->b_zero) * p->b_mult + half;
-            int64_t q = v >> AOT_QCONV_SUM_BITS;
-            if ((v & (2 * half - 1)) == 0) {
-                q -= q & 1;
-            }
-            q += p->sum_zero;
-            *y = (int8_t)(q < p->sum_lo ? p->sum_lo : q > p->sum_hi ? p->sum_hi : q);
-        }
+    int32_t i;
+    for (i = 0; i < n; ++i, y += channels, r += channels, sum += channels) {
+        aot_qconv_sum_codes(y, sum, r, mult, shift, channels, p);
     }
 }
 

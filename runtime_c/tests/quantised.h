@@ -190,6 +190,42 @@ static AOT_UNUSED int8_t *vector_weights(const int8_t *w, int n, int k, int O, i
     return to;
 }
 
+/* aot_qdot.h: w [n][runs][run] as [panel][runs][run / 4][O][V][4]; a last panel of few channels has
+ * one vector. */
+static AOT_UNUSED int8_t *dot_weights(const int8_t *w, int n, int runs, int run, int O, int V) {
+    const int deep = runs * up_to(run, 4), size = deep * O * V, channels = up_to(n, V);
+    int8_t *to = NEW(int8_t, deep * channels);
+    for (int i = 0; i < deep * channels; ++i) {
+        const int panel = i / size, at = i % size, left = channels - panel * O * V;
+        const int wide = left < O * V ? left : O * V;
+        const int channel = panel * O * V + at / 4 % wide;
+        const int group = at / (4 * wide), t = group * 4 % up_to(run, 4) + at % 4;
+        const int from = (channel * runs + group * 4 / up_to(run, 4)) * run + t;
+        to[i] = channel < n && t < run ? w[from] : 0;
+    }
+    return to;
+}
+
+/* The bias of codes that count as unsigned; w [n][depth]. */
+static AOT_UNUSED int32_t *dot_bias(const int32_t *bias, const int8_t *w, int n, int depth, int V,
+                                    int flip) {
+    int32_t *to = NEW(int32_t, up_to(n, V));
+    for (int c = 0; c < n; ++c) {
+        to[c] = bias[c];
+        for (int i = 0; i < depth; ++i) {
+            to[c] -= flip * w[c * depth + i];
+        }
+    }
+    return to;
+}
+
+/* Bytes that aot_qconv_s8__dot may need for all rows. */
+static AOT_UNUSED int dot_bytes(int ic, int oh, int ow, int kh, int kw, int sh, int sw, int dh,
+                                int dw) {
+    const int rows = (oh - 1) * sh + (kh - 1) * dh + 1, width = (ow - 1) * sw + (kw - 1) * dw + 1;
+    return (rows * width + 7 * sw) * ic + 128;
+}
+
 /* aot_qmve.h: [block of four channels][chunk][4][16]. */
 static AOT_UNUSED int8_t *mve_weights(const int8_t *w, int n, int k) {
     const int chunks = up_to(k, 16) / 16, blocks = up_to(n, 4) / 4;

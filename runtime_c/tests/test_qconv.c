@@ -7,6 +7,7 @@
 #include "aot_qconv_s8__dsp.h"
 #include "aot_qconv_s8__mve.h"
 #if AOT_VLEN > 1
+#include "aot_qconv_s8__dot.h"
 #include "aot_qconv_s8__vec.h"
 #endif
 
@@ -119,6 +120,33 @@ static void vectors(const run *r, int pair) {
 }
 #endif
 
+#if AOT_VLEN > 1
+static void dots(const run *r, int flip) {
+    const aot_qconv_s8_params *p = &r->p;
+    const int runs = p->kh * (p->dw == 1 ? 1 : p->kw), one = r->depth / runs, O = p->oc > V ? 2 : 1;
+    const int8_t *w = dot_weights(r->w, p->oc, runs, one, O, V);
+    const int32_t *bias = dot_bias(r->bias, r->w, p->oc, r->depth, V, flip);
+    void *scratch =
+        NEW(int8_t, dot_bytes(p->ic, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh, p->dw));
+    for (int part = 0; part < 2; ++part) {
+        const aot_qconv_s8_params q = part_of(p, part);
+        const int8_t *x = r->x + q.x_row0 * p->iw * p->ic;
+        int8_t *y = r->y + q.y_row0 * p->ow * p->oc;
+        if (O == 2 && flip == 128) {
+            aot_qconv_s8__dot(y, x, w, bias, r->s.mult, r->s.shift, scratch, &q, r->s.rq, r->s.pc,
+                              7, 2, 2, 128, 0, 1 << 16);
+        } else if (O == 2) {
+            aot_qconv_s8__dot(y, x, w, bias, r->s.mult, r->s.shift, scratch, &q, r->s.rq, r->s.pc,
+                              3, 2, 2, 0, 0, 64);
+        } else {
+            aot_qconv_s8__dot(y, x, w, bias, r->s.mult, r->s.shift, scratch, &q, r->s.rq, r->s.pc,
+                              5, 1, 1, flip, 0, 1);
+        }
+    }
+    compare(r, flip ? "dot products, unsigned" : "dot products");
+}
+#endif
+
 /* w [oc][kh][kw][ic] in the order of a window in which columns come first (KIND 2 of the DSP
  * kernel, in words of pairs; DIRECT 2 of the MVE kernel). */
 static void dsp(const run *r) {
@@ -218,6 +246,8 @@ static void test(int number, int rq, int pc, int small) {
 #if AOT_VLEN > 1
     vectors(&r, 0);
     vectors(&r, 1);
+    dots(&r, 0);
+    dots(&r, 128);
 #endif
     if (g->oc >= 4) {
         dsp(&r);

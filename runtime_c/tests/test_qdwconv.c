@@ -11,6 +11,7 @@
 #include "aot_qfc_s8__mve.h"
 #if AOT_VLEN > 1
 #include "aot_qdwconv_s8__vec.h"
+#include "aot_qfc_s8__dot.h"
 #include "aot_qfc_s8__vec.h"
 #endif
 
@@ -201,6 +202,11 @@ static void products_on(const product *r) {
         aot_qfc_s8__vec(r->y, r->x, vector_weights(r->w, p->n, p->k, O, V, pair), r->bias, s->mult,
                         s->shift, NEW(int16_t, P * up_to(p->k, 2)), p, s->rq, s->pc, P, O, pair);
         compare_product(r, pair ? "vectors, pairs" : "vectors");
+        aot_qfc_s8__dot(r->y, r->x, dot_weights(r->w, p->n, 1, p->k, O, V),
+                        dot_bias(r->bias, r->w, p->n, p->k, V, 128), s->mult, s->shift,
+                        NEW(int8_t, dot_bytes(p->k, p->m, 1, 1, 1, 1, 1, 1, 1)), p, s->rq, s->pc, 2,
+                        2, O, 128, 0, 4096);
+        compare_product(r, "dot products");
     }
 #endif
     aot_qfc_s8__dsp(r->y, r->x, dsp_weights(r->w, p->n, p->k, deep, wide),

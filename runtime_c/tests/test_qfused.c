@@ -9,8 +9,11 @@
 #include "aot_qconv_add_s8__mve.h"
 #include "aot_qconv_sum_s8.h"
 #if AOT_VLEN > 1
+#include "aot_qconv_act_s8__dot.h"
 #include "aot_qconv_act_s8__vec.h"
+#include "aot_qconv_add_s8__dot.h"
 #include "aot_qconv_add_s8__vec.h"
+#include "aot_qconv_sum_s8__dot.h"
 #include "aot_qconv_sum_s8__vec.h"
 #endif
 
@@ -57,6 +60,25 @@ static run begin(int number, int rq, int pc) {
     return r;
 }
 
+#if AOT_VLEN > 1
+/* What the kernels of dot products get; the instance constants are L, S, O, FLIP, WZ, STRIP. */
+typedef struct dotted {
+    const int8_t *w;
+    const int32_t *bias;
+    void *copy;
+} dotted;
+
+static dotted dots(const run *r, int O) {
+    const aot_qconv_add_params *p = &r->p;
+    const int runs = p->kh * (p->dw == 1 ? 1 : p->kw);
+    const dotted k = {
+        dot_weights(r->w, p->oc, runs, r->depth / runs, O, V),
+        dot_bias(r->bias, r->w, p->oc, r->depth, V, 128),
+        NEW(int8_t, dot_bytes(p->ic, p->oh, p->ow, p->kh, p->kw, p->sh, p->sw, p->dh, p->dw))};
+    return k;
+}
+#endif
+
 /* Packed weights and scratch; the kernels are macros, which evaluate their arguments often. */
 typedef struct packed {
     const int8_t *tiles, *pairs;
@@ -96,6 +118,9 @@ static void test_add(int number, int rq, int pc, int kind) {
     run r = begin(number, rq, pc);
     aot_qconv_add_params *p = &r.p;
     const packed k = pack(&r, p->oc > V ? 2 : 1);
+#if AOT_VLEN > 1
+    const dotted d = dots(&r, p->oc > V ? 2 : 1);
+#endif
     const scales own = {2, 1, NEW(int32_t, 3), NEW(int8_t, 3)};
     const int O = p->oc > V ? 2 : 1, channels = up_to(p->oc, 4);
     const int deep = up_to(r.depth, 8);
@@ -134,6 +159,9 @@ static void test_add(int number, int rq, int pc, int kind) {
     aot_qconv_add_s8__vec(y, r.x, k.pairs, r.bias, r.s.mult, r.s.shift, k.columns, r.r, stage, p,
                           kind, rq, pc, 4, O, 1);
     same_s8("vectors", y, want, r.codes);
+    aot_qconv_add_s8__dot(y, r.x, d.w, d.bias, r.s.mult, r.s.shift, d.copy, r.r, NULL, p, kind, rq,
+                          pc, 3, 2, O, 128, 0, 256);
+    same_s8("dot products", y, want, r.codes);
 #endif
     for (int c = 0; c < channels; ++c) {
         (void)memcpy(rows + c * r.depth, r.w + dsp_channel(c, p->oc) * r.depth, (size_t)r.depth);
@@ -163,6 +191,9 @@ static void test_sum(int number) {
     aot_qconv_add_params *p = &r.p;
     const int O = p->oc > V ? 2 : 1;
     const packed k = pack(&r, O);
+#if AOT_VLEN > 1
+    const dotted d = dots(&r, O);
+#endif
     int8_t *y = NEW(int8_t, r.codes), *shift = NEW(int8_t, p->oc);
     int32_t *stage = NEW(int32_t, PIXELS * p->oc), *mult = NEW(int32_t, p->oc);
     int64_t *want = NEW(int64_t, r.codes);
@@ -187,6 +218,9 @@ static void test_sum(int number) {
     aot_qconv_sum_s8__vec(y, r.x, k.pairs, r.bias, mult, shift, k.columns, r.r, stage, p, 3, 1, 4,
                           O, 1);
     same_s8("vectors", y, want, r.codes);
+    aot_qconv_sum_s8__dot(y, r.x, d.w, d.bias, mult, shift, d.copy, r.r, NULL, p, 3, 1, 3, 2, O,
+                          128, 0, 256);
+    same_s8("dot products", y, want, r.codes);
 #endif
     (void)O;
     check_free();
@@ -198,6 +232,9 @@ static void test_act(int number) {
     aot_qconv_add_params *p = &r.p;
     const int O = p->oc > V ? 2 : 1, pieces = 5;
     const packed k = pack(&r, O);
+#if AOT_VLEN > 1
+    const dotted d = dots(&r, O);
+#endif
     int8_t *y = NEW(int8_t, r.codes), *shift = NEW(int8_t, p->oc);
     int32_t *stage = NEW(int32_t, PIXELS * p->oc), *mult = NEW(int32_t, p->oc), curve[15];
     check_case("conv and function %d", number);
@@ -211,7 +248,7 @@ static void test_act(int number) {
         curve[i] = (int32_t)check_integer(-100, 100) * (1 << 18);
     }
 #if AOT_VLEN > 1
-    for (int vector = 0; vector < 2; ++vector) {
+    for (int vector = 0; vector < 3; ++vector) {
 #else
     for (int vector = 0; vector < 1; ++vector) {
 #endif
@@ -224,6 +261,10 @@ static void test_act(int number) {
         if (vector == 1) {
             aot_qconv_act_s8__vec(y, r.x, k.pairs, r.bias, mult, shift, k.columns, curve, stage, p,
                                   3, 1, 4, O, 1);
+        }
+        if (vector == 2) {
+            aot_qconv_act_s8__dot(y, r.x, d.w, d.bias, mult, shift, d.copy, curve, NULL, p, 3, 1, 3,
+                                  2, O, 128, 0, 256);
         }
 #endif
         for (int i = 0; i < r.codes; ++i) {

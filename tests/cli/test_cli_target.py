@@ -22,13 +22,21 @@ def test_levels(name: str, vlen: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "missing, level", [((), "x86-64-v4"), (("avx512f",), "x86-64-v3"), (("fma",), "x86-64-v2")]
+    "missing, level",
+    [
+        ((), "x86-64-v4-vnni"),
+        (("avx512_vnni",), "x86-64-v4"),
+        (("avx512f",), "x86-64-v3-vnni"),
+        (("avx512f", "avx_vnni"), "x86-64-v3"),
+        (("fma",), "x86-64-v2"),
+    ],
 )
 def test_host_is_the_best_level_the_cpu_has(
     missing: tuple[str, ...], level: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    every = frozenset(load_target("x86-64-v4").requires) - set(missing)
-    monkeypatch.setattr(targets, "cpu_flags", lambda: every)
+    widest = ("x86-64-v4-vnni", "x86-64-v3-vnni")
+    every = {f for level in widest for f in load_target(level).requires} - set(missing)
+    monkeypatch.setattr(targets, "cpu_flags", lambda: frozenset(every))
     monkeypatch.setattr(targets.platform, "machine", lambda: "x86_64")
     host = load_target("host")
     assert (host.name, host.cpu) == ("host", level)

@@ -186,12 +186,12 @@ def reference(model: onnx.ModelProto, case: Case) -> list[np.ndarray]:
         return [np.asarray(a) for a in ReferenceEvaluator(model).run(None, feeds(model, case))]
 
 
-def compile_jobs(jobs: list[Job], vlen: int, block: bool) -> None:
-    """Fill in each job's Program for vectors of `vlen` floats.
+def compile_jobs(jobs: list[Job], vlen: int, block: bool, simd: str = "") -> None:
+    """Fill in each job's Program for vectors of `vlen` floats and the integer unit `simd`.
 
     `block`: inputs of rank 3 to 5 arrive with blocked channels, so layout rules get to choose.
     """
-    target = Target("test", "test", "x86_64", vlen=vlen)
+    target = Target("test", "test", "x86_64", vlen=vlen, simd=simd)
     saved = layout_pass.assign_layouts
     import aot.lower.lower as lowering
 
@@ -437,10 +437,11 @@ def run(
     compiler: str = "gcc",
     kernels: set[str] | None = None,
     options: Sequence[str] = SANITIZE,
+    simd: str = "",
 ) -> list[str]:
     """Compile and run copies of `jobs`; the failures, one line each. `kernels` gets their calls."""
     own = [replace(j, program=None) for j in jobs]
-    compile_jobs(own, vlen, block)
+    compile_jobs(own, vlen, block, simd)
     ready = [j for j in own if j.program is not None and not j.error]
     if kernels is not None:
         kernels.update(c.kernel for j in ready for c in j.program.every_call() if not c.bodies)

@@ -11,26 +11,36 @@ from pathlib import Path
 import pytest
 from test_kernels_conv import runs_here
 
+from aot.target import load_target
+
 HERE = Path(__file__).resolve().parents[1]
 SANITIZE = "-O1 -fsanitize=address,undefined -fno-sanitize-recover=all".split()
 
 
 #: Architecture (packing and tiles differ), core, vector width.
+#: Where the target has dot products, also the flags that give them ("" = their plain C).
 TARGETS = [
-    ("arm", "cortex-m0", 1),
-    ("arm", "cortex-m3", 1),
-    ("riscv32", "rv32imac", 1),
-    ("x86_64", "x86-64", 4),
-    ("x86_64", "x86-64-v3", 8),
-    ("x86_64", "x86-64-v4", 16),
-    ("aarch64", "aarch64-linux", 4),
+    ("arm", "cortex-m0", 1, ""),
+    ("arm", "cortex-m3", 1, ""),
+    ("riscv32", "rv32imac", 1, ""),
+    ("x86_64", "x86-64", 4, ""),
+    ("x86_64", "x86-64-v3", 8, ""),
+    ("x86_64", "x86-64-v4", 16, ""),
+    ("aarch64", "aarch64-linux", 4, ""),
+    ("aarch64", "cortex-a76", 4, ""),
+    ("x86_64", "x86-64-v3-vnni", 8, "-mavxvnni"),
+    ("x86_64", "x86-64-v4-vnni", 16, ""),
+    ("x86_64", "x86-64-v4-vnni", 16, "-mavx512vnni"),
+    ("x86_64", "x86-64-v4-vnni", 8, "-mavx512vnni -mavx512vl"),
 ]
 
 
-@pytest.mark.parametrize(("arch", "cpu", "vlen"), TARGETS)
-def test_kernels_match_numpy(arch: str, cpu: str, vlen: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("arch", "cpu", "vlen", "unit"), TARGETS)
+def test_kernels_match_numpy(arch: str, cpu: str, vlen: int, unit: str, tmp_path: Path) -> None:
     if not runs_here(vlen):
         pytest.skip(f"this CPU has no vectors of {vlen} floats")
+    if unit and not load_target(cpu).runs_here():
+        pytest.skip(f"this CPU has no unit of {cpu}: {', '.join(load_target(cpu).missing_flags())}")
     find = ["gcc", "-print-file-name=libasan.so"]
     asan = subprocess.run(find, capture_output=True, text=True, check=True).stdout.strip()
     env = {
@@ -41,8 +51,9 @@ def test_kernels_match_numpy(arch: str, cpu: str, vlen: int, tmp_path: Path) -> 
         "PYTHONMALLOC": "malloc",
     }
     script = str(HERE / "kernel_cases_q.py")
+    command = [sys.executable, script, "conv_portable", arch, cpu, str(vlen)]
     done = subprocess.run(
-        [sys.executable, script, "conv_portable", arch, cpu, str(vlen), str(tmp_path), *SANITIZE],
+        [*command, str(tmp_path), *SANITIZE, *unit.split()],
         env=env,
         capture_output=True,
         text=True,

@@ -122,6 +122,7 @@ ONLY = {
     "__dsp": ("thumb2",),
     "__mve": ("helium",),
     "__vec": VECTORS,
+    "__dot": ("x86_64", "aarch64"),
     **dict.fromkeys(("pool_f32_blocked", "winograd_f32_blocked"), VECTORS),
     **dict.fromkeys(("aot_blocked_channels", "aot_channel_gather"), VECTORS),
 }

@@ -3,7 +3,8 @@
 quantised values, [bias]))).
 
 Symmetric int8 weights of one or two spatial axes go to the kernels of the target (conv_portable,
-conv_dsp, conv_mve), everything else to aot_qconv_ref. Channels are stored last.
+conv_dsp, conv_mve), with dot products (conv_dot) also other weights where groups = 1; everything
+else goes to aot_qconv_ref. Channels are stored last.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ def kernels_of(simd: str) -> ModuleType:
 @conv.lower
 def to_kernel(c: Recorder, m: Match) -> None:
     found = QuantisedProduct.of(m, rq_of(c))
-    fast = m.x.rank < 5 and (found.groups == 1 or found.depthwise) and found.w.symmetric
+    dense = found.groups == 1
+    fits = (dense or found.depthwise) and found.w.symmetric
+    fast = m.x.rank < 5 and (fits or (dense and any_weights(c)))
     if fast and all(codes.dtype in (S8, U8) for codes in (found.x, found.y)):
         _fast(c, m, found)
     else:
@@ -78,6 +81,11 @@ def target_of(c: Recorder) -> dict[str, Any]:
     """What a plan may depend on."""
     t = c.target
     return {"arch": t.arch, "simd": t.simd, "cpu": t.cpu, "vlen": c.vlen}
+
+
+def any_weights(c: Recorder) -> bool:
+    """Whether the target's products take weights that int8 does not hold without zero points."""
+    return c.target.simd == "dot" and c.vlen > 1
 
 
 @dataclass(frozen=True, slots=True)

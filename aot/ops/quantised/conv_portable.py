@@ -2,7 +2,7 @@
 """Convolutions and matrix products of int8 quantised values in portable C: sizes of tiles, packed
 weights.
 
-Targets with vectors have kernels of their own: conv_vector.
+Targets with vectors have kernels of their own, conv_vector, those with dot products conv_dot.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from aot.ir.graph_nodes import Array
-from aot.ops.quantised import conv_vector
+from aot.ops.quantised import conv_dot, conv_vector
 from aot.ops.quantised.shapes import QCall, QConv, QFc
 
 #: Scratch of a depthwise convolution stays below this many bytes where that costs little.
@@ -64,6 +64,8 @@ def pack(w: Array, tile: Tile) -> Array:
 
 def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qconv_s8 for w [oc, ic, kh, kw]."""
+    if conv_dot.suits(conv):
+        return conv_dot.plan_conv(conv, w, bias, objective)
     if conv_vector.suits(conv):
         return conv_vector.plan_conv(conv, w, bias)
     t = tile(conv.arch, conv.cpu, conv.oh * conv.ow)
@@ -129,6 +131,8 @@ def stays_behind(conv: QConv) -> bool:
 
 def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qfc_s8 for w [n, k]."""
+    if conv_dot.suits(dense):
+        return conv_dot.plan_fc(dense, w, bias, objective)
     if conv_vector.suits(dense):
         return conv_vector.plan_fc(dense, w, bias)
     t = tile(dense.arch, dense.cpu, dense.m)

@@ -173,7 +173,7 @@ def _record(
     c.call(
         of.call.kernel.replace("aot_qconv_s8", f"aot_qconv_{name}_s8"),
         *(made, source, *own, c.const(other, "pieces") if isinstance(other, np.ndarray) else other),
-        c.scratch(4 * of.pixels * of.shape.oc, "stage"),
+        c.scratch(4 * of.pixels * of.shape.oc if of.call.staged else 0, "stage"),
         c.params(**of.fields() | fields),
         instance={"RQ": NONE, "PC": 0, **of.call.instance},
         inplace=inplace,
@@ -216,7 +216,9 @@ def staged(c: Recorder, m: Match, found: Sums) -> Staged:
     fields: dict[str, Any] = {**sizes, "rq": NONE, "y_zero": 0, "lo": 0, "hi": 0}
     shape = QConv(**fields, **target_of(c))
     inner = w.astype(np.int64).reshape(len(w), -1).sum(axis=1)
-    call = conv_portable.plan_conv(shape, w, (found.bias - x.z * inner).astype(np.int32), "")
+    call = conv_portable.plan_conv(
+        shape, w, (found.bias - x.z * inner).astype(np.int32), c.objective
+    )
     return Staged(shape, call, stage_pixels(c, 4 * shape.oc, shape.ow, call.scratch))
 
 

@@ -64,7 +64,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
         kernel,
         *operands,
         m.r,
-        c.scratch(pixels * shape.oc, "stage"),
+        c.scratch(pixels * shape.oc if call.staged else 0, "stage"),
         params,
         instance={"ADD": kind, **ready.scales.instance, **call.instance},
         inplace=[(m.y, m.r)] if m.r.ir is not m.x.ir else (),

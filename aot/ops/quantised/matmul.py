@@ -24,7 +24,7 @@ from aot.ops.quantised.common import (
     quantised,
     requant,
 )
-from aot.ops.quantised.conv import emit, kernels_of, target_of
+from aot.ops.quantised.conv import any_weights, emit, kernels_of, target_of
 from aot.ops.quantised.shapes import QFc
 from aot.vendor.backend import Pattern
 from aot.vendor.cases import Case, case
@@ -70,7 +70,7 @@ product = quantised(
 def dense_to_kernel(c: Recorder, m: Match) -> None:
     found = QuantisedProduct.of(m, rq_of(c))
     eight = all(codes.dtype in (S8, U8) for codes in (found.x, found.y))
-    if found.w.symmetric and eight:
+    if eight and (found.w.symmetric or any_weights(c)):
         _fast(c, m, found)
     else:
         _general(c, m, found)

@@ -109,7 +109,7 @@ class QCall:
     `weights` and `bias` are stored as they are (the bias given to a plan already has
     -x_zero * sum of the weights in it), `scratch` is in bytes, `instance` are the kernel's
     constants besides RQ and PC, `inplace` permits that y is x, `header` is the C file ("" = that of
-    the kernel's name).
+    the kernel's name), `staged` whether a kernel made of it stores sums before they become codes.
     """
 
     kernel: str
@@ -119,3 +119,4 @@ class QCall:
     instance: dict[str, int] = field(default_factory=dict)
     inplace: bool = False
     header: str = ""
+    staged: bool = True

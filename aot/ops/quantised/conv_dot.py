@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Convolutions and matrix products of 8-bit codes by dot products: tiles, strips, packed weights.
+
+The kernels are aot_q*_s8__dot of runtime_c/kernels; aot_qdot.h describes tiles and panels.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aot.ops.quantised.conv_vector import padded
+from aot.ops.quantised.shapes import QCall, QConv, QFc
+
+Array = np.ndarray[Any, Any]
+
+#: Vectors of channels of a tile, its segments, and the pixels of one in 16 and in 32 registers.
+VECTORS, SEGMENTS, FEW, MANY = 2, 2, 3, 7
+#: Bytes of the image that are copied at a time, by objective (latency: what half a second-level
+#: cache holds beside the weights of a tile).
+STRIPS = {"ram": 8 << 10}
+STRIP = 192 << 10
+#: AOT_QDOT_LENGTH and AOT_QDOT_SLACK of aot_qdot.h.
+LENGTH, SLACK = 7, 64
+#: What a segment costs beside its pixels, in pixels.
+OVERHEAD = 0.5
+
+
+def suits(layer: QConv | QFc) -> bool:
+    """Whether the target has dot products, and vectors."""
+    return layer.simd == "dot" and layer.vlen > 1
+
+
+def flip(layer: QConv | QFc) -> int:
+    """AOT_QDOT_FLIP of the target's instruction: 128 where it takes unsigned codes."""
+    return 128 if layer.arch == "x86_64" else 0
+
+
+def split(w: Array) -> tuple[Array, Array]:
+    """int8 weights [n, …] and what every weight of a channel lacks, int32 [n]."""
+    rows = w.reshape(len(w), -1).astype(np.int64)
+    top, low = rows.max(axis=1), rows.min(axis=1)
+    lacking = np.where((low < -128) | (top > 127), top - 127, 0)
+    return (rows - lacking[:, None]).astype(np.int8).reshape(w.shape), lacking.astype(np.int32)
+
+
+def pack(w: Array, vectors: int, vlen: int) -> Array:
+    """Panels of w [n, runs, run] in the order of aot_qdot.h."""
+    whole = padded(padded(w, vlen), 4, axis=2)
+    panels = whole.reshape(-1, vlen, whole.shape[1] * whole.shape[2] // 4, 4).swapaxes(1, 2)
+    parts = [panels[i : i + vectors] for i in range(0, len(panels), vectors)]
+    return np.concatenate([p.transpose(1, 0, 2, 3).reshape(-1) for p in parts])
+
+
+def length(pixels: int, most: int) -> int:
+    """The pixels of a segment that take a row of so many pixels in the least time."""
+    return min(range(1, most + 1), key=lambda n: (-(-pixels // n) * (n + OVERHEAD), -n))
+
+
+def _product(kernel: str, conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
+    """The call for weights [oc, ic, kh, kw]."""
+    codes, lacking = split(w)
+    wz = bool(lacking.any())
+    runs = codes.transpose(0, 2, 3, 1)
+    runs = runs.reshape(conv.oc, -1, conv.ic * (conv.kw if conv.dw == 1 else 1))
+    few = conv.arch == "x86_64" and conv.vlen == 8
+    vectors = VECTORS if conv.oc > conv.vlen else 1
+    strip = STRIPS.get(objective, STRIP)
+    pixels, rows, size = _strip(conv, strip)
+    segments = min(SEGMENTS, rows * -(-pixels // MANY))
+    instance = {
+        "L": length(pixels, FEW if few else MANY),
+        "S": segments,
+        "O": vectors,
+        "FLIP": flip(conv),
+        "WZ": int(wz),
+        "STRIP": strip,
+    }
+    sums = w.reshape(conv.oc, -1).astype(np.int64).sum(axis=1)
+    folded = (bias.astype(np.int64) - flip(conv) * sums).astype(np.uint64).astype(np.uint32)
+    parts = [folded.view(np.int32), *([lacking] if wz else [])]
+    return QCall(
+        kernel,
+        pack(runs, vectors, conv.vlen),
+        np.concatenate([padded(p, conv.vlen) for p in parts]),
+        size + (4 * rows * pixels if wz else 0),
+        instance,
+        staged=False,
+    )
+
+
+def _strip(conv: QConv, most: int) -> tuple[int, int, int]:
+    """Pixels of a row, rows of a strip of `most` bytes, bytes of its copy: aot_qdot_sizes."""
+    window = conv.kh * conv.kw == 1 and conv.pt == conv.pl == 0
+    within = (conv.oh - 1) * conv.sh < conv.ih and (conv.ow - 1) * conv.sw < conv.iw
+    if window and within:
+        pitch = conv.ow * conv.ic
+        rows = min(max(most // pitch, 1), conv.oh)
+        copied, step, pixels, lines = rows, conv.ic, rows * conv.ow, 1
+    else:
+        span = (conv.kh - 1) * conv.dh + 1
+        pitch = ((conv.ow - 1) * conv.sw + (conv.kw - 1) * conv.dw + 1) * conv.ic
+        rows = min(max(int((most // pitch - span) / conv.sh) + 1, 1), conv.oh)
+        copied, step = (rows - 1) * conv.sh + span, conv.sw * conv.ic
+        pixels, lines = conv.ow, rows
+    return pixels, lines, (copied * pitch + LENGTH * step + SLACK + 63) // 64 * 64
+
+
+def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
+    """aot_qconv_s8__dot for w [oc, ic, kh, kw]."""
+    return _product("aot_qconv_s8__dot", conv, w, bias, objective)
+
+
+def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
+    """aot_qfc_s8__dot for w [n, k]."""
+    ones: dict[str, Any] = dict.fromkeys("n ow iw kh kw sh sw dh dw".split(), 1)
+    sizes: dict[str, Any] = {
+        "ic": dense.k,
+        "ih": dense.m,
+        "oh": dense.m,
+        "oc": dense.n,
+        "pt": 0,
+        "pl": 0,
+    }
+    shared = {k: getattr(dense, k) for k in ("x_zero", "y_zero", "lo", "hi", "arch", "vlen")}
+    conv = QConv(**ones, **sizes, **shared)
+    return _product("aot_qfc_s8__dot", conv, w[:, :, None, None], bias, objective)

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Convolution of int8 codes by dot products, groups = 1: parameters in aot_qconv_s8_params.h,
+ * weights as aot_qdot.h says; bias [C], C = channels rounded up to whole vectors.
+ *
+ * Rows of the image are copied to scratch with their halo, as many at a time as `STRIP` bytes hold
+ * (at least those of one row of the output); a window's run is a whole row of it where dw is 1. Of
+ * a 1x1 convolution only the pixels used are copied and the strip is one row of pixels.
+ *
+ * With WZ 1 the bias is followed by a number per channel that every weight of it lacks, and the
+ * scratch by int32 [pixels of a strip]: the sums of the windows.
+ *
+ * y must not overlap x.
+ */
+#ifndef AOT_QCONV_S8__DOT_H
+#define AOT_QCONV_S8__DOT_H
+
+#include "aot_qconv_act.h"
+#include "aot_qconv_s8_params.h"
+#include "aot_qdot.h"
+
+typedef aot_qconv_s8_params aot_qconv_s8__dot_params;
+
+/* What becomes of sums: `r` are codes that a sum adds, or a table; `sum` and `more` the parameters
+ * of a sum of codes and of a kernel of sums. */
+typedef struct {
+    aot_qvec_out out;
+    int8_t *y;
+    const void *r;
+    const aot_qbinary_params *sum;
+    const aot_qconv_sum_params *more;
+} aot_qdot_result;
+
+#define AOT_QDOT_CODES 0
+#define AOT_QDOT_ADD 1
+#define AOT_QDOT_SUM 2
+#define AOT_QDOT_ACT 3
+
+/* y = codes a + codes b: aot_qadd_s8_row, whole vectors first. */
+AOT_INLINE void aot_qdot_add(int8_t *y, const int8_t *a, const int8_t *b, int32_t n,
+                             const aot_qbinary_params *p, int ADD) {
+    int32_t i = 0;
+    for (; ADD < 2 && i + AOT_VLEN <= n; i += AOT_VLEN) {
+        const aot_vi lo = aot_viset1(p->lo), hi = aot_viset1(p->hi);
+        aot_vi v = aot_qvec_widen(a + i) * p->a_mult + aot_qvec_widen(b + i) * p->b_mult;
+        v += p->offset;
+        v += ADD == 1 ? (v >> p->y_shift) & 1 : v - v;
+        v >>= p->y_shift;
+        v = (v & ~aot_visgt(v, hi)) | (hi & aot_visgt(v, hi));
+        v = (v & ~aot_visgt(lo, v)) | (lo & aot_visgt(lo, v));
+        aot_qvec_narrow(y + i, v);
+    }
+    aot_qadd_s8_row(y + i, a + i, b + i, n - i, p, 1, 1, ADD);
+}
+
+/* The sums of channels c..c+n-1 (n <= 2 * V) of the pixel whose first code is `at` codes behind y
+ * become codes: KIND AOT_QDOT_CODES by RQ and PC, _ADD these plus r (ADD: KIND of aot_qadd_s8),
+ * _SUM and _ACT as aot_qconv_sum.h and aot_qconv_act.h say. */
+AOT_INLINE void aot_qdot_finish(const aot_qdot_result *z, const int32_t *sums, ptrdiff_t at,
+                                int32_t c, int32_t n, int KIND, int ADD, int RQ, int PC) {
+    int8_t codes[2 * AOT_VLEN];
+    int8_t *const y = z->y + (at + c) * AOT_REQUANT_SIZE(KIND == AOT_QDOT_CODES ? RQ : 0);
+    int32_t j;
+    if (KIND == AOT_QDOT_SUM) {
+        aot_qconv_sum_codes(y, sums, (const int8_t *)z->r + at + c, z->out.mult + c,
+                            z->out.shift + c, n, z->more);
+        return;
+    }
+    if (KIND == AOT_QDOT_ACT) {
+        aot_qconv_act_codes(y, sums, (const int32_t *)z->r, z->out.mult + c, z->out.shift + c, n,
+                            z->more);
+        return;
+    }
+    for (j = 0; j < n; j += AOT_VLEN) {
+        const int32_t left = n - j;
+        aot_qvec_store((KIND == AOT_QDOT_ADD ? codes : y) + j * AOT_REQUANT_SIZE(RQ),
+                       aot_viload(sums + j), &z->out, c + j, left < AOT_VLEN ? (int)left : AOT_VLEN,
+                       RQ, PC);
+    }
+    if (KIND == AOT_QDOT_ADD) {
+        aot_qdot_add(y, codes, (const int8_t *)z->r + at + c, n, z->sum, ADD);
+    }
+}
+
+/* Of a strip: bytes of a row and of a pixel of the copy, pixels in a row of the output, windows. */
+typedef struct {
+    int32_t rows, width, pixels;
+    ptrdiff_t pitch, step, down; /* bytes to the next pixel and row of the output */
+    aot_qdot_window window;
+    int32_t flat; /* 1x1: one row of pixels */
+} aot_qdot_strip;
+
+AOT_INLINE int32_t aot_qdot_span(const aot_qconv_s8_params *p) {
+    return (p->kh - 1) * p->dh + 1;
+}
+
+/* Sizes for strips of at most `bytes` bytes. */
+AOT_INLINE void aot_qdot_sizes(aot_qdot_strip *s, const aot_qconv_s8_params *p, int32_t bytes) {
+    const int32_t rows = p->y1 - p->y0;
+    s->flat = p->kh == 1 && p->kw == 1 && p->pt == 0 && p->pl == 0 && (p->oh - 1) * p->sh < p->ih &&
+              (p->ow - 1) * p->sw < p->iw;
+    if (s->flat != 0) {
+        const ptrdiff_t fit = bytes / ((ptrdiff_t)p->ow * p->ic);
+        s->rows = fit < 1 ? 1 : fit < rows ? (int32_t)fit : rows;
+        s->width = p->ow;
+        s->pixels = p->ow;
+        s->step = p->ic;
+        s->pitch = (ptrdiff_t)p->ow * p->ic;
+        s->down = s->pitch;
+        s->window.cols = 1;
+        s->window.four = (p->ic + 3) / 4;
+        s->window.col = 0;
+    } else {
+        ptrdiff_t fit;
+        s->width = (p->ow - 1) * p->sw + (p->kw - 1) * p->dw + 1;
+        s->pitch = (ptrdiff_t)s->width * p->ic;
+        fit = (bytes / s->pitch - aot_qdot_span(p)) / p->sh + 1;
+        s->rows = fit < 1 ? 1 : fit < rows ? (int32_t)fit : rows;
+        s->pixels = p->ow;
+        s->step = (ptrdiff_t)p->sw * p->ic;
+        s->down = s->pitch * p->sh;
+        s->window.cols = p->dw == 1 ? 1 : p->kw;
+        s->window.four = ((p->dw == 1 ? p->kw : 1) * p->ic + 3) / 4;
+        s->window.col = (ptrdiff_t)p->dw * p->ic;
+    }
+    s->window.rows = p->kh;
+    s->window.row = s->pitch * p->dh;
+}
+
+/* Copies what `rows` rows of the output, from `oy` on, read of x. */
+AOT_INLINE void aot_qdot_fill(uint8_t *d, const int8_t *x, const aot_qconv_s8_params *p,
+                              const aot_qdot_strip *s, int32_t oy, int32_t rows, int FLIP) {
+    const int32_t iy = oy * p->sh - p->pt, pad = (uint8_t)p->x_zero ^ FLIP;
+    int32_t i, j;
+    if (s->flat != 0) {
+        for (i = 0; i < rows; ++i) {
+            const int8_t *from = x + (ptrdiff_t)((oy + i) * p->sh - p->x_row0) * p->iw * p->ic;
+            if (p->sw == 1) {
+                aot_qdot_copy(d, from, s->pitch, FLIP);
+                d += s->pitch;
+                continue;
+            }
+            for (j = 0; j < p->ow; ++j, from += p->sw * p->ic, d += p->ic) {
+                aot_qdot_copy(d, from, p->ic, FLIP);
+            }
+        }
+        return;
+    }
+    for (i = 0; i < (rows - 1) * p->sh + aot_qdot_span(p); ++i, d += s->pitch) {
+        const int32_t row = iy + i, end = s->width - p->pl;
+        const int32_t last = end < p->iw ? end : p->iw;
+        ptrdiff_t left = (ptrdiff_t)p->pl * p->ic, inner = (ptrdiff_t)last * p->ic;
+        if (row < 0 || row >= p->ih || last <= 0) {
+            (void)memset(d, pad, (size_t)s->pitch);
+            continue;
+        }
+        if (left > 0) {
+            (void)memset(d, pad, (size_t)left);
+        }
+        if (left < 0) { /* the row begins within the image */
+            inner += left;
+        }
+        aot_qdot_copy(d + (left > 0 ? left : 0),
+                      x + (ptrdiff_t)(row - p->x_row0) * p->iw * p->ic - (left < 0 ? left : 0),
+                      inner, FLIP);
+        inner += left > 0 ? left : 0;
+        (void)memset(d + inner, pad, (size_t)(s->pitch - inner));
+    }
+}
+
+/* The sum of n bytes. */
+AOT_INLINE int32_t aot_qdot_total(const uint8_t *x, int32_t n, int FLIP) {
+    int32_t total = 0, i;
+    for (i = 0; i < n; ++i) {
+        total += FLIP != 0 ? x[i] : (int8_t)x[i];
+    }
+    return total;
+}
+
+/* The sum of every window of a strip. */
+AOT_INLINE void aot_qdot_totals(int32_t *totals, const uint8_t *x, const aot_qconv_s8_params *p,
+                                const aot_qdot_strip *s, int32_t rows, int FLIP) {
+    const int32_t run = (s->flat != 0 || p->dw > 1 ? 1 : p->kw) * p->ic;
+    int32_t i, j, a, b;
+    for (i = 0; i < rows; ++i) {
+        for (j = 0; j < p->ow; ++j) {
+            const uint8_t *const at = x + i * s->down + j * s->step;
+            int32_t total = 0;
+            for (a = 0; a < s->window.rows; ++a) {
+                for (b = 0; b < s->window.cols; ++b) {
+                    total += aot_qdot_total(at + a * s->window.row + b * s->window.col, run, FLIP);
+                }
+            }
+            *totals++ = total;
+        }
+    }
+}
+
+/* A pixel of a strip, counted from its first segment. */
+typedef struct {
+    const uint8_t *x;
+    int32_t first, n; /* number of the pixel in the strip, pixels of the segment */
+} aot_qdot_segment;
+
+AOT_INLINE aot_qdot_segment aot_qdot_next(int32_t *row, int32_t *col, const uint8_t *x,
+                                          const aot_qdot_strip *s, int32_t pixels, int L) {
+    aot_qdot_segment g;
+    const int32_t left = pixels - *col;
+    g.x = x + *row * s->down + *col * s->step;
+    g.first = *row * pixels + *col;
+    g.n = left < L ? left : L;
+    *col += L;
+    if (*col >= pixels) {
+        *col = 0;
+        ++*row;
+    }
+    return g;
+}
+
+/* Bytes of a strip's copy, a multiple of 64. */
+AOT_INLINE ptrdiff_t aot_qdot_bytes(const aot_qconv_s8_params *p, const aot_qdot_strip *s) {
+    const int32_t rows = s->flat != 0 ? s->rows : (s->rows - 1) * p->sh + aot_qdot_span(p);
+    const ptrdiff_t beyond = AOT_QDOT_LENGTH * s->step + AOT_QDOT_SLACK;
+    return (rows * s->pitch + beyond + 63) / 64 * 64;
+}
+
+/* sums += what the weights of these channels lack, times the sum of the window. */
+AOT_INLINE void aot_qdot_lacking(int32_t *sums, const int32_t *lacking, int32_t total, int O) {
+    int j;
+    for (j = 0; j < O * AOT_VLEN; j += AOT_VLEN) {
+        aot_vistore(sums + j, aot_viload(sums + j) + aot_viload(lacking + j) * total);
+    }
+}
+
+/* A convolution; the instance constants are those of aot_qconv_s8__dot, KIND and ADD those of
+ * aot_qdot_finish. */
+AOT_INLINE void aot_qdot_conv(const aot_qdot_result *z, const int8_t *x, const int8_t *w,
+                              const int32_t *bias, void *scratch, const aot_qconv_s8_params *p,
+                              int KIND, int ADD, int RQ, int PC, int L, int S, int O, int FLIP,
+                              int WZ, int STRIP) {
+    const int32_t padded = (p->oc + AOT_VLEN - 1) / AOT_VLEN * AOT_VLEN;
+    uint8_t *const copy = (uint8_t *)scratch;
+    int32_t *totals, image, oy, rows, c;
+    ptrdiff_t at = 0, panel;
+    aot_qdot_strip s;
+    aot_qdot_sizes(&s, p, STRIP);
+    totals = (int32_t *)(void *)(copy + aot_qdot_bytes(p, &s));
+    panel = (ptrdiff_t)s.window.rows * s.window.cols * s.window.four * 4 * O * AOT_VLEN;
+    for (image = 0; image < p->n; ++image, x += (ptrdiff_t)p->ih * p->iw * p->ic) {
+        for (oy = p->y0; oy < p->y1; oy += rows, at += (ptrdiff_t)rows * p->ow * p->oc) {
+            rows = p->y1 - oy < s.rows ? p->y1 - oy : s.rows;
+            aot_qdot_fill(copy, x, p, &s, oy, rows, FLIP);
+            if (WZ != 0) {
+                aot_qdot_totals(totals, copy, p, &s, rows, FLIP);
+            }
+            for (c = 0; c < p->oc; c += O * AOT_VLEN) {
+                const int32_t left = p->oc - c, n = left < O * AOT_VLEN ? left : O * AOT_VLEN;
+                const int32_t pixels = s.flat != 0 ? rows * p->ow : p->ow;
+                const int32_t lines = s.flat != 0 ? 1 : rows;
+                const int8_t *const wc = w + c / (O * AOT_VLEN) * panel;
+                int32_t row = 0, col = 0;
+                while (row < lines) {
+                    int32_t sums[AOT_QDOT_TILE], i, k, v = O;
+                    aot_qdot_segment g[2];
+                    g[0] = aot_qdot_next(&row, &col, copy, &s, pixels, L);
+                    g[1] = g[0];
+                    g[1].n = 0;
+                    if (S > 1 && row < lines) {
+                        g[1] = aot_qdot_next(&row, &col, copy, &s, pixels, L);
+                    }
+                    if (O == 1 || n > AOT_VLEN) {
+                        aot_qdot_tile(sums, g[0].x, g[1].x, s.step, &s.window, wc, bias + c, L, S,
+                                      O, FLIP);
+                    } else {
+                        v = 1;
+                        aot_qdot_tile(sums, g[0].x, g[1].x, s.step, &s.window, wc, bias + c, L, S,
+                                      1, FLIP);
+                    }
+                    for (k = 0; k < S; ++k) {
+                        for (i = 0; i < g[k].n; ++i) {
+                            int32_t *const of = sums + (ptrdiff_t)(k * L + i) * v * AOT_VLEN;
+                            const int32_t pixel = g[k].first + i;
+                            if (WZ != 0) {
+                                aot_qdot_lacking(of, bias + padded + c, totals[pixel], v);
+                            }
+                            aot_qdot_finish(z, of, at + (ptrdiff_t)pixel * p->oc, c, n, KIND, ADD,
+                                            RQ, PC);
+                        }
+                    }
+                }
+            }
+        }
+        at += (ptrdiff_t)(p->oh - (p->y1 - p->y0)) * p->ow * p->oc;
+    }
+}
+
+AOT_INLINE void aot_qdot_outcome(aot_qdot_result *z, int8_t *y, const int32_t *mult,
+                                 const int8_t *shift, int32_t zero, int32_t lo, int32_t hi) {
+    z->out.mult = mult;
+    z->out.shift = shift;
+    z->out.zero = zero;
+    z->out.lo = lo;
+    z->out.hi = hi;
+    z->y = y;
+    z->r = NULL;
+    z->sum = NULL;
+    z->more = NULL;
+}
+
+/* Instance: RQ and PC as in aot_requant.h, with RQ 3 y stands for int32; L, S, O and FLIP as in
+ * aot_qdot.h; WZ; STRIP. */
+AOT_INLINE void aot_qconv_s8__dot(int8_t *y, const int8_t *x, const int8_t *w, const int32_t *bias,
+                                  const int32_t *mult, const int8_t *shift, void *scratch,
+                                  const aot_qconv_s8_params *p, int RQ, int PC, int L, int S, int O,
+                                  int FLIP, int WZ, int STRIP) {
+    aot_qdot_result z;
+    const ptrdiff_t skipped = (ptrdiff_t)(p->y0 - p->y_row0) * p->ow * p->oc;
+    aot_qdot_outcome(&z, y + skipped * AOT_REQUANT_SIZE(RQ), mult, shift, p->y_zero, p->lo, p->hi);
+    aot_qdot_conv(&z, x, w, bias, scratch, p, 0, 0, RQ, PC, L, S, O, FLIP, WZ, STRIP);
+}
+
+#endif /* AOT_QCONV_S8__DOT_H */

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: MIT-0 */
+/* Int8 products on vectors of AOT_VLEN int32 sums by dot products of four codes: what the kernels
+ * aot_q*_s8__dot share.
+ *
+ * AOT_QDOT_MADD is the CPU's instruction where the compiler is told of it (AVX-512 VNNI, AVX-VNNI,
+ * Arm's dot products): acc[j] += the sum of x[4j + i] * w[4j + i] over i < 4. Elsewhere, and where
+ * the bundle was made for a unit with the other FLIP, aot_qdot_plain makes the same bits.
+ *
+ * A tile is S segments (1 or 2) of L pixels (1 to 7), `step` bytes apart, times O vectors of
+ * channels (1 or 2). A window is [rows][cols] runs of whole groups of four bytes. Weights are one
+ * panel per O vectors of channels, [rows][cols][run / 4][O][V][4], zero past the end of a run and
+ * past the last channel; where the channels left fit one vector the last panel has O = 1.
+ *
+ * FLIP is 128 where the instruction takes unsigned codes: what is read has its top bits turned and
+ * counts as unsigned (the bias holds -128 times the sum of the weights); else it is 0.
+ */
+#ifndef AOT_QDOT_H
+#define AOT_QDOT_H
+
+#include "aot_qvec.h"
+
+#define AOT_QDOT_LENGTH 7
+#define AOT_QDOT_TILE (2 * AOT_QDOT_LENGTH * 2 * AOT_VLEN) /* sums of the largest tile */
+#define AOT_QDOT_SLACK 64 /* bytes that must be readable behind an image */
+
+#if defined(__AVX512VNNI__) && AOT_VLEN == 16
+#define AOT_QDOT_FLIP 128
+#define AOT_QDOT_MADD(acc, x, w)                                                                   \
+    ((aot_vi)_mm512_dpbusd_epi32((__m512i)(acc), (__m512i)(x), (__m512i)(w)))
+#elif defined(__AVX512VNNI__) && defined(__AVX512VL__) && AOT_VLEN == 8
+#define AOT_QDOT_FLIP 128
+#define AOT_QDOT_MADD(acc, x, w)                                                                   \
+    ((aot_vi)_mm256_dpbusd_epi32((__m256i)(acc), (__m256i)(x), (__m256i)(w)))
+#elif defined(__AVX512VNNI__) && defined(__AVX512VL__) && AOT_VLEN == 4
+#define AOT_QDOT_FLIP 128
+#define AOT_QDOT_MADD(acc, x, w)                                                                   \
+    ((aot_vi)_mm_dpbusd_epi32((__m128i)(acc), (__m128i)(x), (__m128i)(w)))
+#elif defined(__AVXVNNI__) && AOT_VLEN == 8
+#define AOT_QDOT_FLIP 128
+#define AOT_QDOT_MADD(acc, x, w)                                                                   \
+    ((aot_vi)_mm256_dpbusd_avx_epi32((__m256i)(acc), (__m256i)(x), (__m256i)(w)))
+#elif defined(__AVXVNNI__) && AOT_VLEN == 4
+#define AOT_QDOT_FLIP 128
+#define AOT_QDOT_MADD(acc, x, w)                                                                   \
+    ((aot_vi)_mm_dpbusd_avx_epi32((__m128i)(acc), (__m128i)(x), (__m128i)(w)))
+#elif defined(__ARM_FEATURE_DOTPROD) && AOT_VLEN == 4
+#define AOT_QDOT_FLIP 0
+#define AOT_QDOT_MADD(acc, x, w)                                                                   \
+    ((aot_vi)vdotq_s32((int32x4_t)(acc), (int8x16_t)(x), (int8x16_t)(w)))
+#endif
+
+/* Four codes in every lane. */
+AOT_INLINE aot_vi aot_qdot_four(const uint8_t *x) {
+    int32_t four;
+    (void)memcpy(&four, x, sizeof four);
+    return aot_viset1(four);
+}
+
+AOT_INLINE aot_vi aot_qdot_load(const int8_t *w) {
+    aot_vi v;
+    (void)memcpy(&v, w, sizeof v);
+    return v;
+}
+
+/* Sizes of a window: runs of `four` groups of four bytes; the next run of a row and the next row
+ * are `col` and `row` bytes further. */
+typedef struct {
+    int32_t rows, cols, four;
+    ptrdiff_t row, col;
+} aot_qdot_window;
+
+/* What aot_qdot_tile stores, in plain C. */
+static AOT_NOINLINE AOT_UNUSED void aot_qdot_plain(int32_t *sums, const uint8_t *x, ptrdiff_t step,
+                                                   const aot_qdot_window *window, const int8_t *w,
+                                                   const int32_t *bias, int L, int O, int FLIP) {
+    const int n = O * AOT_VLEN;
+    int32_t a, b, k;
+    int i, j, e;
+    for (i = 0; i < L; ++i, sums += n, x += step) {
+        const int8_t *v = w;
+        (void)memcpy(sums, bias, (size_t)n * sizeof *sums);
+        for (a = 0; a < window->rows; ++a) {
+            for (b = 0; b < window->cols; ++b) {
+                const uint8_t *at = x + a * window->row + b * window->col;
+                for (k = 0; k < window->four; ++k, at += 4, v += 4 * n) {
+                    for (j = 0; j < n; ++j) {
+                        for (e = 0; e < 4; ++e) {
+                            const int32_t code = FLIP != 0 ? at[e] : (int8_t)at[e];
+                            const uint32_t product = (uint32_t)(code * v[4 * j + e]);
+                            sums[j] = (int32_t)((uint32_t)sums[j] + product);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#ifdef AOT_QDOT_FLIP
+/* Every accumulator is a variable of its own: gcc keeps arrays of them on the stack. */
+#define AOT_QDOT_PIXELS(F) F(0) F(1) F(2) F(3) F(4) F(5) F(6)
+#define AOT_QDOT_BEGIN(i) aot_vi a##i = b0, c##i = b1, d##i = b0, e##i = b1;
+#define AOT_QDOT_STEP(i)                                                                           \
+    if ((i) < L) {                                                                                 \
+        const aot_vi x_ = aot_qdot_four(AOT_QDOT_AT(p, i));                                        \
+        a##i = AOT_QDOT_MADD(a##i, x_, w0);                                                        \
+        if (O > 1) {                                                                               \
+            c##i = AOT_QDOT_MADD(c##i, x_, w1);                                                    \
+        }                                                                                          \
+    }
+#define AOT_QDOT_STEP2(i)                                                                          \
+    if ((i) < L && S > 1) {                                                                        \
+        const aot_vi x_ = aot_qdot_four(AOT_QDOT_AT(q, i));                                        \
+        d##i = AOT_QDOT_MADD(d##i, x_, w0);                                                        \
+        if (O > 1) {                                                                               \
+            e##i = AOT_QDOT_MADD(e##i, x_, w1);                                                    \
+        }                                                                                          \
+    }
+#define AOT_QDOT_END(i)                                                                            \
+    if ((i) < L) {                                                                                 \
+        aot_vistore(sums + (i)*O * AOT_VLEN, a##i);                                                \
+        if (O > 1) {                                                                               \
+            aot_vistore(sums + ((i)*O + 1) * AOT_VLEN, c##i);                                      \
+        }                                                                                          \
+        if (S > 1) {                                                                               \
+            aot_vistore(sums + (L + (i)) * O * AOT_VLEN, d##i);                                    \
+        }                                                                                          \
+        if (S > 1 && O > 1) {                                                                      \
+            aot_vistore(sums + ((L + (i)) * O + 1) * AOT_VLEN, e##i);                              \
+        }                                                                                          \
+    }
+/* Pixel i of a segment: two pointers and the addressing of x86-64 reach all seven. */
+#define AOT_QDOT_AT(p, i) ((i) < 4 ? p##0 + (i)*step : p##4 + ((i)-4) * step)
+
+AOT_INLINE void aot_qdot_unit(int32_t *sums, const uint8_t *x0, const uint8_t *x1, ptrdiff_t step,
+                              const aot_qdot_window *window, const int8_t *w, const int32_t *bias,
+                              int L, int S, int O) {
+    const aot_vi b0 = aot_viload(bias), b1 = aot_viload(bias + (O > 1 ? AOT_VLEN : 0));
+    const ptrdiff_t col = window->col, row = window->row;
+    const int32_t rows = window->rows, cols = window->cols, four = window->four;
+    int32_t a, b, k;
+    AOT_QDOT_PIXELS(AOT_QDOT_BEGIN)
+    for (a = 0; a < rows; ++a, x0 += row, x1 += row) {
+        const uint8_t *from0 = x0, *from1 = x1;
+        for (b = 0; b < cols; ++b, from0 += col, from1 += col) {
+            const uint8_t *p0 = from0, *p4 = from0 + 4 * step;
+            const uint8_t *q0 = from1, *q4 = from1 + 4 * step;
+            for (k = 0; k < four; ++k) {
+                const aot_vi w0 = aot_qdot_load(w);
+                const aot_vi w1 = aot_qdot_load(w + (O > 1 ? 4 * AOT_VLEN : 0));
+                AOT_QDOT_PIXELS(AOT_QDOT_STEP)
+                AOT_QDOT_PIXELS(AOT_QDOT_STEP2)
+                w += 4 * O * AOT_VLEN;
+                p0 += 4;
+                p4 += 4;
+                q0 += 4;
+                q4 += 4;
+            }
+        }
+    }
+    AOT_QDOT_PIXELS(AOT_QDOT_END)
+}
+
+#endif
+
+/* sums[S][L][O][V] = bias[O][V] + the products of the windows at x0 and x1. */
+AOT_INLINE void aot_qdot_tile(int32_t *sums, const uint8_t *x0, const uint8_t *x1, ptrdiff_t step,
+                              const aot_qdot_window *window, const int8_t *w, const int32_t *bias,
+                              int L, int S, int O, int FLIP) {
+#ifdef AOT_QDOT_FLIP
+    if (FLIP == AOT_QDOT_FLIP) {
+        aot_qdot_unit(sums, x0, x1, step, window, w, bias, L, S, O);
+        return;
+    }
+#endif
+    aot_qdot_plain(sums, x0, step, window, w, bias, L, O, FLIP);
+    if (S > 1) {
+        aot_qdot_plain(sums + L * O * AOT_VLEN, x1, step, window, w, bias, L, O, FLIP);
+    }
+}
+
+/* n codes, those of an image, with FLIP. */
+AOT_INLINE void aot_qdot_copy(uint8_t *d, const int8_t *s, ptrdiff_t n, int FLIP) {
+    const int32_t turned = FLIP != 0 ? (int32_t)0x80808080U : 0;
+    for (; n >= 4 * AOT_VLEN; n -= 4 * AOT_VLEN, d += 4 * AOT_VLEN, s += 4 * AOT_VLEN) {
+        const aot_vi v = aot_qdot_load(s) ^ turned;
+        (void)memcpy(d, &v, sizeof v);
+    }
+    for (; n > 0; --n) {
+        *d++ = (uint8_t)(*s++ ^ FLIP);
+    }
+}
+
+#endif /* AOT_QDOT_H */
