@@ -17,6 +17,7 @@
 #include "aot_qconv_act.h"
 #include "aot_qconv_s8_params.h"
 #include "aot_qdot.h"
+#include "aot_rows.h"
 
 typedef aot_qconv_s8_params aot_qconv_s8__dot_params;
 
@@ -133,7 +134,8 @@ AOT_INLINE void aot_qdot_fill(uint8_t *d, const int8_t *x, const aot_qconv_s8_pa
     int32_t i, j;
     if (s->flat != 0) {
         for (i = 0; i < rows; ++i) {
-            const int8_t *from = x + (ptrdiff_t)((oy + i) * p->sh - p->x_row0) * p->iw * p->ic;
+            const int32_t down = (oy + i) * p->sh - p->x_row0;
+            const int8_t *from = AOT_AT(x, down, 0, x + (ptrdiff_t)down * p->iw * p->ic);
             if (p->sw == 1) {
                 aot_qdot_copy(d, from, s->pitch, FLIP);
                 d += s->pitch;
@@ -149,6 +151,7 @@ AOT_INLINE void aot_qdot_fill(uint8_t *d, const int8_t *x, const aot_qconv_s8_pa
         const int32_t row = iy + i, end = s->width - p->pl;
         const int32_t last = end < p->iw ? end : p->iw;
         ptrdiff_t left = (ptrdiff_t)p->pl * p->ic, inner = (ptrdiff_t)last * p->ic;
+        const ptrdiff_t skipped = left < 0 ? -left : 0; /* the row begins within the image */
         if (row < 0 || row >= p->ih || last <= 0) {
             (void)memset(d, pad, (size_t)s->pitch);
             continue;
@@ -156,11 +159,10 @@ AOT_INLINE void aot_qdot_fill(uint8_t *d, const int8_t *x, const aot_qconv_s8_pa
         if (left > 0) {
             (void)memset(d, pad, (size_t)left);
         }
-        if (left < 0) { /* the row begins within the image */
-            inner += left;
-        }
+        inner -= skipped;
         aot_qdot_copy(d + (left > 0 ? left : 0),
-                      x + (ptrdiff_t)(row - p->x_row0) * p->iw * p->ic - (left < 0 ? left : 0),
+                      AOT_AT(x, row - p->x_row0, skipped,
+                             x + (ptrdiff_t)(row - p->x_row0) * p->iw * p->ic + skipped),
                       inner, FLIP);
         inner += left > 0 ? left : 0;
         (void)memset(d + inner, pad, (size_t)(s->pitch - inner));

@@ -19,7 +19,7 @@ import numpy as np
 
 from aot.ir.dtypes import S8, S16, U8
 from aot.ir.rows import Rowwise
-from aot.ops.quantised import conv_dsp, conv_mve, conv_portable
+from aot.ops.quantised import conv_dot, conv_dsp, conv_mve, conv_portable
 from aot.ops.quantised.common import Requant, product_scales, quantised, signed_input, signed_result
 from aot.ops.quantised.shapes import QCall, QConv
 from aot.vendor.layouts import all_channels_last
@@ -85,7 +85,7 @@ def target_of(c: Recorder) -> dict[str, Any]:
 
 def any_weights(c: Recorder) -> bool:
     """Whether the target's products take weights that int8 does not hold without zero points."""
-    return c.target.simd == "dot" and c.vlen > 1
+    return conv_dot.suits(c.target.simd, c.vlen, c.objective)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,7 @@ Array = np.ndarray[Any, Any]
 
 #: Vectors of channels of a tile, its segments, and the pixels of one in 16 and in 32 registers.
 VECTORS, SEGMENTS, FEW, MANY = 2, 2, 3, 7
-#: Bytes of the image that are copied at a time, by objective (latency: what half a second-level
-#: cache holds beside the weights of a tile).
-STRIPS = {"ram": 8 << 10}
+#: Bytes of the image that are copied at a time: what leaves room in a second-level cache.
 STRIP = 192 << 10
 #: AOT_QDOT_LENGTH and AOT_QDOT_SLACK of aot_qdot.h.
 LENGTH, SLACK = 7, 64
@@ -27,9 +25,9 @@ LENGTH, SLACK = 7, 64
 OVERHEAD = 0.5
 
 
-def suits(layer: QConv | QFc) -> bool:
-    """Whether the target has dot products, and vectors."""
-    return layer.simd == "dot" and layer.vlen > 1
+def suits(simd: str, vlen: int, objective: str) -> bool:
+    """Whether the target has dot products, and vectors; copies of the image cost memory."""
+    return simd == "dot" and vlen > 1 and objective != "ram"
 
 
 def flip(layer: QConv | QFc) -> int:
@@ -58,7 +56,7 @@ def length(pixels: int, most: int) -> int:
     return min(range(1, most + 1), key=lambda n: (-(-pixels // n) * (n + OVERHEAD), -n))
 
 
-def _product(kernel: str, conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def _product(kernel: str, conv: QConv, w: Array, bias: Array) -> QCall:
     """The call for weights [oc, ic, kh, kw]."""
     codes, lacking = split(w)
     wz = bool(lacking.any())
@@ -66,8 +64,7 @@ def _product(kernel: str, conv: QConv, w: Array, bias: Array, objective: str) ->
     runs = runs.reshape(conv.oc, -1, conv.ic * (conv.kw if conv.dw == 1 else 1))
     few = conv.arch == "x86_64" and conv.vlen == 8
     vectors = VECTORS if conv.oc > conv.vlen else 1
-    strip = STRIPS.get(objective, STRIP)
-    pixels, rows, size = _strip(conv, strip)
+    pixels, rows, size = _strip(conv, STRIP)
     segments = min(SEGMENTS, rows * -(-pixels // MANY))
     instance = {
         "L": length(pixels, FEW if few else MANY),
@@ -75,7 +72,7 @@ def _product(kernel: str, conv: QConv, w: Array, bias: Array, objective: str) ->
         "O": vectors,
         "FLIP": flip(conv),
         "WZ": int(wz),
-        "STRIP": strip,
+        "STRIP": STRIP,
     }
     sums = w.reshape(conv.oc, -1).astype(np.int64).sum(axis=1)
     folded = (bias.astype(np.int64) - flip(conv) * sums).astype(np.uint64).astype(np.uint32)
@@ -107,12 +104,12 @@ def _strip(conv: QConv, most: int) -> tuple[int, int, int]:
     return pixels, lines, (copied * pitch + LENGTH * step + SLACK + 63) // 64 * 64
 
 
-def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
+def plan_conv(conv: QConv, w: Array, bias: Array) -> QCall:
     """aot_qconv_s8__dot for w [oc, ic, kh, kw]."""
-    return _product("aot_qconv_s8__dot", conv, w, bias, objective)
+    return _product("aot_qconv_s8__dot", conv, w, bias)
 
 
-def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
+def plan_fc(dense: QFc, w: Array, bias: Array) -> QCall:
     """aot_qfc_s8__dot for w [n, k]."""
     ones: dict[str, Any] = dict.fromkeys("n ow iw kh kw sh sw dh dw".split(), 1)
     sizes: dict[str, Any] = {
@@ -125,4 +122,4 @@ def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
     }
     shared = {k: getattr(dense, k) for k in ("x_zero", "y_zero", "lo", "hi", "arch", "vlen")}
     conv = QConv(**ones, **sizes, **shared)
-    return _product("aot_qfc_s8__dot", conv, w[:, :, None, None], bias, objective)
+    return _product("aot_qfc_s8__dot", conv, w[:, :, None, None], bias)

@@ -64,8 +64,8 @@ def pack(w: Array, tile: Tile) -> Array:
 
 def plan_conv(conv: QConv, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qconv_s8 for w [oc, ic, kh, kw]."""
-    if conv_dot.suits(conv):
-        return conv_dot.plan_conv(conv, w, bias, objective)
+    if conv_dot.suits(conv.simd, conv.vlen, objective):
+        return conv_dot.plan_conv(conv, w, bias)
     if conv_vector.suits(conv):
         return conv_vector.plan_conv(conv, w, bias)
     t = tile(conv.arch, conv.cpu, conv.oh * conv.ow)
@@ -131,8 +131,8 @@ def stays_behind(conv: QConv) -> bool:
 
 def plan_fc(dense: QFc, w: Array, bias: Array, objective: str) -> QCall:
     """aot_qfc_s8 for w [n, k]."""
-    if conv_dot.suits(dense):
-        return conv_dot.plan_fc(dense, w, bias, objective)
+    if conv_dot.suits(dense.simd, dense.vlen, objective):
+        return conv_dot.plan_fc(dense, w, bias)
     if conv_vector.suits(dense):
         return conv_vector.plan_fc(dense, w, bias)
     t = tile(dense.arch, dense.cpu, dense.m)
