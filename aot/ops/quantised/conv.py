@@ -96,6 +96,10 @@ class Planned:
     shape: QConv
     scales: Requant
 
+    def rowwise(self, *others: int, last: bool = True) -> Rowwise | None:
+        """As QConv.rowwise; None where the kernel cannot read rows that lie apart."""
+        return self.shape.rowwise(*others, last=last) if self.call.rows_apart else None
+
 
 def planned(c: Recorder, m: Match, found: QuantisedProduct, mark: str = "") -> Planned:
     """The kernel for a convolution of 8-bit quantised values; `mark` ends the names of its
@@ -118,7 +122,7 @@ def _fast(c: Recorder, m: Match, found: QuantisedProduct) -> None:
     ready = planned(c, m, found)
     macs = ready.shape.macs // (ready.shape.ic if found.depthwise else 1)
     shape = ready.shape
-    emit(c, m, ready.call, ready.scales, shape.fields(), macs, shape.rowwise())
+    emit(c, m, ready.call, ready.scales, shape.fields(), macs, ready.rowwise())
 
 
 def emit(

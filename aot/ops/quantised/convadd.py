@@ -69,5 +69,5 @@ def to_kernel(c: Recorder, m: Match) -> None:
         instance={"ADD": kind, **ready.scales.instance, **call.instance},
         inplace=[(m.y, m.r)] if m.r.ir is not m.x.ir else (),
         macs=shape.macs,
-        rowwise=shape.rowwise(7, last=False),
+        rowwise=ready.rowwise(7, last=False),
     )

@@ -110,6 +110,8 @@ class QCall:
     -x_zero * sum of the weights in it), `scratch` is in bytes, `instance` are the kernel's
     constants besides RQ and PC, `inplace` permits that y is x, `header` is the C file ("" = that of
     the kernel's name), `staged` whether a kernel made of it stores sums before they become codes.
+    `rows_apart` tells that rows of x may lie anywhere, each with a pointer of its own; without it
+    the kernel needs the rows of a window one behind the other.
     """
 
     kernel: str
@@ -120,3 +122,4 @@ class QCall:
     inplace: bool = False
     header: str = ""
     staged: bool = True
+    rows_apart: bool = True
