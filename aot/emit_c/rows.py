@@ -103,17 +103,17 @@ def spell_rows(
     return spell_file(s, target, what, [STREAMED], [places, row, *functions], before=before)
 
 
-def _segment(s: Spelling, table: Table, number: int, segment: Segment) -> list[str]:
-    run = Run(s.program, segment.first, segment.last)
-    made = [_row(s, table, run, index) for index, _ in run.calls()]
-    name = local(s.program.name, f"steps{number}")
+def _segment(spelling: Spelling, table: Table, number: int, segment: Segment) -> list[str]:
+    run = Run(spelling.program, segment.first, segment.last)
+    made = [_row(spelling, table, run, index) for index, _ in run.calls()]
+    name = local(spelling.program.name, f"steps{number}")
     steps = ctext.wrap([str(i - segment.first) for i in segment.steps])
     count = segment.last + 1 - segment.first
     kind = "uint8_t" if count <= 256 else "uint16_t"
-    passed = region_arguments(s.root, s.program)
+    passed = region_arguments(spelling.root, spelling.program)
     cases = []
     for k in range(count):
-        function = local(s.program.name, f"row{segment.first + k}")
+        function = local(spelling.program.name, f"row{segment.first + k}")
         arguments = ", ".join([*passed, "r"])
         cases += [f"        case {k}:" if k + 1 < count else "        default:"]
         cases += [f"            {function}({arguments});", "            break;"]
@@ -122,7 +122,7 @@ def _segment(s: Spelling, table: Table, number: int, segment: Segment) -> list[s
         f"/* Which of the calls makes its next row: numbers from call {segment.first} on. */",
         f"static const {kind} {name}[] = {{\n{steps}\n}};",
         "",
-        _head(s.program, number, " {"),
+        _head(spelling.program, number, " {"),
         f"    uint16_t made[{count}];",
         "    size_t i;",
         "    (void)memset(made, 0, sizeof made);",
@@ -138,16 +138,16 @@ def _segment(s: Spelling, table: Table, number: int, segment: Segment) -> list[s
     ]
 
 
-def _row(s: Spelling, table: Table, run: Run, index: int) -> str:
+def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
     """The function that makes one row of a call."""
-    call = s.program.calls[index]
+    call = spelling.program.calls[index]
     rowwise = call.rowwise
     assert rowwise is not None
-    given = _given(s.program, call, rowwise)
-    function, params = row_wrapper(s, given)
+    given = _given(spelling.program, call, rowwise)
+    function, params = row_wrapper(spelling, given)
     lines: list[str] = []
     arguments = [
-        _argument(s, table, call, rowwise, i, arg, lines)
+        _argument(spelling, table, call, rowwise, i, arg, lines)
         for i, arg in enumerate(given.args)
         if not (isinstance(arg, Scalar) and arg.ctype.replace(" ", "") == "void*")
     ]
@@ -157,13 +157,13 @@ def _row(s: Spelling, table: Table, run: Run, index: int) -> str:
             lines.insert(0, f"    {ctext.ident(given.params.ctype)} p = {params};")
             lines += [f"    {_member(f)} = {_VALUES[f[2]]};" for f in rowwise.fields]
         arguments.append("&p" if rowwise.fields else f"&{params}")
-    passed = region_arguments(s.root, s.program)
-    name = f"AOT_NOINLINE static void {local(s.program.name, f'row{index}')}"
+    passed = region_arguments(spelling.root, spelling.program)
+    name = f"AOT_NOINLINE static void {local(spelling.program.name, f'row{index}')}"
     head = wrapping.call(name, [*(PARAMETERS[a] for a in passed), "int32_t r"], " {", 0)
     unused = [f"    (void){a};" for a in passed]
     declared = [line for line in lines if not line.startswith("    p.")]
     rest = [line for line in lines if line.startswith("    p.")]
-    note = ctext.block(title(s.program, call))
+    note = ctext.block(title(spelling.program, call))
     text = [note, head, *declared, *unused, *rest, wrapping.call(function, arguments), "}", ""]
     return "\n".join(text)
 
@@ -188,7 +188,7 @@ def _given(program: Program, call: Call, rowwise: Rowwise) -> Call:
 
 
 def _argument(
-    s: Spelling,
+    spelling: Spelling,
     table: Table,
     call: Call,
     rowwise: Rowwise,
@@ -201,45 +201,45 @@ def _argument(
         own = index - len(call.args) - bool(rowwise.sums)
         return "r" if own == 0 else str(arg.value)
     assert isinstance(arg, Arg)
-    if arg.tensor == sums_name(s.program, call):
+    if arg.tensor == sums_name(spelling.program, call):
         return f"ROW({table.first[arg.tensor]})"
     window = rowwise.window
     if window is not None and index == window.arg:
         if rowwise.sums:
-            return _one(s, table, arg, window.height, "r")
-        return _window(s, table, arg, rowwise, lines)
+            return _one(spelling, table, arg, window.height, "r")
+        return _window(spelling, table, arg, rowwise, lines)
     if index in rowwise.single:
-        return _one(s, table, arg, rowwise.height, "0" if rowwise.sums else "r")
-    if s.program.tensors[arg.tensor].role is Role.SCRATCH:
+        return _one(spelling, table, arg, rowwise.height, "0" if rowwise.sums else "r")
+    if spelling.program.tensors[arg.tensor].role is Role.SCRATCH:
         return f"ROW({table.first[arg.tensor]} + r)"
-    return pointer(s, arg)
+    return pointer(spelling, arg)
 
 
-def _one(s: Spelling, table: Table, arg: Arg, height: int, row: str) -> str:
+def _one(spelling: Spelling, table: Table, arg: Arg, height: int, row: str) -> str:
     """The address of row `row` of a tensor."""
-    root = s.program.base(arg.tensor)[0]
+    root = spelling.program.base(arg.tensor)[0]
     if root in table.first:
         return f"ROW({table.first[root]} + {row})"
-    size = s.program.tensors[root].nbytes // height
-    place = pointer(s, arg)
+    size = spelling.program.tensors[root].nbytes // height
+    place = pointer(spelling, arg)
     return place if height == 1 or row == "0" else f"{place} + (ptrdiff_t){row} * {size}"
 
 
-def _window(s: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines: list[str]) -> str:
+def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines: list[str]) -> str:
     """The table of the rows of a window, filled before the call."""
     window = rowwise.window
     assert window is not None
-    root = s.program.base(arg.tensor)[0]
+    root = spelling.program.base(arg.tensor)[0]
     stride = f"r * {window.stride}" if window.stride != 1 else "r"
     sign = "+" if window.before < 0 else "-"
     first = f"{stride} {sign} {abs(window.before)}" if window.before else stride
     rest = [first, str(window.span), str(window.height)]
     if root in table.first:
-        places = f"{local(s.program.name, 'places')} + {table.first[root]}"
+        places = f"{local(spelling.program.name, 'places')} + {table.first[root]}"
         found, own = "aot_rows_placed", ["at", "arena", places]
     else:
-        size = s.program.tensors[root].nbytes // window.height
-        found, own = "aot_rows_linear", ["at", pointer(s, arg), str(size)]
+        size = spelling.program.tensors[root].nbytes // window.height
+        found, own = "aot_rows_linear", ["at", pointer(spelling, arg), str(size)]
     lines.append(f"    const int8_t *at[{window.span}];")
     lines.append(wrapping.call(f"const aot_row_span span = {found}", [*own, *rest]))
     return "at"

@@ -17,7 +17,9 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor, graphs
 from aot.ir.graph_nodes import Array, array, attribute, constant, shape_of
+from aot.ir.operators import Linear, trait_of
 from aot.load.options import LoadOptions
+from aot.normalise.transposes import turns_axes
 from aot.shapes.limits import SMALL_ELEMENTS
 
 #: Elements of a large constant that are compared before all of them are.
@@ -86,7 +88,7 @@ def shared_weights(edit: Editor, options: LoadOptions) -> None:
 def _turned(value: ir.Value, by_shape: dict[tuple[int, ...], list[ir.Value]]) -> Iterable[ir.Value]:
     """The values that are the constant `value` transposed, where it has other readers too."""
     users = [u.node for u in value.uses()]
-    nodes = [n for n in users if n.op_type == "Transpose" and not n.domain]
+    nodes = [n for n in users if turns_axes(n)]
     if len(nodes) < len(users):
         yield from (n.outputs[0] for n in nodes)
     shape, data = shape_of(value)[::-1], array(value)
@@ -108,7 +110,7 @@ def _sample_turned(data: Array, other: Array) -> bool:
 
 def _multiplies(node: ir.Node, weights: ir.Value) -> bool:
     """Whether a node only multiplies matrices by `weights` from the right."""
-    if node.domain or node.op_type not in ("MatMul", "Gemm"):
+    if node.domain or trait_of(node, Linear) is None:
         return False
     places = [i for i, v in enumerate(node.inputs) if v is weights]
     x = node.inputs[0]
@@ -118,8 +120,10 @@ def _multiplies(node: ir.Node, weights: ir.Value) -> bool:
 
 def _read_turned(edit: Editor, node: ir.Node, weights: ir.Value) -> None:
     """Let a product read `weights` in the place of what these are transposed."""
-    if node.op_type == "Gemm":
-        edit.set_attribute(node, "transB", 1 - int(attribute(node, "transB", 0)))
+    product = trait_of(node, Linear)
+    assert product is not None
+    if turns := product.transposed:
+        edit.set_attribute(node, turns, 1 - int(attribute(node, turns, 0)))
         edit.set_input(node, 1, weights)
         return
     x, y = node.inputs[0], node.outputs[0]

@@ -77,8 +77,13 @@ def transposes(edit: Editor, options: LoadOptions) -> None:
             _elementwise(edit, node)
         elif rule is not None:
             _sink(edit, node, rule)
-        elif node.op_type == "Transpose" and not node.domain:
+        elif turns_axes(node):
             _merge(edit, node)
+
+
+def turns_axes(node: ir.Node) -> bool:
+    """Whether a node is a Transpose of ONNX."""
+    return node.op_type == "Transpose" and not node.domain
 
 
 def _perm(node: ir.Node) -> list[int]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Weights of convolutions and matrix products in the order the kernels read them.
 
-Output channels go in blocks of `v` lanes, blocks in groups of `o` (the last groups half of that and
-so on down to 1), and every group is one contiguous panel: see runtime_c/kernels/aot_tile_f32.h.
+Output channels go in blocks of `lanes`, blocks in groups of `vectors` (the last groups half of that
+and so on down to 1), and every group is one contiguous panel: see runtime_c/kernels/aot_tile_f32.h.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ def pack_bias(bias: Array | None, channels: int, lanes: int) -> Array:
     return out
 
 
-def gemm_panels(w: Array, lanes: int, o: int) -> Iterator[Array]:
-    """Panels [k][o * v] of w [k, n] in order, zero past column n."""
+def gemm_panels(w: Array, lanes: int, vectors: int) -> Iterator[Array]:
+    """Panels [k][vectors * lanes] of w [k, n] in order, zero past column n."""
     k, n = w.shape
-    for b, size in panel_groups(ceil_div(n, lanes), o):
+    for b, size in panel_groups(ceil_div(n, lanes), vectors):
         panel = np.zeros((k, size * lanes), np.float32)
         part = w[:, b * lanes : (b + size) * lanes]
         panel[:, : part.shape[1]] = part
         yield panel.reshape(-1)
 
 
-def pack_gemm(w: Array, lanes: int, o: int) -> Array:
+def pack_gemm(w: Array, lanes: int, vectors: int) -> Array:
     """The panels of `gemm_panels`, one after the other."""
-    return np.concatenate(list(gemm_panels(w, lanes, o)))
+    return np.concatenate(list(gemm_panels(w, lanes, vectors)))
 
 
-def defer_gemm(w: Array, lanes: int, o: int) -> Constant:
+def defer_gemm(w: Array, lanes: int, vectors: int) -> Constant:
     """The same; weights of LARGE bytes are packed when they are written."""
     k, n = w.shape
     if w.nbytes < LARGE:
-        return pack_gemm(w, lanes, o)
-    size, key = k * ceil_div(n, lanes) * lanes, ("panels", memory_of(w), lanes, o)
-    return Deferred((size,), np.dtype(np.float32), key, partial(gemm_panels, w, lanes, o), w)
+        return pack_gemm(w, lanes, vectors)
+    size, key = k * ceil_div(n, lanes) * lanes, ("panels", memory_of(w), lanes, vectors)
+    return Deferred((size,), np.dtype(np.float32), key, partial(gemm_panels, w, lanes, vectors), w)
 
 
 def pack_plain(w: Array, lanes: int, panel: int) -> Array:
@@ -70,18 +70,18 @@ def pack_plain(w: Array, lanes: int, panel: int) -> Array:
     return pack_gemm(w.reshape(oc, -1).T, lanes, panel)
 
 
-def pack_blocked(w: Array, groups: int, lanes: int, o: int) -> Array:
-    """Panels [kh][kw][kc][o * v] of w [oc, ic / groups, kh, kw].
+def pack_blocked(w: Array, groups: int, lanes: int, vectors: int) -> Array:
+    """Panels [kh][kw][kc][vectors * lanes] of w [oc, ic / groups, kh, kw].
 
-    kc are the input channels of every convolution group the panel touches, from a multiple of v
+    kc are the input channels of every convolution group the panel touches, from a multiple of lanes
     on; weights between channels that are not connected are zero.
     """
     oc, icg, kh, kw = w.shape
     if groups == 1:
-        return pack_gemm(w.transpose(2, 3, 1, 0).reshape(-1, oc), lanes, o)
+        return pack_gemm(w.transpose(2, 3, 1, 0).reshape(-1, oc), lanes, vectors)
     ocg = oc // groups
     panels = []
-    for b, size in panel_groups(ceil_div(oc, lanes), o):
+    for b, size in panel_groups(ceil_div(oc, lanes), vectors):
         start, end = b * lanes, min((b + size) * lanes, oc)
         first = start // ocg * icg // lanes * lanes
         kc = ((end - 1) // ocg + 1) * icg - first

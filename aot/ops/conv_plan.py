@@ -203,17 +203,17 @@ def winograd_tiles(sizes: ConvShape, m: int, panel: int, vlen: int) -> int:
     return min(fits, ceil_div(even, 14) * 14) if fits >= 14 else even
 
 
-def winograd_outputs(s: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4)) -> int:
+def winograd_outputs(conv: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4)) -> int:
     """The M of `sizes` whose F(M,3) is estimated to beat the direct kernel, 0 if none is.
 
     Costs in cycles: register tiles, transforms (10 per vector), and the time that weights which are
     not in a cache take to arrive (8 bytes per cycle); F(M,3) has more weights. The last keeps
     ResNet-50's at 133 instead of 201 MB, as fast within 1 %.
     """
-    fits = s.kh == s.kw == 3 and s.sh == s.sw == s.dh == s.dw == 1
-    if not fits or s.groups > 1 or vlen == 1 or max(s.pt, s.pl) > 2:
+    fits = conv.kh == conv.kw == 3 and conv.sh == conv.sw == conv.dh == conv.dw == 1
+    if not fits or conv.groups > 1 or vlen == 1 or max(conv.pt, conv.pl) > 2:
         return 0
-    planes, vecs = ceil_div(s.ic, vlen), ceil_div(s.oc, vlen)
+    planes, vecs = ceil_div(conv.ic, vlen), ceil_div(conv.oc, vlen)
 
     def cost(points: int, pixels: int, depth: int, transforms: int) -> float:
         tile = choose_tile(vlen, pixels, vecs, depth)
@@ -221,10 +221,10 @@ def winograd_outputs(s: ConvShape, vlen: int, sizes: tuple[int, ...] = (2, 4)) -
         weights = points * depth * vecs * vlen * 4
         return products + 10 * transforms + weights / 8
 
-    costs = {0: cost(1, s.oh * s.ow, 9 * s.ic, 0)}
+    costs = {0: cost(1, conv.oh * conv.ow, 9 * conv.ic, 0)}
     for m in sizes:
-        tiles, points = ceil_div(s.oh, m) * ceil_div(s.ow, m), (m + 2) ** 2
-        costs[m] = 1.1 * cost(points, tiles, s.ic, points * tiles * (planes + vecs))
+        tiles, points = ceil_div(conv.oh, m) * ceil_div(conv.ow, m), (m + 2) ** 2
+        costs[m] = 1.1 * cost(points, tiles, conv.ic, points * tiles * (planes + vecs))
     return min(costs, key=lambda m: (costs[m], m))
 
 

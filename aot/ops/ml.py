@@ -83,25 +83,29 @@ def _unzip(node: onnx.NodeProto) -> list[str]:
 
 
 @encodes("ArrayFeatureExtractor", ML)
-def _extract_strings(s: Strings, node: ir.Node) -> None:
+def _extract_strings(strings: Strings, node: ir.Node) -> None:
     """Rows of bytes from the last axis of strings; a vector is one sample."""
     x, shape = needed(node, 0), shape_of(node.outputs[0])
-    lead = (*shape[:-1], shape_of(x)[-1] if shape_of(x) else 1, s.width)
-    x = s.make(node, "Reshape", [x, s.ints(node, lead)], UINT8, lead)
-    flat = s.make(node, "Reshape", [needed(node, 1), s.ints(node, [-1])], INT64, shape[-1:])
-    full = (*shape, s.width)
-    s.replace(node, s.make(node, "Gather", [x, flat], UINT8, full, {"axis": len(shape) - 1}))
+    lead = (*shape[:-1], shape_of(x)[-1] if shape_of(x) else 1, strings.width)
+    x = strings.make(node, "Reshape", [x, strings.ints(node, lead)], UINT8, lead)
+    flat = strings.make(
+        node, "Reshape", [needed(node, 1), strings.ints(node, [-1])], INT64, shape[-1:]
+    )
+    full = (*shape, strings.width)
+    strings.replace(
+        node, strings.make(node, "Gather", [x, flat], UINT8, full, {"axis": len(shape) - 1})
+    )
 
 
 @encodes("LinearClassifier TreeEnsembleClassifier", ML)
-def number_labels(s: Strings, node: ir.Node) -> None:
+def number_labels(strings: Strings, node: ir.Node) -> None:
     """The labels are numbers, then the strings of these places in a table.
 
     Before: y, z = Classifier<classlabels_strings = ["a", "b"]>(x)
     After:  n, z = Classifier<classlabels_ints = [0, 1]>(x); y = Gather(["a", "b"], n)
     """
     words = np.array(attribute(node, "classlabels_strings", None) or (), object)
-    edit, (labels, scores) = s.editor(node), node.outputs
+    edit, (labels, scores) = strings.editor(node), node.outputs
     ints = "classlabels_int64s" if node.op_type == "TreeEnsembleClassifier" else "classlabels_ints"
     kept = [a for n, a in node.attributes.items() if n != "classlabels_strings"]
     numbers = attribute_of(ints, list(range(len(words))))
@@ -110,9 +114,9 @@ def number_labels(s: Strings, node: ir.Node) -> None:
         value.name = edit.fresh(str(old.name))
         set_type(value, dtype, shape_of(old))
     edit.graph.insert_before(node, made)
-    table = edit.const(s.encoded(words, title(node)), "labels")
-    full = (*shape_of(labels), s.width)
-    new = s.make(node, "Gather", [table, made.outputs[0]], UINT8, full, {"axis": 0})
+    table = edit.const(strings.encoded(words, title(node)), "labels")
+    full = (*shape_of(labels), strings.width)
+    new = strings.make(node, "Gather", [table, made.outputs[0]], UINT8, full, {"axis": 0})
     edit.replace(labels, new)
     edit.replace(scores, made.outputs[1])
     edit.remove(node)

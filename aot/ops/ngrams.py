@@ -110,19 +110,21 @@ def tables(m: Match, total: int) -> tuple[int, np.ndarray[Any, Any], np.ndarray[
 
 
 @encodes("TfIdfVectorizer")
-def count_words(s: Strings, node: ir.Node) -> None:
+def count_words(strings: Strings, node: ir.Node) -> None:
     """Before: y = TfIdfVectorizer<pool_strings = ["b", "a", "b"]>(x)
     After:  i = aot.text.Find(x, ["a", "b"]); y = TfIdfVectorizer<pool_int64s = [1, 0, 1]>(i)
     """
     pool = list(attribute(node, "pool_strings", None) or ())
     words = sorted(set(pool))
-    edit, x, old = s.editor(node), needed(node, 0), node.outputs[0]
-    table = edit.const(s.encoded(np.array(words, object), title(node)), "words")
-    place = s.make(node, "Find", [x, table], INT64, shape_of(x), None, TEXT)
+    edit, x, old = strings.editor(node), needed(node, 0), node.outputs[0]
+    table = edit.const(strings.encoded(np.array(words, object), title(node)), "words")
+    place = strings.make(node, "Find", [x, table], INT64, shape_of(x), None, TEXT)
     kept = {n: a.value for n, a in node.attributes.items() if n != "pool_strings"}
     number = {word: i for i, word in enumerate(words)}
     kept["pool_int64s"] = [number[word] for word in pool]
-    s.replace(node, s.make(node, "TfIdfVectorizer", [place], FLOAT, shape_of(old), kept))
+    strings.replace(
+        node, strings.make(node, "TfIdfVectorizer", [place], FLOAT, shape_of(old), kept)
+    )
 
 
 @tfidf.cases

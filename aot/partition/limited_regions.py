@@ -302,10 +302,10 @@ def bound_of(preds: Preds, colours: Sequence[int], colour: int, rule: Rule) -> i
     inside = [v for v, c in enumerate(colours) if c == colour]
     part = {v: v for v in inside}
 
-    def root(v: int) -> int:
-        while part[v] != v:
-            part[v] = v = part[part[v]]
-        return v
+    def root(index: int) -> int:
+        while part[index] != index:
+            part[index] = index = part[part[index]]
+        return index
 
     for v in inside if limits.connected else ():
         for p in preds[v]:

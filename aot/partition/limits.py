@@ -74,25 +74,25 @@ class Extent:
         for v in vertices:
             self.add(v)
 
-    def heavier(self, v: int) -> tuple[int, int]:
-        """(operators, bytes of constants) of the region together with `v`."""
-        vertex = self._flow.vertices[v]
+    def heavier(self, index: int) -> tuple[int, int]:
+        """(operators, bytes of constants) of the region together with `index`."""
+        vertex = self._flow.vertices[index]
         fresh = set(vertex.constants) - self._constants
         return self.nodes + vertex.nodes, self.constant_bytes + self._bytes(fresh)
 
     def _bytes(self, values: Iterable[int]) -> int:
         return sum(self._flow.nbytes[u] for u in values)
 
-    def add(self, v: int) -> None:
-        """Put `v` behind the vertices that are in the region."""
-        flow, vertex = self._flow, self._flow.vertices[v]
-        self.nodes, self.constant_bytes = self.heavier(v)
+    def add(self, index: int) -> None:
+        """Put `index` behind the vertices that are in the region."""
+        flow, vertex = self._flow, self._flow.vertices[index]
+        self.nodes, self.constant_bytes = self.heavier(index)
         self._constants.update(vertex.constants)
-        self.order.append(v)
+        self.order.append(index)
         joined = {self._root(self._made[u]) for u in vertex.reads if u in self._made}
-        self._part[v] = v
+        self._part[index] = index
         for root in joined:
-            self._part[root] = v
+            self._part[root] = index
         self.parts += 1 - len(joined)
         for u in set(vertex.reads):
             if u not in self._made:
@@ -102,15 +102,15 @@ class Extent:
             if not self._open[u] and u not in flow.results:
                 self.outputs.discard(u)
         for u in vertex.makes:
-            self._made[u] = v
+            self._made[u] = index
             self._open[u] = len(flow.readers[u])
             if self._open[u] or u in flow.results:
                 self.outputs.add(u)
 
-    def _root(self, v: int) -> int:
-        while self._part[v] != v:
-            self._part[v] = v = self._part[self._part[v]]
-        return v
+    def _root(self, index: int) -> int:
+        while self._part[index] != index:
+            self._part[index] = index = self._part[self._part[index]]
+        return index
 
     def live_bytes(self) -> int:
         """The most bytes of values that the region holds at one time (see `Limits`)."""
@@ -172,9 +172,9 @@ class Rule:
             return f"a region in {extent.parts} parts ({name} takes connected ones)"
         return ""
 
-    def too_heavy(self, extent: Extent, v: int) -> bool:
-        """Whether no region that has those of `extent` and `v` is within the limits."""
-        nodes, held = extent.heavier(v)
+    def too_heavy(self, extent: Extent, index: int) -> bool:
+        """Whether no region that has those of `extent` and `index` is within the limits."""
+        nodes, held = extent.heavier(index)
         limits = self.limits
         return (limits.nodes is not None and nodes > limits.nodes) or (
             limits.constant_bytes is not None and held > limits.constant_bytes

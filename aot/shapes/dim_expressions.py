@@ -18,15 +18,15 @@ from typing import TypeVar
 #: Characters beyond which a text is a name.
 LONGEST = 256
 OPERATORS = {ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div"}
-#: Functions as sympy, torch and people write them.
+#: Functions as sympy, torch and people write them, in small letters, and their least operands.
 FUNCTIONS = {
     "floor": ("floor", 1),
-    "FloorToInt": ("floor", 1),
+    "floortoint": ("floor", 1),
     "ceil": ("ceil", 1),
     "ceiling": ("ceil", 1),
-    "CeilToInt": ("ceil", 1),
-    **{n: ("largest", 2) for n in ("Max", "max")},
-    **{n: ("smallest", 2) for n in ("Min", "min")},
+    "ceiltoint": ("ceil", 1),
+    "max": ("largest", 2),
+    "min": ("smallest", 2),
 }
 _GLUED = re.compile(r"[^\s(,][-+]\S")
 
@@ -108,7 +108,7 @@ def _fits(tree: ast.expr, names: dict[str, None]) -> bool:
         return known and _fits(tree.left, names) and _fits(tree.right, names)
     if not isinstance(tree, ast.Call) or not isinstance(tree.func, ast.Name) or tree.keywords:
         return False
-    _, least = FUNCTIONS.get(tree.func.id, ("", 0))
+    _, least = FUNCTIONS.get(tree.func.id.lower(), ("", 0))
     count = len(tree.args)
     fits = count == least if least == 1 else least == 2 and count >= 2
     return fits and all(_fits(a, names) for a in tree.args)
@@ -128,7 +128,7 @@ def _computed(tree: ast.expr, names: Mapping[str, T], by: Numbers[T]) -> T:
         return by[OPERATORS[type(tree.op)]](left, right)
     assert isinstance(tree, ast.Call) and isinstance(tree.func, ast.Name)
     first, *rest = (_computed(a, names, by) for a in tree.args)
-    name, _ = FUNCTIONS[tree.func.id]
+    name, _ = FUNCTIONS[tree.func.id.lower()]
     if not rest:
         return by[name](first)
     for value in rest:

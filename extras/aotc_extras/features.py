@@ -105,16 +105,18 @@ def _unknown(b: Body, hits: str) -> str:
 
 
 @encodes("OneHotEncoder", ML)
-def _encode_categories(s: Strings, node: ir.Node) -> None:
+def _encode_categories(strings: Strings, node: ir.Node) -> None:
     """The places of strings among the categories, encoded as integers are."""
     words = np.array(attribute(node, "cats_strings", None) or (), object)
-    edit, old = s.editor(node), node.outputs[0]
-    keys = edit.const(s.encoded(words, title(node)), "categories")
-    place = s.make(
+    edit, old = strings.editor(node), node.outputs[0]
+    keys = edit.const(strings.encoded(words, title(node)), "categories")
+    place = strings.make(
         node, "Find", [needed(node, 0), keys], INT64, shape_of(needed(node, 0)), domain=TEXT
     )
     wanted = {"cats_int64s": list(range(len(words))), "zeros": int(attribute(node, "zeros", 1))}
-    s.replace(node, s.make(node, "OneHotEncoder", [place], FLOAT, shape_of(old), wanted, ML))
+    strings.replace(
+        node, strings.make(node, "OneHotEncoder", [place], FLOAT, shape_of(old), wanted, ML)
+    )
 
 
 dynamic("Binarizer", ML)(every_axis)
