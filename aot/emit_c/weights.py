@@ -63,7 +63,7 @@ def check_apart(program: Program, target: Target) -> None:
     vendors = sorted({c.backend for c in program.every_call()} - {"c"})
     if is_mapped(program) and target.board:
         what = f"--weights file with --target {target.name}: a board has no files"
-        raise UnsupportedError(what, hint="--weights blob, or section=NAME")
+        raise UnsupportedError(what, hint="--weights blob, or --weights section=.rodata.weights")
     if program.passed and vendors:
         what = f"--weights {program.weights} with --backend {','.join(vendors)}"
         why = "vendors read constants before they are passed"
