@@ -23,7 +23,7 @@ from aot.plan.budget import check_budgets
 from aot.plan.compiled import Compiled
 from aot.target import Target, load_target
 from aot.tools import build as tree
-from aot.tools.emulate import is_native
+from aot.tools.emulate import check_cpu, is_native
 from aot.tools.record import MANIFEST, as_written, file_digest, record_of, refuse_changed
 from aot.tools.run import open_out
 from aot.tools.shared_library import Library
@@ -63,6 +63,7 @@ class Bundle:
                     hint="aotc run computes where it belongs, after "
                     f"`cmake --build {shell_word(self.out)}`",
                 )
+            check_cpu(built.name, built.target)
             if not (self.out / "lib" / f"lib{built.name}.so").is_file():
                 self.build()
             return Library(self.out, built.manifest, keep_alive=self)

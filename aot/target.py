@@ -63,8 +63,9 @@ class Target:
     `name` is what the user asked for, `cpu` what it resolved to. `vlen` counts float32 lanes of a
     vector (1 without vectors): activation layouts and packed weights depend on it. `cflags` go to
     the C compiler of the bundle's own sources; `toolchain` names a file of cmake/toolchains;
-    `requires` are /proc/cpuinfo flags a machine needs to run the code; `fpu` is "none", "single"
-    or "double"; `packages` the apt packages that build for it; `system` is "linux" or "none".
+    `requires` are units, in the words of /proc/cpuinfo, that a machine needs to run the code (init
+    asks for them); `fpu` is "none", "single" or "double"; `packages` the apt packages that build
+    for it; `system` is "linux" or "none".
 
     `compiler` is the program the toolchain needs ("" is this machine's own). `emulator` is the
     command that runs a program of the target here, `emulator_packages` what installs it. On boards
@@ -129,7 +130,7 @@ def cpu_flags() -> frozenset[str]:
     except OSError:
         return frozenset()
     for line in text.splitlines():
-        if line.startswith("flags"):
+        if line.startswith(("flags", "Features")):
             return frozenset(line.partition(":")[2].split())
     return frozenset()
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from aot.emit_c import board, ctext, interface, kernels, manifest as manifests, rows, weights
 from aot.emit_c.constants import Constants, place_constants
+from aot.emit_c.cpu_check import common_flags, cpu_check
 from aot.emit_c.regions import declarations, headers_of, region_files
 from aot.emit_c.render import render
 from aot.emit_c.resources import cmake, runtime_c
@@ -51,6 +52,8 @@ CFLAGS = ("-fno-strict-aliasing", "-fno-math-errno", "-fno-trapping-math")
 _EXACT = "-fno-fast-math"
 #: Bytes of stack of NAME_run and the functions between it and a kernel; a frame at least.
 _CALLERS, _LEAST_FRAME = 256, 64
+#: Ends of the names of sources that call kernels.
+_COMPUTING = ("_run", "_rows")
 PRIVATE = ("aot_check.h", "aot_ffi.h", "aot_trace.h")
 
 
@@ -163,9 +166,10 @@ def _toolchain(target: Target) -> bytes:
 
 def _copied(target: Target) -> dict[str, File]:
     root = runtime_c()
+    private = (*PRIVATE, "aot_cpu.h") if cpu_check(target) else PRIVATE
     return {
         **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in kernels.PUBLIC},
-        **{f"src/{h}": (root / "src" / h).read_bytes() for h in PRIVATE},
+        **{f"src/{h}": (root / "src" / h).read_bytes() for h in private},
         "LICENSE": (root / "LICENSE").read_bytes(),
         "cmake/toolchain.cmake": _toolchain(target),
     }
@@ -275,7 +279,7 @@ def _values(
     parts = ["", "_run", "_arena", "_static", "_tvmgen", *given]
     parts += ["_rows"] if program.segments else []
     contract = "off" if options.accuracy == "strict" else "fast"
-    flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *target.cflags)
+    flags = (_EXACT, *CFLAGS, f"-ffp-contract={contract}", *common_flags(target))
     flags += board.FLAGS if target.board else ()
     ins, outs = interface.inputs(program), interface.outputs(program)
     return {
@@ -286,6 +290,7 @@ def _values(
         "toolchain": _cmake_toolchain(target),
         "abi": manifests.ABI,
         "cpu": ctext.plain(target.cpu),
+        **_units(program, target, parts),
         "vlen": target.vlen,
         "strict": options.accuracy == "strict",
         "magic": _magic(program),
@@ -337,6 +342,18 @@ def _values(
         "file": weights.content_path(name, beside=True)[4:],
         **interface.places(program, plan),
         **interface.example(program),
+    }
+
+
+def _units(program: Program, target: Target, parts: Sequence[str]) -> dict[str, object]:
+    """What init asks of the CPU, and the sources that are compiled to run on any CPU."""
+    check = cpu_check(target)
+    asking = [p for p in parts if p not in _COMPUTING]
+    asking += ["_mapped"] if weights.is_mapped(program) else []
+    return {
+        "units": check,
+        "unit_flags": " ".join(map(_cmake_argument, check.units)) if check else "",
+        "interface": " ".join(f"src/{program.name}{part}.c" for part in asking),
     }
 
 

@@ -48,7 +48,7 @@ def command(
     """How to run `program` with `arguments`; TargetError if this machine cannot."""
     place = str(program.resolve())
     if is_native(target):
-        _check_cpu(name, target)
+        check_cpu(name, target)
         return [place, *arguments]
     emulator = [str(word) for word in target.get("emulator", ())]
     if not emulator:
@@ -72,7 +72,8 @@ def command(
     return [*emulator, *_BOARD, "-semihosting-config", config, "-kernel", place]
 
 
-def _check_cpu(name: str, target: Mapping[str, Any]) -> None:
+def check_cpu(name: str, target: Mapping[str, Any]) -> None:
+    """TargetError, with the units' names, if this machine lacks some that `name` is built for."""
     missing = [f for f in target.get("requires", ()) if f not in cpu_flags()]
     if missing:
         raise TargetError(

@@ -23,6 +23,9 @@ from aot.tools.run import Spec, check_dimensions, conform, cropped, specs
 #: Bytes given to NAME_context, far above its size; the library checks nothing beyond its own.
 _CONTEXT_BYTES = 64 * 1024
 
+#: `NAME_init` found that the CPU lacks a unit (aot_status).
+_BAD_CPU = 20
+
 #: What `NAME_run` may still refuse when dtypes and shapes are right (aot_status).
 _REFUSED = {
     7: "an array is not aligned to its element type",
@@ -122,7 +125,9 @@ class Library:
         arena = ctypes.c_void_p(self._arena.ctypes.data)
         status = self._function("init")(context, arena, ctypes.c_size_t(self._arena.nbytes))
         if status != 0:
-            raise VerifyError(f"{self.name}_init returned status {status}")
+            lacks = ": the CPU lacks a unit that the library was built for"
+            reason = lacks if status == _BAD_CPU else ""
+            raise VerifyError(f"{self.name}_init returned status {status}{reason}")
         if self._weights is not None:
             given = ctypes.c_void_p(self._weights.ctypes.data)
             size = ctypes.c_size_t(self._weights.nbytes)

@@ -12,8 +12,8 @@ import re
 ASSEMBLY = 112
 #: Bytes below the stack pointer that x86-64 gives to functions which call none.
 RED_ZONE = 128
-#: What moves memory.
-_MEMORY = {"memcpy", "memmove", "memset", "memcmp", "memchr", "strlen"}
+#: What moves or reads memory.
+_MEMORY = {"memcpy", "memmove", "memset", "memcmp", "memchr", "strlen", "getauxval"}
 _MEMORY_BYTES = 64
 #: The compiler's arithmetic and locks where the machine may have no instruction for it.
 _ARITHMETIC = re.compile(

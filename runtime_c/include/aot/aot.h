@@ -28,7 +28,8 @@ typedef enum aot_status {
     AOT_BAD_INDEX = 16,   /* no such input or output */
     AOT_BAD_ARGS = 17,    /* a call through a generic interface has wrong arguments */
     AOT_VENDOR = 18,      /* a vendor's library reported an error */
-    AOT_TOO_LONG = 19     /* a string has more bytes than the model has room for */
+    AOT_TOO_LONG = 19,    /* a string has more bytes than the model has room for */
+    AOT_BAD_CPU = 20      /* the CPU lacks a unit that the library was built for */
 } aot_status;
 
 /* One sentence in English; never NULL. */
@@ -74,6 +75,8 @@ static inline const char *aot_status_text(aot_status status) {
         return "a vendor library reported an error";
     case AOT_TOO_LONG:
         return "a string is too long (--max-string)";
+    case AOT_BAD_CPU:
+        return "the CPU lacks a unit that the library was built for";
     default:
         return "unknown status";
     }
