@@ -13,6 +13,9 @@ import torch
 Tensors = dict[str, torch.Tensor]
 DYNAMO, TORCHSCRIPT = "dynamo", "torchscript"
 
+# A process makes one model: it has the same weights each time it is made.
+torch.manual_seed(11)
+
 
 def stir(model: torch.nn.Module) -> torch.nn.Module:
     """Give normalisations and layer scales random values: at their initial ones, zeros, ones and
@@ -30,12 +33,38 @@ def stir(model: torch.nn.Module) -> torch.nn.Module:
     return model.eval()
 
 
-def spread(model: torch.nn.Module) -> torch.nn.Module:
-    """Make the weights of fresh heads ten times larger: they start so near 0 that scores of
-    thousands of boxes lie within a rounding of each other, and a rounding decides what is kept."""
+def settle(model: torch.nn.Module, images: torch.Tensor) -> torch.nn.Module:
+    """Normalise by the statistics of `images`: with other ones values may fade from layer to layer
+    until the scores of all boxes lie within a rounding of each other."""
     for module in model.modules():
-        if isinstance(module, (torch.nn.Conv2d, torch.nn.Linear)) and module.weight.std() < 0.015:
-            module.weight.data *= 10
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.reset_running_stats()
+            module.momentum = None
+            module.train()
+    with torch.no_grad():
+        model(images)
+    return model.eval()
+
+
+def spread(model: torch.nn.Module, images: torch.Tensor) -> torch.nn.Module:
+    """Give weights of fresh heads the size at which results on `images` vary by 1. They start so
+    near 0 that scores of thousands of boxes lie within a rounding of each other, and a rounding
+    decides what is kept; much larger ones make all scores 0 or 1."""
+    kinds = (torch.nn.Conv2d, torch.nn.Linear)
+    fresh = {m for m in model.modules() if isinstance(m, kinds) and m.weight.std() < 0.015}
+    seen = set()
+
+    def resize(module: torch.nn.Module, inputs: Any, result: torch.Tensor) -> torch.Tensor:
+        if module not in seen:  # a head of several levels is sized on the first
+            seen.add(module)
+            module.weight.data /= result.transpose(0, 1).flatten(1).std(1).mean()
+        return module.forward(*inputs)
+
+    hooks = [module.register_forward_hook(resize) for module in fresh]
+    with torch.no_grad():
+        model(images)
+    for hook in hooks:
+        hook.remove()
     return model
 
 

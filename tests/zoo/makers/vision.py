@@ -77,9 +77,9 @@ def detector(
     if thresholds:
         said[thresholds] = 0.005
     model = torchvision.models.get_model(name, weights=None, weights_backbone=None, **said)
-    torch.manual_seed(3)
+    spread(stir(model), torch.rand(4, 3, size, size))
     image = {"image": torch.rand(3, size, size)}
-    export(Detector(spread(stir(model))), image, folder, exporter, sample=True)
+    export(Detector(model), image, folder, exporter, sample=True)
 
 
 def timm_model(name: str, folder: Path, exporter: str = TORCHSCRIPT, size: int = 64) -> None:
