@@ -90,6 +90,8 @@ def parsed(text: str) -> Expression | None:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    if isinstance(tree, ast.UnaryOp):  # no size is below zero: `-n` is a name
+        return None
     names: dict[str, None] = {}
     return Expression(tree, tuple(names)) if _fits(tree, names) and names else None
 

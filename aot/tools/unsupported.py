@@ -105,6 +105,8 @@ def survey(opened: Opened, options: Options, compiles: Compiles) -> Survey:
 
 def with_cut(error: AotError, opened: Opened, options: Options, compiles: Compiles) -> AotError:
     """`error` with the options that compile the rest of the model, if there are any."""
+    if error.add:  # these options take the whole model
+        return error
     if not any(e.values for e in error.errors) or len(opened.proto.graph.node) > _MOST_FOR_A_HINT:
         return error
     try:
@@ -115,7 +117,7 @@ def with_cut(error: AotError, opened: Opened, options: Options, compiles: Compil
         return error
     kept = f"which keeps {part.kept} of {part.nodes} nodes"
     hint = f"{kept} ({error.hint})" if error.hint else kept
-    return type(error)(error.what, error.where, hint, error.more, (*error.add, *part.add))
+    return type(error)(error.what, error.where, hint, error.more, part.add)
 
 
 @dataclass

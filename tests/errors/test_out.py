@@ -362,13 +362,16 @@ def test_damaged_libraries(tmp_path: Path) -> None:
 
 
 def test_names_of_symbols_are_printed_without_controls(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     from argparse import Namespace
 
-    from aot.cli.commands.common import show
+    from aot.cli.commands import targets
+    from aot.cli.subcommand import Answer, run_command
 
-    show(Namespace(json=False, quiet=False), {}, "a\x1b[31m\x9b\nb")
+    answer = Answer({}, "a\x1b[31m\x9b\nb")
+    monkeypatch.setattr(targets, "command", lambda *_: answer)
+    assert run_command("targets", Namespace(json=False, quiet=False, verbose=False)) == 0
     assert capsys.readouterr().out == "a\\x1b[31m\\x9b\nb\n"
 
 

@@ -74,7 +74,8 @@ def test_a_shape_given_for_one_input_pins_the_symbol_everywhere():
 
 def test_zero_is_a_size_and_negative_is_an_error():
     assert tuple(load(relu((0, 3))).graph.outputs[0].shape) == (0, 3)
-    refused(relu((-1, 3)), "dimension 0", "--input-shape")
+    assert tuple(load(relu((-1, 3))).graph.outputs[0].shape) == (1, 3)
+    refused(relu((3, -1)), "dimension 1", "--input-shape")
     refused(relu((-7, 3)), "-7", "negative")
     refused(relu((1 << 62, 1 << 62)), "elements")
     refused(relu(("n",)), "-3", kind=AotError, options=LoadOptions(dims={"n": -3}))

@@ -147,7 +147,7 @@ REFUSED = [
         {**LINEAR, "classlabels_ints": [1, 2], "post_transform": "PROBIT"},
         "post_transform PROBIT (needs NONE, LOGISTIC or SOFTMAX)",
     ),
-    ("SVMClassifier", {**SUPPORT, "prob_a": [1.0], "prob_b": []}, "probabilities (prob_a)"),
+    ("SVMClassifier", {**SUPPORT, "prob_a": [1.0]}, "probabilities (prob_a)"),
     ("SVMClassifier", {**SUPPORT, "post_transform": "SOFTMAX"}, "post_transform SOFTMAX of 2"),
     ("OneHotEncoder", {}, "no categories"),
 ]

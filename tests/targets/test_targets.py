@@ -23,7 +23,7 @@ from targets.images import ALL, DIGITS, FAST, REST, digits, emulate, need_tools
 
 FULL = pytest.mark.skipif(not os.environ.get("AOT_FULL"), reason="AOT_FULL is not set")
 EVERY = [*FAST, *(pytest.param(n, marks=FULL) for n in REST)]
-BOARDS = [p for p in EVERY if not (p if isinstance(p, str) else p.values[0]).endswith("-linux")]
+BOARDS = [p for p in EVERY if load_target(p if isinstance(p, str) else p.values[0]).board]
 
 
 @pytest.fixture(scope="session")

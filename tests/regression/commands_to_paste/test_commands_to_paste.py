@@ -86,7 +86,8 @@ def float_model(shape: list[Any] | None, rows: Any = (("Relu", "x", "y"),)) -> o
     ("shape", "command"),
     [
         (["N", 4], "--dim N=1"),
-        ([None, 4], "--input-shape x=1,4"),
+        ([None, 4], "m.onnx -o OUT"),  # a batch of 1, with a note
+        ([4, None], "--input-shape x=4,64"),
         (["N", None, 4], "--dim N=1 --input-shape x=-1,64,4"),
         (["N", "N"], "--dim N=1"),
         (["?", "-1"], "--input-shape x=1,64"),
@@ -133,11 +134,9 @@ def test_names_of_inputs(capsys: pytest.CaptureFixture[str]) -> None:
 def test_what_was_typed_stays(capsys: pytest.CaptureFixture[str]) -> None:
     proto = model([("Add", "a b", "y")], {"a": ["n", "k"], "b": [None, "k"]}, {"y": None})
     name = saved(proto)
-    assert inspected([name, "--dim", "n=2"], capsys).endswith(
-        "--dim n=2 --dim k=64 --input-shape b=1,-1"
-    )
+    assert inspected([name, "--dim", "n=2"], capsys).endswith("--dim n=2 --dim k=64")
     assert inspected([name, "--dim=k=5", "--input-shape", "b=-1,-1"], capsys).endswith(
-        "--dim k=5 --dim n=1 --input-shape b=1,5"
+        "--dim k=5 --input-shape b=-1,-1 --dim n=1"
     )
     np.save("b.npy", np.ones((2, 3), np.float32))
     assert "--bind b=b.npy" in inspected([name, "--bind", "b=b.npy", "--dim", "n=2"], capsys)
@@ -171,7 +170,7 @@ def test_sizes_that_do_not_fit_are_replaced(capsys: pytest.CaptureFixture[str]) 
 
 def test_sizes_that_inputs_ask_of_each_other(capsys: pytest.CaptureFixture[str]) -> None:
     proto = model([("MatMul", "a b", "y")], {"a": ["n", None], "b": [None, "m"]}, {"y": None})
-    assert inspected([saved(proto)], capsys).endswith("--input-shape a=-1,1 --input-shape b=1,-1")
+    assert inspected([saved(proto)], capsys).endswith("--dim n=1 --dim m=1 --input-shape a=-1,1")
 
 
 def test_a_shape_of_open_length(capsys: pytest.CaptureFixture[str]) -> None:

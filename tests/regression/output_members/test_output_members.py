@@ -19,6 +19,6 @@ def test_the_member_has_the_name_of_the_output(target: str, tmp_path: Path) -> N
     proto = model([("Conv", "x w", "y")], *ends, weights)
     bundle = aot.compile(proto, tmp_path, target=target, name="net", configure=False)
     header = (tmp_path / "bundle/include/tvmgen_net.h").read_text()
-    assert "void *y; /* float32[1,16,6,6] */" in header
+    assert "    /* float32[1,16,6,6] */\n    void *y;\n" in header
     assert "#define TVMGEN_NET_Y_SIZE 2304\n" in header
     assert bundle.manifest["outputs"][0]["identifier"] == "y"
