@@ -50,15 +50,18 @@ TOPK(u64, uint64_t, 0, 9)
 /* An element of kind K (0 unsigned, 1 signed, 2 float) as a number; small ones are exact. */
 static double number(const uint8_t *p, int E, int K) {
     uint64_t bits = 0;
-    float f;
-    double d;
+    float f = 0.0F;
+    double d = 0.0;
     for (int b = 0; b < E; ++b) {
         bits |= (uint64_t)p[b] << (8 * b); /* the tests run on little-endian machines */
     }
-    (void)memcpy(&f, p, sizeof f);
     if (K == 2) {
-        (void)memcpy(&d, p, (size_t)E);
-        return E == 4 ? (double)f : d;
+        if (E == 4) {
+            (void)memcpy(&f, p, sizeof f);
+            return (double)f;
+        }
+        (void)memcpy(&d, p, sizeof d);
+        return d;
     }
     return K == 1 && bits >> (8 * E - 1)
                ? -(double)((UINT64_C(0) - bits) & (~UINT64_C(0) >> (64 - 8 * E)))
