@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from aot.emit_c import ctext
 from aot.emit_c.trace import arena_offset
 from aot.ir.plan import Plan
-from aot.ir.program import Call, Program, RunTimeExtent, Tensor
+from aot.ir.program import Call, DynamicDimension, Program, Tensor
 
 
 def inputs(program: Program) -> list[Tensor]:
@@ -72,7 +72,7 @@ def spell_specs(program: Program) -> str:
             extents += [ctext.integer(d) for d in t.shape]
         specs.append(_table("aot_spec", f"{name}_{what}_specs", rows or ["{0, 0, 0, 0, 1, 0}"]))
     tables = [_table("int64_t", f"{name}_extents", extents or ["0"]), *specs]
-    tables += [_dynamic(program)] if program.extents else []
+    tables += [_dynamic(program)] if program.dynamic_dims else []
     return "\n".join(
         [
             "/* SPDX-License-Identifier: MIT-0 */",
@@ -122,11 +122,11 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
         "carried": len(program.carried),
         "shape_places": _shape_places(program, plan),
         "dynamic_outputs": len(program.shapes),
-        "symbols": len(program.extents),
-        "symbol_least": _list(e.least for e in program.extents),
-        "symbol_most": _list(e.most for e in program.extents),
-        "symbol_places": _list(arena_offset(program, plan, e.tensor) for e in program.extents),
-        "dimensions": "\n".join(_inside_comment(e) for e in program.extents),
+        "symbols": len(program.dynamic_dims),
+        "symbol_least": _list(e.least for e in program.dynamic_dims),
+        "symbol_most": _list(e.most for e in program.dynamic_dims),
+        "symbol_places": _list(arena_offset(program, plan, e.tensor) for e in program.dynamic_dims),
+        "dimensions": "\n".join(_inside_comment(e) for e in program.dynamic_dims),
         "clear": "\n".join(
             f"    (void)memset(arena + {plan.placements[n].offset}, 0,"
             f" {program.tensors[n].nbytes});"
@@ -136,14 +136,14 @@ def places(program: Program, plan: Plan) -> dict[str, object]:
     }
 
 
-def _inside_comment(e: RunTimeExtent) -> str:
+def _inside_comment(e: DynamicDimension) -> str:
     places = ", ".join(f"axis {axis} of input {i}" for i, axis in e.axes)
     return " *   " + _inside(f"{ctext.plain(e.name)}, {e.least} to {e.most}: {places}")
 
 
 def _dynamic(program: Program) -> str:
     """For every entry of the table of extents: 0, or one more than the number of its dimension."""
-    own = {(i, axis): k + 1 for k, e in enumerate(program.extents) for i, axis in e.axes}
+    own = {(i, axis): k + 1 for k, e in enumerate(program.dynamic_dims) for i, axis in e.axes}
     rows = [
         str(own.get((i, a), 0))
         for i, t in enumerate(inputs(program))

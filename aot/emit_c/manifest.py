@@ -73,7 +73,7 @@ def manifest_of(
         "inputs": _marked(_inputs(program, plan), texts),
         "dimensions": [
             {"name": e.name, "least": e.least, "most": e.most, "axes": [list(a) for a in e.axes]}
-            for e in program.extents
+            for e in program.dynamic_dims
         ],
         "outputs": _marked(_outputs(program, plan), texts),
         "states": [
@@ -118,10 +118,10 @@ def _marked(tensors: list[dict[str, Any]], texts: Sequence[str]) -> list[dict[st
 
 
 def _inputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
-    """The inputs; `shape` has upper bounds on the axes `extents`, whose extent a run says."""
+    """The inputs; `shape` has upper bounds on the axes `extents`, whose size a run says."""
     axes: dict[int, list[int]] = {}
-    for extent in program.extents:
-        for index, axis in extent.axes:
+    for dimension in program.dynamic_dims:
+        for index, axis in dimension.axes:
             axes.setdefault(index, []).append(axis)
     found = []
     for i, tensor in enumerate(interface.inputs(program)):
@@ -131,7 +131,7 @@ def _inputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
 
 
 def _outputs(program: Program, plan: Plan) -> list[dict[str, Any]]:
-    """The outputs; `shape` has bounds on the axes `extents`, whose extent the data decide."""
+    """The outputs; `shape` has bounds on the axes `extents`, whose size the data decide."""
     axes = {s.output: s.axes for s in program.shapes}
     found = []
     for i, tensor in enumerate(interface.outputs(program)):

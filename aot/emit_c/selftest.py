@@ -76,7 +76,7 @@ def spell_selftest(program: Program, samples: Sequence[Sample], accuracy: str) -
 
 def _shapes(program: Program, samples: Sequence[Sample]) -> list[str]:
     """The shapes of the inputs, where runs say them; 0 behind the last axis."""
-    if not program.extents:
+    if not program.dynamic_dims:
         return []
     rows = []
     for sample in samples:

@@ -36,7 +36,7 @@ NOTES = "aot.notes"
 """Metadata key of a graph: sentences about what the loader decided for the user."""
 
 DYNAMIC = "aot.dynamic"
-"""The domain of operators on extents that are known at run time only."""
+"""The domain of operators on sizes that are known at run time only."""
 
 SAME = ("SAME_UPPER", "SAME_LOWER")
 """Texts of auto_pad that make the result as long as the input, divided by the strides."""

@@ -316,7 +316,7 @@ class RunTimeShape:
 
 
 @dataclass(frozen=True, slots=True)
-class RunTimeExtent:
+class DynamicDimension:
     """The dimension `name` of inputs is as long as a run says, from `least` to `most`.
 
     `axes` are (number of the input, axis); `tensor`, int64 [1] in the arena, holds the length.
@@ -348,7 +348,8 @@ class Program:
     With `io` "arena" inputs and outputs are temporaries that hold between runs; otherwise outputs
     are, if a call can fail, until they are copied to the caller (`held`). `carried` are
     temporaries that keep what a run leaves in them for the next one, zero at first. `shapes` are
-    those of outputs that depend on the data, `extents` the dimensions of inputs that a run says.
+    those of outputs that depend on the data, `dynamic_dims` the dimensions of inputs that each run
+    gives.
     `attached` are files that vendors add to the bundle, (path, content), for people and tools.
     `weights` says where constants are: "embedded", "file", "blob" or "section=NAME".
     `quantisation` is that of inputs and outputs of integers that stand for numbers, by tensor.
@@ -367,7 +368,7 @@ class Program:
     io: str = "caller"
     carried: tuple[str, ...] = ()
     shapes: tuple[RunTimeShape, ...] = ()
-    extents: tuple[RunTimeExtent, ...] = ()
+    dynamic_dims: tuple[DynamicDimension, ...] = ()
     attached: tuple[tuple[str, bytes], ...] = ()
     weights: str = "embedded"
     quantisation: tuple[tuple[str, Quantisation], ...] = ()
@@ -376,7 +377,7 @@ class Program:
     @property
     def kept(self) -> tuple[str, ...]:
         """Tensors of the arena that are there when a run starts and hold after it."""
-        return (*self.carried, *(e.tensor for e in self.extents))
+        return (*self.carried, *(e.tensor for e in self.dynamic_dims))
 
     @property
     def passed(self) -> bool:
@@ -427,7 +428,7 @@ class Program:
         lines += [f"  {t.text()}" for t in self.tensors.values()]
         lines += [f"  {s.text()}" for s in self.states]
         lines += [f"  output {s.output} has the shape {s.tensor}" for s in self.shapes]
-        lines += [f"  {e.name} from {e.least} to {e.most} is {e.tensor}" for e in self.extents]
+        lines += [f"  {e.name} from {e.least} to {e.most} is {e.tensor}" for e in self.dynamic_dims]
         for i, call in enumerate(self.calls):
             lines.append(f"  {i}: {call.text()}")
             if call.steps:

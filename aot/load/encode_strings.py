@@ -19,7 +19,7 @@ from aot.ir.graph_nodes import TEXT, TEXTS, attribute, original_name, set_type, 
 from aot.ir.node_traits import is_view
 from aot.ir.operators import Interface
 from aot.ir.string_rows import encode
-from aot.shapes.dynamic.extents import INT64, RUN_TIME_SHAPES
+from aot.shapes.dynamic.dims import INT64, RUN_TIME_SHAPES
 from aot.shapes.dynamic.rules import needed
 
 UINT8 = 2

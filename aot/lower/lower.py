@@ -19,10 +19,10 @@ from aot.ir.rows import Rowwise
 from aot.lower.persistent_tensors import (
     Pair,
     carry,
+    dynamic_dimensions,
     output_count,
     pairs,
     place_io,
-    run_time_extents,
     run_time_shapes,
 )
 from aot.normalise.quantised.ends import quantisation_of_ends
@@ -104,8 +104,8 @@ def _program(
     shapes = run_time_shapes(c, graph, tuple(s.output for s in states), _fill)
     carry(c, states, _fill)
     carried = (*(s.place.name for s in states), *c.carried)
-    extents = run_time_extents(graph, {s.place.name for s in states})
-    hidden = {*carried, *(e.tensor for e in extents)}
+    dims = dynamic_dimensions(graph, {s.place.name for s in states})
+    hidden = {*carried, *(e.tensor for e in dims)}
     return Program(
         name,
         dict(c.tensors),
@@ -117,7 +117,7 @@ def _program(
         states=tuple(c.states),
         carried=carried,
         shapes=shapes,
-        extents=extents,
+        dynamic_dims=dims,
         attached=tuple(sorted(c.attached.items())),
         quantisation=_quantisation(graph, names, {s.output for s in states}),
     )

@@ -10,9 +10,9 @@ from aot.errors import ModelError
 from aot.ir.deferred_import import ir
 from aot.ir.layout import PLAIN
 from aot.ir.pins import Pin
-from aot.ir.program import Origin, Program, Role, RunTimeExtent, RunTimeShape, Tensor
+from aot.ir.program import DynamicDimension, Origin, Program, Role, RunTimeShape, Tensor
 from aot.options import Options
-from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
+from aot.shapes.dynamic.dims import RUN_TIME_SHAPES
 from aot.shapes.dynamic.input_dims import dimensions_of
 from aot.target import Target
 from aot.vendor.match import ValueRef
@@ -92,7 +92,7 @@ def run_time_shapes(
     return tuple(found)
 
 
-def run_time_extents(graph: ir.Graph, states: set[str]) -> tuple[RunTimeExtent, ...]:
+def dynamic_dimensions(graph: ir.Graph, states: set[str]) -> tuple[DynamicDimension, ...]:
     """The dimensions that a run says, with the tensors that hold them.
 
     `states` are inputs that are handed from run to run; ModelError if one has such a dimension.
@@ -109,7 +109,7 @@ def run_time_extents(graph: ir.Graph, states: set[str]) -> tuple[RunTimeExtent, 
                 add = [Pin("--dim", d.name, (d.most,), instead=True)]
                 raise ModelError(what, hint="or leave it no state", add=add)
         axes = tuple((places.index(index), axis) for index, axis in d.axes)
-        found.append(RunTimeExtent(d.name, d.least, d.most, axes, values[first + at].name))
+        found.append(DynamicDimension(d.name, d.least, d.most, axes, values[first + at].name))
     return tuple(found)
 
 

@@ -18,8 +18,8 @@ from aot.ops.conv_pack import ceil_div
 from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
 from aot.ops.registry import op, portable
+from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
-from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rows import counted
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
 from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong
@@ -290,8 +290,8 @@ def cases() -> Iterator[Case]:
 
 
 @dynamic("Attention")
-def attention_dynamic(x: Extents, node: ir.Node) -> None:
-    """Attention: keys beyond the extent are masked; queries and batches pass."""
+def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """Attention: keys in the padding are masked; queries and batches pass."""
     q, k, v = (needed(node, i) for i in range(3))
     apart = len(shape_of(q)) == 4
     rows = 2 if apart else 1
@@ -333,7 +333,7 @@ def attention_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 def _mask(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     n: ir.Value | None,
     queries: ir.Value | None,
@@ -355,7 +355,7 @@ def _mask(
         ours = {last: n, last - 1: queries, last - 3: batch}.get(axis)
         if ours is None:
             raise refused(node, "has a mask along another dimension known at run time only")
-        agreed(x, node, ours, theirs, "has a mask whose extents may differ")
+        agreed(x, node, ours, theirs, "has a mask whose sizes may differ")
     for axis, ours in ((last, n), (last - 1, queries), (last - 3, batch)):
         if axis >= 0 and ours is not None and axis not in own and shape[axis] != 1:
             raise refused(node, f"has a mask of {shape[axis]} along dimension {axis}")
@@ -367,7 +367,7 @@ def _mask(
     node.replace_input_with(3, x.neutral(node, mask, fill, [last]))
 
 
-def _fit(x: Extents, node: ir.Node, rows: int) -> None:
+def _fit(x: DynamicDims, node: ir.Node, rows: int) -> None:
     """Give queries, keys, values and mask of an Attention the same bounds."""
     batch, queries, keys = range(3)
     places = {0: {0: batch, rows: queries}, 1: {0: batch, rows: keys}, 2: {0: batch, rows: keys}}
@@ -381,7 +381,7 @@ def _fit(x: Extents, node: ir.Node, rows: int) -> None:
     fit_inputs(x, node, dynamic)
 
 
-def along_last(x: Extents, node: ir.Node, vector: ir.Value) -> ir.Value:
+def along_last(x: DynamicDims, node: ir.Node, vector: ir.Value) -> ir.Value:
     """A vector as one row."""
     length = shape_of(vector)[0]
     kind = int(vector.dtype or 0)

@@ -31,7 +31,7 @@ sizings("Col2Im")(Sizing(examples={1: image_example}))
 
 
 def windows(m: Match) -> dict[str, list[int]]:
-    """Of every axis of the image: its extents, first pads and the number of blocks."""
+    """Of every axis of the image: its sizes, first pads and the number of blocks."""
     image, block = ([int(v) for v in c.data] for c in (m.image, m.block))
     rank = len(block)
     strides, dilations = m.strides or [1] * rank, m.dilations or [1] * rank

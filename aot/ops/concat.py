@@ -17,8 +17,8 @@ from aot.load.encode_strings import axis_from_front, encodes
 from aot.normalise.identities import alone, identity
 from aot.normalise.transposes import along_axis, permute
 from aot.ops.registry import op
+from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
-from aot.shapes.dynamic.extents import Axes, Extents, axis_of, refused
 from aot.shapes.dynamic.rows import cut_out, most_of, whole_numbers
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
@@ -206,7 +206,7 @@ def take_channels(c: Recorder, y: ValueRef, x: ValueRef, start: int) -> None:
 
 
 def _sizes(m: Match, axis: int) -> list[int]:
-    """Extents of all parts, those of unused outputs included."""
+    """Sizes of all parts, those of unused outputs included."""
     if m.sizes is not None and m.sizes.is_const:
         return [int(s) for s in m.sizes.data]
     count, extent = len(m.root.ir.outputs), m.x.shape[axis]
@@ -223,7 +223,7 @@ def split_cases() -> Iterator[Case]:
 
 
 @dynamic("Concat")
-def concat_dynamic(x: Extents, node: ir.Node) -> None:
+def concat_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Along a static axis the others must agree; along a dynamic one parts move together."""
     parts = {i: v for i, v in enumerate(node.inputs) if v is not None}
     axis = axis_of(node, len(shape_of(needed(node, 0))))
@@ -233,7 +233,7 @@ def concat_dynamic(x: Extents, node: ir.Node) -> None:
             if a != axis:
                 meet(x, node, found, a, n, f"joins parts that may differ in dimension {a}")
     if any(a not in x.of(v) for v in parts.values() for a in found):
-        raise refused(node, "joins parts of known and of unknown extent")
+        raise refused(node, "joins parts of known and of unknown size")
     fit_inputs(x, node, {i: {a: a for a in found} for i in parts})
     if any(axis in x.of(v) for v in parts.values()):
         _joined(x, node, axis, found)
@@ -241,10 +241,10 @@ def concat_dynamic(x: Extents, node: ir.Node) -> None:
         pass_on(x, node, found)
 
 
-def _joined(x: Extents, node: ir.Node, axis: int, found: Axes) -> None:
+def _joined(x: DynamicDims, node: ir.Node, axis: int, found: Axes) -> None:
     """Replace a Concat along a dynamic axis."""
     parts = [v for v in node.inputs if v is not None]
-    lengths = [x.extent(node, v, axis) for v in parts]
+    lengths = [x.dim(node, v, axis) for v in parts]
     sizes = x.joined(node, lengths)
     bounds = [shape_of(v)[axis] for v in parts]
     shape = list(shape_of(parts[0]))
@@ -258,7 +258,7 @@ def _joined(x: Extents, node: ir.Node, axis: int, found: Axes) -> None:
 
 
 @dynamic("Split")
-def split_dynamic(x: Extents, node: ir.Node) -> None:
+def split_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Parts of a dynamic axis, or parts as long as the data say, are cut out one by one."""
     data, sizes = needed(node, 0), given(node, 1)
     axis = axis_of(node, len(shape_of(data)))
@@ -269,7 +269,7 @@ def split_dynamic(x: Extents, node: ir.Node) -> None:
             x.set(value, x.of(data))
         return
     count, size = len(node.outputs), shape_of(data)[axis]
-    n = x.extent(node, data, axis)
+    n = x.dim(node, data, axis)
     if sizes is None:
         each = x.add(node, n, x.ints(node, [count - 1]))
         each = x.div(node, each, x.ints(node, [count]))

@@ -19,7 +19,7 @@ from aot.normalise.attributes import canonical
 from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.registry import op
 from aot.partition.cost_model import Shape, multiplications
-from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rules import dynamic, only_first
 from aot.shapes.dynamic.windows import spatial_attribute
 from aot.shapes.operands import operand_shape, operands_fit, ungrouped, wrong
@@ -216,7 +216,7 @@ def cases() -> Iterator[Case]:
 
 
 @dynamic("ConvTranspose")
-def transposed_dynamic(x: Extents, node: ir.Node) -> None:
+def transposed_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """ConvTranspose: stride * n and a number that does not depend on n."""
     data = only_first(x, node)
     own, rank = x.of(data), len(shape_of(data)) - 2

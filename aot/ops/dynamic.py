@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What computes with extents known at run time only; `aot.shapes.dynamic` puts these in the graph.
+"""What computes with sizes known at run time only; `aot.shapes.dynamic` puts these in the graph.
 
-Tensors are stored at their bounds. `n` is an int64 vector of one element, the extent of an axis;
-`shape` an int64 vector of all extents.
+Tensors are stored at their bounds. `n` is an int64 vector of one element, the size of an axis;
+`shape` an int64 vector of all sizes.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def inside_to_kernel(c: Recorder, m: Match) -> None:
 
 @join.lower
 def join_to_kernel(c: Recorder, m: Match) -> None:
-    """The first input holds the extents of the others on the axis."""
+    """The first input holds the sizes of the others on the axis."""
     sizes, *parts = m.xs
     for i, x in enumerate(parts):
         outer, to, inner = split_at(m.y.shape, m.axis)

@@ -14,8 +14,8 @@ from aot.ir.dtypes import F32, F64
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Exact
 from aot.ops.registry import op
+from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, meet
-from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.products import APART
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit
@@ -30,7 +30,7 @@ einsum = op("Einsum", "xs*", traits=[Exact(rounds_once=True)], equation="")
 
 @dataclass(frozen=True, slots=True)
 class Contraction:
-    """Labels of every operand (one character per axis), of the result, and extents by label."""
+    """Labels of every operand (one character per axis), of the result, and sizes by label."""
 
     operands: tuple[str, ...]
     result: str
@@ -134,7 +134,7 @@ def cases() -> Iterator[Case]:
 
 
 @dynamic("Einsum")
-def einsum_dynamic(x: Extents, node: ir.Node) -> None:
+def einsum_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Labels: what is summed is 0 in the tails of all that have it."""
     text = str(attribute(node, "equation", "")).replace(" ", "")
     if "." in text:
@@ -172,7 +172,7 @@ def einsum_dynamic(x: Extents, node: ir.Node) -> None:
 
 @operands_fit("Einsum")
 def einsum_operands(node: ir.Node, facts: Facts) -> str:
-    """Einsum: a letter that an operand has twice stands for one extent."""
+    """Einsum: a letter that an operand has twice stands for one size."""
     terms = str(attribute(node, "equation", "")).replace(" ", "").split("->")[0].split(",")
     for i, term in enumerate(terms):
         shape = operand_shape(node, i)

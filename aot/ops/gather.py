@@ -18,8 +18,8 @@ from aot.load.encode_strings import axis_from_front, encodes
 from aot.ops.registry import op
 from aot.shapes.checks import checks, element_indices, indices_within
 from aot.shapes.cures import Sizing, sizings
+from aot.shapes.dynamic.dims import INT64, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import agreed
-from aot.shapes.dynamic.extents import INT64, Extents, axis_of, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed, pass_on
 from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
@@ -200,7 +200,7 @@ def nd_cases() -> Iterator[Case]:
     yield case(x, np.array([[7, -9], [-4, 2]]), expected=(x[[2, 0], [0, 2]],))
 
 
-def from_start(x: Extents, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
+def from_start(x: DynamicDims, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
     """Indices counted from the start: negative ones are `length` more (a vector that broadcasts).
 
     Tails become 0, which is in range.
@@ -226,7 +226,7 @@ def from_start(x: Extents, node: ir.Node, index: ir.Value, length: ir.Value) -> 
 
 
 @dynamic("Gather")
-def gather_dynamic(x: Extents, node: ir.Node) -> None:
+def gather_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Axes of the indices take the place of the gathered one."""
     data, index = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)))
@@ -241,7 +241,7 @@ def gather_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("GatherND")
-def gather_nd_dynamic(x: Extents, node: ir.Node) -> None:
+def gather_nd_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Axes of the indices but the last, then those of the data that are not indexed."""
     data, index = needed(node, 0), needed(node, 1)
     batch = int(attribute(node, "batch_dims", 0))
@@ -252,7 +252,7 @@ def gather_nd_dynamic(x: Extents, node: ir.Node) -> None:
     found = dict(x.of(index))
     found |= {tuple_axis + a - depth: n for a, n in x.of(data).items() if a >= depth}
     if any(a < depth for a in x.of(data)):
-        lengths = x.joined(node, [x.extent(node, data, a) for a in range(depth)])
+        lengths = x.joined(node, [x.dim(node, data, a) for a in range(depth)])
         node.replace_input_with(1, from_start(x, node, index, lengths))
     elif x.of(index):
         node.replace_input_with(1, x.neutral(node, index, 0))
@@ -260,7 +260,7 @@ def gather_nd_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("GatherElements")
-def gather_elements_dynamic(x: Extents, node: ir.Node) -> None:
+def gather_elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """The result is as long as the indices."""
     data, index = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)))

@@ -13,7 +13,7 @@ from aot.ir.dtypes import F32
 from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
-from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rules import dynamic, needed
 from aot.vendor.cases import Case, case, f32
 from aot.vendor.match import Match
@@ -84,7 +84,7 @@ def cases() -> Iterator[Case]:
 
 
 @dynamic("GridSample")
-def sample_dynamic(x: Extents, node: ir.Node) -> None:
+def sample_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """GridSample: as many points as the grid has, of an image of known size."""
     data, grid = needed(node, 0), needed(node, 1)
     own, points = x.of(data), x.of(grid)

@@ -43,7 +43,7 @@ from aot.ops.packed import ROUND_MODES, by_way_of, narrow, to_way_of, widen
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, elements
 from aot.shapes.cures import Sizing, sizings
-from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, INT32_TYPE, dynamic, needed, pass_on
 from aot.shapes.evaluate import elementwise, evaluates, need
 from aot.shapes.interval_analysis import (
@@ -452,7 +452,7 @@ def cast_like_cases() -> Iterator[Case]:
 
 
 @dynamic("CastLike")
-def cast_like_dynamic(x: Extents, node: ir.Node) -> None:
+def cast_like_dynamic(x: DynamicDims, node: ir.Node) -> None:
     like = needed(node, 0)
     if any(x.of(i) for i in node.inputs[1:]):
         raise refused(node, "takes its type from a value of unknown shape")

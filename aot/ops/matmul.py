@@ -20,8 +20,8 @@ from aot.ops.fused import Fused, fuse, with_bounds
 from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import op, portable
 from aot.partition.cost_model import Shape, multiplications
+from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
-from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.products import APART, multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, repeats
@@ -367,13 +367,13 @@ def gemm_cases() -> Iterator[Case]:
 
 
 @dynamic("MatMul")
-def matmul_dynamic(x: Extents, node: ir.Node) -> None:
+def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Rows, columns and batches pass; where both sides meet, tails are 0."""
     multiplied(x, node, 0, 1)
 
 
 @dynamic("Gemm")
-def gemm_dynamic(x: Extents, node: ir.Node) -> None:
+def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Rows of A and columns of B pass; where they meet, tails are 0."""
     a, b, c = needed(node, 0), needed(node, 1), given(node, 2)
     row = int(bool(attribute(node, "transA", 0)))
@@ -399,7 +399,7 @@ def gemm_dynamic(x: Extents, node: ir.Node) -> None:
             if own is None and axis >= 0 and shape_of(c)[axis] != 1:
                 raise refused(node, f"adds a known number to dimension {place}")
             if own is not None:
-                found[place] = agreed(x, node, n, own, "adds what may have another extent")
+                found[place] = agreed(x, node, n, own, "adds a bias that may have another size")
         if any(a + more not in found for a in x.of(c)):
             raise refused(node, "repeats a dimension known at run time only")
     pass_on(x, node, found)

@@ -9,13 +9,13 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, dtype_of, shape_of
-from aot.shapes.dynamic.extents import Axes, Extents, refused
+from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.rows import along, means
 from aot.shapes.dynamic.rules import dynamic, needed, only_first
 
 
 @dynamic("InstanceNormalization")
-def instance_dynamic(x: Extents, node: ir.Node) -> None:
+def instance_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """InstanceNormalization, spelled out where its means are along a dynamic axis."""
     data = only_first(x, node)
     own, shape = x.of(data), shape_of(data)
@@ -31,7 +31,7 @@ def instance_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("GroupNormalization")
-def group_dynamic(x: Extents, node: ir.Node) -> None:
+def group_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """GroupNormalization, in the same way."""
     data = only_first(x, node)
     own, shape = x.of(data), shape_of(data)
@@ -52,7 +52,7 @@ def group_dynamic(x: Extents, node: ir.Node) -> None:
     _scaled(x, node, y, own)
 
 
-def _standardised(x: Extents, node: ir.Node, data: ir.Value, axes: Sequence[int]) -> ir.Value:
+def _standardised(x: DynamicDims, node: ir.Node, data: ir.Value, axes: Sequence[int]) -> ir.Value:
     """(data - mean) / sqrt(variance + epsilon) over axes."""
     kind, typed = int(dtype_of(data)), [(int(dtype_of(data)), shape_of(data))]
     own = x.of(data)
@@ -72,7 +72,7 @@ def _standardised(x: Extents, node: ir.Node, data: ir.Value, axes: Sequence[int]
     return made
 
 
-def _scaled(x: Extents, node: ir.Node, y: ir.Value, own: Axes) -> None:
+def _scaled(x: DynamicDims, node: ir.Node, y: ir.Value, own: Axes) -> None:
     """Replace a normalisation by `y` times its scale plus its bias, per channel."""
     kind, shape = int(y.dtype or 0), shape_of(y)
     for op_type, index in (("Mul", 1), ("Add", 2)):
@@ -82,7 +82,7 @@ def _scaled(x: Extents, node: ir.Node, y: ir.Value, own: Axes) -> None:
 
 
 @dynamic("BatchNormalization LRN")
-def channelwise_dynamic(x: Extents, node: ir.Node) -> None:
+def channelwise_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """BatchNormalization and LRN: all axes but the channels pass."""
     data = only_first(x, node)
     if 1 in x.of(data):

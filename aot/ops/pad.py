@@ -18,7 +18,7 @@ from aot.normalise.transposes import Permuted, permute
 from aot.ops.registry import op
 from aot.shapes.checks import checks, possible_sizes
 from aot.shapes.cures import Sizing, axes, sizings, zeros
-from aot.shapes.dynamic.extents import Extents, constant_ints, no_bound, refused
+from aot.shapes.dynamic.dims import DynamicDims, constant_ints, no_bound, refused
 from aot.shapes.dynamic.rows import along, counted, most_of, picked, whole_numbers, within
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed
 from aot.shapes.limits import MAX_ELEMENTS
@@ -150,7 +150,7 @@ def cases() -> Iterator[Case]:
 
 
 @dynamic("Pad")
-def pad_dynamic(x: Extents, node: ir.Node) -> None:
+def pad_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Axes of known pads in one Pad, whose tails are made what it fills with; others by rows."""
     data, wanted = needed(node, 0), needed(node, 1)
     rank = len(shape_of(data))
@@ -178,7 +178,7 @@ def pad_dynamic(x: Extents, node: ir.Node) -> None:
     _padded(x, node, data, pads, mode)
 
 
-def _fill(x: Extents, node: ir.Node, data: ir.Value) -> ir.Value:
+def _fill(x: DynamicDims, node: ir.Node, data: ir.Value) -> ir.Value:
     """What a Pad fills with, a vector of one element."""
     fill = given(node, 2)
     if fill is None:
@@ -188,7 +188,7 @@ def _fill(x: Extents, node: ir.Node, data: ir.Value) -> ir.Value:
 
 
 def _padded(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     pads: dict[int, tuple[int | None, int | None]],
@@ -220,7 +220,7 @@ def _padded(
 
 
 def _moved(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     axis: int,
@@ -228,7 +228,7 @@ def _moved(
     mode: str,
 ) -> ir.Value:
     """Pad one axis by numbers that need not be known."""
-    size, n = shape_of(data)[axis], x.extent(node, data, axis)
+    size, n = shape_of(data)[axis], x.dim(node, data, axis)
     total = x.add(node, x.add(node, n, ends[0]), ends[1])
     most = most_of(x, total)
     if not most <= MAX_ELEMENTS:
@@ -251,7 +251,7 @@ def _moved(
     return result
 
 
-def _reflected(x: Extents, node: ir.Node, at: ir.Value, value: ir.Value, mode: str) -> ir.Value:
+def _reflected(x: DynamicDims, node: ir.Node, at: ir.Value, value: ir.Value, mode: str) -> ir.Value:
     """Which row the padding at `at` repeats; pads longer than the axis go to and fro."""
     if mode in ("constant", "edge"):
         return at

@@ -18,7 +18,7 @@ from aot.ir.operators import AUTO_PAD, AtLeast, Moves, Reduces, Window
 from aot.ir.value_traits import Averages
 from aot.ops.registry import op
 from aot.shapes.checks import checks, window_fits, window_holds
-from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rows import means
 from aot.shapes.dynamic.rules import dynamic, needed, only_first
 from aot.shapes.dynamic.windows import windowed
@@ -72,7 +72,7 @@ def _pooled(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def geometry(c: Recorder, m: Match, order: int = 0) -> ParamFields:
-    """The parameters every pooling kernel takes; missing spatial axes come first with extent 1."""
+    """The parameters every pooling kernel takes; missing spatial axes come first with size 1."""
     block, lead = m.x.layout.block, (1,) * (5 - m.x.rank)
     window = WindowShape.of(m.root, m.kernel_shape).widened(3)
     out = lead + tuple(m.y.shape[2:])
@@ -303,7 +303,7 @@ COUNTED = Window("x", per_channel=True)
 
 
 @dynamic("AveragePool")
-def average_dynamic(x: Extents, node: ir.Node) -> None:
+def average_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """AveragePool: of the elements, by that of ones where there are elements."""
     data = only_first(x, node)
     own = x.of(data)
@@ -338,7 +338,7 @@ def average_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("GlobalAveragePool")
-def global_average_dynamic(x: Extents, node: ir.Node) -> None:
+def global_average_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """GlobalAveragePool: the mean over the spatial axes."""
     data = needed(node, 0)
     y = means(x, data, node, list(range(2, len(shape_of(data)))))

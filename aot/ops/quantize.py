@@ -34,7 +34,7 @@ from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.packed import bytes_of_elements, store_bytes
 from aot.ops.registry import op
-from aot.shapes.dynamic.extents import Extents, axis_of, refused, zero_tails
+from aot.shapes.dynamic.dims import DynamicDims, axis_of, refused, zero_tails
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
@@ -93,7 +93,7 @@ def dequantize_supported(m: Match) -> Iterator[tuple[bool, str]]:
 
 
 def geometry(c: Recorder, m: Match) -> ParamFields:
-    """Extents, and which scale each element uses."""
+    """Sizes, and which scale each element uses."""
     scale = m.scale.shape
     if len(scale) <= 1 and math.prod(scale) == 1:
         count = math.prod(m.x.shape)
@@ -190,7 +190,7 @@ def dequantize_cases() -> Iterator[Case]:
 
 
 @dynamic("DequantizeLinear QuantizeLinear")
-def quantised_dynamic(x: Extents, node: ir.Node) -> None:
+def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """QuantizeLinear and DequantizeLinear: one scale for all, or one per index of another axis."""
     data, scale = needed(node, 0), needed(node, 1)
     many = prod(shape_of(scale)) > 1
@@ -202,7 +202,7 @@ def quantised_dynamic(x: Extents, node: ir.Node) -> None:
 
 @zero_tails("DequantizeLinear")
 def zero_padding_of_quantised(
-    x: Extents, before: ir.Node, value: ir.Value, axes: Sequence[int]
+    x: DynamicDims, before: ir.Node, value: ir.Value, axes: Sequence[int]
 ) -> ir.Value | None:
     """What a DequantizeLinear of one scale gives, of quantised values whose tails stand for zero.
 

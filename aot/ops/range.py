@@ -11,7 +11,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, original_name
 from aot.ir.operators import DataSized, operator
 from aot.shapes.cures import Sizing, sizings, zeros
-from aot.shapes.dynamic.extents import INT64, Extents, no_bound
+from aot.shapes.dynamic.dims import INT64, DynamicDims, no_bound
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed
 from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.limits import MAX_ELEMENTS
@@ -41,7 +41,7 @@ def numbers(node: ir.Node, inputs: Inputs) -> list[Array]:
 
 
 @dynamic("Range")
-def range_dynamic(x: Extents, node: ir.Node) -> None:
+def range_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Range of run-time ends: start + i * delta for as many i as there can be."""
     start, limit, delta = (needed(node, i) for i in range(3))
     kind = int(start.dtype or 0)
@@ -59,7 +59,7 @@ def range_dynamic(x: Extents, node: ir.Node) -> None:
     x.substitute(node, y, {0: x.new(n, bound)})
 
 
-def _plain_count(x: Extents, node: ir.Node) -> ir.Value | None:
+def _plain_count(x: DynamicDims, node: ir.Node) -> ir.Value | None:
     """The limit of a Range from 0 in steps of 1, if it is an integer that is not negative."""
     start, limit, delta = (needed(node, i) for i in range(3))
     known = [lookup(v, x.sweep.facts) for v in (start, delta)]
@@ -73,13 +73,13 @@ def _plain_count(x: Extents, node: ir.Node) -> ir.Value | None:
     return x.as_vector(node, limit)
 
 
-def _one(x: Extents, node: ir.Node, value: ir.Value) -> ir.Value:
+def _one(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:
     """A scalar as a vector of one element."""
     where = x.ints(node, [1])
     return x.node(node, "Reshape", [value, where], [(int(value.dtype or 0), (1,))])[0]
 
 
-def _range_bound(x: Extents, node: ir.Node) -> int:
+def _range_bound(x: DynamicDims, node: ir.Node) -> int:
     start, limit, delta = (x.interval(needed(node, i)) for i in range(3))
     names = [original_name(needed(node, i)) for i in range(3)]
     if start is None or limit is None or delta is None:
@@ -98,7 +98,7 @@ def _range_bound(x: Extents, node: ir.Node) -> int:
     return max(0, int(count))
 
 
-def _range_count(x: Extents, node: ir.Node, parts: Sequence[ir.Value], kind: int) -> ir.Value:
+def _range_count(x: DynamicDims, node: ir.Node, parts: Sequence[ir.Value], kind: int) -> ir.Value:
     start, limit, delta = parts
     typed = [(kind, (1,))]
     span = x.node(node, "Sub", [limit, start], typed)[0]

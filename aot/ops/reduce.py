@@ -27,7 +27,7 @@ from aot.ops.softmax import split_at
 from aot.ops.unary import SPECIAL
 from aot.shapes import symbolic
 from aot.shapes.cures import Sizing, axes, sizings, zeros
-from aot.shapes.dynamic.extents import Extents, constant_ints, refused
+from aot.shapes.dynamic.dims import DynamicDims, constant_ints, refused
 from aot.shapes.dynamic.propagate import axes_left, reduced_axes
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import Rule, evaluates, integers, need, optional
@@ -425,7 +425,7 @@ def cumsum_cases() -> Iterator[Case]:
 
 
 @dynamic("ReduceMean")
-def mean_dynamic(x: Extents, node: ir.Node) -> None:
+def mean_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """ReduceMean along a dynamic axis: the sum by the number of elements."""
     data = needed(node, 0)
     axes, keep = reduced_axes(x, node, Reduces(0, "axes"))
@@ -451,7 +451,7 @@ def mean_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("CumProd CumSum")
-def running_dynamic(x: Extents, node: ir.Node) -> None:
+def running_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """CumSum and CumProd: a tail comes after all else, or counts nothing."""
     data, where = needed(node, 0), constant_ints(x, given(node, 1))
     if where is None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, dtype_of, original_name, shape_of
-from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound, refused
+from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound, refused
 from aot.shapes.dynamic.rows import along, edge, most_of, picked, within
 from aot.shapes.dynamic.rules import dynamic, given, needed
 from aot.shapes.limits import MAX_ELEMENTS
@@ -25,7 +25,7 @@ PLAIN_COORDINATES = ("half_pixel", "asymmetric", "pytorch_half_pixel")
 COORDINATES = (*PLAIN_COORDINATES, "align_corners")
 
 
-def resize(x: Extents, node: ir.Node) -> None:
+def resize(x: DynamicDims, node: ir.Node) -> None:
     """Resize: see above."""
     data = needed(node, 0)
     rank = len(shape_of(data))
@@ -38,7 +38,9 @@ def resize(x: Extents, node: ir.Node) -> None:
         _by_scale(x, node, data, scales, lengths)
 
 
-def _scales(x: Extents, node: ir.Node, data: ir.Value, axes: list[int]) -> dict[int, float | None]:
+def _scales(
+    x: DynamicDims, node: ir.Node, data: ir.Value, axes: list[int]
+) -> dict[int, float | None]:
     """By axis how much longer it gets, None where that is not known before the model runs."""
     given_scales, sizes = given(node, 2), given(node, 3)
     found: dict[int, float | None] = {}
@@ -53,16 +55,18 @@ def _scales(x: Extents, node: ir.Node, data: ir.Value, axes: list[int]) -> dict[
         raise refused(node, "keeps the ratio of dimensions known at run time only")
     terms = x.terms.of(sizes)
     for i, axis in enumerate(axes):
-        n = x.extent(node, data, axis)
+        n = x.dim(node, data, axis)
         own = x.terms.of(n)[0]
         times = (k for k in range(1, 65) if terms[i] == multiply(own, number(k)))
         found[axis] = next(map(float, times), None)
     return found
 
 
-def _length(x: Extents, node: ir.Node, data: ir.Value, axis: int, scale: float | None) -> ir.Value:
+def _length(
+    x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, scale: float | None
+) -> ir.Value:
     """How long an axis of the result is, an int64 vector of one element."""
-    n, size = x.extent(node, data, axis), shape_of(data)[axis]
+    n, size = x.dim(node, data, axis), shape_of(data)[axis]
     if scale is not None and float(scale).is_integer():
         return x.new(x.mul(node, n, x.ints(node, [int(scale)])), int(scale) * size)
     if scale is not None and scale > 0 and float(1 / scale).is_integer():
@@ -86,11 +90,11 @@ def _length(x: Extents, node: ir.Node, data: ir.Value, axis: int, scale: float |
     return x.new(made, max(0, int(most)))
 
 
-def _double(x: Extents, node: ir.Node, value: ir.Value) -> ir.Value:
+def _double(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:
     return x.node(node, "Cast", [value], [(DOUBLE, shape_of(value))], to=DOUBLE)[0]
 
 
-def _is_plain(x: Extents, node: ir.Node, lengths: dict[int, ir.Value]) -> bool:
+def _is_plain(x: DynamicDims, node: ir.Node, lengths: dict[int, ir.Value]) -> bool:
     """Whether the operator itself does it once the tails repeat the last row."""
     coordinates = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
     if coordinates not in PLAIN_COORDINATES or attribute(node, "exclude_outside", 0):
@@ -104,7 +108,7 @@ def _is_plain(x: Extents, node: ir.Node, lengths: dict[int, ir.Value]) -> bool:
 
 
 def _by_scale(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     scales: dict[int, float | None],
@@ -125,24 +129,24 @@ def _by_scale(
     x.substitute(node, y, _axes(x, own, lengths))
 
 
-def _float(x: Extents, node: ir.Node) -> ir.Value:
+def _float(x: DynamicDims, node: ir.Node) -> ir.Value:
     """A value of type float32."""
     one = x.ints(node, [1])
     return x.node(node, "Cast", [one], [(FLOAT, (1,))], to=FLOAT)[0]
 
 
-def _axes(x: Extents, own: Axes, lengths: dict[int, ir.Value]) -> Axes:
+def _axes(x: DynamicDims, own: Axes, lengths: dict[int, ir.Value]) -> Axes:
     changed = {a: n for a, n in lengths.items() if a in own or not _is_known(x, n)}
     return {**{a: n for a, n in own.items() if a not in lengths}, **changed}
 
 
-def _is_known(x: Extents, value: ir.Value) -> bool:
+def _is_known(x: DynamicDims, value: ir.Value) -> bool:
     known = lookup(value, x.sweep.facts)
     return known is not None and known.full
 
 
 def _by_rows(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     scales: dict[int, float | None],
@@ -170,7 +174,7 @@ def _by_rows(
 
 
 def _place(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     axis: int,
@@ -181,7 +185,7 @@ def _place(
     """Where in `data` every row of the result lies, float64 [bound]."""
     bound = max(0, int(most_of(x, length)))
     typed = [(DOUBLE, (bound,))]
-    n, total = _double(x, node, x.extent(node, data, axis)), _double(x, node, length)
+    n, total = _double(x, node, x.dim(node, data, axis)), _double(x, node, length)
     half, one = (x.const(node, np.full(1, v), n) for v in (0.5, 1.0))
     rows = x.const(node, np.arange(bound, dtype=np.float64), n)
     if coordinates == "align_corners":
@@ -207,7 +211,7 @@ def _place(
     return rows
 
 
-def _numbers(x: Extents, node: ir.Node, op_type: str, place: ir.Value) -> ir.Value:
+def _numbers(x: DynamicDims, node: ir.Node, op_type: str, place: ir.Value) -> ir.Value:
     """Row numbers that floats round to."""
     shape = shape_of(place)
     whole = x.node(node, op_type, [place], [(DOUBLE, shape)])[0]
@@ -215,7 +219,7 @@ def _numbers(x: Extents, node: ir.Node, op_type: str, place: ir.Value) -> ir.Val
 
 
 def _nearest(
-    x: Extents, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
+    x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
 ) -> ir.Value:
     how = str(attribute(node, "nearest_mode", "round_prefer_floor"))
     if how.startswith("round"):
@@ -225,17 +229,17 @@ def _nearest(
         place = x.node(node, "Sub" if floor else "Add", [place, half], typed)[0]
         how = "ceil" if floor else "floor"
     rows = _numbers(x, node, "Ceil" if how == "ceil" else "Floor", place)
-    n = x.extent(node, data, axis)
+    n = x.dim(node, data, axis)
     rows = within(x, node, rows, n, shape_of(data)[axis])
     return picked(x, node, data, rows, axis, length)
 
 
 def _mixed(
-    x: Extents, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
+    x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, length: ir.Value, place: ir.Value
 ) -> ir.Value:
     """Of the rows before and behind, by how near they are."""
     kind, shape = int(dtype_of(data)), shape_of(place)
-    n, size = x.extent(node, data, axis), shape_of(data)[axis]
+    n, size = x.dim(node, data, axis), shape_of(data)[axis]
     floor = x.node(node, "Floor", [place], [(DOUBLE, shape)])[0]
     part = x.node(node, "Sub", [place, floor], [(DOUBLE, shape)])[0]
     part = x.node(node, "Cast", [part], [(kind, shape)], to=kind)[0]
@@ -255,7 +259,7 @@ def _mixed(
 
 
 @dynamic("Resize")
-def resize_dynamic(x: Extents, node: ir.Node) -> None:
+def resize_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Resize of a dynamic value: the operator itself where no dynamic axis changes."""
     data = needed(node, 0)
     rank = len(shape_of(data))

@@ -77,7 +77,7 @@ rnn = op("RNN", INPUTS, "y? yh?", traits=[Recurrent("h0", "tanh")], **ATTRIBUTES
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """The extents of a recurrent layer; `padded` is the hidden size in whole vectors."""
+    """The sizes of a recurrent layer; `padded` is the hidden size in whole vectors."""
 
     steps: int
     batch: int
@@ -99,7 +99,7 @@ class Shape:
 
 
 def shape_of(m: Match, vlen: int) -> Shape:
-    """The extents, for vectors of `vlen` elements."""
+    """The sizes, for vectors of `vlen` elements."""
     time, batch = (1, 0) if m.layout else (0, 1)
     directions, hidden = m.r.shape[0], m.r.shape[2]
     gates = m.r.shape[1] // hidden

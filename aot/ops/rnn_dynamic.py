@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RNN, GRU and LSTM along dynamic axes: the extent of the steps is the length of the sequences."""
+"""RNN, GRU and LSTM along dynamic axes: the number of steps is the length of the sequences."""
 
 from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, shape_of
+from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import agreed
-from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rules import INT32_TYPE, dynamic, given, needed, with_input
 
 
 @dynamic("GRU LSTM RNN")
-def recurrent_dynamic(x: Extents, node: ir.Node) -> None:
-    """RNN, GRU, LSTM: the extent of the steps is the length of all sequences; batches pass."""
+def recurrent_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """RNN, GRU, LSTM: the number of steps is the length of all sequences; batches pass."""
     data, lengths = needed(node, 0), given(node, 4)
     batch_first = bool(attribute(node, "layout", 0))
     steps, batch = (1, 0) if batch_first else (0, 1)

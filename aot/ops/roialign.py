@@ -11,8 +11,8 @@ from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S64
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
-from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.match import Match
@@ -69,7 +69,7 @@ def to_kernel(c: Recorder, m: Match) -> None:
 
 
 @dynamic("RoiAlign")
-def align_dynamic(x: Extents, node: ir.Node) -> None:
+def align_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """A result per region; regions that are not there are points of the first image."""
     data, rois, batch = (needed(node, i) for i in range(3))
     if set(x.of(data)) - {0}:
@@ -78,7 +78,7 @@ def align_dynamic(x: Extents, node: ir.Node) -> None:
     if not any(counts):
         pass_on(x, node, {})
         return
-    ours, theirs = (x.extent(node, v, 0) for v in (rois, batch))
+    ours, theirs = (x.dim(node, v, 0) for v in (rois, batch))
     n = agreed(x, node, ours, theirs, "gets images of another number of regions")
     for index, value in enumerate((rois, batch), 1):
         x.set(value, {0: n})

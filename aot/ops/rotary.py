@@ -12,8 +12,8 @@ from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, S64
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ops.registry import op
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import agreed
-from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
@@ -101,7 +101,7 @@ def cases() -> Iterator[Case]:
 
 
 @dynamic("RotaryEmbedding")
-def rotary_dynamic(x: Extents, node: ir.Node) -> None:
+def rotary_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """RotaryEmbedding: every position for itself."""
     data = needed(node, 0)
     last = len(shape_of(data)) - 1

@@ -17,8 +17,8 @@ from aot.ops.gather import from_start, in_range
 from aot.ops.registry import op
 from aot.shapes.checks import checks, element_indices, shape_at
 from aot.shapes.cures import Sizing, sizings
+from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, meet
-from aot.shapes.dynamic.extents import Axes, Extents, axis_of, refused
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.partial_values import Facts
 from aot.vendor.cases import Case, case, f32, ints
@@ -172,8 +172,8 @@ def scatter_rows(node: ir.Node, facts: Facts) -> str:
 checks("ScatterElements")(element_indices)
 
 
-def _all_fit(x: Extents, node: ir.Node, places: dict[int, dict[int, int]]) -> None:
-    """Let axes of inputs that meet have one extent and one bound: {input: {axis: where}}."""
+def _all_fit(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -> None:
+    """Let axes of inputs that meet have one size and one bound: {input: {axis: where}}."""
     what = "gets indices and updates of different sizes"
     open_ones = {
         p for i, own in places.items() for a, p in own.items() if a in x.of(needed(node, i))
@@ -182,7 +182,7 @@ def _all_fit(x: Extents, node: ir.Node, places: dict[int, dict[int, int]]) -> No
     for index, own in places.items():
         for axis, place in own.items():
             if place in open_ones:
-                n = x.extent(node, needed(node, index), axis)
+                n = x.dim(node, needed(node, index), axis)
                 meet(x, node, found, place, n, what)
     for index, own in places.items():
         value = needed(node, index)
@@ -191,7 +191,7 @@ def _all_fit(x: Extents, node: ir.Node, places: dict[int, dict[int, int]]) -> No
     fit_inputs(x, node, {i: {a: p for a, p in o.items() if p in found} for i, o in places.items()})
 
 
-def _nowhere(x: Extents, node: ir.Node, length: ir.Value) -> None:
+def _nowhere(x: DynamicDims, node: ir.Node, length: ir.Value) -> None:
     """Let indices count from the start, and those in tails point at nothing: they write nothing."""
     index = needed(node, 1)
     axes = x.of(index)
@@ -203,7 +203,7 @@ def _nowhere(x: Extents, node: ir.Node, length: ir.Value) -> None:
 
 
 @dynamic("ScatterElements")
-def elements_dynamic(x: Extents, node: ir.Node) -> None:
+def elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """The data keep their axes; indices and updates are as many as there are."""
     data, index = needed(node, 0), needed(node, 1)
     rank = len(shape_of(data))
@@ -213,12 +213,12 @@ def elements_dynamic(x: Extents, node: ir.Node) -> None:
     for place, size in enumerate(shape_of(index)):
         if place != axis and size > shape_of(data)[place]:
             raise refused(node, f"may have more indices than data along dimension {place}")
-    _nowhere(x, node, x.extent(node, data, axis))
+    _nowhere(x, node, x.dim(node, data, axis))
     pass_on(x, node, x.of(data))
 
 
 @dynamic("ScatterND")
-def nd_dynamic(x: Extents, node: ir.Node) -> None:
+def nd_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """The data keep their axes; indices and updates are as many as there are."""
     data, index, updates = (needed(node, i) for i in range(3))
     depth, tuples = shape_of(index)[-1], len(shape_of(index)) - 1
@@ -229,6 +229,6 @@ def nd_dynamic(x: Extents, node: ir.Node) -> None:
     parts[2] = {tuples + a: a for a in range(len(shape_of(updates)) - tuples)}
     _all_fit(x, node, parts)
     data = needed(node, 0)
-    lengths = x.joined(node, [x.extent(node, data, a) for a in range(depth)])
+    lengths = x.joined(node, [x.dim(node, data, a) for a in range(depth)])
     _nowhere(x, node, lengths)
     pass_on(x, node, x.of(data))

@@ -19,8 +19,8 @@ from aot.ir.operators import AxisOf, Exact, SizedBy
 from aot.ops.kernels import NUMBERS
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, always, sizings
+from aot.shapes.dynamic.dims import INT64, DynamicDims, axis_of, constant_ints, refused
 from aot.shapes.dynamic.equality_constraints import agreed
-from aot.shapes.dynamic.extents import INT64, Extents, axis_of, constant_ints, refused
 from aot.shapes.dynamic.rules import (
     FLOAT_TYPE,
     dynamic,
@@ -234,7 +234,7 @@ def fill_cases() -> Iterator[Case]:
 
 
 @dynamic("TopK")
-def topk_dynamic(x: Extents, node: ir.Node) -> None:
+def topk_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """TopK with k read at run time: the best of as many as k can be, of which k count."""
     data, k = needed(node, 0), needed(node, 1)
     axis = axis_of(node, len(shape_of(data)), -1)
@@ -254,7 +254,7 @@ def topk_dynamic(x: Extents, node: ir.Node) -> None:
         bound = int(max(0.0, min(float(size), high)))
         n = x.as_vector(node, k)
         if limits is None or high > size or limits.low.ravel()[0] < 0:
-            n = x.smallest(node, n, x.extent(node, data, axis))
+            n = x.smallest(node, n, x.dim(node, data, axis))
             n = x.largest(node, n, x.ints(node, [0]))
         axes[axis] = n
     if bound == 0:
@@ -270,7 +270,7 @@ def topk_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("OneHot")
-def one_hot_dynamic(x: Extents, node: ir.Node) -> None:
+def one_hot_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Axes of the indices, around the new one."""
     index = needed(node, 0)
     rank = len(shape_of(index)) + 1
@@ -281,8 +281,8 @@ def one_hot_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("ReverseSequence")
-def reverse_sequence_dynamic(x: Extents, node: ir.Node) -> None:
-    """ReverseSequence: the lengths are no larger than the extent."""
+def reverse_sequence_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """ReverseSequence: the lengths are no larger than the size."""
     data, lengths = needed(node, 0), needed(node, 1)
     batch = int(attribute(node, "batch_axis", 1))
     ours, theirs = x.of(data).get(batch), x.of(lengths).get(0)
@@ -295,7 +295,7 @@ def reverse_sequence_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("ConstantOfShape")
-def constant_of_shape_dynamic(x: Extents, node: ir.Node) -> None:
+def constant_of_shape_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """ConstantOfShape of a shape read at run time."""
     shape, axes = run_time_shape(x, node, needed(node, 0))
     tensor = attribute(node, "value")
@@ -310,7 +310,7 @@ def constant_of_shape_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("Trilu")
-def trilu_dynamic(x: Extents, node: ir.Node) -> None:
+def trilu_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Every element stays, or is left out by its place."""
     every_axis(x, node)
 

@@ -65,7 +65,7 @@ def split(c: Containers, node: ir.Node) -> None:
 
 
 def _chunks(split: Array, size: int) -> list[int]:
-    """Extents of the pieces of an axis: a number is the extent of all but the last."""
+    """Sizes of the pieces of an axis: a number is the size of all but the last."""
     if split.ndim:
         if split.sum() != size or (split < 0).any():
             raise Invalid(f"pieces of {split.tolist()} for an axis of {size}")

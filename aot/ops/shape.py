@@ -11,14 +11,14 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, attribute, shape_of
 from aot.load.encode_strings import Strings, encodes
-from aot.shapes.dynamic.extents import INT64
+from aot.shapes.dynamic.dims import INT64
 from aot.shapes.dynamic.rules import needed
 from aot.shapes.evaluate import reads_shape
 
 
 @reads_shape("Shape")
 def extents(node: ir.Node, shape: Sequence[int]) -> Array:
-    """The extents of axes `start` to `end`, int64."""
+    """The sizes of axes `start` to `end`, int64."""
     rank = len(shape)
     start = int(attribute(node, "start", 0))
     end = int(attribute(node, "end", rank))

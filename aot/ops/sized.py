@@ -12,14 +12,14 @@ from typing import Any
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
+from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
-from aot.shapes.dynamic.extents import INT64, Axes, Extents, axis_of, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, total_of
 from aot.shapes.partial_values import lookup
 
 
 @dynamic("NonZero")
-def nonzero_dynamic(x: Extents, node: ir.Node) -> None:
+def nonzero_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """NonZero: at most as many as there are elements."""
     source = needed(node, 0)
     rank = len(shape_of(source))
@@ -31,7 +31,7 @@ def nonzero_dynamic(x: Extents, node: ir.Node) -> None:
     x.substitute(node, y, {1: n})
 
 
-def _like_before(x: Extents, node: ir.Node, source: ir.Value) -> ir.Value:
+def _like_before(x: DynamicDims, node: ir.Node, source: ir.Value) -> ir.Value:
     """`source` as booleans that are false in the tails."""
     axes = x.of(source)
     if int(source.dtype or 0) != BOOL_TYPE:
@@ -41,7 +41,7 @@ def _like_before(x: Extents, node: ir.Node, source: ir.Value) -> ir.Value:
 
 
 @dynamic("Compress")
-def compress_dynamic(x: Extents, node: ir.Node) -> None:
+def compress_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Compress: Gather at the places where the condition holds."""
     data, condition = needed(node, 0), needed(node, 1)
     if attribute(node, "axis") is None:
@@ -66,7 +66,7 @@ def compress_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("Unique")
-def unique_dynamic(x: Extents, node: ir.Node) -> None:
+def unique_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Unique: at most as many as there are slices."""
     data, axis = needed(node, 0), attribute(node, "axis")
     if axis is None:
@@ -76,7 +76,7 @@ def unique_dynamic(x: Extents, node: ir.Node) -> None:
         axis = axis_of(node, len(shape_of(data)))
         if set(x.of(data)) - {axis}:
             raise refused(node, "meets two dimensions known at run time only")
-        m = x.extent(node, data, axis)
+        m = x.dim(node, data, axis)
     size = shape_of(data)[axis]
     outputs = list(node.outputs)
     kinds: list[tuple[int, Sequence[int]] | None] = [(int(data.dtype or 0), shape_of(data))]
@@ -98,7 +98,7 @@ def unique_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("NonMaxSuppression")
-def suppression_dynamic(x: Extents, node: ir.Node) -> None:
+def suppression_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """NonMaxSuppression: every box of every class, or as many as asked for.
 
     It counts the boxes, classes and images there are; tails take no part.
@@ -120,13 +120,13 @@ def suppression_dynamic(x: Extents, node: ir.Node) -> None:
     x.substitute(node, y, {0: x.new(n, rows)})
 
 
-def _same_boxes(x: Extents, node: ir.Node) -> None:
+def _same_boxes(x: DynamicDims, node: ir.Node) -> None:
     """Let images and boxes be as many, and have as much room, in the boxes as in the scores."""
     boxes, scores = needed(node, 0), needed(node, 1)
     found = dict(x.of(scores))
     for theirs, ours in ((0, 0), (1, 2)):
         if theirs in x.of(boxes) or ours in found:
-            n, own = x.extent(node, boxes, theirs), x.extent(node, scores, ours)
+            n, own = x.dim(node, boxes, theirs), x.dim(node, scores, ours)
             found[ours] = agreed(x, node, n, own, "gets scores of another number of boxes")
     x.set(scores, found)
     fit_inputs(x, node, {0: {a: {0: 0, 1: 2}[a] for a in x.of(boxes)}, 1: {a: a for a in found}})
@@ -134,7 +134,7 @@ def _same_boxes(x: Extents, node: ir.Node) -> None:
         raise refused(node, "gets boxes and scores with different bounds")
 
 
-def _indices(x: Extents, node: ir.Node, value: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _indices(x: DynamicDims, node: ir.Node, value: ir.Value) -> tuple[ir.Value, ir.Value]:
     """Coordinates [rank, elements] of what is not zero in `value`, and their number."""
     known, asked = x.places.get(value), value
     if known is not None and (maker := known[0].producer()) and maker.graph is node.graph:

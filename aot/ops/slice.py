@@ -22,7 +22,7 @@ from aot.ops.concat import take_channels
 from aot.ops.registry import op
 from aot.shapes.checks import checks, possible_sizes, shape_at
 from aot.shapes.cures import YOURS, Sizing, axes, binds, sizings, zeros
-from aot.shapes.dynamic.extents import INT64, Axes, Extents, constant_ints, no_bound, refused
+from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, constant_ints, no_bound, refused
 from aot.shapes.dynamic.rows import counted, most_of, picked, whole_numbers, within
 from aot.shapes.dynamic.rules import dynamic, given, needed, run_time_shape
 from aot.shapes.evaluate import Invalid, evaluates, integers, need, optional, slice_of
@@ -171,7 +171,7 @@ def slice_cases() -> Iterator[Case]:
 
 
 def broadcast_axes(x: Shape, y: Shape) -> list[Axis]:
-    """Loops that read x (right-aligned, extents 1 repeated) for every element of y."""
+    """Loops that read x (right-aligned, sizes 1 repeated) for every element of y."""
     full = (1,) * (len(y) - len(x)) + tuple(x)
     xs = strides(full)
     return [
@@ -213,7 +213,7 @@ def tile_cases() -> Iterator[Case]:
 
 
 @dynamic("Slice")
-def slice_dynamic(x: Extents, node: ir.Node) -> None:
+def slice_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Slice along a dynamic axis, or from or to places read at run time."""
     data = needed(node, 0)
     shape, rank = shape_of(data), len(shape_of(data))
@@ -254,7 +254,7 @@ def slice_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 def _until(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     axis: int,
@@ -263,14 +263,14 @@ def _until(
     i: int,
     bound: int,
 ) -> ir.Value | None:
-    """The extent of rows cut in steps of 1 from a known place, where it is a plain number.
+    """The size of rows cut in steps of 1 from a known place, where it is a plain number.
 
     x[:n] has n rows if x has as many; x[2:] of n rows has n - 2 if n is 2 at least.
     """
     start, end, step = (v[i] for v in items)
     if start is None or start < 0 or step != 1:
         return None
-    n = x.extent(node, data, axis)
+    n = x.dim(node, data, axis)
     last = n
     if end is None:
         last = x.at(node, vectors[1], i)
@@ -289,18 +289,18 @@ def _until(
     return length if limits is not None and limits.low[0] >= 0 else None
 
 
-def _no_more(x: Extents, last: ir.Value, value: ir.Value) -> bool:
-    """Whether an end is no further than the extent of the axis, as numbers."""
+def _no_more(x: DynamicDims, last: ir.Value, value: ir.Value) -> bool:
+    """Whether an end is no further than the size of the axis, as numbers."""
     a, b = x.interval(last), x.interval(value)
     return x.same(last, value) or (a is not None and b is not None and a.high[0] <= b.low[0])
 
 
-def _items(x: Extents, vector: ir.Value) -> list[int | None]:
+def _items(x: DynamicDims, vector: ir.Value) -> list[int | None]:
     known = lookup(vector, x.sweep.facts)
     return known.items() if known is not None else [None] * shape_of(vector)[0]
 
 
-def _cut_bound(x: Extents, vectors: Sequence[ir.Value], place: int, size: int) -> int:
+def _cut_bound(x: DynamicDims, vectors: Sequence[ir.Value], place: int, size: int) -> int:
     """The most elements that are left of an axis of at most `size`."""
     start, end, step = (x.interval(v) for v in vectors)
     if start is None or end is None or step is None or not step.low[place] >= 1:
@@ -313,7 +313,7 @@ def _cut_bound(x: Extents, vectors: Sequence[ir.Value], place: int, size: int) -
 
 
 @dynamic("Expand")
-def expand_dynamic(x: Extents, node: ir.Node) -> None:
+def expand_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Expand with dynamic axes, of the data or of the shape, counted from the last.
 
     A dynamic axis of the data must meet size 1 or the same dynamic size, else UnsupportedError.
@@ -347,8 +347,8 @@ def expand_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("Tile")
-def tile_dynamic(x: Extents, node: ir.Node) -> None:
-    """Row i of a repeated axis is row i modulo its extent."""
+def tile_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """Row i of a repeated axis is row i modulo its size."""
     data, times = needed(node, 0), needed(node, 1)
     rank = len(shape_of(data))
     known = lookup(times, x.sweep.facts)
@@ -368,8 +368,10 @@ def tile_dynamic(x: Extents, node: ir.Node) -> None:
     x.substitute(node, data, kept)
 
 
-def _repeated(x: Extents, node: ir.Node, data: ir.Value, axis: int, times: ir.Value) -> ir.Value:
-    size, n = shape_of(data)[axis], x.extent(node, data, axis)
+def _repeated(
+    x: DynamicDims, node: ir.Node, data: ir.Value, axis: int, times: ir.Value
+) -> ir.Value:
+    size, n = shape_of(data)[axis], x.dim(node, data, axis)
     most = most_of(x, times)
     if not most * max(size, 1) <= MAX_ELEMENTS:
         raise no_bound(

@@ -21,7 +21,7 @@ from aot.ir.string_rows import encode
 from aot.load.encode_strings import UINT8, Strings, encodes, unchanged
 from aot.load.regex import compile_regex
 from aot.ops.registry import op
-from aot.shapes.dynamic.extents import INT64, Extents, refused
+from aot.shapes.dynamic.dims import INT64, DynamicDims, refused
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed
 from aot.shapes.infer_node import solves
 from aot.shapes.partial_values import Facts
@@ -259,7 +259,7 @@ def recase_cases() -> Iterator[Case]:
 STRING = 8
 
 
-def _source(x: Extents, node: ir.Node) -> ir.Value:
+def _source(x: DynamicDims, node: ir.Node) -> ir.Value:
     """The strings, of a shape that is known."""
     data = operand(node, 0)
     if x.of(data):
@@ -268,7 +268,7 @@ def _source(x: Extents, node: ir.Node) -> ir.Value:
 
 
 @dynamic("StringNormalizer")
-def normalizer_dynamic(x: Extents, node: ir.Node) -> None:
+def normalizer_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """StringNormalizer: as many as there are; one empty string where none is left.
 
     Before: y = StringNormalizer(x)      After: y, n = aot.text.Keep(x), in the same attributes
@@ -283,7 +283,7 @@ def normalizer_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("StringSplit")
-def splitter_dynamic(x: Extents, node: ir.Node) -> None:
+def splitter_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """StringSplit: as many pieces as the longest string can have.
 
     Before: y, counts = StringSplit(x)   After: y, counts, n = aot.text.Split(x)

@@ -18,8 +18,8 @@ from aot.load.encode_strings import Strings, encodes
 from aot.normalise.attributes import canonical, rank_of
 from aot.normalise.identities import identity
 from aot.ops.registry import op, portable
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import agreed, fitted
-from aot.shapes.dynamic.extents import Extents, refused
 from aot.shapes.dynamic.rules import dynamic, needed, only_first, pass_on
 from aot.shapes.evaluate import evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
@@ -236,7 +236,7 @@ def space_cases() -> Iterator[Case]:
 
 
 @dynamic("Transpose")
-def transpose_dynamic(x: Extents, node: ir.Node) -> None:
+def transpose_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Axes move."""
     data = needed(node, 0)
     rank = len(shape_of(data))
@@ -245,7 +245,7 @@ def transpose_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("DepthToSpace SpaceToDepth")
-def blocks_dynamic(x: Extents, node: ir.Node) -> None:
+def blocks_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """DepthToSpace and SpaceToDepth: axes times or by the block."""
     data = only_first(x, node)
     own = x.of(data)

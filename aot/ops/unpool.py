@@ -50,7 +50,7 @@ def unpool_type(node: ir.Node, facts: Facts) -> Type | None:
 
 
 def pooled(m: Match) -> list[int]:
-    """The spatial extents of the tensor that indices count in: what was pooled."""
+    """The spatial sizes of the tensor that indices count in: what was pooled."""
     rank = len(m.kernel_shape)
     strides, pads = m.strides or [1] * rank, m.pads or [0] * (2 * rank)
     spans = zip(m.x.shape[2:], m.kernel_shape, strides, pads[:rank], pads[rank:], strict=True)

@@ -18,7 +18,7 @@ from aot.normalise.identities import always, identity
 from aot.ops.registry import op
 from aot.shapes.checks import checks, shape_at
 from aot.shapes.cures import Role, Sizing, axes, sizings
-from aot.shapes.dynamic.extents import INT64, Extents, axis_of, constant_ints, refused
+from aot.shapes.dynamic.dims import INT64, DynamicDims, axis_of, constant_ints, refused
 from aot.shapes.dynamic.reshape_factor import reshape_to
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
@@ -191,8 +191,8 @@ def identity_cases() -> Iterator[Case]:
 
 
 @dynamic("Squeeze")
-def squeeze_dynamic(x: Extents, node: ir.Node) -> None:
-    """Axes of extent 1 go; the dynamic ones must stay."""
+def squeeze_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """Axes of size 1 go; the dynamic ones must stay."""
     data = needed(node, 0)
     rank, given_axes = len(shape_of(data)), constant_ints(x, given(node, 1))
     if given_axes is None:
@@ -205,8 +205,8 @@ def squeeze_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("Unsqueeze")
-def unsqueeze_dynamic(x: Extents, node: ir.Node) -> None:
-    """Axes of extent 1 come."""
+def unsqueeze_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """Axes of size 1 come."""
     data, given_axes = needed(node, 0), constant_ints(x, given(node, 1))
     if given_axes is None:
         raise refused(node, "gets its axes at run time")
@@ -217,7 +217,7 @@ def unsqueeze_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("Flatten")
-def flatten_dynamic(x: Extents, node: ir.Node) -> None:
+def flatten_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """A Reshape in two dimensions."""
     data = needed(node, 0)
     shape = shape_of(data)
@@ -231,7 +231,7 @@ def flatten_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("Reshape")
-def reshape_dynamic(x: Extents, node: ir.Node) -> None:
+def reshape_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Reshape: of the padded form where a dynamic axis stays what it is, else of the elements."""
     data, target = needed(node, 0), needed(node, 1)
     if x.of(target):
@@ -240,19 +240,19 @@ def reshape_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("Shape")
-def shape_dynamic(x: Extents, node: ir.Node) -> None:
-    """Shape: constants and extents."""
+def shape_dynamic(x: DynamicDims, node: ir.Node) -> None:
+    """Shape: constants and sizes."""
     data = needed(node, 0)
     rank = len(shape_of(data))
     start, end = int(attribute(node, "start", 0)), int(attribute(node, "end", rank))
     start, end = (max(0, v + rank) if v < 0 else min(v, rank) for v in (start, end))
-    parts = [x.extent(node, data, a) for a in range(start, max(start, end))]
+    parts = [x.dim(node, data, a) for a in range(start, max(start, end))]
     y = x.joined(node, parts) if parts else x.ints(node, [])
     x.substitute(node, y, {})
 
 
 @dynamic("Size")
-def size_dynamic(x: Extents, node: ir.Node) -> None:
+def size_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """Size: the product of the shape."""
     whole = x.shape(node, needed(node, 0))
     total = x.node(node, "ReduceProd", [whole, x.ints(node, [0])], [(INT64, ())], keepdims=0)[0]

@@ -77,7 +77,7 @@ def serialise(model: ir.Model, partition: Partition, opset: int | None = None) -
 
 
 def _check_static(graph: ir.Graph) -> None:
-    """UnsupportedError for what no ONNX operator says: extents of values at their bounds."""
+    """UnsupportedError for what no ONNX operator says: sizes of values at their bounds."""
     for node in all_nodes(graph):
         if node.domain == DYNAMIC:
             what = f"{title(node)}: shapes that a run decides cannot be written as ONNX"

@@ -11,9 +11,9 @@ def context_bytes(program: Program, word: int) -> int:
     size = 4 + 1 + bool(program.shapes)  # magic, busy, shaped
     size = _up(size, word) + 2 * word  # arena, reserved
     widest = word
-    if program.io == "arena" and program.extents:
+    if program.io == "arena" and program.dynamic_dims:
         widest = 8
-        size = _up(size, 8) + 8 * len(program.extents)  # said
+        size = _up(size, 8) + 8 * len(program.dynamic_dims)  # said
     size = _up(size, word) + word * program.passed
     size += word * sum(state.slots for state in program.states)
     return _up(size, widest)

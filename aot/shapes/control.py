@@ -30,7 +30,7 @@ from aot.shapes.dynamic.control_flow import (
     stack_bounded,
     steps_of_scan,
 )
-from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.evaluate import Invalid
 from aot.shapes.loop_unroll import MOST, forget
 from aot.shapes.partial_values import Known, lookup
@@ -50,8 +50,8 @@ class Control:
     `taken` collects Ifs of known condition with the branch that runs, inner ones first.
     """
 
-    def __init__(self, sweep: Inference, extents: Extents, containers: Containers) -> None:
-        self._sweep, self._extents, self._containers = sweep, extents, containers
+    def __init__(self, sweep: Inference, dims: DynamicDims, containers: Containers) -> None:
+        self._sweep, self._dims, self._containers = sweep, dims, containers
         self.taken: list[tuple[ir.Node, ir.Graph]] = []
 
     def branch(self, node: ir.Node) -> bool:
@@ -67,7 +67,7 @@ class Control:
                 return True
             _copy_types(node.outputs, taken.outputs)
             for value, result in zip(node.outputs, taken.outputs, strict=True):
-                self._extents.set(value, self._extents.of(result))
+                self._dims.set(value, self._dims.of(result))
                 known = lookup(result, self._sweep.facts)
                 if known is not None:
                     self._sweep.facts[value] = known
@@ -78,7 +78,7 @@ class Control:
             if any(o in self._containers.held for o in branch.outputs):
                 what = "which sequence or optional it gives is known at run time only"
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
-        merge_branches(self._extents, node, branches)
+        merge_branches(self._dims, node, branches)
         return False
 
     def _in_place(self, node: ir.Node, branch: ir.Graph) -> None:
@@ -121,12 +121,12 @@ class Control:
 
     def _refuse_dynamic(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
         """UnsupportedError if a run decides the shape of one of `inputs`."""
-        if any(self._extents.of(v) for v in inputs):
+        if any(self._dims.of(v) for v in inputs):
             raise refused(node, "takes a tensor whose shape is known at run time only")
 
     def _noted(self) -> list[list[Any]]:
         """What an attempt at a body notes beside types: it goes when another one is made."""
-        return [self._sweep.errors, self._extents.checks, self.taken]
+        return [self._sweep.errors, self._dims.checks, self.taken]
 
     def _is_short(self, node: ir.Node, body: ir.Graph) -> bool:
         """Whether unrolling is worth an attempt."""
@@ -173,20 +173,20 @@ class Control:
         set_type(body.inputs[1], 9, ())
         _copy_types(body.inputs[2:], states)
         self._sweep.facts[body.inputs[1]] = Known(np.array(True))  # or the step is not made
-        most = most_steps(self._extents, node)
+        most = most_steps(self._dims, node)
         if most:
-            self._extents.new(body.inputs[0], most - 1)
+            self._dims.new(body.inputs[0], most - 1)
         self.body(node, body, steps=not thawed)
         self._same_states(node, states, body.outputs[1 : 1 + len(states)])
         _copy_types(node.outputs[: len(states)], states)
         if any(o.name for o in node.outputs[len(states) :]):
-            made = stack_bounded(self._extents, node, len(states))
+            made = stack_bounded(self._dims, node, len(states))
             return made is not node
         return False
 
     def scan(self, node: ir.Node) -> bool:
         """Type a Scan; whether other nodes have taken its place."""
-        x = self._extents
+        x = self._dims
         body = attribute(node, "body")
         scanned = int(attribute(node, "num_scan_inputs"))
         count = len(node.inputs) - scanned
@@ -228,19 +228,19 @@ class Control:
         A body of `steps` stays as it is: where shapes depend on the data, each step has its own.
         """
         before = len(self._sweep.errors)
-        extents = self._extents
-        checks = len(extents.checks)
-        extents.frozen += steps
+        dims = self._dims
+        checks = len(dims.checks)
+        dims.frozen += steps
         try:
             self._sweep.run(graph)
         finally:
-            extents.frozen -= steps
+            dims.frozen -= steps
         if len(self._sweep.errors) > before:
             raise self._sweep.errors.pop()
-        if len(extents.checks) > checks:
-            raise refused(node, "compares extents in its body")
+        if len(dims.checks) > checks:
+            raise refused(node, "compares sizes in its body")
         for value in graph.outputs:
-            if not bounded and self._extents.of(value):
+            if not bounded and self._dims.of(value):
                 raise refused(node, "gives a tensor whose shape is known at run time only")
             if not is_typed(value) and value not in self._containers.held:
                 what = f'the shape of "{value.name}" depends on the data'

@@ -17,7 +17,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import graph_of, original_name, static_shape
 from aot.ir.operators import DataSized, Interface, trait_of
 from aot.ir.pins import Pin
-from aot.shapes.dynamic.extents import Extents
+from aot.shapes.dynamic.dims import DynamicDims
 from aot.shapes.evaluate import reads_shape
 from aot.shapes.known_late import KnownLate
 
@@ -87,12 +87,12 @@ class Reading:
                 self.roles[value] = role
 
 
-def late(node: ir.Node, error: KnownLate, extents: Extents, reading: Reading) -> KnownLate:
+def late(node: ir.Node, error: KnownLate, dims: DynamicDims, reading: Reading) -> KnownLate:
     """The error with the options that decide what it is about."""
     start: list[ir.Value | None] = [*error.deciding, *_deciding(node)]
     for value in node.inputs:
-        start += extents.of(value).values()
-    error.add = tuple(_pins(start, reading, extents))
+        start += dims.of(value).values()
+    error.add = tuple(_pins(start, reading, dims))
     error.hint = error.hint or (YOURS if error.add else _long(start) or NOTHING)
     return error
 
@@ -127,7 +127,7 @@ def _outermost(node: ir.Node) -> ir.Graph:
 
 
 def _pins(
-    start: Iterable[ir.Value | None], reading: Reading, extents: Extents | None
+    start: Iterable[ir.Value | None], reading: Reading, dims: DynamicDims | None
 ) -> Iterator[Pin]:
     """A Pin for every input of the model that decides elements of `start`."""
     seen: set[ir.Value] = set()
@@ -143,8 +143,8 @@ def _pins(
             if (pin := _bind(value, reading.roles.get(value))) is not None:
                 yield pin
         elif (node := value.producer()) is not None and not _counts(node):
-            if reads_shape.of(node) is not None and extents is not None:
-                left += [n for v in node.inputs for n in extents.of(v).values()]
+            if reads_shape.of(node) is not None and dims is not None:
+                left += [n for v in node.inputs for n in dims.of(v).values()]
             left += [v for v in node.inputs if v is not None]
 
 

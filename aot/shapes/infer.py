@@ -32,7 +32,7 @@ from aot.shapes.containers import Containers
 from aot.shapes.control import Control, controls, types_bodies
 from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
 from aot.shapes.cures import Reading, late
-from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.input_dims import Dimension, check_counts, open_dimensions
 from aot.shapes.dynamic.propagate import flows
 from aot.shapes.dynamic.rules import dynamic, is_sized_by_data
@@ -75,20 +75,20 @@ def infer(
     """
     with Child(strictly) as child:
         sweep = Sweep(model, rules or {}, max_string, child)
-        sweep.reading.ranges = open_dimensions(sweep.extents, model.graph, dimensions)
-        check_counts(sweep.extents, model.graph, counts or {})
+        sweep.reading.ranges = open_dimensions(sweep.dims, model.graph, dimensions)
+        check_counts(sweep.dims, model.graph, counts or {})
         sweep.run(model.graph)
     raise_all(sweep.errors)
     for node, branch in sweep.control.taken:
-        axes = [(i, sweep.extents.of(v)) for i, v in enumerate(model.graph.outputs)]
+        axes = [(i, sweep.dims.of(v)) for i, v in enumerate(model.graph.outputs)]
         inline_branch(node, branch)
         for index, own in axes:  # an output of the If has become one of the branch
-            sweep.extents.set(model.graph.outputs[index], own)
+            sweep.dims.set(model.graph.outputs[index], own)
     sweep.containers.finish(model.graph)
-    axes_of = {i: set(sweep.extents.of(v)) for i, v in enumerate(model.graph.outputs)}
+    axes_of = {i: set(sweep.dims.of(v)) for i, v in enumerate(model.graph.outputs)}
     errors = _contradictions(model.graph, hints or {}, axes_of, pinned)
     raise_all(errors)
-    sweep.extents.finish(model.graph)
+    sweep.dims.finish(model.graph)
     assert_typed(model)
 
 
@@ -129,10 +129,10 @@ class Sweep:
         self.facts: Facts = {}
         self.errors: list[AotError] = []
         self.containers = Containers(self)
-        self.extents = Extents(self)
+        self.dims = DynamicDims(self)
         self.reading = Reading()
         self.reading.note(model.graph)
-        self.control = Control(self, self.extents, self.containers)
+        self.control = Control(self, self.dims, self.containers)
 
     def run(self, graph: ir.Graph) -> None:
         """Type the values of `graph`, whose inputs and outer values are typed."""
@@ -155,7 +155,7 @@ class Sweep:
         except (Invalid, NodeError) as e:
             self.errors.append(ModelError(f"{title(node)}: {e}", _inputs_text(node)))
         except KnownLate as e:
-            self.errors.append(late(node, e, self.extents, self.reading))
+            self.errors.append(late(node, e, self.dims, self.reading))
         except AotError as e:
             self.errors.append(e)
         except BROKEN as e:
@@ -172,7 +172,7 @@ class Sweep:
             return
         control = controls.of(node)
         if control is None and self.containers.concerns(node):
-            if self.extents.concern(node):
+            if self.dims.concern(node):
                 raise refused(node, "holds a tensor whose shape is known at run time only")
             self.containers.visit(node)
             return
@@ -191,21 +191,21 @@ class Sweep:
         if control is not None:
             if control(self.control, node):
                 return
-        elif (rule := types_bodies.of(node)) and not self.extents.concern(node):
+        elif (rule := types_bodies.of(node)) and not self.dims.concern(node):
             rule(self.control, node)
             self.type_outputs(node)
-        elif self.extents.concern(node):
-            if self.extents.frozen:
+        elif self.dims.concern(node):
+            if self.dims.frozen:
                 raise refused(node, "meets, in a loop, a dimension known at run time only")
             self._fitting(node)
-            flows(self.extents, node)
+            flows(self.dims, node)
         else:
             self.type_outputs(node)
-            open_ = not _is_done(node) and not self.extents.frozen
+            open_ = not _is_done(node) and not self.dims.frozen
             bounded = dynamic.of(node) if open_ and is_sized_by_data(node) else None
             if bounded is not None:
                 self._fitting(node)
-                bounded(self.extents, node)
+                bounded(self.dims, node)
         if node.graph is None:  # others took its place
             return
         for value in node.outputs:
@@ -234,7 +234,7 @@ class Sweep:
 
         What follows the first may be shorter in a run: that is for the operator's rule to say.
         """
-        if any(self.extents.of(i) for i in node.inputs[1:]):
+        if any(self.dims.of(i) for i in node.inputs[1:]):
             return
         if reason := misfit(node, self.facts):
             raise Invalid(reason)

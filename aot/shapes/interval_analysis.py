@@ -50,8 +50,8 @@ class Bounds:
         self._facts = facts
         self._found: dict[ir.Value, Interval | None] = {}
 
-    def extent(self, value: ir.Value, most: float, least: float = 0) -> None:
-        """Note that the elements of `value` are extents: `least` to `most`."""
+    def size(self, value: ir.Value, most: float, least: float = 0) -> None:
+        """Note that the elements of `value` are sizes: `least` to `most`."""
         shape = shape_of(value)
         found = Interval(np.full(shape, float(least)), np.full(shape, float(most)))
         known = self._found.get(value)

@@ -42,12 +42,12 @@ def repeats(name: str, found: Shape | None, to: Shape) -> str:
 
 
 def repeats_along(found: Shape, to: Shape) -> bool:
-    """Whether the last extents are 1 or those of a shape."""
+    """Whether the last sizes are 1 or those of a shape."""
     return all(a in (1, b) for a, b in zip(reversed(found), reversed(to), strict=False))
 
 
 def without_ones(shape: Shape) -> Shape:
-    """A shape from its first extent other than 1 on."""
+    """A shape from its first size other than 1 on."""
     return shape[next((i for i, n in enumerate(shape) if n != 1), len(shape)) :]
 
 

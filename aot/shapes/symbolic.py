@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What small integers are in terms of extents: polynomials, so that equal ones are recognised.
+"""What small integers are in terms of sizes: polynomials, so that equal ones are recognised.
 
-k = Shape(x)[1] * 2 - 2;  j = 2 * (n - 1)       both are 2n - 2, where n is the extent of axis 1
+k = Shape(x)[1] * 2 - 2;  j = 2 * (n - 1)       both are 2n - 2, where n is the size of axis 1
 
-What is no sum of products is an atom: an extent, floor(p / c) for a polynomial p and a number c,
+What is no sum of products is an atom: a size, floor(p / c) for a polynomial p and a number c,
 min and max of two polynomials, an element of a value about which nothing is known.
 
 The modules of `aot/ops` say how operators compute (`polynomials`); operators that move elements
@@ -114,7 +114,7 @@ class Terms:
         return all(self.follows(p, known) for p in key[1:] if isinstance(p, tuple))
 
     def equal(self, left: ir.Value, right: ir.Value) -> bool:
-        """Whether two values are the same whatever the extents."""
+        """Whether two values are the same whatever the sizes."""
         return self.of(left) == self.of(right)
 
     def _own(self, value: ir.Value) -> list[Poly]:

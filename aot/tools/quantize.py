@@ -232,7 +232,7 @@ def _typed(array: Array, value: onnx.ValueInfoProto, where: str) -> Array:
 
 
 def _count(array: Array, dims: Sequence[int], name: str, where: str) -> int:
-    """Samples in an array for an input of `dims` (0: any extent)."""
+    """Samples in an array for an input of `dims` (0: any size)."""
     fits = array.ndim == len(dims) and all(
         d in (0, s) for d, s in zip(dims[1:], array.shape[1:], strict=True)
     )

@@ -31,14 +31,14 @@ from aot.tools.elf_image import explain_fault
 class Spec:
     """An input or output of a bundle, by its ONNX name.
 
-    On the axes `extents` the data (of an input: the caller) decide how long it is; `shape` has
+    On the axes `dynamic_axes` the data (of an input: the caller) decide how long it is; `shape` has
     their bounds, `least` the lower ones. The rows of `texts` are strings.
     """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
-    extents: tuple[int, ...] = ()
+    dynamic_axes: tuple[int, ...] = ()
     least: tuple[int, ...] = ()
     texts: bool = False
 
@@ -46,7 +46,7 @@ class Spec:
         """Whether an array of this shape is one of its arrays."""
         least = self.least or (0,) * len(self.shape)
         return len(shape) == len(self.shape) and all(
-            low <= n <= d if axis in self.extents else n == d
+            low <= n <= d if axis in self.dynamic_axes else n == d
             for axis, (n, d, low) in enumerate(zip(shape, self.shape, least, strict=True))
         )
 
@@ -54,7 +54,7 @@ class Spec:
         """`float32[1, 2..64]`."""
         least = self.least or (0,) * len(self.shape)
         dims = (
-            f"{low}..{d}" if axis in self.extents else str(d)
+            f"{low}..{d}" if axis in self.dynamic_axes else str(d)
             for axis, (d, low) in enumerate(zip(self.shape, least, strict=True))
         )
         return f"{self.dtype}[{', '.join(dims)}]"
@@ -227,7 +227,7 @@ def stream(
         arguments += _write_inputs(built, steps, folder)
         for i, spec in enumerate(built.outputs):
             arguments += ["--output", f"{i}=o{i}.bin"]
-            arguments += ["--shape", f"{i}=s{i}.bin"] if spec.extents else []
+            arguments += ["--shape", f"{i}=s{i}.bin"] if spec.dynamic_axes else []
         if trace is not None:
             # Relative, because a board gets its arguments as one line of words.
             arguments += ["--trace", os.path.relpath(trace, folder)]
@@ -241,7 +241,7 @@ def stream(
 def _result(folder: Path, index: int, spec: Spec, step: int, steps: int) -> Array:
     """What the program wrote of output `index`, in its true shape."""
     array = read_raw(folder / f"o{index}.bin", spec, step, steps)
-    if not spec.extents:
+    if not spec.dynamic_axes:
         return array
     shape = Spec(f"the shape of {spec.name}", (len(spec.shape),), "int64")
     return cropped(array, read_raw(folder / f"s{index}.bin", shape, step, steps))
@@ -263,7 +263,7 @@ def _write_inputs(built: Built, steps: Sequence[Sequence[Array]], folder: Path) 
         data = b"".join(dtypes.to_bytes(at_bound(arrays[i], spec), kind) for arrays in steps)
         (folder / f"i{i}.bin").write_bytes(data)
         arguments += ["--input", f"{i}=i{i}.bin"]
-        if spec.extents:
+        if spec.dynamic_axes:
             shapes = np.array([arrays[i].shape for arrays in steps], np.int64)
             (folder / f"e{i}.bin").write_bytes(dtypes.to_bytes(shapes, dtypes.S64))
             arguments += ["--extents", f"{i}=e{i}.bin"]
@@ -272,7 +272,7 @@ def _write_inputs(built: Built, steps: Sequence[Sequence[Array]], folder: Path) 
 
 def at_bound(array: Array, spec: Spec) -> Array:
     """An array as a bundle takes and leaves it: at the bound, elements first, then zeros."""
-    return padded(array, spec.shape) if spec.extents else array
+    return padded(array, spec.shape) if spec.dynamic_axes else array
 
 
 def scratch(out: Path) -> tempfile.TemporaryDirectory[str]:

@@ -159,7 +159,7 @@ class Library:
 
     def _true(self, index: int, array: Array) -> Array:
         """An output in the shape the run gave it: a part of the array at its bound."""
-        if not self.outputs[index].extents:
+        if not self.outputs[index].dynamic_axes:
             return array
         shape = np.zeros(max(1, array.ndim), np.int64)
         context = ctypes.c_void_p(self._context.ctypes.data)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aot.vendor.match import NodeRef
 
-Extents = tuple[int, ...]
+Sizes = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class WindowShape:
     padding lie before and after the axis (negative ones cut).
     """
 
-    kernel: Extents
-    strides: Extents
-    dilations: Extents
-    before: Extents
-    after: Extents
+    kernel: Sizes
+    strides: Sizes
+    dilations: Sizes
+    before: Sizes
+    after: Sizes
 
     @classmethod
     def of(cls, node: NodeRef, kernel: Sequence[int]) -> WindowShape:
@@ -51,6 +51,6 @@ class WindowShape:
             zeros + self.after,
         )
 
-    def axes(self) -> tuple[Extents, ...]:
+    def axes(self) -> tuple[Sizes, ...]:
         """The fields in their order, to be zipped: kernel, strides, dilations, before, after."""
         return self.kernel, self.strides, self.dilations, self.before, self.after

@@ -175,7 +175,7 @@ def _finish(program: Program, plan: Plan, feeds: Sequence[Array]) -> str:
     """
     ends = "unsigned char *arena, const unsigned char *const *in, unsigned char *const *out"
     rows, said = [], []
-    for e in program.extents:
+    for e in program.dynamic_dims:
         index, axis = e.axes[0]
         at, _ = _place(program, plan, e.tensor)
         length = f"(const int64_t[]){{{feeds[index].shape[axis]}}}"
@@ -200,7 +200,7 @@ static aot_status {program.name}_finish({ends}) {{
 def _bytes(array: Array, program: Program, name: str) -> bytes:
     t = program.tensors[name]
     data = dtypes.to_bytes(array, t.dtype)
-    if len(data) != t.nbytes and not program.extents:
+    if len(data) != t.nbytes and not program.dynamic_dims:
         raise ValueError(f"input {name} takes {t.nbytes} bytes, not {array.shape} {array.dtype}")
     return bytes(data)
 

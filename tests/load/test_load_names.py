@@ -13,7 +13,7 @@ from onnx import AttributeProto, TensorProto as T, helper
 from aot.errors import AotError
 from aot.load import LoadOptions, load, model_text
 from aot.normalise import normalise
-from aot.shapes.dynamic.extents import RUN_TIME_SHAPES
+from aot.shapes.dynamic.dims import RUN_TIME_SHAPES
 from load_graphs import OPSET, info, model, node, refused, relu
 
 HOSTILE = ["*/ int x; /*", "a/b", "a.b", "a:b", "int", "x\ny", "naïve", "9lives", "__x__", "A", "a"]

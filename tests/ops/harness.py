@@ -402,7 +402,7 @@ def fed_tensors(job: Job) -> dict[str, bytes]:
     arrays = list(feeds(job.model, job.case).values())
     pairs = zip(program.inputs, arrays, strict=True)
     found = {n: dtypes.to_bytes(a, program.tensors[n].dtype) for n, a in pairs}
-    for e in program.extents:
+    for e in program.dynamic_dims:
         index, axis = e.axes[0]
         found[e.tensor] = np.int64(arrays[index].shape[axis]).tobytes()
     return found

@@ -40,7 +40,7 @@ def test_results_lie_between_the_bounds(name: str, count: int, positive: bool, k
         found = Bounds({})
         ends = np.sort(rng.uniform(1 if positive else -9, 9, (count, 2)).astype(dtype), axis=1)
         for value, (least, most) in zip(values, ends, strict=True):
-            found.extent(value, float(most), float(least))
+            found.size(value, float(most), float(least))
         draws = [
             [rng.uniform(a, b, s).astype(dtype) for (a, b), s in zip(ends, shapes, strict=True)]
             for _ in range(20)

@@ -23,7 +23,7 @@ from aot.ops.conv import loops_of
 from aot.ops.kernels import listing
 from aot.ops.registry import op
 from aot.shapes.checks import checks, window_fits
-from aot.shapes.dynamic.extents import Extents, refused
+from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.products import multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed
 from aot.shapes.operands import Shape, convolved, operand_shape, operands_fit, wrong
@@ -196,13 +196,13 @@ def _conv_integer(b: Body) -> bool:
 
 
 @dynamic("MatMulInteger")
-def matmul_dynamic(x: Extents, node: ir.Node) -> None:
+def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """MatMulInteger: tails are the zero points."""
     multiplied(x, node, 0, 1, [2], [3])
 
 
 @dynamic("QLinearMatMul")
-def linear_matmul_dynamic(x: Extents, node: ir.Node) -> None:
+def linear_matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """QLinearMatMul: tails are the zero points."""
     if any(prod(shape_of(v)) > 1 for i in (6, 7) if (v := given(node, i)) is not None):
         raise refused(node, "has scales along a dimension known at run time only")
@@ -210,7 +210,7 @@ def linear_matmul_dynamic(x: Extents, node: ir.Node) -> None:
 
 
 @dynamic("DynamicQuantizeLinear")
-def quantised_dynamic(x: Extents, node: ir.Node) -> None:
+def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """DynamicQuantizeLinear: 0 is within the range anyway."""
     data = needed(node, 0)
     node.replace_input_with(0, x.neutral(node, data, 0))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lives in the arena between two runs: a call before the first one and one after the last.
 
-Inputs in the arena and what is kept (states, extents) are written by the opening call, outputs
+Inputs in the arena and what is kept (states, sizes) are written by the opening call, outputs
 in the arena, what is kept and run-time shapes are read by the closing one; outputs are read by the
 opening call too, because they hold until the next run and so may not lie on an input that is filled
 before it. These two calls exist for the scheduler and the planner only.

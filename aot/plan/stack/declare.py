@@ -120,7 +120,7 @@ def declared(program: Program, target: Target) -> Declared:
 def _entries(program: Program, word: int) -> int:
     """Bytes of the entries above NAME_execute: they hold pointers to inputs and outputs twice."""
     ends = max(1, len(program.inputs)) + max(1, len(program.outputs))
-    return 24 * word + 3 * word * ends + 16 * len(program.extents)
+    return 24 * word + 3 * word * ends + 16 * len(program.dynamic_dims)
 
 
 def _below(program: Program, column: dict[str, int], word: int) -> tuple[int, Call | None]:

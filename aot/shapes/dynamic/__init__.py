@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes whose extent a run decides: one file per family of operators."""
+"""Axes whose size a run decides: one file per family of operators."""

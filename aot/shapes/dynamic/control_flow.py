@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Results of control flow whose shape the data decide: at their bound, extents behind them.
+"""Results of control flow whose shape the data decide: at their bound, sizes behind them.
 
 Before: y = If(c, then={a}, else={b})               a: [3, 4], b: [5, 4], y: [?, 4]
 After: y, n = If(c, then={Pad(a), 3}, else={b, 5})  y: [5, 4], n [1]
@@ -25,13 +25,13 @@ from aot.ir.graph_nodes import (
     title,
 )
 from aot.shapes.control_flow_isolated import MOST, close_scan
-from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound
+from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known_late import KnownLate
 from aot.shapes.partial_values import lookup
 
 
-def merge_branches(x: Extents, node: ir.Node, branches: Sequence[ir.Graph]) -> None:
+def merge_branches(x: DynamicDims, node: ir.Node, branches: Sequence[ir.Graph]) -> None:
     """Type the results of an If of unknown condition; branches are typed.
 
     UnsupportedError where their ranks or element types differ.
@@ -52,17 +52,17 @@ def merge_branches(x: Extents, node: ir.Node, branches: Sequence[ir.Graph]) -> N
         axes = _dynamic(x, ends)
         if axes:
             _pad(x, branches, index, bound)
-            x.set(value, _extents(x, node, branches, index, axes, shapes))
+            x.set(value, _sizes(x, node, branches, index, axes, shapes))
 
 
-def _dynamic(x: Extents, ends: Sequence[ir.Value]) -> list[int]:
-    """Axes along which not both branches give the same, static extent."""
+def _dynamic(x: DynamicDims, ends: Sequence[ir.Value]) -> list[int]:
+    """Axes along which not both branches give the same, static size."""
     left, right = ends
     pairs = zip(shape_of(left), shape_of(right), strict=True)
     return [axis for axis, (a, b) in enumerate(pairs) if a != b or axis in x.of(left) | x.of(right)]
 
 
-def _pad(x: Extents, branches: Sequence[ir.Graph], index: int, bound: tuple[int, ...]) -> None:
+def _pad(x: DynamicDims, branches: Sequence[ir.Graph], index: int, bound: tuple[int, ...]) -> None:
     """Let both branches give the same shape, what one has less of at the end."""
     for branch in branches:
         value = branch.outputs[index]
@@ -78,8 +78,8 @@ def _pad(x: Extents, branches: Sequence[ir.Graph], index: int, bound: tuple[int,
         branch.remove(end, safe=True)
 
 
-def _extents(
-    x: Extents,
+def _sizes(
+    x: DynamicDims,
     node: ir.Node,
     branches: Sequence[ir.Graph],
     index: int,
@@ -128,7 +128,7 @@ def _new_output(node: ir.Node, hint: str) -> ir.Value:
     return value
 
 
-def most_steps(x: Extents, node: ir.Node) -> int | None:
+def most_steps(x: DynamicDims, node: ir.Node) -> int | None:
     """The most steps a Loop can make by its inputs, None if they bound nothing."""
     if _truth(x, node.inputs[1] if len(node.inputs) > 1 else None) is False:
         return 0
@@ -140,13 +140,13 @@ def most_steps(x: Extents, node: ir.Node) -> int | None:
     return max(0, int(most)) if most < MOST else None
 
 
-def _truth(x: Extents, value: ir.Value | None) -> bool | None:
+def _truth(x: DynamicDims, value: ir.Value | None) -> bool | None:
     """What a condition is known to be."""
     known = lookup(value, x.sweep.facts)
     return bool(known.data.ravel()[0]) if known is not None and known.full else None
 
 
-def stack_bounded(x: Extents, node: ir.Node, states: int) -> ir.Node:
+def stack_bounded(x: DynamicDims, node: ir.Node, states: int) -> ir.Node:
     """Type what a Loop of typed body stacks at the most steps it makes; the Loop in its place.
 
     UnsupportedError if nothing bounds them.
@@ -181,7 +181,7 @@ def stack_bounded(x: Extents, node: ir.Node, states: int) -> ir.Node:
     return node
 
 
-def _counting(x: Extents, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value]:
+def _counting(x: DynamicDims, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value]:
     """The Loop with one more state, the first: how many steps were made."""
     graph = graph_of(node)
     held = node.attributes["body"]
@@ -218,7 +218,7 @@ def _counting(x: Extents, node: ir.Node, states: int) -> tuple[ir.Node, ir.Value
 
 
 def steps_of_scan(
-    x: Extents, node: ir.Node, sequences: Sequence[ir.Value | None], axes: Sequence[int]
+    x: DynamicDims, node: ir.Node, sequences: Sequence[ir.Value | None], axes: Sequence[int]
 ) -> ir.Value | None:
     """How many steps a Scan makes where the data decide that, None where it is known."""
     found: list[ir.Value | None] = []
@@ -235,7 +235,7 @@ def steps_of_scan(
     return first
 
 
-def scan_bounded(x: Extents, node: ir.Node, states: int, steps: ir.Value) -> None:
+def scan_bounded(x: DynamicDims, node: ir.Node, states: int, steps: ir.Value) -> None:
     """Close a typed Scan that makes `steps` steps; what it stacks is as long."""
     places = [int(a) for a in attribute(node, "scan_output_axes") or []]
     results = close_scan(node)

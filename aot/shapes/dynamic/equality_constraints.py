@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extents that must be equal: proved to be, or compared by every run (`AOT_BAD_SHAPE`)."""
+"""Sizes that must be equal: proved to be, or compared by every run (`AOT_BAD_SHAPE`)."""
 
 from __future__ import annotations
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, operand, shape_of
-from aot.shapes.dynamic.extents import INT64, Axes, Extents, refused
+from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, refused
 
 
-def agreed(x: Extents, node: ir.Node, value: ir.Value, b: ir.Value, what: str) -> ir.Value:
-    """The extent that two extents are; UnsupportedError with `what` if they may well differ.
+def agreed(x: DynamicDims, node: ir.Node, value: ir.Value, b: ir.Value, what: str) -> ir.Value:
+    """The one size of two that must be equal; UnsupportedError with `what` if they may well differ.
 
     Those that the caller says (`--dim`), or that follow from them, are compared when the model
     runs: a dimension of 1 is not repeated then.
@@ -27,14 +27,16 @@ def agreed(x: Extents, node: ir.Node, value: ir.Value, b: ir.Value, what: str) -
     return x.new(made, int(most), int(least))
 
 
-def meet(x: Extents, node: ir.Node, found: Axes, place: int, value: ir.Value, what: str) -> None:
+def meet(
+    x: DynamicDims, node: ir.Node, found: Axes, place: int, value: ir.Value, what: str
+) -> None:
     """Note that axis `place` of the result is as long as `value` says, as others may have said."""
     known = found.get(place)
     found[place] = value if known is None else agreed(x, node, known, value, what)
 
 
-def fitted(x: Extents, node: ir.Node, value: ir.Value, axis: int, size: int) -> ir.Value:
-    """`value` with at most `size` elements on a dynamic axis, whose extent is no more than that."""
+def fitted(x: DynamicDims, node: ir.Node, value: ir.Value, axis: int, size: int) -> ir.Value:
+    """`value` with at most `size` elements on a dynamic axis, whose size is no more than that."""
     shape = shape_of(value)
     if shape[axis] <= size:
         return value
@@ -46,7 +48,7 @@ def fitted(x: Extents, node: ir.Node, value: ir.Value, axis: int, size: int) -> 
     return made
 
 
-def fit_inputs(x: Extents, node: ir.Node, places: dict[int, dict[int, int]]) -> None:
+def fit_inputs(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -> None:
     """Cut inputs to one bound where they meet: {number of the input: {axis: where}}."""
     least: dict[int, int] = {}
     for index, own in places.items():

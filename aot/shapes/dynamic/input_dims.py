@@ -8,7 +8,7 @@ A dimension that the file writes as an expression of others (`past + 1`) is comp
 every run compares it with the shape that it is given.
 
 The caller's x has N rows; Spread puts them at their bound, zeros behind, and nothing reads beyond
-them. From there on N is an extent like any other (`aot.shapes.dynamic.extents`).
+them. From there on N is a size like any other (`aot.shapes.dynamic.dims`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, Array, original_name, set_type, shape_of
 from aot.ir.pins import Pin
 from aot.shapes.dim_expressions import Numbers, Unsettled, parsed
+from aot.shapes.dynamic.dims import DynamicDims
 from aot.shapes.dynamic.equality_constraints import agreed
-from aot.shapes.dynamic.extents import Extents
 
 DIMENSIONS = "aot.dimensions"
-"""Key of a graph's `meta`: the Dimensions whose extents are its last inputs, in this order."""
+"""Key of a graph's `meta`: the Dimensions whose sizes are its last inputs, in this order."""
 
 INT64 = 7
 MOST_AXES = 8
@@ -46,7 +46,7 @@ class Dimension:
 
 
 def open_dimensions(
-    extents: Extents, graph: ir.Graph, dimensions: Sequence[Dimension]
+    dims: DynamicDims, graph: ir.Graph, dimensions: Sequence[Dimension]
 ) -> dict[ir.Value, Pin]:
     """Give `graph` an input for every dimension; what reads inputs gets the form at the bound.
 
@@ -56,9 +56,9 @@ def open_dimensions(
         return {}
     first = next(iter(graph))
     before = list(graph.inputs)
-    sizes = [_extent(extents, graph, d) for d in dimensions]
+    sizes = [_dimension_size(dims, graph, d) for d in dimensions]
     sizes = [
-        _related(extents, first, d, dict(zip(dimensions, sizes, strict=True))) for d in dimensions
+        _related(dims, first, d, dict(zip(dimensions, sizes, strict=True))) for d in dimensions
     ]
     for index, value in enumerate(before):
         axes = {
@@ -68,7 +68,7 @@ def open_dimensions(
             if i == index
         }
         if axes:
-            _spread(extents, first, value, axes)
+            _spread(dims, first, value, axes)
     graph.meta[DIMENSIONS] = tuple(dimensions)
     added = list(graph.inputs)[-len(dimensions) :]
     return {v: single(d, before) for v, d in zip(added, dimensions, strict=True)}
@@ -83,7 +83,7 @@ def single(dimension: Dimension, inputs: Sequence[ir.Value]) -> Pin:
     return Pin("--dim", dimension.name, (dimension.most,), instead=True)
 
 
-def check_counts(extents: Extents, graph: ir.Graph, counts: Mapping[str, int]) -> None:
+def check_counts(dims: DynamicDims, graph: ir.Graph, counts: Mapping[str, int]) -> None:
     """Let every run compare the inputs called so with the most they can be."""
     first = next(iter(graph), None)
     for value in graph.inputs:
@@ -92,46 +92,46 @@ def check_counts(extents: Extents, graph: ir.Graph, counts: Mapping[str, int]) -
             continue
         uses = list(value.uses())
         kind = [(INT64, shape_of(value))]
-        checked = extents.node(first, "Within", [value], kind, DYNAMIC, most=most)[0]
+        checked = dims.node(first, "Within", [value], kind, DYNAMIC, most=most)[0]
         for node, index in uses:
             node.replace_input_with(index, checked)
-        extents.checks.append(extents.new(checked, most))
+        dims.checks.append(dims.new(checked, most))
 
 
-def _extent(extents: Extents, graph: ir.Graph, dimension: Dimension) -> ir.Value:
+def _dimension_size(dims: DynamicDims, graph: ir.Graph, dimension: Dimension) -> ir.Value:
     """The input that says how long a dimension is."""
     value = ir.Value(name=f"{dimension.name} extent")
     set_type(value, INT64, (1,))
     graph.inputs.append(value)
-    extents.claim(value)
-    return extents.new(value, dimension.most, dimension.least)
+    dims.claim(value)
+    return dims.new(value, dimension.most, dimension.least)
 
 
 def _related(
-    extents: Extents, first: ir.Node, dimension: Dimension, sizes: Mapping[Dimension, ir.Value]
+    dims: DynamicDims, first: ir.Node, dimension: Dimension, sizes: Mapping[Dimension, ir.Value]
 ) -> ir.Value:
-    """The extent of a dimension: what its expression gives for others, if it is one."""
+    """The size of a dimension: what its expression gives for others, if it is one."""
     own, expression = sizes[dimension], parsed(dimension.name)
     values = {d.name: v for d, v in sizes.items()}
     if expression is None or not all(n in values for n in expression.names):
         return own
     given: dict[str, Run] = {n: (values[n], 1) for n in expression.names}
     try:
-        computed, divisor = expression.computed(given, run_numbers(extents, first))
+        computed, divisor = expression.computed(given, run_numbers(dims, first))
     except Unsettled:
         return own  # the model compares what it needs
     if divisor != 1:
         return own
-    extents.new(computed, dimension.most, dimension.least)
-    agreed(extents, first, computed, own, "has a shape that its other inputs exclude")
+    dims.new(computed, dimension.most, dimension.least)
+    agreed(dims, first, computed, own, "has a shape that its other inputs exclude")
     return computed
 
 
-#: A number that a run knows: an extent, divided by a number.
+#: A number that a run knows: a size, divided by a number.
 Run = tuple["ir.Value", int]
 
 
-def run_numbers(x: Extents, first: ir.Node) -> Numbers[Run]:
+def run_numbers(x: DynamicDims, first: ir.Node) -> Numbers[Run]:
     """Expressions of dimensions as nodes before `first`.
 
     They raise Unsettled for divisions by a dimension and for roundings of negative numbers.
@@ -170,20 +170,20 @@ def run_numbers(x: Extents, first: ir.Node) -> Numbers[Run]:
     }
 
 
-def _spread(extents: Extents, first: ir.Node, value: ir.Value, axes: dict[int, ir.Value]) -> None:
+def _spread(dims: DynamicDims, first: ir.Node, value: ir.Value, axes: dict[int, ir.Value]) -> None:
     shape = shape_of(value)
     if len(shape) > MOST_AXES:
         what = f'input "{original_name(value)}" has {len(shape)} axes'
         raise UnsupportedError(f"{what} (at most {MOST_AXES} with a dimension known at run time)")
     uses = list(value.uses())
-    extents.set(value, axes)
-    whole = extents.shape(first, value)
+    dims.set(value, axes)
+    whole = dims.shape(first, value)
     kind = [(int(value.dtype or 0), shape)]
-    spread = extents.node(first, "Spread", [value, whole], kind, DYNAMIC)[0]
+    spread = dims.node(first, "Spread", [value, whole], kind, DYNAMIC)[0]
     for node, index in uses:
         node.replace_input_with(index, spread)
-    extents.forget(value)
-    extents.set(spread, axes)
+    dims.forget(value)
+    dims.set(spread, axes)
 
 
 def padded(array: Array, shape: tuple[int, ...]) -> Array:
@@ -196,6 +196,6 @@ def padded(array: Array, shape: tuple[int, ...]) -> Array:
 
 
 def dimensions_of(graph: ir.Graph) -> tuple[Dimension, ...]:
-    """The dimensions whose extents are the last inputs of a graph."""
+    """The dimensions whose sizes are the last inputs of a graph."""
     found: tuple[Dimension, ...] = graph.meta.get(DIMENSIONS, ())
     return found

@@ -8,15 +8,15 @@ from math import prod
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import shape_of
+from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
-from aot.shapes.dynamic.extents import Axes, Extents, refused
 from aot.shapes.dynamic.rules import given, needed, pass_on, zero_point
 
 APART = "multiplies along dimensions that may differ at run time"
 
 
 def multiplied(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     left: int,
     right: int,

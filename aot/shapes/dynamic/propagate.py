@@ -24,13 +24,13 @@ from aot.ir.operators import (
     places_of,
     trait_of,
 )
+from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, constant_ints, refused
 from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
-from aot.shapes.dynamic.extents import Axes, Extents, axis_of, constant_ints, refused
 from aot.shapes.dynamic.rules import Rule, dynamic, given, needed, number_of, pass_on
 from aot.shapes.dynamic.windows import windowed
 
 
-def elementwise(x: Extents, node: ir.Node, trait: Elementwise) -> None:
+def elementwise(x: DynamicDims, node: ir.Node, trait: Elementwise) -> None:
     """All inputs broadcast; a dynamic axis must be one and the same, the others 1 there."""
     inputs = {i: v for i, v in enumerate(node.inputs) if v is not None}
     rank = max(len(shape_of(v)) for v in inputs.values())
@@ -53,7 +53,7 @@ def elementwise(x: Extents, node: ir.Node, trait: Elementwise) -> None:
     pass_on(x, node, found)
 
 
-def reduced_axes(x: Extents, node: ir.Node, trait: Reduces) -> tuple[list[int], bool]:
+def reduced_axes(x: DynamicDims, node: ir.Node, trait: Reduces) -> tuple[list[int], bool]:
     """The axes of a reduction, and whether they stay."""
     rank, keep = len(shape_of(needed(node, 0))), bool(attribute(node, "keepdims", 1))
     if not trait.axes:
@@ -71,13 +71,13 @@ def reduced_axes(x: Extents, node: ir.Node, trait: Reduces) -> tuple[list[int], 
     return [a + rank if a < 0 else a for a in axes], keep
 
 
-def axes_left(x: Extents, data: ir.Value, axes: Sequence[int], keep: bool) -> Axes:
+def axes_left(x: DynamicDims, data: ir.Value, axes: Sequence[int], keep: bool) -> Axes:
     """The dynamic axes that a reduction leaves."""
     stay = [a for a in range(len(shape_of(data))) if keep or a not in axes]
     return {stay.index(a): n for a, n in x.of(data).items() if a not in axes}
 
 
-def reduction(x: Extents, node: ir.Node, trait: Reduces) -> None:
+def reduction(x: DynamicDims, node: ir.Node, trait: Reduces) -> None:
     """A reduction; along a dynamic axis its tail gets the neutral element."""
     data = needed(node, 0)
     axes, keep = reduced_axes(x, node, trait)
@@ -91,7 +91,7 @@ def reduction(x: Extents, node: ir.Node, trait: Reduces) -> None:
     pass_on(x, node, left)
 
 
-def along_axis(x: Extents, node: ir.Node, trait: Along) -> None:
+def along_axis(x: DynamicDims, node: ir.Node, trait: Along) -> None:
     """Every line alone; along a dynamic axis its tail gets the padding."""
     data = needed(node, 0)
     default = next(rule.default for name, rule, _ in axes_of(node) if name == trait.axis)
@@ -102,7 +102,7 @@ def along_axis(x: Extents, node: ir.Node, trait: Along) -> None:
     pass_on(x, node, x.of(data))
 
 
-def rowwise(x: Extents, node: ir.Node, trait: Rowwise) -> None:
+def rowwise(x: DynamicDims, node: ir.Node, trait: Rowwise) -> None:
     """Every row alone; axes before those of a row pass."""
     data = needed(node, 0)
     own, rank = x.of(data), len(shape_of(data))
@@ -137,7 +137,7 @@ def by_trait(node: ir.Node) -> Rule | None:
     return None
 
 
-def flows(x: Extents, node: ir.Node) -> None:
+def flows(x: DynamicDims, node: ir.Node) -> None:
     """Follow the dynamic axes of the node's inputs. Raises UnsupportedError without a rule."""
     rule = dynamic.of(node) or by_trait(node)
     if rule is None:

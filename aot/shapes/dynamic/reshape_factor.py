@@ -13,8 +13,8 @@ from math import prod
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, original_name, shape_of
+from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound
 from aot.shapes.dynamic.equality_constraints import agreed
-from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound
 from aot.shapes.dynamic.rows import whole_numbers
 from aot.shapes.dynamic.rules import BOOL_TYPE, total_of
 from aot.shapes.partial_values import lookup
@@ -44,12 +44,12 @@ class Side:
         return moving[0] if self.fixed(before) == 1 else None
 
 
-def regrouped(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> bool:
+def regrouped(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> bool:
     """Replace a Reshape by one at the bound where every group allows it; else nothing is done.
 
-    `zero`: an element 0 of `target` copies the extent of the axis.
+    `zero`: an element 0 of `target` copies the size of the axis.
     """
-    before = Side([x.terms.of(x.extent(node, data, a))[0] for a in _axes(data)], _dynamic(x, data))
+    before = Side([x.terms.of(x.dim(node, data, a))[0] for a in _axes(data)], _dynamic(x, data))
     after = _wanted(x, target, before, zero)
     groups = None if after is None else _groups(before, after)
     if after is None or groups is None:
@@ -84,16 +84,16 @@ def _axes(value: ir.Value) -> range:
     return range(len(shape_of(value)))
 
 
-def _dynamic(x: Extents, value: ir.Value) -> frozenset[int]:
+def _dynamic(x: DynamicDims, value: ir.Value) -> frozenset[int]:
     return frozenset(x.of(value))
 
 
-def _item(x: Extents, target: ir.Value, index: int) -> int | None:
+def _item(x: DynamicDims, target: ir.Value, index: int) -> int | None:
     known = lookup(target, x.sweep.facts)
     return None if known is None else known.items()[index]
 
 
-def _wanted(x: Extents, target: ir.Value, before: Side, zero: bool) -> Side | None:
+def _wanted(x: DynamicDims, target: ir.Value, before: Side, zero: bool) -> Side | None:
     """The axes that a Reshape gives, its -1 worked out; None where that is no polynomial."""
     dims: list[Poly] = list(x.terms.of(target))
     open_: list[int] = []
@@ -119,8 +119,8 @@ def _wanted(x: Extents, target: ir.Value, before: Side, zero: bool) -> Side | No
     return Side(dims, frozenset(i for i, d in enumerate(dims) if constant(d) is None))
 
 
-def _counts(x: Extents, target: ir.Value, index: int) -> bool:
-    """Whether an element of a shape is surely no -1 and no 0 that copies: it is an extent."""
+def _counts(x: DynamicDims, target: ir.Value, index: int) -> bool:
+    """Whether an element of a shape is surely no -1 and no 0 that copies: it is a size."""
     limits = x.interval(target)
     return limits is not None and limits.low[index] >= 0
 
@@ -164,7 +164,7 @@ def _groups(before: Side, after: Side) -> list[tuple[list[int], list[int]]] | No
 
 
 def _replace(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     target: ir.Value,
@@ -185,14 +185,14 @@ def _replace(
 
 
 def reshape_to(
-    x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool = False
+    x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool = False
 ) -> None:
-    """Replace `node` by `data` in the shape `target`; `zero` copies extents as Reshape does."""
+    """Replace `node` by `data` in the shape `target`; `zero` copies sizes as Reshape does."""
     if not regrouped(x, node, data, target, zero):
         _repacked(x, node, data, target, zero)
 
 
-def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> None:
+def _repacked(x: DynamicDims, node: ir.Node, data: ir.Value, target: ir.Value, zero: bool) -> None:
     """All elements in a row, then spread to the new bound."""
     shape = shape_of(data)
     count, rank = prod(shape), shape_of(target)[0]
@@ -201,7 +201,7 @@ def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero:
     total = total_of(x, node, data)
     _all_of(x, node, data, items, total, zero)
     if zero:
-        own = [x.extent(node, data, a) for a in range(len(shape))][:rank]
+        own = [x.dim(node, data, a) for a in range(len(shape))][:rank]
         own += [x.ints(node, [0])] * (rank - len(own))
         wanted = _where(x, node, "Equal", wanted, x.joined(node, own) if own else wanted, wanted)
     one = x.ints(node, [1] * rank)
@@ -235,7 +235,7 @@ def _repacked(x: Extents, node: ir.Node, data: ir.Value, target: ir.Value, zero:
 
 
 def _all_of(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     items: Sequence[int | None],
@@ -248,7 +248,7 @@ def _all_of(
     product = x.ints(node, [prod(i for i in items if i is not None and i > 0)])
     for i, item in enumerate(items):
         if item == 0:
-            own = x.extent(node, data, i) if zero and i < len(shape_of(data)) else x.ints(node, [0])
+            own = x.dim(node, data, i) if zero and i < len(shape_of(data)) else x.ints(node, [0])
             product = x.mul(node, product, own)
     if -1 in items:
         divisor = x.largest(node, product, x.ints(node, [1]))
@@ -257,7 +257,7 @@ def _all_of(
 
 
 def _where(
-    x: Extents, node: ir.Node, test: str, wanted: ir.Value, yes: ir.Value, no: ir.Value
+    x: DynamicDims, node: ir.Node, test: str, wanted: ir.Value, yes: ir.Value, no: ir.Value
 ) -> ir.Value:
     """`yes` where an element of `wanted` is 0 (Equal) or negative (Less), else `no`."""
     rank = shape_of(wanted)
@@ -266,6 +266,6 @@ def _where(
     return x.node(node, "Where", [chosen, yes, no], [(INT64, rank)])[0]
 
 
-def _items(x: Extents, vector: ir.Value) -> list[int | None]:
+def _items(x: DynamicDims, vector: ir.Value) -> list[int | None]:
     known = lookup(vector, x.sweep.facts)
     return known.items() if known is not None else [None] * shape_of(vector)[0]

@@ -9,16 +9,16 @@ from math import inf, prod
 from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import DYNAMIC, shape_of
-from aot.shapes.dynamic.extents import INT64, Extents
+from aot.shapes.dynamic.dims import INT64, DynamicDims
 
 
-def counted(x: Extents, node: ir.Node, size: int) -> ir.Value:
+def counted(x: DynamicDims, node: ir.Node, size: int) -> ir.Value:
     """The constant 0, 1, … size - 1, an int64 vector."""
     return x.ints(node, range(size))
 
 
 def picked(
-    x: Extents, node: ir.Node, data: ir.Value, rows: ir.Value, axis: int, value: ir.Value
+    x: DynamicDims, node: ir.Node, data: ir.Value, rows: ir.Value, axis: int, value: ir.Value
 ) -> ir.Value:
     """Rows of `data` on an axis by number; the result has `value` of them, of those in `rows`."""
     shape = shape_of(data)
@@ -29,7 +29,7 @@ def picked(
     return made
 
 
-def within(x: Extents, node: ir.Node, rows: ir.Value, length: ir.Value, size: int) -> ir.Value:
+def within(x: DynamicDims, node: ir.Node, rows: ir.Value, length: ir.Value, size: int) -> ir.Value:
     """Row numbers forced into 0 … length - 1, where the bound of the axis is `size`."""
     last = x.largest(node, x.sub(node, length, x.ints(node, [1])), x.ints(node, [0]))
     rows = x.largest(node, x.smallest(node, rows, last), x.ints(node, [0]))
@@ -39,20 +39,22 @@ def within(x: Extents, node: ir.Node, rows: ir.Value, length: ir.Value, size: in
     return x.smallest(node, rows, x.ints(node, [max(size - 1, 0)]))
 
 
-def along(x: Extents, node: ir.Node, vector: ir.Value, rank: int, axis: int, kind: int) -> ir.Value:
+def along(
+    x: DynamicDims, node: ir.Node, vector: ir.Value, rank: int, axis: int, kind: int
+) -> ir.Value:
     """A vector as a tensor of `rank` axes that has its elements along `axis`."""
     length = shape_of(vector)[0]
     shape = [length if a == axis else 1 for a in range(rank)]
     return x.node(node, "Reshape", [vector, x.ints(node, shape)], [(kind, tuple(shape))])[0]
 
 
-def most_of(x: Extents, value: ir.Value, index: int = 0) -> float:
+def most_of(x: DynamicDims, value: ir.Value, index: int = 0) -> float:
     """The largest that an element of a small value can be."""
     limits = x.interval(value)
     return inf if limits is None else float(limits.high.ravel()[index])
 
 
-def whole_numbers(x: Extents, node: ir.Node, vector: ir.Value) -> ir.Value:
+def whole_numbers(x: DynamicDims, node: ir.Node, vector: ir.Value) -> ir.Value:
     """A vector of integers as int64."""
     if int(vector.dtype or 0) == INT64:
         return vector
@@ -60,7 +62,7 @@ def whole_numbers(x: Extents, node: ir.Node, vector: ir.Value) -> ir.Value:
 
 
 def cut_out(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     axis: int,
@@ -78,21 +80,21 @@ def cut_out(
     n = x.new(x.at(node, out, axis), bound)
     wanted = x.sub(node, end, start)
     limits = x.interval(end)
-    total = x.extent(node, data, axis)
+    total = x.dim(node, data, axis)
     room = x.interval(x.sub(node, total, end))
     if limits is not None and room is not None and room.low[0] >= 0 and most_of(x, wanted) <= bound:
         n = wanted  # nothing is cut off: as long as it says
     return y, {**x.of(data), axis: n}
 
 
-def edge(x: Extents, node: ir.Node, data: ir.Value, axis: int) -> ir.Value:
+def edge(x: DynamicDims, node: ir.Node, data: ir.Value, axis: int) -> ir.Value:
     """`data` with its last row repeated in the tail of an axis."""
     size, n = shape_of(data)[axis], x.of(data)[axis]
     rows = within(x, node, counted(x, node, size), n, size)
     return picked(x, node, data, rows, axis, n)
 
 
-def means(x: Extents, data: ir.Value, node: ir.Node, axes: Sequence[int]) -> ir.Value:
+def means(x: DynamicDims, data: ir.Value, node: ir.Node, axes: Sequence[int]) -> ir.Value:
     """The mean of `data` over `axes`, which keep one element; padding along them is not counted.
 
     The divisor is the number of elements that are no padding, computed by the run.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What operators do to axes whose extent the data decide, where no trait of theirs says it.
+"""What operators do to axes whose size the data decide, where no trait of theirs says it.
 
 The modules of `aot/ops` give the rules beside their operators; here is what rules have in common.
 """
@@ -15,12 +15,12 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import dtype_of, original_name, shape_of
 from aot.ir.operators import DataSized, Interface, SizedBy, trait_of
-from aot.shapes.dynamic.extents import INT64, Axes, Extents, no_bound, refused
+from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound, refused
 from aot.shapes.evaluate import Invalid
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.partial_values import lookup
 
-Rule = Callable[[Extents, "ir.Node"], None]
+Rule = Callable[[DynamicDims, "ir.Node"], None]
 
 #: Element types by their numbers in ONNX.
 FLOAT_TYPE, INT32_TYPE, BOOL_TYPE = 1, 6, 9
@@ -59,7 +59,7 @@ def number_of(value: ir.Value, number: float) -> float | int:
     return int(np.iinfo(kind).max if number > 0 else np.iinfo(kind).min)
 
 
-def pass_on(x: Extents, node: ir.Node, axes: Axes, *outputs: int) -> None:
+def pass_on(x: DynamicDims, node: ir.Node, axes: Axes, *outputs: int) -> None:
     """Keep the node; `axes` are those of its outputs (of all, or those listed)."""
     x.sweep.type_outputs(node)
     for index, value in enumerate(node.outputs):
@@ -67,17 +67,17 @@ def pass_on(x: Extents, node: ir.Node, axes: Axes, *outputs: int) -> None:
             x.set(value, axes)
 
 
-def only_first(x: Extents, node: ir.Node, what: str = "runs along") -> ir.Value:
+def only_first(x: DynamicDims, node: ir.Node, what: str = "runs along") -> ir.Value:
     """The first input, the only one that may have dynamic axes."""
     if any(x.of(i) for i in node.inputs[1:]):
         raise refused(node, f"{what} a dimension known at run time only")
     return needed(node, 0)
 
 
-def zero_point(index: int) -> Callable[[Extents, ir.Node, ir.Value], Any]:
+def zero_point(index: int) -> Callable[[DynamicDims, ir.Node, ir.Value], Any]:
     """Padding of integer products: input `index` holds the code of 0."""
 
-    def fill(x: Extents, node: ir.Node, data: ir.Value) -> Any:
+    def fill(x: DynamicDims, node: ir.Node, data: ir.Value) -> Any:
         code = given(node, index)
         if code is None:
             return 0
@@ -87,7 +87,7 @@ def zero_point(index: int) -> Callable[[Extents, ir.Node, ir.Value], Any]:
     return fill
 
 
-def every_axis(x: Extents, node: ir.Node) -> None:
+def every_axis(x: DynamicDims, node: ir.Node) -> None:
     """Every element is computed alone, or left out by its place."""
     data = needed(node, 0)
     if any(x.of(i) for i in node.inputs[1:]):
@@ -102,7 +102,7 @@ def with_input(node: ir.Node, index: int, value: ir.Value) -> None:
     node.replace_input_with(index, value)
 
 
-def total_of(x: Extents, node: ir.Node, value: ir.Value) -> ir.Value:
+def total_of(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:
     """How many elements a value has."""
     shape = x.shape(node, value)
     axes = x.ints(node, [0])
@@ -110,8 +110,8 @@ def total_of(x: Extents, node: ir.Node, value: ir.Value) -> ir.Value:
     return x.new(total, prod(shape_of(value)))
 
 
-def run_time_shape(x: Extents, node: ir.Node, vector: ir.Value) -> tuple[list[int], Axes]:
-    """The bound of a shape read at run time, and the extents of what is not known of it."""
+def run_time_shape(x: DynamicDims, node: ir.Node, vector: ir.Value) -> tuple[list[int], Axes]:
+    """The bound of a shape read at run time, and the sizes of what is not known of it."""
     if x.of(vector):
         raise refused(node, "gets a shape of unknown rank")
     rank = shape_of(vector)[0]

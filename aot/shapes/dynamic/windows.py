@@ -2,7 +2,7 @@
 """Windows of convolutions and pools along dynamic axes.
 
 The tail of an axis is made what padding is: zeros, the lowest number, the zero point. A window of
-the result's extent reads nothing else beyond the end.
+the result's size reads nothing else beyond the end.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_edit import Editor
 from aot.ir.graph_nodes import SAME, attribute, dtype_of, shape_of
 from aot.ir.operators import Window, operand_names
-from aot.shapes.dynamic.extents import Axes, Extents, refused
+from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
 from aot.shapes.dynamic.rows import along, counted, drop_attribute, picked, within
 from aot.shapes.dynamic.rules import BOOL_TYPE, needed, number_of, only_first, zero_point
 
 
-def _padding(x: Extents, node: ir.Node, data: ir.Value, trait: Window) -> Any:
+def _padding(x: DynamicDims, node: ir.Node, data: ir.Value, trait: Window) -> Any:
     """What the window of `node` finds beyond the ends: a number or a value [1]."""
     if not isinstance(trait.padding, str):
         return number_of(data, trait.padding or 0)
@@ -43,7 +43,7 @@ def _kernel(node: ir.Node, trait: Window) -> list[int]:
     return list(shape_of(needed(node, operand_names(node).index(trait.kernel)))[2:])
 
 
-def windowed(x: Extents, node: ir.Node, trait: Window) -> None:
+def windowed(x: DynamicDims, node: ir.Node, trait: Window) -> None:
     """Axes behind the channels have as many elements as windows; batches pass.
 
     Channels pass where each is computed alone; else they are mixed and must be known.
@@ -63,7 +63,7 @@ def windowed(x: Extents, node: ir.Node, trait: Window) -> None:
             x.set(value, axes)
 
 
-def _windowed(x: Extents, node: ir.Node, trait: Window) -> Axes:
+def _windowed(x: DynamicDims, node: ir.Node, trait: Window) -> Axes:
     """Prepare the first input of a node; the dynamic axes of the result."""
     data, kernel = needed(node, 0), _kernel(node, trait)
     own, rank = x.of(data), len(kernel)
@@ -94,7 +94,7 @@ def _windowed(x: Extents, node: ir.Node, trait: Window) -> Axes:
 
 
 def _count(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     value: ir.Value,
     span: int,
@@ -115,7 +115,7 @@ def _count(
 
 
 def _same(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     spans: Sequence[int],
@@ -139,7 +139,7 @@ def _same(
 
 
 def _same_moved(
-    x: Extents,
+    x: DynamicDims,
     node: ir.Node,
     data: ir.Value,
     axis: int,
@@ -148,7 +148,7 @@ def _same_moved(
     upper: bool,
     trait: Window,
 ) -> ir.Value:
-    """`data` with its padding: how much there is in front depends on the extent."""
+    """`data` with its padding: how much there is in front depends on the size."""
     n, size = x.of(data)[axis], shape_of(data)[axis]
     up = x.add(node, n, x.ints(node, [stride - 1]))
     count = x.div(node, up, x.ints(node, [stride]))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Axes whose extent is data: stored at a bound, their extents computed by nodes of the graph.
+"""Axes whose size is data: stored at a bound, their sizes computed by nodes of the graph.
 
 Before: y = NonZero(x)  [2, ?]        After: y, n = aot.dynamic.NonZero(x)  [2, 12], n [1]
         s = Shape(y)                         s = Concat([2], n)
 
-Afterwards every shape is static, so that no pass needs to know: what depends on an extent says so
-by reading it. Elements beyond the extent (the tail of an axis) have no meaning; where an operator
+Afterwards every shape is static, so that no pass needs to know: what depends on a size says so
+by reading it. Elements beyond the size (the padding of an axis) have no meaning; where an operator
 mixes along the axis, a node `Tail` makes them neutral first. A graph output gets a second one
 behind it that holds its true shape (`RUN_TIME_SHAPES`).
 """
@@ -50,10 +50,10 @@ NO_OUTPUT = -1
 
 INT64 = 7
 Axes = dict[int, "ir.Value"]
-"""Axis → its extent, an int64 vector of one element."""
+"""Axis → its size, an int64 vector of one element."""
 
 
-class Extents:
+class DynamicDims:
     """Which axes of which values are dynamic, and the nodes that say how long they are."""
 
     def __init__(self, sweep: Inference) -> None:
@@ -223,7 +223,7 @@ class Extents:
         length = sum(shape_of(p)[0] for p in parts)
         return self.node(before, "Concat", parts, [(INT64, (length,))], axis=0)[0]
 
-    def extent(self, before: ir.Node, value: ir.Value, axis: int) -> ir.Value:
+    def dim(self, before: ir.Node, value: ir.Value, axis: int) -> ir.Value:
         """How long an axis is: an int64 vector of one element."""
         found = self.of(value).get(axis)
         return found if found is not None else self.ints(before, [shape_of(value)[axis]])
@@ -233,7 +233,7 @@ class Extents:
         rank = len(shape_of(value))
         if not self.of(value):
             return self.ints(before, shape_of(value))
-        return self.joined(before, [self.extent(before, value, a) for a in range(rank)])
+        return self.joined(before, [self.dim(before, value, a) for a in range(rank)])
 
     def scalar(self, before: ir.Node, vector: ir.Value) -> ir.Value:
         """A vector of one element as a scalar."""
@@ -250,8 +250,8 @@ class Extents:
         return value
 
     def new(self, value: ir.Value, most: int, least: int = 0) -> ir.Value:
-        """Note that `value` is an extent from `least` to `most`."""
-        self.bounds.extent(value, most, least)
+        """Note that `value` is a size from `least` to `most`."""
+        self.bounds.size(value, most, least)
         return value
 
     def claim(self, value: ir.Value) -> None:
@@ -259,7 +259,7 @@ class Extents:
         self._said.add(value)
 
     def said(self, value: ir.Value) -> bool:
-        """Whether an extent follows from numbers and dimensions of the caller's alone."""
+        """Whether a size follows from numbers and dimensions of the caller's alone."""
         return all(self.terms.follows(p, self._said) for p in self.terms.of(value))
 
     def forget(self, value: ir.Value) -> None:
@@ -357,7 +357,7 @@ class Extents:
         end = ir.Node("", "Identity", [value], name=f"{value.name}_output", num_outputs=1)
         end.outputs[0].name = f"{value.name}_end"
         graph.append(end)
-        parts = [self.extent(end, value, a) for a in range(len(shape_of(value)))]
+        parts = [self.dim(end, value, a) for a in range(len(shape_of(value)))]
         length = len(parts)
         name = original_name(value)
         shape = self.node(end, "Concat", parts, [(INT64, (length,))], axis=0)[0]
@@ -375,9 +375,9 @@ class Extents:
 
 #: A rule gives a value of its operator with zeros in the tails of dynamic axes (of those listed, if
 #: any are) by other means than a Tail behind it; None where it has none.
-zero_tails: Interface[Callable[[Extents, ir.Node, ir.Value, Sequence[int]], ir.Value | None]] = (
-    Interface("zero_tails")
-)
+zero_tails: Interface[
+    Callable[[DynamicDims, ir.Node, ir.Value, Sequence[int]], ir.Value | None]
+] = Interface("zero_tails")
 
 
 def _is_new(value: ir.Value) -> bool:
@@ -402,10 +402,10 @@ def axis_of(node: ir.Node, rank: int, default: int = 0, name: str = "axis") -> i
     return axis + rank if axis < 0 else axis
 
 
-def constant_ints(extents: Extents, value: ir.Value | None) -> list[int] | None:
+def constant_ints(dims: DynamicDims, value: ir.Value | None) -> list[int] | None:
     """The elements of a value that is known, else None. (A run may use some of a dynamic one.)"""
-    if extents.of(value):
+    if dims.of(value):
         return None
-    known = lookup(value, extents.sweep.facts)
+    known = lookup(value, dims.sweep.facts)
     data = known.data if known is not None and known.full else array(value)
     return None if data is None else [int(v) for v in data.ravel()]
