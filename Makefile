@@ -6,7 +6,7 @@ PYTHON ?= python3
 # What the product needs, and what only its tests need (other compilers, sanitizers, C formatting).
 APT_RUN  := gcc libc6-dev make cmake python3-venv \
   gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
-APT_TEST := g++ clang clang-format libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
+APT_TEST := g++ clang libclang-rt-14-dev llvm git libdnnl-dev libopenblas-dev \
   qemu-system-misc qemu-user \
   gcc-riscv64-unknown-elf picolibc-riscv64-unknown-elf gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
   gcc-arm-linux-gnueabihf libc6-dev-armhf-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross \
@@ -78,12 +78,12 @@ check: ## ruff, mypy --strict, formatting of the C files
 	$(VENV)/bin/ruff check -q .
 	$(VENV)/bin/ruff format -q --check .
 	$(VENV)/bin/mypy
-	@git ls-files 'runtime_c/*.[ch]' | xargs -r clang-format --dry-run -Werror
+	@git ls-files 'runtime_c/*.[ch]' | xargs -r $(VENV)/bin/clang-format --dry-run -Werror
 
 format: $(VENV)/.test ## rewrite Python and C files in the house format
 	$(VENV)/bin/ruff check -q --fix .
 	$(VENV)/bin/ruff format -q .
-	@git ls-files 'runtime_c/*.[ch]' | xargs -r clang-format -i
+	@git ls-files 'runtime_c/*.[ch]' | xargs -r $(VENV)/bin/clang-format -i
 
 conformance: $(VENV)/.test ## every test of the installed onnx; SAN=1 sanitized, ON=aarch64|cortex-m4 a third there
 	$(PY) tests/conformance/run.py --jobs $(JOBS) $(if $(SAN),--sanitize) $(if $(ON),--on $(ON) --share)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from aot.emit_c import clang_format
 from aot.tools.run import open_out
 from aot.tools.stack_built import checked, stack_of
 from corpus_models import (
@@ -54,6 +55,7 @@ def check(model: RealModel, out: Path, *options: str) -> None:
     built = subprocess.run(["cmake", "--build", out], capture_output=True, text=True, check=False)
     said = built.stdout[-3000:] + built.stderr[-3000:]
     assert built.returncode == 0 and "warning:" not in said, said
+    laid_out(out / "bundle")
     run("verify", out, *(["--inputs", model.inputs] if model.inputs else []))
     finished = open_out(out)
     stack = checked(stack_of(finished), finished)
@@ -62,6 +64,18 @@ def check(model: RealModel, out: Path, *options: str) -> None:
     assert memory["optimal"] or memory["arena_bytes"] == memory["lower_bound_bytes"], memory
     if memory["logical_bound_bytes"] > 1_000_000:
         assert memory["arena_bytes"] <= 1.10 * memory["logical_bound_bytes"], memory
+
+
+def laid_out(bundle: Path) -> None:
+    """Every file of C, kernels and runners too, is as clang-format leaves it by its style."""
+    sources = [p for p in bundle.rglob("*.[ch]") if p.name != "selftest_vectors.h"]
+    done = subprocess.run(
+        [clang_format.program(), "--dry-run", "-Werror", *sources],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert len(sources) > 20 and done.returncode == 0, done.stderr[:2000]
 
 
 @pytest.mark.parametrize("name", CORPUS if FULL else SAMPLE_CORPUS)

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from aot.emit_c import ctext, wrapping
+from aot.emit_c import ctext
 from aot.emit_c.naming import prefix
 from aot.emit_c.spelling import (
     Spelling,
@@ -64,7 +64,7 @@ def _rows(spelling: Spelling, number: int) -> str:
     lines = [f"Calls {segment.first} to {segment.last}, row by row, are in a file of their own:"]
     lines += ["- " + title(spelling.program, spelling.program.calls[i])[0] for i in calls]
     passed = region_arguments(spelling.root, spelling.program)
-    made = wrapping.call(f"{spelling.root.name}_rows{number}", passed)
+    made = ctext.call(f"{spelling.root.name}_rows{number}", passed)
     traced = [f"    AFTER({i});" for i in calls]
     return "\n".join([ctext.block(lines, "    "), made, *traced])
 
@@ -127,7 +127,7 @@ def _call_body(spelling: Spelling, call: Call, body: Body, name: str, indent: st
     """The statement that runs a body once."""
     passed = [_place(spelling, call, body.arena), "from", "to"]
     passed += ["state"] if spelling.root.states else []
-    return wrapping.nested("REGION", [], name, passed, len(indent))
+    return f"{indent}REGION({ctext.call(name, passed, '')});"
 
 
 def _fixed(spelling: Spelling, call: Call, body: Body, indent: str) -> list[str]:
@@ -213,5 +213,5 @@ def _copies(spelling: Spelling, call: Call, body: Body, first: bool) -> list[str
         outer = _place(spelling, call, before if first else after)
         ends = (own, outer) if first else (outer, own)
         if nbytes:
-            lines.append(wrapping.call("(void)memcpy", [*ends, str(nbytes)]))
+            lines.append(ctext.call("(void)memcpy", [*ends, str(nbytes)]))
     return lines

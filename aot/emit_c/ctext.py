@@ -270,6 +270,11 @@ def array(name: str, data: np.ndarray[Any, Any], align: int = 64, section: str =
     return fenced(head + " {\n" + wrap(values) + "\n};")
 
 
+def call(head: str, items: Sequence[str], tail: str = ";") -> str:
+    """`head(items)tail` in one line, which clang-format breaks: a call, or a function's head."""
+    return f"{head}({', '.join(items)}){tail}"
+
+
 def fenced(table: str) -> str:
     """A table of data, filled into lines that clang-format is told to leave as they are."""
     return f"/* clang-format off */\n{table}\n/* clang-format on */"

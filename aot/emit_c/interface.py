@@ -261,7 +261,7 @@ def _buffer(program: Program, tensor: Tensor, what: str, index: int) -> str:
     note = ctext.comment(f"{label(tensor)} {kind(tensor)}")
     extents = ", ".join(ctext.integer(d) for d in tensor.shape) or "0"
     return (
-        f"static {tensor.dtype.c} {what}{index}_data[{count}]; {note}\n"
+        f"{note}\nstatic {tensor.dtype.c} {what}{index}_data[{count}];\n"
         f"static int64_t {what}{index}_shape[] = {{{extents}}};"
     )
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from aot.emit_c import board, ctext, interface, kernels, manifest as manifests, rows, weights
+from aot.emit_c.clang_format import STYLE, formatted, style
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.cpu_check import common_flags, cpu_check
 from aot.emit_c.regions import declarations, headers_of, region_files
@@ -97,6 +98,14 @@ def emit_c(
         f"src/{name}_io.h": interface.spell_specs(program).encode("ascii"),
         f"src/{name}_trace.h": spell_trace(program, plan).encode("ascii"),
         **{p: render(t, values) for p, t in _rendered(name, constants, bool(target.board)).items()},
+    }
+    if constants.passed:
+        files.update(_passed(program, constants, values))
+        manifest["weights"] = _described(program, values)
+    elif constants.blob is not None:
+        files[weights.content_path(name, beside=True)] = constants.blob
+    files = {
+        **formatted(files),
         **{f"src/kernels/{n}": content for n, content in headers.files.items()},
         **_copied(target),
         **_runner(program, plan, target, constants, options, samples, vendors.memory),
@@ -104,11 +113,6 @@ def emit_c(
         **vendors.files,
         **dict(program.attached),
     }
-    if constants.passed:
-        files.update(_passed(program, constants, values))
-        manifest["weights"] = _described(program, values)
-    elif constants.blob is not None:
-        files[weights.content_path(name, beside=True)] = constants.blob
     if (
         constants.blob is not None
         or weights.is_apart(program)
@@ -170,6 +174,7 @@ def _copied(target: Target) -> dict[str, File]:
     return {
         **{f"include/aot/{h}": (root / "include" / "aot" / h).read_bytes() for h in kernels.PUBLIC},
         **{f"src/{h}": (root / "src" / h).read_bytes() for h in private},
+        STYLE: style(),
         "LICENSE": (root / "LICENSE").read_bytes(),
         "cmake/toolchain.cmake": _toolchain(target),
     }

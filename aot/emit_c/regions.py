@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from aot.emit_c import board, ctext, wrapping
+from aot.emit_c import board, ctext
 from aot.emit_c.arena_table import Places, planned_parts, spell_arena
 from aot.emit_c.constants import Constants, place_constants
 from aot.emit_c.demands import refuse
@@ -133,7 +133,7 @@ def _with_cache(spelling: Spelling, region: int, steps: list[str], backend: Back
 
 def _on_bytes(spelling: Spelling, function: str, arg: Arg) -> str:
     bytes_ = spelling.program.tensors[arg.tensor].nbytes
-    return wrapping.call(ctext.ident(function), [pointer(spelling, arg), str(bytes_)])
+    return ctext.call(ctext.ident(function), [pointer(spelling, arg), str(bytes_)])
 
 
 def border(program: Program, region: int) -> tuple[list[str], list[str]]:
@@ -271,12 +271,12 @@ def _call_fallback(
     lines = [
         *(f"    from[{i}] = {p};" for i, p in enumerate(ins)),
         *(f"    to[{i}] = {p};" for i, p in enumerate(outs)),
-        wrapping.nested("REGION", [], f"{fallback.name}_execute", passed),
+        f"REGION({ctext.call(f'{fallback.name}_execute', passed, '')});",
     ]
     for i, place in enumerate(ends):
         if i in moved:
             size = program.tensors[fallback.outputs[i]].nbytes
-            lines.append(wrapping.call("(void)memcpy", [place, f"to[{i}]", str(size)]))
+            lines.append(ctext.call("(void)memcpy", [place, f"to[{i}]", str(size)]))
     for index in _border_calls(program, fallback) if program is root else ():
         lines.append(f"    STEP({index}, (void)0); /* for the trace build */")
     return lines, declared

@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from aot.emit_c import ctext, wrapping
+from aot.emit_c import ctext
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
 from aot.emit_c.naming import local
@@ -159,12 +159,12 @@ def _row(spelling: Spelling, table: Table, run: Run, index: int) -> str:
         arguments.append("&p" if rowwise.fields else f"&{params}")
     passed = region_arguments(spelling.root, spelling.program)
     name = f"AOT_NOINLINE static void {local(spelling.program.name, f'row{index}')}"
-    head = wrapping.call(name, [*(PARAMETERS[a] for a in passed), "int32_t r"], " {", 0)
+    head = ctext.call(name, [*(PARAMETERS[a] for a in passed), "int32_t r"], " {")
     unused = [f"    (void){a};" for a in passed]
     declared = [line for line in lines if not line.startswith("    p.")]
     rest = [line for line in lines if line.startswith("    p.")]
     note = ctext.block(title(spelling.program, call))
-    text = [note, head, *declared, *unused, *rest, wrapping.call(function, arguments), "}", ""]
+    text = [note, head, *declared, *unused, *rest, ctext.call(function, arguments), "}", ""]
     return "\n".join(text)
 
 
@@ -241,5 +241,5 @@ def _window(spelling: Spelling, table: Table, arg: Arg, rowwise: Rowwise, lines:
         size = spelling.program.tensors[root].nbytes // window.height
         found, own = "aot_rows_linear", ["at", pointer(spelling, arg), str(size)]
     lines.append(f"    const int8_t *at[{window.span}];")
-    lines.append(wrapping.call(f"const aot_row_span span = {found}", [*own, *rest]))
+    lines.append(ctext.call(f"const aot_row_span span = {found}", [*own, *rest]))
     return "at"

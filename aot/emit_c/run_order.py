@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from aot.emit_c import ctext, wrapping
+from aot.emit_c import ctext
 from aot.emit_c.arena_table import kind, planned_parts, spell_arena, spell_constants
 from aot.emit_c.constants import Constants
 from aot.emit_c.control import statements
@@ -165,7 +165,7 @@ def _execute(program: Program, steps: list[str]) -> str:
         unused.append("weights")
     return "\n".join(
         [
-            wrapping.call(head, declared, " {", 0),
+            ctext.call(head, declared, " {"),
             *(f"    (void){name};" for name in unused),
             *steps,
             "    return AOT_OK;",

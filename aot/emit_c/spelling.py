@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 
-from aot.emit_c import ctext, wrapping
+from aot.emit_c import ctext
 from aot.emit_c.arena_table import Places, kind
 from aot.emit_c.constants import Constants
 from aot.emit_c.kernels import Headers
@@ -100,7 +100,7 @@ def region(spelling: Spelling, call: Call) -> str:
     lines += ["- " + "; ".join(title(spelling.program, c)) for c in calls]
     passed = region_arguments(spelling.root, spelling.program)
     function = f"{spelling.root.name}_{region_name(call.region)}"
-    return ctext.block(lines, "    ") + "\n" + wrapping.nested("REGION", [], function, passed)
+    return ctext.block(lines, "    ") + "\n" + f"REGION({ctext.call(function, passed, '')});"
 
 
 def region_arguments(root: Program, program: Program) -> list[str]:
@@ -118,7 +118,7 @@ def region_head(root: Program, program: Program, region: int, tail: str, before:
 def part_head(root: Program, program: Program, head: str, tail: str) -> str:
     """The head of a function that computes a part of `program`."""
     declared = [PARAMETERS[a] for a in region_arguments(root, program)]
-    return wrapping.call(head, declared, tail, 0)
+    return ctext.call(head, declared, tail)
 
 
 def _fixed(program: Program, specialise: str) -> frozenset[int]:
@@ -168,7 +168,7 @@ def create(spelling: Spelling, state: State) -> str:
     if call.params:
         arguments.append("&" + _params(spelling, call, call.params))
     deep = 12 if spelling.failed else 8
-    made = wrapping.assigned("status", ctext.ident(call.kernel), arguments, 8)
+    made = "status = " + ctext.call(ctext.ident(call.kernel), arguments)
     note = ctext.block(_title(spelling.program, call, state.name), "    ")
     if not spelling.failed:
         return f"{note}\n    if (status == AOT_OK)\n{made}"
@@ -239,12 +239,12 @@ def statement(
     `told` is the name of what the vendor's function for errors is told.
     """
     if spelling.around and not status:
-        return wrapping.call(function, arguments)
+        return ctext.call(function, arguments)
     if spelling.around:
         macro, before = ("SAYING", [told.removeprefix(TOLD)]) if told else ("REGION", [])
     else:
         macro, before = "TRY_SAYING" if told else "TRY" if status else "STEP", [str(index)]
-    return wrapping.nested(macro, before, function, arguments)
+    return f"{macro}({', '.join([*before, ctext.call(function, arguments, '')])});"
 
 
 def _is_nothing(spelling: Spelling, call: Call) -> bool:
@@ -383,8 +383,8 @@ def _function(name: str, call: Call, fixed: str) -> str:
     passed += [f"/*{ctext.ident(k)}=*/{ctext.integer(v)}" for k, v in call.instance]
     result = "aot_status" if call.status else "void"
     head = f"AOT_NOINLINE static {result} {name}"
-    body = wrapping.call(("return " if call.status else "") + call.kernel, passed)
-    return f"{wrapping.call(head, declared or ['void'], ' {', 0)}\n{body}\n}}\n"
+    body = ctext.call(("return " if call.status else "") + call.kernel, passed)
+    return f"{ctext.call(head, declared or ['void'], ' {')}\n{body}\n}}\n"
 
 
 def _label(arg: Arg | Scalar | StateArg, index: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from aot.emit_c import ctext, wrapping
+from aot.emit_c import ctext
 from aot.ir.plan import Plan
 from aot.ir.program import Access, Arg, Call, Program, Role, Tensor
 
@@ -86,7 +86,7 @@ static inline void {name}_after(int32_t call, unsigned char *arena, unsigned cha
             const aot_trace_write *w = &{name}_writes[i];
             const unsigned char *base = w->output < 0 ? arena : out[w->output];
             const int32_t k = i - {name}_first_write[call];
-{wrapping.call(f"{name}_trace_fn", told, indent=12)}
+{ctext.call(f"{name}_trace_fn", told)}
         }}
         if ({name}_first_write[call] == {name}_first_write[call + 1]) {{
             {name}_trace_fn({name}_trace_user, call, -1, NULL, NULL, 0);

@@ -67,6 +67,11 @@ def test_every_way_to_link(last: str, tmp_path: Path, monkeypatch: pytest.Monkey
     toy.run(str(tmp_path / "b" / "app"))
 
 
+def _joined(page: str) -> str:
+    """The text, its commands in one line each."""
+    return re.sub(r" \\\n[ *]+", " ", page)
+
+
 @pytest.mark.usefixtures("acme")
 @pytest.mark.parametrize("page", ["README.md", "example_main.c"])
 def test_the_command_that_is_shown(
@@ -74,7 +79,7 @@ def test_the_command_that_is_shown(
 ) -> None:
     """Every archive stands before what it needs, so static libraries link too."""
     bundle = compiled(tmp_path / "out", "Neg", configure=False).out / "bundle"
-    text = (bundle / page).read_text()
+    text = _joined((bundle / page).read_text())
     (command,) = re.findall(r"^[ *]+(cc .*_vendors\.a.* -lm)\b", text, re.MULTILINE)
     toy.run("cmake", "-S", str(bundle), "-B", str(bundle / "build"))
     toy.run("cmake", "--build", str(bundle / "build"), "--target", "net")
@@ -87,5 +92,5 @@ def test_the_command_that_is_shown(
 def test_a_board_is_told_the_order(tmp_path: Path) -> None:
     out = compiled(tmp_path / "out", "Neg", configure=False, target="cortex-m4").out
     for page in ("README.md", "example_main.c"):
-        text = (out / "bundle" / page).read_text()
+        text = _joined((out / "bundle" / page).read_text())
         assert "build/lib/libnet.a build/lib/libnet_vendors.a -lm" in text
