@@ -300,11 +300,11 @@ def div_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 
 @polynomials("Div")
-def div_polynomials(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+def div_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
     """Of integers that are not negative, by a positive number."""
     source = node.inputs[0]
     shape = shape_of(node.outputs[0])
-    parts, limits = terms.operands(node, depth), terms.limits(source, shape)
+    parts, limits = terms.operands(node), terms.limits(source, shape)
     if parts is None or source is None or source.dtype is None:
         return None
     whole = source.dtype.numpy().kind in "iu"

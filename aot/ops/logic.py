@@ -167,7 +167,7 @@ def where_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 
 @polynomials("Where")
-def where_polynomials(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+def where_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
     """Of the operand that is chosen, an atom where that is not known."""
     condition, yes, no = node.inputs
     shape = shape_of(node.outputs[0])
@@ -175,7 +175,7 @@ def where_polynomials(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | N
     if limits is None or yes is None or no is None:
         return None
     found = []
-    sides = (terms.spread(v, shape, depth) for v in (yes, no))
+    sides = (terms.spread(v, shape) for v in (yes, no))
     for i, (a, b) in enumerate(zip(*sides, strict=True)):
         if a == b or limits[0][i] > 0:
             found.append(a)
@@ -302,7 +302,7 @@ def cast_bounds(node: ir.Node, inputs: Bounded) -> Interval | None:
 
 
 @polynomials("Cast")
-def cast_polynomials(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+def cast_polynomials(terms: Terms, node: ir.Node) -> list[Poly] | None:
     """Of integers that the new type holds, or of floats that are integers."""
     source = node.inputs[0]
     if source is None or source.dtype is None or source.dtype.numpy().kind not in "iuf":
@@ -310,7 +310,7 @@ def cast_polynomials(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | No
     limits = terms.limits(source, shape_of(node.outputs[0]))
     if limits is None or (np.abs(limits[0]) >= EXACT).any() or (np.abs(limits[1]) >= EXACT).any():
         return None
-    own = terms.of(source, depth + 1)
+    own = terms.of(source)
     kind = node.outputs[0].dtype
     if source.dtype.numpy().kind == "f" and kind is not None and kind.numpy().kind in "iu":
         return own if all(terms.is_whole(p) for p in own) else None

@@ -149,9 +149,9 @@ def inverse(node: ir.Node, inputs: Bounded) -> Interval | None:
     return Interval(1 / found.high, 1 / found.low)
 
 
-def minus(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+def minus(terms: Terms, node: ir.Node) -> list[Poly] | None:
     """The polynomials of -x."""
-    parts = terms.operands(node, depth)
+    parts = terms.operands(node)
     return None if parts is None else [add((), a, -1) for a in parts[0]]
 
 

@@ -63,8 +63,8 @@ def chained(function: Callable[[Array, Array], Array], *operands: Array) -> Arra
 def extreme(name: str, least: bool) -> TermsRule:
     """The smaller or larger of two values: one of them where bounds say which, else an atom."""
 
-    def rule(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-        parts = terms.operands(node, depth)
+    def rule(terms: Terms, node: ir.Node) -> list[Poly] | None:
+        parts = terms.operands(node)
         shape = shape_of(node.outputs[0])
         limits = [terms.limits(v, shape) for v in node.inputs]
         if parts is None or len(parts) != 2 or None in limits:

@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from aot.errors import UnsupportedError
+from aot.errors import AotError, ModelError, UnsupportedError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import (
+    DYNAMIC,
     attribute,
     dtype_of,
     graph_of,
     inner_graphs,
     is_typed,
+    original_name,
     set_type,
     shape_of,
     title,
@@ -30,7 +32,7 @@ from aot.shapes.dynamic.control_flow import (
     stack_bounded,
     steps_of_scan,
 )
-from aot.shapes.dynamic.dims import DynamicDims, refused
+from aot.shapes.dynamic.dims import INT64, DynamicDims, refused
 from aot.shapes.evaluate import Invalid
 from aot.shapes.loop_unroll import MOST, forget
 from aot.shapes.partial_values import Known, lookup
@@ -53,6 +55,8 @@ class Control:
     def __init__(self, sweep: Inference, dims: DynamicDims, containers: Containers) -> None:
         self._sweep, self._dims, self._containers = sweep, dims, containers
         self.taken: list[tuple[ir.Node, ir.Graph]] = []
+        self.notes: list[str] = []
+        """Of branches that can never run."""
 
     def branch(self, node: ir.Node) -> bool:
         """Type an If; whether other nodes have taken its place."""
@@ -61,25 +65,63 @@ class Control:
         if condition is not None and condition.full:
             taken = branches[0] if bool(condition.data.ravel()[0]) else branches[1]
             self.body(node, taken, bounded=True)
-            held = self._containers.held
-            if any(o in held for o in taken.outputs):
-                self._in_place(node, taken)
-                return True
-            _copy_types(node.outputs, taken.outputs)
-            for value, result in zip(node.outputs, taken.outputs, strict=True):
-                self._dims.set(value, self._dims.of(result))
-                known = lookup(result, self._sweep.facts)
-                if known is not None:
-                    self._sweep.facts[value] = known
-            self.taken.append((node, taken))
-            return False
+            return self._take(node, taken)
+        misfits = [self._misfit(node, b) for b in branches]
+        if misfits.count(None) == 1:
+            index = misfits.index(None)
+            self._require(node, index == 0, next(filter(None, misfits)))
+            return self._take(node, branches[index])
+        for error in misfits:
+            if error is not None:
+                raise error
         for branch in branches:
-            self.body(node, branch, bounded=True)
             if any(o in self._containers.held for o in branch.outputs):
                 what = "which sequence or optional it gives is known at run time only"
                 raise UnsupportedError(f"{title(node)}: {what} (not supported yet)")
         merge_branches(self._dims, node, branches)
         return False
+
+    def _take(self, node: ir.Node, taken: ir.Graph) -> bool:
+        """Give the results of an If the types of a branch; whether its nodes took the place."""
+        held = self._containers.held
+        if any(o in held for o in taken.outputs):
+            self._in_place(node, taken)
+            return True
+        _copy_types(node.outputs, taken.outputs)
+        for value, result in zip(node.outputs, taken.outputs, strict=True):
+            self._dims.set(value, self._dims.of(result))
+            known = lookup(result, self._sweep.facts)
+            if known is not None:
+                self._sweep.facts[value] = known
+        self.taken.append((node, taken))
+        return False
+
+    def _misfit(self, node: ir.Node, branch: ir.Graph) -> AotError | None:
+        """Type a branch; what its nodes say against their operands, so that it can never run."""
+        noted = self._noted()
+        before = [len(n) for n in noted]
+        try:
+            self.body(node, branch, bounded=True)
+        except AotError as last:
+            first = next(iter(self._sweep.errors[before[0] :]), last)
+            if not isinstance(first, ModelError):
+                raise
+            _truncate(noted, before)
+            return first
+        return None
+
+    def _require(self, node: ir.Node, wanted: bool, error: AotError) -> None:
+        """Let every run compare the condition of an If, whose other branch can never run."""
+        x, condition = self._dims, node.inputs[0]
+        assert condition is not None
+        truth = x.as_vector(node, condition)
+        want = x.ints(node, [int(wanted)])
+        x.checks.append(x.node(node, "Agree", [truth, want], [(INT64, (1,))], DYNAMIC)[0])
+        name = original_name(condition)
+        self.notes.append(
+            f'{title(node)}: "{name}" must be {wanted}, else a run gives AOT_BAD_SHAPE: the other '
+            f"branch fits no inputs of these shapes ({error.what})"
+        )
 
     def _in_place(self, node: ir.Node, branch: ir.Graph) -> None:
         """Put the nodes of the branch before the If; its outputs are the branch's."""

@@ -14,6 +14,7 @@ from aot.errors import AotError, ModelError, UnsupportedError, raise_all
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import inline_branch
 from aot.ir.graph_nodes import (
+    NOTES,
     Array,
     array,
     ir_dtype,
@@ -79,6 +80,7 @@ def infer(
         check_counts(sweep.dims, model.graph, counts or {})
         sweep.run(model.graph)
     raise_all(sweep.errors)
+    model.graph.meta[NOTES] = (*model.graph.meta.get(NOTES, ()), *sweep.control.notes)
     for node, branch in sweep.control.taken:
         axes = [(i, sweep.dims.of(v)) for i, v in enumerate(model.graph.outputs)]
         inline_branch(node, branch)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,8 @@ from aot.ir.graph_nodes import Array, dtype_of, is_typed, shape_of
 from aot.ir.operators import Interface, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.limits import SMALL_ELEMENTS
-from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.partial_values import Facts, lookup, operands_first
 from aot.shapes.reference import Unknown
-
-DEEPEST = 200
-"""Nodes in a row that are looked through."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +57,21 @@ class Bounds:
             found = Interval(low, high)
         self._found[value] = found
 
-    def of(self, value: ir.Value | None, depth: int = 0) -> Interval | None:
+    def of(self, value: ir.Value | None) -> Interval | None:
         """The bounds of a small value, None if nothing can be said."""
-        if value is None or not is_typed(value) or value.dtype is None:
+        if value is None:
             return None
-        if int(np.prod(shape_of(value), dtype=np.float64)) > SMALL_ELEMENTS or depth > DEEPEST:
-            return None
-        if value not in self._found:
-            self._found[value] = self._find(value, depth)
-        return self._found[value]
+        for each in operands_first(value, self._is_open):
+            if self._is_open(each):
+                self._found[each] = self._find(each)
+        return self._found.get(value)
 
-    def _find(self, value: ir.Value, depth: int) -> Interval | None:
+    def _is_open(self, value: ir.Value) -> bool:
+        if value in self._found or not is_typed(value) or value.dtype is None:
+            return False
+        return prod(shape_of(value)) <= SMALL_ELEMENTS
+
+    def _find(self, value: ir.Value) -> Interval | None:
         known = lookup(value, self._facts)
         if known is not None and known.full and known.data.dtype.kind in "iufb":
             data = known.data.astype(np.float64)
@@ -82,22 +83,22 @@ class Bounds:
             return widest
         rule = bounds.of(node)
         if rearranged_places(node):
-            found = self._moved(node, value, depth)
+            found = self._moved(node, value)
         elif rule is not None:
-            inputs = [self.of(v, depth + 1) for v in node.inputs]
+            inputs = [self.of(v) for v in node.inputs]
             with np.errstate(all="ignore"):
                 found = _rounded(rule(node, inputs), value.dtype.numpy())
         else:
             found = None
         return found or widest
 
-    def _moved(self, node: ir.Node, value: ir.Value, depth: int) -> Interval | None:
+    def _moved(self, node: ir.Node, value: ir.Value) -> Interval | None:
         places = rearranged_places(node)
         lows: list[Array | None] = []
         highs: list[Array | None] = []
         for index, source in enumerate(node.inputs):
             if index in places:
-                found = self.of(source, depth + 1)
+                found = self.of(source)
                 if found is None:
                     return None
                 lows.append(found.low)

@@ -7,6 +7,7 @@ way; arithmetic is known where all its operands are.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -54,6 +55,24 @@ def lookup(value: ir.Value | None, facts: Facts) -> Known | None:
             assert data is not None
             found = facts[value] = Known(data)
     return found
+
+
+def operands_first(value: ir.Value, wanted: Callable[[ir.Value], bool]) -> Iterator[ir.Value]:
+    """`value` behind those of the values that it is computed of that are `wanted`, operands first.
+
+    No recursion: chains of hundreds of nodes are usual. A value may come twice.
+    """
+    waiting, entered = [value], set[ir.Value]()
+    while waiting:
+        last = waiting[-1]
+        node = last.producer()
+        more: list[ir.Value] = []
+        if node is not None and last not in entered and wanted(last):
+            more = [v for v in node.inputs if v is not None and wanted(v)]
+        entered.add(last)
+        waiting += more
+        if not more:
+            yield waiting.pop()
 
 
 def propagate(node: ir.Node, facts: Facts) -> None:

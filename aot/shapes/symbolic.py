@@ -22,7 +22,7 @@ from aot.ir.graph_nodes import Array, is_typed, shape_of
 from aot.ir.operators import Interface, rearranged_places
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.interval_analysis import Bounds
-from aot.shapes.partial_values import Facts, lookup
+from aot.shapes.partial_values import Facts, lookup, operands_first
 from aot.shapes.reference import Unknown
 
 Monomial = tuple[int, ...]
@@ -30,7 +30,6 @@ Poly = tuple[tuple[Monomial, int], ...]
 """Sorted pairs (sorted numbers of atoms, coefficient that is not 0)."""
 
 MOST_ELEMENTS = 64
-DEEPEST = 80
 
 
 def number(value: int) -> Poly:
@@ -91,12 +90,17 @@ class Terms:
         self._polys: list[Poly] = []
         self._numbers: dict[Poly, int] = {}
 
-    def of(self, value: ir.Value, depth: int = 0) -> list[Poly]:
+    def of(self, value: ir.Value) -> list[Poly]:
         """The polynomials of a value's elements in order; atoms where nothing is known."""
-        if value not in self._found:
-            found = self._find(value, depth)
-            self._found[value] = self._own(value) if found is None else found
+        for each in operands_first(value, self._is_open):
+            if each not in self._found:
+                found = self._find(each)
+                self._found[each] = self._own(each) if found is None else found
         return self._found[value]
+
+    def _is_open(self, value: ir.Value) -> bool:
+        most = 16 * MOST_ELEMENTS
+        return value not in self._found and is_typed(value) and prod(shape_of(value)) <= most
 
     def atom(self, *key: Hashable) -> Poly:
         """The polynomial that is one atom."""
@@ -126,8 +130,8 @@ class Terms:
             found = [a if i is None else number(i) for a, i in zip(found, items, strict=True)]
         return found
 
-    def _find(self, value: ir.Value, depth: int) -> list[Poly] | None:
-        if not is_typed(value) or value.dtype is None or depth > DEEPEST:
+    def _find(self, value: ir.Value) -> list[Poly] | None:
+        if not is_typed(value) or value.dtype is None:
             return None
         if prod(shape_of(value)) > MOST_ELEMENTS or value.dtype.numpy().kind not in "iuf":
             return None
@@ -139,11 +143,11 @@ class Terms:
         if node is None:
             return None
         if rearranged_places(node):
-            return self._moved(node, value, depth)
+            return self._moved(node, value)
         rule = polynomials.of(node)
-        return None if rule is None else rule(self, node, depth)
+        return None if rule is None else rule(self, node)
 
-    def _moved(self, node: ir.Node, value: ir.Value, depth: int) -> list[Poly] | None:
+    def _moved(self, node: ir.Node, value: ir.Value) -> list[Poly] | None:
         """Operators that move elements move the numbers of their polynomials."""
         places = rearranged_places(node)
         inputs: list[Array | None] = []
@@ -153,7 +157,7 @@ class Terms:
             elif index in places:
                 if not is_typed(source) or prod(shape_of(source)) > 16 * MOST_ELEMENTS:
                     return None
-                codes = [self._code(p) for p in self.of(source, depth + 1)]
+                codes = [self._code(p) for p in self.of(source)]
                 inputs.append(np.array(codes, np.int64).reshape(shape_of(source)))
             else:
                 known = lookup(source, self._facts)
@@ -172,18 +176,18 @@ class Terms:
             self._polys.append(poly)
         return self._numbers[poly]
 
-    def operands(self, node: ir.Node, depth: int) -> list[list[Poly]] | None:
+    def operands(self, node: ir.Node) -> list[list[Poly]] | None:
         """The polynomials of all inputs, broadcast to the output's elements."""
         found = []
         for value in node.inputs:
             if value is None or not is_typed(value):
                 return None
-            found.append(self.spread(value, shape_of(node.outputs[0]), depth))
+            found.append(self.spread(value, shape_of(node.outputs[0])))
         return found
 
-    def spread(self, value: ir.Value, shape: tuple[int, ...], depth: int) -> list[Poly]:
+    def spread(self, value: ir.Value, shape: tuple[int, ...]) -> list[Poly]:
         """The polynomials of a typed value's elements, broadcast to `shape`."""
-        numbers = [self._code(p) for p in self.of(value, depth + 1)]
+        numbers = [self._code(p) for p in self.of(value)]
         own = np.array(numbers, np.int64).reshape(shape_of(value))
         return [self._polys[int(n)] for n in np.broadcast_to(own, shape).ravel()]
 
@@ -218,18 +222,17 @@ class Terms:
         return True
 
 
-Rule = Callable[[Terms, "ir.Node", int], list[Poly] | None]
+Rule = Callable[[Terms, "ir.Node"], list[Poly] | None]
 
 #: The polynomials of the elements of a node's first output, in order; None where nothing is known.
-#: The number is the depth of the look-up, which `Terms.of` and `Terms.operands` want.
 polynomials: Interface[Rule] = Interface("polynomials")
 
 
 def combined(step: Callable[[Poly, Poly], Poly]) -> Rule:
     """For operators that combine the elements of all operands, one after the other."""
 
-    def rule(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
-        parts = terms.operands(node, depth)
+    def rule(terms: Terms, node: ir.Node) -> list[Poly] | None:
+        parts = terms.operands(node)
         if parts is None:
             return None
         total = parts[0]
@@ -243,20 +246,20 @@ def combined(step: Callable[[Poly, Poly], Poly]) -> Rule:
 def total(step: Callable[[Poly, Poly], Poly], start: Poly) -> Rule:
     """For reductions of a whole value to one element."""
 
-    def rule(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+    def rule(terms: Terms, node: ir.Node) -> list[Poly] | None:
         source = node.inputs[0]
         if source is None or prod(shape_of(node.outputs[0])) != 1:
             return None
         found = start
-        for part in terms.of(source, depth + 1):
+        for part in terms.of(source):
             found = step(found, part)
         return [found]
 
     return rule
 
 
-def rounded(terms: Terms, node: ir.Node, depth: int) -> list[Poly] | None:
+def rounded(terms: Terms, node: ir.Node) -> list[Poly] | None:
     """For operators that round fractions to integers: integers stay."""
     source = node.inputs[0]
-    own = [] if source is None else terms.of(source, depth + 1)
+    own = [] if source is None else terms.of(source)
     return own if own and all(terms.is_whole(p) for p in own) else None

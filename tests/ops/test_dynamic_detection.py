@@ -64,6 +64,18 @@ def scattered(g: Graph) -> None:
     g.output(g.op("ScatterElements", some, back, g.op("Exp", some), axis=0))
 
 
+def of_classes(g: Graph) -> None:
+    """The boxes that each of 90 classes chooses, joined, and as many labels: one sum per box."""
+    boxes, chosen = [], []
+    masks = g.op("Split", g.input(90, 3, kind=B), axis=0, num_outputs=90, count=90)
+    for label, mask in enumerate(masks):
+        boxes.append(g.op("Compress", g.input(3, 2), g.op("Squeeze", mask), axis=0))
+        count = g.op("Shape", boxes[-1], end=1)
+        chosen.append(g.op("Expand", _floats(g, label), count))
+    labels = g.op("Unsqueeze", g.op("Concat", *chosen, axis=0), g.const(1))
+    g.output(g.op("Add", g.op("Concat", *boxes, axis=0), labels))
+
+
 def _ends(g: Graph, value: str) -> list[str]:
     """Start, end and step of the numbers of the rows of `value`."""
     n = g.op("Squeeze", g.op("Shape", value, end=1), g.const(0))
@@ -71,7 +83,7 @@ def _ends(g: Graph, value: str) -> list[str]:
 
 
 def test_boxes_that_a_run_counts(tmp_path: Path) -> None:
-    jobs = [j for build in (suppressed, aligned, scattered) for j in jobs_of(build)]
+    jobs = [j for build in (suppressed, aligned, scattered, of_classes) for j in jobs_of(build)]
     harness.run_batch(jobs, 4, tmp_path)
     assert not [f"{j.label}: {j.error}" for j in jobs if j.error]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 import torchvision
-from torch_export import TORCHSCRIPT, Flat, export, spread, stir
+from torch_export import TORCHSCRIPT, Flat, export, settle, spread, stir
 
 
 def _image(size: int) -> torch.Tensor:
@@ -69,15 +69,16 @@ class Detector(torch.nn.Module):
 
 def detector(
     name: str, folder: Path, exporter: str = TORCHSCRIPT, size: int = 160, thresholds: str = "",
-    least: int = 160,
+    least: int = 160, score: float = 0.005,
 ) -> None:  # fmt: skip
     """A detector of torchvision on an image of `size`; thresholds are low, so that random weights
     find something."""
     said: dict[str, Any] = {"min_size": least, "max_size": 2 * least} if least else {}
     if thresholds:
-        said[thresholds] = 0.005
+        said[thresholds] = score
     model = torchvision.models.get_model(name, weights=None, weights_backbone=None, **said)
-    spread(stir(model), torch.rand(4, 3, size, size))
+    images = torch.rand(4, 3, size, size)
+    spread(settle(stir(model), images), images)
     image = {"image": torch.rand(3, size, size)}
     export(Detector(model), image, folder, exporter, sample=True)
 
