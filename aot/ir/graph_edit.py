@@ -14,7 +14,6 @@ from aot.ir.graph_nodes import (
     NAME_KEY,
     OFFSET_KEY,
     graph_of,
-    is_typed,
     set_type,
     shape_of,
     subgraphs,
@@ -267,11 +266,6 @@ def _constant_tensor(node: ir.Node) -> ir.TensorProtocol | None:
     if name in ("value_int", "value_ints"):
         return ir.Tensor(np.asarray(value, dtype=np.int64))
     return None
-
-
-def same_shape(left: ir.Value, right: ir.Value) -> bool:
-    """Whether two values are typed and of equal shape."""
-    return is_typed(left) and is_typed(right) and shape_of(left) == shape_of(right)
 
 
 def inline_branch(node: ir.Node, branch: ir.Graph) -> None:

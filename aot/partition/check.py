@@ -44,21 +44,6 @@ def check_partition(
         raise InternalError(f"{certificate.count} regions are called the fewest possible")
 
 
-def check_regions(
-    preds: Sequence[Sequence[int]], colours: Sequence[int], region: Sequence[int]
-) -> None:
-    """The same for bare vertices: colours kept apart, the quotient graph acyclic."""
-    for v, (colour, r) in enumerate(zip(colours, region, strict=True)):
-        if (colour < 0) != (r < 0):
-            raise InternalError(f"vertex {v} of colour {colour} is in region {r}")
-    owner: dict[int, int] = {}
-    for v, r in enumerate(region):
-        if r >= 0 and owner.setdefault(r, colours[v]) != colours[v]:
-            raise InternalError(f"region {r} has vertices of two colours")
-    group = [("region", r) if r >= 0 else ("alone", v) for v, r in enumerate(region)]
-    _acyclic(group, [list(p) for p in preds])
-
-
 def _within_limits(graph: ir.Graph, partition: Partition, backend: Backend) -> None:
     """Each region of the backend has no more than its limits say, in the order it runs."""
     limits = backend.limits

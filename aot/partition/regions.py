@@ -44,11 +44,6 @@ class RegionCertificate:
     optimal: bool
     order: tuple[int, ...]
 
-    @property
-    def gap(self) -> int:
-        """Regions more than the bound."""
-        return self.count - self.lower_bound
-
     def text(self) -> str:
         """`3 regions (the fewest possible)`."""
         noun = "region" if self.count == 1 else "regions"

@@ -186,25 +186,23 @@ def differences(
     folder: Path,
     values: Mapping[Key, Written],
     theirs: Mapping[str, Array],
-    plain: Callable[[bytes, Written], Array],
     floats: Callable[[Written, Array, Array], Difference],
 ) -> Layers:
     """What the trace program dumped against `theirs`.
 
-    `plain` reads a dump in ONNX's order, `floats` compares what are no quantised values. Quantised
+    `floats` compares what are no quantised values. Quantised
     values that a region's portable fallback computes from what enters the region, layer after
     layer, are gated by `chained`.
     """
     found, codes, equal = [], 0, 0
-    lines = (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()
-    entries = [json.loads(line) for line in lines]
-    dumped = {(e["call"], e["k"]) for e in entries}
-    wholes = {w.region for key, w in values.items() if key not in dumped} - {-1}
-    for entry in entries:
-        w = values.get((entry["call"], entry["k"]))
+    files = dumped(folder)
+    wholes = {w.region for key, w in values.items() if key not in dict(files)} - {-1}
+    for key, file in files:
+        w = values.get(key)
         if w is None:
             continue
-        ours = w.of_model(plain((folder / entry["file"]).read_bytes(), w))
+        spec = Spec(w.value, w.shape, w.dtype)
+        ours = w.of_model(stored_array(file.read_bytes(), spec, str(w.layout)))
         expected = w.part(np.asarray(theirs[w.value]))
         if w.dtype not in CODES:
             found.append(floats(w, ours, expected))
@@ -215,6 +213,13 @@ def differences(
         several = w.chain or w.region in wholes
         found.append(chained(one, ours, expected) if several else one)
     return Layers(tuple(found), codes, equal)
+
+
+def dumped(folder: Path) -> list[tuple[Key, Path]]:
+    """What a trace program wrote to `folder`, in order: which tensor, and the file of its bytes."""
+    lines = (folder / "index.jsonl").read_text(encoding="utf-8").splitlines()
+    entries = map(json.loads, lines)
+    return [((e["call"], e["k"]), folder / e["file"]) for e in entries]
 
 
 def not_gated(difference: Difference) -> Difference:

@@ -4,9 +4,9 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from aot.errors import AotError, UnsupportedError
 from aot.ir.deferred_import import onnx
@@ -59,7 +59,31 @@ class _Refused(Exception):
     """Onnxruntime does not load the model."""
 
 
-class RuntimeReference:
+class _Loaded:
+    """A model that a reference has read: the names of its inputs and outputs, and how it runs."""
+
+    name = ""
+    hint = ""
+
+    def __init__(self, inputs: Iterable[str], outputs: Iterable[str], run: Any) -> None:
+        self._inputs, self._outputs, self._run = set(inputs), set(outputs), run
+
+    def __call__(self, inputs: Mapping[str, Array], values: Sequence[str]) -> dict[str, Array]:
+        """Run the reference; CannotRun if it computes nothing for these inputs."""
+        wanted = [v for v in values if v in self._outputs]
+        if not wanted:  # which a runtime takes for everything
+            return {}
+        feeds = {k: v for k, v in inputs.items() if k in self._inputs}
+        try:
+            results = self._run(wanted, feeds)
+        except Exception as error:
+            runtime = self.name.partition(" ")[0]
+            what = f"{runtime} cannot run the model: {_first_line(error)}"
+            raise CannotRun(what, hint=self.hint) from error
+        return dict(zip(wanted, results, strict=True))
+
+
+class RuntimeReference(_Loaded):
     """Onnxruntime: graph optimisation off, one thread."""
 
     def __init__(self, model: Path, extra: Sequence[str], folder: Path) -> None:
@@ -72,29 +96,17 @@ class RuntimeReference:
         options.log_severity_level = 4
         try:
             source = _exposed(model, extra, folder) if extra else model
-            self._session = ort.InferenceSession(
-                str(source), options, providers=["CPUExecutionProvider"]
-            )
+            read = ort.InferenceSession(str(source), options, providers=["CPUExecutionProvider"])
         except Exception as error:
             raise _Refused(_first_line(error)) from error
-        self._outputs = {o.name for o in self._session.get_outputs()}
-        self._inputs = {i.name for i in self._session.get_inputs()}
-
-    def __call__(self, inputs: Mapping[str, Array], values: Sequence[str]) -> dict[str, Array]:
-        """Run onnxruntime."""
-        wanted = [v for v in values if v in self._outputs]
-        if not wanted:  # which the runtime takes for everything
-            return {}
-        feeds = {k: v for k, v in inputs.items() if k in self._inputs}
-        try:
-            results = self._session.run(wanted, feeds)
-        except Exception as error:
-            raise CannotRun(f"onnxruntime cannot run the model: {_first_line(error)}") from error
-        return dict(zip(wanted, results, strict=True))
+        ends = (i.name for i in read.get_inputs()), (o.name for o in read.get_outputs())
+        super().__init__(*ends, read.run)
 
 
-class OnnxReference:
+class OnnxReference(_Loaded):
     """onnx.reference on the model converted to the canonical opset (as it is if that fails)."""
+
+    hint = "pip install 'aotc[verify]' and --reference ort compare with onnxruntime"
 
     def __init__(self, model: Path, extra: Sequence[str]) -> None:
         from onnx.reference import ReferenceEvaluator
@@ -102,29 +114,13 @@ class OnnxReference:
         self.name = f"onnx.reference {onnx.__version__}"
         proto = _expose(onnx.load(str(model)), extra)
         try:
-            self._evaluator = ReferenceEvaluator(_canonical(proto))
+            read = ReferenceEvaluator(_canonical(proto))
         except Exception as error:
             raise UnsupportedError(
                 f"onnx.reference refuses the model: {_first_line(error)}",
                 hint="pip install 'aotc[verify]' for onnxruntime",
             ) from error
-        self._inputs = set(self._evaluator.input_names)
-        self._outputs = set(self._evaluator.output_names)
-
-    def __call__(self, inputs: Mapping[str, Array], values: Sequence[str]) -> dict[str, Array]:
-        """Run the evaluator."""
-        wanted = [v for v in values if v in self._outputs]
-        if not wanted:  # which the runtime takes for everything
-            return {}
-        feeds = {k: v for k, v in inputs.items() if k in self._inputs}
-        try:
-            results = self._evaluator.run(wanted, feeds)
-        except Exception as error:
-            raise CannotRun(
-                f"onnx.reference cannot run the model: {_first_line(error)}",
-                hint="pip install 'aotc[verify]' and --reference ort compare with onnxruntime",
-            ) from error
-        return dict(zip(wanted, results, strict=True))
+        super().__init__(read.input_names, read.output_names, read.run)
 
 
 def _canonical(proto: onnx.ModelProto) -> onnx.ModelProto:

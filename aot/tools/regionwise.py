@@ -7,7 +7,6 @@ programs dump what leaves each region.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,10 +17,9 @@ from aot.ir.graph_nodes import Array
 from aot.target import load_target
 from aot.tools.build import build, cache_value, configure, find_tools
 from aot.tools.compare import Difference, Tolerance, compare
-from aot.tools.layerwise import CODES, chained, stored_array
+from aot.tools.layerwise import CODES, Key, chained, dumped, stored_array
 from aot.tools.run import Built, Spec, execute, scratch
 
-Key = tuple[int, int]  # call, written argument
 #: The folder in OUT where the bundle is built without its vendors.
 FOLDER = "portable"
 #: Values inside a network are compared at this many times the tolerance of its outputs.
@@ -118,13 +116,6 @@ def _dump(
     built: Built, arrays: Sequence[Array], values: Mapping[Key, tuple[str, Mapping[str, Any]]]
 ) -> dict[Key, bytes]:
     """The bytes of `values` after a run."""
-    found = {}
-    with scratch(built.out) as place:
-        folder = Path(place)
-        execute(built, arrays, folder)
-        for line in (folder / "index.jsonl").read_text(encoding="utf-8").splitlines():
-            entry = json.loads(line)
-            key = (entry["call"], entry["k"])
-            if key in values:
-                found[key] = (folder / entry["file"]).read_bytes()
-    return found
+    with scratch(built.out) as folder:
+        execute(built, arrays, Path(folder))
+        return {k: f.read_bytes() for k, f in dumped(Path(folder)) if k in values}

@@ -176,7 +176,6 @@ def _random(rng: np.random.Generator, spec: Spec, limit: int) -> Array:
 
 def index_limits(graph: onnx.GraphProto) -> dict[str, int]:
     """Per graph input that indexes a table: one more than the largest valid index."""
-    load_all()  # the records of operators say which operands are places
     load_all()  # the records of operators say which operands are indices
     sizes = {t.name: tuple(t.dims) for t in graph.initializer}
     for value in graph.input:

@@ -83,35 +83,22 @@ def stack_bytes(stack: Stack) -> int:
 
 def measure(built: Built) -> Size:
     """The size of a built bundle: of its image on boards, else of lib/libNAME.a."""
+    memory = built.manifest["memory"]
+    arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
+    static, around = _own_variables(built), 0
+    archive = built.out / "lib" / f"lib{built.name}.a"
     if built.board:
         image = measure_image(built.program())
-        memory, macs = _known(built)
-        arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
-        static = _own_variables(built)
+        stored = image.flash
         around = max(0, image.data + image.bss + max(0, image.arena - arena) - static)
-        code = max(0, image.flash - constants)
-        io_bytes = int(memory["io_bytes"])
-        stack = checked(stack_of(built), built)
-        sizes = arena, io_bytes, static, constants, code, macs
-        return Size(built.name, *sizes, False, stack, around)
-    archive = built.out / "lib" / f"lib{built.name}.a"
-    if not archive.is_file():
+    elif archive.is_file():
+        stored = sum(text + data for text, data, _ in _sections(archive))
+    else:
         hint = f"`cmake --build {shell_word(built.out)}`"
         raise BuildError(f"{built.out} is not built", hint=hint)
-    text, data, _ = (sum(column) for column in zip(*_sections(archive), strict=True))
-    memory, macs = _known(built)
-    arena, constants = int(memory["arena_bytes"]), int(memory["constants_bytes"])
-    return Size(
-        built.name,
-        arena,
-        int(memory["io_bytes"]),
-        _own_variables(built),
-        constants,
-        max(0, text + data - constants),
-        macs,
-        False,
-        checked(stack_of(built), built),
-    )
+    macs = sum(int(n.get("macs", 0)) for n in built.manifest["nodes"])
+    sizes = arena, int(memory["io_bytes"]), static, constants, max(0, stored - constants), macs
+    return Size(built.name, *sizes, False, checked(stack_of(built), built), around)
 
 
 def _own_variables(built: Built) -> int:
@@ -122,11 +109,6 @@ def _own_variables(built: Built) -> int:
     writable = sum(data + bss for _, data, bss in _sections(archive))
     arena = max(1, int(memory["arena_bytes"]))  # C has no empty arrays
     return max(0, writable - arena) + int(memory.get("vendor_bytes", 0))
-
-
-def _known(built: Built) -> tuple[dict[str, Any], int]:
-    """The manifest's memory, and multiply-accumulates of a run."""
-    return built.manifest["memory"], sum(int(n.get("macs", 0)) for n in built.manifest["nodes"])
 
 
 def estimate(compiled: Compiled) -> Size:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,6 +26,7 @@ from aot.tools.layerwise import (
     Layers,
     Written,
     differences,
+    dumped,
     is_quantised,
     known,
     not_gated,
@@ -375,7 +375,7 @@ class _Comparison:
             folder = Path(place_of)
             place(folder, values, theirs)
             execute(self.built, self.sample.inputs, folder)
-            return differences(folder, values, theirs, _stored_array, self._inner)
+            return differences(folder, values, theirs, self._inner)
 
     def _inner(self, w: Written, ours: Array, expected: Array) -> Difference:
         spec = Spec(w.value, w.shape, w.dtype)
@@ -387,17 +387,14 @@ class _Comparison:
         found = []
         with scratch(self.built.out) as folder:
             execute(self.built, self.sample.inputs, Path(folder))
-            for line in (Path(folder) / "index.jsonl").read_text(encoding="utf-8").splitlines():
-                entry = json.loads(line)
-                key = (entry["call"], entry["k"])
+            for key, file in dumped(Path(folder)):
                 value = values.get(key)
                 if value is None or value not in theirs:
                     continue
                 node = self.built.manifest["nodes"][key[0]]
                 wrote = node["writes"][key[1]]
                 spec = Spec(value, tuple(wrote["shape"]), wrote["dtype"])
-                data = (Path(folder) / entry["file"]).read_bytes()
-                array = stored_array(data, spec, wrote["layout"])
+                array = stored_array(file.read_bytes(), spec, wrote["layout"])
                 array = _inside(array, np.shape(theirs[value]))
                 found.append(self._difference(spec, array, theirs[value], slack=INSIDE))
         return found
@@ -408,10 +405,6 @@ def _inside(array: Array, shape: tuple[int, ...]) -> Array:
     if array.ndim != len(shape) or any(a < b for a, b in zip(array.shape, shape, strict=True)):
         return array
     return np.asarray(array[tuple(slice(0, d) for d in shape)])
-
-
-def _stored_array(data: bytes, w: Written) -> Array:
-    return stored_array(data, Spec(w.value, w.shape, w.dtype), str(w.layout))
 
 
 def _as_bits(array: Array, spec: Spec) -> Array:

@@ -22,7 +22,7 @@ from aot.vendor.accel_sim.frontend import expand
 from aot.vendor.accel_sim.kinds import Fault
 from aot.vendor.accel_sim.program import EX, LD, VX, Program
 from aot.vendor.accel_sim.timing import Region
-from aot.vendor.accel_sim.trace import perfetto, summary
+from aot.vendor.accel_sim.trace import perfetto
 from aot.vendor.accel_sim.verify import prove, verify
 
 EVERY = (64, 256, 512)
@@ -73,7 +73,6 @@ def test_trace():
     for track in range(1, 5):  # a unit does one thing at a time
         own = sorted((e["ts"], e["dur"]) for e in events if e.get("tid") == track and "ts" in e)
         assert all(a + n <= b for (a, n), (b, _) in itertools.pairwise(own))
-    assert summary(t, 256).startswith(f"{t.total} cycles, {t.macs} products")
 
 
 def mutations(p):

@@ -16,7 +16,7 @@ from onnx import TensorProto, helper
 
 from aot.errors import InternalError
 from aot.options import Options
-from aot.partition.check import check_partition, check_regions
+from aot.partition.check import check_partition
 from aot.partition.graph import dependencies
 from aot.partition.region_search import condensed
 from aot.partition.regions import merge_regions, quotient_order
@@ -47,7 +47,8 @@ def proven(graph: Graph) -> int:
     """The number of regions, after every claim about them was tested."""
     preds, colours = graph
     found = merge_regions(preds, colours)
-    check_regions(preds, colours, found.region)
+    inside = {(r, c) for c, r in zip(colours, found.region, strict=True) if r >= 0 or c >= 0}
+    assert all(r >= 0 and c >= 0 for r, c in inside) and len(inside) == len(dict(inside))
     group = [r if r >= 0 else len(preds) + v for v, r in enumerate(found.region)]
     assert is_acyclic(preds, group)
     place = {v: i for i, v in enumerate(found.certificate.order)}
@@ -148,18 +149,8 @@ def test_a_large_tangle_states_its_gap() -> None:
     certificate = merge_regions(*graph).certificate
     proven(graph)
     assert not certificate.optimal
-    assert 0 < certificate.gap <= certificate.count // 4
+    assert 0 < certificate.count - certificate.lower_bound <= certificate.count // 4
     assert f"at least {certificate.lower_bound} are needed" in certificate.text()
-
-
-def test_the_checkers_see_a_cycle_a_mixture_and_a_missing_region() -> None:
-    preds, colours = NAMED
-    with pytest.raises(InternalError, match="cycle"):
-        check_regions(preds, colours, [0, -1, 1, 0, 1])
-    with pytest.raises(InternalError, match="two colours"):
-        check_regions(preds, colours, [0, -1, 0, 1, 2])
-    with pytest.raises(InternalError, match="colour 0 is in region -1"):
-        check_regions(preds, colours, [-1, -1, 0, 1, 2])
 
 
 def test_a_cyclic_graph_is_refused() -> None:

@@ -56,11 +56,10 @@ def assemble_line(line: str) -> Instr | None:
     name, _, dtype = words[0].partition(".")
     try:
         pairs = {k: _value(k, v) for k, _, v in (w.partition("=") for w in words[1:])}
-        tail = {"dtype": int(DType[dtype.upper()]) if dtype else 0}
+        kind = int(DType[dtype.upper()]) if dtype else 0
     except (KeyError, ValueError) as error:
         raise StreamError(Fault.FIELD, f"{error.args[0]}", line.strip()) from error
-    tail |= {k: v for k, v in pairs.items() if k in ("wait", "signal", "r1", "r2", "r3")}
-    return instr(name, {k: v for k, v in pairs.items() if k not in tail}, **tail)
+    return instr(name, {**pairs, "dtype": kind})
 
 
 def assemble(text: str) -> Sequence[Instr]:

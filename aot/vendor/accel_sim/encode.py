@@ -65,28 +65,27 @@ class Instr:
         return {name: getattr(self, name) for name in _TAIL}
 
 
-def instr(name: str, fields: Mapping[str, int], **tail: int) -> Instr:
-    """An instruction from the values of its fields; raises StreamError if one does not fit."""
+def instr(name: str, fields: Mapping[str, int], **more: int) -> Instr:
+    """An instruction from the values of its fields, own and common ones (dtype, wait, signal, r1,
+    r2, r3); raises StreamError if one does not fit.
+    """
     row = BY_NAME.get(name)
     if row is None:
         raise StreamError(Fault.OPCODE, f"no instruction is called {name!r}")
-    unknown = [k for k in fields if k not in {f.name for f in row.fields}]
-    unknown += [k for k in tail if k not in _TAIL]
+    given = {**fields, **more}
+    unknown = given.keys() - {f.name for f in row.fields} - set(_TAIL)
     if unknown:
-        raise StreamError(Fault.FIELD, f"{name} has no field {unknown[0]!r}")
-    values = []
-    for f in row.fields:
-        value = fields.get(f.name, f.default)
-        if value is None:
-            raise StreamError(Fault.FIELD, f"{name}: {f.name} is missing")
-        values.append(_fits(name, f, int(value)))
-    for key, value in tail.items():
-        _fits(name, _COMMON[key], value)
-    return check(Instr(row, tuple(values), **tail))
+        raise StreamError(Fault.FIELD, f"{name} has no field {min(unknown)!r}")
+    found = [_value(name, f, given) for f in (*row.fields, *(_COMMON[k] for k in _TAIL))]
+    return check(Instr(row, tuple(found[: len(row.fields)]), *found[len(row.fields) :]))
 
 
-def _fits(name: str, field_: Field, value: int) -> int:
-    low, high = field_.range
+def _value(name: str, field_: Field, given: Mapping[str, int]) -> int:
+    """The value of a field of the instruction `name`, or its default."""
+    value, (low, high) = given.get(field_.name, field_.default), field_.range
+    if value is None:
+        raise StreamError(Fault.FIELD, f"{name}: {field_.name} is missing")
+    value = int(value)
     if not low <= value <= high:
         raise StreamError(
             Fault.FIELD, f"{name}: {field_.name} is {value} (needs {low} to {high}): {field_.text}"

@@ -8,7 +8,7 @@ PRM or LUT; items name the loads that they use, and get the addresses when all l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from aot.vendor.accel_sim.encode import Instr, instr
 from aot.vendor.accel_sim.frontend import Kernel, Step, Strides, View, VSet
@@ -111,8 +111,3 @@ class Item:
 def view(base: int, pixel: int, row: int, height: int, width: int, pad: int, ring: int = 0) -> View:
     """A view that counts as set."""
     return View(base, pixel, row, ring, height, width, pad, 0)
-
-
-def numbered(kernel: Kernel) -> Kernel:
-    """A window that counts as set."""
-    return replace(kernel, number=0)

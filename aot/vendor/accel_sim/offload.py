@@ -166,14 +166,7 @@ def make(said: BackendOptions) -> Backend:
     made = Backend(
         NAME,
         header=HEADER,
-        sources=(
-            "aot_ax1.c",
-            "aot_ax1.h",
-            *DRIVER,
-            *DRIVER_HEADERS,
-            *SIMULATOR,
-            *SIMULATOR_HEADERS,
-        ),
+        sources=SOURCES,
         find="ax1.cmake",
         definitions=_definitions(chosen, said.machine),
         memory=simulator_bytes(chosen),

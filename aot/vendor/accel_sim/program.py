@@ -30,10 +30,7 @@ class Program:
 
     def add(self, name: str, fields: dict[str, int]) -> Program:
         """Append `name`; fields of all instructions (wait, signal, dtype, r1 …) are mixed in."""
-        common = ("dtype", "wait", "signal", "r1", "r2", "r3")
-        tail = {k: int(v) for k, v in fields.items() if k in common}
-        own = {k: v for k, v in fields.items() if k not in tail}
-        self.code.append(instr(name, own, **tail))
+        self.code.append(instr(name, fields))
         return self
 
     def __getattr__(self, name: str) -> Callable[..., Program]:

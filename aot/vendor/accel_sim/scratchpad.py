@@ -51,11 +51,3 @@ def _fit(requests: Sequence[Request]) -> tuple[dict[tuple[int, ...], int], int]:
         placed.append((r, at))
         top = max(top, at + r.size)
     return {r.key: at for r, at in placed}, top
-
-
-def peak(requests: Sequence[Request]) -> tuple[int, int]:
-    """(group with the most bytes, the bytes)."""
-    last = max((r.last for r in requests), default=0)
-    sums = [sum(r.size for r in requests if r.first <= g <= r.last) for g in range(last + 1)]
-    most = max(sums, default=0)
-    return (sums.index(most) if sums else 0), most

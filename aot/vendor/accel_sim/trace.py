@@ -34,16 +34,3 @@ def perfetto(timeline: Timeline, name: str = "AX1") -> str:
     for span in timeline.spans:
         events += _events(span)
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns"}, indent=0) + "\n"
-
-
-def summary(timeline: Timeline, macs: int) -> str:
-    """Cycles, utilisation and busy times; `macs` is the machine's products per cycle."""
-    used = 100 * timeline.macs / (macs * timeline.total) if timeline.total else 0.0
-    lines = [f"{timeline.total} cycles, {timeline.macs} products, {used:.1f} % of the array"]
-    for unit in UNITS:
-        share = 100 * timeline.busy[unit] / timeline.total if timeline.total else 0.0
-        lines.append(
-            f"{unit.name}: busy {timeline.busy[unit]} ({share:.1f} %), "
-            f"waits for tokens {timeline.stalled[unit]}"
-        )
-    return "\n".join(lines) + "\n"
