@@ -39,13 +39,13 @@ from aot.shapes.dynamic.propagate import flows
 from aot.shapes.dynamic.rules import dynamic, is_sized_by_data
 from aot.shapes.evaluate import Invalid, evaluate
 from aot.shapes.geometry import counts_text, geometry_problem
-from aot.shapes.infer_node import NodeError, infer_node
+from aot.shapes.infer_node import NodeError, infer_as, infer_node
 from aot.shapes.known_late import KnownLate
 from aot.shapes.limits import SMALL_ELEMENTS, excess
 from aot.shapes.partial_values import Facts, Known, lookup, propagate
 from aot.shapes.reference import Unknown
 from aot.shapes.signatures import type_problem
-from aot.shapes.types import Rule, Type, infer_types
+from aot.shapes.types import Rule, Type, TypedAs, infer_types
 
 #: Operators that are others in other words: a rule rewrites the node in place before it is typed,
 #: and raises ValueError if its attributes do not fit.
@@ -248,8 +248,12 @@ class Sweep:
         if rule is None:
             types = infer_node(node, self.facts, self.model, self._child)
         else:
+            given = [_type(i) for i in node.inputs]
             try:
-                types = list(rule(node, [_type(i) for i in node.inputs]))
+                if isinstance(rule, TypedAs):
+                    types = infer_as(node, rule, given, self._child)
+                else:
+                    types = list(rule(node, given))
             except (ValueError, IndexError) as e:
                 raise Invalid(str(e)) from None
             except (AssertionError, AttributeError, TypeError):

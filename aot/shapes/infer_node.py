@@ -3,15 +3,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from aot.errors import UnsupportedError
 from aot.ir.deferred_import import ir, onnx
-from aot.ir.graph_nodes import Array, all_nodes, dtype_of, inner_graphs, is_typed, shape_of
+from aot.ir.graph_nodes import (
+    Array,
+    all_nodes,
+    attribute,
+    dtype_of,
+    inner_graphs,
+    is_typed,
+    shape_of,
+)
 from aot.ir.onnx_subprocess import Child, ProcessDied, reason_of
 from aot.ir.operators import Interface
 from aot.shapes.partial_values import Facts, Known, lookup
-from aot.shapes.types import Type
+from aot.shapes.types import Type, TypedAs, need
+
+WRAPPED_OPSET = 13
+"""The opset whose operators those of com.microsoft follow: they have axes among the attributes."""
 
 
 class NodeError(Exception):
@@ -55,14 +66,49 @@ def _by_onnx(node: ir.Node, facts: Facts, model: ir.Model, child: Child) -> list
             graph.initializer.append(_tensor(value, known))
     for value in node.outputs:
         graph.output.append(onnx.helper.make_empty_tensor_value_info(value.name or ""))
+    found = _inferred(single, child)
+    return [_type_of(value, found.get(str(value.name))) for value in node.outputs]
+
+
+def _inferred(single: onnx.ModelProto, child: Child) -> dict[str, onnx.TypeProto]:
+    """The types that `child` gives the values of a model by name. Raises NodeError."""
     try:
         result = child(single)
     except ProcessDied as e:
         raise NodeError(f"onnx's inference {e}: inputs or attributes it does not expect") from None
     except RuntimeError as e:
         raise NodeError(reason_of(e)) from None
-    found = {o.name: o.type for o in [*result.graph.output, *result.graph.value_info]}
-    return [_type_of(value, found.get(str(value.name))) for value in node.outputs]
+    return {o.name: o.type for o in [*result.graph.output, *result.graph.value_info]}
+
+
+def infer_as(
+    node: ir.Node, other: TypedAs, types: Sequence[Type | None], child: Child
+) -> list[Type | None]:
+    """The type of the result of a node whose operands have `types`. Raises NodeError where onnx
+    refuses the operator in its place, ValueError for an operand that is absent."""
+    helper = onnx.helper
+    places = range(len(types))[other.places] if isinstance(other.places, slice) else other.places
+    operands = [need(types, place) for place in places]
+    last = bool(attribute(node, "channels_last", other.last))
+    if last:
+        kind, (batch, *space, channels) = operands[0]
+        operands[0] = kind, (batch, channels, *space)
+    infos = [helper.make_tensor_value_info(f"x{k}", *type_) for k, type_ in enumerate(operands)]
+    formal = onnx.defs.get_schema(other.op_type, WRAPPED_OPSET).attributes
+    alike = helper.make_node(other.op_type, [i.name for i in infos], ["y"])
+    own = (a for name, a in node.attributes.items() if name in formal)
+    alike.attribute.extend(ir.serde.serialize_attribute(a) for a in own)
+    result = helper.make_empty_tensor_value_info("y")
+    opset = helper.make_opsetid("", WRAPPED_OPSET)
+    graph = helper.make_graph([alike], "node", infos, [result])
+    single = helper.make_model(graph, opset_imports=[opset], ir_version=10)
+    found = _type_of(node.outputs[0], _inferred(single, child).get("y"))
+    if found is None:
+        return [None]
+    batch, *rest = found[1]
+    said = other.element
+    element = said(types) if callable(said) else need(types, said)[0]
+    return [(element, (batch, *rest[1:], rest[0]) if last else found[1])]
 
 
 def _type_of(value: ir.Value, proto: onnx.TypeProto | None) -> Type | None:

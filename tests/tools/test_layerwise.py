@@ -58,9 +58,8 @@ def compared(folder: Path, w: Written, ours: np.ndarray, theirs: np.ndarray) -> 
     (folder / "0_0.bin").write_bytes(ours.tobytes())
     entry = {"call": 0, "k": 0, "file": "0_0.bin"}
     (folder / "index.jsonl").write_text(json.dumps(entry) + "\n")
-    read = lambda data, spec: np.frombuffer(data, spec.dtype).reshape(spec.shape)  # noqa: E731
     floats = lambda spec, a, b: compare(spec.value, a, b, spec.dtype, Tolerance())  # noqa: E731
-    return differences(folder, {(0, 0): w}, {"a": theirs}, read, floats)
+    return differences(folder, {(0, 0): w}, {"a": theirs}, floats)
 
 
 @pytest.mark.parametrize("op, off, passes", [("Conv", 1, True), ("Conv", 2, False)])

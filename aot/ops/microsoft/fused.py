@@ -78,14 +78,6 @@ def _fused_matmul_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
     return [(dtype, (*batch, *rows, *(tall[-1:] if len(right) > 1 else ())))]
 
 
-@infer_types("FusedGemm", MICROSOFT)
-def _fused_gemm_types(node: ir.Node, types: list[Type | None]) -> list[Type]:
-    dtype, a = need(types, 0)
-    _, b = need(types, 1)
-    rows = a[1] if attribute(node, "transA", 0) else a[0]
-    return [(dtype, (rows, b[0] if attribute(node, "transB", 0) else b[1]))]
-
-
 def _operand(b: Body, index: int, letter: str) -> str:
     """An operand of FusedMatMul, its axes in order."""
     rank = len(b.shape(index))
