@@ -10,15 +10,18 @@ does not matter. Scalars must agree to about float32's precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import ast
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import pi, prod, sqrt
+from typing import Any
 
 import numpy as np
 
-from aot.ir.deferred_import import ir
+from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_edit import Editor, producer, single_use
-from aot.ir.graph_nodes import array, attribute, operand, shape_of
+from aot.ir.graph_nodes import array, attribute, shape_of
 from aot.ir.operators import Interface
 from aot.load.options import LoadOptions
 from aot.normalise.affine import scales
@@ -63,7 +66,7 @@ class Found:
 
     op_type: str
     x: ir.Value
-    attributes: tuple[tuple[str, float | str], ...] = ()
+    attributes: tuple[tuple[str, Any], ...] = ()
 
 
 def products(edit: Editor, options: LoadOptions) -> None:
@@ -75,11 +78,9 @@ def products(edit: Editor, options: LoadOptions) -> None:
         product = factors(value, outer=True)
         if product.factors == (value,):
             continue
-        for recogniser in RECOGNISERS:
-            found = recogniser(product)
-            if found is not None and shape_of(found.x) == shape_of(value):
-                _substitute(edit, node, found)
-                break
+        found = _recognised(product)
+        if found is not None and shape_of(found.x) == shape_of(value):
+            _substitute(edit, node, found)
 
 
 def _substitute(edit: Editor, node: ir.Node, found: Found) -> None:
@@ -134,128 +135,109 @@ def plus(value: ir.Value | None) -> tuple[ir.Value, float] | None:
     return (found[0], found[2]) if found is not None and found[1] == 1 else None
 
 
-def _others(product: Product, chosen: ir.Value) -> list[ir.Value]:
-    rest = list(product.factors)
-    rest.remove(chosen)
-    return rest
+_TANH = sqrt(2 / pi)
+#: Activations by what computes them; other operators are called as in ONNX. The number `alpha` is
+#: whatever a model has there.
+ACTIVATIONS = (
+    f"Gelu(x, approximate='none') == 0.5 * x * (Erf({sqrt(0.5)} * x) + 1)",
+    f"Gelu(x, approximate='tanh') == 0.5 * x * (Tanh({_TANH} * (x + 0.044715 * x * x * x)) + 1)",
+    f"Gelu(x, approximate='tanh') == 0.5 * x * (Tanh({_TANH} * x * (0.044715 * x * x + 1)) + 1)",
+    f"HardSwish(x) == {1 / 6} * x * Clip(x + 3, 0, 6)",
+    f"HardSwish(x) == x * HardSigmoid(x, alpha={1 / 6}, beta=0.5)",
+    "Swish(x, alpha=alpha) == x * Sigmoid(alpha * x)",
+    "Mish(x) == x * Tanh(Softplus(x))",
+    f"HardSigmoid(x, alpha={1 / 6}, beta=0.5) == {1 / 6} * Clip(x + 3, 0, 6)",
+)
+_PARSED: Sequence[Any] = [ast.parse(text, mode="eval").body for text in ACTIVATIONS]
+Names = dict[str, Any]
+"""The value that is x, and the numbers that an expression leaves open, by name."""
 
 
-def _is_clip(node: ir.Node, low: float, high: float) -> bool:
-    bounds = [scalar(i) for i in node.inputs[1:]]
-    return bounds == [low, high]
-
-
-def _gelu(product: Product) -> Found | None:
-    """0.5 x (1 + erf(x / sqrt 2)), or the tanh form."""
-    if len(product.factors) != 2 or not near(product.scale, 0.5):
+def _recognised(product: Product) -> Found | None:
+    """The activation that a product is; a clamp that others read too stays a clamp."""
+    if len(product.factors) == 1 and single_use(product.factors[0]) is None:
         return None
-    for value in product.factors:
-        (x,) = _others(product, value)
-        sum_ = plus(value)
-        if sum_ is None or not near(sum_[1], 1.0):
-            continue
-        erf, tanh = producer(sum_[0], "Erf"), producer(sum_[0], "Tanh")
-        inner = Product(1.0, ()) if erf is None else factors(operand(erf, 0))
-        if inner.factors == (x,) and near(inner.scale, sqrt(0.5)):
-            return Found("Gelu", x, (("approximate", "none"),))
-        if tanh is not None and _is_tanh_argument(factors(operand(tanh, 0)), x):
-            return Found("Gelu", x, (("approximate", "tanh"),))
+    for equation in _PARSED:
+        names = _product(equation.comparators[0], product, {})
+        if names is not None:
+            made = equation.left
+            said = {k.arg: getattr(k.value, "value", None) for k in made.keywords}
+            attributes = tuple((name, names.get(name, value)) for name, value in said.items())
+            return Found(made.func.id, names["x"], attributes)
     return None
 
 
-def _is_tanh_argument(product: Product, x: ir.Value) -> bool:
-    """sqrt(2 / pi) (x + 0.044715 x^3), also with x factored out."""
-    if not near(product.scale, sqrt(2 / pi)):
-        return False
-    if len(product.factors) == 1:
-        node = producer(product.factors[0], "Add")
-        if node is None or x not in node.inputs:
-            return False
-        cubic = factors(operand(node, 1 if node.inputs[0] is x else 0))
-        return near(cubic.scale, 0.044715) and _is_power(cubic, x, 3)
-    if len(product.factors) == 2 and x in product.factors:
-        (other,) = _others(product, x)
-        sum_ = plus(other)
-        if sum_ is None or not near(sum_[1], 1.0):
-            return False
-        square = factors(sum_[0])
-        return near(square.scale, 0.044715) and _is_power(square, x, 2)
-    return False
+def _matched(text: Any, value: ir.Value | None, names: Names) -> Names | None:
+    """`names`, and those that `text` adds to them, if `text` is what computes `value`."""
+    match text:
+        case ast.Constant(float() | int() as number):
+            return names if near(scalar(value), number) else None
+        case ast.Name(name):
+            return {name: value, **names} if names.get(name, value) is value else None
+        case ast.BinOp(inner, ast.Add(), ast.Constant(float() | int() as number)):
+            sum_ = plus(value)
+            fits = sum_ is not None and near(sum_[1], number)
+            return _matched(inner, sum_[0], names) if sum_ is not None and fits else None
+        case ast.BinOp(left, ast.Add(), right):
+            node = producer(value, "Add")
+            return None if node is None else _in_some_order((left, right), node.inputs, names)
+        case ast.Call(ast.Name(op_type), operands, keywords):
+            node = producer(value, op_type)
+            if node is None or len(node.inputs) != len(operands) or not _said(node, keywords):
+                return None
+            return _in_order(operands, node.inputs, names)
+    return None if value is None else _product(text, factors(value), names)
 
 
-def _is_power(product: Product, x: ir.Value, exponent: int) -> bool:
-    """Whether the factors are x repeated, also where a square of x is shared."""
-    flat: list[ir.Value] = []
-    for value in product.factors:
-        opened = factors(value, outer=True)
-        flat += opened.factors if opened.scale == 1.0 and value is not x else [value]
-    return len(flat) == exponent and all(v is x for v in flat)
+def _said(node: ir.Node, keywords: Sequence[Any]) -> bool:
+    """Whether a node has these attributes, each a number."""
+    formal = onnx.defs.get_schema(node.op_type).attributes
+    defaults = {str(k.arg): formal[str(k.arg)].default_value.f for k in keywords}
+    return all(
+        near(float(attribute(node, name, defaults[name])), ast.literal_eval(k.value))
+        for name, k in zip(defaults, keywords, strict=True)
+    )
 
 
-def _hard_swish(product: Product) -> Found | None:
-    """x clip(x + 3, 0, 6) / 6, or x times HardSigmoid(x, 1/6, 1/2)."""
-    if len(product.factors) != 2:
+def _product(text: Any, product: Product, names: Names) -> Names | None:
+    """The same for a product; squares of x that others read too are opened where they must be."""
+    parts = _parts(text)
+    numbers = [float(ast.literal_eval(p)) for p in parts if isinstance(p, ast.Constant)]
+    left_open = [p.id for p in parts if isinstance(p, ast.Name) and p.id != "x"]
+    if not left_open and not near(product.scale, prod(numbers)):
         return None
-    for value in product.factors:
-        (x,) = _others(product, value)
-        clip, hard = producer(value, "Clip"), producer(value, "HardSigmoid")
-        if clip is not None and near(product.scale, 1 / 6) and _is_clip(clip, 0, 6):
-            sum_ = plus(clip.inputs[0])
-            if sum_ is not None and sum_[0] is x and sum_[1] == 3:
-                return Found("HardSwish", x)
-        if hard is not None and hard.inputs[0] is x and product.scale == 1:
-            alpha, beta = _hard_sigmoid_terms(hard)
-            if near(alpha, 1 / 6) and beta == 0.5:
-                return Found("HardSwish", x)
-    return None
+    names = {**names, **dict.fromkeys(left_open, product.scale)}
+    rest = parts[len(numbers) + len(left_open) :]
+    values = list(product.factors)
+    if len(values) < len(rest):
+        opened = [factors(v, outer=v is not names.get("x")) for v in values]
+        values = [f for v, o in zip(values, opened, strict=True) for f in _unscaled(v, o)]
+    return _in_some_order(rest, values, names)
 
 
-def _hard_sigmoid_terms(node: ir.Node) -> tuple[float, float]:
-    return float(attribute(node, "alpha", 0.2)), float(attribute(node, "beta", 0.5))
+def _unscaled(value: ir.Value, opened: Product) -> tuple[ir.Value, ...]:
+    return opened.factors if opened.scale == 1.0 else (value,)
 
 
-def _hard_sigmoid(product: Product) -> Found | None:
-    """clip(x + 3, 0, 6) / 6."""
-    if len(product.factors) != 1 or not near(product.scale, 1 / 6):
-        return None
-    clip = producer(product.factors[0], "Clip")
-    if clip is None or not _is_clip(clip, 0, 6) or single_use(clip.outputs[0]) is None:
-        return None
-    sum_ = plus(clip.inputs[0])
-    if sum_ is None or sum_[1] != 3:
-        return None
-    return Found("HardSigmoid", sum_[0], (("alpha", 1 / 6), ("beta", 0.5)))
+def _parts(text: Any) -> list[Any]:
+    """The factors of an expression, in its order: numbers come first."""
+    if isinstance(text, ast.BinOp) and isinstance(text.op, ast.Mult):
+        return [*_parts(text.left), *_parts(text.right)]
+    return [text]
 
 
-def _swish(product: Product) -> Found | None:
-    """x sigmoid(alpha x)."""
-    if len(product.factors) != 2 or product.scale != 1:
-        return None
-    for value in product.factors:
-        (x,) = _others(product, value)
-        gate = producer(value, "Sigmoid")
-        if gate is None:
-            continue
-        inner = factors(operand(gate, 0))
-        if operand(gate, 0) is x:
-            return Found("Swish", x, (("alpha", 1.0),))
-        if inner.factors == (x,):
-            return Found("Swish", x, (("alpha", inner.scale),))
-    return None
+def _in_some_order(
+    texts: Sequence[Any], values: Sequence[ir.Value | None], names: Names
+) -> Names | None:
+    """The first order of `values` in which each is what `texts` say."""
+    orders = permutations(values) if len(texts) == len(values) else ()
+    return next(filter(None, (_in_order(texts, order, names) for order in orders)), None)
 
 
-def _mish(product: Product) -> Found | None:
-    """x tanh(softplus(x))."""
-    if len(product.factors) != 2 or product.scale != 1:
-        return None
-    for value in product.factors:
-        (x,) = _others(product, value)
-        gate = producer(value, "Tanh")
-        inner = None if gate is None else producer(gate.inputs[0], "Softplus")
-        if inner is not None and inner.inputs[0] is x:
-            return Found("Mish", x)
-    return None
-
-
-Recogniser = Callable[[Product], Found | None]
-RECOGNISERS: tuple[Recogniser, ...] = (_gelu, _hard_swish, _swish, _mish, _hard_sigmoid)
+def _in_order(
+    texts: Sequence[Any], values: Sequence[ir.Value | None], names: Names
+) -> Names | None:
+    found: Names | None = names
+    for text, value in zip(texts, values, strict=True):
+        found = None if found is None else _matched(text, value, found)
+    return found
