@@ -26,7 +26,7 @@ HEADER = "aot_dynamic.h"
 MOST_AXES = 8
 
 nonzero = op("NonZero", "x", "y n", domain=DYNAMIC)
-tail = op("Tail", "x n fill", domain=DYNAMIC, axis=0)
+fill_padding = op("FillPadding", "x n fill", domain=DYNAMIC, axis=0)
 compact = op("Compact", "x shape", domain=DYNAMIC)
 spread = op("Spread", "x shape", domain=DYNAMIC)
 agree = op("Agree", "a b", domain=DYNAMIC)
@@ -62,16 +62,16 @@ def nonzero_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_nonzero", m.y, m.n, m.x, params, header=HEADER)
 
 
-@tail.layouts
-def tail_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
-    """Blocked channels stay blocked; pad lanes may get the element of the tail."""
+@fill_padding.layouts
+def fill_padding_layouts(m: Match, incoming: dict[str, Layout], vlen: int) -> dict[str, Layout]:
+    """Blocked channels stay blocked; pad lanes may get `fill` too."""
     if not incoming["x"].blocked or m.axis == 1:
         return {}
     return {"x": incoming["x"], "y": Layout(incoming["x"].block)}
 
 
-@tail.lower
-def tail_to_kernel(c: Recorder, m: Match) -> None:
+@fill_padding.lower
+def fill_padding_to_kernel(c: Recorder, m: Match) -> None:
     outer, axis, inner = split_at(m.y.layout.physical(m.y.shape), m.axis)
     params = c.params(outer=outer, axis=axis, inner=inner)
     c.call(

@@ -135,7 +135,7 @@ def cases() -> Iterator[Case]:
 
 @dynamic("Einsum")
 def einsum_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Labels: what is summed is 0 in the tails of all that have it."""
+    """The padding of every operand is 0 along a label that is summed."""
     text = str(attribute(node, "equation", "")).replace(" ", "")
     if "." in text:
         raise refused(node, "has an ellipsis over a dimension known at run time only")

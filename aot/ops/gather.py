@@ -203,7 +203,7 @@ def nd_cases() -> Iterator[Case]:
 def from_start(x: DynamicDims, node: ir.Node, index: ir.Value, length: ir.Value) -> ir.Value:
     """Indices counted from the start: negative ones are `length` more (a vector that broadcasts).
 
-    Tails become 0, which is in range.
+    The padding becomes 0, which is in range.
     """
     axes, shape = x.of(index), shape_of(index)
     kind = int(index.dtype or 0)

@@ -368,13 +368,13 @@ def gemm_cases() -> Iterator[Case]:
 
 @dynamic("MatMul")
 def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Rows, columns and batches pass; where both sides meet, tails are 0."""
+    """Rows, columns and batches pass; where both sides meet, padding is 0."""
     multiplied(x, node, 0, 1)
 
 
 @dynamic("Gemm")
 def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Rows of A and columns of B pass; where they meet, tails are 0."""
+    """Rows of A and columns of B pass; where they meet, padding is 0."""
     a, b, c = needed(node, 0), needed(node, 1), given(node, 2)
     row = int(bool(attribute(node, "transA", 0)))
     column = 1 - int(bool(attribute(node, "transB", 0)))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Normalisations along dynamic axes: means over tails of zeros, by the numbers of elements."""
+"""Normalisations along dynamic axes: means over padding of zeros, by the numbers of elements."""
 
 from __future__ import annotations
 

@@ -151,7 +151,7 @@ def cases() -> Iterator[Case]:
 
 @dynamic("Pad")
 def pad_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """Axes of known pads in one Pad, whose tails are made what it fills with; others by rows."""
+    """Axes of known pads in one Pad, whose padding is made what it fills with; others by rows."""
     data, wanted = needed(node, 0), needed(node, 1)
     rank = len(shape_of(data))
     axes = list(range(rank))

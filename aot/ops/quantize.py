@@ -34,7 +34,7 @@ from aot.ops.kernels import listing
 from aot.ops.logic import F8_FORMATS
 from aot.ops.packed import bytes_of_elements, store_bytes
 from aot.ops.registry import op
-from aot.shapes.dynamic.dims import DynamicDims, axis_of, refused, zero_tails
+from aot.shapes.dynamic.dims import DynamicDims, axis_of, refused, zero_padding
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import Shape, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
@@ -200,11 +200,12 @@ def quantised_dynamic(x: DynamicDims, node: ir.Node) -> None:
     pass_on(x, node, x.of(data))
 
 
-@zero_tails("DequantizeLinear")
+@zero_padding("DequantizeLinear")
 def zero_padding_of_quantised(
     x: DynamicDims, before: ir.Node, value: ir.Value, axes: Sequence[int]
 ) -> ir.Value | None:
-    """What a DequantizeLinear of one scale gives, of quantised values whose tails stand for zero.
+    """What a DequantizeLinear of one scale gives, of quantised values whose padding stands for
+    zero.
 
     It stays next to its reader, which computes with the quantised values.
     """

@@ -452,7 +452,7 @@ def mean_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 @dynamic("CumProd CumSum")
 def running_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """CumSum and CumProd: a tail comes after all else, or counts nothing."""
+    """CumSum and CumProd: padding comes after all else, or counts nothing."""
     data, where = needed(node, 0), constant_ints(x, given(node, 1))
     if where is None:
         raise refused(node, "gets its axis at run time")

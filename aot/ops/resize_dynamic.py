@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Resize along dynamic axes, or to sizes that are computed.
 
-By a known scale: the last row is repeated in the tail, where the operator would look beyond the
+By a known scale: the last row is repeated in the padding, where the operator would look beyond the
 end. By any other: every row of the result is picked, or mixed of two, by numbers that are computed.
 """
 
@@ -95,7 +95,7 @@ def _double(x: DynamicDims, node: ir.Node, value: ir.Value) -> ir.Value:
 
 
 def _is_plain(x: DynamicDims, node: ir.Node, lengths: dict[int, ir.Value]) -> bool:
-    """Whether the operator itself does it once the tails repeat the last row."""
+    """Whether the operator itself does it once the padding repeats the last row."""
     coordinates = str(attribute(node, "coordinate_transformation_mode", "half_pixel"))
     if coordinates not in PLAIN_COORDINATES or attribute(node, "exclude_outside", 0):
         return False

@@ -192,7 +192,7 @@ def _all_fit(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]]) -
 
 
 def _nowhere(x: DynamicDims, node: ir.Node, length: ir.Value) -> None:
-    """Let indices count from the start, and those in tails point at nothing: they write nothing."""
+    """Let indices count from the start, and let those in the padding write nothing."""
     index = needed(node, 1)
     axes = x.of(index)
     if x.of(needed(node, 0)):

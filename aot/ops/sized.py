@@ -32,7 +32,7 @@ def nonzero_dynamic(x: DynamicDims, node: ir.Node) -> None:
 
 
 def _like_before(x: DynamicDims, node: ir.Node, source: ir.Value) -> ir.Value:
-    """`source` as booleans that are false in the tails."""
+    """`source` as booleans that are false in the padding."""
     axes = x.of(source)
     if int(source.dtype or 0) != BOOL_TYPE:
         source = x.node(node, "Cast", [source], [(BOOL_TYPE, shape_of(source))], to=BOOL_TYPE)[0]
@@ -101,7 +101,7 @@ def unique_dynamic(x: DynamicDims, node: ir.Node) -> None:
 def suppression_dynamic(x: DynamicDims, node: ir.Node) -> None:
     """NonMaxSuppression: every box of every class, or as many as asked for.
 
-    It counts the boxes, classes and images there are; tails take no part.
+    It counts the boxes, classes and images there are; the padding takes no part.
     """
     _same_boxes(x, node)
     scores = needed(node, 1)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Axes whose extent is known at run time only. A tensor is stored at its bound, the largest shape
-   it can have; what lies beyond the true extents, its tails, has no meaning. */
+/* Axes whose size is known at run time only. A tensor is stored at its bound, the largest shape
+   it can have; its padding, what lies beyond the true shape, has no meaning. */
 #ifndef AOT_DYNAMIC_H
 #define AOT_DYNAMIC_H
 
@@ -22,7 +22,7 @@ typedef struct aot_nonzero_params {
 } aot_nonzero_params;
 
 /* y [rank][count] int64 = coordinates of the elements of x (one byte each) that are not 0, in
-   order; n [1] = how many there are. The tails of y are 0. Not in place. */
+   order; n [1] = how many there are. The padding of y is 0. Not in place. */
 AOT_INLINE void aot_nonzero(int64_t *y, int64_t *n, const uint8_t *x, const aot_nonzero_params *p) {
     int64_t found = 0;
     if (p->count > 0) {
@@ -142,7 +142,7 @@ AOT_INLINE void aot_compact(void *y, const void *x, const int64_t *shape,
     }
 }
 
-/* The reverse: y, stored at its bound, from elements of x without gaps. Tails are 0. */
+/* The reverse: y, stored at its bound, from elements of x without gaps. Padding is 0. */
 AOT_INLINE void aot_spread(void *y, const void *x, const int64_t *shape, const aot_spread_params *p,
                            int E) {
     int64_t bytes = E;
@@ -215,7 +215,7 @@ typedef struct aot_cut_params {
 } aot_cut_params;
 
 /* ONNX's Slice with all numbers read at run time. shape [rank] = true extents of x; starts, ends,
-   steps [sliced]. y is stored at its bound, tails 0; out [rank] = its true extents. A step of 0
+   steps [sliced]. y is stored at its bound, padding 0; out [rank] = its true extents. A step of 0
    counts as 1. Elements of E bytes. Not in place. */
 AOT_INLINE void aot_cut(void *y, int64_t *out, const void *x, const int64_t *shape,
                         const int64_t *starts, const int64_t *ends, const int64_t *steps,

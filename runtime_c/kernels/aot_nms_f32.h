@@ -119,7 +119,7 @@ AOT_INLINE int64_t aot_nms_class(int64_t *y, const float *boxes, const float *sc
 }
 
 /* y [batch * classes * limit][3] int64 = (image, class, box) of the chosen boxes, n [1] = how many;
-   tails are 0. boxes [batch][boxes][4], scores [batch][classes][boxes]; most (int64, NULL: 0), iou
+   padding is 0. boxes [batch][boxes][4], scores [batch][classes][boxes]; most (int64, NULL: 0), iou
    (NULL: 0) and threshold (NULL: none) hold one element. shape (NULL: the bounds) holds how many
    images, classes and boxes there are of those that boxes and scores have room for. A box is
    chosen, in the order of scores, if it scores above the threshold and overlaps none chosen before

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT-0 */
-/* Axes whose extent a run decides: NonZero, tails, compact forms, parts, slices. */
+/* Axes whose size a run decides: NonZero, padding, compact forms, parts, slices. */
 #include "elements.h"
 
 #include "aot_dynamic.h"

@@ -197,13 +197,13 @@ def _conv_integer(b: Body) -> bool:
 
 @dynamic("MatMulInteger")
 def matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """MatMulInteger: tails are the zero points."""
+    """MatMulInteger: padding is the zero points."""
     multiplied(x, node, 0, 1, [2], [3])
 
 
 @dynamic("QLinearMatMul")
 def linear_matmul_dynamic(x: DynamicDims, node: ir.Node) -> None:
-    """QLinearMatMul: tails are the zero points."""
+    """QLinearMatMul: padding is the zero points."""
     if any(prod(shape_of(v)) > 1 for i in (6, 7) if (v := given(node, i)) is not None):
         raise refused(node, "has scales along a dimension known at run time only")
     multiplied(x, node, 0, 3, [1, 2], [4, 5])

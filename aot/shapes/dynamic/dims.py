@@ -6,8 +6,8 @@ Before: y = NonZero(x)  [2, ?]        After: y, n = aot.dynamic.NonZero(x)  [2, 
 
 Afterwards every shape is static, so that no pass needs to know: what depends on a size says so
 by reading it. Elements beyond the size (the padding of an axis) have no meaning; where an operator
-mixes along the axis, a node `Tail` makes them neutral first. A graph output gets a second one
-behind it that holds its true shape (`RUN_TIME_SHAPES`).
+mixes along the axis, a node `FillPadding` in front of it makes them neutral. A graph output gets a
+second one behind it that holds its true shape (`RUN_TIME_SHAPES`).
 """
 
 from __future__ import annotations
@@ -269,13 +269,13 @@ class DynamicDims:
     def neutral(
         self, before: ir.Node, value: ir.Value, fill: Any, axes: Sequence[int] = ()
     ) -> ir.Value:
-        """`value` with `fill` in the tails of its dynamic axes (of those in `axes` if given).
+        """`value` with `fill` in the padding of its dynamic axes (of those in `axes` if given).
 
         `fill` is a number or a value [1] of the same type.
         """
         own = self.of(value)
         maker = value.producer()
-        rule = None if maker is None else zero_tails.of(maker)
+        rule = None if maker is None else zero_padding.of(maker)
         if rule is not None and isinstance(fill, int) and fill == 0:
             made = rule(self, before, value, axes)
             if made is not None:
@@ -287,7 +287,7 @@ class DynamicDims:
             if not hasattr(fill, "producer"):
                 kept = self.const(before, np.full(1, fill, dtype_of(value).numpy()), value)
             kind = [(int(dtype_of(value)), shape_of(value))]
-            value = self.node(before, "Tail", [value, n, kept], kind, DYNAMIC, axis=axis)[0]
+            value = self.node(before, "FillPadding", [value, n, kept], kind, DYNAMIC, axis=axis)[0]
         self.set(value, own)
         return value
 
@@ -306,7 +306,7 @@ class DynamicDims:
         return value
 
     def has_gaps(self, value: ir.Value) -> bool:
-        """Whether tails lie between elements, not only behind them."""
+        """Whether padding lies between elements, not only behind them."""
         shape, axes = shape_of(value), self.of(value)
         return bool(axes) and prod(shape[: max(axes)]) > 1
 
@@ -373,11 +373,11 @@ class DynamicDims:
         return shape
 
 
-#: A rule gives a value of its operator with zeros in the tails of dynamic axes (of those listed, if
-#: any are) by other means than a Tail behind it; None where it has none.
-zero_tails: Interface[
+#: A rule gives a value of its operator with zeros in the padding of dynamic axes (of the axes
+#: listed, if any are) by other means than a FillPadding behind it; None where it has none.
+zero_padding: Interface[
     Callable[[DynamicDims, ir.Node, ir.Value, Sequence[int]], ir.Value | None]
-] = Interface("zero_tails")
+] = Interface("zero_padding")
 
 
 def _is_new(value: ir.Value) -> bool:

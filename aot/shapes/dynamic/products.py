@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products along dynamic axes: rows and columns pass; where both operands meet, tails are 0."""
+"""Products along dynamic axes: rows and columns pass; where both operands meet, padding is 0."""
 
 from __future__ import annotations
 

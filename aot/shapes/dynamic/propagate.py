@@ -78,7 +78,7 @@ def axes_left(x: DynamicDims, data: ir.Value, axes: Sequence[int], keep: bool) -
 
 
 def reduction(x: DynamicDims, node: ir.Node, trait: Reduces) -> None:
-    """A reduction; along a dynamic axis its tail gets the neutral element."""
+    """A reduction; the padding of a dynamic axis is filled with the neutral element."""
     data = needed(node, 0)
     axes, keep = reduced_axes(x, node, trait)
     left = axes_left(x, data, axes, keep)
@@ -92,7 +92,7 @@ def reduction(x: DynamicDims, node: ir.Node, trait: Reduces) -> None:
 
 
 def along_axis(x: DynamicDims, node: ir.Node, trait: Along) -> None:
-    """Every line alone; along a dynamic axis its tail gets the padding."""
+    """Every line alone; the padding of a dynamic axis is filled with the trait's `padding`."""
     data = needed(node, 0)
     default = next(rule.default for name, rule, _ in axes_of(node) if name == trait.axis)
     axis = axis_of(node, len(shape_of(data)), default or 0, trait.axis)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reshape of the padded form: axes regrouped so that tails stay tails; else elements are repacked.
+"""Reshape of the padded form: axes regrouped so that padding stays padding, or elements packed
+anew.
 
 [b, s, 384] -> [b, s, 12, 32]      b | s | 384 = 12 * 32: every group has one dynamic axis at most,
                                    at its beginning, on both sides

@@ -88,7 +88,7 @@ def cut_out(
 
 
 def edge(x: DynamicDims, node: ir.Node, data: ir.Value, axis: int) -> ir.Value:
-    """`data` with its last row repeated in the tail of an axis."""
+    """`data` with its last row repeated in the padding of an axis."""
     size, n = shape_of(data)[axis], x.of(data)[axis]
     rows = within(x, node, counted(x, node, size), n, size)
     return picked(x, node, data, rows, axis, n)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Windows of convolutions and pools along dynamic axes.
 
-The tail of an axis is made what padding is: zeros, the lowest number, the zero point. A window of
+The padding of a dynamic axis is filled with what the operator pads with. A window of
 the result's size reads nothing else beyond the end.
 """
 
