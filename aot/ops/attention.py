@@ -19,7 +19,7 @@ from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
+from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs
 from aot.shapes.dynamic.rows import counted
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
 from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong
@@ -306,12 +306,12 @@ def attention_dynamic(x: DynamicDims, node: ir.Node) -> None:
     batch = batches[0]
     for other in batches[1:]:
         if batch is not None and other is not None:
-            batch = agreed(x, node, batch, other, "has queries and keys of other batches")
+            batch = require_equal(x, node, batch, other, "has queries and keys of other batches")
     n, m = x.of(k).get(rows), x.of(v).get(rows)
     if (n is None) != (m is None):
         raise refused(node, "has other numbers of keys and of values")
     if n is not None and m is not None:
-        n = agreed(x, node, n, m, "has other numbers of keys and of values")
+        n = require_equal(x, node, n, m, "has other numbers of keys and of values")
         node.replace_input_with(1, x.neutral(node, k, 0, [rows]))
         node.replace_input_with(2, x.neutral(node, v, 0, [rows]))
     least = min(shape_of(needed(node, i))[rows] for i in (1, 2))
@@ -355,7 +355,7 @@ def _mask(
         ours = {last: n, last - 1: queries, last - 3: batch}.get(axis)
         if ours is None:
             raise refused(node, "has a mask along another dimension known at run time only")
-        agreed(x, node, ours, theirs, "has a mask whose sizes may differ")
+        require_equal(x, node, ours, theirs, "has a mask whose sizes may differ")
     for axis, ours in ((last, n), (last - 1, queries), (last - 3, batch)):
         if axis >= 0 and ours is not None and axis not in own and shape[axis] != 1:
             raise refused(node, f"has a mask of {shape[axis]} along dimension {axis}")

@@ -392,11 +392,13 @@ prelu = declare("PRelu", "prelu", FLOATS, [Elementwise(broadcasts={"b": "a"}), C
 
 @prelu.check
 def slopes_fit(m: Match) -> Iterator[tuple[bool, str]]:
-    spread = np.broadcast_shapes(m.a.shape, m.b.shape) if _agree(m.a.shape, m.b.shape) else None
+    spread = (
+        np.broadcast_shapes(m.a.shape, m.b.shape) if _broadcasts(m.a.shape, m.b.shape) else None
+    )
     yield spread == m.a.shape, f"slopes {list(m.b.shape)} do not fit {list(m.a.shape)}"
 
 
-def _agree(a: Shape, b: Shape) -> bool:
+def _broadcasts(a: Shape, b: Shape) -> bool:
     pairs = zip(reversed(a), reversed(b), strict=False)
     return all(p == q or 1 in (p, q) for p, q in pairs)
 

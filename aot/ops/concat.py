@@ -18,7 +18,7 @@ from aot.normalise.identities import alone, identity
 from aot.normalise.transposes import along_axis, permute
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
-from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
+from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs, meet
 from aot.shapes.dynamic.rows import cut_out, most_of, whole_numbers
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional
@@ -286,7 +286,7 @@ def split_dynamic(x: DynamicDims, node: ir.Node) -> None:
         made.append(cut_out(x, node, data, axis, start, end, bound))
         start = end
     if sizes is not None and x.said(n) and x.said(start):
-        agreed(x, node, n, start, "has parts that may not fill the axis")
+        require_equal(x, node, n, start, "has parts that may not fill the axis")
     for old, (new, axes) in zip(list(node.outputs), made, strict=True):
         x.become(old, new, axes)
     x.drop(node)

@@ -29,7 +29,7 @@ nonzero = op("NonZero", "x", "y n", domain=DYNAMIC)
 fill_padding = op("FillPadding", "x n fill", domain=DYNAMIC, axis=0)
 compact = op("Compact", "x shape", domain=DYNAMIC)
 spread = op("Spread", "x shape", domain=DYNAMIC)
-agree = op("Agree", "a b", domain=DYNAMIC)
+require_equal = op("RequireEqual", "a b", domain=DYNAMIC)
 inside = op("Within", "x", domain=DYNAMIC, most=0)
 join = op("Join", "xs*", domain=DYNAMIC, axis=0)
 cut = op("Cut", "x shape starts ends steps", "y out", domain=DYNAMIC, axes=())
@@ -114,8 +114,8 @@ def spread_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_spread", m.y, m.x, m.shape, params, instance=instance, header=HEADER)
 
 
-@agree.lower
-def agree_to_kernel(c: Recorder, m: Match) -> None:
+@require_equal.lower
+def require_equal_to_kernel(c: Recorder, m: Match) -> None:
     c.call("aot_agree", m.y, m.a, m.b, header=HEADER, status=True)
 
 

@@ -19,7 +19,7 @@ from aot.ops.registry import op
 from aot.shapes.checks import checks, element_indices, indices_within
 from aot.shapes.cures import Sizing, sizings
 from aot.shapes.dynamic.dims import INT64, DynamicDims, axis_of, refused
-from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed, pass_on
 from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
@@ -269,7 +269,9 @@ def gather_elements_dynamic(x: DynamicDims, node: ir.Node) -> None:
             continue
         ours, limits = x.of(index).get(other), x.interval(n)
         if ours is not None:
-            agreed(x, node, n, ours, "has indices for another dimension known at run time only")
+            require_equal(
+                x, node, n, ours, "has indices for another dimension known at run time only"
+            )
         elif limits is None or shape_of(index)[other] > limits.low[0]:
             raise refused(
                 node, "may have more indices than data along a dimension known at run time"

@@ -21,7 +21,7 @@ from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import op, portable
 from aot.partition.cost_model import Shape, multiplications
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
+from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs
 from aot.shapes.dynamic.products import APART, multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, repeats
@@ -387,7 +387,7 @@ def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if (ends[0] is None) != (ends[1] is None):
         raise refused(node, "multiplies a dimension known at run time by a known one")
     if ends[0] is not None and ends[1] is not None:
-        agreed(x, node, ends[0], ends[1], APART)
+        require_equal(x, node, ends[0], ends[1], APART)
         node.replace_input_with(0, x.neutral(node, a, 0, [1 - row]))
         node.replace_input_with(1, x.neutral(node, b, 0, [1 - column]))
         fit_inputs(x, node, {0: {1 - row: 0}, 1: {1 - column: 0}})
@@ -399,7 +399,9 @@ def gemm_dynamic(x: DynamicDims, node: ir.Node) -> None:
             if own is None and axis >= 0 and shape_of(c)[axis] != 1:
                 raise refused(node, f"adds a known number to dimension {place}")
             if own is not None:
-                found[place] = agreed(x, node, n, own, "adds a bias that may have another size")
+                found[place] = require_equal(
+                    x, node, n, own, "adds a bias that may have another size"
+                )
         if any(a + more not in found for a in x.of(c)):
             raise refused(node, "repeats a dimension known at run time only")
     pass_on(x, node, found)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rules import INT32_TYPE, dynamic, given, needed, with_input
 
 
@@ -32,7 +32,9 @@ def recurrent_dynamic(x: DynamicDims, node: ir.Node) -> None:
         if (theirs is None) != (rows is None):
             raise refused(node, "has states for another batch than its sequences")
         if theirs is not None and rows is not None:
-            rows = agreed(x, node, rows, theirs, "has states for another batch than its sequences")
+            rows = require_equal(
+                x, node, rows, theirs, "has states for another batch than its sequences"
+            )
         if index == 4 and theirs is not None:
             node.replace_input_with(4, x.neutral(node, value, 0))
     if n is not None and lengths is None:

@@ -12,7 +12,7 @@ from aot.ir.dtypes import F32, S64
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
+from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.match import Match
@@ -79,7 +79,7 @@ def align_dynamic(x: DynamicDims, node: ir.Node) -> None:
         pass_on(x, node, {})
         return
     ours, theirs = (x.dim(node, v, 0) for v in (rois, batch))
-    n = agreed(x, node, ours, theirs, "gets images of another number of regions")
+    n = require_equal(x, node, ours, theirs, "gets images of another number of regions")
     for index, value in enumerate((rois, batch), 1):
         x.set(value, {0: n})
         node.replace_input_with(index, x.neutral(node, value, 0))

@@ -13,7 +13,7 @@ from aot.ir.dtypes import F32, S64
 from aot.ir.graph_nodes import attribute, shape_of
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
@@ -119,7 +119,7 @@ def rotary_dynamic(x: DynamicDims, node: ir.Node) -> None:
             ours = x.of(data).get(places.get(axis, -1))
             if ours is None:
                 raise refused(node, "has angles along another dimension known at run time only")
-            agreed(x, node, ours, n, "has angles for other positions")
+            require_equal(x, node, ours, n, "has angles for other positions")
     if positions is not None and x.of(positions):
         node.replace_input_with(3, x.neutral(node, positions, 0))
     pass_on(x, node, x.of(data))

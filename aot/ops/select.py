@@ -20,7 +20,7 @@ from aot.ops.kernels import NUMBERS
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, always, sizings
 from aot.shapes.dynamic.dims import INT64, DynamicDims, axis_of, constant_ints, refused
-from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rules import (
     FLOAT_TYPE,
     dynamic,
@@ -289,7 +289,7 @@ def reverse_sequence_dynamic(x: DynamicDims, node: ir.Node) -> None:
     if (ours is None) != (theirs is None):
         raise refused(node, "has lengths for another batch than its sequences")
     if ours is not None and theirs is not None:
-        agreed(x, node, ours, theirs, "has lengths for another batch than its sequences")
+        require_equal(x, node, ours, theirs, "has lengths for another batch than its sequences")
         node.replace_input_with(1, x.neutral(node, lengths, 0))
     pass_on(x, node, x.of(data))
 

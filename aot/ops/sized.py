@@ -13,7 +13,7 @@ from typing import Any
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, axis_of, refused
-from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs
+from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, total_of
 from aot.shapes.partial_values import lookup
 
@@ -127,7 +127,7 @@ def _same_boxes(x: DynamicDims, node: ir.Node) -> None:
     for theirs, ours in ((0, 0), (1, 2)):
         if theirs in x.of(boxes) or ours in found:
             n, own = x.dim(node, boxes, theirs), x.dim(node, scores, ours)
-            found[ours] = agreed(x, node, n, own, "gets scores of another number of boxes")
+            found[ours] = require_equal(x, node, n, own, "gets scores of another number of boxes")
     x.set(scores, found)
     fit_inputs(x, node, {0: {a: {0: 0, 1: 2}[a] for a in x.of(boxes)}, 1: {a: a for a in found}})
     if shape_of(needed(node, 0))[:2] != tuple(shape_of(needed(node, 1))[i] for i in (0, 2)):

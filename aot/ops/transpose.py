@@ -19,7 +19,7 @@ from aot.normalise.attributes import canonical, rank_of
 from aot.normalise.identities import identity
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.dims import DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import agreed, fitted
+from aot.shapes.dynamic.equality_constraints import require_equal, fitted
 from aot.shapes.dynamic.rules import dynamic, needed, only_first, pass_on
 from aot.shapes.evaluate import evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
@@ -264,7 +264,7 @@ def blocks_dynamic(x: DynamicDims, node: ir.Node) -> None:
         n = x.mul(node, own[axis], block) if wider else x.div(node, own[axis], block)
         if not wider:
             whole = x.mul(node, n, block)
-            agreed(x, node, own[axis], whole, f"needs a multiple of {size} rows and columns")
+            require_equal(x, node, own[axis], whole, f"needs a multiple of {size} rows and columns")
         axes[axis] = x.new(n, shape_of(node.outputs[0])[axis])
     x.set(node.outputs[0], axes)
 

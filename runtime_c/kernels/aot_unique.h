@@ -129,8 +129,9 @@ AOT_INLINE void aot_unique_sort(int64_t *v, int64_t n, const unsigned char *x,
 
 /* x [outer][axis][inner], of which the first m [1] slices are there. y of the same shape = the
    distinct slices; n [1] how many; first [axis] = where each appears first, inverse [axis] = which
-   one every slice of x is, counts [axis] = how often each appears. Padding is 0. `order` and `group`
-   [axis] are scratch. Heap sort: no worse than axis * log2(axis) comparisons. Not in place. */
+   one every slice of x is, counts [axis] = how often each appears. Padding is 0. `order` and
+   `group` [axis] are scratch. Heap sort: no worse than axis * log2(axis) comparisons. Not in place.
+ */
 AOT_INLINE void aot_unique(void *y, int64_t *first, int64_t *inverse, int64_t *counts, int64_t *n,
                            const void *from, const int64_t *m, int64_t *order, int64_t *group,
                            const aot_unique_params *p, int E, int K) {

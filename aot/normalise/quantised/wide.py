@@ -81,7 +81,7 @@ def _constants(node: ir.Node) -> list[ir.Value]:
     return [v for v in given if v is not None and array(v) is not None]
 
 
-def _agreed(node: ir.Node) -> tuple[Params, ir.DataType] | None:
+def _common_quantisation(node: ir.Node) -> tuple[Params, ir.DataType] | None:
     """Parameters and type of the quantised values that are all of the mover's data; None if they
     differ."""
     constants = _constants(node)
@@ -104,7 +104,7 @@ def _agreed(node: ir.Node) -> tuple[Params, ir.DataType] | None:
 
 def _after(edit: Editor, node: ir.Node) -> None:
     """What was quantised values before is quantised values of the same parameters behind."""
-    result, kind = node.outputs[0], _agreed(node)
+    result, kind = node.outputs[0], _common_quantisation(node)
     if kind is None or not result.uses():
         return
     reader = _quantiser(result)
@@ -141,7 +141,7 @@ def _before(edit: Editor, quantise: ir.Node) -> None:
     if trait_of(node, Clamp) is not None:
         _through(edit, node, 0, kind)
         return
-    if not _is_mover(node) or _agreed(node) is not None:
+    if not _is_mover(node) or _common_quantisation(node) is not None:
         return
     constants = _constants(node)
     places = [i for i in moved_inputs(node) or () if not _is_among(node.inputs[i], constants)]
@@ -162,7 +162,7 @@ def _through(edit: Editor, clamp: ir.Node, place: int, kind: tuple[Params, ir.Da
     known = all(v is None or array(v) is not None for v in clamp.inputs[1:])
     if node is None or not known or not _is_mover(node) or rescales.of(node):
         return
-    if single_use(node.outputs[0]) is clamp and _agreed(node) is None:
+    if single_use(node.outputs[0]) is clamp and _common_quantisation(node) is None:
         _into(edit, clamp, place, kind)
 
 

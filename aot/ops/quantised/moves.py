@@ -108,7 +108,7 @@ def inner(m: Match, pattern: Pattern) -> Match:
     return Match((m.op.ir,), values, {}, attrs, ("y",))
 
 
-def _agree(m: Match) -> Iterator[tuple[bool, str]]:
+def _of_one_quantisation(m: Match) -> Iterator[tuple[bool, str]]:
     """Checks that all quantised values are of one kind."""
     sources = _sources(m)
     yield bool(sources), "constants only"
@@ -135,7 +135,7 @@ def _declare(op_type: str) -> Pattern:
 
     @made.check
     def supported(m: Match) -> Iterator[tuple[bool, str]]:
-        if (yield from all_hold(_agree(m))):
+        if (yield from all_hold(_of_one_quantisation(m))):
             for reason in own.refusals(inner(m, own)):
                 yield False, reason
 

@@ -8,7 +8,9 @@ from aot.ir.graph_nodes import DYNAMIC, operand, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, refused
 
 
-def agreed(x: DynamicDims, node: ir.Node, value: ir.Value, b: ir.Value, what: str) -> ir.Value:
+def require_equal(
+    x: DynamicDims, node: ir.Node, value: ir.Value, b: ir.Value, what: str
+) -> ir.Value:
     """The one size of two that must be equal; UnsupportedError with `what` if they may well differ.
 
     Those that the caller says (`--dim`), or that follow from them, are compared when the model
@@ -18,7 +20,7 @@ def agreed(x: DynamicDims, node: ir.Node, value: ir.Value, b: ir.Value, what: st
         return value
     if not (x.said(value) and x.said(b)):
         raise refused(node, what)
-    made = x.node(node, "Agree", [value, b], [(INT64, (1,))], DYNAMIC)[0]
+    made = x.node(node, "RequireEqual", [value, b], [(INT64, (1,))], DYNAMIC)[0]
     limits = [x.interval(v) for v in (value, b)]
     most = min(float(v.high[0]) for v in limits if v is not None)
     least = max(float(v.low[0]) for v in limits if v is not None)
@@ -32,7 +34,7 @@ def meet(
 ) -> None:
     """Note that axis `place` of the result is as long as `value` says, as others may have said."""
     known = found.get(place)
-    found[place] = value if known is None else agreed(x, node, known, value, what)
+    found[place] = value if known is None else require_equal(x, node, known, value, what)
 
 
 def fitted(x: DynamicDims, node: ir.Node, value: ir.Value, axis: int, size: int) -> ir.Value:
@@ -64,4 +66,4 @@ def fit_inputs(x: DynamicDims, node: ir.Node, places: dict[int, dict[int, int]])
                 node.replace_input_with(index, small)
 
 
-__all__ = ["agreed", "fit_inputs", "fitted", "meet"]
+__all__ = ["fit_inputs", "fitted", "meet", "require_equal"]

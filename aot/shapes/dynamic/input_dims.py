@@ -26,7 +26,7 @@ from aot.ir.graph_nodes import DYNAMIC, Array, original_name, set_type, shape_of
 from aot.ir.pins import Pin
 from aot.shapes.dim_expressions import Numbers, Unsettled, parsed
 from aot.shapes.dynamic.dims import DynamicDims
-from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.equality_constraints import require_equal
 
 DIMENSIONS = "aot.dimensions"
 """Key of a graph's `meta`: the Dimensions whose sizes are its last inputs, in this order."""
@@ -123,7 +123,7 @@ def _related(
     if divisor != 1:
         return own
     dims.new(computed, dimension.most, dimension.least)
-    agreed(dims, first, computed, own, "has a shape that its other inputs exclude")
+    require_equal(dims, first, computed, own, "has a shape that its other inputs exclude")
     return computed
 
 

@@ -9,7 +9,7 @@ from math import prod
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import shape_of
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
+from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs, meet
 from aot.shapes.dynamic.rules import given, needed, pass_on, zero_point
 
 APART = "multiplies along dimensions that may differ at run time"
@@ -40,7 +40,7 @@ def multiplied(
     if ends[0] is not None or ends[1] is not None:
         if ends[0] is None or ends[1] is None:
             raise refused(node, "multiplies a dimension known at run time by a known one")
-        agreed(x, node, ends[0], ends[1], APART)
+        require_equal(x, node, ends[0], ends[1], APART)
         for index, value, beside in ((left, a, of_left), (right, b, of_right)):
             fill = zero_point(beside[-1])(x, node, value) if beside else 0
             node.replace_input_with(index, x.neutral(node, value, fill, [inner[index]]))

@@ -25,7 +25,7 @@ from aot.ir.operators import (
     trait_of,
 )
 from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, constant_ints, refused
-from aot.shapes.dynamic.equality_constraints import agreed, fit_inputs, meet
+from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs, meet
 from aot.shapes.dynamic.rules import Rule, dynamic, given, needed, number_of, pass_on
 from aot.shapes.dynamic.windows import windowed
 
@@ -122,7 +122,7 @@ def rowwise(x: DynamicDims, node: ir.Node, trait: Rowwise) -> None:
             ours = own.get(axis) if value is not None and len(shape_of(value)) == rank else None
             if ours is None:
                 raise refused(node, f"may repeat dimension {axis}, known at run time only")
-            agreed(x, node, ours, n, f"may repeat dimension {axis}, known at run time only")
+            require_equal(x, node, ours, n, f"may repeat dimension {axis}, known at run time only")
     x.sweep.type_outputs(node)
     for value in node.outputs:
         if value.name:

@@ -15,7 +15,7 @@ from math import prod
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, original_name, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound
-from aot.shapes.dynamic.equality_constraints import agreed
+from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rows import whole_numbers
 from aot.shapes.dynamic.rules import BOOL_TYPE, total_of
 from aot.shapes.partial_values import lookup
@@ -254,7 +254,7 @@ def _all_of(
     if -1 in items:
         divisor = x.largest(node, product, x.ints(node, [1]))
         product = x.mul(node, x.div(node, total, divisor), product)
-    agreed(x, node, total, product, "is not of as many elements")
+    require_equal(x, node, total, product, "is not of as many elements")
 
 
 def _where(
