@@ -56,7 +56,7 @@ from aot.normalise.scaling import scaling
 from aot.normalise.shared_weights import share_constants, shared_weights
 from aot.normalise.transposes import transposes
 from aot.normalise.variances import variances
-from aot.shapes.control_flow_isolated import close
+from aot.shapes.control_flow_isolated import isolate
 from aot.shapes.infer import assert_typed
 
 Pass = Callable[[Editor, LoadOptions], None]
@@ -143,7 +143,7 @@ def normalise(model: ir.Model, options: LoadOptions | None = None) -> ir.Model:
     budget = Budget(options)
     share_constants(model)
     for _ in range(MAX_ROUNDS):
-        close(model.graph)
+        isolate(model.graph)
         rewrite_until_stable(model, options, budget)
         if not finish(model, options, budget) and not expand(model, options):
             break

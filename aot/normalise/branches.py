@@ -10,13 +10,13 @@ from __future__ import annotations
 from aot.ir.graph_edit import Editor, inline_branch
 from aot.ir.graph_nodes import array
 from aot.load.options import LoadOptions
-from aot.shapes.control_flow_isolated import bodies, is_closed, simplify
+from aot.shapes.control_flow_isolated import bodies, is_isolated, simplify
 
 
 def branches(edit: Editor, options: LoadOptions) -> None:
-    """Move the nodes of the branch that is taken into the graph; settle closed control flow."""
+    """Move the nodes of the branch that is taken into the graph; simplify isolated control flow."""
     for node in edit.graph:
-        if not is_closed(node):
+        if not is_isolated(node):
             continue
         condition = array(node.inputs[0]) if node.op_type == "If" else None
         if condition is None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import CONTROL, all_nodes, subgraphs
-from aot.shapes.control_flow_isolated import Loop, is_closed
+from aot.shapes.control_flow_isolated import Loop, is_isolated
 
 MOST = 256
 """Nodes that unrolling a loop may make: more stay a loop, which is smaller and hardly slower."""
@@ -21,7 +21,7 @@ INT64 = 7
 
 def is_unrollable(node: ir.Node) -> bool:
     """Whether the steps are known and not too many."""
-    if not is_closed(node) or node.op_type != "Loop":
+    if not is_isolated(node) or node.op_type != "Loop":
         return False
     loop = Loop(node)
     steps = loop.length

@@ -19,7 +19,7 @@ from aot.ops.conv_plan import TILES
 from aot.ops.matmul_views import Strided
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs
+from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.rows import counted
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
 from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong

@@ -18,7 +18,7 @@ from aot.normalise.identities import alone, identity
 from aot.normalise.transposes import along_axis, permute
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
-from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs, meet
+from aot.shapes.dynamic.equality_constraints import fit_inputs, meet, require_equal
 from aot.shapes.dynamic.rows import cut_out, most_of, whole_numbers
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.evaluate import evaluates, integers, need, optional

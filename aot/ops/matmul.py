@@ -21,7 +21,7 @@ from aot.ops.matmul_views import Strided, fold_batch, three
 from aot.ops.registry import op, portable
 from aot.partition.cost_model import Shape, multiplications
 from aot.shapes.dynamic.dims import Axes, DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs
+from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.products import APART, multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, repeats

@@ -12,7 +12,7 @@ from aot.ir.dtypes import F32, S64
 from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs
+from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.vendor.cases import Case, case, f32, i64
 from aot.vendor.match import Match

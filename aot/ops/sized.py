@@ -13,7 +13,7 @@ from typing import Any
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, attribute, shape_of
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, axis_of, refused
-from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs
+from aot.shapes.dynamic.equality_constraints import fit_inputs, require_equal
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, total_of
 from aot.shapes.partial_values import lookup
 

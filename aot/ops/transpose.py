@@ -19,7 +19,7 @@ from aot.normalise.attributes import canonical, rank_of
 from aot.normalise.identities import identity
 from aot.ops.registry import op, portable
 from aot.shapes.dynamic.dims import DynamicDims, refused
-from aot.shapes.dynamic.equality_constraints import require_equal, fitted
+from aot.shapes.dynamic.equality_constraints import fitted, require_equal
 from aot.shapes.dynamic.rules import dynamic, needed, only_first, pass_on
 from aot.shapes.evaluate import evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit

@@ -15,7 +15,7 @@ from aot.partition.cost_model import Costs
 from aot.partition.result import BodyPart, Partition
 from aot.partition.select import select
 from aot.partition.select_by_cost import Layouts, all_plain
-from aot.shapes.control_flow_isolated import BRANCHES, closed_nodes
+from aot.shapes.control_flow_isolated import BRANCHES, isolated_nodes
 from aot.vendor.backend import Backend
 
 
@@ -35,7 +35,7 @@ def select_all(
     own = select(graph, backends, offload_limit, survey, marked_only, costs, layouts)
     used = len(own.regions)
     parts = []
-    for node in closed_nodes(graph):
+    for node in isolated_nodes(graph):
         for label in BRANCHES if node.op_type == "If" else ("body",):
             body: ir.Graph = node.attributes[label].as_graph()
             left = None if offload_limit is None else max(0, offload_limit - used)

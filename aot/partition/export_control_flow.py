@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed control flow as ONNX says it again: bodies read what is around them.
+"""Isolated control flow as ONNX says it again: bodies read what is around them.
 
 Before: y = aot.control.If(c, x, then={x1 -> Add(x1, w)}, else={x2 -> Neg(x2)})
 After: y = If(c, then={Add(x, w)}, else={Neg(x)})
@@ -14,15 +14,15 @@ from aot.ir.graph_edit import Editor, attribute_of
 from aot.ir.graph_nodes import set_type
 from aot.load.marks import BACKEND_KEY, PATTERN_KEY, REGION_KEY
 from aot.partition.result import Partition
-from aot.shapes.control_flow_isolated import BOOL, INT64, Loop, bodies, closed_nodes
+from aot.shapes.control_flow_isolated import BOOL, INT64, Loop, bodies, isolated_nodes
 
 
 def reopen(graph: ir.Graph, partition: Partition) -> None:
-    """Rewrite the closed control flow of a partitioned graph, marks on the nodes of bodies."""
+    """Rewrite the isolated control flow of a partitioned graph, marks on the nodes of bodies."""
     for body in partition.bodies:
         _mark(body.partition)
         reopen(body.graph, body.partition)
-    for node in list(closed_nodes(graph)):
+    for node in list(isolated_nodes(graph)):
         if node.op_type == "If":
             _release(node, 1, 0)
         else:

@@ -40,8 +40,8 @@ MOST = 1 << 31
 INT64, BOOL = 7, 9
 
 
-def is_closed(node: ir.Node) -> bool:
-    """Whether the node is control flow in this form."""
+def is_isolated(node: ir.Node) -> bool:
+    """Whether the node is control flow that is isolated from above: bodies read inputs only."""
     return bool(node.domain == CONTROL)
 
 
@@ -52,7 +52,7 @@ def bodies(node: ir.Node) -> list[ir.Graph]:
 
 
 class Loop:
-    """The parts of a closed loop."""
+    """The parts of an isolated loop."""
 
     def __init__(self, node: ir.Node) -> None:
         self.node = node
@@ -100,16 +100,16 @@ class Loop:
         return list(self.body.outputs[int(self.goes) :])
 
 
-def close(graph: ir.Graph) -> bool:
+def isolate(graph: ir.Graph) -> bool:
     """Bring all control flow of a typed graph and those within to this form; whether any was."""
     changed = False
     for node in list(graph):
-        changed = _close_inside(node) or changed
+        changed = _isolate_inside(node) or changed
         if node.op_type in ("If", "Loop", "Scan") and not node.domain:
             if node.op_type == "If":
                 node.domain = CONTROL
             else:
-                _close_loop(node)
+                _isolate_loop(node)
             _capture(node)
             changed = True
     if changed:
@@ -117,7 +117,7 @@ def close(graph: ir.Graph) -> bool:
     return changed
 
 
-def _close_loop(node: ir.Node) -> None:
+def _isolate_loop(node: ir.Node) -> None:
     body: ir.Graph = attribute(node, "body")
     if node.op_type == "Loop":
         while len(node.inputs) < 2:
@@ -147,11 +147,11 @@ def _close_loop(node: ir.Node) -> None:
     _set(node, {"body": node.attributes["body"], **parts})
 
 
-def close_scan(node: ir.Node) -> list[ir.Value]:
+def isolate_scan(node: ir.Node) -> list[ir.Value]:
     """Bring a typed Scan to this form; the values that its results have become."""
-    _close_inside(node)
+    _isolate_inside(node)
     before = list(node.outputs)
-    _close_loop(node)
+    _isolate_loop(node)
     _capture(node)
     turned = {id(u.node.inputs[0]): u.node for v in before for u in v.uses()}
     return [
@@ -162,10 +162,10 @@ def close_scan(node: ir.Node) -> list[ir.Value]:
     ]
 
 
-def _close_inside(node: ir.Node) -> bool:
-    """Close what is within the bodies of a node; whether anything was."""
+def _isolate_inside(node: ir.Node) -> bool:
+    """Isolate control flow within the bodies of a node; whether anything was."""
     held = [a for a in node.attributes.values() if a.type.name == "GRAPH"]
-    return any([close(a.as_graph()) for a in held])
+    return any([isolate(a.as_graph()) for a in held])
 
 
 def _set(node: ir.Node, attributes: dict[str, Any]) -> None:
@@ -311,18 +311,18 @@ def _copied(graph: ir.Graph, value: ir.Value) -> ir.Value:
     return made.outputs[0]
 
 
-# -- settling ----------------------------------------------------------------------------------
+# -- simplifying -------------------------------------------------------------------------------
 
 
 def simplify(node: ir.Node) -> bool:
-    """Make known what has become known of a closed node; whether anything had."""
-    changed = _inputs_settled(node)
+    """Make known what has become known of an isolated node; whether anything had."""
+    changed = _simplify_inputs(node)
     if node.op_type == "Loop":
-        changed = _loop_settled(node) or changed
+        changed = _simplify_loop(node) or changed
     return changed
 
 
-def _inputs_settled(node: ir.Node) -> bool:
+def _simplify_inputs(node: ir.Node) -> bool:
     """Captured constants become the bodies' own; what no body reads is not passed."""
     graphs = bodies(node)
     loop = Loop(node) if node.op_type == "Loop" else None
@@ -348,7 +348,7 @@ def _inputs_settled(node: ir.Node) -> bool:
     return True
 
 
-def _loop_settled(node: ir.Node) -> bool:
+def _simplify_loop(node: ir.Node) -> bool:
     """A known trip count is a bound, a known condition none, an unused count no input.
 
     What would leave rows of a stack without a step stays as it is: its type has them.
@@ -400,7 +400,7 @@ def _through(value: ir.Value) -> Any:
 
 
 def type_results(node: ir.Node) -> None:
-    """Type the results of a closed node that have no type yet (a copy's), from its typed bodies."""
+    """Type the results of an isolated node (a copy's have no type yet) from its typed bodies."""
     if node.op_type == "If":
         for value, inner in zip(node.outputs, bodies(node)[0].outputs, strict=True):
             _type(value, inner, ())
@@ -415,6 +415,6 @@ def _type(value: ir.Value, inner: ir.Value, rows: tuple[int, ...]) -> None:
         set_type(value, int(dtype_of(inner)), (*rows, *shape_of(inner)))
 
 
-def closed_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
+def isolated_nodes(graph: ir.Graph) -> Iterator[ir.Node]:
     """The control flow of a graph, that within bodies not."""
-    return (n for n in graph if is_closed(n))
+    return (n for n in graph if is_isolated(n))

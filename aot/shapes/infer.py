@@ -31,7 +31,7 @@ from aot.ir.operators import DataSized, Interface, trait_of
 from aot.shapes.checks import axis_problem, misfit, problem
 from aot.shapes.containers import Containers
 from aot.shapes.control import Control, controls, types_bodies
-from aot.shapes.control_flow_isolated import bodies, is_closed, type_results
+from aot.shapes.control_flow_isolated import bodies, is_isolated, type_results
 from aot.shapes.cures import Reading, late
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.input_dims import Dimension, check_counts, open_dimensions
@@ -167,7 +167,7 @@ class Sweep:
 
     def visit(self, node: ir.Node) -> None:
         """Infer, check and evaluate one node whose inputs are typed."""
-        if is_closed(node):
+        if is_isolated(node):
             for body in bodies(node):
                 self.run(body)
             type_results(node)

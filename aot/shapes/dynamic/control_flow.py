@@ -24,7 +24,7 @@ from aot.ir.graph_nodes import (
     shape_of,
     title,
 )
-from aot.shapes.control_flow_isolated import MOST, close_scan
+from aot.shapes.control_flow_isolated import MOST, isolate_scan
 from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, no_bound
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known_late import KnownLate
@@ -236,9 +236,9 @@ def steps_of_scan(
 
 
 def scan_bounded(x: DynamicDims, node: ir.Node, states: int, steps: ir.Value) -> None:
-    """Close a typed Scan that makes `steps` steps; what it stacks is as long."""
+    """Isolate a typed Scan that makes `steps` steps; what it stacks is as long."""
     places = [int(a) for a in attribute(node, "scan_output_axes") or []]
-    results = close_scan(node)
+    results = isolate_scan(node)
     node.replace_input_with(0, x.scalar(node, steps))
     for index, value in enumerate(results[states:]):
         axis = places[index] if places else 0

@@ -9,19 +9,19 @@ from aot.shapes.dynamic.dims import INT64, Axes, DynamicDims, refused
 
 
 def require_equal(
-    x: DynamicDims, node: ir.Node, value: ir.Value, b: ir.Value, what: str
+    x: DynamicDims, node: ir.Node, left: ir.Value, right: ir.Value, what: str
 ) -> ir.Value:
     """The one size of two that must be equal; UnsupportedError with `what` if they may well differ.
 
     Those that the caller says (`--dim`), or that follow from them, are compared when the model
     runs: a dimension of 1 is not repeated then.
     """
-    if x.same(value, b):
-        return value
-    if not (x.said(value) and x.said(b)):
+    if x.same(left, right):
+        return left
+    if not (x.said(left) and x.said(right)):
         raise refused(node, what)
-    made = x.node(node, "RequireEqual", [value, b], [(INT64, (1,))], DYNAMIC)[0]
-    limits = [x.interval(v) for v in (value, b)]
+    made = x.node(node, "RequireEqual", [left, right], [(INT64, (1,))], DYNAMIC)[0]
+    limits = [x.interval(v) for v in (left, right)]
     most = min(float(v.high[0]) for v in limits if v is not None)
     least = max(float(v.low[0]) for v in limits if v is not None)
     x.checks.append(made)

@@ -25,7 +25,7 @@ from aot.ir.operators import (
     trait_of,
 )
 from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, constant_ints, refused
-from aot.shapes.dynamic.equality_constraints import require_equal, fit_inputs, meet
+from aot.shapes.dynamic.equality_constraints import fit_inputs, meet, require_equal
 from aot.shapes.dynamic.rules import Rule, dynamic, given, needed, number_of, pass_on
 from aot.shapes.dynamic.windows import windowed
 
