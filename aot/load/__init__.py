@@ -53,7 +53,7 @@ def load(source: Any, options: LoadOptions | None = None) -> ir.Model:
     options = open_inputs(light.graph, options)
     dimensions, batches = pin(light.graph, options)
     pinned = bool(options.dims or options.input_shapes or options.bindings or batches)
-    hints = _forget_shapes(light)
+    hints = _drop_output_shapes(light)
     weights.stand_in(light.graph, big)
     light.ir_version = max(light.ir_version, MIN_IR_VERSION)
     _name_domains(light)
@@ -96,7 +96,7 @@ def _to_ir(light: onnx.ModelProto) -> ir.Model:
     return model
 
 
-def _forget_shapes(light: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
+def _drop_output_shapes(light: onnx.ModelProto) -> dict[str, onnx.TypeProto]:
     """Drop declared shapes of outputs and inner values (inference finds them); return them."""
     hints: dict[str, onnx.TypeProto] = {}
     for info in light.graph.output:

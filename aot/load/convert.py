@@ -112,7 +112,7 @@ def _convert(model: onnx.ModelProto, target: int) -> onnx.ModelProto:
     except (RuntimeError, ValueError) as e:
         what = f"the model cannot be brought from opset {version} to {target}: {_said(e)}"
         raise ModelError(what, hint="export the model with a newer opset") from None
-    _forget_old_shapes(converted)
+    _drop_converted_shapes(converted)
     return converted
 
 
@@ -135,7 +135,7 @@ def undone(model: onnx.ModelProto, what: str) -> ModelError:
     return ModelError(f"{node_title(model.graph.node[index], index)}: {said}")
 
 
-def _forget_old_shapes(model: onnx.ModelProto) -> None:
+def _drop_converted_shapes(model: onnx.ModelProto) -> None:
     """Drop the shapes that the converter inferred by the rules of the old opset.
 
     Before opset 22 they count pooling windows that start behind the input (ceil_mode). What nodes

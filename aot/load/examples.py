@@ -98,7 +98,7 @@ def example_pins(
     """What to type for the open dimensions of `shapes`.
 
     Every symbol is a `--dim`; an axis without a name is part of an `--input-shape`, in which -1
-    stands for the axes that have one (the elements of a sequence forget the names of axes). An
+    stands for the axes that have one (the elements of a sequence lose the names of axes). An
     input of unknown rank gets `rank` axes.
     """
 

@@ -92,7 +92,7 @@ def declared_shapes(graph: onnx.GraphProto) -> dict[str, list[int | str | None] 
 def pin(
     graph: onnx.GraphProto, options: LoadOptions
 ) -> tuple[tuple[Dimension, ...], tuple[str, ...]]:
-    """Make every input static and every binding an initialiser; forget inner declared shapes.
+    """Make every input static and every binding an initialiser; drop inner declared shapes.
 
     Axes with a range are as long as its upper end; these dimensions are returned. A first axis
     without size and name is a batch of 1; a note that says so is returned, too.

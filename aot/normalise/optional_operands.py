@@ -27,7 +27,7 @@ def interface(edit: Editor, options: LoadOptions) -> None:
     for node in edit.graph:
         required = required_results(node)
         if required is not None:
-            _forget_outputs(edit, node, required)
+            _drop_outputs(edit, node, required)
         rule = optional.of(node)
         if rule is not None:
             rule(edit, node)
@@ -35,7 +35,7 @@ def interface(edit: Editor, options: LoadOptions) -> None:
             _zero_bias(edit, node)
 
 
-def _forget_outputs(edit: Editor, node: ir.Node, required: int) -> None:
+def _drop_outputs(edit: Editor, node: ir.Node, required: int) -> None:
     count = len(node.outputs)
     while count > max(required, 1) and not is_used(node.outputs[count - 1]):
         count -= 1

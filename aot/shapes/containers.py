@@ -22,7 +22,7 @@ from aot.ir.operators import Interface
 from aot.shapes.context import Inference
 from aot.shapes.evaluate import Invalid
 from aot.shapes.known_late import KnownLate
-from aot.shapes.loop_unroll import Steps, forget
+from aot.shapes.loop_unroll import Steps, release_captures
 from aot.shapes.partial_values import lookup
 
 COUNT, PRESENT, INNER = "/count", "/present", "/value"
@@ -99,7 +99,7 @@ class Containers:
         self._open_outputs(graph)
         for node in reversed(self._dead):
             if node.graph is not None and not any(o.uses() for o in node.outputs):
-                _forget_bodies(node)
+                _release_bodies(node)
                 node.graph.remove(node, safe=True)
 
     # -- what rules do ---------------------------------------------------------------------
@@ -191,8 +191,8 @@ class Containers:
         return [*parts, (flag, name + PRESENT)]
 
 
-def _forget_bodies(node: ir.Node) -> None:
+def _release_bodies(node: ir.Node) -> None:
     """Let what the bodies of a node captured have one reader less."""
     for held in node.attributes.values():
         if held.type.name == "GRAPH":
-            forget(held.as_graph())
+            release_captures(held.as_graph())

@@ -34,7 +34,7 @@ from aot.shapes.dynamic.control_flow import (
 )
 from aot.shapes.dynamic.dims import INT64, DynamicDims, refused
 from aot.shapes.evaluate import Invalid
-from aot.shapes.loop_unroll import MOST, forget
+from aot.shapes.loop_unroll import MOST, release_captures
 from aot.shapes.partial_values import Known, lookup
 
 #: Types the bodies of a node whose results onnx infers by itself. A rule raises Invalid.
@@ -154,12 +154,12 @@ class Control:
             if self._is_short(node, body) and self._is_unrolled(node, body):
                 return True
             _truncate(noted, before)
-            forget(first)
+            release_captures(first)
             node.attributes["body"] = ir.AttrGraph("body", body)
             return self._alike(node, thawed=True)
         finally:
             if attribute(node, "body") is not body:
-                forget(body)
+                release_captures(body)
 
     def _refuse_dynamic(self, node: ir.Node, inputs: Sequence[ir.Value | None]) -> None:
         """UnsupportedError if a run decides the shape of one of `inputs`."""
@@ -187,7 +187,7 @@ class Control:
         except UnsupportedError:
             made = [n for n in graph if id(n) not in there]
             for held in [g for n in made for g in inner_graphs(n)]:
-                forget(held)
+                release_captures(held)
             graph.remove(made, safe=True)
             return False
         return True

@@ -23,7 +23,7 @@ MOST = 4096
 """Nodes that the steps of one loop may make."""
 
 
-def forget(body: ir.Graph) -> None:
+def release_captures(body: ir.Graph) -> None:
     """Let what a graph that goes away captured have one reader less."""
     for inner in list(all_nodes(body)):
         for index in range(len(inner.inputs)):

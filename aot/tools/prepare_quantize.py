@@ -87,7 +87,7 @@ def unique_labels(graph: onnx.GraphProto) -> None:
 
 
 def _sort(graph: onnx.GraphProto) -> None:
-    """Every node behind those whose results it or its bodies read, which the quantiser forgets."""
+    """Every node behind those whose results it or its bodies read, which the quantiser misses."""
     makers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     needs = [
         {makers[name] for name in (*node.input, *_captured(node)) if name in makers}

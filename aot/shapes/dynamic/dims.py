@@ -262,7 +262,7 @@ class DynamicDims:
         """Whether a size follows from numbers and dimensions of the caller's alone."""
         return all(self.terms.follows(p, self._said) for p in self.terms.of(value))
 
-    def forget(self, value: ir.Value) -> None:
+    def discard(self, value: ir.Value) -> None:
         """Note that `value` has no dynamic axes."""
         self._axes.pop(value, None)
 

@@ -182,7 +182,7 @@ def _spread(dims: DynamicDims, first: ir.Node, value: ir.Value, axes: dict[int, 
     spread = dims.node(first, "Spread", [value, whole], kind, DYNAMIC)[0]
     for node, index in uses:
         node.replace_input_with(index, spread)
-    dims.forget(value)
+    dims.discard(value)
     dims.set(spread, axes)
 
 

@@ -91,8 +91,8 @@ class Builder:
             self.kept[key] = len(self.loads) - 1
         return self.kept[key]
 
-    def forget(self, layer: int, mem: Mem | None = None) -> None:
-        """Loads of a layer are made anew from now on."""
+    def evict(self, layer: int, mem: Mem | None = None) -> None:
+        """Let loads of a layer (into `mem`, if given) be made anew from now on."""
         for key in [k for k in self.kept if k[0] == layer]:
             if mem is None or self.loads[self.kept[key]].mem is mem:
                 del self.kept[key]

@@ -243,7 +243,7 @@ class Composer:
             step.emit()
             done[m] = self._store(m, layers[m].output, done[m], step.last)
         for m in members:
-            self.b.forget(m)
+            self.b.evict(m)
             self._finish(m)
 
     def _buffers(self, span: tuple[int, int]) -> None:

@@ -116,9 +116,9 @@ class Products:
     def _again(self) -> None:
         """Constants that cannot stay are loaded again."""
         if not self.tiling.keep:
-            self.b.forget(self.number)
+            self.b.evict(self.number)
         elif self.tiling.renew or self.y.channels > self.b.c.prm_channels:
-            self.b.forget(self.number, Mem.PRM)
+            self.b.evict(self.number, Mem.PRM)
 
     def _outer(self, first: int, last: int) -> None:
         t = self.tiling
@@ -179,7 +179,7 @@ class Products:
         source = b.view(self.layer.inputs[0])
         for part, p in enumerate(self.parts):
             if len(self.parts) > 1:
-                b.forget(self.number, Mem.WGT)
+                b.evict(self.number, Mem.WGT)
             uses = (self._weights(tile, tiles, part),)
             at = (p.first if self.deep else tile * self.lanes) * self.size
             b.emit(Item(
