@@ -12,8 +12,7 @@ from typing import Any
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Elementwise, Random, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, Body
+from aot.normalise.decompose import FLOAT, Body, decompose
 from aot.normalise.identities import identity
 from aot.shapes.cures import Sizing, sizings, zeros
 

@@ -10,8 +10,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import Array, attribute, dtype_of, shape_of
 from aot.ir.operators import AxisOf, DataSized, Exact, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import Body
+from aot.normalise.decompose import Body, decompose
 from aot.shapes.cures import Role, Sizing, always, as_data, sizings
 
 

@@ -16,8 +16,7 @@ from aot.errors import ModelError
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import TEXT, attribute, dtype_of, set_type, shape_of, title
 from aot.load.encode_strings import Strings, encodes
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.normalise.decompose import FLOAT, INT64, Body, decompose
 from aot.ops.ml import ML, STRING, matches
 from aot.shapes.dynamic.rules import dynamic, every_axis, needed
 from aot.shapes.types import Type, infer_types, need

@@ -17,8 +17,7 @@ from aot.ir.graph_nodes import attribute, set_type, shape_of, title
 from aot.ir.operators import OneOf, Rowwise, operator
 from aot.load.encode_strings import UINT8, Strings, encodes
 from aot.load.maps import maps_of
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.normalise.decompose import FLOAT, INT64, Body, decompose
 from aot.ops.trees import POST_TRANSFORM
 from aot.shapes.dynamic.rules import needed
 from aot.shapes.types import Type, infer_types, need

@@ -12,8 +12,7 @@ from onnx import numpy_helper
 
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Rowwise, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.normalise.decompose import FLOAT, INT64, Body, decompose
 from aot.ops.ml import ML, NO_LABELS, transformed
 from aot.ops.trees import BRANCHES, POST_TRANSFORM
 from aot.shapes.operands import operands_fit, ranked

@@ -13,8 +13,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.dtypes import F32, U8
 from aot.ir.graph_nodes import Array, array, attribute
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import Body
+from aot.normalise.decompose import Body, decompose
 from aot.ops.conv_pack import ceil_div, pack_bias
 from aot.ops.conv_plan import TILES
 from aot.ops.microsoft import MICROSOFT

@@ -14,7 +14,7 @@ from aot.ir.dtypes import S32, S64
 from aot.ir.graph_nodes import TEXT, attribute, shape_of, title
 from aot.ir.operators import OneOf
 from aot.load.encode_strings import Strings, encodes
-from aot.normalise.decompose_builder import FLOAT, INT64
+from aot.normalise.decompose import FLOAT, INT64
 from aot.ops.registry import op
 from aot.shapes.dynamic.rules import needed
 from aot.vendor.cases import Case, case, ints

@@ -18,8 +18,7 @@ from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import Along, AtLeast, AxisOf, Rowwise
 from aot.ir.value_traits import Scales
 from aot.normalise.attributes import canonical
-from aot.normalise.decompose import constants_only, decompose
-from aot.normalise.decompose_builder import FLOAT, Body
+from aot.normalise.decompose import FLOAT, Body, constants_only, decompose
 from aot.ops.binary import combine
 from aot.ops.broadcast import pack, stored
 from aot.ops.registry import op

@@ -16,8 +16,7 @@ from typing import Any
 from aot.ir.dtypes import F32, F64, U64
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Random, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, INT32, Body
+from aot.normalise.decompose import FLOAT, INT32, Body, decompose
 from aot.ops.registry import op
 from aot.vendor.backend import Pattern
 from aot.vendor.match import Match

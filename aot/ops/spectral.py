@@ -11,8 +11,7 @@ from math import prod
 import numpy as np
 
 from aot.ir.graph_nodes import Array, array, attribute, shape_of
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import Body
+from aot.normalise.decompose import Body, decompose
 from aot.shapes.cures import Sizing, always, sizings
 
 MOST = 1 << 22

@@ -11,8 +11,7 @@ from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import DYNAMIC, TEXT, attribute, shape_of, title
 from aot.ir.operators import OneOf, Rowwise, operator
 from aot.load.encode_strings import Strings, encodes
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.normalise.decompose import FLOAT, INT64, Body, decompose
 from aot.ops.ml import ML, matches, samples, wide
 from aot.shapes.dynamic.rules import dynamic, every_axis, needed
 from aot.shapes.types import Type, infer_types, need

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import INT64, Body
+from aot.normalise.decompose import INT64, Body, decompose
 
 TRAINING = "ai.onnx.preview.training"
 

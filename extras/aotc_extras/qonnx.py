@@ -11,8 +11,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import array, attribute
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, Body
+from aot.normalise.decompose import FLOAT, Body, decompose
 from aot.shapes.types import Type, infer_types, need
 
 #: Domains under which exporters wrote these operators, the newest first.

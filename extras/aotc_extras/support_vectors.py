@@ -16,8 +16,7 @@ from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import OneOf, Rowwise, operator
 from aot.load.encode_strings import encodes
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.normalise.decompose import FLOAT, INT64, Body, decompose
 from aot.ops.ml import ML, NO_LABELS, STRING, number_labels, rows, samples, transformed, wide
 from aot.ops.trees import POST_TRANSFORM
 from aot.shapes.types import Type, infer_types

@@ -15,8 +15,7 @@ import numpy as np
 
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import INT64, Body
+from aot.normalise.decompose import INT64, Body, decompose
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.types import Type, given, infer_types, need
 

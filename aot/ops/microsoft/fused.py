@@ -10,8 +10,7 @@ from __future__ import annotations
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import AUTO_PAD, OneOf, Rowwise, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import Body
+from aot.normalise.decompose import Body, decompose
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.dynamic.rules import dynamic, every_axis
 from aot.shapes.types import Type, infer_types, need

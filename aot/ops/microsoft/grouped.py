@@ -14,8 +14,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import array, attribute, title
 from aot.ir.operators import OneOf, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import INT64, Body
+from aot.normalise.decompose import INT64, Body, decompose
 from aot.ops.microsoft import MICROSOFT
 from aot.ops.microsoft.attention import heads_apart, scale_of
 from aot.shapes.known_late import KnownLate

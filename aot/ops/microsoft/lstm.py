@@ -23,8 +23,7 @@ import numpy as np
 from aot.ir.deferred_import import ir, onnx
 from aot.ir.graph_nodes import array, attribute
 from aot.ir.operators import OneOf, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, INT64, Body
+from aot.normalise.decompose import FLOAT, INT64, Body, decompose
 from aot.ops.microsoft import MICROSOFT
 from aot.ops.rnn import ACTIVATION_NAMES, DIRECTION
 from aot.shapes.types import Type, given, infer_types, need

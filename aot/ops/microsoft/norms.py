@@ -12,8 +12,7 @@ import numpy as np
 from aot.ir.deferred_import import ir
 from aot.ir.graph_nodes import attribute
 from aot.ir.operators import AxisOf, Rowwise, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, INT32, Body
+from aot.normalise.decompose import FLOAT, INT32, Body, decompose
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.types import Type, infer_types, need
 

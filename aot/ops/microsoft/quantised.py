@@ -6,8 +6,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from aot.ir.deferred_import import ir
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import FLOAT, Body
+from aot.normalise.decompose import FLOAT, Body, decompose
 from aot.ops.microsoft import MICROSOFT
 from aot.shapes.types import Type, TypedAs, given, infer_types, need
 

@@ -16,8 +16,7 @@ from aot.ir.dtypes import F32, S8, S32, U8
 from aot.ir.graph_nodes import shape_of
 from aot.ir.operators import AUTO_PAD, AtLeast, ShapeOf, Window
 from aot.ir.value_traits import Quantises
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import DOUBLE, INT32, Body
+from aot.normalise.decompose import DOUBLE, INT32, Body, decompose
 from aot.ops.broadcast import collapse, collapses
 from aot.ops.conv import loops_of
 from aot.ops.kernels import listing

@@ -8,8 +8,7 @@ After: y = QuantizeLinear(MatMul(a - az, b - bz) * (as * bs / ys), 1, yz)
 from __future__ import annotations
 
 from aot.ir.operators import AUTO_PAD, operator
-from aot.normalise.decompose import decompose
-from aot.normalise.decompose_builder import DOUBLE, FLOAT, INT32, Body
+from aot.normalise.decompose import DOUBLE, FLOAT, INT32, Body, decompose
 from aot.ops.microsoft import MICROSOFT
 
 operator("QLinearConv", "x xs xz w ws wz ys yz b?", domain=MICROSOFT, auto_pad=AUTO_PAD)
