@@ -24,10 +24,7 @@ from aot.shapes.dynamic.rows import counted
 from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed, with_input
 from aot.shapes.operands import operand_shape, operands_fit, repeats, wrong
 from aot.shapes.partial_values import Facts
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match, NodeRef, ValueRef
-from aot.vendor.pattern import optional
-from aot.vendor.recorder import Recorder
+from aot.vendor import Case, Match, NodeRef, Recorder, ValueRef, case, f32, optional
 
 INPUTS = "q k v mask? past_key? past_value? lens?"
 OUTPUTS = "y present_key? present_value? qk?"

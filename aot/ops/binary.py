@@ -37,11 +37,8 @@ from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs, Unknown
 from aot.shapes.symbolic import Poly, Terms, combined, polynomials
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import Case, Handle, Match, Pattern, Recorder, ValueRef, case, f32
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Recorder
 
 NO_ACT, RELU, CLIP = 0, 1, 2
 HEADER = "aot_binary_f32.h"

@@ -11,8 +11,7 @@ import numpy as np
 
 from aot.errors import UnsupportedError
 from aot.ir import layout as lay
-from aot.vendor.match import ValueRef
-from aot.vendor.recorder import Handle, Recorder
+from aot.vendor import Handle, Recorder, ValueRef
 
 Shape = tuple[int, ...]
 Operand = tuple["ValueRef | Handle", Shape]  # what to pass, and its stored shape

@@ -20,10 +20,8 @@ from aot.ops.kernels import NUMBERS
 from aot.ops.registry import op
 from aot.ops.unary import SPECIAL, edges, emit
 from aot.shapes.interval_analysis import Inputs as Bounded, Interval, bounds
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import Case, Match, Recorder, case, f32
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 
 def _bounded(_node: ir.Node, inputs: Sequence[Array | None]) -> bool:

@@ -11,9 +11,8 @@ import numpy as np
 
 from aot.ops.registry import op
 from aot.shapes.cures import Role, Sizing, sizings
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 #: Axes of an image that the kernel counts.
 AXES = 6

@@ -25,10 +25,9 @@ from aot.shapes.evaluate import evaluates, integers, need, optional
 from aot.shapes.operands import lists, operands_fit
 from aot.shapes.partial_values import lookup
 from aot.shapes.reference import Inputs
+from aot.vendor import Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last, narrow
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import Axis, copy_part, move, split_at, stored, strides, view_or_move
 
 MAX_PARTS = 64

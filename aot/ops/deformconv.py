@@ -12,10 +12,7 @@ from aot.ir.operators import AtLeast, ShapeOf
 from aot.ops.registry import op
 from aot.shapes.operands import operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
-from aot.vendor.window_shape import WindowShape
+from aot.vendor import Case, Match, Recorder, WindowShape, case, f32
 
 deform = op(
     "DeformConv",

@@ -10,9 +10,7 @@ import numpy as np
 
 from aot.ir.dtypes import F32, F64
 from aot.ops.registry import op
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
+from aot.vendor import Case, Match, Recorder, case, f32
 
 det = op("Det", "x", types=(F32, F64))
 

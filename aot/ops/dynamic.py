@@ -18,8 +18,7 @@ from aot.load.encode_strings import Strings, encodes
 from aot.ops.kernels import INTS, SIGNED
 from aot.ops.registry import op
 from aot.shapes.dynamic.rules import needed
-from aot.vendor.match import Match, NodeRef, ValueRef
-from aot.vendor.recorder import Recorder
+from aot.vendor import Match, NodeRef, Recorder, ValueRef
 from aot.vendor.strided_copy import split_at
 
 HEADER = "aot_dynamic.h"

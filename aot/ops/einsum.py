@@ -20,9 +20,7 @@ from aot.shapes.dynamic.products import APART
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit
 from aot.shapes.partial_values import Facts
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Recorder
+from aot.vendor import Case, Match, Recorder, ValueRef, case, f32
 from aot.vendor.strided_copy import padded, strides
 
 einsum = op("Einsum", "xs*", traits=[Exact(rounds_once=True)], equation="")

@@ -15,10 +15,8 @@ import numpy as np
 
 from aot.ir.graph_nodes import Array
 from aot.ops.registry import portable
+from aot.vendor import Case, Match, Pattern, case
 from aot.vendor.activations import ACTIVATIONS, NO_ACT, Constants
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case
-from aot.vendor.match import Match
 from aot.vendor.pattern import Builder, Var
 
 

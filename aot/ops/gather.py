@@ -25,9 +25,8 @@ from aot.shapes.evaluate import Invalid, evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
 from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs
+from aot.vendor import Handle, Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, i64, ints
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Recorder
 from aot.vendor.strided_copy import Axis, move, padded, split_at, strides, view_or_move
 
 gather = op(

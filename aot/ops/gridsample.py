@@ -15,9 +15,7 @@ from aot.ir.operators import OneOf
 from aot.ops.registry import op
 from aot.shapes.dynamic.dims import DynamicDims, refused
 from aot.shapes.dynamic.rules import dynamic, needed
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
+from aot.vendor import Case, Match, Recorder, case, f32
 
 #: In the order of the kernel's constants.
 MODES = ("nearest", "linear", "cubic")

@@ -57,10 +57,9 @@ from aot.shapes.interval_analysis import (
 )
 from aot.shapes.reference import Inputs, Unknown, by_reference
 from aot.shapes.symbolic import Poly, Terms, polynomials
+from aot.vendor import Handle, Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Recorder
 
 #: Integers below this are exact in float32.
 EXACT = 2**24

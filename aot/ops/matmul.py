@@ -26,11 +26,10 @@ from aot.shapes.dynamic.products import APART, multiplied
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, repeats
 from aot.shapes.partial_values import Facts
+from aot.vendor import Handle, MatrixProduct, Recorder
 from aot.vendor.activations import NO_ACT, Act
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.match import Match, NodeRef, ValueRef, product_shape
-from aot.vendor.matrix_product import MatrixProduct
-from aot.vendor.recorder import Handle, Recorder
 
 DTYPES = (F32, F64, S32, S64, U32, U64)
 

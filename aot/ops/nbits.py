@@ -21,9 +21,7 @@ from aot.ops.registry import op
 from aot.shapes.operands import first, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
 from aot.shapes.types import Type, infer_types, need
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
+from aot.vendor import Case, Match, Recorder, case, f32
 
 #: Rows of the weights that are unpacked at a time, about.
 RUN = 256

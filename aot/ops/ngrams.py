@@ -17,9 +17,8 @@ from aot.load.encode_strings import Strings, encodes
 from aot.normalise.decompose import FLOAT, INT64
 from aot.ops.registry import op
 from aot.shapes.dynamic.rules import needed
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, ints
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 MODES = ("TF", "IDF", "TFIDF")
 

@@ -34,10 +34,8 @@ from aot.shapes.operands import (
     without_ones,
 )
 from aot.shapes.partial_values import Facts
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import Case, Handle, Match, Recorder, ValueRef, case, f32
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Recorder
 
 HEADER = "aot_norm_f32.h"
 SHORT = (10, 16)

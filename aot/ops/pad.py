@@ -24,9 +24,8 @@ from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, given, needed
 from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import lists, one, operands_fit
 from aot.shapes.partial_values import Facts, lookup
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import Axis, move, padded, stored, strides
 
 MODES = ("constant", "edge", "reflect", "wrap")

@@ -23,12 +23,10 @@ from aot.shapes.dynamic.rows import means
 from aot.shapes.dynamic.rules import dynamic, needed, only_first
 from aot.shapes.dynamic.windows import windowed
 from aot.shapes.partial_values import Facts
-from aot.vendor.backend import Pattern
+from aot.vendor import Match, Pattern, WindowShape
 from aot.vendor.cases import Case, case, f32, ints
-from aot.vendor.match import Match
 from aot.vendor.recorder import ParamFields, Recorder
 from aot.vendor.strided_copy import stored
-from aot.vendor.window_shape import WindowShape
 
 AVERAGE, MAX = 0, 1  # AOT_GLOBALPOOL_* of runtime_c/kernels/aot_globalpool_f32.h
 

@@ -29,10 +29,9 @@ from aot.shapes.interval_analysis import (
     in_steps,
     wrapping,
 )
+from aot.vendor import Handle, Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, ints
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Recorder
 
 power = op("Pow", "a b", traits=[Elementwise(), Exact()])
 power.layouts(follow)

@@ -18,9 +18,7 @@ from aot.ir.graph_nodes import attribute
 from aot.ir.operators import Random, operator
 from aot.normalise.decompose import FLOAT, INT32, Body, decompose
 from aot.ops.registry import op
-from aot.vendor.backend import Pattern
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
+from aot.vendor import Match, Pattern, Recorder
 
 
 def seed_of(m: Match) -> int:

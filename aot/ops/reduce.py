@@ -43,10 +43,8 @@ from aot.shapes.operands import lists, one, operands_fit, ranked
 from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs, by_reference
 from aot.shapes.symbolic import polynomials
-from aot.vendor.backend import Pattern
+from aot.vendor import Handle, Match, Pattern, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, full, i64, ints
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Handle, Recorder
 
 X, ABS, SQUARE = 0, 1, 2  # MAP of aot_reduce_f32.h
 AS_IS, DIVIDE, ROOT, LOG = 0, 1, 2, 3  # FINISH

@@ -16,9 +16,8 @@ from aot.ir.layout import Layout
 from aot.ir.operators import Moves, OneOf, SizedBy, operator
 from aot.ops.registry import op
 from aot.shapes.cures import Sizing, as_data, sizings
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 from aot.vendor.resize import (
     ATTRIBUTES,
     MODES,

@@ -18,9 +18,7 @@ from aot.ir.value_traits import Recurrent
 from aot.ops.registry import op
 from aot.shapes.checks import checks, shape_at
 from aot.shapes.partial_values import Facts
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match, ValueRef
+from aot.vendor import Case, Match, Pattern, ValueRef, case, f32
 from aot.vendor.recorder import Handle, ParamFields, Recorder, Used
 
 # In the order of AOT_RNN_* of runtime_c/kernels/aot_rnn_f32.h: defaults of alpha and beta, None

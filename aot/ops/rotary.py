@@ -17,9 +17,7 @@ from aot.shapes.dynamic.equality_constraints import require_equal
 from aot.shapes.dynamic.rules import dynamic, given, needed, pass_on
 from aot.shapes.operands import operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
-from aot.vendor.cases import Case, case, f32
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
+from aot.vendor import Case, Match, Recorder, case, f32
 
 rotary = op(
     "RotaryEmbedding",

@@ -21,9 +21,8 @@ from aot.shapes.dynamic.dims import Axes, DynamicDims, axis_of, refused
 from aot.shapes.dynamic.equality_constraints import fit_inputs, meet
 from aot.shapes.dynamic.rules import dynamic, needed, pass_on
 from aot.shapes.partial_values import Facts
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, ints
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import padded, strides
 
 # In the order of AOT_SCATTER_* of runtime_c/kernels/aot_scatter.h.

@@ -34,9 +34,8 @@ from aot.shapes.evaluate import Invalid, evaluates, integers, need
 from aot.shapes.operands import lists, one, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs, Unknown
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import split_at, strides
 
 topk = op(

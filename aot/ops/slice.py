@@ -30,10 +30,9 @@ from aot.shapes.limits import MAX_ELEMENTS
 from aot.shapes.operands import first, lists, operand_shape, operands_fit, wrong
 from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Inputs
+from aot.vendor import Match, Recorder, ValueRef
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import channels_last, is_channels_last
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import Axis, Shape, stored, strides, view_or_move
 
 slice_ = op(

@@ -13,9 +13,8 @@ from aot.ir.dtypes import F64
 from aot.ir.operators import Along, AxisOf, Exact
 from aot.ops.kernels import FLOATS
 from aot.ops.registry import op
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, full
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 
 def split_at(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:

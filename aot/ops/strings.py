@@ -26,10 +26,7 @@ from aot.shapes.dynamic.rules import BOOL_TYPE, dynamic, needed
 from aot.shapes.infer_node import solves
 from aot.shapes.partial_values import Facts
 from aot.shapes.types import Type
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case
-from aot.vendor.match import Match, NodeRef, ValueRef
-from aot.vendor.recorder import Recorder
+from aot.vendor import Case, Match, NodeRef, Pattern, Recorder, ValueRef, case
 
 operator(
     "StringNormalizer",

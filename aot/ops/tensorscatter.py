@@ -11,9 +11,8 @@ import numpy as np
 from aot.ir.dtypes import S64
 from aot.ir.operators import AxisOf, OneOf
 from aot.ops.registry import op
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, ints
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 scatter = op(
     "TensorScatter",

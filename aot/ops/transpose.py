@@ -25,10 +25,8 @@ from aot.shapes.evaluate import evaluates, need
 from aot.shapes.operands import operand_shape, operands_fit
 from aot.shapes.partial_values import Facts
 from aot.shapes.reference import Inputs
+from aot.vendor import Match, Recorder, ValueRef, channels_last
 from aot.vendor.cases import Case, case, f32, i64, ints
-from aot.vendor.layouts import channels_last
-from aot.vendor.match import Match, ValueRef
-from aot.vendor.recorder import Recorder
 from aot.vendor.strided_copy import Axis, Shape, move, stored, strides, view_or_move
 
 

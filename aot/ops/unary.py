@@ -29,11 +29,8 @@ from aot.shapes.interval_analysis import (
 )
 from aot.shapes.reference import Inputs
 from aot.shapes.symbolic import Poly, Terms, add, polynomials, rounded
-from aot.vendor.backend import Pattern
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import Case, Match, Pattern, Recorder, case, f32
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 Constants = Callable[[Match], tuple[float, float, float]]
 HEADER = "aot_unary_f32.h"

@@ -17,9 +17,8 @@ from aot.shapes.infer_node import solves
 from aot.shapes.operands import lists, operands_fit
 from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.types import Type
+from aot.vendor import Match, Recorder
 from aot.vendor.cases import Case, case, f32, i64
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 unpool = op("MaxUnpool", "x index shape?", kernel_shape=None, pads=None, strides=None)
 

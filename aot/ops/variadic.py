@@ -25,10 +25,8 @@ from aot.ops.unary import HEADER, SPECIAL, edges
 from aot.shapes.evaluate import elementwise, evaluates
 from aot.shapes.interval_analysis import bounds, corners, in_steps, rising, wrapping
 from aot.shapes.symbolic import Poly, Rule as TermsRule, Terms, add as plus, combined, polynomials
-from aot.vendor.cases import Case, case, f32
+from aot.vendor import Case, Match, Recorder, case, f32
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 
 def chain(c: Recorder, m: Match, kernel: str, scale: float | None = None) -> None:

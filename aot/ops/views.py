@@ -27,11 +27,9 @@ from aot.shapes.operands import lists, operands_fit
 from aot.shapes.partial_values import Facts, lookup
 from aot.shapes.reference import Inputs
 from aot.shapes.types import Type
-from aot.vendor.backend import Pattern
+from aot.vendor import Match, Pattern, Recorder
 from aot.vendor.cases import Case, case, f32, i64, ints
 from aot.vendor.layouts import follow
-from aot.vendor.match import Match
-from aot.vendor.recorder import Recorder
 
 reshape = op("Reshape", "x shape", traits=[SizedBy("shape"), Moves("x"), View()], allowzero=0)
 squeeze = op("Squeeze", "x axes?", traits=[Moves("x"), View(), AxesOf("axes", "x")])
